@@ -49,8 +49,7 @@ var debt = map[string]struct{ words, lines int }{
 	"internal/db":                      {19, 72},
 	"internal/db/dbtest":               {10, 14},
 	"internal/db/migrations":           {8, 0},
-	"internal/httpapi":                 {44, 921},
-	"internal/httpapi/openapitest":     {0, 6},
+	"internal/httpapi":                 {44, 41},
 	"internal/identity":                {2, 104},
 	"internal/invoice":                 {21, 28},
 	"internal/invoice/payer":           {8, 20},
@@ -108,8 +107,7 @@ var debt = map[string]struct{ words, lines int }{
 	"internal/webhook":                 {1, 64},
 	"internal/webhook/delivery":        {14, 129},
 	"internal/withdrawal":              {19, 48},
-	"sdk/go":                           {0, 10},
-	"tools/generate":                   {0, 12},
+	"tools/generate":                   {0, 1},
 	"tools/passwords":                  {0, 2},
 }
 

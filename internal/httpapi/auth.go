@@ -86,7 +86,9 @@ const (
 )
 
 // get returns a cached principal or the result of load. Failures are not cached.
-func (p *principals) get(scheme, token string, now time.Time, load func() (identity.Principal, error)) (identity.Principal, error) {
+func (p *principals) get(
+	scheme, token string, now time.Time, load func() (identity.Principal, error),
+) (identity.Principal, error) {
 	digest := sha256.Sum256([]byte(strings.ToLower(scheme) + " " + token))
 	p.mu.Lock()
 	k, ok := p.known[digest]

@@ -10,7 +10,8 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// Who tries out credentials is told to wait, with everybody else's wrong ones from there; right ones pass, and other networks are apart.
+// Who tries out credentials is told to wait, with everybody else's wrong ones from there; right ones pass, and
+// other networks are apart.
 func TestANetworkHasFewWrongCredentials(t *testing.T) {
 	b := newFixture(t, sqlite(t), func(d *Deps) { d.Now = func() time.Time { return time.Unix(1e9, 0) } })
 	from := func(address, credential string, want int) {
@@ -46,7 +47,8 @@ func TestWhoAsksForAnotherCompanyIsNoted(t *testing.T) {
 		rows := func() (n int64) {
 			t.Helper()
 			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				return tx.QueryRow(ctx, "SELECT COUNT(*) FROM history WHERE company_id = $1 AND object_id LIKE 'key_%' AND to_state = 'authz_denied' AND reason LIKE 'GET /list for another company, request req_%'", b.company).Scan(&n)
+				return tx.QueryRow(ctx, "SELECT COUNT(*) FROM history WHERE company_id = $1 AND object_id LIKE 'key_%' AND "+
+					"to_state = 'authz_denied' AND reason LIKE 'GET /list for another company, request req_%'", b.company).Scan(&n)
 			}); err != nil {
 				t.Fatal(err)
 			}

@@ -72,16 +72,18 @@ func newFullFixture(t testing.TB, d *db.DB) *fixture {
 	return b
 }
 
-// keysOnly are the operations of a company for itself: its onboarding, its wallets, its webhook endpoints. They stand here
-// again, since a route that forgets the mark would not be missed.
+// keysOnly are the operations of a company for itself: its onboarding, its wallets, its webhook endpoints. They
+// stand here again, since a route that forgets the mark would not be missed.
 var keysOnly = []string{
-	"onboard-company", "add-ubo", "initiate-ubo-kyc", "upload-company-document", "initiate-kyb", "request-wallet", "withdraw", "cancel-withdrawal",
-	"change-merchant-settings", "settle-claims", "create-webhook", "update-webhook", "delete-webhook", "rotate-webhook-secret", "test-webhook", "disable-webhook", "enable-webhook",
+	"onboard-company", "add-ubo", "initiate-ubo-kyc", "upload-company-document", "initiate-kyb", "request-wallet",
+	"withdraw", "cancel-withdrawal",
+	"change-merchant-settings", "settle-claims", "create-webhook", "update-webhook", "delete-webhook",
+	"rotate-webhook-secret", "test-webhook", "disable-webhook", "enable-webhook",
 	"redeliver-webhook-range", "redeliver-webhook",
 }
 
-// Every route is tried with every scope alone, by key and by token. Who may do what is decided before the handler and without
-// the database's help, so one engine shows all of it.
+// Every route is tried with every scope alone, by key and by token. Who may do what is decided before the handler
+// and without the database's help, so one engine shows all of it.
 func TestEachRouteTakesItsOwnScopeAlone(t *testing.T) {
 	b := newFullFixture(t, sqlite(t))
 	all, _ := operations(t)
@@ -105,20 +107,24 @@ func TestEachRouteTakesItsOwnScopeAlone(t *testing.T) {
 			}
 			continue
 		}
-		if bare.status != http.StatusUnauthorized || bare.json(t)["code"] != "invalid_token" || bare.header.Get("WWW-Authenticate") == "" {
+		if bare.status != http.StatusUnauthorized || bare.json(t)["code"] != "invalid_token" ||
+			bare.header.Get("WWW-Authenticate") == "" {
 			t.Errorf("%s without a credential: %d %s", o.name, bare.status, bare.text)
 		}
 		for scope, pair := range credentials {
 			for i, credential := range pair {
-				got := b.do(o.method, path, body, "Authorization", credential, "Idempotency-Key", o.name+scope+[]string{"key", "token"}[i])
+				got := b.do(o.method, path, body, "Authorization", credential, "Idempotency-Key",
+					o.name+scope+[]string{"key", "token"}[i])
 				refused := got.status == http.StatusForbidden && strings.Contains(got.text, `"code":"insufficient_scope"`)
 				switch {
 				case o.scope != anyScope && scope != o.scope:
-					if !refused || !strings.Contains(got.text, o.scope) || !strings.Contains(strings.Join(got.header.Values("WWW-Authenticate"), " "), `scope="`+o.scope+`"`) {
+					if !refused || !strings.Contains(got.text, o.scope) ||
+						!strings.Contains(strings.Join(got.header.Values("WWW-Authenticate"), " "), `scope="`+o.scope+`"`) {
 						t.Errorf("%s with %s: %d %s; want it refused for %s", o.name, scope, got.status, got.text, o.scope)
 					}
 				case i == 1 && slices.Contains(keysOnly, o.name):
-					if broken := b.do(o.method, path, `{"`, "Authorization", credential); !refused || broken.status != http.StatusForbidden {
+					if broken := b.do(o.method, path, `{"`, "Authorization", credential); !refused ||
+						broken.status != http.StatusForbidden {
 						t.Errorf("%s with a user's token: %d %s, and with a broken body: %d", o.name, got.status, got.text, broken.status)
 					}
 					if len(o.Security) != 1 || o.Security[0]["api_key"] == nil {
@@ -137,7 +143,8 @@ func TestEachRouteTakesItsOwnScopeAlone(t *testing.T) {
 	}
 }
 
-// A method that no route of an address has is refused with those that it has, whatever a header says the method is meant to be.
+// A method that no route of an address has is refused with those that it has, whatever a header says the method is
+// meant to be.
 func TestEachPathTakesItsOwnMethodsAlone(t *testing.T) {
 	b := newFullFixture(t, sqlite(t))
 	var doc struct {
@@ -147,7 +154,9 @@ func TestEachPathTakesItsOwnMethodsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	type taken struct{ method, pattern string }
-	table := []taken{{"GET", "/openapi.yaml"}, {"GET", "/docs/errors/{code}"}, {"GET", "/docs/errors/"}, {"GET", termsPath}}
+	table := []taken{
+		{"GET", "/openapi.yaml"}, {"GET", "/docs/errors/{code}"}, {"GET", "/docs/errors/"}, {"GET", termsPath},
+	}
 	for path, methods := range doc.Paths {
 		for method := range methods {
 			table = append(table, taken{strings.ToUpper(method), path})
@@ -164,7 +173,9 @@ func TestEachPathTakesItsOwnMethodsAlone(t *testing.T) {
 			}
 		}
 		slices.Sort(allow)
-		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"} {
+		for _, method := range []string{
+			"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND",
+		} {
 			if slices.Contains(allow, method) {
 				continue
 			}
@@ -173,7 +184,8 @@ func TestEachPathTakesItsOwnMethodsAlone(t *testing.T) {
 			r.Header.Set("Authorization", "Basic "+b.key)
 			r.Header.Set("X-HTTP-Method-Override", allow[0])
 			b.server.ServeHTTP(got, r)
-			if got.Code != http.StatusMethodNotAllowed || got.Header().Get("Allow") != strings.Join(allow, ", ") || !strings.Contains(got.Body.String(), `"method_not_allowed"`) {
+			if got.Code != http.StatusMethodNotAllowed || got.Header().Get("Allow") != strings.Join(allow, ", ") ||
+				!strings.Contains(got.Body.String(), `"method_not_allowed"`) {
 				t.Errorf("%s %s: %d, Allow %q, want %q: %s", method, path, got.Code, got.Header().Get("Allow"), allow, got.Body)
 			}
 		}

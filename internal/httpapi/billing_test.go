@@ -30,8 +30,8 @@ type rule struct {
 	id       bool // names an object: one that is not there is a 404, whatever it looks like
 }
 
-// refuseBadInput sends a body that is wrong in one member at a time, and wants an error that names the member, and no row
-// changed. A member of an object inside is named by its JSON pointer.
+// refuseBadInput sends a body that is wrong in one member at a time, and wants an error that names the member, and
+// no row changed. A member of an object inside is named by its JSON pointer.
 func refuseBadInput(b *fixture, method, path string, good members, rules map[string]rule) {
 	b.t.Helper()
 	before := b.rows()
@@ -94,7 +94,11 @@ func (b *fixture) rows() string {
 	b.t.Helper()
 	var text strings.Builder
 	err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		for _, table := range []string{"payers", "vendor_documents", "vendor_document_chunks", "invoices", "funding_accounts", "funding_receipts", "payrolls", "payments", "wallets", "ledger_journals", "history WHERE to_state <> 'authz_denied'", "events", "jobs", "idempotency", "subjects", "documents", "document_chunks", "tax_ids", "verifications", "owners", "company_profiles"} {
+		for _, table := range []string{
+			"payers", "vendor_documents", "vendor_document_chunks", "invoices", "funding_accounts", "funding_receipts",
+			"payrolls", "payments", "wallets", "ledger_journals", "history WHERE to_state <> 'authz_denied'", "events", "jobs",
+			"idempotency", "subjects", "documents", "document_chunks", "tax_ids", "verifications", "owners", "company_profiles",
+		} {
 			var n int64
 			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+table).Scan(&n); err != nil {
 				return err
@@ -121,8 +125,9 @@ func (b *fixture) drain(table job.Table) {
 func (b *fixture) credit(name string, a money.Amount) {
 	b.t.Helper()
 	b.write(func(_ context.Context, tx *db.Tx) error {
-		return ledger.Post(tx, ledger.Journal{CompanyID: b.company, SourceType: "bank_deposit", SourceID: name, Purpose: "credit",
-			Lines: []ledger.Line{ledger.Debit(ledger.Bank, "", a), ledger.Credit(ledger.CompanyFunds, "", a)}})
+		return ledger.Post(tx, ledger.Journal{CompanyID: b.company, SourceType: "bank_deposit", SourceID: name,
+			Purpose: "credit",
+			Lines:   []ledger.Line{ledger.Debit(ledger.Bank, "", a), ledger.Credit(ledger.CompanyFunds, "", a)}})
 	})
 }
 
@@ -144,7 +149,9 @@ func (b *fixture) checkBooks() {
 func newBilling(t testing.TB, d *db.DB) *fixture {
 	b := newService(t, d, nil)
 	b.server.Funding = &virtualaccount.Service{Bank: virtualaccount.Sandbox{}, Sealer: b.server.Sealer}
-	b.server.Vendor = &vendorbill.Service{Payroll: b.server.Payroll, Sealer: b.server.Sealer, Intake: kyc.NewImageDecoder(2, kyc.MinPixels)}
+	b.server.Vendor = &vendorbill.Service{
+		Payroll: b.server.Payroll, Sealer: b.server.Sealer, Intake: kyc.NewImageDecoder(2, kyc.MinPixels),
+	}
 	b.widen()
 	return b
 }
@@ -153,11 +160,14 @@ func newBilling(t testing.TB, d *db.DB) *fixture {
 func (b *fixture) widen() {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
-		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "All of " + b.company, Scopes: identity.AllScopes()})
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
+			CompanyID: b.company, Name: "All of " + b.company, Scopes: identity.AllScopes(),
+		})
 		if err != nil {
 			return err
 		}
-		_, b.key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: b.company, AppID: app.ID})
+		_, b.key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox,
+			identity.NewAPIKey{CompanyID: b.company, AppID: app.ID})
 		return err
 	})
 }
@@ -174,8 +184,9 @@ func (b *fixture) neighbour() *fixture {
 func (b *fixture) user(name string) (id string) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
-		u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{CompanyID: b.company, Profile: identity.Profile{
-			Email: name + "@example.com", FirstName: name, LastName: "Example", Country: "DE"}})
+		u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{CompanyID: b.company,
+			Profile: identity.Profile{
+				Email: name + "@example.com", FirstName: name, LastName: "Example", Country: "DE"}})
 		id = u.ID
 		return err
 	})
@@ -186,7 +197,9 @@ func (b *fixture) user(name string) (id string) {
 func (b *fixture) token(userID string, scopes ...identity.Scope) (header string) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
-		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "Token", Scopes: identity.AllScopes()})
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
+			CompanyID: b.company, Name: "Token", Scopes: identity.AllScopes(),
+		})
 		if err != nil {
 			return err
 		}
@@ -224,7 +237,8 @@ func (b *fixture) payable(more string) string {
 }
 
 // bankData is a bank account, which a payroll of any funding may pay.
-const bankData = `{"account_holder_name":"Ada Lovelace","account_holder_type":"individual","iban":"DE89370400440532013000"}`
+const bankData = `{"account_holder_name":"Ada Lovelace","account_holder_type":"individual",` +
+	`"iban":"DE89370400440532013000"}`
 
 // payee is a person who is paid in BTC, the same one each time.
 func (b *fixture) payee() string {
@@ -256,26 +270,32 @@ func TestWallets(t *testing.T) {
 		b.credit("dep_1", money.New(money.EUR, 500))
 		b.credit("dep_2", money.New(money.USD, 100_00))
 		pay := func(method, amount string) reply {
-			return b.do("POST", "/api/company/payroll/create", `{"funding_method":"`+method+`","to_pay":[{"user_id":"`+b.payee()+`","amount_fiat":`+amount+`}]}`, "Idempotency-Key", "k"+method+amount)
+			return b.do("POST", "/api/company/payroll/create",
+				`{"funding_method":"`+method+`","to_pay":[{"user_id":"`+b.payee()+`","amount_fiat":`+amount+`}]}`,
+				"Idempotency-Key", "k"+method+amount)
 		}
 		if got := pay(id, "60"); got.status != 422 || !strings.Contains(got.text, `"/funding_method"`) {
 			t.Errorf("a wallet that is not open yet: %d %s", got.status, got.text)
 		}
 		b.drain(job.Table{wallet.JobOpen: {Tx: wallet.Opener{Verified: true}.Open}})
-		if again, _ := ask[members](b, "POST", "/api/wallets/request", `{"currency":"USD"}`); again["wallet_id"] != id || again["status"] != "in_progress" {
+		if again, _ := ask[members](b, "POST", "/api/wallets/request", `{"currency":"USD"}`); again["wallet_id"] != id ||
+			again["status"] != "in_progress" {
 			t.Errorf("before the company is verified: %v", again)
 		}
 		if _, err := b.exec("UPDATE jobs SET run_at = 0"); err != nil {
 			t.Fatal(err)
 		}
 		b.drain(job.Table{wallet.JobOpen: {Tx: wallet.Opener{}.Open}})
-		if n := b.tally("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name LIKE 'wallet.%'", id); n != 3 { // pending, in_progress, completed
+		// pending, in_progress, completed
+		if n := b.tally("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name LIKE 'wallet.%'", id); n != 3 {
 			t.Errorf("%d events", n)
 		}
 		_, text := ask[members](b, "GET", "/api/wallets", "")
 		for _, want := range []string{
-			`{"wallet_id":"` + id + `","currency":"USD","status":"completed","available":100.00,"reserved":0.00,"claims":0.00,"address":"","networks":[]}`,
-			`{"wallet_id":"","currency":"EUR","status":"","available":5.00,"reserved":0.00,"claims":0.00,"address":"","networks":[]}`, `"status":"rejected"`,
+			`{"wallet_id":"` + id + `","currency":"USD","status":"completed","available":100.00,"reserved":0.00,` +
+				`"claims":0.00,"address":"","networks":[]}`,
+			`{"wallet_id":"","currency":"EUR","status":"","available":5.00,"reserved":0.00,"claims":0.00,"address":"",` +
+				`"networks":[]}`, `"status":"rejected"`,
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %s in %s", want, text)
@@ -299,7 +319,8 @@ func TestWallets(t *testing.T) {
 			t.Errorf("%d %s", got.status, got.text)
 		}
 		first := pay(id, "60.00").json(t)["payroll_id"].(string) // replayed: the same one
-		if off, _ := ask[members](b, "POST", "/api/company/payroll/cancel", `{"payroll_id":"`+first+`"}`); off["status"] != "cancelled" {
+		if off, _ := ask[members](b, "POST", "/api/company/payroll/cancel",
+			`{"payroll_id":"`+first+`"}`); off["status"] != "cancelled" {
 			t.Errorf("%v", off)
 		}
 		ask[members](b, "POST", "/api/company/payroll/cancel", `{"payroll_id":"`+first+`"}`)
@@ -310,20 +331,26 @@ func TestWallets(t *testing.T) {
 
 		page, text := ask[members](b, "GET", "/api/wallets/transactions?currency=USD&per_page=3", "")
 		rows := page["data"].([]any)
-		if page["meta"].(members)["total"] != 4.0 || len(rows) != 3 || !strings.Contains(text, `"amount":60.00,"balance":60.01`) || !strings.Contains(text, `"amount":-60.00`) {
+		if page["meta"].(members)["total"] != 4.0 || len(rows) != 3 || !strings.Contains(text, `"amount":60.00,`+
+			`"balance":60.01`) || !strings.Contains(text, `"amount":-60.00`) {
 			t.Fatalf("%s", text)
 		}
 		if row := rows[0].(members); row["type"] != "payroll_cancelled" || row["payroll_id"] != first {
 			t.Errorf("%v", row)
 		}
-		if _, text := ask[members](b, "GET", "/api/wallets/transactions?page=2&per_page=3&currency=USD", ""); !strings.Contains(text, `"deposit_id":"dep_2"`) || !strings.Contains(text, `"type":"bank_deposit"`) {
+		if _, text := ask[members](b, "GET", "/api/wallets/transactions?page=2&per_page=3&currency=USD",
+			""); !strings.Contains(text, `"deposit_id":"dep_2"`) || !strings.Contains(text, `"type":"bank_deposit"`) {
 			t.Errorf("%s", text)
 		}
-		if _, text := ask[members](b, "GET", "/api/wallets/transactions?to=2020-01-01", ""); !strings.Contains(text, `"data":[]`) {
+		if _, text := ask[members](b, "GET", "/api/wallets/transactions?to=2020-01-01", ""); !strings.Contains(text,
+			`"data":[]`) {
 			t.Errorf("%s", text)
 		}
-		for path, name := range map[string]string{"currency=usd": "currency", "from=yesterday": "from", "to=1&to=2": "to", "page=0": "page"} {
-			if got := b.do("GET", "/api/wallets/transactions?"+path, ""); got.status != 422 || !strings.Contains(got.text, `"pointer":"`+name+`"`) {
+		for path, name := range map[string]string{
+			"currency=usd": "currency", "from=yesterday": "from", "to=1&to=2": "to", "page=0": "page",
+		} {
+			if got := b.do("GET", "/api/wallets/transactions?"+path, ""); got.status != 422 ||
+				!strings.Contains(got.text, `"pointer":"`+name+`"`) {
 				t.Errorf("%s: %d %s", path, got.status, got.text)
 			}
 		}
@@ -340,10 +367,13 @@ func TestWallets(t *testing.T) {
 				t.Errorf("a neighbour gets %s: %d", path, got.status)
 			}
 		}
-		if got := other.do("POST", "/api/wallets/request", `{"company_id":"`+b.company+`","currency":"USD"}`); got.status != 404 {
+		if got := other.do("POST", "/api/wallets/request",
+			`{"company_id":"`+b.company+`","currency":"USD"}`); got.status != 404 {
 			t.Errorf("%d %s", got.status, got.text)
 		}
-		if got := other.do("POST", "/api/company/payroll/create", `{"funding_method":"`+id+`","to_pay":[{"user_id":"`+other.payee()+`","amount_fiat":1}]}`, "Idempotency-Key", "k"); got.status != 422 {
+		if got := other.do("POST", "/api/company/payroll/create",
+			`{"funding_method":"`+id+`","to_pay":[{"user_id":"`+other.payee()+`","amount_fiat":1}]}`, "Idempotency-Key",
+			"k"); got.status != 422 {
 			t.Errorf("a neighbour pays from the wallet: %d %s", got.status, got.text)
 		}
 		b.checkBooks()
@@ -361,7 +391,8 @@ func TestABalanceIsSpentOnce(t *testing.T) {
 		count := map[string]int{}
 		for i := range 20 {
 			wg.Go(func() {
-				got := b.do("POST", "/api/company/payroll/create", `{"funding_method":"wallet","to_pay":[{"user_id":"`+payee+`","amount_fiat":10}]}`,
+				got := b.do("POST", "/api/company/payroll/create",
+					`{"funding_method":"wallet","to_pay":[{"user_id":"`+payee+`","amount_fiat":10}]}`,
 					"Idempotency-Key", fmt.Sprint("k", i))
 				mu.Lock()
 				defer mu.Unlock()
@@ -376,7 +407,8 @@ func TestABalanceIsSpentOnce(t *testing.T) {
 		if count["paid"] != 7 || count["insufficient_balance"] != 13 {
 			t.Errorf("%v", count)
 		}
-		if _, text := ask[members](b, "GET", "/api/wallets", ""); !strings.Contains(text, `"available":0.00,"reserved":70.00`) {
+		if _, text := ask[members](b, "GET", "/api/wallets", ""); !strings.Contains(text,
+			`"available":0.00,"reserved":70.00`) {
 			t.Errorf("%s", text)
 		}
 		page, _ := ask[members](b, "GET", "/api/company/payrolls?status="+string(payroll.Received), "")

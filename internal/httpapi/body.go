@@ -23,7 +23,8 @@ func readAll(w *responseWriter, r *http.Request, limit int64, wanted bool) ([]by
 		return nil, errMediaType.Detailf("Compressed bodies are not supported. Send the body without a Content-Encoding.")
 	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
+	if err != nil || kind != "application/json" || params["charset"] != "" &&
+		!strings.EqualFold(params["charset"], "utf-8") {
 		return nil, errMediaType
 	}
 	tooLarge := errTooLarge.Detailf("The body is larger than the limit of %d bytes.", limit)

@@ -183,8 +183,8 @@ type (
 func (in *claimCreateInput) params(c *request) claim.CreateParams {
 	b := &in.Body
 	return claim.CreateParams{
-		CompanyID: c.company, PayerID: b.PayerID, AmountText: string(b.Amount), Currency: b.DenominationCurrency, Funding: b.FundingCurrency,
-		Description: b.Description, ReturnURL: b.ReturnURL,
+		CompanyID: c.company, PayerID: b.PayerID, AmountText: string(b.Amount), Currency: b.DenominationCurrency,
+		Funding: b.FundingCurrency, Description: b.Description, ReturnURL: b.ReturnURL,
 	}
 }
 
@@ -237,8 +237,9 @@ func getClaimStatus(ctx context.Context, tx *db.Tx, c *request, in *claimGet) (*
 	seen := map[string]bool{}
 	for i, p := range d.Payments {
 		out.Payments[i] = claimPayment{
-			DepositID: p.ID, Method: p.Chain, Status: string(p.State), Currency: string(p.Amount.Asset()), Amount: p.Amount.String(), TxHash: p.TxID, InTime: p.OnTime,
-			FirstSeen: Time(p.FirstSeen), Confirmations: p.Confirmations, ConfirmationsRequired: p.Wanted,
+			DepositID: p.ID, Method: p.Chain, Status: string(p.State), Currency: string(p.Amount.Asset()),
+			Amount: p.Amount.String(), TxHash: p.TxID, InTime: p.OnTime, FirstSeen: Time(p.FirstSeen),
+			Confirmations: p.Confirmations, ConfirmationsRequired: p.Wanted,
 		}
 		if p.State.Live() && !seen[p.TxID] {
 			seen[p.TxID] = true
@@ -250,11 +251,12 @@ func getClaimStatus(ctx context.Context, tx *db.Tx, c *request, in *claimGet) (*
 
 func (c *request) summarizeClaim(m *claim.Claim) ClaimSummary {
 	return ClaimSummary{
-		ClaimID: m.ID, CompanyID: m.CompanyID, PayerID: m.PayerID, Description: m.Description, Status: claimState(m.State), Exception: string(m.Exception),
-		Reverted: m.Reverted, TxHash: m.TxHash, DenominationCurrency: string(m.Amount.Asset()), DenominationAmount: m.Amount.String(),
-		FundingCurrency: string(m.Funding), SettlementCurrency: string(m.SettleIn), SeenAmount: m.Seen.String(), ReceivedAmount: m.Received().String(),
-		RefundableAmount: m.Refundable().String(), RefundedAmount: m.Refunded.String(), CheckoutURL: c.Claim.CheckoutURL(m.ID),
-		Created: Time(m.CreatedAt), Updated: Time(m.UpdatedAt),
+		ClaimID: m.ID, CompanyID: m.CompanyID, PayerID: m.PayerID, Description: m.Description, Status: claimState(m.State),
+		Exception: string(m.Exception), Reverted: m.Reverted, TxHash: m.TxHash,
+		DenominationCurrency: string(m.Amount.Asset()), DenominationAmount: m.Amount.String(),
+		FundingCurrency: string(m.Funding), SettlementCurrency: string(m.SettleIn), SeenAmount: m.Seen.String(),
+		ReceivedAmount: m.Received().String(), RefundableAmount: m.Refundable().String(), RefundedAmount: m.Refunded.String(),
+		CheckoutURL: c.Claim.CheckoutURL(m.ID), Created: Time(m.CreatedAt), Updated: Time(m.UpdatedAt),
 	}
 }
 
@@ -279,8 +281,9 @@ func refundClaim(ctx context.Context, tx *db.Tx, c *request, in *claimRefInput) 
 		return nil, err
 	}
 	return &claimRefunded{
-		RefundID: r.ID, ClaimID: r.ClaimID, Status: string(r.State), Currency: string(r.Amount.Asset()), Amount: r.Amount.String(),
-		RefundURL: c.Claim.RefundURL(r.ClaimID, token), ExpiresAt: Time(r.ExpiresAt), CheckoutURL: c.Claim.CheckoutURL(r.ClaimID),
+		RefundID: r.ID, ClaimID: r.ClaimID, Status: string(r.State), Currency: string(r.Amount.Asset()),
+		Amount: r.Amount.String(), RefundURL: c.Claim.RefundURL(r.ClaimID, token), ExpiresAt: Time(r.ExpiresAt),
+		CheckoutURL: c.Claim.CheckoutURL(r.ClaimID),
 	}, nil
 }
 
@@ -295,7 +298,8 @@ func settleClaims(ctx context.Context, tx *db.Tx, c *request, in *settleInput) (
 
 func showSettlement(x claim.Settlement) settlement {
 	return settlement{
-		SettlementID: x.ID, Currency: string(x.Amount.Asset()), Amount: x.Amount.String(), WithdrawalID: x.WithdrawalID, Created: Time(x.CreatedAt),
+		SettlementID: x.ID, Currency: string(x.Amount.Asset()), Amount: x.Amount.String(), WithdrawalID: x.WithdrawalID,
+		Created: Time(x.CreatedAt),
 	}
 }
 
@@ -311,7 +315,9 @@ func listSettlements(ctx context.Context, tx *db.Tx, c *request, in *settlementL
 	return out, nil
 }
 
-func getMerchantSettings(ctx context.Context, tx *db.Tx, c *request, _ *merchantSettingsGet) (*merchantSettings, error) {
+func getMerchantSettings(
+	ctx context.Context, tx *db.Tx, c *request, _ *merchantSettingsGet,
+) (*merchantSettings, error) {
 	s, err := claim.SettingsOf(ctx, tx, c.by, c.company)
 	if err != nil {
 		return nil, err
@@ -319,12 +325,14 @@ func getMerchantSettings(ctx context.Context, tx *db.Tx, c *request, _ *merchant
 	return showSettings(s), nil
 }
 
-func changeMerchantSettings(ctx context.Context, tx *db.Tx, c *request, in *merchantSettingsInput) (*merchantSettings, error) {
+func changeMerchantSettings(
+	ctx context.Context, tx *db.Tx, c *request, in *merchantSettingsInput,
+) (*merchantSettings, error) {
 	b := &in.Body
 	s, err := c.Claim.ChangeSettings(ctx, tx, c.by, c.company, claim.Change{
 		ToleranceBps: b.ToleranceBps, Confirmations: b.Confirmations, GraceSeconds: b.LateGraceSeconds, Late: b.LatePolicy,
-		SettleIn: b.SettlementCurrency, Schedule: b.SettlementSchedule, DestinationID: b.SettlementTo, SupportEmail: b.SupportEmail,
-		Origins: b.Origins,
+		SettleIn: b.SettlementCurrency, Schedule: b.SettlementSchedule, DestinationID: b.SettlementTo,
+		SupportEmail: b.SupportEmail, Origins: b.Origins,
 	})
 	if err != nil {
 		return nil, err
@@ -334,8 +342,8 @@ func changeMerchantSettings(ctx context.Context, tx *db.Tx, c *request, in *merc
 
 func showSettings(s claim.Settings) *merchantSettings {
 	return &merchantSettings{
-		CompanyID: s.CompanyID, ToleranceBps: s.ToleranceBps, Confirmations: s.Confirmations, LatePolicy: string(s.Late), LateGraceSeconds: s.GraceSeconds,
-		SettlementCurrency: string(s.SettleIn), SettlementSchedule: string(s.Schedule), SettlementTo: s.DestinationID, SupportEmail: s.SupportEmail,
-		Origins: append([]string{}, s.Origins...),
+		CompanyID: s.CompanyID, ToleranceBps: s.ToleranceBps, Confirmations: s.Confirmations, LatePolicy: string(s.Late),
+		LateGraceSeconds: s.GraceSeconds, SettlementCurrency: string(s.SettleIn), SettlementSchedule: string(s.Schedule),
+		SettlementTo: s.DestinationID, SupportEmail: s.SupportEmail, Origins: append([]string{}, s.Origins...),
 	}
 }

@@ -57,9 +57,10 @@ func getCompany(ctx context.Context, tx *db.Tx, c *request, in *companyGet) (*co
 		return nil, err
 	}
 	out := &companyDetail{
-		CompanyID: r.ID, Name: r.Name, Email: r.Email, Website: r.Website, Country: r.Country, Status: r.Status, KYBStatus: kybState(r.KYBStatus),
-		FundingMethod: r.FundingMethod, Created: Time(r.Created), KYBState: onboardingState(o.State),
-		Missing: append([]string{}, o.Missing...), Documents: make([]documentItem, len(o.Documents)), UBOs: []ownerDetail{},
+		CompanyID: r.ID, Name: r.Name, Email: r.Email, Website: r.Website, Country: r.Country, Status: r.Status,
+		KYBStatus: kybState(r.KYBStatus), FundingMethod: r.FundingMethod, Created: Time(r.Created),
+		KYBState: onboardingState(o.State), Missing: append([]string{}, o.Missing...),
+		Documents: make([]documentItem, len(o.Documents)), UBOs: []ownerDetail{},
 	}
 	for i, d := range o.Documents {
 		out.Documents[i] = documentItem(d)
@@ -68,7 +69,9 @@ func getCompany(ctx context.Context, tx *db.Tx, c *request, in *companyGet) (*co
 		return out, nil
 	}
 	for _, w := range o.Owners {
-		out.UBOs = append(out.UBOs, ownerDetail{w.ID, w.FirstName, w.LastName, hundredths(w.OwnershipBps), w.Control, kycState(w.KYCStatus)})
+		out.UBOs = append(out.UBOs, ownerDetail{
+			w.ID, w.FirstName, w.LastName, hundredths(w.OwnershipBps), w.Control, kycState(w.KYCStatus),
+		})
 	}
 	return out, nil
 }

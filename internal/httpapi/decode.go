@@ -76,7 +76,9 @@ func newInput(reg huma.Registry, t reflect.Type) *input {
 			if s.Description == "" {
 				s.Description = typeFieldDocs[declaringType(t, f).Name()][name]
 			}
-			p := param{name: name, in: place, index: f.Index, schema: s, required: place == "path" || f.Tag.Get("required") == "true"}
+			p := param{
+				name: name, in: place, index: f.Index, schema: s, required: place == "path" || f.Tag.Get("required") == "true",
+			}
 			p.initial = f.Tag.Get("default")
 			if s.Pattern != "" {
 				p.pattern = regexp.MustCompile(s.Pattern)
@@ -121,7 +123,9 @@ func (in *input) readParams(r *http.Request, v reflect.Value, problems *apierr.L
 	if r.URL.RawQuery != "" {
 		var err error
 		if query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
-			problems.AddField(apierr.Field{Code: "invalid_parameter", In: "query", Message: "The query string is not valid percent-encoded text."})
+			problems.AddField(apierr.Field{
+				Code: "invalid_parameter", In: "query", Message: "The query string is not valid percent-encoded text.",
+			})
 		}
 	}
 	for i := range in.params {
@@ -143,7 +147,9 @@ func (in *input) readParams(r *http.Request, v reflect.Value, problems *apierr.L
 				}
 			default:
 				if p.required {
-					problems.AddField(apierr.Field{Code: "missing_field", In: p.in, Pointer: p.name, Message: "The parameter is required."})
+					problems.AddField(apierr.Field{
+						Code: "missing_field", In: p.in, Pointer: p.name, Message: "The parameter is required.",
+					})
 					continue
 				}
 				if text = p.initial; text == "" {
@@ -535,7 +541,8 @@ func readStrings(d *decoder, v reflect.Value) error {
 		case '"':
 			var t jsontext.Token
 			if t, err = d.ReadToken(); err == nil {
-				members.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), reflect.ValueOf(t.String()).Convert(v.Type().Elem()))
+				members.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()),
+					reflect.ValueOf(t.String()).Convert(v.Type().Elem()))
 			}
 		default:
 			err = d.wrongType("The value must be a string.")

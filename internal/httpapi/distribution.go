@@ -164,29 +164,39 @@ type (
 	}
 )
 
-func createDistribution(ctx context.Context, tx *db.Tx, c *request, in *distributionCreateInput) (*distributionCreated, error) {
+func createDistribution(
+	ctx context.Context, tx *db.Tx, c *request, in *distributionCreateInput,
+) (*distributionCreated, error) {
 	d, err := destination.Create(ctx, tx, c.setup(), c.by, destination.CreateParams{
 		OwnerID: in.RecipientID, Symbol: in.Body.Symbol, Data: json.RawMessage(in.Body.Data),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &distributionCreated{d.ID, d.OwnerID, string(d.Symbol), d.Allocation, "active", c.setup().Payable(d.Symbol, d.Network)}, nil
+	return &distributionCreated{
+		d.ID, d.OwnerID, string(d.Symbol), d.Allocation, "active", c.setup().Payable(d.Symbol, d.Network),
+	}, nil
 }
 
 // setup is what destinations depend on in this installation.
 func (c *request) setup() destination.Setup {
-	return destination.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName, Accounts: c.Payroll.Accounts}
+	return destination.Setup{
+		Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName, Accounts: c.Payroll.Accounts,
+	}
 }
 
-func deleteDistribution(ctx context.Context, tx *db.Tx, c *request, in *distributionDeleteInput) (*distributionDeleted, error) {
+func deleteDistribution(
+	ctx context.Context, tx *db.Tx, c *request, in *distributionDeleteInput,
+) (*distributionDeleted, error) {
 	if err := destination.Delete(ctx, tx, c.by, in.RecipientID, in.Body.DistributionID); err != nil {
 		return nil, err
 	}
 	return &distributionDeleted{in.Body.DistributionID, true}, nil
 }
 
-func listDistributions(ctx context.Context, tx *db.Tx, c *request, in *distributionListInput) (*distributionList, error) {
+func listDistributions(
+	ctx context.Context, tx *db.Tx, c *request, in *distributionListInput,
+) (*distributionList, error) {
 	all, err := destination.List(ctx, tx, c.by, in.RecipientID)
 	if err != nil {
 		return nil, err
@@ -202,7 +212,9 @@ func getDistribution(ctx context.Context, tx *db.Tx, c *request, in *distributio
 	return new(c.showDistribution(d)), nil
 }
 
-func updateDistribution(ctx context.Context, tx *db.Tx, c *request, in *distributionUpdateInput) (*distributionItem, error) {
+func updateDistribution(
+	ctx context.Context, tx *db.Tx, c *request, in *distributionUpdateInput,
+) (*distributionItem, error) {
 	d, err := destination.Update(ctx, tx, c.setup(), c.by, destination.UpdateParams{
 		OwnerID: in.RecipientID, ID: in.Body.DistributionID, Symbol: in.Body.Symbol, Data: json.RawMessage(in.Body.Data),
 	})
@@ -212,7 +224,9 @@ func updateDistribution(ctx context.Context, tx *db.Tx, c *request, in *distribu
 	return new(c.showDistribution(d)), nil
 }
 
-func correctDistribution(ctx context.Context, tx *db.Tx, c *request, in *distributionCorrectInput) (*distributionItem, error) {
+func correctDistribution(
+	ctx context.Context, tx *db.Tx, c *request, in *distributionCorrectInput,
+) (*distributionItem, error) {
 	d, err := destination.Correct(ctx, tx, c.by, in.RecipientID, in.Body.DistributionID, in.Body.CorrectionID)
 	if err != nil {
 		return nil, err
@@ -220,7 +234,9 @@ func correctDistribution(ctx context.Context, tx *db.Tx, c *request, in *distrib
 	return new(c.showDistribution(d)), nil
 }
 
-func getDistributionFields(ctx context.Context, tx *db.Tx, c *request, in *distributionFields) (*requiredFields, error) {
+func getDistributionFields(
+	ctx context.Context, tx *db.Tx, c *request, in *distributionFields,
+) (*requiredFields, error) {
 	return in.requiredOf(ctx, tx, c, in.RecipientID)
 }
 
@@ -240,11 +256,15 @@ func shares(allocations []allocation) []destination.Share {
 	return all
 }
 
-func listDistributionChanges(ctx context.Context, tx *db.Tx, c *request, in *distributionHistoryInput) (*distributionHistory, error) {
+func listDistributionChanges(
+	ctx context.Context, tx *db.Tx, c *request, in *distributionHistoryInput,
+) (*distributionHistory, error) {
 	return distributionChanges(ctx, tx, c, in.RecipientID, in.paging)
 }
 
-func distributionChanges(ctx context.Context, tx *db.Tx, c *request, ownerID string, p paging) (*distributionHistory, error) {
+func distributionChanges(
+	ctx context.Context, tx *db.Tx, c *request, ownerID string, p paging,
+) (*distributionHistory, error) {
 	limit := int64(p.size())
 	some, total, err := destination.History(ctx, tx, c.by, ownerID, limit, (int64(p.Page)-1)*limit)
 	if err != nil {
@@ -275,9 +295,9 @@ func (c *request) showDistribution(d destination.Distribution) distributionItem 
 		data = jsontext.Value("{}")
 	}
 	return distributionItem{
-		DistributionID: d.ID, RecipientID: d.OwnerID, Type: d.Kind, Symbol: string(d.Symbol), Network: d.Network, Address: d.Address,
-		Tag: d.Tag, TransferMemo: d.Memo, Data: data, Allocation: d.Allocation, Payable: c.setup().Payable(d.Symbol, d.Network), Created: Time(d.Created),
-		Correction: showCorrection(d.Correction),
+		DistributionID: d.ID, RecipientID: d.OwnerID, Type: d.Kind, Symbol: string(d.Symbol), Network: d.Network,
+		Address: d.Address, Tag: d.Tag, TransferMemo: d.Memo, Data: data, Allocation: d.Allocation,
+		Payable: c.setup().Payable(d.Symbol, d.Network), Created: Time(d.Created), Correction: showCorrection(d.Correction),
 	}
 }
 

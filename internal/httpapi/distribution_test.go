@@ -53,18 +53,22 @@ func (b *fixture) correction(owner, member, value string) (id string) {
 	return b.first(owner).Correction.ID
 }
 
-// A recipient's destination is read, replaced and explained by the rules of a user's: the history, the mail, the event, and the
-// day for which a payment waits.
+// A recipient's destination is read, replaced and explained by the rules of a user's: the history, the mail, the
+// event, and the day for which a payment waits.
 func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newUserService(t, d)
 		id, at := b.recipientIn("US")
 		fields, text := ask[members](b, "GET", at+"/fields?currency=USD", "")
-		if fields["country"] != "US" || fields["currency"] != "USD" || fields["payable"] != true || !strings.Contains(text, `"key":"routing_number"`) {
+		if fields["country"] != "US" || fields["currency"] != "USD" || fields["payable"] != true ||
+			!strings.Contains(text, `"key":"routing_number"`) {
 			t.Errorf("%s", text)
 		}
-		for query, pointer := range map[string]string{"": "currency", "?currency=usd": "currency", "?symbol=DOGE": "symbol", "?currency=MXN": "currency"} {
-			if got := b.do("GET", at+"/fields"+query, ""); got.status != 422 || !strings.Contains(got.text, `"in":"query","pointer":"`+pointer+`"`) {
+		for query, pointer := range map[string]string{
+			"": "currency", "?currency=usd": "currency", "?symbol=DOGE": "symbol", "?currency=MXN": "currency",
+		} {
+			if got := b.do("GET", at+"/fields"+query, ""); got.status != 422 ||
+				!strings.Contains(got.text, `"in":"query","pointer":"`+pointer+`"`) {
 				t.Errorf("%s: %d %s", query, got.status, got.text)
 			}
 		}
@@ -73,22 +77,26 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 		dst := bank["distribution_id"].(string)
 		detail := at + "/detail?distribution_id="
 		item, text := ask[members](b, "GET", detail+dst, "")
-		if item["recipient_id"] != id || item["allocation"] != 100.0 || item["payable"] != true || !strings.Contains(text, `"account_number":"••••6789"`) || strings.Contains(text, "000123456789") {
+		if item["recipient_id"] != id || item["allocation"] != 100.0 || item["payable"] != true ||
+			!strings.Contains(text, `"account_number":"••••6789"`) || strings.Contains(text, "000123456789") {
 			t.Errorf("%s", text)
 		}
 		was := b.first(id)
 		asked := b.correction(id, "account_number", "1918171614")
-		if item, text = ask[members](b, "GET", detail+dst, ""); item["correction"].(members)["correction_id"] != asked || strings.Contains(text, "1918171614") {
+		if item, text = ask[members](b, "GET", detail+dst, ""); item["correction"].(members)["correction_id"] != asked ||
+			strings.Contains(text, "1918171614") {
 			t.Errorf("%s", text)
 		}
 		again := b.correction(id, "routing_number", "021000021") // on top of what is asked for already
-		if _, text := ask[members](b, "GET", detail+dst, ""); !strings.Contains(text, `"members":["account_number","routing_number"]`) {
+		if _, text := ask[members](b, "GET", detail+dst, ""); !strings.Contains(text,
+			`"members":["account_number","routing_number"]`) {
 			t.Errorf("what would change with the correction: %s", text)
 		}
 		b.wants(409, "invalid_state", "POST", at+"/correction", `{"distribution_id":"`+dst+`","correction_id":"`+asked+`"}`)
 		b.wants(404, "not_found", "POST", at+"/correction", `{"distribution_id":"dst_none","correction_id":"`+again+`"}`)
 		item, text = ask[members](b, "POST", at+"/correction", `{"distribution_id":"`+dst+`","correction_id":"`+again+`"}`)
-		if item["correction"] != nil || !strings.Contains(text, `"account_number":"••••1614"`) || !strings.Contains(text, `"routing_number":"021000021"`) {
+		if item["correction"] != nil || !strings.Contains(text, `"account_number":"••••1614"`) ||
+			!strings.Contains(text, `"routing_number":"021000021"`) {
 			t.Errorf("%s", text)
 		}
 		b.wants(409, "invalid_state", "POST", at+"/correction", `{"distribution_id":"`+dst+`","correction_id":"`+again+`"}`)
@@ -101,18 +109,23 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 		update := func(id, more string) reply {
 			return b.do("POST", at+"/update", `{"distribution_id":"`+id+`",`+more+`}`)
 		}
-		if got := update(dst, `"distribution_data":{"address":"rN7n7otQDd6FczFgLdSqtcsAUxDkw6fzRh"},"symbol":"XRP"`); got.status != 422 || !strings.Contains(got.text, `"/distribution_data/address"`) {
+		if got := update(dst,
+			`"distribution_data":{"address":"rN7n7otQDd6FczFgLdSqtcsAUxDkw6fzRh"},"symbol":"XRP"`); got.status != 422 ||
+			!strings.Contains(got.text, `"/distribution_data/address"`) {
 			t.Errorf("%d %s", got.status, got.text)
 		}
 		got := update(dst, `"symbol":"XRP","distribution_data":`+xrpData)
-		if m := got.json(t); got.status != 200 || m["distribution_id"] != dst || m["symbol"] != "XRP" || m["tag"] != "42" || m["allocation"] != 100.0 || m["payable"] != false {
+		if m := got.json(t); got.status != 200 || m["distribution_id"] != dst || m["symbol"] != "XRP" || m["tag"] != "42" ||
+			m["allocation"] != 100.0 || m["payable"] != false {
 			t.Errorf("%d %s", got.status, got.text)
 		}
-		if again, text := ask[members](b, "GET", detail+dst, ""); again["address"] != "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn" || again["payable"] != false {
+		if again, text := ask[members](b, "GET", detail+dst, ""); again["address"] != "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn" ||
+			again["payable"] != false {
 			t.Errorf("%s", text)
 		}
 		history, text := ask[members](b, "GET", at+"/history", "")
-		if rows := history["data"].([]any); len(rows) != 3 || rows[0].(members)["action"] != "replaced" || !strings.Contains(text, "••••6789") {
+		if rows := history["data"].([]any); len(rows) != 3 || rows[0].(members)["action"] != "replaced" ||
+			!strings.Contains(text, "••••6789") {
 			t.Errorf("%s", text)
 		}
 		var events, mails, moved int64
@@ -136,12 +149,14 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 		stranger.server = b.server
 		stranger.everyScope()
 		for _, c := range [][3]string{
-			{"GET", detail + dst, ""}, {"GET", at + "/fields?currency=USD", ""}, {"POST", at + "/update", `{"distribution_id":"` + dst + `","distribution_data":` + xrpData + `}`},
+			{"GET", detail + dst, ""}, {"GET", at + "/fields?currency=USD", ""},
+			{"POST", at + "/update", `{"distribution_id":"` + dst + `","distribution_data":` + xrpData + `}`},
 		} {
 			if got := stranger.do(c[0], c[1], c[2]); got.status != 404 {
 				t.Errorf("a stranger: %s %s: %d %s", c[0], c[1], got.status, got.text)
 			}
-			if got := b.do(c[0], strings.Replace(c[1], at, other, 1), c[2]); got.status != 404 && !strings.Contains(c[1], "/fields") {
+			if got := b.do(c[0], strings.Replace(c[1], at, other, 1), c[2]); got.status != 404 &&
+				!strings.Contains(c[1], "/fields") {
 				t.Errorf("by another recipient: %s %s: %d %s", c[0], c[1], got.status, got.text)
 			}
 		}
@@ -196,7 +211,8 @@ func TestCurrenciesFieldsAndDestinationsAgree(t *testing.T) {
 			}
 			got := b.do("GET", at+"/fields?currency="+c.Symbol, "")
 			offered := c.Type == "crypto" || slices.Contains(c.Countries, country)
-			if (got.status == 200) != offered || offered && (json.Unmarshal([]byte(got.text), &fields) != nil || fields.Payable != c.Payable) {
+			if (got.status == 200) != offered || offered && (json.Unmarshal([]byte(got.text), &fields) != nil ||
+				fields.Payable != c.Payable) {
 				t.Errorf("%s in %s: %d %s", c.Symbol, country, got.status, got.text)
 			}
 			if c.Type == "fiat" && offered || c.Type == "crypto" && country != "ZW" {
@@ -215,8 +231,10 @@ func TestCurrenciesFieldsAndDestinationsAgree(t *testing.T) {
 			body, _ := json.Marshal(members{"symbol": c.Symbol, "distribution_data": data})
 			_, own := b.recipientIn(country)
 			made := b.do("POST", own, string(body))
-			if offered && (made.status != 200 || made.json(t)["payable"] != c.Payable) || !offered && !strings.Contains(made.text, `"currency_not_supported"`) {
-				t.Errorf("%s in %s: fields %v become %d %s", c.Symbol, country, slices.Sorted(maps.Keys(data)), made.status, made.text)
+			if offered && (made.status != 200 || made.json(t)["payable"] != c.Payable) ||
+				!offered && !strings.Contains(made.text, `"currency_not_supported"`) {
+				t.Errorf("%s in %s: fields %v become %d %s", c.Symbol, country, slices.Sorted(maps.Keys(data)), made.status,
+					made.text)
 			}
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// docs/scalar.js.gz is dist/browser/standalone.js of the npm package @scalar/api-reference 1.46.4, as it is, by gzip -9n. Its
-// licence is beside it.
+// docs/scalar.js.gz is dist/browser/standalone.js of the npm package @scalar/api-reference 1.46.4, as it is, by
+// gzip -9n. Its licence is beside it.
 var (
 	//go:embed docs/scalar.js.gz
 	scalarGzip []byte
@@ -48,8 +48,10 @@ var scalar = sync.OnceValue(func() []byte {
 	return plain
 })
 
-// docsPolicy lets the page load what the service itself serves, and ask nobody else. Scalar sets styles from its script.
-const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; " +
+// docsPolicy lets the page load what the service itself serves, and ask nobody else. Scalar sets styles from its
+// script.
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
+	"font-src 'self' data:; " +
 	"connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 
 var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
@@ -69,7 +71,8 @@ the error codes are <a href="/docs/errors/">explained</a>.</p>
 </html>
 `))
 
-// mountDocs serves the contract as a page that needs no other host. In the sandbox it tries requests with the key that everybody knows.
+// mountDocs serves the contract as a page that needs no other host. In the sandbox it tries requests with the key
+// that everybody knows.
 func (s *server) mountDocs() {
 	key := ""
 	if s.Env == identity.Sandbox {
@@ -112,7 +115,8 @@ const (
 	javascript = "text/javascript; charset=utf-8"
 )
 
-// takesGzip says whether a client names gzip among what it takes; with a weight of 0 that is a refusal (RFC 9110, 12.5.3).
+// takesGzip says whether a client names gzip among what it takes; with a weight of 0 that is a refusal (RFC 9110,
+// 12.5.3).
 func takesGzip(h http.Header) bool {
 	for _, list := range h.Values("Accept-Encoding") {
 		for coding := range strings.SplitSeq(list, ",") {

@@ -60,7 +60,8 @@ type (
 
 func (b *uploadBody) upload() kyc.Upload {
 	return kyc.Upload{
-		DocType: b.DocType, Category: b.Category, IssuingCountry: b.IssuingCountry, Base64: b.Base64Image, TaxID: b.TaxID, TaxIDType: b.TaxIDType,
+		DocType: b.DocType, Category: b.Category, IssuingCountry: b.IssuingCountry, Base64: b.Base64Image, TaxID: b.TaxID,
+		TaxIDType: b.TaxIDType,
 	}
 }
 

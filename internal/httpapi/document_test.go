@@ -48,7 +48,9 @@ func scan64(w, h int, shade uint8) string {
 }
 
 func upload(userID, docType, category, country, image string) members {
-	return members{"user_id": userID, "doc_type": docType, "category": category, "issuing_country": country, "base64_image": image}
+	return members{
+		"user_id": userID, "doc_type": docType, "category": category, "issuing_country": country, "base64_image": image,
+	}
 }
 
 func (b *fixture) listed(userID string) string {
@@ -79,7 +81,8 @@ func TestDocuments(t *testing.T) {
 				t.Errorf("%v", got)
 			}
 		}
-		want := `{"documents":[{"doc_type":"national_id","issuing_country":"DE"},{"doc_type":"passport","issuing_country":"MC"},` +
+		want := `{"documents":[{"doc_type":"national_id","issuing_country":"DE"},{"doc_type":"passport",` +
+			`"issuing_country":"MC"},` +
 			`{"doc_type":"proof_of_address","issuing_country":"DE"},{"doc_type":"selfie","issuing_country":"DE"},` +
 			`{"doc_type":"tax_id","issuing_country":"DE"},{"doc_type":"tax_id","issuing_country":"BR"}]}`
 		if got := b.listed(ada); got != want {
@@ -131,10 +134,13 @@ func TestDocumentUploadsAreRefused(t *testing.T) {
 		at := "/api/user/document/upload"
 		page := scan64(900, 640, 200)
 		refuseBadInput(b, "POST", at, upload(ada, "national_id", "front", "DE", page), map[string]rule{
-			"user_id": {required: true, id: true}, "doc_type": {required: true}, "category": {required: true}, "issuing_country": {required: true}, "base64_image": {required: true},
+			"user_id": {required: true, id: true}, "doc_type": {required: true}, "category": {required: true},
+			"issuing_country": {required: true}, "base64_image": {required: true},
 		})
-		refuseBadInput(b, "POST", at, members{"user_id": ada, "doc_type": "tax_id", "tax_id": "36574261809", "tax_id_type": "idnr", "issuing_country": "DE"}, map[string]rule{
-			"user_id": {required: true, id: true}, "tax_id": {required: true}, "tax_id_type": {required: true}, "issuing_country": {},
+		refuseBadInput(b, "POST", at, members{"user_id": ada, "doc_type": "tax_id", "tax_id": "36574261809",
+			"tax_id_type": "idnr", "issuing_country": "DE"}, map[string]rule{
+			"user_id": {required: true, id: true}, "tax_id": {required: true}, "tax_id_type": {required: true},
+			"issuing_country": {},
 		})
 		var animated bytes.Buffer
 		if err := png.Encode(&animated, image.NewGray(image.Rect(0, 0, 1, 1))); err != nil {
@@ -156,7 +162,9 @@ func TestDocumentUploadsAreRefused(t *testing.T) {
 			return body
 		}
 		tax := func(kind, number, country string) members {
-			return members{"user_id": ada, "doc_type": "tax_id", "tax_id": number, "tax_id_type": kind, "issuing_country": country}
+			return members{
+				"user_id": ada, "doc_type": "tax_id", "tax_id": number, "tax_id_type": kind, "issuing_country": country,
+			}
 		}
 		for name, c := range map[string]struct {
 			body    members
@@ -164,22 +172,33 @@ func TestDocumentUploadsAreRefused(t *testing.T) {
 			code    string
 			pointer string
 		}{
-			"passport, back":               {with(members{"doc_type": "passport", "category": "back"}), 422, "category_not_allowed", "/category"},
-			"proof of address, back":       {with(members{"doc_type": "proof_of_address", "category": "back"}), 422, "category_not_allowed", "/category"},
-			"selfie, back":                 {with(members{"doc_type": "selfie", "category": "back"}), 422, "category_not_allowed", "/category"},
-			"third side":                   {with(members{"category": "left"}), 422, "invalid_parameter", "/category"},
-			"no such document":             {with(members{"doc_type": "library_card"}), 422, "invalid_parameter", "/doc_type"},
-			"document of another country":  {with(members{"doc_type": "voter_id"}), 422, "invalid_parameter", "/doc_type"},
-			"no country":                   {with(members{"issuing_country": "XX"}), 422, "country_not_supported", "/issuing_country"},
-			"three letters":                {with(members{"issuing_country": "DEU"}), 422, "country_not_supported", "/issuing_country"},
-			"a country without a row":      {with(members{"issuing_country": "MC"}), 422, "country_not_supported", "/issuing_country"},
-			"tax id beside an image":       {with(members{"tax_id": "1"}), 422, "invalid_parameter", "/tax_id"},
-			"image beside a tax id":        {members{"user_id": ada, "doc_type": "tax_id", "tax_id": "36574261809", "tax_id_type": "idnr", "base64_image": page}, 422, "invalid_parameter", "/base64_image"},
-			"no image":                     {with(members{"base64_image": "aGVsbG8="}), 422, "unsupported_image", "/base64_image"},
-			"no base64":                    {with(members{"base64_image": "?"}), 422, "unsupported_image", "/base64_image"},
-			"one pixel":                    {with(members{"base64_image": base64.StdEncoding.EncodeToString(animated.Bytes())}), 422, "unsupported_image", "/base64_image"},
-			"65 scans":                     {with(members{"base64_image": base64.StdEncoding.EncodeToString(manyScans)}), 422, "unsupported_image", "/base64_image"},
-			"11 MiB":                       {with(members{"base64_image": strings.Repeat("A", 11<<20*4/3)}), 413, "payload_too_large", "/base64_image"},
+			"passport, back": {with(members{"doc_type": "passport", "category": "back"}), 422,
+				"category_not_allowed", "/category"},
+			"proof of address, back": {with(members{"doc_type": "proof_of_address", "category": "back"}), 422,
+				"category_not_allowed", "/category"},
+			"selfie, back": {with(members{"doc_type": "selfie", "category": "back"}), 422,
+				"category_not_allowed", "/category"},
+			"third side":                  {with(members{"category": "left"}), 422, "invalid_parameter", "/category"},
+			"no such document":            {with(members{"doc_type": "library_card"}), 422, "invalid_parameter", "/doc_type"},
+			"document of another country": {with(members{"doc_type": "voter_id"}), 422, "invalid_parameter", "/doc_type"},
+			"no country": {with(members{"issuing_country": "XX"}), 422, "country_not_supported",
+				"/issuing_country"},
+			"three letters": {with(members{"issuing_country": "DEU"}), 422, "country_not_supported",
+				"/issuing_country"},
+			"a country without a row": {with(members{"issuing_country": "MC"}), 422, "country_not_supported",
+				"/issuing_country"},
+			"tax id beside an image": {with(members{"tax_id": "1"}), 422, "invalid_parameter", "/tax_id"},
+			"image beside a tax id": {members{"user_id": ada, "doc_type": "tax_id", "tax_id": "36574261809",
+				"tax_id_type": "idnr", "base64_image": page}, 422, "invalid_parameter", "/base64_image"},
+			"no image": {with(members{"base64_image": "aGVsbG8="}), 422, "unsupported_image",
+				"/base64_image"},
+			"no base64": {with(members{"base64_image": "?"}), 422, "unsupported_image", "/base64_image"},
+			"one pixel": {with(members{"base64_image": base64.StdEncoding.EncodeToString(animated.Bytes())}),
+				422, "unsupported_image", "/base64_image"},
+			"65 scans": {with(members{"base64_image": base64.StdEncoding.EncodeToString(manyScans)}), 422,
+				"unsupported_image", "/base64_image"},
+			"11 MiB": {with(members{"base64_image": strings.Repeat("A", 11<<20*4/3)}), 413,
+				"payload_too_large", "/base64_image"},
 			"wrong check digit":            {tax("idnr", "36574261808", "DE"), 422, "tax_id_invalid", "/tax_id"},
 			"advertised number":            {tax("ssn", canary, "US"), 422, "tax_id_invalid", "/tax_id"},
 			"a firm's number":              {tax("ein", "911144442", "US"), 422, "tax_id_invalid", "/tax_id_type"},
@@ -190,7 +209,8 @@ func TestDocumentUploadsAreRefused(t *testing.T) {
 		} {
 			got := b.do("POST", at, encode(c.body))
 			m := got.json(t)
-			if got.status != c.status || m["code"] != c.code || c.pointer != "" && !strings.Contains(got.text, `"pointer":"`+c.pointer+`"`) {
+			if got.status != c.status || m["code"] != c.code || c.pointer != "" &&
+				!strings.Contains(got.text, `"pointer":"`+c.pointer+`"`) {
 				t.Errorf("%s: %d %.400s", name, got.status, got.text)
 			}
 			if strings.Contains(got.text, canary) {
@@ -216,10 +236,12 @@ func TestDocumentsAreTheirOwners(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
 		ada, bob, other := b.user("ada"), b.user("bob"), b.neighbour()
-		ask[members](b, "POST", "/api/user/document/upload", encode(upload(ada, "passport", "front", "DE", scan64(900, 640, 3))))
+		ask[members](b, "POST", "/api/user/document/upload", encode(upload(ada, "passport", "front", "DE",
+			scan64(900, 640, 3))))
 		for _, at := range []string{"/api/user/document/list?user_id=", "/api/user/document/types?user_id="} {
 			_, known := ask[members](b, "GET", at+ada, "")
-			if got, _ := ask[members](b, "GET", at, "", "Authorization", b.token(ada, identity.UserDocumentList)); encode(got) == "" || known == "" {
+			if got, _ := ask[members](b, "GET", at, "", "Authorization",
+				b.token(ada, identity.UserDocumentList)); encode(got) == "" || known == "" {
 				t.Error(got)
 			}
 			nobody := other.do("GET", at+"usr_00000000000000000000000000", "")
@@ -240,13 +262,17 @@ func TestDocumentsAreTheirOwners(t *testing.T) {
 	})
 }
 
-// What is stored is ciphertext under the subject's own key, in pieces that cannot be exchanged, and nothing of it in plain.
+// What is stored is ciphertext under the subject's own key, in pieces that cannot be exchanged, and nothing of it
+// in plain.
 func TestDocumentsAreSealed(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
 		ada := b.user("ada")
-		ask[members](b, "POST", "/api/user/document/upload", encode(upload(ada, "passport", "front", "DE", scan64(900, 640, 3))))
-		ask[members](b, "POST", "/api/user/document/upload", encode(members{"user_id": ada, "doc_type": "tax_id", "tax_id": "36574261809", "tax_id_type": "idnr"}))
+		ask[members](b, "POST", "/api/user/document/upload", encode(upload(ada, "passport", "front", "DE",
+			scan64(900, 640, 3))))
+		ask[members](b, "POST", "/api/user/document/upload", encode(members{
+			"user_id": ada, "doc_type": "tax_id", "tax_id": "36574261809", "tax_id_type": "idnr",
+		}))
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			var sealed, number []byte
 			if err := tx.QueryRow(ctx, "SELECT sealed FROM document_chunks").Scan(&sealed); err != nil {
@@ -255,7 +281,8 @@ func TestDocumentsAreSealed(t *testing.T) {
 			if err := tx.QueryRow(ctx, "SELECT sealed FROM tax_ids").Scan(&number); err != nil {
 				return err
 			}
-			if len(sealed) < 1000 || bytes.Contains(sealed, []byte("\xff\xd8\xff")) || bytes.Contains(number, []byte("36574261809")) {
+			if len(sealed) < 1000 || bytes.Contains(sealed, []byte("\xff\xd8\xff")) ||
+				bytes.Contains(number, []byte("36574261809")) {
 				t.Error("something is stored in plain")
 			}
 			return nil
@@ -263,8 +290,8 @@ func TestDocumentsAreSealed(t *testing.T) {
 	})
 }
 
-// Beyond what bodies may take of the memory together they wait for a while and are then told to come again; each kind has a room of its
-// own, and what is tiny needs none.
+// Beyond what bodies may take of the memory together they wait for a while and are then told to come again; each
+// kind has a room of its own, and what is tiny needs none.
 func TestBodiesWaitForRoom(t *testing.T) {
 	b, _ := newKYC(t, sqlite(t))
 	user := b.person("Lovelace", nil)
@@ -275,9 +302,11 @@ func TestBodiesWaitForRoom(t *testing.T) {
 	const at, pay = "/api/user/document/upload", "/api/company/payroll/create"
 	large := body(strings.Repeat("A", defaultBodyLimit))
 	people := func(n int) string {
-		return `{"to_pay":[` + strings.Repeat(`{"user_id":"usr_none","amount_fiat":0},`, n-1) + `{"user_id":"usr_none","amount_fiat":0}]}`
+		return `{"to_pay":[` + strings.Repeat(`{"user_id":"usr_none","amount_fiat":0},`, n-1) +
+			`{"user_id":"usr_none","amount_fiat":0}]}`
 	}
-	b.server.Bodies = ratelimit.NewBodyBudget(imageLimit, defaultBodyLimit, 50*time.Millisecond) // an answer is read before its room is given back
+	// an answer is read before its room is given back
+	b.server.Bodies = ratelimit.NewBodyBudget(imageLimit, defaultBodyLimit, 50*time.Millisecond)
 	fill := func(size int64) (leave func()) {
 		t.Helper()
 		another := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(""))
@@ -339,7 +368,9 @@ func TestDocumentLimit(t *testing.T) {
 				refused = append(refused, got)
 			}
 		}
-		if len(refused) != len(countries)-20 || slices.ContainsFunc(refused, func(r reply) bool { return r.status != 422 || r.json(t)["code"] != "document_limit" }) {
+		if len(refused) != len(countries)-20 || slices.ContainsFunc(refused, func(r reply) bool {
+			return r.status != 422 || r.json(t)["code"] != "document_limit"
+		}) {
 			t.Errorf("%d of %d refused: %v", len(refused), len(countries), refused)
 		}
 		var one string
@@ -352,7 +383,8 @@ func TestDocumentLimit(t *testing.T) {
 		}
 		// The replaced one counts in bytes: 100 MiB are the most.
 		b.set("UPDATE subjects SET bytes = 104857600")
-		b.wants(422, "document_limit", "POST", "/api/user/document/upload", encode(upload(ada, "passport", "front", one, page)))
+		b.wants(422, "document_limit", "POST", "/api/user/document/upload",
+			encode(upload(ada, "passport", "front", one, page)))
 	})
 }
 
@@ -362,7 +394,9 @@ func TestDocumentTypes(t *testing.T) {
 		b, _ := newKYC(t, d)
 		resident := func(name, country string) (id string) {
 			b.write(func(ctx context.Context, tx *db.Tx) error {
-				u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{CompanyID: b.company, Profile: identity.Profile{Email: name + "@example.com", Country: country}})
+				u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{
+					CompanyID: b.company, Profile: identity.Profile{Email: name + "@example.com", Country: country},
+				})
 				id = u.ID
 				return err
 			})
@@ -416,7 +450,8 @@ func TestDocumentTypes(t *testing.T) {
 			t.Errorf("only euros in Germany: %s", got)
 		}
 		far := pays(us, "EUR")
-		if got := types(us, "&external_company_id="+far); got != "passport:sp2 national_id:bsp2 drivers_license:bsp2 residence_permit:bsp2 selfie:0 proof_of_address:0 tax_id:2" {
+		if got := types(us, "&external_company_id="+far); got != "passport:sp2 national_id:bsp2 drivers_license:bsp2 "+
+			"residence_permit:bsp2 selfie:0 proof_of_address:0 tax_id:2" {
 			t.Errorf("euros in America: %s", got)
 		}
 		ask[members](b, "POST", "/api/user/payer/delete", `{"user_id":"`+us+`","external_company_id":"`+far+`"}`)

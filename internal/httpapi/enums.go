@@ -22,7 +22,8 @@ type (
 func oneOf(values ...any) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Enum: values} }
 
 func (claimState) Schema(huma.Registry) *huma.Schema {
-	return oneOf("awaiting_payment", "partially_paid", "confirming", "paid", "expired", "underpaid", "paid_late", "invalid",
+	return oneOf("awaiting_payment", "partially_paid", "confirming", "paid", "expired", "underpaid", "paid_late",
+		"invalid",
 		"refunded", "cancelled")
 }
 

@@ -56,7 +56,8 @@ func (b *fixture) refuses(all ...refusal) {
 			return e.Code == r.code && (e.Pointer == r.pointer || e.Pointer == "" && r.pointer == atRoot)
 		})
 		if got.status != r.status || p.Code != r.code || at != (r.pointer != "") {
-			b.t.Errorf("%s %s %s: %d %.400s\nwant %d %s at %q", r.method, r.path, r.body, got.status, got.text, r.status, r.code, r.pointer)
+			b.t.Errorf("%s %s %s: %d %.400s\nwant %d %s at %q", r.method, r.path, r.body, got.status, got.text, r.status, r.code,
+				r.pointer)
 		}
 	}
 }
@@ -93,7 +94,8 @@ func TestAClaimFromPriceToCancellation(t *testing.T) {
 		claim, _ := ask[members](b, "POST", claimPath+"/create", oneClaim("100000"))
 		id := claim["claim_id"].(string)
 		ref, at := `{"claim_id":"`+id+`"}`, claimPath+"/status?claim_id="+id
-		if got, text := ask[members](b, "GET", at, ""); got["status"] != "awaiting_payment" || got["due_amount"] != "100000.00" || got["quote"].(members)["quote_id"] != claim["quote_id"] {
+		if got, text := ask[members](b, "GET", at, ""); got["status"] != "awaiting_payment" ||
+			got["due_amount"] != "100000.00" || got["quote"].(members)["quote_id"] != claim["quote_id"] {
 			t.Errorf("%s", text)
 		}
 		refresh := func() string {
@@ -120,7 +122,8 @@ func TestAClaimFromPriceToCancellation(t *testing.T) {
 		b.refuses(refused(409, "quote_locked", "/quote/refresh"), refused(409, "invalid_state", "/cancel"))
 		b.set("UPDATE claims SET state = 'awaiting_payment'")
 		for range 2 {
-			if off, text := ask[members](b, "POST", claimPath+"/cancel", ref); off["status"] != "cancelled" || off["claim_id"] != id {
+			if off, text := ask[members](b, "POST", claimPath+"/cancel", ref); off["status"] != "cancelled" ||
+				off["claim_id"] != id {
 				t.Errorf("%s", text)
 			}
 		}
@@ -142,14 +145,16 @@ func TestAClaimIsRefundedOnce(t *testing.T) {
 
 		b.set("UPDATE claims SET state = 'paid', exception = 'overpaid', excess = 5000")
 		b.bring(ledger.RefundPayable, id, money.New(money.BTC, 5_000))
-		if got, text := ask[members](b, "GET", claimPath+"/status?claim_id="+id, ""); got["refundable_amount"] != "0.00005000" {
+		if got, text := ask[members](b, "GET", claimPath+"/status?claim_id="+id,
+			""); got["refundable_amount"] != "0.00005000" {
 			t.Errorf("%s", text)
 		}
 		offer := func() members {
 			t.Helper()
 			got, text := ask[members](b, "POST", claimPath+"/refund", ref)
 			link, _ := got["refund_url"].(string)
-			if got["status"] != "offered" || got["claim_id"] != id || got["currency"] != "BTC" || got["amount"] != "0.00005000" ||
+			if got["status"] != "offered" || got["claim_id"] != id || got["currency"] != "BTC" ||
+				got["amount"] != "0.00005000" ||
 				!strings.HasPrefix(link, "https://pay.example.com/pay/"+id+"/refund/") {
 				t.Errorf("%s", text)
 			}
@@ -167,8 +172,8 @@ func TestAClaimIsRefundedOnce(t *testing.T) {
 	})
 }
 
-// What claims have brought is settled once: to the balance, and on to a destination of the company's own, as a withdrawal that is
-// asked all that withdrawals are. A key can enter no address.
+// What claims have brought is settled once: to the balance, and on to a destination of the company's own, as a
+// withdrawal that is asked all that withdrawals are. A key can enter no address.
 func TestClaimsAreSettled(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		b := openTill(t, d)
@@ -190,16 +195,21 @@ func TestClaimsAreSettled(t *testing.T) {
 		b.take.CoolDown = approval.CoolDown(24 * time.Hour)
 		fresh := b.add("Fresh", "BTC", `{"address":"`+btcAddress+`"}`)
 		b.refuses(
-			refusal{422, "unknown_field", "/settlement_address", "POST", settings, `{"settlement_address":"` + btcAddress + `"}`, ""},
+			refusal{
+				422, "unknown_field", "/settlement_address", "POST", settings, `{"settlement_address":"` + btcAddress + `"}`, "",
+			},
 			refusal{404, "not_found", "/settlement_destination_id", "POST", settings, to(btcAddress), ""},
 		)
-		if got, text := ask[members](b.fixture, "POST", settings, `{"settlement_destination_id":"`+fresh+`","settlement_schedule":"daily","support_email":""}`); got["settlement_destination_id"] != fresh {
+		if got, text := ask[members](b.fixture, "POST", settings,
+			`{"settlement_destination_id":"`+fresh+`","settlement_schedule":"daily","support_email":""}`); got["settlement_destination_id"] != fresh {
 			t.Errorf("%s", text)
 		}
 
 		// The destination takes bitcoin: all else stays in the balance.
-		for _, c := range []struct{ given, amount string }{{`,"amount":9`, "9.00"}, {"", "90.00"}} { // a part, then all that is left
-			if got, text := ask[members](b.fixture, "POST", path, settle("USD", c.given)); got["amount"] != c.amount || got["withdrawal_id"] != "" {
+		// a part, then all that is left
+		for _, c := range []struct{ given, amount string }{{`,"amount":9`, "9.00"}, {"", "90.00"}} {
+			if got, text := ask[members](b.fixture, "POST", path, settle("USD", c.given)); got["amount"] != c.amount ||
+				got["withdrawal_id"] != "" {
 				t.Errorf("%s", text)
 			}
 		}
@@ -244,7 +254,8 @@ func TestClaimsAreSettled(t *testing.T) {
 		takes(`,"amount":0.00011`, "awaiting_approval approval_required")
 		clock.Advance(24 * time.Hour)
 		due(6) // with what is left, by the schedule
-		if n := b.count("SELECT COUNT(*) FROM settlements s JOIN withdrawals w ON w.withdrawal_id = s.withdrawal_id WHERE w.amount = 27000 AND w.created_by = ''"); n != 1 {
+		if n := b.count("SELECT COUNT(*) FROM settlements s JOIN withdrawals w ON w.withdrawal_id = s.withdrawal_id WHERE " +
+			"w.amount = 27000 AND w.created_by = ''"); n != 1 {
 			t.Error("the schedule took nothing out")
 		}
 		b.look()
@@ -256,7 +267,8 @@ func TestClaimsAreSettled(t *testing.T) {
 		b.write(func(ctx context.Context, tx *db.Tx) error { return b.take.RemoveDestination(ctx, tx, b.owner, fresh) })
 		b.look()
 		b.bring(ledger.MerchantPayable, "", money.New(money.BTC, 10_000))
-		if got, text := ask[members](b.fixture, "POST", path, settle("BTC", "")); got["amount"] != "0.00010000" || got["withdrawal_id"] != "" {
+		if got, text := ask[members](b.fixture, "POST", path, settle("BTC", "")); got["amount"] != "0.00010000" ||
+			got["withdrawal_id"] != "" {
 			t.Errorf("%s", text)
 		}
 		if all, text := ask[members](b.fixture, "GET", path, ""); len(all["data"].([]any)) != 7 {
@@ -277,7 +289,8 @@ func (b *fixture) bring(code ledger.Code, dim string, a money.Amount) {
 		from = ledger.FXPosition
 	}
 	b.write(func(_ context.Context, tx *db.Tx) error {
-		return ledger.Post(tx, ledger.Journal{CompanyID: b.company, SourceType: "claim", SourceID: string(code) + string(a.Asset()) + a.String(), Purpose: "credit",
+		return ledger.Post(tx, ledger.Journal{CompanyID: b.company, SourceType: "claim",
+			SourceID: string(code) + string(a.Asset()) + a.String(), Purpose: "credit",
 			Lines: []ledger.Line{ledger.Debit(from, "", a), ledger.Credit(code, dim, a)}})
 	})
 }
@@ -290,10 +303,12 @@ func TestPayrollsThatAreRefused(t *testing.T) {
 		person := b.payee()
 		firm := b.payable(`"recipient_type":"company","role":"vendor","name":"Supplies Ltd"`)
 		paper := b.paper("1")
-		made, _ := ask[members](b, "POST", "/api/company/"+b.company+"/recipients/create", `{"country":"GB","recipient_type":"company","role":"vendor","name":"Bare Ltd"}`)
+		made, _ := ask[members](b, "POST", "/api/company/"+b.company+"/recipients/create",
+			`{"country":"GB","recipient_type":"company","role":"vendor","name":"Bare Ltd"}`)
 		bare := made["recipient_id"].(string)
 		vendor := func(terms, who, more string) string {
-			return `{` + terms + `"to_pay":[{"vendor_id":"` + who + `","document_id":"` + paper + `","amount_fiat":` + more + `}]}`
+			return `{` + terms + `"to_pay":[{"vendor_id":"` + who + `","document_id":"` + paper + `","amount_fiat":` + more +
+				`}]}`
 		}
 		people := func(more string) string {
 			return `{"to_pay":[{"user_id":"` + person + `","amount_fiat":` + more + `}]}`
@@ -336,7 +351,8 @@ func TestPayrollsThatAreRefused(t *testing.T) {
 		b.refuses(refused(409, "quote_locked", "", refresh, ref))
 		b.set("UPDATE payrolls SET state = 'received'")
 		b.refuses(refused(409, "invalid_state", "", refresh, ref))
-		for _, s := range []struct{ state, code string }{{"received", "already_processing"}, {"released", "already_processing"}, {"fulfilled", "invalid_state"}} {
+		for _, s := range []struct{ state, code string }{{"received", "already_processing"},
+			{"released", "already_processing"}, {"fulfilled", "invalid_state"}} {
 			b.set("UPDATE payrolls SET state = '" + s.state + "'")
 			b.refuses(refused(409, s.code, "", payrollPath+"/cancel", ref))
 		}
@@ -370,9 +386,12 @@ func TestStepsOutOfTurn(t *testing.T) {
 			ref["payment_amount"] = amount
 			b.refuses(refused(422, code, "/payment_amount", "/api/user/payer/update", encode(ref)))
 		}
-		draft, _ := ask[members](b, "POST", "/api/user/invoice/create", `{"user_id":"`+ada+`","external_company_id":"`+payer+`","draft":true,"items":[{"description":"Work","unit_price":100}]}`)
+		draft, _ := ask[members](b, "POST", "/api/user/invoice/create",
+			`{"user_id":"`+ada+`","external_company_id":"`+payer+`","draft":true,"items":[{"description":"Work",`+
+				`"unit_price":100}]}`)
 		ask[members](b, "POST", "/api/user/payer/delete", `{"user_id":"`+ada+`","external_company_id":"`+payer+`"}`)
-		b.refuses(refused(409, "payer_deleted", "", "/api/user/invoice/send", `{"user_id":"`+ada+`","invoice_id":"`+draft["invoice_id"].(string)+`"}`))
+		b.refuses(refused(409, "payer_deleted", "", "/api/user/invoice/send",
+			`{"user_id":"`+ada+`","invoice_id":"`+draft["invoice_id"].(string)+`"}`))
 
 		const invite = "/api/company/worker/invite"
 		for range 4 {
@@ -391,7 +410,8 @@ func TestStepsOutOfTurn(t *testing.T) {
 		b.server.Funding = &virtualaccount.Service{Sealer: b.server.Sealer}
 		b.refuses(
 			refused(409, "invalid_state", "", "/api/user/funding/account", `{"user_id":"`+ada+`","currency":"EUR"}`),
-			refused(404, "not_found", "", "/api/sandbox/bank-deposit", `{"funding_account_id":"fac_1","amount":1,"currency":"EUR","reference":"r"}`),
+			refused(404, "not_found", "", "/api/sandbox/bank-deposit", `{"funding_account_id":"fac_1","amount":1,`+
+				`"currency":"EUR","reference":"r"}`),
 		)
 
 		const hook = `{"url":"https://hooks.example.com/"}`
@@ -421,12 +441,18 @@ func TestVerificationsThatAreRefused(t *testing.T) {
 		b.set("UPDATE users SET country = 'AQ'")
 		b.refuses(refused(422, "country_not_supported", "", "/api/user/kyc-initiate", `{"user_id":"`+away+`"}`))
 
-		ask[members](b, "POST", "/api/companies", newCompany+`,"registration_number":"HRB 1","incorporation_date":"2001-02-03","street_address":"1 Street","city":"Berlin"}`)
-		b.refuses(refused(409, "documents_incomplete", "/company_id", at+"/kyb", `{}`), refused(422, "invalid_type", atRoot, at+"/kyb", `[]`))
+		ask[members](b, "POST", "/api/companies", newCompany+`,"registration_number":"HRB 1",`+
+			`"incorporation_date":"2001-02-03","street_address":"1 Street","city":"Berlin"}`)
+		b.refuses(refused(409, "documents_incomplete", "/company_id", at+"/kyb", `{}`),
+			refused(422, "invalid_type", atRoot, at+"/kyb", `[]`))
 		owner := b.onboarded("Lovelace")
-		page := members{"ubo_id": owner, "doc_type": "passport", "category": "back", "issuing_country": "DE", "base64_image": scan64(900, 640, 9)}
+		page := members{
+			"ubo_id": owner, "doc_type": "passport", "category": "back", "issuing_country": "DE",
+			"base64_image": scan64(900, 640, 9),
+		}
 		b.refuses(refused(422, "category_not_allowed", "/category", at+"/documents", encode(page)))
-		person, ubo := `{"first_name":"Eve","last_name":"Small","date_of_birth":"1970-01-31","country":"DE"}`, `{"ubo_id":"`+owner+`"}`
+		person, ubo := `{"first_name":"Eve","last_name":"Small","date_of_birth":"1970-01-31","country":"DE"}`,
+			`{"ubo_id":"`+owner+`"}`
 		ask[members](b, "POST", at+"/ubo/kyc", ubo)
 		b.refuses(refused(409, "already_processing", "", at+"/ubo/kyc", ubo))
 		ask[members](b, "POST", at+"/kyb", "")
@@ -460,15 +486,19 @@ func TestDestinationsOfSomebodyWithoutACountry(t *testing.T) {
 		b := newFullFixture(t, d)
 		var bare string
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{Profile: identity.Profile{Email: "bare@example.com"}})
+			u, err := identity.CreateUser(ctx, tx, b.server.Sealer,
+				identity.NewUser{Profile: identity.Profile{Email: "bare@example.com"}})
 			bare = u.ID
 			return err
 		})
 		token := b.token(bare, identity.AllScopes().List()...)
 		own, listed := "/api/user/distribution", "/api/company/"+b.company+"/recipients/"+bare+"/distribution"
-		made, _ := ask[members](b, "POST", own, `{"user_id":"`+bare+`","symbol":"BTC","distribution_type":"crypto","distribution_data":`+btcData+`}`, "Authorization", token)
+		made, _ := ask[members](b, "POST", own, `{"user_id":"`+bare+`","symbol":"BTC","distribution_type":"crypto",`+
+			`"distribution_data":`+btcData+`}`, "Authorization", token)
 		bank := members{"symbol": "EUR", "distribution_data": json.RawMessage(bankData)}
-		change := members{"symbol": "EUR", "distribution_data": json.RawMessage(bankData), "distribution_id": made["distribution_id"]}
+		change := members{
+			"symbol": "EUR", "distribution_data": json.RawMessage(bankData), "distribution_id": made["distribution_id"],
+		}
 		refused := func(method, path string, body any) refusal {
 			text := ""
 			if body != nil {
@@ -477,7 +507,8 @@ func TestDestinationsOfSomebodyWithoutACountry(t *testing.T) {
 			return refusal{409, "profile_incomplete", "", method, path, text, token}
 		}
 		b.refuses(
-			refused("POST", listed, bank), refused("POST", listed+"/update", change), refused("GET", listed+"/fields?currency=EUR", nil),
+			refused("POST", listed, bank), refused("POST", listed+"/update", change),
+			refused("GET", listed+"/fields?currency=EUR", nil),
 			refused("GET", own+"/fields?currency=EUR", nil),
 		)
 		bank["user_id"], bank["distribution_type"], change["user_id"] = bare, "fiat", bare
@@ -486,11 +517,14 @@ func TestDestinationsOfSomebodyWithoutACountry(t *testing.T) {
 		b.refuses(refusal{422, "currency_not_supported", "/symbol", "POST", own + "/update", encode(change), token})
 
 		b.write(func(ctx context.Context, tx *db.Tx) error { // a grant for the person alone
-			app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "Own", Scopes: identity.AllScopes()})
+			app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
+				CompanyID: b.company, Name: "Own", Scopes: identity.AllScopes(),
+			})
 			if err != nil {
 				return err
 			}
-			_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{AppID: app.ID, UserID: bare, Scopes: identity.AllScopes()})
+			_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox,
+				identity.NewAccessToken{AppID: app.ID, UserID: bare, Scopes: identity.AllScopes()})
 			token = "Bearer " + token
 			return err
 		})
@@ -498,8 +532,8 @@ func TestDestinationsOfSomebodyWithoutACountry(t *testing.T) {
 	})
 }
 
-// The sandbox's controls refuse as everything else does. What the simulated chain and the payouts say stands in the tests of the
-// whole service; here it passes through.
+// The sandbox's controls refuse as everything else does. What the simulated chain and the payouts say stands in the
+// tests of the whole service; here it passes through.
 func TestSandboxControlsRefuse(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
@@ -542,7 +576,10 @@ func TestOAuthRefusesAlike(t *testing.T) {
 		return made(func(s *server) {
 			s.mux = http.NewServeMux()
 			for _, path := range []string{exchangePath, revokePath} {
-				s.mount("POST", path, s.serveOAuth(path, func(context.Context, *db.Tx, map[string]string) (any, *oauth.Error, error) { return nil, nil, err }))
+				s.mount("POST", path, s.serveOAuth(path, func(context.Context, *db.Tx, map[string]string) (any, *oauth.Error,
+					error) {
+					return nil, nil, err
+				}))
 			}
 		})
 	}
@@ -580,7 +617,8 @@ func TestOAuthRefusesAlike(t *testing.T) {
 		want(send(broken, path, form, "token=x"), 500, "error", "server_error")
 		want(send(full, path, form, "token=x"), 503, "error", "server_error")
 		send(limited, path, form, "token=x") // the one that it takes
-		if got := send(limited, path, form, "token=x"); got.status != 429 || got.json(t)["error"] != "rate_limited" || got.header.Get("Retry-After") == "" {
+		if got := send(limited, path, form, "token=x"); got.status != 429 || got.json(t)["error"] != "rate_limited" ||
+			got.header.Get("Retry-After") == "" {
 			t.Errorf("%d %v %s", got.status, got.header, got.text)
 		}
 	}

@@ -14,26 +14,39 @@ import (
 
 // Errors of the HTTP layer.
 var (
-	errMalformed      = apierr.New(apierr.BadRequest, "malformed_json", "The body is not valid JSON.")
-	errKeyRequired    = apierr.New(apierr.BadRequest, "idempotency_key_required", "This request requires an Idempotency-Key header. Send a new unique value.")
-	errKeyInvalid     = apierr.New(apierr.BadRequest, "idempotency_key_invalid", "The Idempotency-Key must have 1 to 255 visible ASCII characters.")
-	errDuplicate      = apierr.New(apierr.BadRequest, "duplicate_header", "A header was sent more than once. Send it once.")
-	errVersion        = apierr.New(apierr.BadRequest, "unsupported_version", "This service supports version 2.0 only. Omit Api-Version or send 2.0.")
-	errToken          = apierr.New(apierr.Unauthorized, "invalid_token", "The credential is missing or invalid. Send a valid one in the Authorization header.")
-	errCallback       = apierr.New(apierr.Unauthorized, "invalid_token", "The callback's signature is missing, wrong or too old.")
-	errKeyOnly        = apierr.New(apierr.Forbidden, "insufficient_scope", "This operation requires a company API key.")
-	errScope          = apierr.New(apierr.Forbidden, "insufficient_scope", "The credential lacks the required scope.")
-	errMethod         = apierr.New(0, "method_not_allowed", "This address does not support the method. Use one from the Allow header.")
-	errMisdirected    = apierr.New(0, "misdirected", "This service does not serve that host. Check the base URL.")
-	errTooLarge       = apierr.New(apierr.TooLarge, "payload_too_large", "The body is too large. Send less data.")
-	errMediaType      = apierr.New(apierr.Unsupported, "unsupported_media_type", "Send the body as application/json.")
-	errKeyReused      = apierr.New(apierr.Invalid, "idempotency_key_reused", "This Idempotency-Key was used for another request. Use a new key.")
-	errInProgress     = apierr.New(apierr.Conflict, "idempotency_in_progress", "A request with this Idempotency-Key is still running. Retry later with the same key.")
-	errRetryLater     = apierr.New(apierr.Unavailable, "retry_later", "The service could not complete the request in time. Retry with the same Idempotency-Key.")
-	errInternal       = apierr.New(apierr.Internal, "internal", "An internal error occurred and was logged under this request ID. Retry, or report the request ID.")
-	errNotATime       = apierr.New(apierr.Invalid, "invalid_parameter", "The value must be an RFC 3339 time, for example 2026-01-31T00:00:00Z, or a date.")
-	errErasedResponse = apierr.NotFoundErr.Detailf("The response to this key contained data of a person that has been erased. The request succeeded once and is not repeated.")
-	errNoSuchRoute    = apierr.NotFoundErr.Detailf("No operation has this address. Check the path.")
+	errMalformed   = apierr.New(apierr.BadRequest, "malformed_json", "The body is not valid JSON.")
+	errKeyRequired = apierr.New(apierr.BadRequest, "idempotency_key_required",
+		"This request requires an Idempotency-Key header. Send a new unique value.")
+	errKeyInvalid = apierr.New(apierr.BadRequest, "idempotency_key_invalid",
+		"The Idempotency-Key must have 1 to 255 visible ASCII characters.")
+	errDuplicate = apierr.New(apierr.BadRequest, "duplicate_header",
+		"A header was sent more than once. Send it once.")
+	errVersion = apierr.New(apierr.BadRequest, "unsupported_version",
+		"This service supports version 2.0 only. Omit Api-Version or send 2.0.")
+	errToken = apierr.New(apierr.Unauthorized, "invalid_token", "The credential is missing or invalid. Send a "+
+		"valid one in the Authorization header.")
+	errCallback = apierr.New(apierr.Unauthorized, "invalid_token", "The callback's signature is missing, wrong "+
+		"or too old.")
+	errKeyOnly = apierr.New(apierr.Forbidden, "insufficient_scope", "This operation requires a company API key.")
+	errScope   = apierr.New(apierr.Forbidden, "insufficient_scope", "The credential lacks the required scope.")
+	errMethod  = apierr.New(0, "method_not_allowed", "This address does not support the method. Use one from "+
+		"the Allow header.")
+	errMisdirected = apierr.New(0, "misdirected", "This service does not serve that host. Check the base URL.")
+	errTooLarge    = apierr.New(apierr.TooLarge, "payload_too_large", "The body is too large. Send less data.")
+	errMediaType   = apierr.New(apierr.Unsupported, "unsupported_media_type", "Send the body as application/json.")
+	errKeyReused   = apierr.New(apierr.Invalid, "idempotency_key_reused",
+		"This Idempotency-Key was used for another request. Use a new key.")
+	errInProgress = apierr.New(apierr.Conflict, "idempotency_in_progress",
+		"A request with this Idempotency-Key is still running. Retry later with the same key.")
+	errRetryLater = apierr.New(apierr.Unavailable, "retry_later", "The service could not complete the request in "+
+		"time. Retry with the same Idempotency-Key.")
+	errInternal = apierr.New(apierr.Internal, "internal", "An internal error occurred and was logged under this "+
+		"request ID. Retry, or report the request ID.")
+	errNotATime = apierr.New(apierr.Invalid, "invalid_parameter", "The value must be an RFC 3339 time, for "+
+		"example 2026-01-31T00:00:00Z, or a date.")
+	errErasedResponse = apierr.NotFoundErr.Detailf("The response to this key contained data of a person that has been " +
+		"erased. The request succeeded once and is not repeated.")
+	errNoSuchRoute = apierr.NotFoundErr.Detailf("No operation has this address. Check the path.")
 )
 
 // asFault returns the error that a client may see. Any error that is not a Fault is internal.

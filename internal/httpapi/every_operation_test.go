@@ -53,8 +53,8 @@ func (o *operation) query(ids map[string]string) string {
 	return strings.Join(parts, "&")
 }
 
-// What is the same for all operations is tried with each of them: what the service refuses before it looks at the operation, the
-// ways to use an Idempotency-Key wrongly, and how errors from below come out.
+// What is the same for all operations is tried with each of them: what the service refuses before it looks at the
+// operation, the ways to use an Idempotency-Key wrongly, and how errors from below come out.
 func TestEachOperationRefusesAlike(t *testing.T) {
 	b := newFullFixture(t, sqlite(t))
 	all, schemas := operations(t)
@@ -85,7 +85,8 @@ func TestEachOperationRefusesAlike(t *testing.T) {
 	plain := server(same, nil)
 	elsewhere := server(func(d *Deps) { d.Hosts = []string{"api.example"} }, nil)
 	limited := server(func(d *Deps) { d.Reads, d.Writes = 0.1, 0.1 }, nil)
-	broken, late, full := server(same, errors.New("a cause for the log")), server(same, context.DeadlineExceeded), server(same, db.ErrStorage)
+	broken, late, full := server(same, errors.New("a cause for the log")), server(same, context.DeadlineExceeded),
+		server(same, db.ErrStorage)
 	plain.duplicateWait = time.Millisecond
 	for _, rt := range operationsRoutes {
 		all = append(all, &operation{route: rt})
@@ -111,7 +112,10 @@ func TestEachOperationRefusesAlike(t *testing.T) {
 			want(o, b.sent(limited, o, ids, nothing), 429, "rate_limited")
 		}
 		if o.RequestBody.Content != nil {
-			want(o, b.sent(plain, o, ids, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain"); r.ContentLength = 1 }), 415, "unsupported_media_type")
+			want(o, b.sent(plain, o, ids, func(r *http.Request) {
+				r.Header.Set("Content-Type", "text/plain")
+				r.ContentLength = 1
+			}), 415, "unsupported_media_type")
 			want(o, b.sent(plain, o, ids, func(r *http.Request) {
 				r.Header.Set("Content-Type", "application/json")
 				r.ContentLength = o.maxBody() + 1
@@ -124,7 +128,8 @@ func TestEachOperationRefusesAlike(t *testing.T) {
 		}
 		if o.acceptsCompany(schemas) {
 			want(o, b.sent(plain, o, ids, func(r *http.Request) {
-				text := strings.Replace(string(o.RequestBody.Content["application/json"].Example), "{", `{"company_id":"com_another",`, 1)
+				text := strings.Replace(string(o.RequestBody.Content["application/json"].Example), "{",
+					`{"company_id":"com_another",`, 1)
 				other := httptest.NewRequest(o.method, "/", strings.NewReader(strings.Replace(text, `,}`, `}`, 1)))
 				r.Body, r.ContentLength = other.Body, other.ContentLength
 				r.Header.Set("Content-Type", "application/json")
@@ -157,7 +162,9 @@ func TestAFrozenCompanyDoesNothing(t *testing.T) {
 	user := b.user("Ada")
 	payee, destinations := b.recipientIn("US")
 	made, _ := ask[members](b, "POST", destinations, `{"symbol":"BTC","distribution_data":`+btcData+`}`)
-	ids := map[string]string{"company_id": b.company, "user_id": user, "recipient_id": payee, "distribution_id": made["distribution_id"].(string)}
+	ids := map[string]string{
+		"company_id": b.company, "user_id": user, "recipient_id": payee, "distribution_id": made["distribution_id"].(string),
+	}
 	if n, err := b.exec("UPDATE companies SET status = 'frozen' WHERE company_id = $1", b.company); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
@@ -168,7 +175,8 @@ func TestAFrozenCompanyDoesNothing(t *testing.T) {
 			continue
 		}
 		_, text := o.wellFormed(ids)
-		if text = strings.ReplaceAll(text, known, user); !strings.Contains(text, user) && strings.HasPrefix(o.path, "/api/user/") {
+		if text = strings.ReplaceAll(text, known, user); !strings.Contains(text, user) &&
+			strings.HasPrefix(o.path, "/api/user/") {
 			text = strings.Replace(text, "{", `{"user_id":"`+user+`",`, 1) // a key names the user
 		}
 		got := b.sent(b.server, o, ids, func(r *http.Request) {
@@ -219,9 +227,12 @@ func TestRulesHoldAtEachDoor(t *testing.T) {
 	dst := made["distribution_id"].(string)
 	share := func(n string) string { return `{"distribution_id":"` + dst + `","allocation":` + n + `}` }
 	b.wants(422, "allocation_total", "PATCH", at+"/allocations", `{"allocations":[`+share("99")+`]}`)
-	b.wants(422, "distribution_limit", "PATCH", at+"/allocations", `{"allocations":[`+strings.Repeat(share("0")+",", 3)+share("100")+`]}`)
-	b.wants(422, "address_invalid", "POST", at, `{"symbol":"BTC","distribution_data":{"address":"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"}}`)
-	b.wants(422, "currency_not_supported", "POST", at+"/update", `{"distribution_id":"`+dst+`","symbol":"DOGE","distribution_data":`+btcData+`}`)
+	b.wants(422, "distribution_limit", "PATCH", at+"/allocations",
+		`{"allocations":[`+strings.Repeat(share("0")+",", 3)+share("100")+`]}`)
+	b.wants(422, "address_invalid", "POST", at, `{"symbol":"BTC",`+
+		`"distribution_data":{"address":"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"}}`)
+	b.wants(422, "currency_not_supported", "POST", at+"/update", `{"distribution_id":"`+dst+`","symbol":"DOGE",`+
+		`"distribution_data":`+btcData+`}`)
 	ask[members](b, "POST", at, `{"symbol":"BTC","distribution_data":`+btcData+`}`)
 	ask[members](b, "POST", at, `{"symbol":"BTC","distribution_data":`+btcData+`}`)
 	b.wants(422, "distribution_limit", "POST", at, `{"symbol":"BTC","distribution_data":`+btcData+`}`)
@@ -229,7 +240,8 @@ func TestRulesHoldAtEachDoor(t *testing.T) {
 	poor, poorAt := b.recipientIn("US")
 	pay := func(code, item string) {
 		t.Helper()
-		b.wants(422, code, "POST", "/api/company/payroll/create", `{"currency":"USD","to_pay":[`+item+`]}`, "Idempotency-Key", code)
+		b.wants(422, code, "POST", "/api/company/payroll/create", `{"currency":"USD","to_pay":[`+item+`]}`, "Idempotency-Key",
+			code)
 	}
 	pay("amount_not_positive", `{"user_id":"`+payee+`","amount_fiat":0}`)
 	pay("amount_precision", `{"user_id":"`+payee+`","amount_fiat":1.001}`)
@@ -239,5 +251,6 @@ func TestRulesHoldAtEachDoor(t *testing.T) {
 	pay("recipient_inactive", `{"user_id":"`+poor+`","amount_fiat":1}`)
 
 	company := "/api/companies/" + b.company + "/documents"
-	b.wants(422, "tax_id_invalid", "POST", company, `{"doc_type":"tax_id","issuing_country":"US","tax_id":"x","tax_id_type":"x"}`)
+	b.wants(422, "tax_id_invalid", "POST", company, `{"doc_type":"tax_id","issuing_country":"US","tax_id":"x",`+
+		`"tax_id_type":"x"}`)
 }

@@ -40,8 +40,8 @@ func TestNothingOfTheInsideIsServed(t *testing.T) {
 	}
 }
 
-// Whatever a client calls itself and asks for, a request is one line of JSON in the log, no header of the answer is of its making, and a
-// terminal that shows the line obeys nothing in it.
+// Whatever a client calls itself and asks for, a request is one line of JSON in the log, no header of the answer is
+// of its making, and a terminal that shows the line obeys nothing in it.
 func TestNobodyWritesIntoLogOrHeaders(t *testing.T) {
 	var log bytes.Buffer
 	b := newFixture(t, sqlite(t), func(d *Deps) { d.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
@@ -54,7 +54,8 @@ func TestNobodyWritesIntoLogOrHeaders(t *testing.T) {
 		r.Header[header] = []string{evil}
 		w := httptest.NewRecorder()
 		b.server.ServeHTTP(w, r)
-		if w.Header().Get("Set-Cookie") != "" || len(w.Header()["X-Request-Id"]) != 1 || !strings.HasPrefix(w.Header().Get("X-Request-Id"), "req_") && header == "X-Request-Id" {
+		if w.Header().Get("Set-Cookie") != "" || len(w.Header()["X-Request-Id"]) != 1 ||
+			!strings.HasPrefix(w.Header().Get("X-Request-Id"), "req_") && header == "X-Request-Id" {
 			t.Errorf("%s: the answer's headers %v", header, w.Header())
 		}
 		for name, values := range w.Header() {
@@ -69,8 +70,8 @@ func TestNobodyWritesIntoLogOrHeaders(t *testing.T) {
 	}
 }
 
-// Pictures and papers that people send go to whoever verifies them and are never served by the interface; and what is compared with a
-// pattern is bounded first.
+// Pictures and papers that people send go to whoever verifies them and are never served by the interface; and what
+// is compared with a pattern is bounded first.
 func TestWhatTheContractNeverSays(t *testing.T) {
 	b := newService(t, sqlite(t), nil)
 	var contract any

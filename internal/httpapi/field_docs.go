@@ -505,7 +505,8 @@ func describeMember(name string, s *huma.Schema, optional bool) {
 
 // fits reports whether an example matches the schema: a field may be a number in one place and a string in another.
 func fits(s *huma.Schema, example string) bool {
-	kind := map[byte]string{'"': huma.TypeString, '{': huma.TypeObject, '[': huma.TypeArray, 't': huma.TypeBoolean, 'f': huma.TypeBoolean}[example[0]]
+	kind := map[byte]string{'"': huma.TypeString, '{': huma.TypeObject, '[': huma.TypeArray, 't': huma.TypeBoolean,
+		'f': huma.TypeBoolean}[example[0]]
 	if kind == "" {
 		return s.Type == huma.TypeNumber || s.Type == huma.TypeInteger
 	}
@@ -513,7 +514,8 @@ func fits(s *huma.Schema, example string) bool {
 		return false
 	}
 	if kind != huma.TypeString {
-		return kind != huma.TypeArray || example == "[]" || s.Items != nil && s.Items.Type == huma.TypeString && len(s.Items.Enum) == 0
+		return kind != huma.TypeArray || example == "[]" || s.Items != nil && s.Items.Type == huma.TypeString &&
+			len(s.Items.Enum) == 0
 	}
 	var text string
 	return json.Unmarshal([]byte(example), &text) == nil && checkString(s, nil, text) == "" && s.Format != "date-time"

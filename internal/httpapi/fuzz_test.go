@@ -19,16 +19,18 @@ import (
 
 // lists are the paged lists of people, with every parameter that they take.
 var lists = map[string][]string{
-	"/api/company/recipients":         {"company_id", "search", "role", "recipient_type", "status", "country", "sort_by", "sort_by_dir", "page", "per_page"},
+	"/api/company/recipients": {"company_id", "search", "role", "recipient_type", "status", "country", "sort_by",
+		"sort_by_dir", "page", "per_page"},
 	"/api/company/workers":            {"company_id", "user_id", "email", "page", "per_page"},
 	"/api/company/worker/invitations": {"company_id", "status", "email", "page", "per_page"},
 }
 
-// FuzzLists gives one parameter of every list any value, beside another. The answer is a page whose numbers agree, or a refusal
-// that names the parameter; never an error of the service, and never a row of another company.
+// FuzzLists gives one parameter of every list any value, beside another. The answer is a page whose numbers agree,
+// or a refusal that names the parameter; never an error of the service, and never a row of another company.
 func FuzzLists(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"ada", "1"}, {"%", "2"}, {"' OR 1=1 --", "0"}, {"\x00", "-1"}, {"\xff", "1e9"}, {"vendor", "9223372036854775808"}, {"é", "e\u0301"},
+		{"ada", "1"}, {"%", "2"}, {"' OR 1=1 --", "0"}, {"\x00", "-1"}, {"\xff", "1e9"}, {"vendor", "9223372036854775808"},
+		{"é", "e\u0301"},
 		{"name", "desc"}, {"US", "us"}, {"", " "}, {"@", "\u202e"}, {"İ", "ß"},
 	} {
 		f.Add(seed[0], seed[1], uint(0), uint(8))
@@ -38,12 +40,15 @@ func FuzzLists(f *testing.F) {
 	all := b.keyWith(identity.CompanyWorkerList, identity.CompanyWorkerInvitationsList)
 	for _, who := range []*fixture{b, other} {
 		for _, first := range []string{"Ada", "100%_\\", "Zoë"} {
-			body, _ := json.Marshal(members{"first_name": first, "last_name": "of " + who.company, "country": "US", "role": "vendor"})
+			body, _ := json.Marshal(members{
+				"first_name": first, "last_name": "of " + who.company, "country": "US", "role": "vendor",
+			})
 			if got := who.do("POST", "/api/company/"+who.company+"/recipients/create", string(body)); got.status != 200 {
 				f.Fatal(got.text)
 			}
 		}
-		if got := who.do("POST", "/api/company/worker/invite", `{"email":"ada@`+who.company[4:]+`.example"}`); got.status != 200 {
+		if got := who.do("POST", "/api/company/worker/invite",
+			`{"email":"ada@`+who.company[4:]+`.example"}`); got.status != 200 {
 			f.Fatal(got.text)
 		}
 	}
@@ -75,8 +80,8 @@ func FuzzLists(f *testing.F) {
 	})
 }
 
-// FuzzStrictBody reads any text as the body of any operation. What is read without a problem is one JSON object, and means the
-// same when it is read again; everything else is refused, never by the service's own fault.
+// FuzzStrictBody reads any text as the body of any operation. What is read without a problem is one JSON object,
+// and means the same when it is read again; everything else is refused, never by the service's own fault.
 func FuzzStrictBody(f *testing.F) {
 	all, _ := operations(f)
 	_, inputs := compileRoutes(routes)
@@ -99,22 +104,27 @@ func FuzzStrictBody(f *testing.F) {
 		if err == nil && !json.Valid(body) {
 			t.Fatalf("%q is read as JSON", body)
 		}
-		if f, ok := apierr.As(problems.Err()); problems.Err() != nil && (!ok || f.Kind != apierr.Invalid || len(f.Fields) == 0) {
+		if f, ok := apierr.As(problems.Err()); problems.Err() != nil &&
+			(!ok || f.Kind != apierr.Invalid || len(f.Fields) == 0) {
 			t.Fatalf("%q: %v", body, problems.Err())
 		}
 		if err != nil || problems.Err() != nil {
 			return
 		}
-		if err := in.readBody(bytes.Clone(body), again, &same); err != nil || !reflect.DeepEqual(first.Interface(), again.Interface()) {
+		if err := in.readBody(bytes.Clone(body), again, &same); err != nil ||
+			!reflect.DeepEqual(first.Interface(), again.Interface()) {
 			t.Fatalf("%q is read as %v, then as %v", body, first, again)
 		}
 	})
 }
 
-// FuzzAmount reads any text as an amount of every asset, the way of a request. What is accepted is exactly the number that was
-// written.
+// FuzzAmount reads any text as an amount of every asset, the way of a request. What is accepted is exactly the
+// number that was written.
 func FuzzAmount(f *testing.F) {
-	for _, seed := range []string{"0", "-0", "1", "12.50", "1e2", "1.5E-3", "0.00000001", "9223372036854775807", "92233720368547758.07", "1e40", "1e-40", "01", ".5", "5.", "+1", "1_0", "0x1", "NaN"} {
+	for _, seed := range []string{
+		"0", "-0", "1", "12.50", "1e2", "1.5E-3", "0.00000001", "9223372036854775807", "92233720368547758.07", "1e40",
+		"1e-40", "01", ".5", "5.", "+1", "1_0", "0x1", "NaN",
+	} {
 		f.Add(seed)
 	}
 	in := newInput(huma.NewMapRegistry("#/components/schemas/", schemaName), reflect.TypeFor[tryIn]())
@@ -144,15 +154,18 @@ func FuzzAmount(f *testing.F) {
 	})
 }
 
-// FuzzParameters gives two parameters of any operation that reads any values. The answer is what the contract says, and never
-// an error of the service.
+// FuzzParameters gives two parameters of any operation that reads any values. The answer is what the contract says,
+// and never an error of the service.
 func FuzzParameters(f *testing.F) {
 	all, _ := operations(f)
 	all = slices.DeleteFunc(all, func(o *operation) bool {
 		return o.method != "GET" || !slices.ContainsFunc(o.Parameters, func(p parameter) bool { return p.In == "query" })
 	})
 	for i := range all {
-		for j, seed := range []string{"", "1", "-1", "9223372036854775807", "%_\\", "2026-01-01", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999999999-23:59", "' OR 1=1 --", "\x00", "\u202e", "*", "a,b"} {
+		for j, seed := range []string{
+			"", "1", "-1", "9223372036854775807", "%_\\", "2026-01-01", "0000-01-01T00:00:00Z",
+			"9999-12-31T23:59:59.999999999-23:59", "' OR 1=1 --", "\x00", "\u202e", "*", "a,b",
+		} {
 			f.Add(uint(i), uint(j), uint(j+1), seed, "1000000000")
 		}
 	}

@@ -26,7 +26,9 @@ type servedRoute struct {
 
 // serveRoute returns the handler of a route: it authenticates, authorizes, decodes and executes a request.
 func (s *server) serveRoute(rt route, in *input) func(*responseWriter, *http.Request) {
-	served := &servedRoute{server: s, rt: rt, in: in, template: rt.method + " " + rt.path, limits: s.writes, maxBody: rt.maxBody()}
+	served := &servedRoute{
+		server: s, rt: rt, in: in, template: rt.method + " " + rt.path, limits: s.writes, maxBody: rt.maxBody(),
+	}
 	if rt.kind == read {
 		served.limits = s.reads
 	}
@@ -136,7 +138,9 @@ func (in *input) read(r *http.Request, body []byte) (v reflect.Value, err error)
 }
 
 // do runs the handler in the transaction of its kind and returns the response body, or nil if a file was sent.
-func (s *servedRoute) do(ctx context.Context, c *request, w *responseWriter, asked any, key, fingerprint string) (out []byte, err error) {
+func (s *servedRoute) do(
+	ctx context.Context, c *request, w *responseWriter, asked any, key, fingerprint string,
+) (out []byte, err error) {
 	h := s.rt.handler
 	if h.preprocess != nil {
 		if err := h.preprocess(ctx, c, asked); err != nil {

@@ -109,12 +109,14 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 		var err error
 		if own.Withdrawal, err = withdrawal.New(withdrawal.Config{
 			Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
-		}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}); err != nil {
+		}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject],
+			ReleaseApproved: allow.Release}); err != nil {
 			t.Fatal(err)
 		}
 		if own.Payroll, err = payroll.New(payroll.Config{
 			Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, FX: treasury.Desk{Open: true},
-		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}); err != nil {
+		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
+			ReleaseApproved: allow.Release}); err != nil {
 			t.Fatal(err)
 		}
 		if own.Claim, err = claim.New(claim.Config{
@@ -155,14 +157,16 @@ func TestFromRecipientToPayroll(t *testing.T) {
 		recipients := "/api/company/" + b.company + "/recipients/"
 		body := `{"first_name":"Ada","last_name":"Lovelace","country":"GB","external_id":"a-1","email":"ada@example.com"}`
 		made, _ := ask[members](b, "POST", recipients+"create", body, "Idempotency-Key", "r1")
-		if made["recipient_type"] != "user" || made["status"] != "pending" || made["idempotency_replayed"] != false || made["relationship_id"] == "" {
+		if made["recipient_type"] != "user" || made["status"] != "pending" || made["idempotency_replayed"] != false ||
+			made["relationship_id"] == "" {
 			t.Fatalf("%v", made)
 		}
 		again, _ := ask[members](b, "POST", recipients+"create", body, "Idempotency-Key", "r1")
 		if again["recipient_id"] != made["recipient_id"] || again["idempotency_replayed"] != true {
 			t.Fatalf("%v", again)
 		}
-		if got := b.do("POST", recipients+"create", body); got.status != 409 || got.json(t)["recipient_id"] != made["recipient_id"] {
+		if got := b.do("POST", recipients+"create", body); got.status != 409 ||
+			got.json(t)["recipient_id"] != made["recipient_id"] {
 			t.Errorf("%d %s", got.status, got.text)
 		}
 		if got := b.do("POST", recipients+"create", `{}`); got.status != 422 || len(got.json(t)["errors"].([]any)) != 3 {
@@ -177,34 +181,43 @@ func TestFromRecipientToPayroll(t *testing.T) {
 		}
 		second, _ := ask[members](b, "POST", at, `{"symbol":"BTC","distribution_data":{"address":"`+btcAddress+`"}}`)
 		one, two := first["distribution_id"].(string), second["distribution_id"].(string)
-		if got := b.do("DELETE", at, `{"distribution_id":"`+one+`"}`); got.status != 409 || got.json(t)["code"] != "allocation_not_zero" {
+		if got := b.do("DELETE", at, `{"distribution_id":"`+one+`"}`); got.status != 409 ||
+			got.json(t)["code"] != "allocation_not_zero" {
 			t.Errorf("%d %s", got.status, got.text)
 		}
-		if got := b.do("PATCH", at+"/allocations", `{"allocations":[{"distribution_id":"`+one+`","allocation":33.5},{"distribution_id":"`+two+`","allocation":66.5}]}`); got.status != 422 || got.json(t)["code"] != "allocation_invalid" {
+		if got := b.do("PATCH", at+"/allocations", `{"allocations":[{"distribution_id":"`+one+`","allocation":33.5},`+
+			`{"distribution_id":"`+two+`","allocation":66.5}]}`); got.status != 422 ||
+			got.json(t)["code"] != "allocation_invalid" {
 			t.Errorf("%d %s", got.status, got.text)
 		}
-		ask[members](b, "PATCH", at+"/allocations", `{"allocations":[{"distribution_id":"`+one+`","allocation":0},{"distribution_id":"`+two+`","allocation":100}]}`)
+		ask[members](b, "PATCH", at+"/allocations", `{"allocations":[{"distribution_id":"`+one+`","allocation":0},`+
+			`{"distribution_id":"`+two+`","allocation":100}]}`)
 		if gone, _ := ask[members](b, "DELETE", at, `{"distribution_id":"`+one+`"}`); gone["deleted"] != true {
 			t.Errorf("%v", gone)
 		}
-		if list, text := ask[members](b, "GET", at, ""); len(list["distributions"].([]any)) != 1 || !strings.Contains(text, btcAddress) {
+		if list, text := ask[members](b, "GET", at, ""); len(list["distributions"].([]any)) != 1 ||
+			!strings.Contains(text, btcAddress) {
 			t.Errorf("%s", text)
 		}
 
-		if _, text := ask[members](b, "GET", at+"/history", ""); !strings.Contains(text, one) || !strings.Contains(text, two) {
+		if _, text := ask[members](b, "GET", at+"/history", ""); !strings.Contains(text, one) ||
+			!strings.Contains(text, two) {
 			t.Errorf("the changes of the destinations: %s", text)
 		}
 
 		list, text := ask[members](b, "GET", "/api/company/recipients?status=active&search=LOVE", "")
-		if rows := list["data"].([]any); len(rows) != 1 || rows[0].(members)["vendor_type"] != "" || list["meta"].(members)["total"] != 1.0 {
+		if rows := list["data"].([]any); len(rows) != 1 || rows[0].(members)["vendor_type"] != "" ||
+			list["meta"].(members)["total"] != 1.0 {
 			t.Errorf("%s", text)
 		}
 		if _, text := ask[members](b, "GET", "/api/company/workers", ""); !strings.Contains(text, `"data":[]`) {
 			t.Errorf("%s", text)
 		}
 
-		pay := `{"company_id":"` + b.company + `","currency":"USD","external_id":"run-1","to_pay":[{"user_id":"` + id + `","amount_fiat":1250.50,"description":"September"}]}`
-		if got := b.do("POST", "/api/company/payroll/create", pay); got.status != 400 || got.json(t)["code"] != "idempotency_key_required" {
+		pay := `{"company_id":"` + b.company + `","currency":"USD","external_id":"run-1","to_pay":[{"user_id":"` + id +
+			`","amount_fiat":1250.50,"description":"September"}]}`
+		if got := b.do("POST", "/api/company/payroll/create", pay); got.status != 400 ||
+			got.json(t)["code"] != "idempotency_key_required" {
 			t.Errorf("%d %s", got.status, got.text)
 		}
 		preview, text := ask[members](b, "POST", "/api/company/payroll/preview", pay)
@@ -213,17 +226,21 @@ func TestFromRecipientToPayroll(t *testing.T) {
 		}
 		run, text := ask[members](b, "POST", "/api/company/payroll/create", pay, "Idempotency-Key", "p1")
 		q := run["quote"].(members)
-		if !strings.Contains(text, `"total_input_in_input_currency":1250.50`) || q["funding_currency"] != "BTC" || q["funding_details"].(members)["network"] != "regtest" {
+		if !strings.Contains(text, `"total_input_in_input_currency":1250.50`) || q["funding_currency"] != "BTC" ||
+			q["funding_details"].(members)["network"] != "regtest" {
 			t.Fatalf("%s", text)
 		}
 		if _, replay := ask[members](b, "POST", "/api/company/payroll/create", pay, "Idempotency-Key", "p1"); replay != text {
 			t.Errorf("%s\n%s", replay, text)
 		}
-		if got := b.do("POST", "/api/company/payroll/create", pay, "Idempotency-Key", "p2"); got.status != 409 || got.json(t)["payroll_id"] != run["payroll_id"] {
+		if got := b.do("POST", "/api/company/payroll/create", pay, "Idempotency-Key", "p2"); got.status != 409 ||
+			got.json(t)["payroll_id"] != run["payroll_id"] {
 			t.Errorf("%d %s", got.status, got.text)
 		}
-		bad := b.do("POST", "/api/company/payroll/create", `{"currency":"USD","to_pay":[{"user_id":"usr_nobody","amount_fiat":1},{"user_id":"`+id+`","amount_fiat":1.234}]}`, "Idempotency-Key", "p3")
-		if bad.status != 422 || !strings.Contains(bad.text, `"pointer":"/to_pay/0`) || !strings.Contains(bad.text, `"pointer":"/to_pay/1/amount_fiat"`) {
+		bad := b.do("POST", "/api/company/payroll/create", `{"currency":"USD","to_pay":[{"user_id":"usr_nobody",`+
+			`"amount_fiat":1},{"user_id":"`+id+`","amount_fiat":1.234}]}`, "Idempotency-Key", "p3")
+		if bad.status != 422 || !strings.Contains(bad.text, `"pointer":"/to_pay/0`) ||
+			!strings.Contains(bad.text, `"pointer":"/to_pay/1/amount_fiat"`) {
 			t.Errorf("%d %s", bad.status, bad.text)
 		}
 		prl := run["payroll_id"].(string)
@@ -232,7 +249,8 @@ func TestFromRecipientToPayroll(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 		detail, text := ask[members](b, "GET", "/api/company/payrolls/"+prl, "")
-		if detail["status"] != "pending" || len(detail["payments"].([]any)) != 1 || len(detail["deposits"].([]any)) != 0 || detail["quote"] == nil {
+		if detail["status"] != "pending" || len(detail["payments"].([]any)) != 1 || len(detail["deposits"].([]any)) != 0 ||
+			detail["quote"] == nil {
 			t.Errorf("%s", text)
 		}
 		found, text := ask[members](b, "GET", "/api/company/payrolls?status=pending&external_id=run-1&from=2020-01-01", "")
@@ -242,7 +260,8 @@ func TestFromRecipientToPayroll(t *testing.T) {
 		if got := b.do("GET", "/api/company/payrolls/prl_unknown", ""); got.status != 404 {
 			t.Errorf("%d %s", got.status, got.text)
 		}
-		if off, _ := ask[members](b, "POST", "/api/company/payroll/cancel", `{"payroll_id":"`+prl+`"}`); off["status"] != "cancelled" {
+		if off, _ := ask[members](b, "POST", "/api/company/payroll/cancel",
+			`{"payroll_id":"`+prl+`"}`); off["status"] != "cancelled" {
 			t.Errorf("%v", off)
 		}
 
@@ -270,13 +289,15 @@ func TestAForgottenKeyMakesNoSecondPayroll(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := b.do("POST", payrollPath+"/create", body, "Idempotency-Key", "k")
-		if m := got.json(t); got.status != 409 || m["code"] != "external_id_conflict" || m["payroll_id"] != first["payroll_id"] {
+		if m := got.json(t); got.status != 409 || m["code"] != "external_id_conflict" ||
+			m["payroll_id"] != first["payroll_id"] {
 			t.Errorf("%d %s, want a conflict with %v", got.status, got.text, first["payroll_id"])
 		}
 		if n := b.count("SELECT COUNT(*) FROM payrolls"); n != 1 {
 			t.Errorf("%d payrolls", n)
 		}
-		next, _ := ask[members](b, "POST", payrollPath+"/create", strings.Replace(body, "march", "april", 1), "Idempotency-Key", "k")
+		next, _ := ask[members](b, "POST", payrollPath+"/create", strings.Replace(body, "march", "april", 1),
+			"Idempotency-Key", "k")
 		if next["payroll_id"] == first["payroll_id"] {
 			t.Error("a forgotten key is answered with what it made")
 		}
@@ -288,22 +309,30 @@ func TestReferenceAndSandbox(t *testing.T) {
 	if _, text := ask[members](b, "GET", "/api/rates", "", "Authorization", ""); !strings.Contains(text, `"base":"BTC"`) {
 		t.Errorf("%s", text)
 	}
-	if _, text := ask[members](b, "GET", "/api/currencies", "", "Authorization", ""); !strings.Contains(text, `{"symbol":"JPY","type":"fiat","decimals":0,"minimum":1,"payable":true,"networks":[],"funding_networks":[],"countries":["JP"]}`) ||
-		!strings.Contains(text, `{"symbol":"BTC","type":"crypto","decimals":8,"minimum":0.00000294,"payable":true,"networks":["regtest"],"funding_networks":[],"countries":[]}`) ||
-		!strings.Contains(text, `{"symbol":"USDT","type":"crypto","decimals":6,"minimum":0.010000,"payable":false,"networks":["ethereum","polygon","arbitrum","tron"],"funding_networks":[],"countries":[]}`) ||
-		!strings.Contains(text, `"symbol":"EUR","type":"fiat","decimals":2,"minimum":0.01,"payable":true,"networks":[],"funding_networks":[],"countries":["AD","AT",`) {
+	if _, text := ask[members](b, "GET", "/api/currencies", "", "Authorization", ""); !strings.Contains(text,
+		`{"symbol":"JPY","type":"fiat","decimals":0,"minimum":1,"payable":true,"networks":[],"funding_networks":[],`+
+			`"countries":["JP"]}`) ||
+		!strings.Contains(text, `{"symbol":"BTC","type":"crypto","decimals":8,"minimum":0.00000294,"payable":true,`+
+			`"networks":["regtest"],"funding_networks":[],"countries":[]}`) ||
+		!strings.Contains(text, `{"symbol":"USDT","type":"crypto","decimals":6,"minimum":0.010000,"payable":false,`+
+			`"networks":["ethereum","polygon","arbitrum","tron"],"funding_networks":[],"countries":[]}`) ||
+		!strings.Contains(text, `"symbol":"EUR","type":"fiat","decimals":2,"minimum":0.01,"payable":true,"networks":[],`+
+			`"funding_networks":[],"countries":["AD","AT",`) {
 		t.Errorf("%s", text)
 	}
 	if own, text := ask[members](b, "GET", "/api/company", ""); own["company_id"] != b.company {
 		t.Errorf("%s", text)
 	}
-	if paid, text := ask[members](b, "POST", "/api/sandbox/deposit", `{"payroll_id":"prl_1","kind":"under","amount":0.5}`); paid["tx_hash"] != "prl_1/under/0.5" {
+	if paid, text := ask[members](b, "POST", "/api/sandbox/deposit",
+		`{"payroll_id":"prl_1","kind":"under","amount":0.5}`); paid["tx_hash"] != "prl_1/under/0.5" {
 		t.Errorf("%s", text)
 	}
-	if _, text := ask[members](b, "POST", "/api/sandbox/clock", `{"advance_seconds":60}`); text != `{"now":"2026-01-15T12:01:00Z"}` {
+	if _, text := ask[members](b, "POST", "/api/sandbox/clock",
+		`{"advance_seconds":60}`); text != `{"now":"2026-01-15T12:01:00Z"}` {
 		t.Errorf("%s", text)
 	}
-	if _, text := ask[members](b, "POST", "/api/sandbox/fee-rate", `{"sat_per_vbyte":200}`); text != `{"sat_per_vbyte":200,"previous_sat_per_vbyte":199}` {
+	if _, text := ask[members](b, "POST", "/api/sandbox/fee-rate",
+		`{"sat_per_vbyte":200}`); text != `{"sat_per_vbyte":200,"previous_sat_per_vbyte":199}` {
 		t.Errorf("%s", text)
 	}
 	ask[members](b, "POST", "/api/sandbox/payout-failure", `{"subpayroll_id":"pmt_1"}`)
@@ -343,7 +372,8 @@ func TestContract(t *testing.T) {
 	if create["additionalProperties"] != false || create["required"].([]any)[0] != "to_pay" {
 		t.Errorf("%v", create)
 	}
-	if s := schemas["PayrollDetail"].(members); s["additionalProperties"] != nil || s["properties"].(members)["payroll_id"] == nil {
+	if s := schemas["PayrollDetail"].(members); s["additionalProperties"] != nil ||
+		s["properties"].(members)["payroll_id"] == nil {
 		t.Errorf("%v", s)
 	}
 }
@@ -369,23 +399,30 @@ func TestTheTableIsChecked(t *testing.T) {
 	}
 }
 
-// Whoever is paid hears that their destinations changed; a sandbox shows what they would have read, to their company alone.
+// Whoever is paid hears that their destinations changed; a sandbox shows what they would have read, to their
+// company alone.
 func TestMailsOfASandbox(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newService(t, d, nil)
 		recipients := "/api/company/" + b.company + "/recipients/"
-		made, _ := ask[members](b, "POST", recipients+"create", `{"first_name":"Ada","last_name":"Lovelace","country":"DE","email":"ada@example.com"}`)
+		made, _ := ask[members](b, "POST", recipients+"create", `{"first_name":"Ada","last_name":"Lovelace",`+
+			`"country":"DE","email":"ada@example.com"}`)
 		at := recipients + made["recipient_id"].(string) + "/distribution"
 		first, _ := ask[members](b, "POST", at, `{"symbol":"BTC","distribution_data":{"address":"`+btcAddress+`"}}`)
-		second, _ := ask[members](b, "POST", at, `{"symbol":"EUR","distribution_data":{"account_holder_name":"Ada Lovelace","account_holder_type":"individual","iban":"DE89370400440532013000"}}`)
+		second, _ := ask[members](b, "POST", at, `{"symbol":"EUR","distribution_data":{"account_holder_name":"Ada `+
+			`Lovelace","account_holder_type":"individual","iban":"DE89370400440532013000"}}`)
 		one, two := first["distribution_id"].(string), second["distribution_id"].(string)
 		for range 2 { // the second time changes nothing
-			ask[members](b, "PATCH", at+"/allocations", `{"allocations":[{"distribution_id":"`+one+`","allocation":0},{"distribution_id":"`+two+`","allocation":100}]}`)
+			ask[members](b, "PATCH", at+"/allocations", `{"allocations":[{"distribution_id":"`+one+`","allocation":0},`+
+				`{"distribution_id":"`+two+`","allocation":100}]}`)
 		}
 		ask[members](b, "DELETE", at, `{"distribution_id":"`+one+`"}`)
 
-		mailer := &mail.Mailer{From: &netmail.Address{Address: "stipend@sandbox.example"}, BaseURL: "http://localhost", Sandbox: true}
-		if err := job.NewRunner(d, job.Table{mail.JobSend: {Net: mailer.Send}}, nil, slog.New(slog.DiscardHandler)).Drain(t.Context()); err != nil {
+		mailer := &mail.Mailer{
+			From: &netmail.Address{Address: "stipend@sandbox.example"}, BaseURL: "http://localhost", Sandbox: true,
+		}
+		if err := job.NewRunner(d, job.Table{mail.JobSend: {Net: mailer.Send}}, nil,
+			slog.New(slog.DiscardHandler)).Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		page, text := ask[struct {
@@ -398,7 +435,10 @@ func TestMailsOfASandbox(t *testing.T) {
 			t.Fatalf("%s", text)
 		}
 		_, all := ask[members](b, "GET", "/api/sandbox/mails", "")
-		for _, want := range []string{"was removed", "divided differently", "was added", "EUR: ••••3000", "BTC: bcrt1q…t080", `"to":"ada@example.com"`, "Hello Ada Lovelace,"} {
+		for _, want := range []string{
+			"was removed", "divided differently", "was added", "EUR: ••••3000", "BTC: bcrt1q…t080", `"to":"ada@example.com"`,
+			"Hello Ada Lovelace,",
+		} {
 			if !strings.Contains(all, want) {
 				t.Errorf("no mail says %q:\n%s", want, all)
 			}

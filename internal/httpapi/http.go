@@ -202,7 +202,8 @@ func (s *server) sendFile(w *responseWriter, f *file) {
 	_ = http.NewResponseController(w).SetWriteDeadline(s.Now().Add(fileTime)) // not every writer has a deadline
 	w.WriteHeader(http.StatusOK)
 	if err := f.write(w); err != nil {
-		s.Log.Warn("writing a file failed", slog.String("request_id", w.requestID), slog.String("route", w.route), slog.String("error", err.Error()))
+		s.Log.Warn("writing a file failed", slog.String("request_id", w.requestID), slog.String("route", w.route),
+			slog.String("error", err.Error()))
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -259,25 +260,33 @@ func newServer(d Deps, table []route) *server {
 		d.Bodies = ratelimit.DefaultBodyBudget()
 	}
 	s := &server{
-		Deps: d, mux: http.NewServeMux(), reads: perCredential(d.Reads), writes: perCredential(d.Writes), tokens: tokenRequests(),
-		wrongs: ratelimit.New(wrongsPerSecond, wrongsAtOnce), denials: ratelimit.New(1.0/60, 1),
+		Deps: d, mux: http.NewServeMux(), reads: perCredential(d.Reads), writes: perCredential(d.Writes),
+		tokens: tokenRequests(), wrongs: ratelimit.New(wrongsPerSecond, wrongsAtOnce), denials: ratelimit.New(1.0/60, 1),
 		inflight: inflight{running: map[idempotencyKey]*execution{}}, duplicateWait: duplicateWait,
 	}
 	d.DB.OnNotice(identity.NoticeRevoked, s.principals.forget)
-	table = slices.DeleteFunc(slices.Clone(table), func(r route) bool { return r.sandboxOnly && (d.Sandbox == nil || d.Env != identity.Sandbox) })
+	table = slices.DeleteFunc(slices.Clone(table), func(r route) bool {
+		return r.sandboxOnly && (d.Sandbox == nil || d.Env != identity.Sandbox)
+	})
 	var inputs []*input
 	s.contract, inputs = compileRoutes(table)
 	for i, rt := range table {
 		s.mount(rt.method, rt.path, s.serveRoute(rt, inputs[i]))
 	}
 	s.mountOAuth()
-	s.mount("GET", "/openapi.json", func(w *responseWriter, _ *http.Request) { serveFile(w, "application/json", s.contract().json) })
-	s.mount("GET", "/openapi.yaml", func(w *responseWriter, _ *http.Request) { serveFile(w, "application/yaml", s.contract().yaml) })
+	s.mount("GET", "/openapi.json", func(w *responseWriter, _ *http.Request) {
+		serveFile(w, "application/json", s.contract().json)
+	})
+	s.mount("GET", "/openapi.yaml", func(w *responseWriter, _ *http.Request) {
+		serveFile(w, "application/yaml", s.contract().yaml)
+	})
 	s.mountDocs()
 	if d.KYC != nil {
 		s.mount("POST", "/callbacks/verification/{provider}", s.serveProviderCallback)
 	}
-	s.mount("GET", "/healthz", func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, []byte(`{"status":"ok"}`)) })
+	s.mount("GET", "/healthz", func(w *responseWriter, _ *http.Request) {
+		send(w, http.StatusOK, []byte(`{"status":"ok"}`))
+	})
 	s.mount("GET", termsPath, page(serveTerms))
 	s.mount("GET", "/readyz", s.serveReady)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.refuse(w.(*responseWriter), s.noRoute(r)) })
@@ -347,7 +356,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if p == http.ErrAbortHandler { //nolint:errorlint // as net/http does
 				panic(p)
 			}
-			s.Log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("request_id", a.requestID), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			s.Log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("request_id", a.requestID), slog.Any("panic", p),
+				slog.String("stack", string(debug.Stack())))
 			s.refuse(a, errInternal)
 		}
 		s.logRequest(r, a, s.Now().Sub(start))
@@ -394,9 +404,10 @@ func (s *server) logRequest(r *http.Request, a *responseWriter, took time.Durati
 	}
 	if a.by.CompanyID != "" {
 		s.Requests.Add(requestlog.Entry{
-			At: s.Now().Add(-took), Took: took, CompanyID: a.by.CompanyID, AppID: a.by.AppID, Credential: a.by.ID, RequestID: a.requestID,
-			Method: r.Method, Route: a.route, URL: r.URL.RequestURI(), Status: a.status, Code: a.code, Reads: a.reads,
-			IdempotencyKey: r.Header.Get("Idempotency-Key"), Replayed: a.Header().Get("Idempotent-Replayed") != "", Body: a.body, Answer: a.sent,
+			At: s.Now().Add(-took), Took: took, CompanyID: a.by.CompanyID, AppID: a.by.AppID, Credential: a.by.ID,
+			RequestID: a.requestID, Method: r.Method, Route: a.route, URL: r.URL.RequestURI(), Status: a.status, Code: a.code,
+			Reads: a.reads, IdempotencyKey: r.Header.Get("Idempotency-Key"),
+			Replayed: a.Header().Get("Idempotent-Replayed") != "", Body: a.body, Answer: a.sent,
 		})
 	}
 	level := slog.LevelInfo
@@ -407,7 +418,8 @@ func (s *server) logRequest(r *http.Request, a *responseWriter, took time.Durati
 		return
 	}
 	s.Log.LogAttrs(r.Context(), level, "request", slog.String("request_id", a.requestID), slog.String("method", r.Method),
-		slog.String("route", a.route), slog.Int("status", a.status), slog.String("code", a.code), slog.String("principal", a.by.ID),
+		slog.String("route", a.route), slog.Int("status", a.status), slog.String("code", a.code),
+		slog.String("principal", a.by.ID),
 		slog.Int("bytes", a.size), slog.Duration("took", took))
 }
 
@@ -429,7 +441,8 @@ func (s *server) refuse(w *responseWriter, err error) {
 	}
 	f := asFault(err)
 	if f.Kind == apierr.Internal {
-		s.Log.Error("internal error", slog.String("request_id", w.requestID), slog.String("route", w.route), slog.String("error", err.Error()))
+		s.Log.Error("internal error", slog.String("request_id", w.requestID), slog.String("route", w.route),
+			slog.String("error", err.Error()))
 	}
 	h := w.Header()
 	if after := retryAfter(f); after != "" {

@@ -100,10 +100,14 @@ func (b *fixture) routes() []route {
 	})
 	return []route{
 		{method: "POST", path: "/try/{id}", scope: identity.CompanyWorkersPay, kind: write, handler: try, bodyLimit: 100_000},
-		{method: "POST", path: "/keyed/{id}", scope: identity.CompanyWorkersPay, kind: write, handler: try, keyRequired: true},
+		{method: "POST", path: "/keyed/{id}", scope: identity.CompanyWorkersPay, kind: write, handler: try,
+			keyRequired: true},
 		{method: "DELETE", path: "/try/{id}", scope: identity.UserCreate, kind: write, handler: try},
 		{method: "GET", path: "/list", scope: identity.CompanyDetail, kind: read, handler: list},
-		{method: "GET", path: "/open", scope: public, kind: read, handler: handle(func(context.Context, *db.Tx, *request, *none) (*none, error) { return &none{}, nil })},
+		{method: "GET", path: "/open", scope: public, kind: read, handler: handle(func(context.Context, *db.Tx, *request,
+			*none) (*none, error) {
+			return &none{}, nil
+		})},
 	}
 }
 
@@ -117,7 +121,8 @@ func newFixture(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 			return err
 		}
 		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: c.ID, Name: "App of " + c.ID,
-			Scopes: identity.NewScopes(identity.CompanyWorkersPay, identity.CompanyDetail, identity.CompanyWorkerList, identity.CompanyWorkersInvite)})
+			Scopes: identity.NewScopes(identity.CompanyWorkersPay, identity.CompanyDetail, identity.CompanyWorkerList,
+				identity.CompanyWorkersInvite)})
 		if err != nil {
 			return err
 		}
@@ -196,7 +201,8 @@ func TestRefusals(t *testing.T) {
 		{"unknown key", "POST", "/try/a", good, []string{"Authorization", "Basic nonsense"}, 401, "invalid_token", ""},
 		{"key as bearer", "POST", "/try/a", good, []string{"Authorization", "Bearer " + b.key}, 401, "invalid_token", ""},
 		{"other scheme", "POST", "/try/a", good, []string{"Authorization", "Digest " + b.key}, 401, "invalid_token", ""},
-		{"two credentials", "POST", "/try/a", good, []string{"Authorization", "+Basic x"}, 400, "duplicate_header", "Authorization"},
+		{"two credentials", "POST", "/try/a", good, []string{"Authorization", "+Basic x"}, 400, "duplicate_header",
+			"Authorization"},
 		{"scope", "DELETE", "/try/a", good, nil, 403, "insufficient_scope", ""},
 		{"version", "POST", "/try/a", good, []string{"Api-Version", "1.0"}, 400, "unsupported_version", "Api-Version"},
 		{"no such path", "POST", "/nothing", good, nil, 404, "not_found", ""},
@@ -205,16 +211,21 @@ func TestRefusals(t *testing.T) {
 		{"NUL in the path", "POST", "/try/a%00b", good, nil, 404, "not_found", ""},
 		{"method", "PUT", "/try/a", good, nil, 405, "method_not_allowed", ""},
 		{"media type", "POST", "/try/a", good, []string{"Content-Type", "text/plain"}, 415, "unsupported_media_type", ""},
-		{"charset", "POST", "/try/a", good, []string{"Content-Type", "application/json; charset=latin1"}, 415, "unsupported_media_type", ""},
+		{"charset", "POST", "/try/a", good, []string{"Content-Type", "application/json; charset=latin1"}, 415,
+			"unsupported_media_type", ""},
 		{"no media type", "POST", "/try/a", good, []string{"Content-Type", ""}, 415, "unsupported_media_type", ""},
 		{"compressed", "POST", "/try/a", good, []string{"Content-Encoding", "gzip"}, 415, "unsupported_media_type", ""},
-		{"too large", "POST", "/try/a", `{"items":[` + strings.Repeat(" ", 100_000) + `]}`, nil, 413, "payload_too_large", ""},
+		{"too large", "POST", "/try/a", `{"items":[` + strings.Repeat(" ", 100_000) + `]}`, nil, 413, "payload_too_large",
+			""},
 		{"empty", "POST", "/try/a", " ", nil, 400, "malformed_json", ""},
 		{"syntax", "POST", "/try/a", `{"items":[}`, nil, 400, "malformed_json", ""},
 		{"cut off", "POST", "/try/a", `{"items":[`, nil, 400, "malformed_json", ""},
-		{"duplicate", "POST", "/try/a", `{"color":"red","color":"red","items":[{"amount":1}]}`, nil, 400, "malformed_json", ""},
-		{"duplicate spelt otherwise", "POST", "/try/a", `{"color":"red","c\u006flor":"red","items":[{"amount":1}]}`, nil, 400, "malformed_json", ""},
-		{"duplicate in the unknown", "POST", "/try/a", `{"x":{"a":1,"a":2},"items":[{"amount":1}]}`, nil, 400, "malformed_json", ""},
+		{"duplicate", "POST", "/try/a", `{"color":"red","color":"red","items":[{"amount":1}]}`, nil, 400, "malformed_json",
+			""},
+		{"duplicate spelt otherwise", "POST", "/try/a", `{"color":"red","c\u006flor":"red","items":[{"amount":1}]}`, nil, 400,
+			"malformed_json", ""},
+		{"duplicate in the unknown", "POST", "/try/a", `{"x":{"a":1,"a":2},"items":[{"amount":1}]}`, nil, 400,
+			"malformed_json", ""},
 		{"trailing", "POST", "/try/a", good + `{}`, nil, 400, "malformed_json", ""},
 		{"trailing junk", "POST", "/try/a", good + `x`, nil, 400, "malformed_json", ""},
 		{"depth", "POST", "/try/a", `{"x":` + deep + `}`, nil, 400, "malformed_json", ""},
@@ -224,8 +235,10 @@ func TestRefusals(t *testing.T) {
 		{"byte order mark", "POST", "/try/a", "\ufeff" + good, nil, 400, "malformed_json", ""},
 		{"NaN", "POST", "/try/a", `{"items":[{"amount":NaN}]}`, nil, 400, "malformed_json", ""},
 		{"not an object", "POST", "/try/a", `[]`, nil, 422, "invalid_type", ""},
-		{"unknown", "POST", "/try/a", `{"items":[{"amount":1,"amount_fait":2}]}`, nil, 422, "unknown_field", "/items/0/amount_fait"},
-		{"case matters", "POST", "/try/a", `{"items":[{"Amount":1,"amount":1}]}`, nil, 422, "unknown_field", "/items/0/Amount"},
+		{"unknown", "POST", "/try/a", `{"items":[{"amount":1,"amount_fait":2}]}`, nil, 422, "unknown_field",
+			"/items/0/amount_fait"},
+		{"case matters", "POST", "/try/a", `{"items":[{"Amount":1,"amount":1}]}`, nil, 422, "unknown_field",
+			"/items/0/Amount"},
 		{"pointer is escaped", "POST", "/try/a", `{"a/b~":1,"items":[{"amount":1}]}`, nil, 422, "unknown_field", "/a~1b~0"},
 		{"missing", "POST", "/try/a", `{"items":[{"amount":1},{}]}`, nil, 422, "missing_field", "/items/1/amount"},
 		{"null is absent", "POST", "/try/a", `{"items":null}`, nil, 422, "missing_field", "/items"},
@@ -233,16 +246,22 @@ func TestRefusals(t *testing.T) {
 		{"number for text", "POST", "/try/a", `{"color":1,"items":[{"amount":1}]}`, nil, 422, "invalid_type", "/color"},
 		{"too many digits", "POST", "/try/a", `{"items":[{"amount":1e99}]}`, nil, 422, "amount_too_large", "/items/0/amount"},
 		{"few items", "POST", "/try/a", `{"items":[]}`, nil, 422, "invalid_parameter", "/items"},
-		{"many items", "POST", "/try/a", `{"items":[{"amount":1},{"amount":1},{"amount":1},{"amount":1}]}`, nil, 422, "invalid_parameter", "/items"},
-		{"length", "POST", "/try/a", `{"items":[{"amount":1,"name":"abcdef"}]}`, nil, 422, "invalid_parameter", "/items/0/name"},
+		{"many items", "POST", "/try/a", `{"items":[{"amount":1},{"amount":1},{"amount":1},{"amount":1}]}`, nil, 422,
+			"invalid_parameter", "/items"},
+		{"length", "POST", "/try/a", `{"items":[{"amount":1,"name":"abcdef"}]}`, nil, 422, "invalid_parameter",
+			"/items/0/name"},
 		{"choice", "POST", "/try/a", `{"color":"blue","items":[{"amount":1}]}`, nil, 422, "invalid_parameter", "/color"},
 		{"range", "POST", "/try/a", `{"share":101,"items":[{"amount":1}]}`, nil, 422, "invalid_parameter", "/share"},
-		{"fraction for integer", "POST", "/try/a", `{"share":1.5,"items":[{"amount":1}]}`, nil, 422, "invalid_type", "/share"},
-		{"map of text", "POST", "/try/a", `{"data":{"iban":1},"items":[{"amount":1}]}`, nil, 422, "invalid_type", "/data/iban"},
+		{"fraction for integer", "POST", "/try/a", `{"share":1.5,"items":[{"amount":1}]}`, nil, 422, "invalid_type",
+			"/share"},
+		{"map of text", "POST", "/try/a", `{"data":{"iban":1},"items":[{"amount":1}]}`, nil, 422, "invalid_type",
+			"/data/iban"},
 		{"foreign company", "POST", "/try/a", `{"company_id":"com_other","items":[{"amount":1}]}`, nil, 404, "not_found", ""},
 		{"key required", "POST", "/keyed/a", good, nil, 400, "idempotency_key_required", "Idempotency-Key"},
-		{"key form", "POST", "/try/a", good, []string{"Idempotency-Key", "a b"}, 400, "idempotency_key_invalid", "Idempotency-Key"},
-		{"key length", "POST", "/try/a", good, []string{"Idempotency-Key", strings.Repeat("k", 256)}, 400, "idempotency_key_invalid", "Idempotency-Key"},
+		{"key form", "POST", "/try/a", good, []string{"Idempotency-Key", "a b"}, 400, "idempotency_key_invalid",
+			"Idempotency-Key"},
+		{"key length", "POST", "/try/a", good, []string{"Idempotency-Key", strings.Repeat("k", 256)}, 400,
+			"idempotency_key_invalid", "Idempotency-Key"},
 		{"parameter twice", "GET", "/list?page=1&page=2", "", nil, 422, "invalid_parameter", "page"},
 		{"parameter type", "GET", "/list?page=x", "", nil, 422, "invalid_parameter", "page"},
 		{"parameter range", "GET", "/list?page=0", "", nil, 422, "invalid_parameter", "page"},
@@ -312,7 +331,8 @@ func TestRefusals(t *testing.T) {
 
 func TestAllProblemsAtOnce(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
-	got := b.do("POST", "/try/a", `{"colour":"red","items":[{"amount":true},{"name":"toolong"}],"share":-1,"data":null}`).json(t)
+	got := b.do("POST", "/try/a",
+		`{"colour":"red","items":[{"amount":true},{"name":"toolong"}],"share":-1,"data":null}`).json(t)
 	var pointers []string
 	for _, e := range got["errors"].([]any) {
 		pointers = append(pointers, e.(map[string]any)["pointer"].(string))
@@ -340,7 +360,8 @@ func manyUnknown(n int) string {
 func TestNumbersKeepTheirText(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
 	for in, out := range map[string]string{
-		"12.50": "12.50", "0.1": "0.1", "9007199254740993.123456789": "9007199254740993.123456789", "1e3": "1000", "1.25E1": "12.5",
+		"12.50": "12.50", "0.1": "0.1", "9007199254740993.123456789": "9007199254740993.123456789", "1e3": "1000",
+		"1.25E1": "12.5",
 		"125e-3": "0.125", "-5": "-5", "0": "0", "0e5": "0", "1.5e-2": "0.015", "12e0": "12",
 	} {
 		got := b.do("POST", "/try/a", `{"items":[{"amount":`+in+`}]}`)
@@ -356,7 +377,8 @@ func TestCredentials(t *testing.T) {
 		"Basic " + b.key, "basic " + b.key, "Basic  " + b.key,
 		"Basic " + base64.StdEncoding.EncodeToString([]byte(b.key+":")),
 	} {
-		if got := b.do("GET", "/list", "", "Authorization", header); got.status != 200 || got.json(t)["company_id"] != b.company {
+		if got := b.do("GET", "/list", "", "Authorization", header); got.status != 200 ||
+			got.json(t)["company_id"] != b.company {
 			t.Errorf("%.12s…: %d %s", header, got.status, got.text)
 		}
 	}
@@ -368,10 +390,12 @@ func TestCredentials(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
 	got := b.do("GET", "/list", "", "X-Request-Id", "mine-1", "Api-Version", "2.0")
-	if got.header.Get("X-Request-Id") != "mine-1" || got.header.Get("Api-Version") != "2.0" || got.header.Get("Content-Type") != "application/json" {
+	if got.header.Get("X-Request-Id") != "mine-1" || got.header.Get("Api-Version") != "2.0" ||
+		got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("%v", got.header)
 	}
-	if got := b.do("GET", "/list", "", "X-Request-Id", "bad id<script>"); !strings.HasPrefix(got.header.Get("X-Request-Id"), "req_") {
+	if got := b.do("GET", "/list", "", "X-Request-Id",
+		"bad id<script>"); !strings.HasPrefix(got.header.Get("X-Request-Id"), "req_") {
 		t.Errorf("%v", got.header)
 	}
 }
@@ -379,10 +403,14 @@ func TestHeaders(t *testing.T) {
 func TestPaging(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
 	for query, want := range map[string]string{
-		"":                      `{"page":1,"total":45,"pages":3,"has_prev":false,"has_next":true,"prev_num":0,"next_num":2,"per_page":20}`,
-		"?page=3":               `{"page":3,"total":45,"pages":3,"has_prev":true,"has_next":false,"prev_num":2,"next_num":0,"per_page":20}`,
-		"?page=9":               `{"page":9,"total":45,"pages":3,"has_prev":true,"has_next":false,"prev_num":8,"next_num":0,"per_page":20}`,
-		"?per_page=1000&other=": `{"page":1,"total":45,"pages":1,"has_prev":false,"has_next":false,"prev_num":0,"next_num":0,"per_page":100}`,
+		"": `{"page":1,"total":45,"pages":3,"has_prev":false,"has_next":true,"prev_num":0,` +
+			`"next_num":2,"per_page":20}`,
+		"?page=3": `{"page":3,"total":45,"pages":3,"has_prev":true,"has_next":false,"prev_num":2,` +
+			`"next_num":0,"per_page":20}`,
+		"?page=9": `{"page":9,"total":45,"pages":3,"has_prev":true,"has_next":false,"prev_num":8,` +
+			`"next_num":0,"per_page":20}`,
+		"?per_page=1000&other=": `{"page":1,"total":45,"pages":1,"has_prev":false,"has_next":false,"prev_num":0,` +
+			`"next_num":0,"per_page":100}`,
 	} {
 		if got := b.do("GET", "/list"+query, ""); !strings.Contains(got.text, `"meta":`+want) {
 			t.Errorf("%s: %s", query, got.text)
@@ -402,14 +430,17 @@ func TestIdempotency(t *testing.T) {
 			t.Fatalf("the replay differs: %s, %s", again.text, first.text)
 		}
 		for name, got := range map[string]reply{
-			"another body": b.do("POST", "/keyed/a", `{"items":[{"amount":2,"name":"é"}],"color":"red"}`, "Idempotency-Key", "k1"),
-			"another path": b.do("POST", "/keyed/b", `{"items":[{"amount":1,"name":"é"}],"color":"red"}`, "Idempotency-Key", "k1"),
+			"another body": b.do("POST", "/keyed/a", `{"items":[{"amount":2,"name":"é"}],"color":"red"}`, "Idempotency-Key",
+				"k1"),
+			"another path": b.do("POST", "/keyed/b", `{"items":[{"amount":1,"name":"é"}],"color":"red"}`, "Idempotency-Key",
+				"k1"),
 		} {
 			if got.status != 422 || got.json(t)["code"] != "idempotency_key_reused" {
 				t.Errorf("%s: %d %s", name, got.status, got.text)
 			}
 		}
-		if got := b.do("POST", "/try/a", good, "Idempotency-Key", "k1"); got.status != 200 || got.header.Get("Idempotent-Replayed") != "" {
+		if got := b.do("POST", "/try/a", good, "Idempotency-Key", "k1"); got.status != 200 ||
+			got.header.Get("Idempotent-Replayed") != "" {
 			t.Errorf("a key is shared between routes: %d %s", got.status, got.text)
 		}
 		runs := b.runs.Load()
@@ -431,7 +462,8 @@ func TestKeysEnd(t *testing.T) {
 			t.Errorf("forgotten too early: %s", got.text)
 		}
 		clock.Advance(25 * time.Hour)
-		if got := b.do("POST", "/try/b", good, "Idempotency-Key", "k"); got.status != 200 || got.header.Get("Idempotent-Replayed") != "" {
+		if got := b.do("POST", "/try/b", good, "Idempotency-Key", "k"); got.status != 200 ||
+			got.header.Get("Idempotent-Replayed") != "" {
 			t.Errorf("kept too long: %d %s", got.status, got.text)
 		}
 		clock.Advance(31 * 24 * time.Hour)
@@ -452,8 +484,8 @@ func TestKeysEnd(t *testing.T) {
 	})
 }
 
-// Concurrent requests with one key have one effect: in one process they wait for each other, and in two processes they meet
-// at the primary key of the stored response.
+// Concurrent requests with one key have one effect: in one process they wait for each other, and in two processes
+// they meet at the primary key of the stored response.
 func TestConcurrentRequestsWithOneKeyHaveOneEffect(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newFixture(t, d, nil)
@@ -490,7 +522,8 @@ func TestConcurrentRequestsWithOneKeyHaveOneEffect(t *testing.T) {
 	})
 }
 
-// Requests that waited for a running one with their key get its response, if they are the same request, and run if it failed.
+// Requests that waited for a running one with their key get its response, if they are the same request, and run if
+// it failed.
 func TestWaitingRequestsShareTheResponse(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
 	send := func(path, body string) chan reply {
@@ -528,7 +561,9 @@ func TestARevokedKeyIsForgotten(t *testing.T) {
 		b := newFixture(t, d, nil)
 		var skew atomic.Int64
 		other := &fixture{t: t, db: d2, key: b.key, company: b.company}
-		other.server = newServer(Deps{DB: d2, Env: identity.Sandbox, Now: func() time.Time { return time.Unix(1e9+skew.Load(), 0) }}, b.routes())
+		other.server = newServer(Deps{DB: d2, Env: identity.Sandbox, Now: func() time.Time {
+			return time.Unix(1e9+skew.Load(), 0)
+		}}, b.routes())
 		ask := func(who *fixture, status int) {
 			t.Helper()
 			if got := who.do("GET", "/list", ""); got.status != status {
@@ -574,12 +609,14 @@ func TestRateLimit(t *testing.T) {
 	clock := dbtest.NewClock()
 	b := newFixture(t, sqlite(t), func(d *Deps) { d.Reads, d.Now = 0.3, clock.Now })
 	for i := range 3 {
-		if got := b.do("GET", "/list", ""); got.status != 200 || got.header.Get("RateLimit-Remaining") != []string{"2", "1", "0"}[i] {
+		if got := b.do("GET", "/list", ""); got.status != 200 || got.header.Get("RateLimit-Remaining") != []string{"2", "1",
+			"0"}[i] {
 			t.Fatalf("%d %v", got.status, got.header)
 		}
 	}
 	got := b.do("GET", "/list", "")
-	if got.status != 429 || got.header.Get("Retry-After") != "4" || got.header.Get("RateLimit-Limit") != "3" || strings.Contains(got.text, "retry_after") {
+	if got.status != 429 || got.header.Get("Retry-After") != "4" || got.header.Get("RateLimit-Limit") != "3" ||
+		strings.Contains(got.text, "retry_after") {
 		t.Fatalf("%d %v %s", got.status, got.header, got.text)
 	}
 	if got := b.do("POST", "/try/a", good); got.status != 200 {
@@ -632,8 +669,10 @@ func TestEveryCodeIsExplained(t *testing.T) {
 		}
 		seen[e.Code] = true
 	}
-	for _, f := range []*apierr.Fault{errMalformed, errKeyRequired, errKeyInvalid, errDuplicate, errVersion, errToken, errScope, errMethod,
-		errMisdirected, errTooLarge, errMediaType, errKeyReused, errInProgress, ratelimit.ErrTooMany, errRetryLater, errInternal, errNoSuchRoute} {
+	for _, f := range []*apierr.Fault{errMalformed, errKeyRequired, errKeyInvalid, errDuplicate, errVersion, errToken,
+		errScope, errMethod,
+		errMisdirected, errTooLarge, errMediaType, errKeyReused, errInProgress, ratelimit.ErrTooMany, errRetryLater,
+		errInternal, errNoSuchRoute} {
 		if e := explanationOf[f.Code]; e.Status != statusOf(f) {
 			t.Errorf("%s is %d here and %d on its page", f.Code, statusOf(f), e.Status)
 		}
@@ -652,8 +691,11 @@ func BenchmarkBodyOfAThousandItems(b *testing.B) {
 		ToPay []item `json:"to_pay" minItems:"1" maxItems:"10000"`
 	}
 	type in struct{ Body body }
-	_, inputs := compileRoutes([]route{{method: "POST", path: "/x", scope: public, kind: write, handler: handle(func(context.Context, *db.Tx, *request, *in) (*none, error) { return nil, nil })}})
-	text := []byte(`{"to_pay":[` + strings.TrimSuffix(strings.Repeat(`{"amount_fiat":1250.75,"user_id":"usr_01k2m3n4p5q6r7s8t9vwxyz012","country":"DE","is_premium":true,"description":"September"},`, 1000), ",") + `]}`)
+	_, inputs := compileRoutes([]route{{method: "POST", path: "/x", scope: public, kind: write,
+		handler: handle(func(context.Context, *db.Tx, *request, *in) (*none, error) { return nil, nil })}})
+	text := []byte(`{"to_pay":[` + strings.TrimSuffix(strings.Repeat(`{"amount_fiat":1250.75,`+
+		`"user_id":"usr_01k2m3n4p5q6r7s8t9vwxyz012","country":"DE","is_premium":true,"description":"September"},`, 1000),
+		",") + `]}`)
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -669,7 +711,9 @@ func BenchmarkBodyOfAThousandItems(b *testing.B) {
 func TestDocs(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		page := newFixture(t, d, func(d *Deps) { d.TryKey = "everybody's" }).do("GET", "/docs", "")
-		if policy := page.header.Get("Content-Security-Policy"); page.status != 200 || !strings.Contains(policy, "default-src 'none'; script-src 'self';") || !strings.Contains(policy, "connect-src 'self'") {
+		if policy := page.header.Get("Content-Security-Policy"); page.status != 200 ||
+			!strings.Contains(policy, "default-src 'none'; script-src 'self';") ||
+			!strings.Contains(policy, "connect-src 'self'") {
 			t.Errorf("%d, policy %q", page.status, policy)
 		}
 		if !strings.Contains(page.text, `data-key="everybody&#39;s"`) {
@@ -688,10 +732,13 @@ func TestDocs(t *testing.T) {
 			"": "", "br": "", "gzip;q=0": "", "br, GZIP ; q=0.5": "gzip", "gzip, deflate": "gzip", "gzip;q=0.000": "",
 		} {
 			got := b.do("GET", scripts[0][1], "", "Accept-Encoding", accept)
-			if got.status != 200 || got.header.Get("Content-Encoding") != coding || strings.HasPrefix(got.text, packed) != (coding == "gzip") || strings.Contains(got.text, banner) != (coding == "") {
-				t.Errorf("Accept-Encoding %q: %d, coding %q, %d bytes", accept, got.status, got.header.Get("Content-Encoding"), len(got.text))
+			if got.status != 200 || got.header.Get("Content-Encoding") != coding ||
+				strings.HasPrefix(got.text, packed) != (coding == "gzip") || strings.Contains(got.text, banner) != (coding == "") {
+				t.Errorf("Accept-Encoding %q: %d, coding %q, %d bytes", accept, got.status, got.header.Get("Content-Encoding"),
+					len(got.text))
 			}
-			if got.header.Get("Cache-Control") != "public, max-age=31536000, immutable" || got.header.Get("Vary") != "Accept-Encoding" {
+			if got.header.Get("Cache-Control") != "public, max-age=31536000, immutable" ||
+				got.header.Get("Vary") != "Accept-Encoding" {
 				t.Errorf("headers %v", got.header)
 			}
 		}
@@ -734,8 +781,8 @@ func TestWhoLeavesIsNoError(t *testing.T) {
 	}
 }
 
-// A client who still sends its body when that is refused reads why, and then the end of the connection: not a reset, which would
-// take the answer with it.
+// A client who still sends its body when that is refused reads why, and then the end of the connection: not a
+// reset, which would take the answer with it.
 func TestWhoStillSendsReadsTheAnswer(t *testing.T) {
 	b := newFixture(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)}), nil)
 	s := httptest.NewServer(b.server)
@@ -753,8 +800,10 @@ func TestWhoStillSendsReadsTheAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = conn.Close() }()
-		if _, err := fmt.Fprintf(conn, "POST /try/a HTTP/1.1\r\nHost: %s\r\nAuthorization: Basic %s\r\nIdempotency-Key: still\r\n"+
-			"Content-Type: %s\r\nContent-Length: %d\r\n\r\n%s", s.Listener.Addr(), b.key, refused.kind, refused.length, strings.Repeat(" ", 8*ratelimit.FreeBodySize)); err != nil {
+		if _, err := fmt.Fprintf(conn, "POST /try/a HTTP/1.1\r\nHost: %s\r\nAuthorization: Basic %s\r\nIdempotency-Key: "+
+			"still\r\n"+
+			"Content-Type: %s\r\nContent-Length: %d\r\n\r\n%s", s.Listener.Addr(), b.key, refused.kind, refused.length,
+			strings.Repeat(" ", 8*ratelimit.FreeBodySize)); err != nil {
 			t.Fatal(err)
 		}
 		answer := bufio.NewReader(conn)

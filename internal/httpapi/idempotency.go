@@ -16,7 +16,8 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// An idempotencyKey identifies a write: the account that sent it, its route and the value of its Idempotency-Key header.
+// An idempotencyKey identifies a write: the account that sent it, its route and the value of its Idempotency-Key
+// header.
 type idempotencyKey struct {
 	account, route, value string
 }
@@ -38,7 +39,8 @@ func keyHeader(h http.Header) (string, error) {
 	return values[0], nil
 }
 
-// keyAccount returns the account that the keys of a principal belong to. An app keeps its keys when its credential is rotated.
+// keyAccount returns the account that the keys of a principal belong to. An app keeps its keys when its credential
+// is rotated.
 func keyAccount(by identity.Principal) string {
 	app := by.AppID
 	if app == "" {
@@ -64,11 +66,12 @@ func fingerprint(r *http.Request, in *input, body []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// once runs a write at most once per key and reports whether it returns the response of an earlier request. The response
-// is stored in the transaction of the write, so a failed write leaves the key unused.
+// once runs a write at most once per key and reports whether it returns the response of an earlier request. The
+// response is stored in the transaction of the write, so a failed write leaves the key unused.
 //
-// Concurrent requests with the same key run one at a time within a process. Those that waited for a successful one get its
-// response from memory, without the database. Requests in two processes meet at the primary key of the stored response.
+// Concurrent requests with the same key run one at a time within a process. Those that waited for a successful one
+// get its response from memory, without the database. Requests in two processes meet at the primary key of the
+// stored response.
 func (s *server) once(
 	ctx context.Context, key idempotencyKey, fingerprint string, h handler,
 	run func(context.Context, *db.Tx) ([]byte, error), prefetch []db.Ahead,
@@ -161,8 +164,9 @@ type execution struct {
 	result *storedResponse
 }
 
-// start waits, for at most wait, until no other request with the key is running. If one of those it waited for succeeded, it
-// returns that response. Otherwise the caller runs the request and must call finish, with nil if the request failed.
+// start waits, for at most wait, until no other request with the key is running. If one of those it waited for
+// succeeded, it returns that response. Otherwise the caller runs the request and must call finish, with nil if the
+// request failed.
 func (f *inflight) start(ctx context.Context, key idempotencyKey, wait time.Duration) (
 	earlier *storedResponse, finish func(*storedResponse), err error,
 ) {

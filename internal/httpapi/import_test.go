@@ -51,14 +51,16 @@ func TestImport(t *testing.T) {
 		}
 		dry, text := ask[members](b, "POST", at, asImport(staff, true))
 		want := []string{"valid", "valid", "failed role,email,country,first_name", "failed external_id", "failed", "valid"}
-		if got := outcome(dry); len(got) != 6 || got[0] != want[0] || got[1] != want[1] || !strings.HasPrefix(got[2], "failed") || got[3] != want[3] || got[4] != want[4] || got[5] != want[5] || count() != 0 {
+		if got := outcome(dry); len(got) != 6 || got[0] != want[0] || got[1] != want[1] ||
+			!strings.HasPrefix(got[2], "failed") || got[3] != want[3] || got[4] != want[4] || got[5] != want[5] || count() != 0 {
 			t.Errorf("dry run: %d made, %s", count(), text)
 		}
 		made, text := ask[members](b, "POST", at, asImport(staff, false))
 		if made["created"] != 3.0 || made["failed"] != 3.0 || made["existing"] != 0.0 || count() != 3 {
 			t.Fatalf("%d made, %s", count(), text)
 		}
-		if problems := made["results"].([]any)[2].(members)["errors"].([]any); len(problems) != 4 || made["results"].([]any)[2].(members)["row"] != 4.0 {
+		if problems := made["results"].([]any)[2].(members)["errors"].([]any); len(problems) != 4 ||
+			made["results"].([]any)[2].(members)["row"] != 4.0 {
 			t.Errorf("%s", text)
 		}
 		if strings.Contains(text, "boss") || strings.Contains(text, "XX") {
@@ -78,15 +80,18 @@ func TestImport(t *testing.T) {
 		if again["results"].([]any)[0].(members)["recipient_id"] != made["results"].([]any)[0].(members)["recipient_id"] {
 			t.Error("another recipient has the external id")
 		}
-		keyed, _ := ask[members](b, "POST", at, asImport("first_name,last_name,country\nA,B,US\n", false), "Idempotency-Key", "i1")
-		replay, _ := ask[members](b, "POST", at, asImport("first_name,last_name,country\nA,B,US\n", false), "Idempotency-Key", "i1")
+		keyed, _ := ask[members](b, "POST", at, asImport("first_name,last_name,country\nA,B,US\n", false), "Idempotency-Key",
+			"i1")
+		replay, _ := ask[members](b, "POST", at, asImport("first_name,last_name,country\nA,B,US\n", false), "Idempotency-Key",
+			"i1")
 		if fmt.Sprint(keyed) != fmt.Sprint(replay) || count() != 5 {
 			t.Errorf("a replay made more: %d", count())
 		}
 
 		// What goes out can be opened by a spreadsheet, and comes in again.
 		got := b.do("GET", "/api/company/"+b.company+"/recipients/export?sort_by=name", "")
-		if got.status != 200 || got.header.Get("Content-Type") != "text/csv; charset=utf-8" || !strings.Contains(got.header.Get("Content-Disposition"), "recipients.csv") {
+		if got.status != 200 || got.header.Get("Content-Type") != "text/csv; charset=utf-8" ||
+			!strings.Contains(got.header.Get("Content-Disposition"), "recipients.csv") {
 			t.Fatalf("%d %v", got.status, got.header)
 		}
 		rows, err := csv.NewReader(strings.NewReader(got.text)).ReadAll()
@@ -103,15 +108,18 @@ func TestImport(t *testing.T) {
 		if !strings.Contains(got.text, "'=HYPERLINK()") || !strings.Contains(got.text, `"Acme, ""the"" firm"`) {
 			t.Errorf("%s", got.text)
 		}
-		if back, text := ask[members](b, "POST", at, asImport(got.text, true)); back["existing"] != 2.0 || back["failed"] != 0.0 {
+		if back, text := ask[members](b, "POST", at, asImport(got.text, true)); back["existing"] != 2.0 ||
+			back["failed"] != 0.0 {
 			t.Errorf("%s", text)
 		}
-		if one := b.do("GET", "/api/company/"+b.company+"/recipients/export?search=love", ""); strings.Count(one.text, "\n") != 2 {
+		if one := b.do("GET", "/api/company/"+b.company+"/recipients/export?search=love", ""); strings.Count(one.text,
+			"\n") != 2 {
 			t.Errorf("%s", one.text)
 		}
 
 		stranger := newService(t, d, nil)
-		if got := stranger.do("GET", "/api/company/"+stranger.company+"/recipients/export", ""); strings.Count(got.text, "\n") != 1 {
+		if got := stranger.do("GET", "/api/company/"+stranger.company+"/recipients/export", ""); strings.Count(got.text,
+			"\n") != 1 {
 			t.Errorf("a stranger gets %s", got.text)
 		}
 		header := "first_name,last_name,country\n"
@@ -123,21 +131,25 @@ func TestImport(t *testing.T) {
 			body   string
 			auth   string
 		}{
-			"no file":              {422, "missing_field", at, `{}`, ""},
-			"an empty file":        {422, "invalid_parameter", at, asImport("", false), ""},
-			"only white space":     {422, "unknown_field", at, asImport("  ", false), ""},
-			"an unknown column":    {422, "unknown_field", at, asImport("first_name,salary\nA,5\n", false), ""},
-			"a column twice":       {422, "invalid_parameter", at, asImport("country,Country\nUS,US\n", false), ""},
-			"quotes that run on":   {422, "invalid_parameter", at, asImport(header+"A,B,US\n\"A,B,US\n", false), ""},
-			"too many rows":        {422, "invalid_parameter", at, asImport(header+strings.Repeat("A,B,US\n", 10_001), false), ""},
-			"a list for a file":    {422, "invalid_type", at, `{"csv":[]}`, ""},
-			"a member too many":    {422, "unknown_field", at, `{"csv":"a","mode":"x"}`, ""},
-			"too many bytes":       {413, "payload_too_large", at, asImport(strings.Repeat("x", 8<<20), false), ""},
-			"another company":      {404, "not_found", at, asImport(header+"A,B,US\n", false), "Basic " + stranger.key},
-			"export of another":    {404, "not_found", "/api/company/" + stranger.company + "/recipients/export", "", ""},
-			"export without scope": {403, "insufficient_scope", "/api/company/" + b.company + "/recipients/export", "", b.keyWith(identity.CompanyDetail)},
-			"import without scope": {403, "insufficient_scope", at, asImport(header, false), b.keyWith(identity.CompanyWorkerList)},
-			"export by what":       {422, "invalid_parameter", "/api/company/" + b.company + "/recipients/export?sort_by=salary", "", ""},
+			"no file":            {422, "missing_field", at, `{}`, ""},
+			"an empty file":      {422, "invalid_parameter", at, asImport("", false), ""},
+			"only white space":   {422, "unknown_field", at, asImport("  ", false), ""},
+			"an unknown column":  {422, "unknown_field", at, asImport("first_name,salary\nA,5\n", false), ""},
+			"a column twice":     {422, "invalid_parameter", at, asImport("country,Country\nUS,US\n", false), ""},
+			"quotes that run on": {422, "invalid_parameter", at, asImport(header+"A,B,US\n\"A,B,US\n", false), ""},
+			"too many rows": {422, "invalid_parameter", at, asImport(header+strings.Repeat("A,B,US\n", 10_001), false),
+				""},
+			"a list for a file": {422, "invalid_type", at, `{"csv":[]}`, ""},
+			"a member too many": {422, "unknown_field", at, `{"csv":"a","mode":"x"}`, ""},
+			"too many bytes":    {413, "payload_too_large", at, asImport(strings.Repeat("x", 8<<20), false), ""},
+			"another company":   {404, "not_found", at, asImport(header+"A,B,US\n", false), "Basic " + stranger.key},
+			"export of another": {404, "not_found", "/api/company/" + stranger.company + "/recipients/export", "", ""},
+			"export without scope": {403, "insufficient_scope", "/api/company/" + b.company + "/recipients/export", "",
+				b.keyWith(identity.CompanyDetail)},
+			"import without scope": {403, "insufficient_scope", at, asImport(header, false),
+				b.keyWith(identity.CompanyWorkerList)},
+			"export by what": {422, "invalid_parameter", "/api/company/" + b.company + "/recipients/export?sort_by=salary",
+				"", ""},
 		} {
 			method, headers := "POST", []string{}
 			if c.body == "" {
@@ -183,7 +195,8 @@ func TestImportsAtOnce(t *testing.T) {
 		if !slices.Equal(created, []float64{0, 0, 0, 300}) {
 			t.Errorf("created %v", created)
 		}
-		if list, text := ask[members](b, "GET", "/api/company/recipients?recipient_type=company&per_page=1", ""); list["meta"].(members)["total"] != 300.0 {
+		if list, text := ask[members](b, "GET", "/api/company/recipients?recipient_type=company&per_page=1",
+			""); list["meta"].(members)["total"] != 300.0 {
 			t.Errorf("%s", text)
 		}
 	})

@@ -51,8 +51,8 @@ type (
 
 func showInvitation(v payee.Invitation) invitationItem {
 	return invitationItem{
-		InvitationID: v.ID, Email: v.Email, Role: v.Role, Status: v.State, Reason: v.Reason, ResendCount: v.Resends, UserID: v.UserID,
-		Created: Time(v.Created), SentAt: Time(v.Sent), ExpiresAt: Time(v.Expires),
+		InvitationID: v.ID, Email: v.Email, Role: v.Role, Status: v.State, Reason: v.Reason, ResendCount: v.Resends,
+		UserID: v.UserID, Created: Time(v.Created), SentAt: Time(v.Sent), ExpiresAt: Time(v.Expires),
 	}
 }
 
@@ -65,7 +65,9 @@ func invitationOrErr(v payee.Invitation, err error) (*invitationItem, error) {
 }
 
 func inviteWorker(ctx context.Context, tx *db.Tx, c *request, in *inviteInput) (*invitationItem, error) {
-	return invitationOrErr(payee.Invite(ctx, tx, c.Sealer, c.by, payee.InviteParams{CompanyID: c.company, Email: in.Body.Email, Role: in.Body.Role}))
+	return invitationOrErr(payee.Invite(ctx, tx, c.Sealer, c.by, payee.InviteParams{
+		CompanyID: c.company, Email: in.Body.Email, Role: in.Body.Role,
+	}))
 }
 
 func resendInvitation(ctx context.Context, tx *db.Tx, c *request, in *invitedInput) (*invitationItem, error) {

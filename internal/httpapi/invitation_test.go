@@ -16,11 +16,14 @@ import (
 func (b *fixture) keyWith(scopes ...identity.Scope) (key string) {
 	b.t.Helper()
 	err := b.db.Write(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "Other", Scopes: identity.NewScopes(scopes...)})
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
+			CompanyID: b.company, Name: "Other", Scopes: identity.NewScopes(scopes...),
+		})
 		if err != nil {
 			return err
 		}
-		_, key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: b.company, AppID: app.ID})
+		_, key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox,
+			identity.NewAPIKey{CompanyID: b.company, AppID: app.ID})
 		return err
 	})
 	if err != nil {
@@ -32,7 +35,9 @@ func (b *fixture) keyWith(scopes ...identity.Scope) (key string) {
 // query reads one row.
 func (b *fixture) query(sql string, dest ...any) {
 	b.t.Helper()
-	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, sql).Scan(dest...) }); err != nil {
+	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return tx.QueryRow(ctx, sql).Scan(dest...)
+	}); err != nil {
 		b.t.Error(err)
 	}
 }
@@ -42,11 +47,14 @@ func TestInvitations(t *testing.T) {
 		b := newService(t, d, nil)
 		lister := b.keyWith(identity.CompanyWorkerInvitationsList)
 		const invite, list = "/api/company/worker/invite", "/api/company/worker/invitations"
-		made, text := ask[members](b, "POST", invite, `{"company_id":"`+b.company+`","email":"Ada@example.com","role":"employee"}`)
-		if made["status"] != "sent" || made["role"] != "employee" || made["resend_count"] != 0.0 || strings.Contains(text, "stp_link_") {
+		made, text := ask[members](b, "POST", invite, `{"company_id":"`+b.company+`","email":"Ada@example.com",`+
+			`"role":"employee"}`)
+		if made["status"] != "sent" || made["role"] != "employee" || made["resend_count"] != 0.0 ||
+			strings.Contains(text, "stp_link_") {
 			t.Errorf("%s", text)
 		}
-		if got := b.do("POST", invite, `{"email":"ada@EXAMPLE.com"}`); got.status != 409 || got.json(t)["invitation_id"] != made["invitation_id"] {
+		if got := b.do("POST", invite, `{"email":"ada@EXAMPLE.com"}`); got.status != 409 ||
+			got.json(t)["invitation_id"] != made["invitation_id"] {
 			t.Errorf("%d %s", got.status, got.text)
 		}
 
@@ -83,10 +91,12 @@ func TestInvitations(t *testing.T) {
 		if len(rows) != 1 || rows[0].(members)["resend_count"] != 3.0 || page["meta"].(members)["total"] != 1.0 {
 			t.Errorf("%s", text)
 		}
-		if _, text := ask[members](b, "GET", list+"?page=2", "", "Authorization", lister); !strings.Contains(text, `"data":[]`) {
+		if _, text := ask[members](b, "GET", list+"?page=2", "", "Authorization", lister); !strings.Contains(text,
+			`"data":[]`) {
 			t.Errorf("%s", text)
 		}
-		if off, text := ask[members](b, "POST", invite+"/revoke", `{"email":"ada@example.com"}`); off["status"] != "revoked" || off["reason"] != "revoked" {
+		if off, text := ask[members](b, "POST", invite+"/revoke",
+			`{"email":"ada@example.com"}`); off["status"] != "revoked" || off["reason"] != "revoked" {
 			t.Errorf("%s", text)
 		}
 
@@ -112,7 +122,8 @@ func TestInvitations(t *testing.T) {
 			{409, "invalid_state", "POST", invite + "/revoke", `{"email":"ada@example.com"}`, ""},
 			{409, "invalid_state", "POST", invite + "/resend", `{"email":"ada@example.com"}`, ""},
 			{404, "not_found", "POST", invite + "/resend", `{"email":"ada@example.com"}`, "Basic " + stranger.key},
-			{404, "not_found", "POST", invite + "/resend", `{"email":"ada@example.com","company_id":"` + b.company + `"}`, "Basic " + stranger.key},
+			{404, "not_found", "POST", invite + "/resend", `{"email":"ada@example.com","company_id":"` + b.company + `"}`,
+				"Basic " + stranger.key},
 			{404, "not_found", "GET", list + "?company_id=" + b.company, "", theirs},
 			{403, "insufficient_scope", "GET", list, "", "Basic " + b.key},
 			{403, "insufficient_scope", "POST", invite, `{"email":"a@example.com"}`, lister},
@@ -128,7 +139,8 @@ func TestInvitations(t *testing.T) {
 				t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, got.status, got.text)
 			}
 		}
-		if page, text := ask[members](b, "GET", list, "", "Authorization", theirs); len(page["data"].([]any)) != 0 || page["meta"].(members)["total"] != 0.0 {
+		if page, text := ask[members](b, "GET", list, "", "Authorization", theirs); len(page["data"].([]any)) != 0 ||
+			page["meta"].(members)["total"] != 0.0 {
 			t.Errorf("%s", text)
 		}
 	})
@@ -139,7 +151,8 @@ func TestInvitingTellsNobody(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newService(t, d, nil)
 		err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			_, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{Profile: identity.Profile{Email: "known@example.com", FirstName: "Ada", LastName: "L"}})
+			_, err := identity.CreateUser(ctx, tx, b.server.Sealer,
+				identity.NewUser{Profile: identity.Profile{Email: "known@example.com", FirstName: "Ada", LastName: "L"}})
 			return err
 		})
 		if err != nil {

@@ -100,11 +100,14 @@ type (
 func createInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceCreateInput) (*invoiceDetail, error) {
 	b := &in.Body
 	p := invoice.CreateParams{
-		UserID: b.UserID, PayerID: b.ExternalCompanyID, Number: b.Number, Currency: b.Currency, IssueDate: b.IssueDate, DueDate: b.DueDate,
-		Notes: b.Notes, Draft: b.Draft, Items: make([]invoice.Item, len(b.Items)),
+		UserID: b.UserID, PayerID: b.ExternalCompanyID, Number: b.Number, Currency: b.Currency, IssueDate: b.IssueDate,
+		DueDate: b.DueDate, Notes: b.Notes, Draft: b.Draft, Items: make([]invoice.Item, len(b.Items)),
 	}
 	for i, it := range b.Items {
-		p.Items[i] = invoice.Item{Description: it.Description, Quantity: string(it.Quantity), UnitPrice: string(it.UnitPrice), TaxRate: string(it.TaxRate)}
+		p.Items[i] = invoice.Item{
+			Description: it.Description, Quantity: string(it.Quantity), UnitPrice: string(it.UnitPrice),
+			TaxRate: string(it.TaxRate),
+		}
 	}
 	v, err := invoice.Create(ctx, tx, c.Sealer, c.by, p)
 	if err != nil {
@@ -133,7 +136,8 @@ func getInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceGet) (*in
 
 func listInvoices(ctx context.Context, tx *db.Tx, c *request, in *invoiceList) (*invoicePage, error) {
 	all, total, err := invoice.List(ctx, tx, c.by, in.UserID, invoice.Filter{
-		Status: invoice.Status(in.Status), PayerID: in.ExternalCompanyID, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
+		Status: invoice.Status(in.Status), PayerID: in.ExternalCompanyID, From: in.From, To: in.To, Page: in.Page,
+		PerPage: in.size(),
 	})
 	if err != nil {
 		return nil, err
@@ -154,7 +158,9 @@ func showInvoice(v invoice.Invoice, now time.Time) (*invoiceDetail, error) {
 	}
 	d := &invoiceDetail{InvoiceSummary: s, Notes: v.Notes, Items: make([]invoiceLine, len(v.Items))}
 	for i, it := range v.Items {
-		d.Items[i] = invoiceLine{it.Description, Decimal(it.Quantity), Decimal(it.UnitPrice), Decimal(it.TaxRate), Decimal(it.Amount)}
+		d.Items[i] = invoiceLine{
+			it.Description, Decimal(it.Quantity), Decimal(it.UnitPrice), Decimal(it.TaxRate), Decimal(it.Amount),
+		}
 	}
 	return d, nil
 }
@@ -162,8 +168,9 @@ func showInvoice(v invoice.Invoice, now time.Time) (*invoiceDetail, error) {
 func summarizeInvoice(v *invoice.Invoice, now time.Time) (InvoiceSummary, error) {
 	due, err := v.Due()
 	return InvoiceSummary{
-		InvoiceID: v.ID, UserID: v.UserID, ExternalCompanyID: v.PayerID, Number: v.Number, Status: string(v.Shown(now)), Currency: string(v.Currency),
-		Subtotal: amount(v.Subtotal), Tax: amount(v.Tax), Total: amount(v.Total), Paid: amount(v.Paid), AmountDue: amount(due),
-		IssueDate: v.IssueDate, DueDate: v.DueDate, PayrollID: v.PayrollID, SubpayrollID: v.PaymentID, Created: Time(v.CreatedAt), Updated: Time(v.UpdatedAt),
+		InvoiceID: v.ID, UserID: v.UserID, ExternalCompanyID: v.PayerID, Number: v.Number, Status: string(v.Shown(now)),
+		Currency: string(v.Currency), Subtotal: amount(v.Subtotal), Tax: amount(v.Tax), Total: amount(v.Total),
+		Paid: amount(v.Paid), AmountDue: amount(due), IssueDate: v.IssueDate, DueDate: v.DueDate, PayrollID: v.PayrollID,
+		SubpayrollID: v.PaymentID, Created: Time(v.CreatedAt), Updated: Time(v.UpdatedAt),
 	}, err
 }

@@ -38,14 +38,16 @@ func (b *fixture) worker(name string) string {
 // billed is a user's payer who is invoiced in USD.
 func (b *fixture) billed(userID string) string {
 	b.t.Helper()
-	made, _ := ask[members](b, "POST", "/api/user/payer/create", `{"user_id":"`+userID+`","name":"Northwind","company_type":"client","payroll_invoice_currency":"USD"}`)
+	made, _ := ask[members](b, "POST", "/api/user/payer/create", `{"user_id":"`+userID+`","name":"Northwind",`+
+		`"company_type":"client","payroll_invoice_currency":"USD"}`)
 	return made["external_company_id"].(string)
 }
 
 // invoice is one of 100.00 USD.
 func (b *fixture) invoice(userID, payerID string) string {
 	b.t.Helper()
-	made, _ := ask[members](b, "POST", "/api/user/invoice/create", `{"user_id":"`+userID+`","external_company_id":"`+payerID+`","items":[{"description":"Work","unit_price":100}]}`)
+	made, _ := ask[members](b, "POST", "/api/user/invoice/create",
+		`{"user_id":"`+userID+`","external_company_id":"`+payerID+`","items":[{"description":"Work","unit_price":100}]}`)
 	return made["invoice_id"].(string)
 }
 
@@ -57,7 +59,8 @@ func (b *fixture) invoiceStatus(userID, id string) string {
 
 // pay asks for a payroll of one item from the balance.
 func (b *fixture) pay(key, item string, more ...string) reply {
-	return b.do("POST", "/api/company/payroll/create", `{"funding_method":"wallet",`+strings.Join(more, "")+`"to_pay":[`+item+`]}`, "Idempotency-Key", key)
+	return b.do("POST", "/api/company/payroll/create", `{"funding_method":"wallet",`+strings.Join(more,
+		"")+`"to_pay":[`+item+`]}`, "Idempotency-Key", key)
 }
 
 // settle lets every output of a payroll end in a state, and has the payroll look.
@@ -66,11 +69,14 @@ func (b *fixture) settle(payrollID string, state payout.State) {
 	pay := b.server.Payroll
 	b.drain(job.Table{payroll.JobRelease: {Tx: pay.Release}})
 	b.write(func(ctx context.Context, tx *db.Tx) error {
-		n, err := tx.Exec(ctx, "UPDATE outputs SET state = $1 WHERE company_id = $2 AND payroll_id = $3", string(state), b.company, payrollID)
+		n, err := tx.Exec(ctx, "UPDATE outputs SET state = $1 WHERE company_id = $2 AND payroll_id = $3", string(state),
+			b.company, payrollID)
 		if n == 0 {
 			b.t.Error("the payroll has no outputs")
 		}
-		job.Enqueue(tx, job.New{CompanyID: b.company, Kind: payout.JobChanged, Payload: map[string]string{"payroll_id": payrollID}})
+		job.Enqueue(tx, job.New{
+			CompanyID: b.company, Kind: payout.JobChanged, Payload: map[string]string{"payroll_id": payrollID},
+		})
 		return err
 	})
 	b.drain(job.Table{payout.JobChanged: {Tx: pay.Settle}})
@@ -78,7 +84,9 @@ func (b *fixture) settle(payrollID string, state payout.State) {
 
 func (b *fixture) tally(query string, args ...any) (n int64) {
 	b.t.Helper()
-	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&n) }); err != nil {
+	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return tx.QueryRow(ctx, query, args...).Scan(&n)
+	}); err != nil {
 		b.t.Fatal(err)
 	}
 	return n
@@ -90,29 +98,40 @@ func TestInvoices(t *testing.T) {
 		ada := b.user("ada")
 		payerID := b.billed(ada)
 		good := members{
-			"user_id": ada, "external_company_id": payerID, "number": "2026-001", "currency": "USD", "issue_date": "2026-01-10", "due_date": "2026-02-10",
-			"notes": "Thank you.\nPay by transfer.",
-			"items": []any{members{"description": "Consulting", "quantity": 2.5, "unit_price": 80.1, "tax_rate": 19}, members{"description": "Travel", "unit_price": 0.05}},
+			"user_id": ada, "external_company_id": payerID, "number": "2026-001", "currency": "USD", "issue_date": "2026-01-10",
+			"due_date": "2026-02-10",
+			"notes":    "Thank you.\nPay by transfer.",
+			"items": []any{
+				members{"description": "Consulting", "quantity": 2.5, "unit_price": 80.1, "tax_rate": 19},
+				members{"description": "Travel", "unit_price": 0.05},
+			},
 		}
 		made, text := ask[members](b, "POST", "/api/user/invoice/create", encode(good))
 		id := made["invoice_id"].(string)
 		for _, want := range []string{
-			`"subtotal":200.30`, `"tax":38.05`, `"total":238.35`, `"paid":0.00`, `"amount_due":238.35`, `"status":"sent"`, `"number":"2026-001"`,
-			`{"description":"Consulting","quantity":2.5,"unit_price":80.10,"tax_rate":19,"amount":200.25}`, `"quantity":1,"unit_price":0.05,"tax_rate":0,"amount":0.05`,
+			`"subtotal":200.30`, `"tax":38.05`, `"total":238.35`, `"paid":0.00`, `"amount_due":238.35`, `"status":"sent"`,
+			`"number":"2026-001"`,
+			`{"description":"Consulting","quantity":2.5,"unit_price":80.10,"tax_rate":19,"amount":200.25}`,
+			`"quantity":1,"unit_price":0.05,"tax_rate":0,"amount":0.05`,
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %s in %s", want, text)
 			}
 		}
-		if again := b.do("POST", "/api/user/invoice/create", encode(good)); again.status != 409 || again.json(t)["invoice_id"] != id {
+		if again := b.do("POST", "/api/user/invoice/create", encode(good)); again.status != 409 ||
+			again.json(t)["invoice_id"] != id {
 			t.Errorf("the same number: %d %s", again.status, again.text)
 		}
-		next, _ := ask[members](b, "POST", "/api/user/invoice/create", `{"user_id":"`+ada+`","external_company_id":"`+payerID+`","draft":true,"items":[{"description":"x","unit_price":1}]}`)
-		if next["number"] != "INV-0002" || next["status"] != "draft" || next["issue_date"] != "2026-01-15" || next["due_date"] != "2026-02-14" {
+		next, _ := ask[members](b, "POST", "/api/user/invoice/create",
+			`{"user_id":"`+ada+`","external_company_id":"`+payerID+`","draft":true,"items":[{"description":"x",`+
+				`"unit_price":1}]}`)
+		if next["number"] != "INV-0002" || next["status"] != "draft" || next["issue_date"] != "2026-01-15" ||
+			next["due_date"] != "2026-02-14" {
 			t.Errorf("%v", next)
 		}
 		ref := func(id string) string { return `{"user_id":"` + ada + `","invoice_id":"` + id + `"}` }
-		if sent, _ := ask[members](b, "POST", "/api/user/invoice/send", ref(next["invoice_id"].(string))); sent["status"] != "sent" {
+		if sent, _ := ask[members](b, "POST", "/api/user/invoice/send",
+			ref(next["invoice_id"].(string))); sent["status"] != "sent" {
 			t.Errorf("%v", sent)
 		}
 		list := func(query string) (int, members) {
@@ -122,7 +141,10 @@ func TestInvoices(t *testing.T) {
 		if n, meta := list("per_page=1"); n != 1 || meta["total"] != 2.0 {
 			t.Errorf("%d %v", n, meta)
 		}
-		for query, want := range map[string]int{"status=sent": 2, "status=paid": 0, "status=overdue": 0, "external_company_id=" + payerID: 2, "external_company_id=pyr_x": 0, "to=2026-01-01": 0, "from=2026-01-01": 2} {
+		for query, want := range map[string]int{
+			"status=sent": 2, "status=paid": 0, "status=overdue": 0, "external_company_id=" + payerID: 2,
+			"external_company_id=pyr_x": 0, "to=2026-01-01": 0, "from=2026-01-01": 2,
+		} {
 			if n, _ := list(query); n != want {
 				t.Errorf("%s: %d, want %d", query, n, want)
 			}
@@ -137,7 +159,8 @@ func TestInvoices(t *testing.T) {
 			}
 		}
 		for range 2 {
-			if gone, text := ask[members](b, "POST", "/api/user/invoice/delete", ref(id)); gone["status"] != "void" || gone["invoice_id"] != id {
+			if gone, text := ask[members](b, "POST", "/api/user/invoice/delete", ref(id)); gone["status"] != "void" ||
+				gone["invoice_id"] != id {
 				t.Errorf("%s", text)
 			}
 		}
@@ -148,7 +171,8 @@ func TestInvoices(t *testing.T) {
 			t.Error("a void invoice is lost")
 		}
 		b.wants(409, "invalid_state", "POST", "/api/user/invoice/send", ref(id))
-		if n := b.tally("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name IN ('invoice.created', 'invoice.status_update')", id); n != 2 {
+		if n := b.tally("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name IN ('invoice.created', "+
+			"'invoice.status_update')", id); n != 2 {
 			t.Errorf("%d events", n)
 		}
 
@@ -162,28 +186,34 @@ func TestInvoices(t *testing.T) {
 				if as == other {
 					user = ada
 				}
-				as.wants(map[string]int{"": 422}[user]+map[bool]int{true: 404}[user != ""], map[bool]string{true: "not_found", false: "missing_field"}[user != ""],
+				as.wants(map[string]int{"": 422}[user]+map[bool]int{true: 404}[user != ""],
+					map[bool]string{true: "not_found", false: "missing_field"}[user != ""],
 					"GET", "/api/user/invoice/detail?user_id="+user+"&invoice_id="+id, "")
 			}
 		}
 		other.wants(404, "not_found", "POST", "/api/user/invoice/delete", ref(next["invoice_id"].(string)))
 		other.wants(404, "not_found", "GET", "/api/user/invoice/list?user_id="+ada, "")
-		b.wants(404, "not_found", "POST", "/api/user/invoice/delete", `{"user_id":"`+bob+`","invoice_id":"`+next["invoice_id"].(string)+`"}`)
-		b.wants(403, "insufficient_scope", "POST", "/api/user/invoice/delete", `{"invoice_id":"`+id+`"}`, "Authorization", b.token(ada, identity.UserInvoiceList))
+		b.wants(404, "not_found", "POST", "/api/user/invoice/delete",
+			`{"user_id":"`+bob+`","invoice_id":"`+next["invoice_id"].(string)+`"}`)
+		b.wants(403, "insufficient_scope", "POST", "/api/user/invoice/delete", `{"invoice_id":"`+id+`"}`, "Authorization",
+			b.token(ada, identity.UserInvoiceList))
 
 		good["user_id"] = ada
 		refuseBadInput(b, "POST", "/api/user/invoice/create", good, map[string]rule{
-			"user_id": {required: true, id: true}, "external_company_id": {required: true, id: true}, "number": {}, "currency": {}, "issue_date": {}, "due_date": {}, "notes": {},
+			"user_id": {required: true, id: true}, "external_company_id": {required: true, id: true}, "number": {},
+			"currency": {}, "issue_date": {}, "due_date": {}, "notes": {},
 			"items": {required: true},
 		})
 		for pointer, change := range map[string]members{
-			"currency":             {"currency": "usd"},
-			"issue_date":           {"issue_date": "2026-02-30"},
-			"due_date":             {"due_date": "2026-01-09"},
-			"items":                {"items": []any{}},
-			"items/0/description":  {"items": []any{members{"description": " ", "unit_price": 1}}},
-			"items/0/unit_price":   {"items": []any{members{"description": "x", "unit_price": 0}}},
-			"items/1/unit_price":   {"items": []any{members{"description": "x", "unit_price": 1}, members{"description": "x", "unit_price": 1.001}}},
+			"currency":            {"currency": "usd"},
+			"issue_date":          {"issue_date": "2026-02-30"},
+			"due_date":            {"due_date": "2026-01-09"},
+			"items":               {"items": []any{}},
+			"items/0/description": {"items": []any{members{"description": " ", "unit_price": 1}}},
+			"items/0/unit_price":  {"items": []any{members{"description": "x", "unit_price": 0}}},
+			"items/1/unit_price": {"items": []any{
+				members{"description": "x", "unit_price": 1}, members{"description": "x", "unit_price": 1.001},
+			}},
 			"items/0/quantity":     {"items": []any{members{"description": "x", "unit_price": 1, "quantity": 0}}},
 			"items/0/quantity ":    {"items": []any{members{"description": "x", "unit_price": 1, "quantity": 1.0001}}},
 			"items/0/tax_rate":     {"items": []any{members{"description": "x", "unit_price": 1, "tax_rate": -1}}},
@@ -210,8 +240,8 @@ func TestInvoices(t *testing.T) {
 	})
 }
 
-// A company pays an invoice by naming it: it is locked while it is in a pay run, owed again when that is cancelled, paid when
-// the payment has arrived, and under way again when the money comes back.
+// A company pays an invoice by naming it: it is locked while it is in a pay run, owed again when that is cancelled,
+// paid when the payment has arrived, and under way again when the money comes back.
 func TestAnInvoiceIsPaidByAPayroll(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newBilling(t, d)
@@ -228,9 +258,11 @@ func TestAnInvoiceIsPaidByAPayroll(t *testing.T) {
 			{item(bob, "100"), "", "invalid_parameter", "/to_pay/0/invoice_id"},
 			{item(ada, "100"), `"currency":"EUR",`, "currency_not_supported", "/to_pay/0/invoice_id"},
 			{item(ada, "100") + "," + item(ada, "100"), "", "invalid_parameter", "/to_pay/1/invoice_id"},
-			{`{"user_id":"` + ada + `","amount_fiat":100,"invoice_id":"inv_00000000000000000000000000"}`, "", "invalid_parameter", "/to_pay/0/invoice_id"},
+			{`{"user_id":"` + ada + `","amount_fiat":100,"invoice_id":"inv_00000000000000000000000000"}`, "",
+				"invalid_parameter", "/to_pay/0/invoice_id"},
 		} {
-			if got := b.pay("bad"+c.item+c.more, c.item, c.more); got.status != 422 || got.json(t)["code"] != c.code || !strings.Contains(got.text, c.pointer) {
+			if got := b.pay("bad"+c.item+c.more, c.item, c.more); got.status != 422 || got.json(t)["code"] != c.code ||
+				!strings.Contains(got.text, c.pointer) {
 				t.Errorf("%s %s: %d %s", c.item, c.more, got.status, got.text)
 			}
 		}
@@ -242,13 +274,16 @@ func TestAnInvoiceIsPaidByAPayroll(t *testing.T) {
 		if got := b.invoiceStatus(ada, id); got != "in_payroll" {
 			t.Errorf("it is %s", got)
 		}
-		ref, payerRef := `{"user_id":"`+ada+`","invoice_id":"`+id+`"}`, `{"user_id":"`+ada+`","external_company_id":"`+payerID+`"}`
+		ref, payerRef := `{"user_id":"`+ada+`","invoice_id":"`+id+`"}`,
+			`{"user_id":"`+ada+`","external_company_id":"`+payerID+`"}`
 		b.wants(409, "invalid_state", "POST", "/api/user/invoice/delete", ref)
 		b.wants(409, "invalid_state", "POST", "/api/user/payer/delete", payerRef)
-		if got := b.pay("k2", item(ada, "100")); got.status != 409 || got.json(t)["code"] != "invalid_state" || !strings.Contains(got.text, "/to_pay/0/invoice_id") {
+		if got := b.pay("k2", item(ada, "100")); got.status != 409 || got.json(t)["code"] != "invalid_state" ||
+			!strings.Contains(got.text, "/to_pay/0/invoice_id") {
 			t.Errorf("a second pay run: %d %s", got.status, got.text)
 		}
-		if v, text := ask[members](b, "POST", "/api/company/payroll/preview", `{"funding_method":"wallet","to_pay":[`+item(ada, "100")+`]}`); len(v["blockers"].([]any)) != 1 {
+		if v, text := ask[members](b, "POST", "/api/company/payroll/preview",
+			`{"funding_method":"wallet","to_pay":[`+item(ada, "100")+`]}`); len(v["blockers"].([]any)) != 1 {
 			t.Errorf("%s", text)
 		}
 		ask[members](b, "POST", "/api/company/payroll/cancel", `{"payroll_id":"`+first+`"}`)
@@ -263,7 +298,8 @@ func TestAnInvoiceIsPaidByAPayroll(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 		b.settle(second, payout.Returned)
-		if v, text := ask[members](b, "GET", "/api/user/invoice/detail?user_id="+ada+"&invoice_id="+id, ""); v["status"] != "in_payroll" || !strings.Contains(text, `"paid":0.00`) {
+		if v, text := ask[members](b, "GET", "/api/user/invoice/detail?user_id="+ada+"&invoice_id="+id,
+			""); v["status"] != "in_payroll" || !strings.Contains(text, `"paid":0.00`) {
 			t.Errorf("after the money came back: %s", text)
 		}
 		b.settle(second, payout.Fulfilled)
@@ -280,7 +316,8 @@ func TestAnInvoiceIsPaidByAPayroll(t *testing.T) {
 	})
 }
 
-// A pay run that nobody funds lets its invoice go, and a cancellation afterwards does not touch the pay run that has it then.
+// A pay run that nobody funds lets its invoice go, and a cancellation afterwards does not touch the pay run that
+// has it then.
 func TestAnUnfundedPayrollLetsItsInvoiceGo(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		b := newBilling(t, d)
@@ -288,7 +325,8 @@ func TestAnUnfundedPayrollLetsItsInvoiceGo(t *testing.T) {
 		ada := b.worker("ada")
 		id := b.invoice(ada, b.billed(ada))
 		item := `{"user_id":"` + ada + `","amount_fiat":100,"invoice_id":"` + id + `"}`
-		idle := b.do("POST", "/api/company/payroll/create", `{"to_pay":[`+item+`]}`, "Idempotency-Key", "k1").json(t)["payroll_id"].(string)
+		idle := b.do("POST", "/api/company/payroll/create", `{"to_pay":[`+item+`]}`, "Idempotency-Key",
+			"k1").json(t)["payroll_id"].(string)
 		clock.Advance(payroll.UnfundedAfter + time.Hour)
 		b.drain(job.Table{payroll.JobExpire: {Tx: b.server.Payroll.Expire}})
 		if got := b.invoiceStatus(ada, id); got != "sent" {

@@ -20,8 +20,8 @@ import (
 type flaw struct {
 	what string
 	bad  any
-	// surely says that the reader of requests itself refuses the value, at its place. Of the other flaws the handler decides,
-	// which may find first that an id names nothing.
+	// surely says that the reader of requests itself refuses the value, at its place. Of the other flaws the
+	// handler decides, which may find first that an id names nothing.
 	surely bool
 	// harmless says that the value may be good, where its schema cannot tell.
 	harmless bool
@@ -47,7 +47,10 @@ func (s schema) flaws(required bool, good any) (all []flaw) {
 	if required {
 		all = append(all, flaw{what: "missing", bad: absent{}, surely: true}, flaw{what: "null", surely: true})
 	}
-	for kind, value := range map[string]any{"string": "x", "integer": 7, "number": 7.5, "boolean": true, "array": []any{[]any{}}, "object": members{"a": members{}}} {
+	for kind, value := range map[string]any{
+		"string": "x", "integer": 7, "number": 7.5, "boolean": true, "array": []any{[]any{}},
+		"object": members{"a": members{}},
+	} {
 		if kind != s.kind() && (kind != "integer" || s.kind() != "number") {
 			all = append(all, flaw{what: "of type " + kind, bad: value, surely: true})
 		}
@@ -141,7 +144,9 @@ func (b *badInput) sample(s schema) any {
 }
 
 // toys are the members that the simulated chain of these tests takes whatever they are.
-var toys = map[string]string{"sandbox-deposit": "payroll_id", "sandbox-payout-failure": "subpayroll_id", "sandbox-bank-return": "subpayroll_id"}
+var toys = map[string]string{
+	"sandbox-deposit": "payroll_id", "sandbox-payout-failure": "subpayroll_id", "sandbox-bank-return": "subpayroll_id",
+}
 
 // known puts ids that exist in the place of those of the example.
 func (b *badInput) known(v any) any {
@@ -242,7 +247,8 @@ func (b *badInput) try(o *operation, path, body, in, pointer, what string, f fla
 		return true
 	}
 	var p problem
-	if err := json.Unmarshal([]byte(got.text), &p); err != nil || p.Status != got.status || p.Code == "" || p.Title == "" || p.Detail == "" || p.RequestID == "" {
+	if err := json.Unmarshal([]byte(got.text), &p); err != nil || p.Status != got.status || p.Code == "" ||
+		p.Title == "" || p.Detail == "" || p.RequestID == "" {
 		b.t.Errorf("the form of the error: %s", what)
 		return false
 	}
@@ -260,15 +266,18 @@ func (b *badInput) try(o *operation, path, body, in, pointer, what string, f fla
 	return false
 }
 
-// digest is of every table how many rows it has, and of every column the sum of its numbers or of the lengths of its texts.
+// digest is of every table how many rows it has, and of every column the sum of its numbers or of the lengths of
+// its texts.
 func (b *badInput) digest() map[string]string {
 	b.t.Helper()
 	all := map[string]string{}
 	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		columns := map[string][]string{}
-		list := `SELECT m.name, p.name, p.type FROM sqlite_master m, pragma_table_info(m.name) p WHERE m.type = 'table' ORDER BY 1, 2`
+		list := `SELECT m.name, p.name, p.type FROM sqlite_master m, pragma_table_info(m.name) p WHERE m.type = 'table' ` +
+			`ORDER BY 1, 2`
 		if tx.Engine() == db.Postgres {
-			list = `SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2`
+			list = `SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_schema = ` +
+				`current_schema() ORDER BY 1, 2`
 		}
 		rows, err := tx.Query(ctx, list)
 		if err != nil {
@@ -292,7 +301,8 @@ func (b *badInput) digest() map[string]string {
 		rows.Close()
 		for table, sums := range columns {
 			var text string
-			if err := tx.QueryRow(ctx, `SELECT CAST(COUNT(*) AS TEXT) || ':' || `+strings.Join(sums, ` || ',' || `)+` FROM "`+table+`"`).Scan(&text); err != nil {
+			if err := tx.QueryRow(ctx, `SELECT CAST(COUNT(*) AS TEXT) || ':' || `+strings.Join(sums,
+				` || ',' || `)+` FROM "`+table+`"`).Scan(&text); err != nil {
 				return fmt.Errorf("%s: %w", table, err)
 			}
 			all[table] = text
@@ -307,12 +317,14 @@ func (b *badInput) digest() map[string]string {
 	return all
 }
 
-// Each value of each operation is sent in every wrong way, one at a time. All is refused in the form of an error, at the value's
-// place, and no table changes. The database's clock stands still, so that not even the last use of the key is written anew.
+// Each value of each operation is sent in every wrong way, one at a time. All is refused in the form of an error,
+// at the value's place, and no table changes. The database's clock stands still, so that not even the last use of
+// the key is written anew.
 func TestBadInput(t *testing.T) {
-	dbtest.RunClock(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		all, schemas := operations(t)
 		b := &badInput{fixture: newFullFixture(t, d), schemas: schemas}
+		b.server.Now = clock.Now // a denied request is recorded once a minute
 		b.ids = map[string]string{"company_id": b.company, "user_id": b.user("Ada"), "recipient_id": b.payee()}
 		before := b.digest()
 		hook, _ := ask[members](b.fixture, "POST", "/api/webhooks", `{"url":"http://127.0.0.1:9/","events":["recipient.*"]}`)
@@ -407,7 +419,8 @@ func (b *badInput) tryParameters(o *operation) (accepted bool) {
 			}
 			q := maps.Clone(good)
 			q[p.Name] = []string{"1", "1"}
-			accepted = b.try(o, path+"?"+q.Encode(), body, "query", p.Name, "?"+p.Name, flaw{what: "twice", surely: true}) || accepted
+			accepted = b.try(o, path+"?"+q.Encode(), body, "query", p.Name, "?"+p.Name, flaw{what: "twice", surely: true}) ||
+				accepted
 		case "path":
 			if b.harmless {
 				continue

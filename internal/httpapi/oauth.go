@@ -23,8 +23,8 @@ import (
 	"github.com/stipend/stipend/internal/ratelimit"
 )
 
-// The endpoints of OAuth speak as RFC 6749 has it, not as the rest of the interface: they take forms, too, ignore what they do
-// not know, and answer errors in their own form. So they stand beside the table of routes.
+// The endpoints of OAuth speak as RFC 6749 has it, not as the rest of the interface: they take forms, too, ignore
+// what they do not know, and answer errors in their own form. So they stand beside the table of routes.
 
 type (
 	oauthTokenBody struct {
@@ -89,9 +89,10 @@ func (s *server) mountOAuth() {
 	methods := []string{"client_secret_basic", "client_secret_post"}
 	metadata, err := json.Marshal(oauthMetadata{
 		Issuer: s.AuthURL, AuthorizationEndpoint: s.AuthURL + "/authorize", TokenEndpoint: s.BaseURL + exchangePath,
-		RevocationEndpoint: s.BaseURL + revokePath, ServiceDocumentation: s.BaseURL + "/docs", ScopesSupported: identity.AllScopes().List(),
-		ResponseTypes: []string{"code"}, ResponseModes: []string{"query"}, GrantTypes: []string{"authorization_code"},
-		TokenAuthMethods: methods, RevocationAuthMethods: methods, ChallengeMethods: []string{"S256"}, IssParameter: true,
+		RevocationEndpoint: s.BaseURL + revokePath, ServiceDocumentation: s.BaseURL + "/docs",
+		ScopesSupported: identity.AllScopes().List(), ResponseTypes: []string{"code"}, ResponseModes: []string{"query"},
+		GrantTypes: []string{"authorization_code"}, TokenAuthMethods: methods, RevocationAuthMethods: methods,
+		ChallengeMethods: []string{"S256"}, IssParameter: true,
 	})
 	if err != nil {
 		panic("api: the metadata cannot be written: " + err.Error())
@@ -100,14 +101,18 @@ func (s *server) mountOAuth() {
 }
 
 // serveOAuth decodes the parameters, identifies the client and writes the response of an endpoint.
-func (s *server) serveOAuth(route string, do func(context.Context, *db.Tx, map[string]string) (any, *oauth.Error, error)) func(*responseWriter, *http.Request) {
+func (s *server) serveOAuth(
+	route string, do func(context.Context, *db.Tx, map[string]string) (any, *oauth.Error, error),
+) func(*responseWriter, *http.Request) {
 	return func(w *responseWriter, r *http.Request) {
 		w.route = route
 		if err := s.tokens.Allow(s.Now(), network(r), http.Header{}); err != nil {
 			if f, ok := apierr.As(err); ok {
 				w.Header().Set("Retry-After", retryAfter(f))
 			}
-			s.refuseOAuth(w, http.StatusTooManyRequests, &oauth.Error{Code: "rate_limited", Description: "An address may ask 30 times a minute."})
+			s.refuseOAuth(w, http.StatusTooManyRequests, &oauth.Error{
+				Code: "rate_limited", Description: "An address may ask 30 times a minute.",
+			})
 			return
 		}
 		params, status, refusal := oauthParams(r)
@@ -123,11 +128,16 @@ func (s *server) serveOAuth(route string, do func(context.Context, *db.Tx, map[s
 		switch {
 		case errors.Is(err, db.ErrRetryLater) || errors.Is(err, db.ErrStorage):
 			w.Header().Set("Retry-After", "1")
-			s.refuseOAuth(w, http.StatusServiceUnavailable, &oauth.Error{Code: "server_error", Description: "The service is busy. Try again."})
+			s.refuseOAuth(w, http.StatusServiceUnavailable, &oauth.Error{
+				Code: "server_error", Description: "The service is busy. Try again.",
+			})
 			return
 		case err != nil:
-			s.Log.Error("internal error", slog.String("request_id", w.requestID), slog.String("route", route), slog.String("error", err.Error()))
-			s.refuseOAuth(w, http.StatusInternalServerError, &oauth.Error{Code: "server_error", Description: "Something went wrong here."})
+			s.Log.Error("internal error", slog.String("request_id", w.requestID), slog.String("route", route),
+				slog.String("error", err.Error()))
+			s.refuseOAuth(w, http.StatusInternalServerError, &oauth.Error{
+				Code: "server_error", Description: "Something went wrong here.",
+			})
 			return
 		case refusal != nil && refusal.Code == "invalid_client":
 			s.refuseOAuth(w, http.StatusUnauthorized, refusal)
@@ -163,7 +173,8 @@ func (s *server) exchange(ctx context.Context, tx *db.Tx, p map[string]string) (
 		GrantType: p["grant_type"], Code: p["code"], ClientID: p["client_id"], ClientSecret: p["client_secret"],
 		RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"],
 	})
-	return oauthToken{t.AccessToken, "Bearer", int64(t.Life.Seconds()), t.Scopes.String(), t.UserID, t.CompanyID}, refusal, err
+	return oauthToken{t.AccessToken, "Bearer", int64(t.Life.Seconds()), t.Scopes.String(), t.UserID, t.CompanyID}, refusal,
+		err
 }
 
 func (s *server) revoke(ctx context.Context, tx *db.Tx, p map[string]string) (any, *oauth.Error, error) {
@@ -224,7 +235,9 @@ func oauthParams(r *http.Request) (p map[string]string, status int, refusal *oau
 	id, secret, ok := oauth.ParseBasic(strings.TrimSpace(credential))
 	switch {
 	case !strings.EqualFold(scheme, "Basic") || !ok:
-		return nil, http.StatusUnauthorized, &oauth.Error{Code: "invalid_client", Description: "The Authorization header is Basic with client id and client secret."}
+		return nil, http.StatusUnauthorized, &oauth.Error{
+			Code: "invalid_client", Description: "The Authorization header is Basic with client id and client secret.",
+		}
 	case p["client_secret"] != "" || p["client_id"] != "" && p["client_id"] != id:
 		return wrong(http.StatusBadRequest, "The client is named in the header and in the body.")
 	}
@@ -245,7 +258,8 @@ func (c *contract) oauth() {
 		for _, name := range []string{"X-Request-Id", "Api-Version"} {
 			op.Parameters = append(op.Parameters, &huma.Param{Ref: "#/components/parameters/" + name})
 		}
-		op.Responses = map[string]*huma.Response{"200": {Description: "Done.", Headers: headers(route{scope: public}, http.StatusOK), Content: content(schema(ok), false)}}
+		op.Responses = map[string]*huma.Response{"200": {Description: "Done.",
+			Headers: headers(route{scope: public}, http.StatusOK), Content: content(schema(ok), false)}}
 		for _, status := range refusals {
 			op.Responses[strconv.Itoa(status)] = &huma.Response{
 				Description: http.StatusText(status) + ", in the form of RFC 6749.", Headers: headers(route{scope: public}, status),
@@ -266,18 +280,21 @@ func (c *contract) oauth() {
 		body["application/x-www-form-urlencoded"] = body["application/json"]
 		op := &huma.Operation{
 			OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, Description: description,
-			RequestBody: &huma.RequestBody{Required: true, Content: body, Description: "At most 64 KiB. What is not listed is ignored."},
+			RequestBody: &huma.RequestBody{
+				Required: true, Content: body, Description: "At most 64 KiB. What is not listed is ignored.",
+			},
 		}
 		add(op, out, 400, 401, 413, 415, 429, 500, 503)
 	}
 	post("exchange-code", exchangePath, "Exchange an authorization code for an access token",
-		"The client shows who it is by client_id and client_secret, in the body or by HTTP Basic. A code works once and for 60 seconds; a second exchange revokes what the first one gave.",
+		"The client shows who it is by client_id and client_secret, in the body or by HTTP Basic. A code works once and "+
+			"for 60 seconds; a second exchange revokes what the first one gave.",
 		reflect.TypeFor[oauthTokenBody](), reflect.TypeFor[oauthToken]())
 	post("revoke-token", revokePath, "Revoke an access token",
 		"RFC 7009. A token that is unknown or another client's is a success, too.",
 		reflect.TypeFor[oauthRevokeBody](), reflect.TypeFor[none]())
 	add(&huma.Operation{
-		OperationID: "oauth-metadata", Method: http.MethodGet, Path: metadataPath, Summary: "What an OAuth client needs to know",
-		Description: "RFC 8414.",
+		OperationID: "oauth-metadata", Method: http.MethodGet, Path: metadataPath,
+		Summary: "What an OAuth client needs to know", Description: "RFC 8414.",
 	}, reflect.TypeFor[oauthMetadata]())
 }

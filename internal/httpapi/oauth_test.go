@@ -32,24 +32,32 @@ const callback = "https://app.example.com/back?from=stipend"
 
 func runConsent(t *testing.T, f func(*consent, *dbtest.Clock)) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		c := &consent{fixture: newFixture(t, d, func(own *Deps) { own.BaseURL, own.AuthURL = "https://api.example.com", "https://pay.example.com" })}
+		c := &consent{fixture: newFixture(t, d, func(own *Deps) {
+			own.BaseURL, own.AuthURL = "https://api.example.com", "https://pay.example.com"
+		})}
 		c.server.tokens = ratelimit.New(1000, 1000)
 		sealer, err := identity.NewSealer(make([]byte, 32))
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.write(func(ctx context.Context, tx *db.Tx) (err error) {
-			if c.user, err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{Profile: identity.Profile{Email: "ada@example.com", FirstName: "Ada", LastName: "Lovelace"}}); err != nil {
+			if c.user, err = identity.CreateUser(ctx, tx, sealer,
+				identity.NewUser{Profile: identity.Profile{Email: "ada@example.com", FirstName: "Ada",
+					LastName: "Lovelace"}}); err != nil {
 				return err
 			}
-			if err = identity.AddMember(ctx, tx, identity.Member{CompanyID: c.company, UserID: c.user.ID, Role: "admin"}); err != nil {
+			if err = identity.AddMember(ctx, tx, identity.Member{CompanyID: c.company, UserID: c.user.ID,
+				Role: "admin"}); err != nil {
 				return err
 			}
 			scopes := identity.NewScopes(identity.CompanyDetail, identity.CompanyWorkerList)
-			if c.app, c.secret, err = identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: c.company, Name: "Books", RedirectURI: callback, Scopes: scopes}); err != nil {
+			if c.app, c.secret, err = identity.CreateApp(ctx, tx, identity.Sandbox,
+				identity.NewApp{CompanyID: c.company, Name: "Books", RedirectURI: callback, Scopes: scopes}); err != nil {
 				return err
 			}
-			c.other, c.otherSecret, err = identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: c.company, Name: "Other", RedirectURI: callback, Scopes: scopes})
+			c.other, c.otherSecret, err = identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
+				CompanyID: c.company, Name: "Other", RedirectURI: callback, Scopes: scopes,
+			})
 			return err
 		})
 		f(c, clock)
@@ -84,7 +92,8 @@ func (c *consent) agree(change func(*oauth.Ask)) (code string) {
 // post sends pairs of names and values as a form, without any credential of its own.
 func (c *consent) post(path string, pairs ...string) reply {
 	c.t.Helper()
-	return c.do("POST", path, values(pairs...).Encode(), "Authorization", "", "Content-Type", "application/x-www-form-urlencoded")
+	return c.do("POST", path, values(pairs...).Encode(), "Authorization", "", "Content-Type",
+		"application/x-www-form-urlencoded")
 }
 
 func values(pairs ...string) url.Values {
@@ -97,7 +106,8 @@ func values(pairs ...string) url.Values {
 
 func (c *consent) exchange(code string, more ...string) reply {
 	c.t.Helper()
-	return c.post(exchangePath, append([]string{"grant_type", "authorization_code", "code", code, "client_id", c.app.ClientID, "client_secret", c.secret}, more...)...)
+	return c.post(exchangePath, append([]string{"grant_type", "authorization_code", "code", code, "client_id",
+		c.app.ClientID, "client_secret", c.secret}, more...)...)
 }
 
 func (c *consent) token(r reply) (t oauthToken) {
@@ -111,7 +121,8 @@ func (c *consent) token(r reply) (t oauthToken) {
 func (c *consent) refused(r reply, status int, code string) {
 	c.t.Helper()
 	var e oauthError
-	if err := json.Unmarshal([]byte(r.text), &e); err != nil || r.status != status || e.Error != code || e.Description == "" {
+	if err := json.Unmarshal([]byte(r.text), &e); err != nil || r.status != status || string(e.Error) != code ||
+		e.Description == "" {
 		c.t.Errorf("%d %s; want %d %s", r.status, r.text, status, code)
 	}
 	if status == 401 && r.header.Get("WWW-Authenticate") == "" {
@@ -130,19 +141,26 @@ func TestACodeIsExchanged(t *testing.T) {
 	runConsent(t, func(c *consent, _ *dbtest.Clock) {
 		as := func(kind, body string, headers ...string) oauthToken {
 			t.Helper()
-			return c.token(c.do("POST", exchangePath, body, append([]string{"Authorization", "", "Content-Type", kind}, headers...)...))
+			return c.token(c.do("POST", exchangePath, body, append([]string{"Authorization", "", "Content-Type", kind},
+				headers...)...))
 		}
-		basic := "Basic " + base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(c.app.ClientID)+":"+url.QueryEscape(c.secret)))
+		basic := "Basic " +
+			base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(c.app.ClientID)+":"+url.QueryEscape(c.secret)))
 		object := func(code string) string {
-			return `{"grant_type":"authorization_code","code":"` + code + `","client_id":"` + c.app.ClientID + `","client_secret":"` + c.secret + `","unknown":1}`
+			return `{"grant_type":"authorization_code","code":"` + code + `","client_id":"` + c.app.ClientID +
+				`","client_secret":"` + c.secret + `","unknown":1}`
 		}
 		for name, got := range map[string]oauthToken{
-			"form":          c.token(c.exchange(c.agree(nil))),
-			"json":          as("application/json", object(c.agree(nil))),
-			"basic":         as("application/x-www-form-urlencoded", values("grant_type", "authorization_code", "code", c.agree(nil)).Encode(), "Authorization", basic),
-			"same redirect": c.token(c.exchange(c.agree(func(a *oauth.Ask) { a.RedirectURI, a.ResponseType = callback, "code" }), "redirect_uri", callback)),
+			"form": c.token(c.exchange(c.agree(nil))),
+			"json": as("application/json", object(c.agree(nil))),
+			"basic": as("application/x-www-form-urlencoded", values("grant_type", "authorization_code", "code",
+				c.agree(nil)).Encode(), "Authorization", basic),
+			"same redirect": c.token(c.exchange(c.agree(func(a *oauth.Ask) {
+				a.RedirectURI, a.ResponseType = callback, "code"
+			}), "redirect_uri", callback)),
 		} {
-			if got.TokenType != "Bearer" || got.UserID != c.user.ID || got.CompanyID != c.company || got.Scope != "c_company_detail c_company_worker_list" || got.ExpiresIn != 365*86400 {
+			if got.TokenType != "Bearer" || got.UserID != c.user.ID || got.CompanyID != c.company ||
+				got.Scope != "c_company_detail c_company_worker_list" || got.ExpiresIn != 365*86400 {
 				t.Errorf("%s: %+v", name, got)
 			}
 			c.works(got.AccessToken, 200)
@@ -161,7 +179,8 @@ func TestACodeIsExchanged(t *testing.T) {
 		c.token(c.exchange(c.agree(pkce), "code_verifier", verifier))
 		c.refused(c.exchange(c.agree(pkce)), 400, "invalid_grant")
 		c.refused(c.exchange(c.agree(pkce), "code_verifier", strings.Repeat("w", 43)), 400, "invalid_grant")
-		c.refused(c.exchange(c.agree(nil), "code_verifier", verifier), 400, "invalid_grant") // the challenge was stripped on its way
+		// the challenge was stripped on its way
+		c.refused(c.exchange(c.agree(nil), "code_verifier", verifier), 400, "invalid_grant")
 	})
 }
 
@@ -176,7 +195,8 @@ func TestALeakedCodeIsBurnt(t *testing.T) {
 			c.works(first.AccessToken, 401)
 			var told int64
 			if err := c.db.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				return tx.QueryRow(ctx, "SELECT COUNT(*) FROM mails WHERE template = 'company_changed' AND company_id = $1 AND data LIKE '%code_replayed%Books%'", c.app.CompanyID).Scan(&told)
+				return tx.QueryRow(ctx, "SELECT COUNT(*) FROM mails WHERE template = 'company_changed' AND company_id = $1 AND "+
+					"data LIKE '%code_replayed%Books%'", c.app.CompanyID).Scan(&told)
 			}); err != nil || told != 2 {
 				t.Errorf("%d mails, %v", told, err)
 			}
@@ -198,7 +218,8 @@ func TestALeakedCodeIsBurnt(t *testing.T) {
 		}
 
 		code = c.agree(nil)
-		c.refused(c.post(exchangePath, "grant_type", "authorization_code", "code", code, "client_id", c.other.ClientID, "client_secret", c.otherSecret), 400, "invalid_grant")
+		c.refused(c.post(exchangePath, "grant_type", "authorization_code", "code", code, "client_id", c.other.ClientID,
+			"client_secret", c.otherSecret), 400, "invalid_grant")
 		c.refused(c.exchange(code), 400, "invalid_grant")
 
 		code = c.agree(nil)
@@ -217,18 +238,27 @@ func TestALeakedCodeIsBurnt(t *testing.T) {
 func TestTokenRequestsThatAreWrong(t *testing.T) {
 	runConsent(t, func(c *consent, _ *dbtest.Clock) {
 		c.refused(c.exchange(c.agree(nil), "client_secret", "x"), 400, "invalid_request") // twice
-		c.refused(c.post(exchangePath, "grant_type", "authorization_code", "code", "x", "client_id", c.app.ClientID, "client_secret", c.otherSecret), 401, "invalid_client")
-		c.refused(c.post(exchangePath, "grant_type", "authorization_code", "code", "x", "client_id", "cli_none", "client_secret", c.secret), 401, "invalid_client")
+		c.refused(c.post(exchangePath, "grant_type", "authorization_code", "code", "x", "client_id", c.app.ClientID,
+			"client_secret", c.otherSecret), 401, "invalid_client")
+		c.refused(c.post(exchangePath, "grant_type", "authorization_code", "code", "x", "client_id", "cli_none",
+			"client_secret", c.secret), 401, "invalid_client")
 		c.refused(c.post(exchangePath, "grant_type", "authorization_code", "code", "x"), 401, "invalid_client")
-		c.refused(c.post(exchangePath, "grant_type", "password", "client_id", c.app.ClientID, "client_secret", c.secret), 400, "unsupported_grant_type")
-		c.refused(c.post(exchangePath, "grant_type", "authorization_code", "client_id", c.app.ClientID, "client_secret", c.secret), 400, "invalid_request")
-		for body, status := range map[string]int{`{"code":1}`: 400, `{"code":"a","code":"b"}`: 400, `[]`: 400, `null`: 400, "": 415, strings.Repeat("x", oauthLimit+1): 413} {
+		c.refused(c.post(exchangePath, "grant_type", "password", "client_id", c.app.ClientID, "client_secret", c.secret), 400,
+			"unsupported_grant_type")
+		c.refused(c.post(exchangePath, "grant_type", "authorization_code", "client_id", c.app.ClientID, "client_secret",
+			c.secret), 400, "invalid_request")
+		for body, status := range map[string]int{
+			`{"code":1}`: 400, `{"code":"a","code":"b"}`: 400, `[]`: 400, `null`: 400, "": 415,
+			strings.Repeat("x", oauthLimit+1): 413,
+		} {
 			c.refused(c.do("POST", exchangePath, body, "Authorization", ""), status, "invalid_request")
 		}
 		c.refused(c.do("POST", exchangePath, "a", "Authorization", "", "Content-Type", "text/plain"), 415, "invalid_request")
-		c.refused(c.do("POST", exchangePath, "a=b", "Content-Type", "application/x-www-form-urlencoded", "Authorization", "Bearer x"), 401, "invalid_client")
+		c.refused(c.do("POST", exchangePath, "a=b", "Content-Type", "application/x-www-form-urlencoded", "Authorization",
+			"Bearer x"), 401, "invalid_client")
 		// Credentials in the address would be in every log.
-		c.refused(c.post(exchangePath+"?client_id="+c.app.ClientID+"&client_secret="+c.secret, "grant_type", "authorization_code", "code", c.agree(nil)), 401, "invalid_client")
+		c.refused(c.post(exchangePath+"?client_id="+c.app.ClientID+"&client_secret="+c.secret, "grant_type",
+			"authorization_code", "code", c.agree(nil)), 401, "invalid_client")
 		if r := c.do("GET", exchangePath, ""); r.status != 405 {
 			t.Errorf("%d", r.status)
 		}
@@ -277,9 +307,12 @@ func TestAsksThatAreWrong(t *testing.T) {
 			return r, err
 		}
 		for _, uri := range []string{
-			"https://app.example.com/back", callback + "/", callback + "&a=b", "https://app.example.com:443/back?from=stipend", "http://app.example.com/back?from=stipend",
-			"https://app.example.com/BACK?from=stipend", "https://x@app.example.com/back?from=stipend", "https://a.app.example.com/back?from=stipend",
-			"https://app.example.com/x/../back?from=stipend", "https://app.example.com/%62ack?from=stipend", "//evil.example", "javascript:alert(1)",
+			"https://app.example.com/back", callback + "/", callback + "&a=b", "https://app.example.com:443/back?from=stipend",
+			"http://app.example.com/back?from=stipend",
+			"https://app.example.com/BACK?from=stipend", "https://x@app.example.com/back?from=stipend",
+			"https://a.app.example.com/back?from=stipend",
+			"https://app.example.com/x/../back?from=stipend", "https://app.example.com/%62ack?from=stipend", "//evil.example",
+			"javascript:alert(1)",
 		} {
 			if _, err := check(func(a *oauth.Ask) { a.RedirectURI = uri }); err != oauth.ErrRedirectURI { //nolint:errorlint // itself, unwrapped
 				t.Errorf("redirect to %s: %v", uri, err)
@@ -298,7 +331,8 @@ func TestAsksThatAreWrong(t *testing.T) {
 				t.Fatalf("%v, want %s", err, code)
 			}
 			u, err := url.Parse(r.Refused("https://pay.example.com", e))
-			if q := u.Query(); err != nil || u.Host != "app.example.com" || q.Get("error") != code || q.Get("state") != "s t" || q.Get("iss") != "https://pay.example.com" || q.Get("from") != "stipend" {
+			if q := u.Query(); err != nil || u.Host != "app.example.com" || q.Get("error") != code || q.Get("state") != "s t" ||
+				q.Get("iss") != "https://pay.example.com" || q.Get("from") != "stipend" {
 				t.Errorf("%s %v", u, err)
 			}
 		}

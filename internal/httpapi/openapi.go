@@ -58,7 +58,10 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 	registerPayloads(reg)
 	problemSchema := reg.Schema(reflect.TypeFor[problem](), true, "")
 	health := reg.Schema(reflect.TypeFor[healthAnswer](), true, "")
-	for _, t := range []reflect.Type{reflect.TypeFor[oauthTokenBody](), reflect.TypeFor[oauthToken](), reflect.TypeFor[oauthRevokeBody](), reflect.TypeFor[oauthError](), reflect.TypeFor[oauthMetadata]()} {
+	for _, t := range []reflect.Type{
+		reflect.TypeFor[oauthTokenBody](), reflect.TypeFor[oauthToken](), reflect.TypeFor[oauthRevokeBody](),
+		reflect.TypeFor[oauthError](), reflect.TypeFor[oauthMetadata](),
+	} {
 		reg.Schema(t, true, "")
 	}
 	for name, s := range reg.Map() {
@@ -72,9 +75,10 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 	api := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{
-			Title: "Stipend", Version: Version, Description: introduction, Extensions: map[string]any{"summary": "Payroll and payments."},
-			Contact: &huma.Contact{Name: "The operator of this service"},
-			License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
+			Title: "Stipend", Version: Version, Description: introduction,
+			Extensions: map[string]any{"summary": "Payroll and payments."},
+			Contact:    &huma.Contact{Name: "The operator of this service"},
+			License:    &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 		},
 		Servers: []*huma.Server{{URL: "/", Description: "The service that serves this document."}},
 		Components: &huma.Components{
@@ -91,9 +95,12 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 		op := c.operation(rt, &input{body: -1})
 		op.Responses["200"].Content = jsonContent(health)
 		if rt.path == "/openapi.json" {
-			op.Responses["200"].Content = jsonContent(&huma.Schema{Type: huma.TypeObject, Description: "An OpenAPI 3.1 document.", AdditionalProperties: true})
+			op.Responses["200"].Content = jsonContent(&huma.Schema{
+				Type: huma.TypeObject, Description: "An OpenAPI 3.1 document.", AdditionalProperties: true,
+			})
 		} else {
-			op.Responses["200"].Content["application/json"].Example = map[string]any{"status": map[string]string{"/healthz": "ok", "/readyz": "ready"}[rt.path]}
+			op.Responses["200"].Content["application/json"].Example = map[string]any{"status": map[string]string{"/healthz": "ok",
+				"/readyz": "ready"}[rt.path]}
 		}
 		c.add(op)
 	}
@@ -130,7 +137,8 @@ type healthAnswer struct {
 // operationsRoutes are documented but served outside the route table.
 var operationsRoutes = []route{
 	{method: "GET", path: "/healthz", scope: public, name: "get-health", summary: "Check that the process is running"},
-	{method: "GET", path: "/readyz", scope: public, name: "get-readiness", summary: "Check that the service is ready for requests"},
+	{method: "GET", path: "/readyz", scope: public, name: "get-readiness",
+		summary: "Check that the service is ready for requests"},
 	{
 		method: "GET", path: "/openapi.json", scope: public, name: "get-contract",
 		summary: "Get this OpenAPI 3.1 document; also available as /openapi.yaml",
@@ -198,7 +206,8 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 		}
 		op.RequestBody = &huma.RequestBody{
 			Required: !rt.bodyOptional, Content: map[string]*huma.MediaType{"application/json": content},
-			Description: "At most " + strconv.FormatInt(rt.maxBody()>>20, 10) + " MiB. `null` means absent. Unknown members are rejected.",
+			Description: "At most " + strconv.FormatInt(rt.maxBody()>>20, 10) +
+				" MiB. `null` means absent. Unknown members are rejected.",
 		}
 	}
 	switch rt.scope {
@@ -338,7 +347,9 @@ func checkRoutes(table []route) string {
 			return at + "declares an error code that is not explained"
 		}
 		for _, m := range wildcard.FindAllStringSubmatch(rt.path, -1) {
-			found := slices.ContainsFunc(reflect.VisibleFields(rt.handler.in), func(f reflect.StructField) bool { return f.Tag.Get("path") == m[1] })
+			found := slices.ContainsFunc(reflect.VisibleFields(rt.handler.in), func(f reflect.StructField) bool {
+				return f.Tag.Get("path") == m[1]
+			})
 			if !found {
 				return at + "does not read " + m[1]
 			}

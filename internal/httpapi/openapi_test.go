@@ -20,8 +20,8 @@ var theContract = sync.OnceValue(func() *openapitest.Contract {
 	return c
 })
 
-// TestMain fails the whole when the contract claims an answer that no test got: the claim is wrong or a test of it is missing. What
-// was answered and is not in the contract fails the test that got it.
+// TestMain fails the whole when the contract claims an answer that no test got: the claim is wrong or a test of it
+// is missing. What was answered and is not in the contract fails the test that got it.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 && wholeRun() {

@@ -76,7 +76,8 @@ var tags = []struct{ part, name, doc string }{
 	{"/api/user/", "Users", "People, their profiles and their verification."},
 	{"/recipients", "Recipients", "Workers and vendors that a company pays, and their payment destinations."},
 	{"/api/company/worker", "Workers", "People who work for a company and sign in themselves."},
-	{"/payroll", "Payrolls", "Payrolls: created, funded by a quote, a bank transfer or the balance, and paid out to every destination."},
+	{"/payroll", "Payrolls", "Payrolls: created, funded by a quote, a bank transfer or the balance, and paid out to " +
+		"every destination."},
 	{"/api/merchant/", "Merchant claims", "Bitcoin checkouts: claims, quotes and refunds."},
 	{"/api/wallets", "Wallets", "Balances of a company and their transactions."},
 	{"/api/webhooks", "Webhooks", "Webhook endpoints and their deliveries."},
@@ -106,18 +107,23 @@ func whole(n int) *huma.Schema { return &huma.Schema{Type: huma.TypeInteger, Exa
 
 func keySchema() *huma.Schema {
 	least, most := 1, 255
-	return &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most, Pattern: "^[!-~]+$", Examples: []any{"7b0e4c1e-6f6a-4a55-9d0b-0a4a6f1f2c3d"}}
+	return &huma.Schema{
+		Type: huma.TypeString, MinLength: &least, MaxLength: &most, Pattern: "^[!-~]+$",
+		Examples: []any{"7b0e4c1e-6f6a-4a55-9d0b-0a4a6f1f2c3d"},
+	}
 }
 
 // requestHeaders are the shared request headers by component name.
 var requestHeaders = map[string]*huma.Param{
 	"Idempotency-Key": {
 		Name: "Idempotency-Key", In: "header", Schema: keySchema(),
-		Description: "Makes the request safe to repeat: 1 to 255 visible ASCII characters, new for each intended operation. Recommended for every write.",
+		Description: "Makes the request safe to repeat: 1 to 255 visible ASCII characters, new for each intended " +
+			"operation. Recommended for every write.",
 	},
 	"Required-Idempotency-Key": {
 		Name: "Idempotency-Key", In: "header", Schema: keySchema(),
-		Description: "Makes the request safe to repeat: 1 to 255 visible ASCII characters, new for each intended operation. **Required with an API key.**",
+		Description: "Makes the request safe to repeat: 1 to 255 visible ASCII characters, new for each intended " +
+			"operation. **Required with an API key.**",
 	},
 	"X-Request-Id": {
 		Name: "X-Request-Id", In: "header", Schema: text("checkout-81f3"),
@@ -131,16 +137,20 @@ var requestHeaders = map[string]*huma.Param{
 
 // responseHeaders are the shared response headers.
 var responseHeaders = map[string]*huma.Header{
-	"X-Request-Id":        {Schema: text("req_5f1d0c6a9b3e4f7a8c2d1e0f9a8b7c6d"), Description: "ID of the request, as in an error body and in the service's log."},
-	"Api-Version":         {Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{Version}}, Description: "The API version."},
-	"Idempotent-Replayed": {Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}, Description: "The response is the stored one of an earlier request with the same Idempotency-Key."},
+	"X-Request-Id": {Schema: text("req_5f1d0c6a9b3e4f7a8c2d1e0f9a8b7c6d"),
+		Description: "ID of the request, as in an error body and in the service's log."},
+	"Api-Version": {Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{Version}},
+		Description: "The API version."},
+	"Idempotent-Replayed": {Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}},
+		Description: "The response is the stored one of an earlier request with the same Idempotency-Key."},
 	"Content-Disposition": {Schema: text(`attachment; filename="recipients.csv"`), Description: "The name of the file."},
 	"RateLimit-Policy":    {Schema: text("1000;w=10"), Description: "Burst size and the seconds in which it refills."},
 	"RateLimit-Limit":     {Schema: whole(1000), Description: "Burst size of the credential."},
 	"RateLimit-Remaining": {Schema: whole(999), Description: "Requests remaining of the burst."},
 	"RateLimit-Reset":     {Schema: whole(1), Description: "Seconds until the burst is fully available."},
 	"Retry-After":         {Schema: whole(2), Description: "Seconds to wait before repeating the request."},
-	"WWW-Authenticate":    {Schema: text(`Bearer realm="api", error="invalid_token"`), Description: "The supported schemes, one per header, with the missing scope if any."},
+	"WWW-Authenticate": {Schema: text(`Bearer realm="api", error="invalid_token"`),
+		Description: "The supported schemes, one per header, with the missing scope if any."},
 }
 
 // headers returns the response headers of an operation and status.
@@ -182,21 +192,31 @@ func describeHints(problem *huma.Schema) {
 	for name, doc := range hints {
 		problem.Properties[name] = &huma.Schema{Type: huma.TypeString, Description: doc}
 	}
-	problem.AdditionalProperties = &huma.Schema{Type: huma.TypeString, Description: "A further hint, such as the ID of a conflicting object."}
+	problem.AdditionalProperties = &huma.Schema{
+		Type: huma.TypeString, Description: "A further hint, such as the ID of a conflicting object.",
+	}
 	problem.Description = "An error: the members of RFC 9457, without nesting, and additional ones."
 }
 
 // scopeTexts describe the scopes.
 var scopeTexts = map[identity.Scope]string{
-	identity.CompanyDetail: "company detail, wallets, webhooks and events (read)", identity.CompanyWorkerList: "company worker and recipient list",
-	identity.CompanyWorkerInvitationsList: "company worker invitation list", identity.CompanyWorkersInvite: "invite company workers, manage recipients and their destinations",
-	identity.CompanyWorkersPay: "pay company workers (payrolls, quotes, merchant claims)", identity.UserCreate: "create users", identity.UserUpdate: "update users",
-	identity.UserUpdateDoc: "update and upload user documents", identity.UserPayerCreate: "create payers", identity.UserPayerUpdate: "update and delete payers",
-	identity.UserInvoiceCreate: "create user invoices", identity.UserInvoiceDelete: "delete user invoices", identity.UserDetail: "user detail",
-	identity.UserDocumentList: "list user documents", identity.UserPayerDetail: "payer detail", identity.UserPayerList: "list payers",
-	identity.UserBankDetails: "user bank details", identity.UserInvoiceDetail: "user invoice detail", identity.UserInvoiceList: "list user invoices",
+	identity.CompanyDetail:                "company detail, wallets, webhooks and events (read)",
+	identity.CompanyWorkerList:            "company worker and recipient list",
+	identity.CompanyWorkerInvitationsList: "company worker invitation list",
+	identity.CompanyWorkersInvite:         "invite company workers, manage recipients and their destinations",
+	identity.CompanyWorkersPay:            "pay company workers (payrolls, quotes, merchant claims)",
+	identity.UserCreate:                   "create users", identity.UserUpdate: "update users",
+	identity.UserUpdateDoc: "update and upload user documents", identity.UserPayerCreate: "create payers",
+	identity.UserPayerUpdate:   "update and delete payers",
+	identity.UserInvoiceCreate: "create user invoices", identity.UserInvoiceDelete: "delete user invoices",
+	identity.UserDetail:       "user detail",
+	identity.UserDocumentList: "list user documents", identity.UserPayerDetail: "payer detail",
+	identity.UserPayerList:   "list payers",
+	identity.UserBankDetails: "user bank details", identity.UserInvoiceDetail: "user invoice detail",
+	identity.UserInvoiceList:        "list user invoices",
 	identity.UserDistributionDetail: "distribution detail", identity.UserDistributionList: "list distributions",
-	identity.UserDistributionCreate: "create distributions", identity.UserDistributionUpdate: "update distributions", identity.UserKYCInitiate: "initiate KYC",
+	identity.UserDistributionCreate: "create distributions", identity.UserDistributionUpdate: "update distributions",
+	identity.UserKYCInitiate: "initiate KYC",
 }
 
 func securitySchemes() map[string]*huma.SecurityScheme {

@@ -137,9 +137,9 @@ func deletePayer(ctx context.Context, tx *db.Tx, c *request, in *payerRefInput) 
 
 func showPayer(p payer.Payer) *payerDetail {
 	d := &payerDetail{
-		ExternalCompanyID: p.ID, Name: p.Name, Email: p.Email, CompanyType: p.Type, Currency: string(p.Currency), Website: p.Website,
-		Occupation: p.Occupation, StreetAddress: p.StreetAddress, StreetAddress2: p.StreetAddress2, City: p.City, Region: p.Region,
-		Zip: p.Zip, Country: p.Country, Status: string(p.Status), Created: Time(p.CreatedAt),
+		ExternalCompanyID: p.ID, Name: p.Name, Email: p.Email, CompanyType: p.Type, Currency: string(p.Currency),
+		Website: p.Website, Occupation: p.Occupation, StreetAddress: p.StreetAddress, StreetAddress2: p.StreetAddress2,
+		City: p.City, Region: p.Region, Zip: p.Zip, Country: p.Country, Status: string(p.Status), Created: Time(p.CreatedAt),
 	}
 	if p.PaymentAmount != "" {
 		d.PaymentAmount = (*Decimal)(&p.PaymentAmount)

@@ -11,8 +11,10 @@ import (
 
 func goodPayer(userID string) members {
 	return members{
-		"user_id": userID, "name": "Northwind GmbH", "email": "ap@northwind.example", "company_type": "client", "payroll_invoice_currency": "EUR",
-		"website": "https://northwind.example/about", "street_address": "1 Example Street", "street_address_2": "Floor 2", "city": "Berlin",
+		"user_id": userID, "name": "Northwind GmbH", "email": "ap@northwind.example", "company_type": "client",
+		"payroll_invoice_currency": "EUR",
+		"website":                  "https://northwind.example/about", "street_address": "1 Example Street", "street_address_2": "Floor 2",
+		"city":   "Berlin",
 		"region": "BE", "zip": "10115", "country": "DE",
 	}
 }
@@ -23,29 +25,38 @@ func TestPayers(t *testing.T) {
 		ada := b.user("ada")
 		made, text := ask[members](b, "POST", "/api/user/payer/create", encode(goodPayer(ada)))
 		id, _ := made["external_company_id"].(string)
-		if !strings.HasPrefix(id, "pyr_") || made["country"] != "DE" || made["status"] != "active" || strings.Contains(text, "payment_amount") {
+		if !strings.HasPrefix(id, "pyr_") || made["country"] != "DE" || made["status"] != "active" ||
+			strings.Contains(text, "payment_amount") {
 			t.Fatalf("%s", text)
 		}
 		ref := `{"user_id":"` + ada + `","external_company_id":"` + id + `"}`
 		query := "?user_id=" + ada + "&external_company_id=" + id
 
 		// A partial update leaves the rest alone; "" clears; another type drops what only the old one has.
-		same, _ := ask[members](b, "POST", "/api/user/payer/update", `{"user_id":"`+ada+`","external_company_id":"`+id+`","name":"Northwind AG","website":"","email":null}`)
-		if same["name"] != "Northwind AG" || same["website"] != "" || same["email"] != "ap@northwind.example" || same["city"] != "Berlin" {
+		same, _ := ask[members](b, "POST", "/api/user/payer/update",
+			`{"user_id":"`+ada+`","external_company_id":"`+id+`","name":"Northwind AG","website":"","email":null}`)
+		if same["name"] != "Northwind AG" || same["website"] != "" || same["email"] != "ap@northwind.example" ||
+			same["city"] != "Berlin" {
 			t.Errorf("%v", same)
 		}
-		b.wants(422, "invalid_parameter", "POST", "/api/user/payer/update", `{"user_id":"`+ada+`","external_company_id":"`+id+`","occupation":"Writer"}`)
-		employer, text := ask[members](b, "POST", "/api/user/payer/update", `{"user_id":"`+ada+`","external_company_id":"`+id+`","company_type":"employer","occupation":"Writer","payment_amount":2500.5}`)
-		if employer["city"] != "" || employer["occupation"] != "Writer" || !strings.Contains(text, `"payment_amount":2500.50`) {
+		b.wants(422, "invalid_parameter", "POST", "/api/user/payer/update",
+			`{"user_id":"`+ada+`","external_company_id":"`+id+`","occupation":"Writer"}`)
+		employer, text := ask[members](b, "POST", "/api/user/payer/update",
+			`{"user_id":"`+ada+`","external_company_id":"`+id+`","company_type":"employer","occupation":"Writer",`+
+				`"payment_amount":2500.5}`)
+		if employer["city"] != "" || employer["occupation"] != "Writer" ||
+			!strings.Contains(text, `"payment_amount":2500.50`) {
 			t.Errorf("%s", text)
 		}
-		if again, _ := ask[members](b, "GET", "/api/user/payer/detail"+query, ""); again["occupation"] != "Writer" || again["name"] != "Northwind AG" {
+		if again, _ := ask[members](b, "GET", "/api/user/payer/detail"+query, ""); again["occupation"] != "Writer" ||
+			again["name"] != "Northwind AG" {
 			t.Errorf("%v", again)
 		}
 
 		// A token reads its own user's payers without naming anybody.
 		token := b.token(ada, identity.UserPayerList, identity.UserPayerDetail)
-		if list, _ := ask[members](b, "GET", "/api/user/payer/list", "", "Authorization", token); len(list["payers"].([]any)) != 1 {
+		if list, _ := ask[members](b, "GET", "/api/user/payer/list", "", "Authorization",
+			token); len(list["payers"].([]any)) != 1 {
 			t.Errorf("%v", list)
 		}
 		b.wants(403, "insufficient_scope", "POST", "/api/user/payer/delete", ref, "Authorization", token)
@@ -58,17 +69,22 @@ func TestPayers(t *testing.T) {
 			user string
 			auth string
 		}{
-			"another user": {b, bob, ""}, "the company itself": {b, "", ""}, "another company, its own user": {other, theirs, ""},
-			"another company, our user": {other, ada, ""}, "another company": {other, "", ""}, "another user's token": {b, "", b.token(bob, identity.UserPayerDetail, identity.UserPayerUpdate)},
+			"another user": {b, bob, ""}, "the company itself": {b, "", ""},
+			"another company, its own user": {other, theirs, ""},
+			"another company, our user":     {other, ada, ""}, "another company": {other, "", ""},
+			"another user's token": {b, "", b.token(bob, identity.UserPayerDetail, identity.UserPayerUpdate)},
 		} {
 			headers := []string{}
 			if c.auth != "" {
 				headers = []string{"Authorization", c.auth}
 			}
 			for _, at := range []string{id, "pyr_00000000000000000000000000"} {
-				c.as.wants(404, "not_found", "GET", "/api/user/payer/detail?user_id="+c.user+"&external_company_id="+at, "", headers...)
-				c.as.wants(404, "not_found", "POST", "/api/user/payer/delete", encode(members{"user_id": c.user, "external_company_id": at}), headers...)
-				c.as.wants(404, "not_found", "POST", "/api/user/payer/update", encode(members{"user_id": c.user, "external_company_id": at, "name": name}), headers...)
+				c.as.wants(404, "not_found", "GET", "/api/user/payer/detail?user_id="+c.user+"&external_company_id="+at, "",
+					headers...)
+				c.as.wants(404, "not_found", "POST", "/api/user/payer/delete",
+					encode(members{"user_id": c.user, "external_company_id": at}), headers...)
+				c.as.wants(404, "not_found", "POST", "/api/user/payer/update",
+					encode(members{"user_id": c.user, "external_company_id": at, "name": name}), headers...)
 			}
 		}
 		if list, _ := ask[members](b, "GET", "/api/user/payer/list?user_id="+bob, ""); len(list["payers"].([]any)) != 0 {
@@ -77,18 +93,22 @@ func TestPayers(t *testing.T) {
 
 		// Deleting is soft and can be repeated (S81): the name stays, use is refused, and the same data makes a new payer.
 		for range 2 {
-			if gone, text := ask[members](b, "POST", "/api/user/payer/delete", ref); len(gone) != 1 || gone["external_company_id"] != id {
+			if gone, text := ask[members](b, "POST", "/api/user/payer/delete", ref); len(gone) != 1 ||
+				gone["external_company_id"] != id {
 				t.Errorf("%s", text)
 			}
 		}
-		if gone, _ := ask[members](b, "GET", "/api/user/payer/detail"+query, ""); gone["status"] != "deleted" || gone["name"] != "Northwind AG" {
+		if gone, _ := ask[members](b, "GET", "/api/user/payer/detail"+query, ""); gone["status"] != "deleted" ||
+			gone["name"] != "Northwind AG" {
 			t.Errorf("%v", gone)
 		}
 		if list, _ := ask[members](b, "GET", "/api/user/payer/list?user_id="+ada, ""); len(list["payers"].([]any)) != 0 {
 			t.Errorf("a deleted payer is listed: %v", list)
 		}
-		b.wants(409, "payer_deleted", "POST", "/api/user/payer/update", `{"user_id":"`+ada+`","external_company_id":"`+id+`","name":"Again"}`)
-		if anew, _ := ask[members](b, "POST", "/api/user/payer/create", encode(goodPayer(ada))); anew["external_company_id"] == id {
+		b.wants(409, "payer_deleted", "POST", "/api/user/payer/update",
+			`{"user_id":"`+ada+`","external_company_id":"`+id+`","name":"Again"}`)
+		if anew, _ := ask[members](b, "POST", "/api/user/payer/create",
+			encode(goodPayer(ada))); anew["external_company_id"] == id {
 			t.Error("a deleted payer came back")
 		}
 
@@ -101,16 +121,23 @@ func TestPayers(t *testing.T) {
 		b.wants(404, "not_found", "GET", payerAt(ada, ours["external_company_id"].(string)), "")
 
 		rules := map[string]rule{
-			"user_id": {id: true}, "name": {required: true}, "email": {}, "company_type": {required: true}, "payroll_invoice_currency": {required: true},
-			"website": {}, "street_address": {}, "street_address_2": {}, "city": {}, "region": {}, "zip": {}, "country": {},
+			"user_id": {id: true}, "name": {required: true}, "email": {}, "company_type": {required: true},
+			"payroll_invoice_currency": {required: true},
+			"website":                  {}, "street_address": {}, "street_address_2": {}, "city": {}, "region": {}, "zip": {}, "country": {},
 		}
 		refuseBadInput(b, "POST", "/api/user/payer/create", goodPayer(ada), rules)
-		asEmployer := members{"name": "N", "company_type": "employer", "payroll_invoice_currency": "USD", "occupation": "Writer", "payment_amount": 1}
-		refuseBadInput(b, "POST", "/api/user/payer/create", asEmployer, map[string]rule{"occupation": {}, "payment_amount": {}})
+		asEmployer := members{
+			"name": "N", "company_type": "employer", "payroll_invoice_currency": "USD", "occupation": "Writer",
+			"payment_amount": 1,
+		}
+		refuseBadInput(b, "POST", "/api/user/payer/create", asEmployer,
+			map[string]rule{"occupation": {}, "payment_amount": {}})
 		for member, values := range map[string][]any{
-			"company_type": {"Client", "CLIENT", "partner"}, "payroll_invoice_currency": {"eur", "GBP"}, "country": {"XX", "DEU"},
-			"website": {"northwind.example", "ftp://northwind.example", "javascript:alert(1)", "https://", "https://u:p@northwind.example", "//northwind.example"},
-			"email":   {"northwind", "a b@northwind.example"}, "occupation": {"Writer"}, "payment_amount": {1},
+			"company_type": {"Client", "CLIENT", "partner"}, "payroll_invoice_currency": {"eur", "GBP"},
+			"country": {"XX", "DEU"},
+			"website": {"northwind.example", "ftp://northwind.example", "javascript:alert(1)", "https://",
+				"https://u:p@northwind.example", "//northwind.example"},
+			"email": {"northwind", "a b@northwind.example"}, "occupation": {"Writer"}, "payment_amount": {1},
 		} {
 			for _, v := range values {
 				body := goodPayer(ada)

@@ -216,14 +216,16 @@ type (
 // params is the wire's payroll in the domain's words.
 func (b *payrollCreateBody) params(company string) payroll.CreateParams {
 	p := payroll.CreateParams{
-		CompanyID: company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, FundingNetwork: b.FundingNetwork, Currency: b.Currency,
-		ExternalID: b.ExternalID, ToPay: make([]payroll.Payee, len(b.ToPay)),
+		CompanyID: company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency,
+		FundingNetwork: b.FundingNetwork, Currency: b.Currency, ExternalID: b.ExternalID,
+		ToPay: make([]payroll.Payee, len(b.ToPay)),
 	}
 	for i := range b.ToPay {
 		t := &b.ToPay[i]
 		p.ToPay[i] = payroll.Payee{
-			AmountText: string(t.AmountFiat), UserID: t.UserID, CompanyID: t.CompanyID, Country: t.Country, IsPremium: t.IsPremium,
-			InvoiceID: t.InvoiceID, Description: t.Description, Category: t.Category, ExternalPaymentID: t.ExternalPaymentID,
+			AmountText: string(t.AmountFiat), UserID: t.UserID, CompanyID: t.CompanyID, Country: t.Country,
+			IsPremium: t.IsPremium, InvoiceID: t.InvoiceID, Description: t.Description, Category: t.Category,
+			ExternalPaymentID: t.ExternalPaymentID,
 		}
 	}
 	return p
@@ -305,7 +307,10 @@ func showPreview(v payroll.Preview) *payrollPreview {
 		out.Rate = &d
 	}
 	for i, it := range v.Items {
-		p := previewItem{UserID: it.PayeeID, Name: it.Name, Amount: amount(it.Amount), Fees: amount(it.Fee), Outputs: make([]previewShare, len(it.Shares))}
+		p := previewItem{
+			UserID: it.PayeeID, Name: it.Name, Amount: amount(it.Amount), Fees: amount(it.Fee),
+			Outputs: make([]previewShare, len(it.Shares)),
+		}
 		for j, s := range it.Shares {
 			p.Outputs[j] = previewShare{s.Distribution.ID, string(s.Distribution.Symbol), amount(s.Amount)}
 		}
@@ -326,7 +331,8 @@ func showField(f apierr.Field) wrong {
 
 func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (*payrollPage, error) {
 	all, total, err := c.Payroll.List(ctx, tx, c.by, c.company, payroll.Filter{
-		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
+		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.Page,
+		PerPage: in.size(),
 	})
 	if err != nil {
 		return nil, err
@@ -340,10 +346,10 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (
 
 func summarize(p *payroll.Payroll) PayrollSummary {
 	return PayrollSummary{
-		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: payrollState(p.State), FundingState: string(p.FundingState),
-		Currency: string(p.Currency), FundingMethod: p.FundingMethod, FundingCurrency: string(p.FundingCurrency), Payees: p.Count,
-		Fees: amount(p.Fees), Volume: amount(p.Volume), Total: amount(p.Total), Created: Time(p.CreatedAt), Updated: Time(p.UpdatedAt),
-		Quote: showQuote(p.Quote),
+		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: payrollState(p.State),
+		FundingState: string(p.FundingState), Currency: string(p.Currency), FundingMethod: p.FundingMethod,
+		FundingCurrency: string(p.FundingCurrency), Payees: p.Count, Fees: amount(p.Fees), Volume: amount(p.Volume),
+		Total: amount(p.Total), Created: Time(p.CreatedAt), Updated: Time(p.UpdatedAt), Quote: showQuote(p.Quote),
 	}
 }
 
@@ -384,10 +390,10 @@ func getPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollGet) (*pa
 
 func showPayment(m *payroll.Payment) paymentDetail {
 	d := paymentDetail{
-		SubpayrollID: m.ID, UserID: m.UserID, RecipientID: m.PayeeID, Status: paymentState(m.State), Reason: m.Reason, AmountFiat: amount(m.Amount),
-		Fees: amount(m.Fee), Country: m.Country, IsPremium: m.IsPremium, InvoiceID: m.InvoiceID, Description: m.Description,
-		Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Received: m.Received, Released: m.Released, Fulfilled: m.Fulfilled,
-		Outputs: make([]payoutOutput, len(m.Outputs)),
+		SubpayrollID: m.ID, UserID: m.UserID, RecipientID: m.PayeeID, Status: paymentState(m.State), Reason: m.Reason,
+		AmountFiat: amount(m.Amount), Fees: amount(m.Fee), Country: m.Country, IsPremium: m.IsPremium, InvoiceID: m.InvoiceID,
+		Description: m.Description, Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Received: m.Received,
+		Released: m.Released, Fulfilled: m.Fulfilled, Outputs: make([]payoutOutput, len(m.Outputs)),
 	}
 	for i := range m.Outputs {
 		d.Outputs[i] = showOutput(&m.Outputs[i])
@@ -398,8 +404,9 @@ func showPayment(m *payroll.Payment) paymentDetail {
 func showOutput(o *payout.Output) payoutOutput {
 	return payoutOutput{
 		OutputID: o.ID, DistributionID: o.DistributionID, Status: string(o.State), Reason: o.Reason,
-		InputCurrency: string(o.Input.Asset()), OutputCurrency: string(o.Amount.Asset()), VolumeInput: amount(o.Input), VolumeOutput: amount(o.Amount),
-		RateBase: string(o.Rate.Base()), Rate: Decimal(o.Rate.String()), Address: o.Address, TxHash: o.TxID,
+		InputCurrency: string(o.Input.Asset()), OutputCurrency: string(o.Amount.Asset()), VolumeInput: amount(o.Input),
+		VolumeOutput: amount(o.Amount), RateBase: string(o.Rate.Base()), Rate: Decimal(o.Rate.String()), Address: o.Address,
+		TxHash: o.TxID,
 	}
 }
 
@@ -412,8 +419,8 @@ func showDeposits(ctx context.Context, tx *db.Tx, c *request, p payroll.Payroll)
 	shown := make([]payrollDeposit, len(all))
 	for i, d := range all {
 		shown[i] = payrollDeposit{
-			DepositID: d.ID, Status: string(d.State), Currency: string(d.Amount.Asset()), Amount: amount(d.Amount), TxHash: d.TxID,
-			FirstSeen: Time(d.FirstSeen),
+			DepositID: d.ID, Status: string(d.State), Currency: string(d.Amount.Asset()), Amount: amount(d.Amount),
+			TxHash: d.TxID, FirstSeen: Time(d.FirstSeen),
 		}
 		if d.ByBank() {
 			continue

@@ -16,8 +16,8 @@ type (
 		Body      recipientCreateBody
 	}
 
-	// recipientCreateBody is the worker payload. Its rules are the recipient's own, which also says them of the profile of a
-	// user; here stand only the bounds that keep nonsense out.
+	// recipientCreateBody is the worker payload. Its rules are the recipient's own, which also says them of the
+	// profile of a user; here stand only the bounds that keep nonsense out.
 	recipientCreateBody struct {
 		ExternalID     string `json:"external_id,omitempty" maxLength:"255"`
 		Email          string `json:"email,omitempty" maxLength:"254"`
@@ -201,20 +201,23 @@ func createRecipient(ctx context.Context, tx *db.Tx, c *request, in *recipientCr
 		Profile: identity.Profile{
 			Email: b.Email, FirstName: b.FirstName, LastName: b.LastName, Country: b.Country,
 			Details: identity.Details{
-				PhoneNumber: b.PhoneNumber, PhoneCountry: b.PhoneCountry, DateOfBirth: b.DateOfBirth, StreetAddress: b.StreetAddress,
-				StreetAddress2: b.StreetAddress2, City: b.City, State: b.State, Zip: b.Zip,
+				PhoneNumber: b.PhoneNumber, PhoneCountry: b.PhoneCountry, DateOfBirth: b.DateOfBirth,
+				StreetAddress: b.StreetAddress, StreetAddress2: b.StreetAddress2, City: b.City, State: b.State, Zip: b.Zip,
 			},
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &recipientCreated{RecipientID: r.ID, RecipientType: r.Type, RelationshipID: r.RelationshipID, Status: r.Status}, nil
+	return &recipientCreated{
+		RecipientID: r.ID, RecipientType: r.Type, RelationshipID: r.RelationshipID, Status: r.Status,
+	}, nil
 }
 
 func (r recipientChoice) params(companyID string) payee.ListParams {
 	return payee.ListParams{
-		CompanyID: companyID, Search: r.Search, Role: r.Role, Type: r.Type, Status: r.Status, Country: r.Country, SortBy: r.SortBy, SortDir: r.SortDir,
+		CompanyID: companyID, Search: r.Search, Role: r.Role, Type: r.Type, Status: r.Status, Country: r.Country,
+		SortBy: r.SortBy, SortDir: r.SortDir,
 	}
 }
 
@@ -234,20 +237,24 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *request, in *recipientLis
 
 func showRecipient(r *payee.Recipient) RecipientItem {
 	return RecipientItem{
-		ID: r.ID, Email: r.Email, Name: r.Name, FirstName: r.FirstName, LastName: r.LastName, Role: r.Role, RecipientType: r.Type,
-		Status: r.Status, Country: r.Country, ExternalID: r.ExternalID, Department: r.Department, VendorType: r.VendorType,
-		Created: r.Created.UTC().Format(time.DateOnly),
+		ID: r.ID, Email: r.Email, Name: r.Name, FirstName: r.FirstName, LastName: r.LastName, Role: r.Role,
+		RecipientType: r.Type, Status: r.Status, Country: r.Country, ExternalID: r.ExternalID, Department: r.Department,
+		VendorType: r.VendorType, Created: r.Created.UTC().Format(time.DateOnly),
 	}
 }
 
-func importRecipients(ctx context.Context, tx *db.Tx, c *request, in *recipientImportInput) (*recipientImported, error) {
+func importRecipients(
+	ctx context.Context, tx *db.Tx, c *request, in *recipientImportInput,
+) (*recipientImported, error) {
 	rows, err := payee.Import(ctx, tx, c.Sealer, c.by, c.company, in.Body.CSV, in.Body.DryRun)
 	if err != nil {
 		return nil, err
 	}
 	out := &recipientImported{DryRun: in.Body.DryRun, Results: make([]importedRow, len(rows))}
 	for i, r := range rows {
-		row := importedRow{Row: r.Row, Status: r.Status, RecipientID: r.RecipientID, Errors: make([]importProblem, len(r.Problems))}
+		row := importedRow{
+			Row: r.Row, Status: r.Status, RecipientID: r.RecipientID, Errors: make([]importProblem, len(r.Problems)),
+		}
 		for j, p := range r.Problems {
 			row.Errors[j] = importProblem{p.Code, p.Pointer, p.Message}
 		}

@@ -18,10 +18,12 @@ func TestRecipientChanges(t *testing.T) {
 			made, _ := ask[members](b, "POST", recipients+"create", body)
 			return made["recipient_id"].(string)
 		}
-		ada := create(`{"first_name":"Ada","last_name":"King","country":"GB","external_id":"a-1","email":"ada@example.com","date_of_birth":"1990-12-10","phone_number":"+442071838750"}`)
+		ada := create(`{"first_name":"Ada","last_name":"King","country":"GB","external_id":"a-1",` +
+			`"email":"ada@example.com","date_of_birth":"1990-12-10","phone_number":"+442071838750"}`)
 		bob := create(`{"first_name":"Bob","last_name":"Stone","country":"US"}`)
 		one, text := ask[members](b, "GET", recipients+ada, "")
-		if one["id"] != ada || one["name"] != "Ada King" || one["status"] != "pending" || one["relationship_id"] == "" || one["user_id"] != "" || one["vendor_type"] != "" {
+		if one["id"] != ada || one["name"] != "Ada King" || one["status"] != "pending" || one["relationship_id"] == "" ||
+			one["user_id"] != "" || one["vendor_type"] != "" {
 			t.Errorf("%s", text)
 		}
 		if strings.Contains(text, "1990") || strings.Contains(text, "4420") {
@@ -29,15 +31,19 @@ func TestRecipientChanges(t *testing.T) {
 		}
 
 		// Only what is named changes; a name that was derived follows.
-		changed, text := ask[members](b, "POST", recipients+ada+"/update", `{"last_name":"Lovelace","role":"employee","email":"","department":"R&D","zip":null}`)
-		if changed["name"] != "Ada Lovelace" || changed["first_name"] != "Ada" || changed["role"] != "employee" || changed["email"] != "" ||
+		changed, text := ask[members](b, "POST", recipients+ada+"/update", `{"last_name":"Lovelace","role":"employee",`+
+			`"email":"","department":"R&D","zip":null}`)
+		if changed["name"] != "Ada Lovelace" || changed["first_name"] != "Ada" || changed["role"] != "employee" ||
+			changed["email"] != "" ||
 			changed["department"] != "R&D" || changed["external_id"] != "a-1" || changed["country"] != "GB" {
 			t.Errorf("%s", text)
 		}
-		if list, text := ask[members](b, "GET", "/api/company/recipients?search=lovelace", ""); list["meta"].(members)["total"] != 1.0 {
+		if list, text := ask[members](b, "GET", "/api/company/recipients?search=lovelace",
+			""); list["meta"].(members)["total"] != 1.0 {
 			t.Errorf("the list does not know: %s", text)
 		}
-		if list, text := ask[members](b, "GET", "/api/company/recipients?search=king", ""); list["meta"].(members)["total"] != 0.0 {
+		if list, text := ask[members](b, "GET", "/api/company/recipients?search=king",
+			""); list["meta"].(members)["total"] != 0.0 {
 			t.Errorf("the list knows the old name: %s", text)
 		}
 		changed, text = ask[members](b, "POST", recipients+ada+"/update", `{"name":"Countess Lovelace"}`)
@@ -49,7 +55,8 @@ func TestRecipientChanges(t *testing.T) {
 			t.Errorf("a name of its own follows: %s", text)
 		}
 
-		if got := b.do("POST", recipients+bob+"/update", `{"external_id":"a-1"}`); got.status != 409 || got.json(t)["recipient_id"] != ada || got.json(t)["code"] != "external_id_conflict" {
+		if got := b.do("POST", recipients+bob+"/update", `{"external_id":"a-1"}`); got.status != 409 ||
+			got.json(t)["recipient_id"] != ada || got.json(t)["code"] != "external_id_conflict" {
 			t.Errorf("%d %s", got.status, got.text)
 		}
 		ask[members](b, "POST", recipients+ada+"/update", `{"external_id":"a-1"}`) // its own
@@ -62,7 +69,8 @@ func TestRecipientChanges(t *testing.T) {
 				t.Errorf("%s: %s", step.verb, text)
 			}
 		}
-		ask[members](b, "POST", recipients+bob+"/distribution", `{"symbol":"BTC","distribution_data":{"address":"`+btcAddress+`"}}`)
+		ask[members](b, "POST", recipients+bob+"/distribution",
+			`{"symbol":"BTC","distribution_data":{"address":"`+btcAddress+`"}}`)
 		for _, step := range []struct{ verb, status string }{{"deactivate", "inactive"}, {"reactivate", "active"}} {
 			if got, text := ask[members](b, "POST", recipients+bob+"/"+step.verb, ""); got["status"] != step.status {
 				t.Errorf("%s: %s", step.verb, text)
@@ -88,8 +96,10 @@ func TestRecipientChanges(t *testing.T) {
 			{404, "not_found", "GET", recipients + "%00", "", ""},
 			{404, "not_found", "GET", recipients + ada, "", "Basic " + stranger.key},
 			{404, "not_found", "GET", "/api/company/" + stranger.company + "/recipients/" + ada, "", "Basic " + stranger.key},
-			{404, "not_found", "POST", "/api/company/" + stranger.company + "/recipients/" + ada + "/update", `{"role":"vendor"}`, "Basic " + stranger.key},
-			{404, "not_found", "POST", "/api/company/" + stranger.company + "/recipients/" + ada + "/deactivate", "", "Basic " + stranger.key},
+			{404, "not_found", "POST", "/api/company/" + stranger.company + "/recipients/" + ada + "/update",
+				`{"role":"vendor"}`, "Basic " + stranger.key},
+			{404, "not_found", "POST", "/api/company/" + stranger.company + "/recipients/" + ada + "/deactivate", "",
+				"Basic " + stranger.key},
 			{404, "not_found", "POST", recipients + ada + "/reactivate", "", "Basic " + stranger.key},
 			{403, "insufficient_scope", "POST", recipients + ada + "/update", `{"role":"vendor"}`, reader},
 			{403, "insufficient_scope", "POST", recipients + ada + "/deactivate", "", reader},
@@ -113,7 +123,8 @@ func TestRecipientChanges(t *testing.T) {
 				t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, got.status, got.text)
 			}
 		}
-		if one, text := ask[members](b, "GET", recipients+ada, ""); one["name"] != "Countess Lovelace" || one["role"] != "employee" || one["status"] != "pending" {
+		if one, text := ask[members](b, "GET", recipients+ada, ""); one["name"] != "Countess Lovelace" ||
+			one["role"] != "employee" || one["status"] != "pending" {
 			t.Errorf("refusals changed something: %s", text)
 		}
 	})

@@ -47,17 +47,23 @@ func listRates(ctx context.Context, tx *db.Tx, _ *request, _ *none) (*rateList, 
 	}
 	out := &rateList{make([]rateItem, len(all))}
 	for i, r := range all {
-		out.Rates[i] = rateItem{string(r.Rate.Base()), string(r.Rate.Quote()), Decimal(r.Rate.String()), Time(r.ObservedAt), Time(r.ValidTo)}
+		out.Rates[i] = rateItem{
+			string(r.Rate.Base()), string(r.Rate.Quote()), Decimal(r.Rate.String()), Time(r.ObservedAt), Time(r.ValidTo),
+		}
 	}
 	return out, nil
 }
 
 func listCurrencies(_ context.Context, _ *db.Tx, c *request, _ *none) (*currencyList, error) {
 	// A coin that only pays for gas is nobody's to name.
-	all := slices.DeleteFunc(money.All(), func(a money.Asset) bool { return a.IsCrypto() && len(c.setup().Networks(a)) == 0 })
+	all := slices.DeleteFunc(money.All(), func(a money.Asset) bool {
+		return a.IsCrypto() && len(c.setup().Networks(a)) == 0
+	})
 	out := &currencyList{make([]currencyItem, len(all))}
 	for i, a := range all {
-		item := currencyItem{Symbol: string(a), Type: "fiat", Decimals: a.Exponent(), Minimum: amount(payroll.Minimum(a)), Networks: []string{}}
+		item := currencyItem{
+			Symbol: string(a), Type: "fiat", Decimals: a.Exponent(), Minimum: amount(payroll.Minimum(a)), Networks: []string{},
+		}
 		item.Funding = append([]string{}, c.Payroll.Accounts.On(a)...)
 		if a.IsCrypto() {
 			item.Type, item.Networks = "crypto", append(item.Networks, c.setup().Networks(a)...)

@@ -115,7 +115,8 @@ func depositInSandbox(ctx context.Context, _ *db.Tx, c *request, in *sandboxDepo
 	b := &in.Body
 	given := slices.DeleteFunc([]string{b.PayrollID, b.ClaimID, b.WalletID}, func(id string) bool { return id == "" })
 	if len(given) != 1 {
-		return nil, apierr.New(apierr.Invalid, "missing_field", "Set one of payroll_id, claim_id and wallet_id.").At("body", "/payroll_id")
+		return nil, apierr.New(apierr.Invalid, "missing_field", "Set one of payroll_id, claim_id and wallet_id.").At("body",
+			"/payroll_id")
 	}
 	txid, err := c.Sandbox.Deposit(ctx, c.by, given[0], b.Network, b.Kind, string(b.Amount))
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 // keyOrder puts stored responses after the other rows of a commit.
 const keyOrder = 95
 
-var usedKeys = db.InsertGroup(keyOrder, "idempotency", "principal", "route", "key", "fingerprint", "response", "created_at")
+var usedKeys = db.InsertGroup(keyOrder, "idempotency", "principal", "route", "key", "fingerprint", "response",
+	"created_at")
 
 // insertDenied records in a credential's history that a request for another company was rejected, once per minute: the
 // minute is the row's version.
@@ -29,7 +30,8 @@ type storedResponse struct {
 }
 
 // storedResponses loads responses by their keys.
-var storedResponses = db.NewLookup(func(tx *db.Tx, keys []idempotencyKey, found func(idempotencyKey, storedResponse)) (all []db.Question) {
+var storedResponses = db.NewLookup(func(tx *db.Tx, keys []idempotencyKey,
+	found func(idempotencyKey, storedResponse)) (all []db.Question) {
 	rows := make([][]any, len(keys))
 	for i, k := range keys {
 		rows[i] = []any{k.account, k.route, k.value}
@@ -71,8 +73,9 @@ func storeResponse(tx *db.Tx, k idempotencyKey, fingerprint, body string) {
 	tx.Defer(usedKeys, []any{k.account, k.route, k.value, fingerprint, body, db.Micros(tx.Now())})
 }
 
-// ForgetAnswers erases the stored responses that contain one of the names, which are IDs and email addresses, and those to
-// requests of a user among them. The keys stay, so that a repeated request does not run again: it gets errErasedResponse.
+// ForgetAnswers erases the stored responses that contain one of the names, which are IDs and email addresses, and
+// those to requests of a user among them. The keys stay, so that a repeated request does not run again: it gets
+// errErasedResponse.
 func ForgetAnswers(ctx context.Context, tx *db.Tx, names []string) error {
 	escape := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 	for _, name := range names {

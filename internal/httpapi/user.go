@@ -119,8 +119,9 @@ func getUser(ctx context.Context, tx *db.Tx, c *request, in *userGet) (*userDeta
 		return nil, err
 	}
 	return &userDetail{
-		UserID: u.ID, Email: u.Email, PhoneNumber: u.PhoneNumber, PhoneCountry: u.PhoneCountry, FirstName: u.FirstName, LastName: u.LastName,
-		DateOfBirth: u.DateOfBirth, StreetAddress: u.StreetAddress, StreetAddress2: u.StreetAddress2, City: u.City, State: u.State,
-		Zip: u.Zip, Country: u.Country, KYCStatus: kycState(u.KYCStatus), ProfileComplete: u.Complete, Created: Time(u.Created),
+		UserID: u.ID, Email: u.Email, PhoneNumber: u.PhoneNumber, PhoneCountry: u.PhoneCountry, FirstName: u.FirstName,
+		LastName: u.LastName, DateOfBirth: u.DateOfBirth, StreetAddress: u.StreetAddress, StreetAddress2: u.StreetAddress2,
+		City: u.City, State: u.State, Zip: u.Zip, Country: u.Country, KYCStatus: kycState(u.KYCStatus),
+		ProfileComplete: u.Complete, Created: Time(u.Created),
 	}, nil
 }

@@ -172,7 +172,9 @@ func (c *request) owner(ctx context.Context, tx *db.Tx, userID string) (string, 
 	return u.ID, err
 }
 
-func createUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *userDistributionCreateInput) (*userDistributionCreated, error) {
+func createUserDistribution(
+	ctx context.Context, tx *db.Tx, c *request, in *userDistributionCreateInput,
+) (*userDistributionCreated, error) {
 	owner, err := c.owner(ctx, tx, in.Body.UserID)
 	if err != nil {
 		return nil, err
@@ -183,16 +185,21 @@ func createUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *user
 	if err != nil {
 		return nil, err
 	}
-	return &userDistributionCreated{d.ID, d.OwnerID, string(d.Symbol), d.Allocation, c.setup().Payable(d.Symbol, d.Network)}, nil
+	return &userDistributionCreated{
+		d.ID, d.OwnerID, string(d.Symbol), d.Allocation, c.setup().Payable(d.Symbol, d.Network),
+	}, nil
 }
 
-func updateUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *userDistributionUpdateInput) (*userDistributionItem, error) {
+func updateUserDistribution(
+	ctx context.Context, tx *db.Tx, c *request, in *userDistributionUpdateInput,
+) (*userDistributionItem, error) {
 	owner, err := c.owner(ctx, tx, in.Body.UserID)
 	if err != nil {
 		return nil, err
 	}
 	d, err := destination.Update(ctx, tx, c.setup(), c.by, destination.UpdateParams{
-		OwnerID: owner, ID: in.Body.DistributionID, Symbol: in.Body.Symbol, Kind: in.Body.Type, Data: json.RawMessage(in.Body.Data),
+		OwnerID: owner, ID: in.Body.DistributionID, Symbol: in.Body.Symbol, Kind: in.Body.Type,
+		Data: json.RawMessage(in.Body.Data),
 	})
 	if err != nil {
 		return nil, err
@@ -200,7 +207,9 @@ func updateUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *user
 	return new(c.showUserDistribution(d)), nil
 }
 
-func correctUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *userDistributionCorrectInput) (*userDistributionItem, error) {
+func correctUserDistribution(
+	ctx context.Context, tx *db.Tx, c *request, in *userDistributionCorrectInput,
+) (*userDistributionItem, error) {
 	owner, err := c.owner(ctx, tx, in.Body.UserID)
 	if err != nil {
 		return nil, err
@@ -212,7 +221,9 @@ func correctUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *use
 	return new(c.showUserDistribution(d)), nil
 }
 
-func deleteUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *userDistributionDeleteInput) (*distributionDeleted, error) {
+func deleteUserDistribution(
+	ctx context.Context, tx *db.Tx, c *request, in *userDistributionDeleteInput,
+) (*distributionDeleted, error) {
 	owner, err := c.owner(ctx, tx, in.Body.UserID)
 	if err != nil {
 		return nil, err
@@ -223,7 +234,9 @@ func deleteUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *user
 	return &distributionDeleted{in.Body.DistributionID, true}, nil
 }
 
-func setUserAllocations(ctx context.Context, tx *db.Tx, c *request, in *userAllocationsInput) (*userAllocationsUpdated, error) {
+func setUserAllocations(
+	ctx context.Context, tx *db.Tx, c *request, in *userAllocationsInput,
+) (*userAllocationsUpdated, error) {
 	owner, err := c.owner(ctx, tx, in.Body.UserID)
 	if err != nil {
 		return nil, err
@@ -247,7 +260,9 @@ func listUserDistributions(ctx context.Context, tx *db.Tx, c *request, in *userG
 	return &userDistributionList{c.showUserDistributions(all)}, nil
 }
 
-func getUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *userDistributionGet) (*userDistributionItem, error) {
+func getUserDistribution(
+	ctx context.Context, tx *db.Tx, c *request, in *userDistributionGet,
+) (*userDistributionItem, error) {
 	owner, err := c.owner(ctx, tx, in.UserID)
 	if err != nil {
 		return nil, err
@@ -259,7 +274,9 @@ func getUserDistribution(ctx context.Context, tx *db.Tx, c *request, in *userDis
 	return new(c.showUserDistribution(d)), nil
 }
 
-func listUserDistributionChanges(ctx context.Context, tx *db.Tx, c *request, in *userDistributionHistoryInput) (*distributionHistory, error) {
+func listUserDistributionChanges(
+	ctx context.Context, tx *db.Tx, c *request, in *userDistributionHistoryInput,
+) (*distributionHistory, error) {
 	owner, err := c.owner(ctx, tx, in.UserID)
 	if err != nil {
 		return nil, err
@@ -267,7 +284,9 @@ func listUserDistributionChanges(ctx context.Context, tx *db.Tx, c *request, in 
 	return distributionChanges(ctx, tx, c, owner, in.paging)
 }
 
-func getUserDistributionFields(ctx context.Context, tx *db.Tx, c *request, in *userDistributionFields) (*requiredFields, error) {
+func getUserDistributionFields(
+	ctx context.Context, tx *db.Tx, c *request, in *userDistributionFields,
+) (*requiredFields, error) {
 	owner, err := c.owner(ctx, tx, in.UserID)
 	if err != nil {
 		return nil, err
@@ -276,7 +295,9 @@ func getUserDistributionFields(ctx context.Context, tx *db.Tx, c *request, in *u
 }
 
 // requiredOf is what a destination of an owner in the currency consists of.
-func (w wantedCurrency) requiredOf(ctx context.Context, tx *db.Tx, c *request, ownerID string) (*requiredFields, error) {
+func (w wantedCurrency) requiredOf(
+	ctx context.Context, tx *db.Tx, c *request, ownerID string,
+) (*requiredFields, error) {
 	currency, name := cmp.Or(w.Currency, w.Symbol), "currency"
 	if w.Currency == "" && w.Symbol != "" {
 		name = "symbol"
@@ -291,11 +312,14 @@ func (w wantedCurrency) requiredOf(ctx context.Context, tx *db.Tx, c *request, o
 	if err != nil {
 		return nil, err
 	}
-	out := &requiredFields{r.Currency, r.Country, c.setup().Payable(money.Asset(r.Currency), ""), make([]requiredField, len(r.Fields))}
+	out := &requiredFields{
+		r.Currency, r.Country, c.setup().Payable(money.Asset(r.Currency), ""), make([]requiredField, len(r.Fields)),
+	}
 	for i, f := range r.Fields {
 		out.Fields[i] = requiredField{
-			Key: f.Key, Label: f.Label, Type: f.Type, Required: f.Required, MinLength: f.MinLength, MaxLength: f.MaxLength, Pattern: f.Pattern,
-			Example: f.Example, Options: options(f.Options), Checksum: f.Checksum, Rail: f.Rail, Fields: make([]requiredSubfield, len(f.Fields)),
+			Key: f.Key, Label: f.Label, Type: f.Type, Required: f.Required, MinLength: f.MinLength, MaxLength: f.MaxLength,
+			Pattern: f.Pattern, Example: f.Example, Options: options(f.Options), Checksum: f.Checksum, Rail: f.Rail,
+			Fields: make([]requiredSubfield, len(f.Fields)),
 		}
 		if f.DependsOn != nil {
 			out.Fields[i].DependsOn = &fieldDependency{f.DependsOn.Field, f.DependsOn.Value}
@@ -331,8 +355,8 @@ func (c *request) showUserDistribution(d destination.Distribution) userDistribut
 		data = jsontext.Value("{}")
 	}
 	return userDistributionItem{
-		DistributionID: d.ID, UserID: d.OwnerID, Address: d.Address, Symbol: string(d.Symbol), Tag: d.Tag, TransferMemo: d.Memo,
-		Type: d.Kind, Network: d.Network, Data: data, Allocation: d.Allocation,
+		DistributionID: d.ID, UserID: d.OwnerID, Address: d.Address, Symbol: string(d.Symbol), Tag: d.Tag,
+		TransferMemo: d.Memo, Type: d.Kind, Network: d.Network, Data: data, Allocation: d.Allocation,
 		Payable: c.setup().Payable(d.Symbol, d.Network), Created: Time(d.Created), Correction: showCorrection(d.Correction),
 	}
 }

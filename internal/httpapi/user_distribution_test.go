@@ -13,14 +13,17 @@ import (
 )
 
 const (
-	achData = `{"account_holder_name":"Ada Lovelace","account_holder_type":"individual","routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`
+	achData = `{"account_holder_name":"Ada Lovelace","account_holder_type":"individual","routing_number":"110000000",` +
+		`"account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street",` +
+		`"city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`
 	xrpData = `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":"0042"}`
 	btcData = `{"address":"` + btcAddress + `"}`
 )
 
 func (b *fixture) destination(user, symbol, kind, data string) members {
 	b.t.Helper()
-	made, _ := ask[members](b, "POST", "/api/user/distribution", `{"user_id":"`+user+`","symbol":"`+symbol+`","distribution_type":"`+kind+`","distribution_data":`+data+`}`)
+	made, _ := ask[members](b, "POST", "/api/user/distribution",
+		`{"user_id":"`+user+`","symbol":"`+symbol+`","distribution_type":"`+kind+`","distribution_data":`+data+`}`)
 	return made
 }
 
@@ -31,14 +34,19 @@ func TestUserDistributions(t *testing.T) {
 		const at = "/api/user/distribution"
 
 		fields, text := ask[members](b, "GET", at+"/fields?currency=USD&user_id="+user, "")
-		if fields["currency"] != "USD" || fields["country"] != "US" || !strings.Contains(text, `"key":"routing_number"`) || !strings.Contains(text, `"checksum":"aba"`) {
+		if fields["currency"] != "USD" || fields["country"] != "US" || !strings.Contains(text, `"key":"routing_number"`) ||
+			!strings.Contains(text, `"checksum":"aba"`) {
 			t.Errorf("%s", text)
 		}
-		if _, text := ask[members](b, "GET", at+"/fields?symbol=USDC&user_id="+user, ""); !strings.Contains(text, `"key":"network"`) || !strings.Contains(text, `"value":"solana"`) {
+		if _, text := ask[members](b, "GET", at+"/fields?symbol=USDC&user_id="+user, ""); !strings.Contains(text,
+			`"key":"network"`) || !strings.Contains(text, `"value":"solana"`) {
 			t.Errorf("%s", text)
 		}
-		for query, pointer := range map[string]string{"": "currency", "&currency=usd": "currency", "&symbol=DOGE": "symbol", "&currency=MXN": "currency"} {
-			if got := b.do("GET", at+"/fields?user_id="+user+query, ""); got.status != 422 || !strings.Contains(got.text, `"in":"query","pointer":"`+pointer+`"`) {
+		for query, pointer := range map[string]string{
+			"": "currency", "&currency=usd": "currency", "&symbol=DOGE": "symbol", "&currency=MXN": "currency",
+		} {
+			if got := b.do("GET", at+"/fields?user_id="+user+query, ""); got.status != 422 ||
+				!strings.Contains(got.text, `"in":"query","pointer":"`+pointer+`"`) {
 				t.Errorf("%s: %d %s", query, got.status, got.text)
 			}
 		}
@@ -46,22 +54,32 @@ func TestUserDistributions(t *testing.T) {
 		bank := b.destination(user, "USD", "fiat", achData)
 		coin := b.destination(user, "XRP", "crypto", xrpData)
 		third := b.destination(user, "BTC", "crypto", btcData)
-		one, two, three := bank["distribution_id"].(string), coin["distribution_id"].(string), third["distribution_id"].(string)
+		one, two, three := bank["distribution_id"].(string), coin["distribution_id"].(string),
+			third["distribution_id"].(string)
 		if bank["allocation"] != 100.0 || coin["allocation"] != 0.0 || bank["user_id"] != user {
 			t.Errorf("%v %v", bank, coin)
 		}
-		if got := b.do("POST", at, `{"user_id":"`+user+`","symbol":"BTC","distribution_type":"crypto","distribution_data":`+btcData+`}`); got.status != 422 || got.json(t)["code"] != "distribution_limit" {
+		if got := b.do("POST", at,
+			`{"user_id":"`+user+`","symbol":"BTC","distribution_type":"crypto","distribution_data":`+btcData+`}`); got.status != 422 ||
+			got.json(t)["code"] != "distribution_limit" {
 			t.Errorf("a fourth: %d %s", got.status, got.text)
 		}
 
 		// Bank details are masked, addresses are public.
-		for _, path := range []string{at + "/list?user_id=" + user, at + "/detail?user_id=" + user + "&distribution_id=" + one, at + "/history?user_id=" + user} {
-			if _, text := ask[members](b, "GET", path, ""); !strings.Contains(text, `"account_number":"••••6789"`) || strings.Contains(text, "000123456789") || strings.Contains(text, "Main Street") {
+		for _, path := range []string{
+			at + "/list?user_id=" + user, at + "/detail?user_id=" + user + "&distribution_id=" + one,
+			at + "/history?user_id=" + user,
+		} {
+			if _, text := ask[members](b, "GET", path, ""); !strings.Contains(text, `"account_number":"••••6789"`) ||
+				strings.Contains(text, "000123456789") || strings.Contains(text, "Main Street") {
 				t.Errorf("%s: %s", path, text)
 			}
 		}
 		item, text := ask[members](b, "GET", at+"/detail?user_id="+user+"&distribution_id="+two, "")
-		for name, want := range map[string]any{"distribution_id": two, "user_id": user, "address": "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn", "symbol": "XRP", "tag": "42", "transfer_memo": "", "allocation": 0.0} {
+		for name, want := range map[string]any{
+			"distribution_id": two, "user_id": user, "address": "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn", "symbol": "XRP",
+			"tag": "42", "transfer_memo": "", "allocation": 0.0,
+		} {
 			if item[name] != want {
 				t.Errorf("%s is %v: %s", name, item[name], text)
 			}
@@ -96,29 +114,38 @@ func TestUserDistributions(t *testing.T) {
 		if got := allocate(s(one, "40") + "," + s(two, "60")); got.status != 200 || got.json(t)["updated"] != true {
 			t.Errorf("%d %s", got.status, got.text)
 		}
-		if got := b.do("DELETE", at, `{"user_id":"`+user+`","distribution_id":"`+one+`"}`); got.status != 409 || got.json(t)["code"] != "allocation_not_zero" {
+		if got := b.do("DELETE", at, `{"user_id":"`+user+`","distribution_id":"`+one+`"}`); got.status != 409 ||
+			got.json(t)["code"] != "allocation_not_zero" {
 			t.Errorf("%d %s", got.status, got.text)
 		}
-		if gone, _ := ask[members](b, "DELETE", at, `{"user_id":"`+user+`","distribution_id":"`+three+`"}`); gone["deleted"] != true {
+		if gone, _ := ask[members](b, "DELETE", at,
+			`{"user_id":"`+user+`","distribution_id":"`+three+`"}`); gone["deleted"] != true {
 			t.Errorf("%v", gone)
 		}
-		changed, text := ask[members](b, "POST", at+"/update", `{"user_id":"`+user+`","distribution_id":"`+two+`","distribution_data":{"address":"rN7n7otQDd6FczFgLdSqtcsAUxDkw6fzRH"}}`)
-		if changed["allocation"] != 60.0 || changed["tag"] != "" || changed["address"] != "rN7n7otQDd6FczFgLdSqtcsAUxDkw6fzRH" {
+		changed, text := ask[members](b, "POST", at+"/update",
+			`{"user_id":"`+user+`","distribution_id":"`+two+`","distribution_data":{"address":"rN7n7otQDd6FczFgLdSqtcsAUxDkw6fzRH"}}`)
+		if changed["allocation"] != 60.0 || changed["tag"] != "" ||
+			changed["address"] != "rN7n7otQDd6FczFgLdSqtcsAUxDkw6fzRH" {
 			t.Errorf("%s", text)
 		}
-		if got := b.do("POST", at+"/update", `{"user_id":"`+user+`","distribution_id":"`+two+`","distribution_data":{"address":"rN7n7otQDd6FczFgLdSqtcsAUxDkw6fzRh"}}`); got.status != 422 || !strings.Contains(got.text, "/distribution_data/address") {
+		if got := b.do("POST", at+"/update",
+			`{"user_id":"`+user+`","distribution_id":"`+two+`","distribution_data":{"address":"rN7n7otQDd6FczFgLdSqtcsAUxDkw6fzRh"}}`); got.status != 422 ||
+			!strings.Contains(got.text, "/distribution_data/address") {
 			t.Errorf("%d %s", got.status, got.text)
 		}
 
 		// The history says who did what, the newest first.
 		history, text := ask[members](b, "GET", at+"/history?per_page=2&user_id="+user, "")
 		rows := history["data"].([]any)
-		if history["meta"].(members)["total"] != 7.0 || len(rows) != 2 { // three added, two reallocated, one removed, one replaced
+		// three added, two reallocated, one removed, one replaced
+		if history["meta"].(members)["total"] != 7.0 || len(rows) != 2 {
 			t.Fatalf("%s", text)
 		}
 		last := rows[0].(members)
-		if last["action"] != "replaced" || last["by"].(members)["kind"] != "api_key" || last["by"].(members)["company_id"] != b.company ||
-			!strings.Contains(fmt.Sprint(last["before"]), "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn") || !strings.Contains(fmt.Sprint(last["after"]), "rN7n7otQDd6FczFgLdSqtcsAUxDkw6fzRH") {
+		if last["action"] != "replaced" || last["by"].(members)["kind"] != "api_key" ||
+			last["by"].(members)["company_id"] != b.company ||
+			!strings.Contains(fmt.Sprint(last["before"]), "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn") ||
+			!strings.Contains(fmt.Sprint(last["after"]), "rN7n7otQDd6FczFgLdSqtcsAUxDkw6fzRH") {
 			t.Errorf("%v", last)
 		}
 		if removed := rows[1].(members); removed["action"] != "removed" || removed["after"] != nil {
@@ -126,7 +153,8 @@ func TestUserDistributions(t *testing.T) {
 		}
 		var events, mails int64
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE company_id = $1 AND object_id = $2 AND name = 'distribution.changed'", b.company, user).Scan(&events); err != nil {
+			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE company_id = $1 AND object_id = $2 AND name = "+
+				"'distribution.changed'", b.company, user).Scan(&events); err != nil {
 				return err
 			}
 			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM mails WHERE template = 'destination_changed'").Scan(&mails)
@@ -136,12 +164,16 @@ func TestUserDistributions(t *testing.T) {
 
 		// What the bank asks for is shown, and taken by who may change the destination.
 		asked := b.correction(user, "account_number", "000123456788")
-		if _, text := ask[members](b, "GET", at+"/list?user_id="+user, ""); !strings.Contains(text, `"correction_id":"`+asked+`"`) {
+		if _, text := ask[members](b, "GET", at+"/list?user_id="+user, ""); !strings.Contains(text,
+			`"correction_id":"`+asked+`"`) {
 			t.Errorf("%s", text)
 		}
-		b.wants(409, "invalid_state", "POST", at+"/correction", `{"user_id":"`+user+`","distribution_id":"`+two+`","correction_id":"`+asked+`"}`)
-		right, text := ask[members](b, "POST", at+"/correction", `{"user_id":"`+user+`","distribution_id":"`+one+`","correction_id":"`+asked+`"}`)
-		if right["correction"] != nil || right["allocation"] != 40.0 || !strings.Contains(text, `"account_number":"••••6788"`) {
+		b.wants(409, "invalid_state", "POST", at+"/correction",
+			`{"user_id":"`+user+`","distribution_id":"`+two+`","correction_id":"`+asked+`"}`)
+		right, text := ask[members](b, "POST", at+"/correction",
+			`{"user_id":"`+user+`","distribution_id":"`+one+`","correction_id":"`+asked+`"}`)
+		if right["correction"] != nil || right["allocation"] != 40.0 ||
+			!strings.Contains(text, `"account_number":"••••6788"`) {
 			t.Errorf("%s", text)
 		}
 
@@ -151,16 +183,22 @@ func TestUserDistributions(t *testing.T) {
 		stranger.everyScope()
 		invited := ""
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{Profile: identity.Profile{Email: "free@example.com", FirstName: "F", LastName: "R", Country: "US"}})
+			u, err := identity.CreateUser(ctx, tx, b.server.Sealer,
+				identity.NewUser{Profile: identity.Profile{
+					Email: "free@example.com", FirstName: "F", LastName: "R", Country: "US",
+				}})
 			invited = u.ID
 			return err
 		})
 		own := b.tokenOf(invited)
 		for _, c := range []struct{ method, path, body string }{
-			{"GET", at + "/list?user_id=%s", ""}, {"GET", at + "/detail?user_id=%s&distribution_id=" + one, ""}, {"GET", at + "/history?user_id=%s", ""},
-			{"GET", at + "/fields?currency=USD&user_id=%s", ""}, {"POST", at, `{"user_id":"%s","symbol":"BTC","distribution_type":"crypto","distribution_data":` + btcData + `}`},
+			{"GET", at + "/list?user_id=%s", ""}, {"GET", at + "/detail?user_id=%s&distribution_id=" + one, ""},
+			{"GET", at + "/history?user_id=%s", ""},
+			{"GET", at + "/fields?currency=USD&user_id=%s", ""}, {"POST", at, `{"user_id":"%s","symbol":"BTC",` +
+				`"distribution_type":"crypto","distribution_data":` + btcData + `}`},
 			{"POST", at + "/update", `{"user_id":"%s","distribution_id":"` + two + `","distribution_data":` + xrpData + `}`},
-			{"PATCH", at + "/allocations", `{"user_id":"%s","allocations":[` + s(two, "100") + `]}`}, {"DELETE", at, `{"user_id":"%s","distribution_id":"` + one + `"}`},
+			{"PATCH", at + "/allocations", `{"user_id":"%s","allocations":[` + s(two, "100") + `]}`},
+			{"DELETE", at, `{"user_id":"%s","distribution_id":"` + one + `"}`},
 		} {
 			fill := func(text, id string) string { return strings.ReplaceAll(text, "%s", id) }
 			if got := stranger.do(c.method, fill(c.path, user), fill(c.body, user)); got.status != 404 {
@@ -188,12 +226,16 @@ func TestOwnAddressesAreNoDestinations(t *testing.T) {
 		b := newUserService(t, d)
 		user := b.createUser(nil)
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			return tx.Insert(ctx, "chain_addresses", []string{"chain", "address", "company_id", "object_id", "branch", "idx", "created"},
+			return tx.Insert(ctx, "chain_addresses", []string{
+				"chain", "address", "company_id", "object_id", "branch", "idx", "created",
+			},
 				[][]any{{"regtest", btcAddress, b.company, "prl_1", int64(0), int64(999), int64(1)}})
 		})
 		for _, address := range []string{btcAddress, strings.ToUpper(btcAddress)} {
-			got := b.do("POST", "/api/user/distribution", `{"user_id":"`+user+`","symbol":"BTC","distribution_type":"crypto","distribution_data":{"address":"`+address+`"}}`)
-			if got.status != 422 || got.json(t)["code"] != "address_invalid" || !strings.Contains(got.text, `"/distribution_data/address"`) {
+			got := b.do("POST", "/api/user/distribution", `{"user_id":"`+user+`","symbol":"BTC","distribution_type":"crypto",`+
+				`"distribution_data":{"address":"`+address+`"}}`)
+			if got.status != 422 || got.json(t)["code"] != "address_invalid" ||
+				!strings.Contains(got.text, `"/distribution_data/address"`) {
 				t.Errorf("%d %s", got.status, got.text)
 			}
 		}
@@ -210,19 +252,29 @@ func TestDistributionBadInput(t *testing.T) {
 		if err := json.Unmarshal([]byte(btcData), &data); err != nil {
 			t.Fatal(err)
 		}
-		tables := []string{"distributions", "distribution_owners", "distribution_changes", "recipients", "events", "history", "jobs", "mails"}
+		tables := []string{
+			"distributions", "distribution_owners", "distribution_changes", "recipients", "events", "history", "jobs", "mails",
+		}
 		const at = "/api/user/distribution"
 		b.refusesBadInput(badOperation{method: "POST", path: at, ids: []string{"user_id"},
-			body: members{"user_id": user, "symbol": "BTC", "distribution_type": "crypto", "distribution_data": data}}, tables...)
-		b.refusesBadInput(badOperation{method: "POST", path: at + "/update", ids: []string{"user_id", "distribution_id"}, optional: []string{"symbol", "distribution_type"},
-			body: members{"user_id": user, "distribution_id": id, "symbol": "BTC", "distribution_type": "crypto", "distribution_data": data}}, tables...)
-		b.refusesBadInput(badOperation{method: "DELETE", path: at, ids: []string{"user_id", "distribution_id"}, body: members{"user_id": user, "distribution_id": id}}, tables...)
+			body: members{"user_id": user, "symbol": "BTC", "distribution_type": "crypto", "distribution_data": data}},
+			tables...)
+		b.refusesBadInput(badOperation{method: "POST", path: at + "/update", ids: []string{"user_id", "distribution_id"},
+			optional: []string{"symbol", "distribution_type"},
+			body: members{"user_id": user, "distribution_id": id, "symbol": "BTC", "distribution_type": "crypto",
+				"distribution_data": data}}, tables...)
+		b.refusesBadInput(badOperation{method: "DELETE", path: at, ids: []string{"user_id", "distribution_id"},
+			body: members{"user_id": user, "distribution_id": id}}, tables...)
 		b.refusesBadInput(badOperation{method: "PATCH", path: at + "/allocations", ids: []string{"user_id"},
-			body: members{"user_id": user, "allocations": []any{map[string]any{"distribution_id": id, "allocation": 100}}}}, tables...)
-		made2, _ := ask[members](b, "POST", "/api/company/"+b.company+"/recipients/create", `{"first_name":"Pat","last_name":"Person","country":"DE"}`)
+			body: members{"user_id": user, "allocations": []any{map[string]any{"distribution_id": id, "allocation": 100}}}},
+			tables...)
+		made2, _ := ask[members](b, "POST", "/api/company/"+b.company+"/recipients/create",
+			`{"first_name":"Pat","last_name":"Person","country":"DE"}`)
 		recipient := "/api/company/" + b.company + "/recipients/" + made2["recipient_id"].(string) + "/distribution"
-		b.refusesBadInput(badOperation{method: "POST", path: recipient, body: members{"symbol": "BTC", "distribution_data": data}}, tables...)
-		b.refusesBadInput(badOperation{method: "DELETE", path: recipient, ids: []string{"distribution_id"}, body: members{"distribution_id": id}}, tables...)
+		b.refusesBadInput(badOperation{method: "POST", path: recipient,
+			body: members{"symbol": "BTC", "distribution_data": data}}, tables...)
+		b.refusesBadInput(badOperation{method: "DELETE", path: recipient, ids: []string{"distribution_id"},
+			body: members{"distribution_id": id}}, tables...)
 
 		good := members{"user_id": user, "symbol": "BTC", "distribution_type": "crypto", "distribution_data": data}
 		for pointer, change := range map[string]members{
@@ -258,7 +310,9 @@ func TestDistributionBadInput(t *testing.T) {
 					data[k] = v
 				}
 				data[name] = v
-				text, _ := json.Marshal(members{"user_id": user, "symbol": "USD", "distribution_type": "fiat", "distribution_data": data})
+				text, _ := json.Marshal(members{
+					"user_id": user, "symbol": "USD", "distribution_type": "fiat", "distribution_data": data,
+				})
 				b.pointed(b.do("POST", at, string(text)), "/distribution_data/"+name, false, fmt.Sprint(name, " ", v))
 			}
 		}

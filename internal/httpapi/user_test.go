@@ -25,11 +25,14 @@ func newUserService(t testing.TB, d *db.DB) *fixture {
 func (b *fixture) everyScope() {
 	b.t.Helper()
 	if err := b.db.Write(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "All", Scopes: identity.AllScopes()})
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
+			CompanyID: b.company, Name: "All", Scopes: identity.AllScopes(),
+		})
 		if err != nil {
 			return err
 		}
-		_, b.key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: b.company, AppID: app.ID})
+		_, b.key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox,
+			identity.NewAPIKey{CompanyID: b.company, AppID: app.ID})
 		return err
 	}); err != nil {
 		b.t.Fatal(err)
@@ -41,7 +44,9 @@ func (b *fixture) tokenOf(userID string) []string {
 	b.t.Helper()
 	var token string
 	if err := b.db.Write(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: b.company, Name: "Own", Scopes: identity.AllScopes()})
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
+			CompanyID: b.company, Name: "Own", Scopes: identity.AllScopes(),
+		})
 		if err != nil {
 			return err
 		}
@@ -67,7 +72,9 @@ func (b *fixture) state(tables ...string) string {
 			all = append(all, fmt.Sprint(table, " ", n))
 		}
 		var versions int64
-		err := tx.QueryRow(ctx, "SELECT CAST((SELECT COALESCE(SUM(version), 0) FROM users) + (SELECT COALESCE(SUM(version), 0) FROM recipients) + (SELECT COALESCE(SUM(version), 0) FROM distribution_owners) AS BIGINT)").Scan(&versions)
+		err := tx.QueryRow(ctx, "SELECT CAST((SELECT COALESCE(SUM(version), 0) FROM users) + (SELECT "+
+			"COALESCE(SUM(version), 0) FROM recipients) + (SELECT COALESCE(SUM(version), 0) FROM distribution_owners) AS "+
+			"BIGINT)").Scan(&versions)
 		all = append(all, fmt.Sprint("versions ", versions))
 		return err
 	}); err != nil {
@@ -104,7 +111,8 @@ func (b *fixture) refusesBadInput(op badOperation, tables ...string) {
 		cases := map[string]any{"null": nil, "other type": true, "array": []any{1}}
 		if isText {
 			maps.Copy(cases, members{
-				"a number": 7, "empty": "", "too long": strings.Repeat("x", 5000), "control": "a\u0007b\r\nc", "bidirectional": "a\u202eb", "isolate": "\u2066a",
+				"a number": 7, "empty": "", "too long": strings.Repeat("x", 5000), "control": "a\u0007b\r\nc",
+				"bidirectional": "a\u202eb", "isolate": "\u2066a",
 			})
 		}
 		for what, bad := range cases {
@@ -127,7 +135,9 @@ func (b *fixture) refusesBadInput(op badOperation, tables ...string) {
 	body := maps.Clone(op.body)
 	body["colour"] = "red"
 	b.pointed(send(body), "/colour", false, op.path+" unknown member")
-	for name, text := range map[string]string{"NUL": `{"a":"\u0000"}`, "array": `[]`, "text": `"x"`, "twice": `{"a":1,"a":2}`, "cut": `{"a":`, "nothing": ` `} {
+	for name, text := range map[string]string{
+		"NUL": `{"a":"\u0000"}`, "array": `[]`, "text": `"x"`, "twice": `{"a":1,"a":2}`, "cut": `{"a":`, "nothing": ` `,
+	} {
 		if got := b.do(op.method, op.path, text); got.status != 400 && got.status != 422 {
 			b.t.Errorf("%s %s: %d %s", op.path, name, got.status, got.text)
 		}
@@ -158,8 +168,10 @@ func (b *fixture) pointed(got reply, pointer string, orMissing bool, what string
 
 func userBody() members {
 	return members{
-		"email": "ada@Example.com", "phone_number": "(217) 555-0123", "phone_country": "us", "first_name": " Ada ", "last_name": "Lovelace",
-		"date_of_birth": "1992-02-29", "street_address": "1 Main Street", "street_address_2": "Floor 2", "city": "Springfield",
+		"email": "ada@Example.com", "phone_number": "(217) 555-0123", "phone_country": "us", "first_name": " Ada ",
+		"last_name":     "Lovelace",
+		"date_of_birth": "1992-02-29", "street_address": "1 Main Street", "street_address_2": "Floor 2",
+		"city":  "Springfield",
 		"state": "illinois", "zip": "627011234", "country": "us", "product": "worker",
 	}
 }
@@ -180,7 +192,8 @@ func TestUsers(t *testing.T) {
 		id := b.createUser(nil)
 		detail, text := ask[members](b, "GET", "/api/user/detail?user_id="+id, "")
 		for name, want := range map[string]any{
-			"user_id": id, "email": "ada@example.com", "phone_number": "+12175550123", "phone_country": "US", "first_name": "Ada",
+			"user_id": id, "email": "ada@example.com", "phone_number": "+12175550123", "phone_country": "US",
+			"first_name":    "Ada",
 			"date_of_birth": "1992-02-29", "state": "IL", "zip": "62701-1234", "country": "US", "street_address_2": "Floor 2",
 			"kyc_status": "not_started", "profile_complete": true,
 		} {
@@ -188,12 +201,14 @@ func TestUsers(t *testing.T) {
 				t.Errorf("%s is %v, want %v: %s", name, detail[name], want, text)
 			}
 		}
-		if workers, text := ask[members](b, "GET", "/api/company/workers?user_id="+id, ""); len(workers["data"].([]any)) != 1 || !strings.Contains(text, `"has_distributions":false`) {
+		if workers, text := ask[members](b, "GET", "/api/company/workers?user_id="+id,
+			""); len(workers["data"].([]any)) != 1 || !strings.Contains(text, `"has_distributions":false`) {
 			t.Errorf("the user is no worker: %s", text)
 		}
 
 		// Only what is sent changes.
-		if done, _ := ask[members](b, "POST", "/api/user/update", `{"user_id":"`+id+`","city":"Chicago","zip":"60601","street_address_2":""}`); done["success"] != true {
+		if done, _ := ask[members](b, "POST", "/api/user/update", `{"user_id":"`+id+`","city":"Chicago","zip":"60601",`+
+			`"street_address_2":""}`); done["success"] != true {
 			t.Errorf("%v", done)
 		}
 		after, _ := ask[members](b, "GET", "/api/user/detail?user_id="+id, "")
@@ -202,26 +217,32 @@ func TestUsers(t *testing.T) {
 		if !maps.Equal(after, want) {
 			t.Errorf("%v, want %v", after, want)
 		}
-		ask[members](b, "POST", "/api/user/update", `{"user_id":"`+id+`","first_name":"Augusta","email":"augusta@example.com"}`)
-		if _, text := ask[members](b, "GET", "/api/company/workers?email=AUGUSTA@example.com", ""); !strings.Contains(text, `"first_name":"Augusta"`) {
+		ask[members](b, "POST", "/api/user/update", `{"user_id":"`+id+`","first_name":"Augusta",`+
+			`"email":"augusta@example.com"}`)
+		if _, text := ask[members](b, "GET", "/api/company/workers?email=AUGUSTA@example.com", ""); !strings.Contains(text,
+			`"first_name":"Augusta"`) {
 			t.Errorf("the worker keeps the old name: %s", text)
 		}
 		// The country decides what a state and a postal code are.
-		if got := b.do("POST", "/api/user/update", `{"user_id":"`+id+`","country":"CA"}`); got.status != 422 || !strings.Contains(got.text, `"/state"`) || !strings.Contains(got.text, `"/zip"`) {
+		if got := b.do("POST", "/api/user/update", `{"user_id":"`+id+`","country":"CA"}`); got.status != 422 ||
+			!strings.Contains(got.text, `"/state"`) || !strings.Contains(got.text, `"/zip"`) {
 			t.Errorf("%d %s", got.status, got.text)
 		}
 		ask[members](b, "POST", "/api/user/update", `{"user_id":"`+id+`","country":"CA","state":"Québec","zip":"h3z2y7"}`)
-		if _, text := ask[members](b, "GET", "/api/user/detail?user_id="+id, ""); !strings.Contains(text, `"state":"QC","zip":"H3Z 2Y7"`) {
+		if _, text := ask[members](b, "GET", "/api/user/detail?user_id="+id, ""); !strings.Contains(text,
+			`"state":"QC","zip":"H3Z 2Y7"`) {
 			t.Errorf("%s", text)
 		}
 
 		// The same address again is the same user, and another company's user is nobody's business.
 		text2, _ := json.Marshal(userBody())
 		other := b.createUser(nil) // the first one has another address by now
-		if got := b.do("POST", "/api/user/create", string(text2)); got.status != 409 || got.json(t)["code"] != "user_exists" || got.json(t)["user_id"] != other {
+		if got := b.do("POST", "/api/user/create", string(text2)); got.status != 409 ||
+			got.json(t)["code"] != "user_exists" || got.json(t)["user_id"] != other {
 			t.Errorf("%d %s", got.status, got.text)
 		}
-		if got := b.do("POST", "/api/user/update", `{"user_id":"`+id+`","email":"ADA@example.com"}`); got.status != 409 || got.json(t)["user_id"] != other {
+		if got := b.do("POST", "/api/user/update", `{"user_id":"`+id+`","email":"ADA@example.com"}`); got.status != 409 ||
+			got.json(t)["user_id"] != other {
 			t.Errorf("%d %s", got.status, got.text)
 		}
 		stranger := newFixture(t, d, nil)
@@ -230,13 +251,15 @@ func TestUsers(t *testing.T) {
 		theirs := stranger.createUser(nil)
 		for _, c := range [][3]string{
 			{"GET", "/api/user/detail?user_id=" + id, ""}, {"GET", "/api/user/detail?user_id=usr_x", ""},
-			{"POST", "/api/user/update", `{"user_id":"` + id + `","city":"Paris"}`}, {"POST", "/api/user/update", `{"user_id":"usr_x","city":"Paris"}`},
+			{"POST", "/api/user/update", `{"user_id":"` + id + `","city":"Paris"}`},
+			{"POST", "/api/user/update", `{"user_id":"usr_x","city":"Paris"}`},
 		} {
 			if got := stranger.do(c[0], c[1], c[2]); got.status != 404 || got.json(t)["code"] != "not_found" {
 				t.Errorf("a stranger: %s %s: %d %s", c[0], c[1], got.status, got.text)
 			}
 		}
-		if got := b.do("GET", "/api/user/detail", ""); got.status != 422 || !strings.Contains(got.text, `"in":"query","pointer":"user_id"`) {
+		if got := b.do("GET", "/api/user/detail", ""); got.status != 422 || !strings.Contains(got.text, `"in":"query",`+
+			`"pointer":"user_id"`) {
 			t.Errorf("a key that names nobody: %d %s", got.status, got.text)
 		}
 
@@ -253,11 +276,14 @@ func TestUsers(t *testing.T) {
 
 		var events, history string
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			if err := tx.QueryRow(ctx, "SELECT data FROM events WHERE company_id = $1 AND object_id = $2 AND name = 'user.create_user'", b.company, id).Scan(&events); err != nil {
+			if err := tx.QueryRow(ctx, "SELECT data FROM events WHERE company_id = $1 AND object_id = $2 AND name = "+
+				"'user.create_user'", b.company, id).Scan(&events); err != nil {
 				return err
 			}
-			return tx.QueryRow(ctx, "SELECT reason FROM history WHERE company_id = '' AND object_id = $1 AND version = 2 AND reason LIKE 'profile%'", id).Scan(&history)
-		}); err != nil || !strings.Contains(events, `"user_id":"`+id+`"`) || history != "profile: city, zip, street_address_2" {
+			return tx.QueryRow(ctx, "SELECT reason FROM history WHERE company_id = '' AND object_id = $1 AND version = 2 AND "+
+				"reason LIKE 'profile%'", id).Scan(&history)
+		}); err != nil || !strings.Contains(events, `"user_id":"`+id+`"`) ||
+			history != "profile: city, zip, street_address_2" {
 			t.Errorf("%v %s %s", err, events, history)
 		}
 	})
@@ -278,14 +304,16 @@ func TestTheSignInAddressIsNotTheAppsToChange(t *testing.T) {
 	b := newUserService(t, sqlite(t))
 	var id string
 	if err := b.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{Profile: identity.Profile{Email: "eve@example.com"}})
+		u, err := identity.CreateUser(ctx, tx, b.server.Sealer,
+			identity.NewUser{Profile: identity.Profile{Email: "eve@example.com"}})
 		id = u.ID
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
 	own := b.tokenOf(id)
-	if got := b.do("POST", "/api/user/update", `{"user_id":"`+id+`","email":"mallory@example.com"}`, own...); got.status != 409 || got.json(t)["code"] != "invalid_state" {
+	if got := b.do("POST", "/api/user/update", `{"user_id":"`+id+`","email":"mallory@example.com"}`,
+		own...); got.status != 409 || got.json(t)["code"] != "invalid_state" {
 		t.Errorf("%d %s", got.status, got.text)
 	}
 	ask[members](b, "POST", "/api/user/update", `{"user_id":"`+id+`","city":"Paris"}`, own...)
@@ -296,13 +324,15 @@ func TestUserBadInput(t *testing.T) {
 		b := newUserService(t, d)
 		id := b.createUser(members{"email": "first@example.com"})
 		tables := []string{"users", "company_users", "recipients", "events", "history", "jobs"}
-		b.refusesBadInput(badOperation{method: "POST", path: "/api/user/create", body: userBody(), optional: []string{"street_address_2"}}, tables...)
+		b.refusesBadInput(badOperation{method: "POST", path: "/api/user/create", body: userBody(),
+			optional: []string{"street_address_2"}}, tables...)
 		change := userBody()
 		delete(change, "product")
 		change["user_id"] = id
 		optional := slices.Collect(maps.Keys(change))
 		optional = slices.DeleteFunc(optional, func(name string) bool { return name == "user_id" })
-		b.refusesBadInput(badOperation{method: "POST", path: "/api/user/update", body: change, optional: optional, ids: []string{"user_id"}}, tables...)
+		b.refusesBadInput(badOperation{method: "POST", path: "/api/user/update", body: change, optional: optional,
+			ids: []string{"user_id"}}, tables...)
 		for pointer, change := range map[string]members{
 			"/product":       {"product": "Worker"},
 			"/date_of_birth": {"date_of_birth": "1991-02-29"},
@@ -328,7 +358,8 @@ func TestUserBadInput(t *testing.T) {
 			t.Errorf("%d %s", got.status, got.text)
 		}
 		for _, bad := range []string{"a%00b", strings.Repeat("x", 100), "%ff"} {
-			if got := b.do("GET", "/api/user/detail?user_id="+bad, ""); got.status != 422 || !strings.Contains(got.text, `"user_id"`) {
+			if got := b.do("GET", "/api/user/detail?user_id="+bad, ""); got.status != 422 ||
+				!strings.Contains(got.text, `"user_id"`) {
 				t.Errorf("%d %s", got.status, got.text)
 			}
 		}

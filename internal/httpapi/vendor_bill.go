@@ -90,8 +90,11 @@ type (
 func quoteVendors(ctx context.Context, tx *db.Tx, c *request, in *vendorQuoteInput) (*payrollPreview, error) {
 	b := &in.Body
 	p := vendorbill.Params{
-		CreateParams: payroll.CreateParams{CompanyID: c.company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, FundingNetwork: b.FundingNetwork, Currency: b.Currency},
-		Items:        make([]vendorbill.Item, len(b.ToPay)),
+		CreateParams: payroll.CreateParams{
+			CompanyID: c.company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency,
+			FundingNetwork: b.FundingNetwork, Currency: b.Currency,
+		},
+		Items: make([]vendorbill.Item, len(b.ToPay)),
 	}
 	for i, it := range b.ToPay {
 		p.Items[i] = vendorbill.Item{VendorID: it.VendorID, AmountText: string(it.AmountFiat), IsPremium: it.IsPremium}
@@ -117,18 +120,22 @@ func uploadVendorDocument(ctx context.Context, tx *db.Tx, c *request, in *vendor
 	return &vendorDocument{d.ID, d.MediaType, d.Bytes, d.SHA256}, nil
 }
 
-func createVendorPayroll(ctx context.Context, tx *db.Tx, c *request, in *vendorPayrollInput) (*vendorPayrollCreated, error) {
+func createVendorPayroll(
+	ctx context.Context, tx *db.Tx, c *request, in *vendorPayrollInput,
+) (*vendorPayrollCreated, error) {
 	b := &in.Body
 	p := vendorbill.Params{
 		CreateParams: payroll.CreateParams{
-			CompanyID: c.company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency, FundingNetwork: b.FundingNetwork, Currency: b.Currency, ExternalID: b.ExternalID,
+			CompanyID: c.company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency,
+			FundingNetwork: b.FundingNetwork, Currency: b.Currency, ExternalID: b.ExternalID,
 		},
 		Items: make([]vendorbill.Item, len(b.ToPay)),
 	}
 	for i, it := range b.ToPay {
 		p.Items[i] = vendorbill.Item{
-			VendorID: it.VendorID, DocumentID: it.DocumentID, AmountText: string(it.AmountFiat), InvoiceNumber: it.InvoiceNumber, Country: it.Country,
-			IsPremium: it.IsPremium, Description: it.Description, Category: it.Category, ExternalPaymentID: it.ExternalPaymentID,
+			VendorID: it.VendorID, DocumentID: it.DocumentID, AmountText: string(it.AmountFiat), InvoiceNumber: it.InvoiceNumber,
+			Country: it.Country, IsPremium: it.IsPremium, Description: it.Description, Category: it.Category,
+			ExternalPaymentID: it.ExternalPaymentID,
 		}
 	}
 	made, err := c.Vendor.Create(ctx, tx, c.by, p)
@@ -139,7 +146,10 @@ func createVendorPayroll(ctx context.Context, tx *db.Tx, c *request, in *vendorP
 	if err != nil {
 		return nil, err
 	}
-	out := &vendorPayrollCreated{made.ID, amount(made.Fees), amount(made.Volume), amount(made.Total), showQuote(made.Quote), transfer, make([]vendorPayment, len(made.Payments))}
+	out := &vendorPayrollCreated{
+		made.ID, amount(made.Fees), amount(made.Volume), amount(made.Total), showQuote(made.Quote), transfer,
+		make([]vendorPayment, len(made.Payments)),
+	}
 	for i, m := range made.Payments {
 		out.Payments[i] = vendorPayment{m.ID, m.PayeeID, p.Items[i].DocumentID, amount(m.Amount), amount(m.Fee)}
 	}

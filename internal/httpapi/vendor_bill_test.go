@@ -42,14 +42,18 @@ func TestVendorPayroll(t *testing.T) {
 		one, two := b.paper("1"), b.paper(strings.Repeat("x", 1<<20))
 
 		quote := func(items string) reply {
-			return b.do("POST", "/api/vendor/payroll/quotes", `{"currency":"USD","funding_method":"wallet","to_pay":[`+items+`]}`)
+			return b.do("POST", "/api/vendor/payroll/quotes",
+				`{"currency":"USD","funding_method":"wallet","to_pay":[`+items+`]}`)
 		}
 		before := b.rows()
-		if got := quote(`{"vendor_id":"` + firm + `","amount_fiat":600},{"vendor_id":"` + person + `","amount_fiat":500}`); got.status != 200 ||
-			!strings.Contains(got.text, `"total_input_in_input_currency":1100.00`) || !strings.Contains(got.text, `insufficient_balance`) {
+		if got := quote(`{"vendor_id":"` + firm + `","amount_fiat":600},{"vendor_id":"` + person +
+			`","amount_fiat":500}`); got.status != 200 ||
+			!strings.Contains(got.text, `"total_input_in_input_currency":1100.00`) ||
+			!strings.Contains(got.text, `insufficient_balance`) {
 			t.Errorf("%d %s", got.status, got.text)
 		}
-		if got := quote(`{"vendor_id":"` + worker + `","amount_fiat":1}`); got.status != 422 || !strings.Contains(got.text, "/to_pay/0/vendor_id") {
+		if got := quote(`{"vendor_id":"` + worker + `","amount_fiat":1}`); got.status != 422 ||
+			!strings.Contains(got.text, "/to_pay/0/vendor_id") {
 			t.Errorf("a worker is no vendor: %d %s", got.status, got.text)
 		}
 		if b.rows() != before {
@@ -57,10 +61,13 @@ func TestVendorPayroll(t *testing.T) {
 		}
 
 		item := func(vendor, document, amount string) string {
-			return `{"vendor_id":"` + vendor + `","document_id":"` + document + `","amount_fiat":` + amount + `,"invoice_number":"2026/7"}`
+			return `{"vendor_id":"` + vendor + `","document_id":"` + document + `","amount_fiat":` + amount +
+				`,"invoice_number":"2026/7"}`
 		}
 		pay := func(key string, items ...string) reply {
-			return b.do("POST", "/api/vendor/payroll", `{"funding_method":"wallet","external_id":"`+key+`","to_pay":[`+strings.Join(items, ",")+`]}`, "Idempotency-Key", strings.ReplaceAll(key, " ", "-"))
+			return b.do("POST", "/api/vendor/payroll",
+				`{"funding_method":"wallet","external_id":"`+key+`","to_pay":[`+strings.Join(items, ",")+`]}`, "Idempotency-Key",
+				strings.ReplaceAll(key, " ", "-"))
 		}
 		b.wants(400, "idempotency_key_required", "POST", "/api/vendor/payroll", `{"to_pay":[`+item(firm, one, "1")+`]}`)
 		before = b.rows()
@@ -83,10 +90,12 @@ func TestVendorPayroll(t *testing.T) {
 		}
 		made := pay("k1", item(firm, one, "600"), item(person, two, "300"))
 		run, _ := made.json(t)["payroll_id"].(string)
-		if made.status != 200 || strings.Contains(made.text, `"quote"`) || !strings.Contains(made.text, `"vendor_id":"`+firm+`","document_id":"`+one+`","amount_fiat":600.00`) {
+		if made.status != 200 || strings.Contains(made.text, `"quote"`) ||
+			!strings.Contains(made.text, `"vendor_id":"`+firm+`","document_id":"`+one+`","amount_fiat":600.00`) {
 			t.Fatalf("%d %s", made.status, made.text)
 		}
-		if detail, text := ask[members](b, "GET", "/api/company/payrolls/"+run, ""); detail["status"] != "received" || !strings.Contains(text, `"invoice_id":"2026/7"`) {
+		if detail, text := ask[members](b, "GET", "/api/company/payrolls/"+run, ""); detail["status"] != "received" ||
+			!strings.Contains(text, `"invoice_id":"2026/7"`) {
 			t.Errorf("%s", text)
 		}
 		if got := pay("k2", item(firm, one, "1")); got.status != 409 || !strings.Contains(got.text, "/to_pay/0/document_id") {
@@ -115,7 +124,10 @@ func TestVendorPayroll(t *testing.T) {
 		by := identity.Principal{Kind: identity.KindAPIKey, CompanyID: b.company, Scopes: identity.AllScopes()}
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			for _, want := range []error{nil, vendorbill.ErrTaken} {
-				run := vendorbill.Params{CreateParams: payroll.CreateParams{Currency: "USD"}, Items: []vendorbill.Item{{VendorID: person, DocumentID: two, AmountText: "10"}}}
+				run := vendorbill.Params{
+					CreateParams: payroll.CreateParams{Currency: "USD"},
+					Items:        []vendorbill.Item{{VendorID: person, DocumentID: two, AmountText: "10"}},
+				}
 				if _, err := b.server.Vendor.Create(ctx, tx, by, run); !errors.Is(err, want) {
 					t.Errorf("%v, want %v", err, want)
 				}
@@ -127,18 +139,22 @@ func TestVendorPayroll(t *testing.T) {
 		other := b.neighbour()
 		theirs := other.payable(`"recipient_type":"company","role":"vendor","name":"Supplies Ltd"`)
 		for _, items := range []string{item(firm, one, "1"), item(theirs, two, "1")} {
-			if got := other.do("POST", "/api/vendor/payroll", `{"to_pay":[`+items+`]}`, "Idempotency-Key", "k"+items); got.status != 422 {
+			if got := other.do("POST", "/api/vendor/payroll", `{"to_pay":[`+items+`]}`, "Idempotency-Key",
+				"k"+items); got.status != 422 {
 				t.Errorf("%d %s", got.status, got.text)
 			}
 		}
-		other.wants(404, "not_found", "POST", "/api/vendor/payroll/documents", encode(members{"company_id": b.company, "base64_document": pdf("")}))
-		b.wants(403, "insufficient_scope", "POST", "/api/vendor/payroll", `{"to_pay":[`+item(firm, one, "1")+`]}`, "Authorization", b.token(b.user("ada"), identity.CompanyDetail))
+		other.wants(404, "not_found", "POST", "/api/vendor/payroll/documents",
+			encode(members{"company_id": b.company, "base64_document": pdf("")}))
+		b.wants(403, "insufficient_scope", "POST", "/api/vendor/payroll", `{"to_pay":[`+item(firm, one, "1")+`]}`,
+			"Authorization", b.token(b.user("ada"), identity.CompanyDetail))
 
 		bad := members{"vendor_id": firm, "document_id": two, "amount_fiat": 1, "invoice_number": "7"}
 		before = b.rows()
 		for member, values := range map[string][]any{
 			"vendor_id": {nil, 7, "", strings.Repeat("x", 65), "\u202e"}, "document_id": {nil, 7, "", strings.Repeat("x", 65)},
-			"amount_fiat": {nil, "1", -1, 0, 1e30}, "invoice_number": {7, strings.Repeat("x", 65), "inv_00000000000000000000000000"},
+			"amount_fiat": {nil, "1", -1, 0, 1e30}, "invoice_number": {7, strings.Repeat("x", 65),
+				"inv_00000000000000000000000000"},
 		} {
 			for _, v := range values {
 				one := members{}
@@ -146,7 +162,8 @@ func TestVendorPayroll(t *testing.T) {
 					one[k] = w
 				}
 				one[member] = v
-				if got := b.do("POST", "/api/vendor/payroll", encode(members{"funding_method": "wallet", "to_pay": []any{one}}), "Idempotency-Key", "bad"); got.status != 422 || !strings.Contains(got.text, "/to_pay/0/"+member) {
+				if got := b.do("POST", "/api/vendor/payroll", encode(members{"funding_method": "wallet", "to_pay": []any{one}}),
+					"Idempotency-Key", "bad"); got.status != 422 || !strings.Contains(got.text, "/to_pay/0/"+member) {
 					t.Errorf("%s %v: %d %.300s", member, v, got.status, got.text)
 				}
 			}
@@ -170,7 +187,8 @@ func TestVendorDocuments(t *testing.T) {
 		if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 600, 600))); err != nil {
 			t.Fatal(err)
 		}
-		if made, text := ask[members](b, "POST", path, encode(members{"base64_document": base64.StdEncoding.EncodeToString(picture.Bytes())})); made["media_type"] != "image/jpeg" {
+		if made, text := ask[members](b, "POST", path,
+			encode(members{"base64_document": base64.StdEncoding.EncodeToString(picture.Bytes())})); made["media_type"] != "image/jpeg" {
 			t.Errorf("%s", text)
 		}
 		before := b.rows()
@@ -187,7 +205,8 @@ func TestVendorDocuments(t *testing.T) {
 			"a broken image": {base64.StdEncoding.EncodeToString(picture.Bytes()[:60]), 422},
 			"too large":      {pdf(strings.Repeat("x", 10<<20)), 413},
 		} {
-			if got := b.do("POST", path, encode(members{"base64_document": c.text})); got.status != c.status || c.status == 422 && !strings.Contains(got.text, `"pointer":"/base64_document"`) {
+			if got := b.do("POST", path, encode(members{"base64_document": c.text})); got.status != c.status ||
+				c.status == 422 && !strings.Contains(got.text, `"pointer":"/base64_document"`) {
 				t.Errorf("%s: %d %.300s", name, got.status, got.text)
 			}
 		}

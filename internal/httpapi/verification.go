@@ -142,8 +142,8 @@ func onboardCompany(ctx context.Context, tx *db.Tx, c *request, in *onboardInput
 	b := &in.Body
 	_, err := c.KYC.Onboard(ctx, tx, c.by, c.company, kyc.CompanyProfile{
 		Name: b.Name, Country: b.Country, Email: b.Email, Website: b.Website, RegistrationNumber: b.RegistrationNumber,
-		IncorporationDate: b.IncorporationDate, StreetAddress: b.StreetAddress, StreetAddress2: b.StreetAddress2, City: b.City, State: b.State,
-		Zip: b.Zip, Description: b.Description,
+		IncorporationDate: b.IncorporationDate, StreetAddress: b.StreetAddress, StreetAddress2: b.StreetAddress2,
+		City: b.City, State: b.State, Zip: b.Zip, Description: b.Description,
 	})
 	if err != nil {
 		return nil, err
@@ -170,13 +170,15 @@ func addOwner(ctx context.Context, tx *db.Tx, c *request, in *ownerInput) (*owne
 	b := &in.Body
 	bps, ok := percentage(b.OwnershipPercentage)
 	if !ok {
-		return nil, apierr.New(apierr.Invalid, "invalid_parameter", "The value must be a percentage from 0 to 100 with at most 2 decimals.").At("body", "/ownership_percentage")
+		return nil, apierr.New(apierr.Invalid, "invalid_parameter", "The value must be a percentage from 0 to 100 with at "+
+			"most 2 decimals.").At("body", "/ownership_percentage")
 	}
 	o, err := c.KYC.AddOwner(ctx, tx, c.by, c.company, kyc.Owner{
 		OwnershipBps: bps, Control: b.ControlPerson,
 		Person: kyc.Person{
-			FirstName: b.FirstName, LastName: b.LastName, Email: b.Email, PhoneNumber: b.PhoneNumber, DateOfBirth: b.DateOfBirth, Country: b.Country,
-			StreetAddress: b.StreetAddress, StreetAddress2: b.StreetAddress2, City: b.City, State: b.State, Zip: b.Zip,
+			FirstName: b.FirstName, LastName: b.LastName, Email: b.Email, PhoneNumber: b.PhoneNumber, DateOfBirth: b.DateOfBirth,
+			Country: b.Country, StreetAddress: b.StreetAddress, StreetAddress2: b.StreetAddress2, City: b.City, State: b.State,
+			Zip: b.Zip,
 		},
 	})
 	return &ownerStatus{o.ID, kycState(o.KYCStatus)}, err
@@ -211,7 +213,8 @@ func initiateOwnerKYC(ctx context.Context, tx *db.Tx, c *request, in *ownerKYCIn
 
 func (b *companyUploadBody) upload() kyc.Upload {
 	u := kyc.Upload{
-		DocType: b.DocType, Category: b.Category, IssuingCountry: b.IssuingCountry, Base64: b.Base64Image, TaxID: b.TaxID, TaxIDType: b.TaxIDType,
+		DocType: b.DocType, Category: b.Category, IssuingCountry: b.IssuingCountry, Base64: b.Base64Image, TaxID: b.TaxID,
+		TaxIDType: b.TaxIDType,
 	}
 	if b.UBOID == "" && u.DocType != kyc.TaxID && u.Category == "" {
 		u.Category = kyc.Front // a company's papers have one side

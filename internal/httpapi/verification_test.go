@@ -23,8 +23,10 @@ import (
 func (b *fixture) person(last string, change members) (id string) {
 	b.t.Helper()
 	body := members{
-		"email": strings.ToLower(last) + "@example.com", "phone_number": "+4930901820", "phone_country": "DE", "first_name": "Ada", "last_name": last,
-		"date_of_birth": "1990-12-10", "street_address": "1 Example Street", "city": "Berlin", "state": "BE", "zip": "10115", "country": "DE", "product": "worker",
+		"email": strings.ToLower(last) + "@example.com", "phone_number": "+4930901820", "phone_country": "DE",
+		"first_name": "Ada", "last_name": last,
+		"date_of_birth": "1990-12-10", "street_address": "1 Example Street", "city": "Berlin", "state": "BE", "zip": "10115",
+		"country": "DE", "product": "worker",
 	}
 	for k, v := range change {
 		body[k] = v
@@ -54,7 +56,8 @@ func (b *fixture) kycStatus(userID string) string {
 func (b *fixture) eventsOf(name, object string) (all []members) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
-		rows, err := tx.Query(ctx, "SELECT data FROM events WHERE name = $1 AND object_id = $2 ORDER BY sequence", name, object)
+		rows, err := tx.Query(ctx, "SELECT data FROM events WHERE name = $1 AND object_id = $2 ORDER BY sequence", name,
+			object)
 		texts, err := db.Collect(rows, err, func(r *db.Rows) (s string, err error) { return s, r.Scan(&s) })
 		all = nil
 		for _, text := range texts {
@@ -96,7 +99,8 @@ func TestVerification(t *testing.T) {
 			if got := b.kycStatus(id); got != "not_started" {
 				t.Errorf("%s begins %s", last, got)
 			}
-			if got, _ := ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`); got["user_id"] != id || len(got) != 1 {
+			if got, _ := ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`); got["user_id"] != id ||
+				len(got) != 1 {
 				t.Errorf("%v", got)
 			}
 			if got := b.kycStatus(id); got != "pending" {
@@ -125,7 +129,8 @@ func TestVerification(t *testing.T) {
 					}
 				}
 				ask[members](b, "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"approved"}`)
-				if got := b.kycStatus(id); got != "approved" || b.count("SELECT COUNT(*) FROM mails WHERE template = 'kyc_result'") != mails+1 {
+				if got := b.kycStatus(id); got != "approved" ||
+					b.count("SELECT COUNT(*) FROM mails WHERE template = 'kyc_result'") != mails+1 {
 					t.Errorf("%s after the decision", got)
 				}
 			}
@@ -139,7 +144,9 @@ func TestVerificationNeedsEverything(t *testing.T) {
 		b, _ := newKYC(t, d)
 		var bare string
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{CompanyID: b.company, Profile: identity.Profile{Email: "bare@example.com"}})
+			u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{
+				CompanyID: b.company, Profile: identity.Profile{Email: "bare@example.com"},
+			})
 			bare = u.ID
 			return err
 		})
@@ -148,7 +155,8 @@ func TestVerificationNeedsEverything(t *testing.T) {
 			before := b.rows()
 			got := b.do("POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
 			m := got.json(t)
-			if got.status != 409 || m["code"] != code || m["missing"] != want || len(m["errors"].([]any)) != len(strings.Fields(want)) {
+			if got.status != 409 || m["code"] != code || m["missing"] != want ||
+				len(m["errors"].([]any)) != len(strings.Fields(want)) {
 				t.Errorf("%s", got.text)
 			}
 			if after := b.rows(); after != before {
@@ -182,9 +190,12 @@ func TestVerificationNeedsEverything(t *testing.T) {
 		other.wants(404, "not_found", "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"approved"}`)
 		b.wants(422, "missing_field", "POST", "/api/user/kyc-initiate", `{}`)
 		b.wants(422, "invalid_parameter", "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"perhaps"}`)
-		b.wants(403, "insufficient_scope", "POST", "/api/user/kyc-initiate", `{}`, "Authorization", b.token(id, identity.UserDetail))
-		refuseBadInput(b, "POST", "/api/user/kyc-initiate", members{"user_id": id}, map[string]rule{"user_id": {required: true, id: true}})
-		refuseBadInput(b, "POST", "/api/sandbox/kyc", members{"user_id": id, "result": "approved"}, map[string]rule{"user_id": {required: true, id: true}, "result": {required: true}})
+		b.wants(403, "insufficient_scope", "POST", "/api/user/kyc-initiate", `{}`, "Authorization",
+			b.token(id, identity.UserDetail))
+		refuseBadInput(b, "POST", "/api/user/kyc-initiate", members{"user_id": id},
+			map[string]rule{"user_id": {required: true, id: true}})
+		refuseBadInput(b, "POST", "/api/sandbox/kyc", members{"user_id": id, "result": "approved"},
+			map[string]rule{"user_id": {required: true, id: true}, "result": {required: true}})
 	})
 }
 
@@ -207,7 +218,8 @@ func TestApprovalsExpire(t *testing.T) {
 		b.set("UPDATE verifications SET expires_at = 1")
 		expire()
 		expire()
-		if got := statuses(b.eventsOf("user.kyc_status_update", id)); got != "pending approved expired" || b.kycStatus(id) != "expired" {
+		if got := statuses(b.eventsOf("user.kyc_status_update", id)); got != "pending approved expired" ||
+			b.kycStatus(id) != "expired" {
 			t.Errorf("events %s", got)
 		}
 		ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
@@ -244,19 +256,25 @@ const newCompany = `{"name":"Acme Widgets GmbH","country":"DE"`
 func (b *fixture) onboarded(last string) (owner string) {
 	b.t.Helper()
 	at := "/api/companies/" + b.company
-	ask[members](b, "POST", "/api/companies", newCompany+`,"registration_number":"HRB 1","incorporation_date":"2001-02-03","street_address":"1 Street","city":"Berlin"}`)
-	made, _ := ask[members](b, "POST", at+"/ubo", `{"first_name":"Ada","last_name":"`+last+`","date_of_birth":"1970-01-31","country":"DE","ownership_percentage":60}`)
+	ask[members](b, "POST", "/api/companies", newCompany+`,"registration_number":"HRB 1",`+
+		`"incorporation_date":"2001-02-03","street_address":"1 Street","city":"Berlin"}`)
+	made, _ := ask[members](b, "POST", at+"/ubo",
+		`{"first_name":"Ada","last_name":"`+last+`","date_of_birth":"1970-01-31","country":"DE","ownership_percentage":60}`)
 	owner = made["ubo_id"].(string)
 	page := scan64(900, 640, 9)
 	for _, docType := range []string{"certificate_of_incorporation", "shareholder_register"} {
-		ask[members](b, "POST", at+"/documents", encode(members{"doc_type": docType, "issuing_country": "DE", "base64_image": page}))
+		ask[members](b, "POST", at+"/documents", encode(members{
+			"doc_type": docType, "issuing_country": "DE", "base64_image": page,
+		}))
 	}
-	ask[members](b, "POST", at+"/documents", encode(members{"ubo_id": owner, "doc_type": "passport", "category": "front", "issuing_country": "DE", "base64_image": page}))
+	ask[members](b, "POST", at+"/documents", encode(members{
+		"ubo_id": owner, "doc_type": "passport", "category": "front", "issuing_country": "DE", "base64_image": page,
+	}))
 	return owner
 }
 
-// A company tells of itself in parts, hands in its papers and names its owners; it is approved when the provider approves
-// it and everybody with 25 percent or control.
+// A company tells of itself in parts, hands in its papers and names its owners; it is approved when the provider
+// approves it and everybody with 25 percent or control.
 func TestCompanyOnboarding(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, log := newKYC(t, d)
@@ -270,7 +288,8 @@ func TestCompanyOnboarding(t *testing.T) {
 		}
 		first, _ := ask[members](b, "POST", "/api/companies", newCompany+`}`)
 		if first["company_id"] != b.company || first["kyb_state"] != "draft" || encode(first["missing"]) !=
-			`["registration_number","incorporation_date","street_address","city","certificate_of_incorporation","shareholder_register","ubo"]` {
+			`["registration_number","incorporation_date","street_address","city","certificate_of_incorporation",`+
+				`"shareholder_register","ubo"]` {
 			t.Errorf("%v", first)
 		}
 		b.wants(409, "profile_incomplete", "POST", at+"/kyb", `{}`)
@@ -278,10 +297,13 @@ func TestCompanyOnboarding(t *testing.T) {
 		if got := state(); got != "documents_pending/not_started" {
 			t.Errorf("%s", got)
 		}
-		minor, _ := ask[members](b, "POST", at+"/ubo", `{"first_name":"Bob","last_name":"Small","date_of_birth":"1970-01-31","country":"DE","ownership_percentage":24.99}`)
-		boss, _ := ask[members](b, "POST", at+"/ubo", `{"first_name":"Eve","last_name":"Approved","date_of_birth":"1970-01-31","country":"DE","control_person":true}`)
+		minor, _ := ask[members](b, "POST", at+"/ubo", `{"first_name":"Bob","last_name":"Small",`+
+			`"date_of_birth":"1970-01-31","country":"DE","ownership_percentage":24.99}`)
+		boss, _ := ask[members](b, "POST", at+"/ubo", `{"first_name":"Eve","last_name":"Approved",`+
+			`"date_of_birth":"1970-01-31","country":"DE","control_person":true}`)
 		b.wants(409, "documents_incomplete", "POST", at+"/ubo/kyc", `{"ubo_id":"`+boss["ubo_id"].(string)+`"}`)
-		b.wants(422, "invalid_parameter", "POST", at+"/ubo", `{"first_name":"X","last_name":"Y","date_of_birth":"1970-01-31","country":"DE","ownership_percentage":15.02}`)
+		b.wants(422, "invalid_parameter", "POST", at+"/ubo", `{"first_name":"X","last_name":"Y",`+
+			`"date_of_birth":"1970-01-31","country":"DE","ownership_percentage":15.02}`)
 
 		sent, _ := ask[members](b, "POST", at+"/kyb", "")
 		if sent["kyb_state"] != "submitted" || sent["kyb_status"] != "pending" || encode(sent["missing"]) != "[]" {
@@ -289,7 +311,8 @@ func TestCompanyOnboarding(t *testing.T) {
 		}
 		b.wants(409, "already_processing", "POST", at+"/kyb", `{}`)
 		b.wants(409, "already_processing", "POST", "/api/companies", newCompany+`}`)
-		b.wants(409, "already_processing", "POST", at+"/ubo", `{"first_name":"X","last_name":"Y","date_of_birth":"1970-01-31","country":"DE"}`)
+		b.wants(409, "already_processing", "POST", at+"/ubo", `{"first_name":"X","last_name":"Y",`+
+			`"date_of_birth":"1970-01-31","country":"DE"}`)
 		b.verify()
 		if got := state(); got != "in_review/in_review" {
 			t.Errorf("%s", got)
@@ -299,7 +322,10 @@ func TestCompanyOnboarding(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 		for _, id := range []string{owner, boss["ubo_id"].(string)} {
-			ask[members](b, "POST", at+"/documents", encode(members{"ubo_id": id, "doc_type": "passport", "category": "front", "issuing_country": "DE", "base64_image": scan64(900, 640, 9)}))
+			ask[members](b, "POST", at+"/documents", encode(members{
+				"ubo_id": id, "doc_type": "passport", "category": "front", "issuing_country": "DE",
+				"base64_image": scan64(900, 640, 9),
+			}))
 			if got, _ := ask[members](b, "POST", at+"/ubo/kyc", `{"ubo_id":"`+id+`"}`); got["kyc_status"] != "pending" {
 				t.Errorf("%v", got)
 			}
@@ -312,7 +338,8 @@ func TestCompanyOnboarding(t *testing.T) {
 		if got := state(); got != "approved/approved" {
 			t.Errorf("%s", got)
 		}
-		if got := statuses(b.eventsOf("company.kyb_status_update", b.company)); got != "pending in_review in_review approved" {
+		if got := statuses(b.eventsOf("company.kyb_status_update",
+			b.company)); got != "pending in_review in_review approved" {
 			t.Errorf("events %s", got)
 		}
 		b.wants(409, "invalid_state", "POST", "/api/companies", newCompany+`}`)
@@ -322,7 +349,8 @@ func TestCompanyOnboarding(t *testing.T) {
 		}
 
 		got, _ := ask[members](b, "GET", "/api/company", `{"company_id":"`+b.company+`"}`)
-		if got["name"] != "Acme Widgets GmbH" || len(got["ubos"].([]any)) != 3 || got["ubos"].([]any)[1].(members)["kyc_status"] != "not_started" ||
+		if got["name"] != "Acme Widgets GmbH" || len(got["ubos"].([]any)) != 3 ||
+			got["ubos"].([]any)[1].(members)["kyc_status"] != "not_started" ||
 			got["ubos"].([]any)[1].(members)["ownership_percentage"] != 24.99 || minor["kyc_status"] != "not_started" {
 			t.Errorf("%v", got)
 		}
@@ -350,10 +378,12 @@ func TestOnboardingIsTheCompanysOwn(t *testing.T) {
 		at, ada := "/api/companies/"+b.company, b.user("ada")
 		page := scan64(900, 640, 9)
 		bodies := map[string]string{
-			"/ubo":       `{"first_name":"X","last_name":"Y","date_of_birth":"1970-01-31","country":"DE"}`,
-			"/ubo/kyc":   `{"ubo_id":"` + owner + `"}`,
-			"/documents": encode(members{"ubo_id": owner, "doc_type": "passport", "category": "front", "issuing_country": "DE", "base64_image": page}),
-			"/kyb":       `{}`,
+			"/ubo":     `{"first_name":"X","last_name":"Y","date_of_birth":"1970-01-31","country":"DE"}`,
+			"/ubo/kyc": `{"ubo_id":"` + owner + `"}`,
+			"/documents": encode(members{
+				"ubo_id": owner, "doc_type": "passport", "category": "front", "issuing_country": "DE", "base64_image": page,
+			}),
+			"/kyb": `{}`,
 		}
 		before := b.rows()
 		for path, body := range bodies {
@@ -366,30 +396,46 @@ func TestOnboardingIsTheCompanysOwn(t *testing.T) {
 		other.wants(404, "not_found", "GET", "/api/company", `{"company_id":"`+b.company+`"}`)
 		other.wants(404, "not_found", "GET", "/api/company?company_id="+b.company, "")
 		other.wants(404, "not_found", "POST", "/api/sandbox/kyb", `{"company_id":"`+b.company+`","result":"approved"}`)
-		b.wants(403, "insufficient_scope", "POST", "/api/companies", newCompany+`}`, "Authorization", b.token(ada, identity.CompanyDetail))
+		b.wants(403, "insufficient_scope", "POST", "/api/companies", newCompany+`}`, "Authorization",
+			b.token(ada, identity.CompanyDetail))
 		if after := b.rows(); after != before {
 			t.Errorf("left rows: %s, before %s", after, before)
 		}
 
-		full := members{"name": "Acme", "country": "DE", "email": "a@acme.example", "website": "https://acme.example", "registration_number": "HRB 1",
-			"incorporation_date": "2001-02-03", "street_address": "1 Street", "city": "Berlin", "street_address_2": "x", "state": "BE", "zip": "10115", "description": "Widgets"}
+		full := members{"name": "Acme", "country": "DE", "email": "a@acme.example", "website": "https://acme.example",
+			"registration_number": "HRB 1",
+			"incorporation_date":  "2001-02-03", "street_address": "1 Street", "city": "Berlin", "street_address_2": "x",
+			"state": "BE", "zip": "10115", "description": "Widgets"}
 		refuseBadInput(b, "POST", "/api/companies", full, map[string]rule{
-			"name": {required: true}, "country": {required: true}, "email": {}, "website": {}, "registration_number": {}, "incorporation_date": {},
-			"street_address": {}, "city": {}, "street_address_2": {}, "state": {}, "zip": {}, "description": {}})
-		b.wants(422, "invalid_parameter", "POST", "/api/companies", `{"name":"A","country":"DE","incorporation_date":"2999-01-01"}`)
-		ubo := members{"first_name": "Ada", "last_name": "L", "date_of_birth": "1970-01-31", "country": "DE", "ownership_percentage": 10, "control_person": true,
-			"email": "a@example.com", "phone_number": "+4930901820", "street_address": "1 Street", "street_address_2": "x", "city": "Berlin", "state": "BE", "zip": "1"}
+			"name": {required: true}, "country": {required: true}, "email": {}, "website": {}, "registration_number": {},
+			"incorporation_date": {},
+			"street_address":     {}, "city": {}, "street_address_2": {}, "state": {}, "zip": {}, "description": {}})
+		b.wants(422, "invalid_parameter", "POST", "/api/companies", `{"name":"A","country":"DE",`+
+			`"incorporation_date":"2999-01-01"}`)
+		ubo := members{"first_name": "Ada", "last_name": "L", "date_of_birth": "1970-01-31", "country": "DE",
+			"ownership_percentage": 10, "control_person": true,
+			"email": "a@example.com", "phone_number": "+4930901820", "street_address": "1 Street", "street_address_2": "x",
+			"city": "Berlin", "state": "BE", "zip": "1"}
 		refuseBadInput(b, "POST", at+"/ubo", ubo, map[string]rule{
-			"first_name": {required: true}, "last_name": {required: true}, "date_of_birth": {required: true}, "country": {required: true}, "ownership_percentage": {},
-			"control_person": {}, "email": {}, "phone_number": {}, "street_address": {}, "street_address_2": {}, "city": {}, "state": {}, "zip": {}})
+			"first_name": {required: true}, "last_name": {required: true}, "date_of_birth": {required: true},
+			"country": {required: true}, "ownership_percentage": {},
+			"control_person": {}, "email": {}, "phone_number": {}, "street_address": {}, "street_address_2": {}, "city": {},
+			"state": {}, "zip": {}})
 		for _, share := range []string{"-1", "100.01", "33.333", "1e3", "41"} {
-			b.wants(422, "invalid_parameter", "POST", at+"/ubo", `{"first_name":"A","last_name":"B","date_of_birth":"1970-01-31","country":"DE","ownership_percentage":`+share+`}`)
+			b.wants(422, "invalid_parameter", "POST", at+"/ubo", `{"first_name":"A","last_name":"B",`+
+				`"date_of_birth":"1970-01-31","country":"DE","ownership_percentage":`+share+`}`)
 		}
-		refuseBadInput(b, "POST", at+"/ubo/kyc", members{"ubo_id": owner}, map[string]rule{"ubo_id": {required: true, id: true}})
-		refuseBadInput(b, "POST", at+"/documents", members{"doc_type": "certificate_of_incorporation", "issuing_country": "DE", "base64_image": page},
+		refuseBadInput(b, "POST", at+"/ubo/kyc", members{"ubo_id": owner},
+			map[string]rule{"ubo_id": {required: true, id: true}})
+		refuseBadInput(b, "POST", at+"/documents", members{
+			"doc_type": "certificate_of_incorporation", "issuing_country": "DE", "base64_image": page,
+		},
 			map[string]rule{"doc_type": {required: true}, "issuing_country": {required: true}, "base64_image": {required: true}})
-		b.wants(422, "invalid_parameter", "POST", at+"/documents", encode(members{"doc_type": "passport", "issuing_country": "DE", "base64_image": page}))
-		refuseBadInput(b, "POST", "/api/sandbox/kyb", members{"result": "approved"}, map[string]rule{"result": {required: true}})
+		b.wants(422, "invalid_parameter", "POST", at+"/documents", encode(members{
+			"doc_type": "passport", "issuing_country": "DE", "base64_image": page,
+		}))
+		refuseBadInput(b, "POST", "/api/sandbox/kyb", members{"result": "approved"},
+			map[string]rule{"result": {required: true}})
 	})
 }
 
@@ -405,9 +451,18 @@ func TestErasure(t *testing.T) {
 			})
 		}
 		// Answers that are kept for repeated requests name them, by id and by address.
-		payer := []string{"POST", "/api/user/payer/create", `{"user_id":"` + bob + `","name":"E","company_type":"employer","payroll_invoice_currency":"EUR","website":"https://example.com","email":"erased@example.com","occupation":"x"}`, "Idempotency-Key", "payer"}
+		payer := []string{
+			"POST", "/api/user/payer/create",
+			`{"user_id":"` + bob + `","name":"E","company_type":"employer","payroll_invoice_currency":"EUR",` +
+				`"website":"https://example.com","email":"erased@example.com","occupation":"x"}`,
+			"Idempotency-Key", "payer",
+		}
 		pay := func(user string) []string {
-			return []string{"POST", "/api/user/distribution", `{"user_id":"` + user + `","symbol":"BTC","distribution_type":"crypto","distribution_data":` + btcData + `}`, "Idempotency-Key", "dst" + user}
+			return []string{
+				"POST", "/api/user/distribution",
+				`{"user_id":"` + user + `","symbol":"BTC","distribution_type":"crypto","distribution_data":` + btcData + `}`,
+				"Idempotency-Key", "dst" + user,
+			}
 		}
 		do := func(r []string) reply { return b.do(r[0], r[1], r[2], r[3:]...) }
 		for _, r := range [][]string{payer, pay(ada), pay(bob)} {
@@ -423,7 +478,8 @@ func TestErasure(t *testing.T) {
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			by := accounts.By{CompanyID: b.company, UserID: bob, Role: identity.RoleOwner}
 			job := job.Job{ID: "job_1", Payload: []byte(`{"purpose":"sign_up","email":"erased@example.com"}`)}
-			return errors.Join(accounts.Invite(ctx, tx, b.server.Sealer, by, "Erased@example.com", identity.RoleViewer, "en"), accounts.HandleLink(b.server.Sealer)(ctx, tx, job))
+			return errors.Join(accounts.Invite(ctx, tx, b.server.Sealer, by, "Erased@example.com", identity.RoleViewer, "en"),
+				accounts.HandleLink(b.server.Sealer)(ctx, tx, job))
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -438,13 +494,17 @@ func TestErasure(t *testing.T) {
 		if got := b.listed(ada); got != `{"documents":[]}` || b.listed(bob) == got {
 			t.Errorf("%s", got)
 		}
-		left := b.count("SELECT COUNT(*) FROM document_chunks WHERE subject_id = '"+ada+"'") + b.count("SELECT COUNT(*) FROM subjects WHERE subject_id = '"+ada+"' AND wrapped_key <> ''")
+		left := b.count("SELECT COUNT(*) FROM document_chunks WHERE subject_id = '"+ada+"'") +
+			b.count("SELECT COUNT(*) FROM subjects WHERE subject_id = '"+ada+"' AND wrapped_key <> ''")
 		if left != 0 {
 			t.Errorf("%d rows are left", left)
 		}
-		b.wants(409, "invalid_state", "POST", "/api/user/document/upload", encode(upload(ada, "passport", "front", "DE", scan64(900, 640, 9))))
+		b.wants(409, "invalid_state", "POST", "/api/user/document/upload",
+			encode(upload(ada, "passport", "front", "DE", scan64(900, 640, 9))))
 
-		for _, table := range []string{"mails WHERE LOWER(address)", "member_invitations WHERE LOWER(email)", "account_links WHERE LOWER(email)"} {
+		for _, table := range []string{
+			"mails WHERE LOWER(address)", "member_invitations WHERE LOWER(email)", "account_links WHERE LOWER(email)",
+		} {
 			if n := b.count("SELECT COUNT(*) FROM " + table + " LIKE 'erased@%'"); n != 0 {
 				t.Errorf("%d of %s", n, table)
 			}
@@ -458,16 +518,19 @@ func TestErasure(t *testing.T) {
 		if got := do(pay(bob)); got.status != 200 || got.header.Get("Idempotent-Replayed") != "true" {
 			t.Errorf("another one's, repeated: %d %s", got.status, got.text)
 		}
-		if n := b.count("SELECT COUNT(*) FROM idempotency WHERE response LIKE '%" + ada + "%' OR response LIKE '%erased@%'"); n != 0 {
+		if n := b.count("SELECT COUNT(*) FROM idempotency WHERE response LIKE '%" + ada +
+			"%' OR response LIKE '%erased@%'"); n != 0 {
 			t.Errorf("%d answers name who was erased", n)
 		}
 
 		// Nothing names who was erased, and nobody else is touched.
 		detail, text := ask[members](b, "GET", "/api/user/detail?user_id="+ada, "")
-		if detail["user_id"] != ada || strings.Contains(strings.ToLower(text), "erased@") || strings.Contains(text, "Example Street") || strings.Contains(text, "1990") || strings.Contains(text, "Ada") {
+		if detail["user_id"] != ada || strings.Contains(strings.ToLower(text), "erased@") ||
+			strings.Contains(text, "Example Street") || strings.Contains(text, "1990") || strings.Contains(text, "Ada") {
 			t.Errorf("%s", text)
 		}
-		if _, text := ask[members](b, "GET", "/api/user/detail?user_id="+bob, ""); !strings.Contains(text, "kept@example.com") {
+		if _, text := ask[members](b, "GET", "/api/user/detail?user_id="+bob, ""); !strings.Contains(text,
+			"kept@example.com") {
 			t.Errorf("%s", text)
 		}
 		for _, table := range []string{"users", "recipients", "mails"} {
@@ -479,8 +542,8 @@ func TestErasure(t *testing.T) {
 	})
 }
 
-// A callback moves a case only when it is the vendor's own, fresh and whole, and then only to what the vendor says when it is
-// asked; the same one again is answered alike and starts nothing (S62).
+// A callback moves a case only when it is the vendor's own, fresh and whole, and then only to what the vendor says
+// when it is asked; the same one again is answered alike and starts nothing (S62).
 func TestCallbacks(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
@@ -495,7 +558,8 @@ func TestCallbacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		body := func(applicant, kind string, at time.Time) string {
-			return `{"applicantId":"` + applicant + `","type":"` + kind + `","createdAtMs":"` + at.UTC().Format("2006-01-02 15:04:05.000") + `","reviewResult":{"reviewAnswer":"GREEN"}}`
+			return `{"applicantId":"` + applicant + `","type":"` + kind + `","createdAtMs":"` +
+				at.UTC().Format("2006-01-02 15:04:05.000") + `","reviewResult":{"reviewAnswer":"GREEN"}}`
 		}
 		const path, algorithm = "/callbacks/verification/sumsub", "HMAC_SHA256_HEX"
 		call := func(digest, body string) reply {
@@ -510,7 +574,8 @@ func TestCallbacks(t *testing.T) {
 		// The vendor has decided, so whatever made us ask would show.
 		vendor.Decide(`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"GREEN"}}`)
 		genuine, before := body("app1", "applicantReviewed", now), b.rows()
-		old, early := body("app1", "applicantReviewed", now.Add(-6*time.Minute)), body("app1", "applicantReviewed", now.Add(6*time.Minute))
+		old, early := body("app1", "applicantReviewed", now.Add(-6*time.Minute)),
+			body("app1", "applicantReviewed", now.Add(6*time.Minute))
 		for name, c := range map[string]struct{ digest, body string }{
 			"unsigned":                {"", genuine},
 			"forged":                  {sumsubtest.Sign("guess", genuine), genuine},
@@ -528,7 +593,8 @@ func TestCallbacks(t *testing.T) {
 			}
 		}
 		for _, provider := range []string{"sandbox", "nobody"} {
-			got := b.do("POST", "/callbacks/verification/"+provider, genuine, "Authorization", "", "X-Payload-Digest", sign(genuine), "X-Payload-Digest-Alg", algorithm)
+			got := b.do("POST", "/callbacks/verification/"+provider, genuine, "Authorization", "", "X-Payload-Digest",
+				sign(genuine), "X-Payload-Digest-Alg", algorithm)
 			if got.status != 401 {
 				t.Errorf("%s: %d", provider, got.status)
 			}

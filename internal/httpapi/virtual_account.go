@@ -97,9 +97,10 @@ func listFundingAccounts(ctx context.Context, tx *db.Tx, c *request, in *funding
 
 func showFundingAccount(a virtualaccount.Account) *fundingAccount {
 	d := &fundingAccount{
-		FundingAccountID: a.ID, Currency: string(a.Currency), Status: string(a.State), Reason: a.Reason, TermsURL: termsPath, TermsVersion: a.TermsVersion,
-		AccountHolder: a.Holder, BankName: a.BankName, IBAN: a.IBAN, BIC: a.BIC, RoutingNumber: a.RoutingNumber, AccountNumber: a.AccountNumber,
-		Balance: amount(a.Balance), Created: Time(a.CreatedAt),
+		FundingAccountID: a.ID, Currency: string(a.Currency), Status: string(a.State), Reason: a.Reason, TermsURL: termsPath,
+		TermsVersion: a.TermsVersion, AccountHolder: a.Holder, BankName: a.BankName, IBAN: a.IBAN, BIC: a.BIC,
+		RoutingNumber: a.RoutingNumber, AccountNumber: a.AccountNumber, Balance: amount(a.Balance),
+		Created: Time(a.CreatedAt),
 	}
 	if a.OwnerID != a.CompanyID {
 		d.UserID = a.OwnerID
@@ -112,7 +113,10 @@ func getFundingTerms(ctx context.Context, tx *db.Tx, c *request, in *fundingQuer
 	if err != nil {
 		return nil, err
 	}
-	out := &fundingTerms{TermsURL: termsPath, TermsVersion: virtualaccount.TermsVersion, Accepted: accepted == virtualaccount.TermsVersion, AcceptedVersion: accepted}
+	out := &fundingTerms{
+		TermsURL: termsPath, TermsVersion: virtualaccount.TermsVersion, Accepted: accepted == virtualaccount.TermsVersion,
+		AcceptedVersion: accepted,
+	}
 	if accepted != "" {
 		out.AcceptedAt = at.UTC().Format("2006-01-02T15:04:05Z")
 	}

@@ -66,7 +66,8 @@ func TestFundingAccounts(t *testing.T) {
 		if terms["accepted"] != false || terms["accepted_at"] != "" {
 			t.Errorf("%v", terms)
 		}
-		if page := b.do("GET", terms["terms_url"].(string), "", "Authorization", ""); page.status != 200 || !strings.Contains(page.text, version) {
+		if page := b.do("GET", terms["terms_url"].(string), "", "Authorization", ""); page.status != 200 ||
+			!strings.Contains(page.text, version) {
 			t.Errorf("the terms: %d %s", page.status, page.text)
 		}
 		first, _ := ask[members](b, "POST", path, ask1("EUR", ""))
@@ -76,10 +77,12 @@ func TestFundingAccounts(t *testing.T) {
 		b.wants(422, "invalid_parameter", "POST", path, ask1("EUR", "1999-01"))
 		euro, _ := ask[members](b, "POST", path, ask1("EUR", version))
 		iban := euro["iban"].(string)
-		if euro["status"] != "active" || euro["funding_account_id"] != first["funding_account_id"] || !soundIBAN(iban) || !regexp.MustCompile(`^DE\d{20}$`).MatchString(iban) || euro["account_holder_name"] != "ada Example" {
+		if euro["status"] != "active" || euro["funding_account_id"] != first["funding_account_id"] || !soundIBAN(iban) ||
+			!regexp.MustCompile(`^DE\d{20}$`).MatchString(iban) || euro["account_holder_name"] != "ada Example" {
 			t.Errorf("%v", euro)
 		}
-		if terms, _ = ask[members](b, "GET", path+"/tos?user_id="+ada, ""); terms["accepted"] != true || terms["accepted_at"] == "" {
+		if terms, _ = ask[members](b, "GET", path+"/tos?user_id="+ada, ""); terms["accepted"] != true ||
+			terms["accepted_at"] == "" {
 			t.Errorf("%v", terms)
 		}
 		dollar, _ := ask[members](b, "POST", path, ask1("USD", version))
@@ -90,10 +93,12 @@ func TestFundingAccounts(t *testing.T) {
 			b.drain(job.Table{virtualaccount.JobOpen: {Net: b.server.Funding.HandleOpen}})
 		}
 		dollar, _ = ask[members](b, "POST", path, ask1("USD", ""))
-		if dollar["status"] != "active" || !soundRouting(dollar["routing_number"].(string)) || !strings.HasPrefix(dollar["routing_number"].(string), "99") || len(dollar["account_number"].(string)) != 12 {
+		if dollar["status"] != "active" || !soundRouting(dollar["routing_number"].(string)) ||
+			!strings.HasPrefix(dollar["routing_number"].(string), "99") || len(dollar["account_number"].(string)) != 12 {
 			t.Errorf("%v", dollar)
 		}
-		if n := b.tally("SELECT COUNT(*) FROM events WHERE name = 'user.funding_account_status' AND object_id = $1", first["funding_account_id"]); n != 4 {
+		if n := b.tally("SELECT COUNT(*) FROM events WHERE name = 'user.funding_account_status' AND object_id = $1",
+			first["funding_account_id"]); n != 4 {
 			t.Errorf("%d events", n) // requested, terms_pending, pending, active
 		}
 		if n := b.tally("SELECT COUNT(*) FROM funding_accounts WHERE details LIKE '%DE%' AND details NOT LIKE 'v1.%'"); n != 0 {
@@ -114,12 +119,16 @@ func TestFundingAccounts(t *testing.T) {
 		if one.status != 200 || !strings.Contains(one.text, `"balance":1234.56`) {
 			t.Fatalf("%d %s", one.status, one.text)
 		}
-		if again := pay(members{"iban": nil, "funding_account_id": euro["funding_account_id"]}); again.json(t)["deposit_id"] != one.json(t)["deposit_id"] || !strings.Contains(again.text, `"balance":1234.56`) {
+		if again := pay(members{"iban": nil,
+			"funding_account_id": euro["funding_account_id"]}); again.json(t)["deposit_id"] != one.json(t)["deposit_id"] ||
+			!strings.Contains(again.text, `"balance":1234.56`) {
 			t.Errorf("%d %s", again.status, again.text)
 		}
 		for code, more := range map[string]members{
-			"invalid_state": {"amount": 1}, "currency_not_supported": {"currency": "USD", "reference": "x"}, "not_found": {"iban": "DE00"},
-			"amount_not_positive": {"amount": 0, "reference": "x"}, "amount_precision": {"amount": 0.001, "reference": "x"}, "invalid_parameter": {"iban": nil, "reference": "x"},
+			"invalid_state": {"amount": 1}, "currency_not_supported": {"currency": "USD", "reference": "x"},
+			"not_found":           {"iban": "DE00"},
+			"amount_not_positive": {"amount": 0, "reference": "x"}, "amount_precision": {"amount": 0.001, "reference": "x"},
+			"invalid_parameter": {"iban": nil, "reference": "x"},
 		} {
 			if got := pay(more); got.json(t)["code"] != code {
 				t.Errorf("%v: %d %s, want %s", more, got.status, got.text, code)
@@ -149,11 +158,14 @@ func TestFundingAccounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		own, _ := ask[members](b, "POST", path, `{"currency":"EUR","terms_version":"`+version+`"}`)
-		ask[members](b, "POST", "/api/sandbox/bank-deposit", encode(members{"funding_account_id": own["funding_account_id"], "amount": 60.6, "currency": "EUR", "reference": "r"}))
+		ask[members](b, "POST", "/api/sandbox/bank-deposit", encode(members{
+			"funding_account_id": own["funding_account_id"], "amount": 60.6, "currency": "EUR", "reference": "r",
+		}))
 		if got := b.pay("k1", `{"user_id":"`+b.payee()+`","amount_fiat":60.6}`, `"currency":"EUR",`); got.status != 200 {
 			t.Errorf("%d %s", got.status, got.text)
 		}
-		if _, text := ask[members](b, "GET", "/api/wallets/transactions?currency=EUR", ""); !strings.Contains(text, `"type":"bank_deposit"`) || !strings.Contains(text, `"balance":0.00`) {
+		if _, text := ask[members](b, "GET", "/api/wallets/transactions?currency=EUR", ""); !strings.Contains(text,
+			`"type":"bank_deposit"`) || !strings.Contains(text, `"balance":0.00`) {
 			t.Errorf("%s", text)
 		}
 
@@ -162,14 +174,18 @@ func TestFundingAccounts(t *testing.T) {
 		if list, _ := ask[members](b, "GET", path+"?user_id="+bob, ""); len(list["accounts"].([]any)) != 0 {
 			t.Errorf("%v", list)
 		}
-		if list, _ := ask[members](b, "GET", path, "", "Authorization", b.token(bob, identity.UserBankDetails)); len(list["accounts"].([]any)) != 0 {
+		if list, _ := ask[members](b, "GET", path, "", "Authorization",
+			b.token(bob, identity.UserBankDetails)); len(list["accounts"].([]any)) != 0 {
 			t.Errorf("%v", list)
 		}
 		other.wants(404, "not_found", "GET", path+"?user_id="+ada, "")
 		other.wants(404, "not_found", "GET", path+"/tos?user_id="+ada, "")
 		other.wants(404, "not_found", "POST", path, ask1("EUR", version))
-		for _, to := range []string{`"iban":"` + iban + `"`, `"funding_account_id":"` + own["funding_account_id"].(string) + `"`} {
-			other.wants(404, "not_found", "POST", "/api/sandbox/bank-deposit", `{`+to+`,"amount":1,"currency":"EUR","reference":"x"}`)
+		for _, to := range []string{
+			`"iban":"` + iban + `"`, `"funding_account_id":"` + own["funding_account_id"].(string) + `"`,
+		} {
+			other.wants(404, "not_found", "POST", "/api/sandbox/bank-deposit", `{`+to+`,"amount":1,"currency":"EUR",`+
+				`"reference":"x"}`)
 		}
 
 		// Without verification the account rests.
@@ -180,7 +196,8 @@ func TestFundingAccounts(t *testing.T) {
 			}
 		}
 		review()
-		if _, text := ask[members](b, "GET", path+"?user_id="+ada, ""); strings.Count(text, `"status":"suspended","reason":"verification_ended"`) != 2 {
+		if _, text := ask[members](b, "GET", path+"?user_id="+ada, ""); strings.Count(text,
+			`"status":"suspended","reason":"verification_ended"`) != 2 {
 			t.Errorf("%s", text)
 		}
 		if got := pay(members{"reference": "late"}); got.status != 409 {
@@ -194,11 +211,19 @@ func TestFundingAccounts(t *testing.T) {
 
 		refuseBadInput(b, "POST", path, members{"user_id": ada, "currency": "EUR", "terms_version": version},
 			map[string]rule{"user_id": {id: true}, "currency": {required: true}, "terms_version": {}})
-		refuseBadInput(b, "POST", "/api/sandbox/bank-deposit", members{"funding_account_id": euro["funding_account_id"], "amount": 1, "currency": "EUR", "reference": "new"},
-			map[string]rule{"funding_account_id": {id: true}, "amount": {required: true}, "currency": {required: true}, "reference": {required: true}})
+		refuseBadInput(b, "POST", "/api/sandbox/bank-deposit", members{
+			"funding_account_id": euro["funding_account_id"], "amount": 1, "currency": "EUR", "reference": "new",
+		},
+			map[string]rule{
+				"funding_account_id": {id: true}, "amount": {required: true}, "currency": {required: true},
+				"reference": {required: true},
+			})
 		b.refused("POST", path, "off by case", members{"user_id": ada, "currency": "eur"}, "currency", false)
 		// More than any bank carries would make sums of the books overflow.
-		b.wants(422, "amount_too_large", "POST", "/api/sandbox/bank-deposit", encode(members{"funding_account_id": euro["funding_account_id"], "amount": json.Number("92233720368547758.07"), "currency": "EUR", "reference": "huge"}))
+		b.wants(422, "amount_too_large", "POST", "/api/sandbox/bank-deposit", encode(members{
+			"funding_account_id": euro["funding_account_id"], "amount": json.Number("92233720368547758.07"), "currency": "EUR",
+			"reference": "huge",
+		}))
 		b.checkBooks()
 	})
 }

@@ -113,7 +113,10 @@ func listWallets(ctx context.Context, tx *db.Tx, c *request, _ *walletList) (*wa
 	}
 	out := &walletBalances{make([]walletBalance, len(all))}
 	for i, b := range all {
-		out.Wallets[i] = walletBalance{b.ID, string(b.Currency), string(b.State), amount(b.Available), amount(b.Reserved), amount(b.Claims), b.Address, []string{}}
+		out.Wallets[i] = walletBalance{
+			b.ID, string(b.Currency), string(b.State), amount(b.Available), amount(b.Reserved), amount(b.Claims), b.Address,
+			[]string{},
+		}
 		if b.Address != "" {
 			out.Wallets[i].Networks = wallet.Networks(b.Currency, c.Payroll.Network, c.Payroll.Accounts)
 		}
@@ -133,8 +136,9 @@ func listWalletDeposits(ctx context.Context, tx *db.Tx, c *request, in *walletDe
 	out := &walletDepositPage{Data: make([]walletDeposit, len(all)), Meta: in.meta(total)}
 	for i, d := range all {
 		out.Data[i] = walletDeposit{
-			DepositID: d.ID, WalletID: d.WalletID(), Status: string(d.State), Currency: string(d.Amount.Asset()), Amount: amount(d.Amount),
-			Network: d.Chain, Address: d.Address, TxHash: d.TxID, Confirmations: depths[i], Required: d.Wanted, FirstSeen: Time(d.FirstSeen),
+			DepositID: d.ID, WalletID: d.WalletID(), Status: string(d.State), Currency: string(d.Amount.Asset()),
+			Amount: amount(d.Amount), Network: d.Chain, Address: d.Address, TxHash: d.TxID, Confirmations: depths[i],
+			Required: d.Wanted, FirstSeen: Time(d.FirstSeen),
 		}
 		if d.Chain == c.Payroll.ChainName {
 			out.Data[i].Network = c.Payroll.Network
@@ -143,7 +147,9 @@ func listWalletDeposits(ctx context.Context, tx *db.Tx, c *request, in *walletDe
 	return out, nil
 }
 
-func listTransactions(ctx context.Context, tx *db.Tx, c *request, in *walletTransactions) (*walletTransactionPage, error) {
+func listTransactions(
+	ctx context.Context, tx *db.Tx, c *request, in *walletTransactions,
+) (*walletTransactionPage, error) {
 	all, total, err := wallet.Transactions(ctx, tx, c.by, c.company, wallet.Filter{
 		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
 	})
@@ -159,7 +165,8 @@ func listTransactions(ctx context.Context, tx *db.Tx, c *request, in *walletTran
 
 func showTransaction(t wallet.Transaction) walletTransaction {
 	return walletTransaction{
-		TransactionID: t.ID, Type: t.Type, Description: t.Description, Currency: string(t.Amount.Asset()), Amount: amount(t.Amount),
-		Balance: amount(t.Balance), SourceType: t.SourceType, SourceID: t.SourceID, PayrollID: t.PayrollID, DepositID: t.DepositID, Created: Time(t.At),
+		TransactionID: t.ID, Type: t.Type, Description: t.Description, Currency: string(t.Amount.Asset()),
+		Amount: amount(t.Amount), Balance: amount(t.Balance), SourceType: t.SourceType, SourceID: t.SourceID,
+		PayrollID: t.PayrollID, DepositID: t.DepositID, Created: Time(t.At),
 	}
 }

@@ -235,9 +235,9 @@ func showTime(t time.Time) string {
 
 func showWebhook(tx *db.Tx, e delivery.Endpoint) WebhookEndpoint {
 	shown := WebhookEndpoint{
-		WebhookID: e.ID, CompanyID: e.CompanyID, URL: e.URL, Description: e.Description, Events: e.Events, Status: e.Status, Reason: e.Reason,
-		ThrottledUntil: showTime(e.PausedUntil), FailingSince: showTime(e.FailingSince), LastSuccess: showTime(e.LastSuccess),
-		Created: Time(e.Created), Updated: Time(e.Updated),
+		WebhookID: e.ID, CompanyID: e.CompanyID, URL: e.URL, Description: e.Description, Events: e.Events, Status: e.Status,
+		Reason: e.Reason, ThrottledUntil: showTime(e.PausedUntil), FailingSince: showTime(e.FailingSince),
+		LastSuccess: showTime(e.LastSuccess), Created: Time(e.Created), Updated: Time(e.Updated),
 	}
 	if e.PreviousUntil.After(tx.Now()) {
 		shown.OldSecretUntil = showTime(e.PreviousUntil)
@@ -247,7 +247,8 @@ func showWebhook(tx *db.Tx, e delivery.Endpoint) WebhookEndpoint {
 
 func createWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookCreateInput) (*webhookSecret, error) {
 	b := &in.Body
-	e, secret, err := c.Webhooks.Create(ctx, tx, c.by, delivery.Params{URL: &b.URL, Description: &b.Description, Events: &b.Events})
+	e, secret, err := c.Webhooks.Create(ctx, tx, c.by, delivery.Params{URL: &b.URL, Description: &b.Description,
+		Events: &b.Events})
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +282,9 @@ func getWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookPath) (*W
 }
 
 func updateWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookUpdateInput) (*WebhookEndpoint, error) {
-	e, err := c.Webhooks.Update(ctx, tx, c.by, in.WebhookID, delivery.Params{URL: in.Body.URL, Description: in.Body.Description, Events: in.Body.Events})
+	e, err := c.Webhooks.Update(ctx, tx, c.by, in.WebhookID, delivery.Params{
+		URL: in.Body.URL, Description: in.Body.Description, Events: in.Body.Events,
+	})
 	return shown(tx, e, err)
 }
 
@@ -324,8 +327,9 @@ func testWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookPath) (*
 
 func showDelivery(d delivery.Delivery) DeliveryItem {
 	return DeliveryItem{
-		EventID: d.EventID, Event: d.Event, ObjectID: d.ObjectID, Status: d.State, Attempts: d.Attempts, NextTry: showTime(d.Next), Error: deliveryFailure(d.Error),
-		HTTPStatus: d.HTTPStatus, Created: Time(d.Created), Updated: Time(d.Updated),
+		EventID: d.EventID, Event: d.Event, ObjectID: d.ObjectID, Status: d.State, Attempts: d.Attempts,
+		NextTry: showTime(d.Next), Error: deliveryFailure(d.Error), HTTPStatus: d.HTTPStatus, Created: Time(d.Created),
+		Updated: Time(d.Updated),
 	}
 }
 
@@ -357,8 +361,8 @@ func getDelivery(ctx context.Context, tx *db.Tx, c *request, in *deliveryPath) (
 	out.Request.Body = ev.Body(c.Env)
 	for i, a := range attempts {
 		out.Tries[i] = deliveryTry{
-			Number: a.Number, At: Time(a.At), Timestamp: strconv.FormatInt(a.SentAt.Unix(), 10), URL: a.URL, TookMillis: a.Took.Milliseconds(),
-			HTTPStatus: a.HTTPStatus, Error: deliveryFailure(a.Error), Response: a.Response,
+			Number: a.Number, At: Time(a.At), Timestamp: strconv.FormatInt(a.SentAt.Unix(), 10), URL: a.URL,
+			TookMillis: a.Took.Milliseconds(), HTTPStatus: a.HTTPStatus, Error: deliveryFailure(a.Error), Response: a.Response,
 		}
 	}
 	return out, nil

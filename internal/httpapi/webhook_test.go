@@ -30,7 +30,9 @@ func TestWebhooks(t *testing.T) {
 		b := newService(t, d, func(deps *Deps) { deps.Webhooks = delivery.Setup{Sealer: sealer, Policy: policy} })
 		log := slog.New(slog.DiscardHandler)
 		sender := delivery.NewSender(delivery.Options{DB: d, Sealer: sealer, Env: identity.Sandbox, Policy: policy, Log: log})
-		runner := job.NewRunner(d, job.Table{delivery.JobClear: {Tx: delivery.Clear}, delivery.JobReplay: {Tx: delivery.HandleReplay}}, nil, log)
+		runner := job.NewRunner(d, job.Table{
+			delivery.JobClear: {Tx: delivery.Clear}, delivery.JobReplay: {Tx: delivery.HandleReplay},
+		}, nil, log)
 		work := func() {
 			t.Helper()
 			for range 2 {
@@ -71,7 +73,8 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("stored: %s, %v", stored, err)
 		}
 		for _, path := range []string{at, "/api/webhooks"} {
-			if _, text := ask[members](b, "GET", path, ""); strings.Contains(text, "whsec_") || !strings.Contains(text, `"description":"Books"`) {
+			if _, text := ask[members](b, "GET", path, ""); strings.Contains(text, "whsec_") ||
+				!strings.Contains(text, `"description":"Books"`) {
 				t.Error(text)
 			}
 		}
@@ -99,7 +102,8 @@ func TestWebhooks(t *testing.T) {
 		page, _ := ask[members](b, "GET", "/api/events?name=recipient.*,payroll.created&limit=2", "")
 		events := page["data"].([]any)
 		first, second := events[0].(members), events[1].(members)
-		if len(events) != 2 || page["has_more"] != true || page["next_after"] != second["id"] || first["event"] != "recipient.created" ||
+		if len(events) != 2 || page["has_more"] != true || page["next_after"] != second["id"] ||
+			first["event"] != "recipient.created" ||
 			first["sequence"] != 1.0 || first["environment"] != "sandbox" || first["api_version"] != "2.0" {
 			t.Errorf("%v", page)
 		}
@@ -108,7 +112,8 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("%v", rest)
 		}
 		object := first["data"].(members)["recipient_id"].(string)
-		if of, _ := ask[members](b, "GET", "/api/events?order=desc&from=2020-01-01&to=2120-01-01&object_id="+object, ""); len(of["data"].([]any)) != 1 {
+		if of, _ := ask[members](b, "GET", "/api/events?order=desc&from=2020-01-01&to=2120-01-01&object_id="+object,
+			""); len(of["data"].([]any)) != 1 {
 			t.Errorf("%v", of)
 		}
 		for _, query := range []string{"after=evt_none", "name=nothing.*", "order=up", "from=soon", "limit=0"} {
@@ -126,7 +131,8 @@ func TestWebhooks(t *testing.T) {
 			t.Error(text)
 		}
 		for query, want := range map[string]int{
-			"name=recipient.created": 3, "name=payroll.*": 0, "name=payroll.*,recipient.*&status=failed": 0, "from=2020-01-01&to=2120-01-01": 3, "to=2020-01-01": 0, "from=2120-01-01": 0,
+			"name=recipient.created": 3, "name=payroll.*": 0, "name=payroll.*,recipient.*&status=failed": 0,
+			"from=2020-01-01&to=2120-01-01": 3, "to=2020-01-01": 0, "from=2120-01-01": 0,
 		} {
 			if some, text := ask[members](b, "GET", at+"/deliveries?"+query, ""); len(some["data"].([]any)) != want {
 				t.Errorf("%s: want %d\n%s", query, want, text)
@@ -184,7 +190,8 @@ func TestWebhooks(t *testing.T) {
 			}
 		}
 
-		if off, text := ask[members](b, "POST", at+"/disable", ""); off["status"] != "disabled_manual" || off["reason"] != "requested" {
+		if off, text := ask[members](b, "POST", at+"/disable", ""); off["status"] != "disabled_manual" ||
+			off["reason"] != "requested" {
 			t.Error(text)
 		}
 		for _, path := range []string{"/test", "/redeliver"} {
@@ -203,14 +210,17 @@ func TestWebhooks(t *testing.T) {
 		if len(bodies) != before+1 || !strings.Contains(bodies[before], "recipient.created") {
 			t.Errorf("what happened while it was disabled can be had: %d", len(bodies)-before)
 		}
-		if changed, text := ask[members](b, "PATCH", at, `{"events":["*"],"description":""}`); len(changed["events"].([]any)) != 0 || changed["description"] != "" || changed["url"] != receiver.URL {
+		if changed,
+			text := ask[members](b, "PATCH", at, `{"events":["*"],"description":""}`); len(changed["events"].([]any)) != 0 ||
+			changed["description"] != "" || changed["url"] != receiver.URL {
 			t.Error(text)
 		}
 
 		stranger := newFixture(t, d, nil)
 		stranger.server = b.server
 		for _, c := range [][3]string{
-			{"GET"}, {"DELETE"}, {"PATCH", "", `{"url":"https://hooks.example.com/"}`}, {"POST", "/test"}, {"POST", "/enable"}, {"POST", "/disable"},
+			{"GET"}, {"DELETE"}, {"PATCH", "", `{"url":"https://hooks.example.com/"}`}, {"POST", "/test"}, {"POST", "/enable"},
+			{"POST", "/disable"},
 			{"POST", "/rotate", `{}`}, {"GET", "/deliveries"}, {"POST", "/redeliver", `{"which":"all"}`},
 			{"GET", "/deliveries/" + first["id"].(string)}, {"POST", "/deliveries/" + first["id"].(string) + "/redeliver"},
 		} {
@@ -233,7 +243,8 @@ func TestWebhooks(t *testing.T) {
 		}
 		var left int64
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			return tx.QueryRow(ctx, "SELECT (SELECT COUNT(*) FROM webhook_deliveries) + (SELECT COUNT(*) FROM webhook_attempts)").Scan(&left)
+			return tx.QueryRow(ctx,
+				"SELECT (SELECT COUNT(*) FROM webhook_deliveries) + (SELECT COUNT(*) FROM webhook_attempts)").Scan(&left)
 		}); err != nil || left != 0 {
 			t.Errorf("a deleted endpoint left %d rows, %v", left, err)
 		}

@@ -100,9 +100,9 @@ type (
 
 func showWithdrawal(w withdrawal.Withdrawal) *withdrawalAnswer {
 	out := &withdrawalAnswer{
-		WithdrawalID: w.ID, CompanyID: w.CompanyID, DestinationID: w.Destination.ID, Destination: w.Destination.Hint(), Status: withdrawalState(w.State),
-		Reason: w.Reason, Currency: string(w.Amount.Asset()), Amount: amount(w.Amount), TxHash: w.TxHash, ExternalID: w.ExternalID,
-		Created: Time(w.CreatedAt), Updated: Time(w.UpdatedAt),
+		WithdrawalID: w.ID, CompanyID: w.CompanyID, DestinationID: w.Destination.ID, Destination: w.Destination.Hint(),
+		Status: withdrawalState(w.State), Reason: w.Reason, Currency: string(w.Amount.Asset()), Amount: amount(w.Amount),
+		TxHash: w.TxHash, ExternalID: w.ExternalID, Created: Time(w.CreatedAt), Updated: Time(w.UpdatedAt),
 	}
 	if w.State == withdrawal.AwaitingApproval {
 		out.ApprovalsNeeded, out.ApprovalsGiven = w.Approval.Needed, int64(len(w.Approval.By))
@@ -110,21 +110,26 @@ func showWithdrawal(w withdrawal.Withdrawal) *withdrawalAnswer {
 	return out
 }
 
-func listWithdrawalDestinations(ctx context.Context, tx *db.Tx, c *request, _ *withdrawalDestinationList) (*withdrawalDestinations, error) {
+func listWithdrawalDestinations(
+	ctx context.Context, tx *db.Tx, c *request, _ *withdrawalDestinationList,
+) (*withdrawalDestinations, error) {
 	all, err := withdrawal.Destinations(ctx, tx, c.by, c.company)
 	if err != nil {
 		return nil, err
 	}
 	out := &withdrawalDestinations{make([]withdrawalDestination, len(all))}
 	for i, d := range all {
-		out.Destinations[i] = withdrawalDestination{d.ID, d.Label, string(d.To.Symbol), d.To.Rail, d.To.Hint(), Time(d.ReadyAt), Time(d.CreatedAt)}
+		out.Destinations[i] = withdrawalDestination{
+			d.ID, d.Label, string(d.To.Symbol), d.To.Rail, d.To.Hint(), Time(d.ReadyAt), Time(d.CreatedAt),
+		}
 	}
 	return out, nil
 }
 
 func withdraw(ctx context.Context, tx *db.Tx, c *request, in *withdrawInput) (*withdrawalAnswer, error) {
 	w, err := c.Withdrawal.Create(ctx, tx, c.by, withdrawal.Params{
-		CompanyID: c.company, DestinationID: in.Body.DestinationID, AmountText: string(in.Body.Amount), ExternalID: in.Body.ExternalID,
+		CompanyID: c.company, DestinationID: in.Body.DestinationID, AmountText: string(in.Body.Amount),
+		ExternalID: in.Body.ExternalID,
 	})
 	if err != nil {
 		return nil, err
@@ -140,7 +145,9 @@ func getWithdrawal(ctx context.Context, tx *db.Tx, c *request, in *withdrawalGet
 	return showWithdrawal(w), nil
 }
 
-func cancelWithdrawal(ctx context.Context, tx *db.Tx, c *request, in *withdrawalCancelInput) (*withdrawalAnswer, error) {
+func cancelWithdrawal(
+	ctx context.Context, tx *db.Tx, c *request, in *withdrawalCancelInput,
+) (*withdrawalAnswer, error) {
 	w, err := c.Withdrawal.Cancel(ctx, tx, c.by, c.company, in.Body.WithdrawalID)
 	if err != nil {
 		return nil, err
@@ -168,8 +175,9 @@ func getWalletStatement(ctx context.Context, tx *db.Tx, c *request, in *walletSt
 		return nil, err
 	}
 	out := &walletStatement{
-		Currency: string(s.Currency), From: Time(s.From), To: Time(s.To), OpeningBalance: amount(s.Opening), TotalIn: amount(s.In), TotalOut: amount(s.Out),
-		ClosingBalance: amount(s.Closing), Data: make([]walletTransaction, len(s.Lines)), Meta: in.meta(s.Total),
+		Currency: string(s.Currency), From: Time(s.From), To: Time(s.To), OpeningBalance: amount(s.Opening),
+		TotalIn: amount(s.In), TotalOut: amount(s.Out), ClosingBalance: amount(s.Closing),
+		Data: make([]walletTransaction, len(s.Lines)), Meta: in.meta(s.Total),
 	}
 	for i, t := range s.Lines {
 		out.Data[i] = showTransaction(t)

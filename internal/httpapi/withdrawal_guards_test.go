@@ -31,7 +31,8 @@ func TestNoWithdrawalLeavesWithoutEveryGuard(t *testing.T) {
 				}
 			},
 			"the company is blocked": func(g *guards) {
-				g.Screen = func(_ context.Context, _ *db.Tx, companyID string, _ []destination.ScreeningSubject) (map[string]bool, error) {
+				g.Screen = func(_ context.Context, _ *db.Tx, companyID string, _ []destination.ScreeningSubject) (map[string]bool,
+					error) {
 					return map[string]bool{companyID: true}, nil
 				}
 			},
@@ -42,7 +43,9 @@ func TestNoWithdrawalLeavesWithoutEveryGuard(t *testing.T) {
 			},
 			"the release is not approved": func(g *guards) { g.ReleaseApproved = approval.ReleaseLimit{}.Approved },
 			"the approval cannot be read": func(g *guards) {
-				g.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return false, broken }
+				g.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) {
+					return false, broken
+				}
 			},
 		} {
 			g := guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}

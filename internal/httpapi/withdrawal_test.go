@@ -47,7 +47,10 @@ func openTill(t *testing.T, d *db.DB) *till {
 	x.owner = x.hire("owner@acme.example")
 	x.set("UPDATE companies SET country = 'US'")
 	x.bitcoin = x.add("Vault", "BTC", `{"address":"`+btcAddress+`"}`)
-	x.dollars = x.add("Bank", "USD", `{"rail":"ach","account_holder_name":"Acme Inc","account_holder_type":"business","routing_number":"021000021","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Example Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`)
+	x.dollars = x.add("Bank", "USD", `{"rail":"ach","account_holder_name":"Acme Inc","account_holder_type":"business",`+
+		`"routing_number":"021000021","account_number":"000123456789","account_type":"checking",`+
+		`"address":{"address_line1":"1 Example Street","city":"Springfield","state":"IL","postal_code":"62701",`+
+		`"country":"US"}}`)
 	return x
 }
 
@@ -70,7 +73,8 @@ func (x *till) hire(email string) identity.Principal {
 	x.t.Helper()
 	var user identity.User
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		if user, err = identity.CreateUser(ctx, tx, x.server.Sealer, identity.NewUser{Password: "wire of eleven inches", Profile: identity.Profile{Email: email}}); err != nil {
+		if user, err = identity.CreateUser(ctx, tx, x.server.Sealer,
+			identity.NewUser{Password: "wire of eleven inches", Profile: identity.Profile{Email: email}}); err != nil {
 			return err
 		}
 		return identity.AddMember(ctx, tx, identity.Member{CompanyID: x.company, UserID: user.ID, Role: identity.RoleAdmin})
@@ -121,7 +125,8 @@ func (x *till) balance(a money.Asset) (units int64) {
 // ends brings a withdrawal's payout to a state, as the engine and the rails do.
 func (x *till) ends(id string, state payout.State) {
 	x.t.Helper()
-	if _, err := x.exec("UPDATE outputs SET state = $1, txid = 'tx' WHERE payroll_id = $2", string(state), id); err != nil {
+	if _, err := x.exec("UPDATE outputs SET state = $1, txid = 'tx' WHERE payroll_id = $2", string(state),
+		id); err != nil {
 		x.t.Fatal(err)
 	}
 	x.write(func(_ context.Context, tx *db.Tx) error {
@@ -161,7 +166,8 @@ func TestWithdrawals(t *testing.T) {
 		// Its money is set aside at once; the same request is one withdrawal.
 		first := x.taken("w1", x.dollars, "60.00", `,"external_id":"draw-1"`)
 		id := first["withdrawal_id"].(string)
-		if again := x.taken("w1", x.dollars, "60.00", `,"external_id":"draw-1"`); again["withdrawal_id"] != id || first["status"] != "pending" || first["destination"] != "Bank USD ••••6789" {
+		if again := x.taken("w1", x.dollars, "60.00", `,"external_id":"draw-1"`); again["withdrawal_id"] != id ||
+			first["status"] != "pending" || first["destination"] != "Bank USD ••••6789" {
 			t.Errorf("%v\n%v", first, again)
 		}
 		x.refuses(refused(409, "external_id_conflict", "", x.wanted(x.dollars, "1", `,"external_id":"draw-1"`)),
@@ -170,7 +176,8 @@ func TestWithdrawals(t *testing.T) {
 		if got := x.status(id); got != "processing " {
 			t.Error(got)
 		}
-		if n := x.tally("SELECT COUNT(*) FROM outputs WHERE payroll_id = $1 AND rail = 'bank' AND asset = 'USD' AND amount = 6000 AND destination LIKE '%sealed%'", id); n != 1 {
+		if n := x.tally("SELECT COUNT(*) FROM outputs WHERE payroll_id = $1 AND rail = 'bank' AND asset = 'USD' AND "+
+			"amount = 6000 AND destination LIKE '%sealed%'", id); n != 1 {
 			t.Errorf("%d outputs", n)
 		}
 		cancel := func(code string) {
@@ -191,7 +198,8 @@ func TestWithdrawals(t *testing.T) {
 
 		off := x.taken("w2", x.bitcoin, "0.0005")["withdrawal_id"].(string)
 		for range 2 {
-			if got, _ := ask[members](x.fixture, "POST", "/api/wallets/withdrawals/cancel", `{"withdrawal_id":"`+off+`"}`); got["status"] != "cancelled" {
+			if got, _ := ask[members](x.fixture, "POST", "/api/wallets/withdrawals/cancel",
+				`{"withdrawal_id":"`+off+`"}`); got["status"] != "cancelled" {
 				t.Errorf("%v", got)
 			}
 		}
@@ -212,10 +220,12 @@ func TestWithdrawals(t *testing.T) {
 		if page["meta"].(members)["total"] != 3.0 || len(page["data"].([]any)) != 2 || !strings.Contains(text, failed) {
 			t.Error(text)
 		}
-		if _, text := ask[members](x.fixture, "GET", "/api/wallets/transactions?currency=USD", ""); !strings.Contains(text, `"type":"withdrawal"`) || !strings.Contains(text, `"type":"withdrawal_undone"`) {
+		if _, text := ask[members](x.fixture, "GET", "/api/wallets/transactions?currency=USD", ""); !strings.Contains(text,
+			`"type":"withdrawal"`) || !strings.Contains(text, `"type":"withdrawal_undone"`) {
 			t.Error(text)
 		}
-		if _, text := ask[members](x.fixture, "GET", "/api/wallets/destinations", ""); strings.Contains(text, "123456789") || !strings.Contains(text, `"hint":"••••6789"`) {
+		if _, text := ask[members](x.fixture, "GET", "/api/wallets/destinations", ""); strings.Contains(text, "123456789") ||
+			!strings.Contains(text, `"hint":"••••6789"`) {
 			t.Error(text)
 		}
 		// The company heard of each change, in order: every version of every withdrawal is one event.
@@ -237,7 +247,8 @@ func TestABalanceIsWithdrawnOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 10 {
 			all.Go(func() {
-				if got := x.do("POST", withdrawPath, x.wanted(x.dollars, "30"), "Idempotency-Key", fmt.Sprint("k", i)); got.status != 200 && !strings.Contains(got.text, "insufficient_balance") {
+				if got := x.do("POST", withdrawPath, x.wanted(x.dollars, "30"), "Idempotency-Key",
+					fmt.Sprint("k", i)); got.status != 200 && !strings.Contains(got.text, "insufficient_balance") {
 					t.Errorf("%d %s", got.status, got.text)
 				}
 			})
@@ -268,7 +279,8 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 			return err
 		})
 		refuse("currency_not_supported", func(ctx context.Context, tx *db.Tx) error {
-			_, err := x.take.AddDestination(ctx, tx, x.owner, "", "XRP", []byte(`{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"}`))
+			_, err := x.take.AddDestination(ctx, tx, x.owner, "", "XRP",
+				[]byte(`{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"}`))
 			return err
 		})
 
@@ -277,7 +289,8 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 		second := x.hire("second@acme.example")
 		fresh := x.add("Fresh", "BTC", `{"address":"`+btcAddress+`"}`)
 		x.refuses(refusal{409, "destination_cooling", "/destination_id", "POST", withdrawPath, x.wanted(fresh, "0.0005"), ""})
-		if n := x.count("SELECT COUNT(*) FROM mails WHERE template = 'destination_changed' AND address IN ('owner@acme.example', 'second@acme.example') AND mail_key LIKE '" + fresh + "%'"); n != 2 {
+		if n := x.count("SELECT COUNT(*) FROM mails WHERE template = 'destination_changed' AND address IN " +
+			"('owner@acme.example', 'second@acme.example') AND mail_key LIKE '" + fresh + "%'"); n != 2 {
 			t.Errorf("%d mails", n)
 		}
 		clock.Advance(24 * time.Hour)
@@ -297,8 +310,9 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 		x.credit("dep_5", money.New(money.USD, 5_00))
 		x.write(func(_ context.Context, tx *db.Tx) error {
 			owed := money.New(money.USD, 5_00)
-			return ledger.Post(tx, ledger.Journal{CompanyID: x.company, SourceType: "bank_deposit", SourceID: "trf_1", Purpose: "return",
-				Lines: []ledger.Line{ledger.Debit(ledger.DueFromCustomer, "", owed), ledger.Credit(ledger.Bank, "", owed)}})
+			return ledger.Post(tx, ledger.Journal{CompanyID: x.company, SourceType: "bank_deposit", SourceID: "trf_1",
+				Purpose: "return",
+				Lines:   []ledger.Line{ledger.Debit(ledger.DueFromCustomer, "", owed), ledger.Credit(ledger.Bank, "", owed)}})
 		})
 		x.refuses(refusal{409, "insufficient_balance", "", "POST", withdrawPath, x.wanted(x.dollars, "1"), ""})
 		x.look()
@@ -358,11 +372,13 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 		}
 		var own withdrawal.Withdrawal
 		x.write(func(ctx context.Context, tx *db.Tx) (err error) {
-			own, err = x.take.Create(ctx, tx, x.owner, withdrawal.Params{DestinationID: x.dollars, AmountText: "500", Key: "form"})
+			own, err = x.take.Create(ctx, tx, x.owner, withdrawal.Params{DestinationID: x.dollars, AmountText: "500",
+				Key: "form"})
 			return err
 		})
 		x.write(func(ctx context.Context, tx *db.Tx) error {
-			again, err := x.take.Create(ctx, tx, x.owner, withdrawal.Params{DestinationID: x.dollars, AmountText: "500", Key: "form"})
+			again, err := x.take.Create(ctx, tx, x.owner, withdrawal.Params{DestinationID: x.dollars, AmountText: "500",
+				Key: "form"})
 			if again.ID != own.ID {
 				t.Errorf("sent twice: %s and %s", own.ID, again.ID)
 			}
@@ -382,7 +398,8 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 
 		// A destination that is on a list waits, and goes on when somebody has cleared it.
 		x.set("UPDATE approval_limits SET currency = ''")
-		listed := x.taken("w4", x.add("", "BTC", `{"address":"bcrt1qtt0m2f6rg66xt26wcavtd5tuz5yvgny3sx5g08"}`), "0.0005")["withdrawal_id"].(string)
+		listed := x.taken("w4", x.add("", "BTC", `{"address":"bcrt1qtt0m2f6rg66xt26wcavtd5tuz5yvgny3sx5g08"}`),
+			"0.0005")["withdrawal_id"].(string)
 		x.look()
 		if got := x.status(listed); got != "on_hold under_review" {
 			t.Error(got)

@@ -8,9 +8,10 @@
 //		ToPay:    []stipend.ToPayItem{{UserID: "usr_…", AmountFiat: "1250.50"}},
 //	}, stipend.WithIdempotencyKey("run-2026-09"))
 //
-// Every write carries an Idempotency-Key, a random one unless the caller supplies one. The client therefore retries safely:
-// after a broken connection, a 429 or a 503, and after a 409 with Retry-After. An error of the API is an [*Error].
-// Methods named All… iterate over the pages of a list. Amounts are of type [Decimal], which keeps every digit.
+// Every write carries an Idempotency-Key, a random one unless the caller supplies one. The client therefore retries
+// safely: after a broken connection, a 429 or a 503, and after a 409 with Retry-After. An error of the API is an
+// [*Error]. Methods named All… iterate over the pages of a list. Amounts are of type [Decimal], which keeps every
+// digit.
 //
 // [VerifyWebhook] checks and parses a webhook delivery.
 package stipend

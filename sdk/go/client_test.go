@@ -53,8 +53,10 @@ func answer(status int, body string, headers ...string) http.HandlerFunc {
 
 func problem(status int, code string, headers ...string) http.HandlerFunc {
 	body, _ := json.Marshal(map[string]any{
-		"type": "/docs/errors/" + code, "title": "Title", "status": status, "code": code, "detail": "Detail.", "request_id": "req_1",
-		"errors": []any{map[string]string{"code": code, "in": "body", "pointer": "/x", "message": "Wrong."}}, "payroll_id": "prl_1",
+		"type": "/docs/errors/" + code, "title": "Title", "status": status, "code": code, "detail": "Detail.",
+		"request_id": "req_1",
+		"errors":     []any{map[string]string{"code": code, "in": "body", "pointer": "/x", "message": "Wrong."}},
+		"payroll_id": "prl_1",
 	})
 	return answer(status, string(body), headers...)
 }
@@ -116,7 +118,8 @@ func TestAFinalErrorIsNotRetried(t *testing.T) {
 	if !errors.As(err, &e) || !HasCode(err, CodeExternalIDConflict) || HasCode(err, CodeNotFound) {
 		t.Fatalf("got %v", err)
 	}
-	if e.Status != 409 || e.RequestID != "req_1" || e.Hints["payroll_id"] != "prl_1" || len(e.Errors) != 1 || e.Errors[0].Pointer != "/x" {
+	if e.Status != 409 || e.RequestID != "req_1" || e.Hints["payroll_id"] != "prl_1" || len(e.Errors) != 1 ||
+		e.Errors[0].Pointer != "/x" {
 		t.Errorf("got %+v", e)
 	}
 	if len(*pauses) != 0 {
@@ -160,7 +163,8 @@ func TestQueryAndPathAreEncoded(t *testing.T) {
 	s := serve(t, answer(200, `{}`), answer(200, `a,b`))
 	client, _ := testClient(s.URL)
 	from := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	if _, err := client.Payrolls.List(t.Context(), &PayrollListParams{Status: "released", From: from, Page: 2}); err != nil {
+	if _, err := client.Payrolls.List(t.Context(), &PayrollListParams{Status: "released", From: from,
+		Page: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.requests[0].URL.RawQuery; got != "from=2026-01-02T03%3A04%3A05Z&page=2&status=released" {
@@ -192,7 +196,8 @@ func TestAllFollowsPages(t *testing.T) {
 }
 
 func TestAllFollowsCursorsAndStopsAtAnError(t *testing.T) {
-	s := serve(t, answer(200, `{"data":[{"id":"evt_1"}],"has_more":true,"next_after":"x"}`), problem(403, "insufficient_scope"))
+	s := serve(t, answer(200, `{"data":[{"id":"evt_1"}],"has_more":true,"next_after":"x"}`),
+		problem(403, "insufficient_scope"))
 	client, _ := testClient(s.URL)
 	var ids []string
 	var failed error

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// ErrInvalidSignature is returned for a webhook delivery that was not signed with any of the given secrets, or not recently.
+// ErrInvalidSignature is returned for a webhook delivery that was not signed with any of the given secrets, or not
+// recently.
 var ErrInvalidSignature = errors.New("stipend: invalid webhook signature")
 
 // webhookTolerance bounds the age of a delivery, against replays.
@@ -33,9 +34,9 @@ type Event struct {
 // EventName is the name of an event, for example payroll.created.
 type EventName string
 
-// VerifyWebhook checks the signature of a webhook delivery (Standard Webhooks 1.0) and parses its event. body is the request
-// body exactly as received. During a rotation pass the old and the new secret. It returns [ErrInvalidSignature] unless the
-// delivery was signed with one of the secrets less than five minutes ago.
+// VerifyWebhook checks the signature of a webhook delivery (Standard Webhooks 1.0) and parses its event. body is
+// the request body exactly as received. During a rotation pass the old and the new secret. It returns
+// [ErrInvalidSignature] unless the delivery was signed with one of the secrets less than five minutes ago.
 func VerifyWebhook(body []byte, header http.Header, secrets ...string) (*Event, error) {
 	return verifyWebhook(body, header, time.Now(), secrets)
 }

@@ -55,7 +55,8 @@ func TestVerifyWebhook(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", c.name, event, err)
 		}
 	}
-	if _, err := verifyWebhook([]byte(body), sign(now), now, []string{"whsec_?"}); err == nil || errors.Is(err, ErrInvalidSignature) {
+	if _, err := verifyWebhook([]byte(body), sign(now), now, []string{"whsec_?"}); err == nil ||
+		errors.Is(err, ErrInvalidSignature) {
 		t.Errorf("a malformed secret: %v", err)
 	}
 }

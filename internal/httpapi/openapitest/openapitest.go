@@ -1,8 +1,9 @@
 // Package openapitest holds answers of the service to its contract.
 //
-// A contract is opened once and shown every answer that a test gets. An answer with a status, code, header or member that
-// the document does not name is an error, although a client must put up with one: the document would be behind. It also
-// remembers what it was shown, so that a test can tell which operations nobody has tried. It is for tests only.
+// A contract is opened once and shown every answer that a test gets. An answer with a status, code, header or
+// member that the document does not name is an error, although a client must put up with one: the document would be
+// behind. It also remembers what it was shown, so that a test can tell which operations nobody has tried. It is for
+// tests only.
 package openapitest
 
 import (
@@ -100,7 +101,8 @@ func Open(document []byte) (*Contract, error) {
 	for path, methods := range w.Paths {
 		for method, op := range methods {
 			pattern := strings.ToUpper(method) + " " + path
-			at := "contract.json#/paths/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(path) + "/" + method
+			at := "contract.json#/paths/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(path) +
+				"/" + method
 			c.mux.Handle(pattern, nobody)
 			o := &operation{id: op.OperationID, sandbox: slices.Contains(op.Tags, "Sandbox"), answers: map[int]*answer{}}
 			if op.RequestBody != nil {
@@ -153,7 +155,10 @@ func closeObjects(v any) {
 }
 
 // own are the headers that need no word in a contract: HTTP itself has the word.
-var own = []string{"Content-Type", "Content-Length", "Content-Encoding", "Cache-Control", "X-Content-Type-Options", "Connection", "Date", "Allow", "Vary", "Etag"}
+var own = []string{
+	"Content-Type", "Content-Length", "Content-Encoding", "Cache-Control", "X-Content-Type-Options", "Connection", "Date",
+	"Allow", "Vary", "Etag",
+}
 
 // Check says how an answer differs from the document, nil when it does not. A path that the document does not have is
 // answered by the form of an error only.
@@ -199,7 +204,8 @@ func (c *Contract) Check(r *http.Request, sent []byte, status int, header http.H
 			c.note(o.id, status, p.Code)
 		}
 		if p.Code != "" && !slices.Contains(a.codes, p.Code) {
-			problems = append(problems, fmt.Errorf("%w: %s answers %d with the undocumented code %s", ErrUndeclared, o.id, status, p.Code))
+			problems = append(problems, fmt.Errorf("%w: %s answers %d with the undocumented code %s", ErrUndeclared, o.id,
+				status, p.Code))
 		}
 	}
 	if status == http.StatusOK && o.request != nil && isJSON(r.Header) && (o.needsBody || len(sent) > 0) {
@@ -254,8 +260,8 @@ func answerName(id string, status int, code string) string {
 	return strings.TrimSpace(id + " " + strconv.Itoa(status) + " " + code)
 }
 
-// Unseen lists what the document promises and nobody has answered yet, in order: "operation status", and for errors "operation
-// status code".
+// Unseen lists what the document promises and nobody has answered yet, in order: "operation status", and for errors
+// "operation status code".
 func (c *Contract) Unseen() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -280,8 +286,9 @@ func (c *Contract) Unseen() []string {
 	return list
 }
 
-// Transport shows the contract every answer of the service that comes through another transport. An answer that differs is
-// an error of the round trip, so it fails the test that asked. What no service of this kind sent passes by.
+// Transport shows the contract every answer of the service that comes through another transport. An answer that
+// differs is an error of the round trip, so it fails the test that asked. What no service of this kind sent passes
+// by.
 func (c *Contract) Transport(under http.RoundTripper) http.RoundTripper { return transport{c, under} }
 
 type transport struct {
