@@ -51,7 +51,8 @@ type Fault struct {
 }
 
 // NotFoundErr is returned both for a missing object and for one that belongs to another company or user.
-var NotFoundErr = New(NotFound, "not_found", "The object does not exist, or the credential has no access to it. Check its ID and the credential.")
+var NotFoundErr = New(NotFound, "not_found",
+	"The object does not exist, or the credential has no access to it. Check its ID and the credential.")
 
 // New returns a Fault. It is used to declare error variables.
 func New(kind Kind, code, detail string) *Fault {

@@ -37,8 +37,9 @@ func TestListKeepsOrderAndEndsAtItsLimit(t *testing.T) {
 }
 
 func TestWhatPasses(t *testing.T) {
-	for kind, want := range map[apierr.Kind]bool{apierr.Internal: true, apierr.BadRequest: false, apierr.NotFound: false, apierr.Conflict: true,
-		apierr.Invalid: false, apierr.RateLimited: true, apierr.Unavailable: true} {
+	for kind, want := range map[apierr.Kind]bool{apierr.Internal: true, apierr.BadRequest: false, apierr.NotFound: false,
+		apierr.Conflict: true,
+		apierr.Invalid:  false, apierr.RateLimited: true, apierr.Unavailable: true} {
 		if got := apierr.Passing(fmt.Errorf("here: %w", apierr.New(kind, "x", "X."))); got != want {
 			t.Errorf("%d: %v", kind, got)
 		}

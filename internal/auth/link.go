@@ -87,13 +87,15 @@ func (w linkRequest) write(ctx context.Context, tx *db.Tx, s *identity.Sealer, k
 	}
 	token := identity.NewLinkToken()
 	expires := tx.Now().Add(w.Purpose.life())
-	if err := replaceLink(ctx, tx, link{digest: identity.LinkDigest(token), purpose: w.Purpose, email: w.Email, expires: expires}); err != nil {
+	if err := replaceLink(ctx, tx, link{digest: identity.LinkDigest(token), purpose: w.Purpose, email: w.Email,
+		expires: expires}); err != nil {
 		return err
 	}
 	if w.Purpose == ToSignUp {
 		m.Template, m.Data = mail.SignUp, mail.SignUpData{Token: token, Expires: expires}
 	} else {
-		m.To, m.Template, m.Data = u.Email, mail.PasswordReset, mail.PasswordResetData{Name: u.FirstName, Token: token, Expires: expires}
+		m.To, m.Template, m.Data = u.Email, mail.PasswordReset, mail.PasswordResetData{Name: u.FirstName, Token: token,
+			Expires: expires}
 	}
 	return mail.Enqueue(ctx, tx, m)
 }
@@ -139,7 +141,8 @@ func ChangePassword(ctx context.Context, tx *db.Tx, p Person, s session.Session,
 }
 
 func changePassword(ctx context.Context, tx *db.Tx, p Person, hash string) error {
-	if err := errors.Join(identity.SetPasswordHash(ctx, tx, p.ID, hash), deleteLinks(ctx, tx, ToReset, p.Email)); err != nil {
+	if err := errors.Join(identity.SetPasswordHash(ctx, tx, p.ID, hash),
+		deleteLinks(ctx, tx, ToReset, p.Email)); err != nil {
 		return err
 	}
 	return p.notify(ctx, tx, mail.PasswordChanged)
@@ -165,7 +168,8 @@ func (b Business) Check() (Business, error) {
 
 // SignUp uses up a link and creates the person, their company and their ownership of it. contract contains the
 // standard fees.
-func SignUp(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, b Business, contract identity.NewCompany) (identity.User, identity.Company, error) {
+func SignUp(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, b Business,
+	contract identity.NewCompany) (identity.User, identity.Company, error) {
 	email, err := takeLink(ctx, tx, ToSignUp, identity.LinkDigest(token))
 	if err != nil {
 		return identity.User{}, identity.Company{}, err

@@ -23,10 +23,13 @@ const MaxInvitations = 50
 
 // Errors for members.
 var (
-	ErrLastOwner   = apierr.New(apierr.Conflict, "last_owner", "A company must have at least one owner. Make another member an owner first.")
-	ErrOwnersOnly  = apierr.New(apierr.Forbidden, "role_required", "Only an owner can add, change or remove an owner. Ask an owner.")
-	ErrMember      = apierr.New(apierr.Conflict, "invalid_state", "This person is already a member.")
-	ErrTooMany     = apierr.New(apierr.Conflict, "invitation_limit_reached", "This company has 50 open invitations. Withdraw one first.")
+	ErrLastOwner = apierr.New(apierr.Conflict, "last_owner",
+		"A company must have at least one owner. Make another member an owner first.")
+	ErrOwnersOnly = apierr.New(apierr.Forbidden, "role_required",
+		"Only an owner can add, change or remove an owner. Ask an owner.")
+	ErrMember  = apierr.New(apierr.Conflict, "invalid_state", "This person is already a member.")
+	ErrTooMany = apierr.New(apierr.Conflict, "invitation_limit_reached",
+		"This company has 50 open invitations. Withdraw one first.")
 	errUnknownRole = apierr.New(apierr.Invalid, "invalid_parameter", "The role must be owner, admin, developer or viewer.")
 )
 
@@ -38,7 +41,8 @@ type By struct{ CompanyID, UserID, Role string }
 
 // may reports whether the actor may change a member's role from → to. An empty role means "not a member".
 func (b By) may(from, to string) error {
-	if b.Role == identity.RoleOwner || b.Role == identity.RoleAdmin && from != identity.RoleOwner && to != identity.RoleOwner {
+	if b.Role == identity.RoleOwner || b.Role == identity.RoleAdmin && from != identity.RoleOwner &&
+		to != identity.RoleOwner {
 		return nil
 	}
 	return ErrOwnersOnly
@@ -110,7 +114,8 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by By, email, ro
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(members, func(m Member) bool { return identity.EmailKey(m.Email) == identity.EmailKey(email) }) {
+	if slices.ContainsFunc(members,
+		func(m Member) bool { return identity.EmailKey(m.Email) == identity.EmailKey(email) }) {
 		return ErrMember.At("body", "/email")
 	}
 	if err := deleteInvitations(ctx, tx, by.CompanyID, email); err != nil {
@@ -124,7 +129,8 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by By, email, ro
 		return ErrTooMany
 	}
 	token := identity.NewLinkToken()
-	v := Invitation{CompanyID: by.CompanyID, ID: tx.NewID("mbi"), Email: email, Role: role, Expires: tx.Now().Add(joinLife)}
+	v := Invitation{CompanyID: by.CompanyID, ID: tx.NewID("mbi"), Email: email, Role: role,
+		Expires: tx.Now().Add(joinLife)}
 	if err := insertInvitation(ctx, tx, v, identity.LinkDigest(token), by.UserID); err != nil {
 		return err
 	}
@@ -190,7 +196,8 @@ func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Ne
 		return u, identity.ErrEmailTaken
 	case u.ID == "":
 		u, err = identity.CreateUser(ctx, tx, s, identity.NewUser{
-			Profile: identity.Profile{Email: v.Email, FirstName: n.FirstName, LastName: n.LastName}, PasswordHash: n.PasswordHash,
+			Profile:      identity.Profile{Email: v.Email, FirstName: n.FirstName, LastName: n.LastName},
+			PasswordHash: n.PasswordHash,
 		})
 		if err != nil {
 			return u, err
@@ -200,7 +207,8 @@ func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Ne
 		return u, nil
 	}
 	record(tx, v.CompanyID, version, "joined: "+u.ID+" as "+v.Role)
-	if err := identity.AddMember(ctx, tx, identity.Member{CompanyID: v.CompanyID, UserID: u.ID, Role: v.Role}); err != nil {
+	if err := identity.AddMember(ctx, tx, identity.Member{CompanyID: v.CompanyID, UserID: u.ID,
+		Role: v.Role}); err != nil {
 		return u, err
 	}
 	return u, NotifyAdministrators(ctx, tx, tx.NewID("evt"), v.CompanyID, mail.MemberJoined, v.Email+": "+v.Role)
@@ -225,7 +233,8 @@ func SetRole(ctx context.Context, tx *db.Tx, by By, userID, role string) error {
 			return err
 		}
 	}
-	if err := identity.AddMember(ctx, tx, identity.Member{CompanyID: by.CompanyID, UserID: userID, Role: role}); err != nil {
+	if err := identity.AddMember(ctx, tx, identity.Member{CompanyID: by.CompanyID, UserID: userID,
+		Role: role}); err != nil {
 		return err
 	}
 	return NotifyAdministrators(ctx, tx, tx.NewID("evt"), by.CompanyID, mail.RoleChanged, m.Email+": "+m.Role+" → "+role)
@@ -239,7 +248,8 @@ func RemoveMember(ctx context.Context, tx *db.Tx, by By, userID string) error {
 		return err
 	}
 	record(tx, by.CompanyID, version, strings.Join([]string{userID, "removed from", m.Role, "by", by.UserID}, " "))
-	return errors.Join(identity.DeleteMember(ctx, tx, by.CompanyID, userID), identity.RevokeGrants(ctx, tx, by.CompanyID, userID),
+	return errors.Join(identity.DeleteMember(ctx, tx, by.CompanyID, userID), identity.RevokeGrants(ctx, tx, by.CompanyID,
+		userID),
 		deleteInvitationsBy(ctx, tx, by.CompanyID, userID), session.EndAll(ctx, tx, userID))
 }
 

@@ -97,7 +97,8 @@ func Enrolling(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.Us
 // Confirm completes the setup with the first code and returns the recovery codes, of which only digests are stored.
 // A wrong code is ok false. at is wall-clock time, which authenticators use, not the transaction time, which a
 // sandbox can change.
-func Confirm(ctx context.Context, tx *db.Tx, s *identity.Sealer, u Person, code string, at time.Time) (codes []string, ok bool, err error) {
+func Confirm(ctx context.Context, tx *db.Tx, s *identity.Sealer, u Person, code string,
+	at time.Time) (codes []string, ok bool, err error) {
 	f, err := selectFactor(ctx, tx, u.ID)
 	switch {
 	case errors.Is(err, apierr.NotFoundErr):
@@ -216,11 +217,13 @@ func Remove(ctx context.Context, tx *db.Tx, u Person) error {
 
 // Erase deletes a person's factors and passkeys, and the links and invitations for their address.
 func Erase(ctx context.Context, tx *db.Tx, userID, email string) error {
-	err := errors.Join(deleteFactor(ctx, tx, userID), deleteRecoveryCodes(ctx, tx, userID), deletePasskeys(ctx, tx, userID))
+	err := errors.Join(deleteFactor(ctx, tx, userID), deleteRecoveryCodes(ctx, tx, userID),
+		deletePasskeys(ctx, tx, userID))
 	if email == "" || err != nil {
 		return err
 	}
-	return errors.Join(deleteLinks(ctx, tx, ToSignUp, email), deleteLinks(ctx, tx, ToReset, email), deleteInvitationsOf(ctx, tx, email))
+	return errors.Join(deleteLinks(ctx, tx, ToSignUp, email), deleteLinks(ctx, tx, ToReset, email),
+		deleteInvitationsOf(ctx, tx, email))
 }
 
 func newRecoveryCodes(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {

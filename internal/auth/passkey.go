@@ -82,7 +82,8 @@ func (r *Relying) BeginPasskey(ctx context.Context, tx *db.Tx, u identity.User) 
 	options, asked, err := r.web.BeginRegistration(h,
 		webauthn.WithExclusions(webauthn.Credentials(h.WebAuthnCredentials()).CredentialDescriptors()),
 		webauthn.WithAuthenticatorSelection(protocol.AuthenticatorSelection{
-			ResidentKey: protocol.ResidentKeyRequirementRequired, RequireResidentKey: protocol.ResidentKeyRequired(), UserVerification: protocol.VerificationRequired,
+			ResidentKey: protocol.ResidentKeyRequirementRequired, RequireResidentKey: protocol.ResidentKeyRequired(),
+			UserVerification: protocol.VerificationRequired,
 		}))
 	if err != nil {
 		return "", err
@@ -182,7 +183,8 @@ func RemovePasskey(ctx context.Context, tx *db.Tx, p Person, id string) error {
 }
 
 // challenge stores a challenge until the device responds.
-func challenge(ctx context.Context, tx *db.Tx, userID string, asked *webauthn.SessionData, options any) (string, error) {
+func challenge(ctx context.Context, tx *db.Tx, userID string, asked *webauthn.SessionData,
+	options any) (string, error) {
 	data, err := json.Marshal(asked)
 	if err != nil {
 		return "", err

@@ -25,13 +25,15 @@ func missing(err error) error {
 }
 
 func selectFactor(ctx context.Context, tx *db.Tx, userID string) (f factor, err error) {
-	err = tx.QueryRow(ctx, "SELECT secret, confirmed_at <> 0 FROM second_factors WHERE user_id = $1", userID).Scan(&f.secret, &f.confirmed)
+	err = tx.QueryRow(ctx, "SELECT secret, confirmed_at <> 0 FROM second_factors WHERE user_id = $1",
+		userID).Scan(&f.secret, &f.confirmed)
 	return f, missing(err)
 }
 
 // upsertFactor stores an authenticator. It never replaces a confirmed one.
 func upsertFactor(ctx context.Context, tx *db.Tx, userID, sealed string) error {
-	n, err := tx.Exec(ctx, `INSERT INTO second_factors (user_id, secret, last_step, created_at, confirmed_at) VALUES ($1, $2, 0, $3, 0)
+	n, err := tx.Exec(ctx, `INSERT INTO second_factors (user_id, secret, last_step, created_at, confirmed_at)
+		VALUES ($1, $2, 0, $3, 0)
 		ON CONFLICT (user_id) DO UPDATE SET secret = excluded.secret, last_step = 0, created_at = excluded.created_at
 		WHERE second_factors.confirmed_at = 0`, userID, sealed, db.Micros(tx.Now()))
 	if err == nil && n == 0 {
@@ -41,14 +43,16 @@ func upsertFactor(ctx context.Context, tx *db.Tx, userID, sealed string) error {
 }
 
 func confirmFactor(ctx context.Context, tx *db.Tx, userID string, step int64) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE second_factors SET confirmed_at = $2, last_step = $3 WHERE user_id = $1 AND confirmed_at = 0",
+	n, err := tx.Exec(ctx, "UPDATE second_factors SET confirmed_at = $2, last_step = $3 WHERE user_id = $1 AND "+
+		"confirmed_at = 0",
 		userID, db.Micros(tx.Now()), step)
 	return n == 1, err
 }
 
 // takeStep records a time step. It reports false if this or a later one was already used.
 func takeStep(ctx context.Context, tx *db.Tx, userID string, step int64) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE second_factors SET last_step = $2 WHERE user_id = $1 AND last_step < $2 AND confirmed_at <> 0", userID, step)
+	n, err := tx.Exec(ctx, "UPDATE second_factors SET last_step = $2 WHERE user_id = $1 AND last_step < $2 AND "+
+		"confirmed_at <> 0", userID, step)
 	return n == 1, err
 }
 
@@ -66,7 +70,8 @@ func insertRecoveryCodes(ctx context.Context, tx *db.Tx, userID string, digests 
 }
 
 func useRecoveryCode(ctx context.Context, tx *db.Tx, userID, digest string) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE recovery_codes SET used_at = $3 WHERE user_id = $1 AND digest = $2 AND used_at = 0", userID, digest, db.Micros(tx.Now()))
+	n, err := tx.Exec(ctx, "UPDATE recovery_codes SET used_at = $3 WHERE user_id = $1 AND digest = $2 AND used_at = 0",
+		userID, digest, db.Micros(tx.Now()))
 	return n == 1, err
 }
 
@@ -87,7 +92,8 @@ func replaceLink(ctx context.Context, tx *db.Tx, l link) error {
 		return err
 	}
 	return tx.Insert(ctx, "account_links", []string{"digest", "purpose", "email", "email_key", "created_at", "expires_at"},
-		[][]any{{l.digest, string(l.purpose), l.email, identity.EmailKey(l.email), db.Micros(tx.Now()), db.Micros(l.expires)}})
+		[][]any{{l.digest, string(l.purpose), l.email, identity.EmailKey(l.email), db.Micros(tx.Now()),
+			db.Micros(l.expires)}})
 }
 
 func selectLink(ctx context.Context, tx *db.Tx, p Purpose, digest string) (email string, err error) {
@@ -98,13 +104,15 @@ func selectLink(ctx context.Context, tx *db.Tx, p Purpose, digest string) (email
 
 // takeLink deletes a link, so that it works once.
 func takeLink(ctx context.Context, tx *db.Tx, p Purpose, digest string) (email string, err error) {
-	err = tx.QueryRow(ctx, "DELETE FROM account_links WHERE digest = $1 AND purpose = $2 AND expires_at > $3 RETURNING email",
+	err = tx.QueryRow(ctx, "DELETE FROM account_links WHERE digest = $1 AND purpose = $2 AND expires_at > $3 RETURNING "+
+		"email",
 		digest, string(p), db.Micros(tx.Now())).Scan(&email)
 	return email, missing(err)
 }
 
 func deleteLinks(ctx context.Context, tx *db.Tx, p Purpose, email string) error {
-	_, err := tx.Exec(ctx, "DELETE FROM account_links WHERE email_key = $1 AND purpose = $2", identity.EmailKey(email), string(p))
+	_, err := tx.Exec(ctx, "DELETE FROM account_links WHERE email_key = $1 AND purpose = $2", identity.EmailKey(email),
+		string(p))
 	return err
 }
 
@@ -115,7 +123,8 @@ func deleteEndedLinks(ctx context.Context, tx *db.Tx) error {
 
 // Members returns the members of a company, oldest first.
 func Members(ctx context.Context, tx *db.Tx, companyID string) ([]Member, error) {
-	rows, err := tx.Query(ctx, `SELECT m.user_id, u.first_name, u.last_name, u.email, m.role, COALESCE(f.confirmed_at, 0) <> 0
+	rows, err := tx.Query(ctx, `SELECT m.user_id, u.first_name, u.last_name, u.email, m.role, COALESCE(f.confirmed_at,
+		0) <> 0
 		FROM members m JOIN users u ON u.user_id = m.user_id LEFT JOIN second_factors f ON f.user_id = m.user_id
 		WHERE m.company_id = $1 ORDER BY m.created_at, m.user_id`, companyID)
 	return db.Collect(rows, err, func(r *db.Rows) (m Member, err error) {
@@ -127,8 +136,10 @@ func Members(ctx context.Context, tx *db.Tx, companyID string) ([]Member, error)
 }
 
 func insertInvitation(ctx context.Context, tx *db.Tx, v Invitation, digest, by string) error {
-	return tx.Insert(ctx, "member_invitations", []string{"company_id", "invitation_id", "digest", "email", "email_key", "role", "invited_by", "created_at", "expires_at"},
-		[][]any{{v.CompanyID, v.ID, digest, v.Email, identity.EmailKey(v.Email), v.Role, by, db.Micros(tx.Now()), db.Micros(v.Expires)}})
+	return tx.Insert(ctx, "member_invitations", []string{"company_id", "invitation_id", "digest", "email", "email_key",
+		"role", "invited_by", "created_at", "expires_at"},
+		[][]any{{v.CompanyID, v.ID, digest, v.Email, identity.EmailKey(v.Email), v.Role, by, db.Micros(tx.Now()),
+			db.Micros(v.Expires)}})
 }
 
 // Invitations returns the open invitations of a company, oldest first.
@@ -146,7 +157,8 @@ func Invitations(ctx context.Context, tx *db.Tx, companyID string) ([]Invitation
 
 func selectInvitation(ctx context.Context, tx *db.Tx, digest string) (v Invitation, err error) {
 	var expires int64
-	err = tx.QueryRow(ctx, "SELECT company_id, invitation_id, email, role, expires_at FROM member_invitations WHERE digest = $1 AND expires_at > $2",
+	err = tx.QueryRow(ctx, "SELECT company_id, invitation_id, email, role, expires_at FROM member_invitations WHERE "+
+		"digest = $1 AND expires_at > $2",
 		digest, db.Micros(tx.Now())).Scan(&v.CompanyID, &v.ID, &v.Email, &v.Role, &expires)
 	v.Expires = db.Time(expires)
 	return v, missing(err)
@@ -154,7 +166,8 @@ func selectInvitation(ctx context.Context, tx *db.Tx, digest string) (v Invitati
 
 // deleteInvitation deletes an invitation, or returns apierr.NotFoundErr, so that it is answered once.
 func deleteInvitation(ctx context.Context, tx *db.Tx, companyID, id string) error {
-	n, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE company_id = $1 AND invitation_id = $2 AND expires_at > $3", companyID, id, db.Micros(tx.Now()))
+	n, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE company_id = $1 AND invitation_id = $2 AND expires_at "+
+		"> $3", companyID, id, db.Micros(tx.Now()))
 	if err == nil && n == 0 {
 		return apierr.NotFoundErr
 	}
@@ -182,7 +195,8 @@ func deleteInvitationsOf(ctx context.Context, tx *db.Tx, email string) error {
 
 // Passkeys returns a person's passkeys, oldest first.
 func Passkeys(ctx context.Context, tx *db.Tx, userID string) ([]Passkey, error) {
-	rows, err := tx.Query(ctx, "SELECT passkey_id, name, data, created_at, last_used_at FROM passkeys WHERE user_id = $1 ORDER BY created_at, passkey_id", userID)
+	rows, err := tx.Query(ctx, "SELECT passkey_id, name, data, created_at, last_used_at FROM passkeys WHERE user_id = "+
+		"$1 ORDER BY created_at, passkey_id", userID)
 	return db.Collect(rows, err, func(r *db.Rows) (k Passkey, err error) {
 		var data string
 		var created, used int64
@@ -204,7 +218,8 @@ func insertPasskey(ctx context.Context, tx *db.Tx, userID string, k Passkey) (bo
 		return false, err
 	}
 	n, err := tx.Exec(ctx, `INSERT INTO passkeys (user_id, passkey_id, credential_id, name, data, created_at, last_used_at)
-		VALUES ($1, $2, $3, $4, $5, $6, 0) ON CONFLICT DO NOTHING`, userID, k.ID, credentialID(k.stored), k.Name, string(data), db.Micros(tx.Now()))
+		VALUES ($1, $2, $3, $4, $5, $6, 0) ON CONFLICT DO NOTHING`, userID, k.ID, credentialID(k.stored), k.Name,
+		string(data), db.Micros(tx.Now()))
 	return n == 1, err
 }
 

@@ -81,7 +81,8 @@ var simpleAlgorithms = map[string]func(string) bool{
 	},
 	"us_itin": func(s string) bool {
 		group := s[3:5]
-		return between(group, "50", "65") || between(group, "70", "88") || between(group, "90", "92") || between(group, "94", "99")
+		return between(group, "50", "65") || between(group, "70", "88") || between(group, "90", "92") ||
+			between(group, "94", "99")
 	},
 	"us_ein": func(s string) bool { return strings.Contains(einPrefixes, " "+s[:2]+" ") },
 
@@ -306,7 +307,8 @@ var simpleAlgorithms = map[string]func(string) bool{
 	"bg_egn": func(s string) bool {
 		month := number(s[2:4])
 		century := map[int]string{0: "19", 1: "18", 2: "20"}[month/20]
-		return century != "" && day(century+s[:2], month%20, number(s[4:6])) && weigh(s[:9], 2, 4, 8, 5, 10, 9, 7, 3, 6)%11%10 == digit(s[9])
+		return century != "" && day(century+s[:2], month%20, number(s[4:6])) &&
+			weigh(s[:9], 2, 4, 8, 5, 10, 9, 7, 3, 6)%11%10 == digit(s[9])
 	},
 	"bg_pnf": func(s string) bool { return weigh(s[:9], 21, 19, 17, 13, 11, 9, 7, 3, 1)%10 == digit(s[9]) },
 
@@ -339,7 +341,8 @@ var simpleAlgorithms = map[string]func(string) bool{
 	// 40 in the day or in the month marks numbers that stand in for one.
 	"no_fodselsnummer": func(s string) bool {
 		d, m := number(s[:2])%40, number(s[2:4])%40
-		return dayOfEither(s[4:6], m, d) && weigh(s[:10], 3, 7, 6, 1, 8, 9, 4, 5, 2, 1)%11 == 0 && weigh(s, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0
+		return dayOfEither(s[4:6], m, d) && weigh(s[:10], 3, 7, 6, 1, 8, 9, 4, 5, 2, 1)%11 == 0 &&
+			weigh(s, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0
 	},
 	"no_orgnr": func(s string) bool { return weigh(s, 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0 },
 
@@ -357,7 +360,8 @@ var simpleAlgorithms = map[string]func(string) bool{
 		if d > 40 {
 			d -= 40 // a firm
 		}
-		return strings.Contains("089", s[9:]) && dayOfEither(s[4:6], number(s[2:4]), d) && weigh(s[:9], 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0
+		return strings.Contains("089", s[9:]) && dayOfEither(s[4:6], number(s[2:4]), d) &&
+			weigh(s[:9], 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0
 	},
 
 	"lv_personas_kods": func(s string) bool {
@@ -365,7 +369,8 @@ var simpleAlgorithms = map[string]func(string) bool{
 		if s[:2] >= "32" { // since 2017, without a rule
 			return between(s[:2], "32", "39")
 		}
-		return dayOfEither(s[4:6], number(s[2:4]), number(s[:2])) && (1+weigh(s[:10], 10, 5, 8, 4, 2, 1, 6, 3, 7, 9))%11%10 == digit(s[10])
+		return dayOfEither(s[4:6], number(s[2:4]), number(s[:2])) &&
+			(1+weigh(s[:10], 10, 5, 8, 4, 2, 1, 6, 3, 7, 9))%11%10 == digit(s[10])
 	},
 
 	"ua_rnokpp": func(s string) bool {
@@ -391,7 +396,8 @@ var simpleAlgorithms = map[string]func(string) bool{
 		if s[4] < '5' {
 			millennium = "2"
 		}
-		return day(millennium+s[4:7], number(s[2:4]), number(s[:2])) && negative(weigh(s[:12], 7, 6, 5, 4, 3, 2))%10 == digit(s[12])
+		return day(millennium+s[4:7], number(s[2:4]), number(s[:2])) &&
+			negative(weigh(s[:12], 7, 6, 5, 4, 3, 2))%10 == digit(s[12])
 	},
 
 	"kz_iin": func(s string) bool {
@@ -455,7 +461,8 @@ var simpleAlgorithms = map[string]func(string) bool{
 
 	"my_nric": func(s string) bool {
 		place := s[6:8]
-		return day2(s[:6]) && place != "00" && !between(place, "17", "20") && !strings.Contains(" 69 70 73 80 81 94 95 96 97 ", " "+place+" ")
+		return day2(s[:6]) && place != "00" && !between(place, "17", "20") &&
+			!strings.Contains(" 69 70 73 80 81 94 95 96 97 ", " "+place+" ")
 	},
 
 	"sg_nric_fin": func(s string) bool {
@@ -509,7 +516,8 @@ var simpleAlgorithms = map[string]func(string) bool{
 	},
 
 	"cn_ric": func(s string) bool {
-		return strings.Contains(chinaProvinces, " "+s[:2]+" ") && day8(s[6:14]) && "10X98765432"[weigh(s[:17], 7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)%11] == s[17]
+		return strings.Contains(chinaProvinces, " "+s[:2]+" ") && day8(s[6:14]) &&
+			"10X98765432"[weigh(s[:17], 7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)%11] == s[17]
 	},
 	"cn_uscc": func(s string) bool {
 		const alphabet = "0123456789ABCDEFGHJKLMNPQRTUWXY"
@@ -522,7 +530,8 @@ var simpleAlgorithms = map[string]func(string) bool{
 	},
 
 	"tw_id": func(s string) bool {
-		n := [26]int{10, 11, 12, 13, 14, 15, 16, 17, 34, 18, 19, 20, 21, 22, 35, 23, 24, 25, 26, 27, 28, 29, 32, 30, 31, 33}[s[0]-'A']
+		n := [26]int{10, 11, 12, 13, 14, 15, 16, 17, 34, 18, 19, 20, 21, 22, 35, 23, 24, 25, 26, 27, 28, 29, 32, 30, 31,
+			33}[s[0]-'A']
 		return (n/10+n%10*9+weigh(s[1:], 8, 7, 6, 5, 4, 3, 2, 1, 1))%10 == 0
 	},
 	"tw_ubn": func(s string) bool {
@@ -559,7 +568,8 @@ var simpleAlgorithms = map[string]func(string) bool{
 	"eg_national_id": func(s string) bool {
 		place := s[7:9]
 		return day8(map[byte]string{'2': "19", '3': "20"}[s[0]]+s[1:7]) &&
-			(between(place, "01", "04") || between(place, "11", "19") || between(place, "21", "29") || between(place, "31", "35") || place == "88")
+			(between(place, "01", "04") || between(place, "11", "19") || between(place, "21", "29") ||
+				between(place, "31", "35") || place == "88")
 	},
 
 	"ma_ice": func(s string) bool { return number(s)%97 == 0 },
@@ -584,15 +594,20 @@ var simpleAlgorithms = map[string]func(string) bool{
 }
 
 // einPrefixes are those that the IRS has given out.
-const einPrefixes = " 01 02 03 04 05 06 10 11 12 13 14 15 16 20 21 22 23 24 25 26 27 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48" +
-	" 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 71 72 73 74 75 76 77 80 81 82 83 84 85 86 87 88 90 91 92 93 94 95 98 99 "
+const einPrefixes = " 01 02 03 04 05 06 10 11 12 13 14 15 16 20 21 22 23 24 25 26 27 30 31 32 33 34 35 36 37 38 39 " +
+	"40 41 42 43 44 45 46 47 48" +
+	" 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 71 72 73 74 75 76 77 80 81 82 83 84 85 86 87 88 90 91 " +
+	"92 93 94 95 98 99 "
 
 // curpStates are where somebody may be born; NE is abroad.
-const curpStates = " AS BC BS CC CH CL CM CS DF DG GR GT HG JC MC MN MS NE NL NT OC PL QR QT SL SP SR TC TL TS VZ YN ZS "
+const curpStates = " AS BC BS CC CH CL CM CS DF DG GR GT HG JC MC MN MS NE NL NT OC PL QR QT SL SP SR TC TL TS VZ " +
+	"YN ZS "
 
 const (
-	chinaProvinces     = " 11 12 13 14 15 21 22 23 31 32 33 34 35 36 37 41 42 43 44 45 46 50 51 52 53 54 61 62 63 64 65 71 81 82 83 91 "
-	indonesiaProvinces = " 11 12 13 14 15 16 17 18 19 21 31 32 33 34 35 36 51 52 53 61 62 63 64 65 71 72 73 74 75 76 81 82 91 92 93 94 95 96 "
+	chinaProvinces = " 11 12 13 14 15 21 22 23 31 32 33 34 35 36 37 41 42 43 44 45 46 50 51 52 53 54 61 62 63 64 " +
+		"65 71 81 82 83 91 "
+	indonesiaProvinces = " 11 12 13 14 15 16 17 18 19 21 31 32 33 34 35 36 51 52 53 61 62 63 64 65 71 72 73 74 75 76 " +
+		"81 82 91 92 93 94 95 96 "
 )
 
 func cuit(s string) bool {
@@ -642,7 +657,8 @@ func birthNumber(s string) bool {
 
 // baltic is the personal code of Estonia and Lithuania.
 func baltic(s string) bool {
-	century := map[byte]string{'1': "18", '2': "18", '3': "19", '4': "19", '5': "20", '6': "20", '7': "21", '8': "21"}[s[0]]
+	century := map[byte]string{'1': "18", '2': "18", '3': "19", '4': "19", '5': "20", '6': "20", '7': "21",
+		'8': "21"}[s[0]]
 	if !day8(century + s[1:7]) {
 		return false
 	}
@@ -664,7 +680,8 @@ func thai(s string) bool {
 
 // simpleNIT checks the last digit of a Colombian NIT.
 func simpleNIT(s string) bool {
-	return "01987654321"[weighRight(s[:len(s)-1], 3, 7, 13, 17, 19, 23, 29, 37, 41, 43, 47, 53, 59, 67, 71)%11] == s[len(s)-1]
+	return "01987654321"[weighRight(s[:len(s)-1], 3, 7, 13, 17, 19, 23, 29, 37, 41, 43, 47, 53, 59, 67,
+		71)%11] == s[len(s)-1]
 }
 
 // guatemalaNIT checks the last character of a Guatemalan NIT.

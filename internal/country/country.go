@@ -38,9 +38,10 @@ type Country struct {
 
 // PostalCode is how a country writes its postal codes.
 type PostalCode struct {
-	Form  Pattern `json:"form"` // without the gap
-	Gap   string  `json:"gap"`
-	GapAt int     `json:"gap_at"` // characters before the gap; from the end if negative. A code that ends there has no gap.
+	Form Pattern `json:"form"` // without the gap
+	Gap  string  `json:"gap"`
+	// characters before the gap; from the end if negative. A code that ends there has no gap.
+	GapAt int `json:"gap_at"`
 }
 
 // Clearing is a national clearing system, by ISO 20022's code, and the fields of a bank account that make a bank's code
@@ -225,7 +226,8 @@ func (c *Country) bankAccounts(currency string) (found []*BankAccount) {
 // AccountNumbers are the fields that have the number of an account, the most exact first, and what ISO 20022 files call
 // such a number.
 var AccountNumbers = []struct{ Field, Scheme string }{
-	{"iban", ""}, {"clabe", "CLABE"}, {"cbu_cvu", "CBU"}, {"cci", "CCI"}, {"rib", "RIB"}, {"account_number", ""}, {"card_number", "card"},
+	{"iban", ""}, {"clabe", "CLABE"}, {"cbu_cvu", "CBU"}, {"cci", "CCI"}, {"rib", "RIB"}, {"account_number", ""},
+	{"card_number", "card"},
 	{"pix_key", "PIX"}, {"alias", "alias"}, {"phone_number", "mobile"},
 }
 

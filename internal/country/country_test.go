@@ -64,7 +64,10 @@ func TestEntries(t *testing.T) {
 				if example == "" || !f.Pattern.MatchString(example) || !f.Valid(example, get) {
 					t.Errorf("%s %s: %s needs an example that %s accepts, not %q", code, b.Currency, f.Key, f.Check, example)
 				}
-				if !slices.ContainsFunc(changed(example), func(other string) bool { return f.Pattern.MatchString(other) && !f.Valid(other, get) }) {
+				if !slices.ContainsFunc(changed(example), func(other string) bool {
+					return f.Pattern.MatchString(other) &&
+						!f.Valid(other, get)
+				}) {
 					t.Errorf("%s %s: %s accepts every change of a digit of %s", code, b.Currency, f.Key, example)
 				}
 				checked++
@@ -135,7 +138,8 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	if len(Codes()) != 250 || banks != 74 || taxIDs != 160 || documents != 91 {
-		t.Errorf("%d countries, %d bank accounts, %d tax ids, %d countries with documents", len(Codes()), banks, taxIDs, documents)
+		t.Errorf("%d countries, %d bank accounts, %d tax ids, %d countries with documents", len(Codes()), banks, taxIDs,
+			documents)
 	}
 	if Exists("EU") || Exists("de") || Exists("") || !Exists("XK") || !slices.IsSorted(Codes()) {
 		t.Error("codes")

@@ -15,7 +15,8 @@ const MaxKeys = 2
 const KeyOverlap = 24 * time.Hour
 
 // ErrKeyLimit is returned when an app has MaxKeys valid keys.
-var ErrKeyLimit = apierr.New(apierr.Conflict, "key_limit_reached", "This app already has two active API keys. Revoke one first.")
+var ErrKeyLimit = apierr.New(apierr.Conflict, "key_limit_reached",
+	"This app already has two active API keys. Revoke one first.")
 
 // APIKey describes an API key without its value.
 type APIKey struct {
@@ -77,7 +78,8 @@ func AuthorizeOwn(ctx context.Context, tx *db.Tx, env Environment, companyID, ap
 
 // RotateAPIKey returns a new key that replaces another one, which remains valid for KeyOverlap. An invalid key is
 // apierr.NotFoundErr.
-func RotateAPIKey(ctx context.Context, tx *db.Tx, env Environment, companyID, appID, keyID string) (token string, err error) {
+func RotateAPIKey(ctx context.Context, tx *db.Tx, env Environment, companyID, appID,
+	keyID string) (token string, err error) {
 	if token, err = AuthorizeOwn(ctx, tx, env, companyID, appID); err != nil {
 		return "", err
 	}

@@ -45,6 +45,7 @@ func phone(problems *apierr.List, text, country string, required bool) string {
 			return phonenumbers.Format(number, phonenumbers.E164)
 		}
 	}
-	problems.Add("invalid_parameter", "/phone_number", "The value must be a phone number: international, for example +14155552671, or national together with phone_country.")
+	problems.Add("invalid_parameter", "/phone_number",
+		"The value must be a phone number: international, for example +14155552671, or national together with phone_country.")
 	return ""
 }

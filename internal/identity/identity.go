@@ -24,12 +24,18 @@ import (
 
 // Errors that callers may see.
 var (
-	ErrInvalidToken = apierr.New(apierr.Unauthorized, "invalid_token", "The credential is missing, unknown, expired, revoked, sent with the wrong scheme, or belongs to the other environment.")
-	ErrFrozen       = apierr.New(apierr.Forbidden, "company_frozen", "This company is frozen: it can read but not change data. Contact support.")
-	ErrRedirectURI  = apierr.New(apierr.Invalid, "redirect_uri_invalid", "The redirect URI must be an absolute https URL without fragment, user name or wildcard. A sandbox app may also use http on localhost.")
-	ErrEmailTaken   = apierr.New(apierr.Conflict, "invalid_state", "Another user already signs in with this email address.")
+	ErrInvalidToken = apierr.New(apierr.Unauthorized, "invalid_token", "The credential is missing, unknown, expired, "+
+		"revoked, sent with the wrong scheme, or belongs to the other environment.")
+	ErrFrozen = apierr.New(apierr.Forbidden, "company_frozen",
+		"This company is frozen: it can read but not change data. Contact support.")
+	ErrRedirectURI = apierr.New(apierr.Invalid, "redirect_uri_invalid",
+		"The redirect URI must be an absolute https URL without fragment, user name or wildcard. A sandbox app may also "+
+			"use http on localhost.")
+	ErrEmailTaken = apierr.New(apierr.Conflict, "invalid_state",
+		"Another user already signs in with this email address.")
 	// ErrUserExists has the ID of the existing user in Meta "user_id".
-	ErrUserExists   = apierr.New(apierr.Conflict, "user_exists", "This company already has a user with this email address.")
+	ErrUserExists = apierr.New(apierr.Conflict, "user_exists",
+		"This company already has a user with this email address.")
 	ErrUserRequired = apierr.New(apierr.Invalid, "missing_field", "An API key acts for many users. Set user_id.")
 )
 
@@ -124,7 +130,8 @@ func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error
 		value, max int64
 	}{{"/fee_bps", c.FeeBps, 10_000}, {"/premium_bps", c.PremiumBps, 10_000}, {"/tolerance_bps", c.ToleranceBps, 500}} {
 		if b.value < 0 || b.value > b.max {
-			problems.Add("invalid_parameter", b.pointer, fmt.Sprintf("The value is in hundredths of a percent and must be from 0 to %d.", b.max))
+			problems.Add("invalid_parameter", b.pointer,
+				fmt.Sprintf("The value is in hundredths of a percent and must be from 0 to %d.", b.max))
 		}
 	}
 	if err := problems.Err(); err != nil {
@@ -206,7 +213,8 @@ type NewUser struct {
 // Hashing a password takes about 50 ms by design. Pages hash before the transaction and pass PasswordHash.
 func CreateUser(ctx context.Context, tx *db.Tx, s *Sealer, n NewUser) (User, error) {
 	var problems apierr.List
-	u := User{ID: tx.NewID("usr"), CompanyID: n.CompanyID, KYCStatus: KYCNotStarted, Version: 1, Created: tx.Now(), signsIn: n.CompanyID == ""}
+	u := User{ID: tx.NewID("usr"), CompanyID: n.CompanyID, KYCStatus: KYCNotStarted, Version: 1, Created: tx.Now(),
+		signsIn: n.CompanyID == ""}
 	u.Profile = n.Profile.Check(&problems, tx.Now(), "email")
 	if n.Password != "" {
 		CheckNewPassword(&problems, "/password", n.Password, n.Email)
@@ -363,7 +371,8 @@ func (a App) CheckSecret(secret string) bool {
 // redirectAllowed rejects redirect URIs that could leak a code to a third party.
 func redirectAllowed(text string, env Environment) bool {
 	u, err := url.Parse(text)
-	if err != nil || len(text) > 500 || u.Host == "" || u.User != nil || u.Fragment != "" || strings.ContainsAny(text, "#*\\ ") {
+	if err != nil || len(text) > 500 || u.Host == "" || u.User != nil || u.Fragment != "" ||
+		strings.ContainsAny(text, "#*\\ ") {
 		return false
 	}
 	host := u.Hostname()
@@ -420,7 +429,8 @@ type NewAccessToken struct {
 }
 
 // CreateAccessToken creates an access token for a grant and returns it. The token itself is not stored.
-func CreateAccessToken(ctx context.Context, tx *db.Tx, env Environment, n NewAccessToken) (tokenID, token string, err error) {
+func CreateAccessToken(ctx context.Context, tx *db.Tx, env Environment,
+	n NewAccessToken) (tokenID, token string, err error) {
 	tokenID, token = tx.NewID("tok"), newToken(accessToken, env)
 	return tokenID, token, insertAccessToken(ctx, tx, tokenID, token, n)
 }

@@ -57,10 +57,12 @@ func TestAPIKeys(t *testing.T) {
 		var keyID, key, expiring string
 		scopes := identity.NewScopes(identity.CompanyWorkersPay, identity.CompanyWorkerList)
 		write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
-			if company, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US", FeeBps: 100}); err != nil {
+			if company, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US",
+				FeeBps: 100}); err != nil {
 				return err
 			}
-			app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: company.ID, Name: "Payroll", Scopes: scopes})
+			app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: company.ID, Name: "Payroll",
+				Scopes: scopes})
 			if err != nil {
 				return err
 			}
@@ -137,7 +139,8 @@ func TestAPIKeys(t *testing.T) {
 		}
 		stored := ""
 		_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			return tx.QueryRow(ctx, "SELECT digest || hint || key_id FROM api_keys WHERE company_id = $1 AND key_id = $2", company.ID, keyID).Scan(&stored)
+			return tx.QueryRow(ctx, "SELECT digest || hint || key_id FROM api_keys WHERE company_id = $1 AND key_id = $2",
+				company.ID, keyID).Scan(&stored)
 		})
 		if stored == "" || strings.Contains(stored, key[20:50]) {
 			t.Error("the key itself is stored")
@@ -159,7 +162,8 @@ func TestAccessTokens(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			u, err := identity.CreateUser(ctx, tx, sealer(t), identity.NewUser{Profile: identity.Profile{Email: "ada@example.com"}})
+			u, err := identity.CreateUser(ctx, tx, sealer(t),
+				identity.NewUser{Profile: identity.Profile{Email: "ada@example.com"}})
 			if err != nil {
 				return err
 			}
@@ -168,7 +172,8 @@ func TestAccessTokens(t *testing.T) {
 			return err
 		})
 		p, err := authenticate(t, d, "Bearer", token, identity.Sandbox)
-		if err != nil || p.Kind != identity.KindOAuth || p.UserID == "" || p.Scopes != identity.NewScopes(identity.UserDetail) {
+		if err != nil || p.Kind != identity.KindOAuth || p.UserID == "" ||
+			p.Scopes != identity.NewScopes(identity.UserDetail) {
 			t.Fatalf("%+v %v", p, err)
 		}
 		if _, err := authenticate(t, d, "Basic", token, identity.Sandbox); !errors.Is(err, identity.ErrInvalidToken) {
@@ -186,7 +191,8 @@ func TestAccessTokens(t *testing.T) {
 		}
 		_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			found, err := identity.AppByClientID(ctx, tx, app.ClientID)
-			if err != nil || !found.CheckSecret(secret) || found.CheckSecret(secret+"x") || found.RedirectURI != "https://app.example/cb" {
+			if err != nil || !found.CheckSecret(secret) || found.CheckSecret(secret+"x") ||
+				found.RedirectURI != "https://app.example/cb" {
 				t.Errorf("app by client id: %+v %v", found, err)
 			}
 			return nil
@@ -199,9 +205,11 @@ func TestUsers(t *testing.T) {
 		s := sealer(t)
 		var u identity.User
 		write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
-			u, err = identity.CreateUser(ctx, tx, s, identity.NewUser{Password: "correct horse battery", Profile: identity.Profile{
-				Email: "Ada@Example.com", FirstName: "Ada", LastName: "Lovelace", Country: "gb", Details: identity.Details{
-					DateOfBirth: "1990-12-10", PhoneNumber: "020 7946 0958", PhoneCountry: "GB", StreetAddress: "1 Main St", City: "London"}}})
+			u, err = identity.CreateUser(ctx, tx, s, identity.NewUser{Password: "correct horse battery",
+				Profile: identity.Profile{
+					Email: "Ada@Example.com", FirstName: "Ada", LastName: "Lovelace", Country: "gb", Details: identity.Details{
+						DateOfBirth: "1990-12-10", PhoneNumber: "020 7946 0958", PhoneCountry: "GB", StreetAddress: "1 Main St",
+						City: "London"}}})
 			if err != nil {
 				return err
 			}
@@ -256,7 +264,8 @@ func TestActingUser(t *testing.T) {
 			err = d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 				u, err = identity.CreateUser(ctx, tx, s, identity.NewUser{CompanyID: company, Profile: identity.Profile{
 					Email: email, FirstName: "Ada", LastName: "Lovelace", Country: "GB", Details: identity.Details{
-						PhoneNumber: "020 7946 0958", PhoneCountry: "GB", DateOfBirth: "1990-12-10", StreetAddress: "1 Main St", City: "London", Zip: "w1a1aa"}}})
+						PhoneNumber: "020 7946 0958", PhoneCountry: "GB", DateOfBirth: "1990-12-10", StreetAddress: "1 Main St",
+						City: "London", Zip: "w1a1aa"}}})
 				return err
 			})
 			return u, err
@@ -353,7 +362,8 @@ func TestRedirectURIs(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		var company identity.Company
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			company, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US", Email: "office@acme.example"})
+			company, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US",
+				Email: "office@acme.example"})
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -376,7 +386,8 @@ func TestRedirectURIs(t *testing.T) {
 			{"/cb", identity.Sandbox, false},
 		} {
 			err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				_, _, err := identity.CreateApp(ctx, tx, c.env, identity.NewApp{CompanyID: company.ID, Name: "App", RedirectURI: c.uri})
+				_, _, err := identity.CreateApp(ctx, tx, c.env, identity.NewApp{CompanyID: company.ID, Name: "App",
+					RedirectURI: c.uri})
 				return err
 			})
 			if c.ok != (err == nil) || !c.ok && !errors.Is(err, identity.ErrRedirectURI) {
@@ -398,7 +409,8 @@ func TestScopes(t *testing.T) {
 		t.Error("an unknown scope was read")
 	}
 	one := identity.NewScopes(identity.UserDetail)
-	if !one.Within(all) || all.Within(one) || one.Has("") || one.Has("nonsense") || identity.Scopes(0).Has(identity.UserDetail) {
+	if !one.Within(all) || all.Within(one) || one.Has("") || one.Has("nonsense") ||
+		identity.Scopes(0).Has(identity.UserDetail) {
 		t.Error("wrong set")
 	}
 }
@@ -417,7 +429,8 @@ func TestSealer(t *testing.T) {
 	if again, _ := old.Seal(here, []byte("secret")); again == sealed {
 		t.Error("the same nonce twice")
 	}
-	if _, err := both.Open(identity.Place{Table: "t", Column: "c", Row: "2"}, sealed); !errors.Is(err, identity.ErrSealed) {
+	if _, err := both.Open(identity.Place{Table: "t", Column: "c", Row: "2"}, sealed); !errors.Is(err,
+		identity.ErrSealed) {
 		t.Errorf("in another row: %v", err)
 	}
 	fresh, _ := both.Seal(here, []byte("secret"))
@@ -449,7 +462,8 @@ func TestMinimumAge(t *testing.T) {
 		{"2010-05-01", "2026-05-01", true}, {"2010-05-02", "2026-05-01", false},
 		{"2008-02-29", "2024-02-29", true}, {"2008-02-29", "2024-02-28", false},
 		{"1996-02-29", "2012-02-29", true}, {"1991-02-29", "2026-05-01", false}, {"1900-02-29", "2026-05-01", false},
-		{"2000-02-29", "2026-05-01", true}, {"1899-12-31", "2026-05-01", false}, {"1990-1-1", "2026-05-01", false}, {"1990-12-10T00:00:00Z", "2026-05-01", false},
+		{"2000-02-29", "2026-05-01", true}, {"1899-12-31", "2026-05-01", false}, {"1990-1-1", "2026-05-01", false},
+		{"1990-12-10T00:00:00Z", "2026-05-01", false},
 	} {
 		now, err := time.Parse(time.DateOnly, c.today)
 		if err != nil {
@@ -465,14 +479,21 @@ func TestMinimumAge(t *testing.T) {
 
 func TestAddressesAreNormalised(t *testing.T) {
 	for _, c := range []struct{ country, state, zip, wantState, wantZip string }{
-		{"US", "california", "94105", "CA", "94105"}, {"US", "US-CA", "941051234", "CA", "94105-1234"}, {"US", "ca", " 94105 - 1234", "CA", "94105-1234"},
+		{"US", "california", "94105", "CA", "94105"}, {"US", "US-CA", "941051234", "CA", "94105-1234"},
+		{"US", "ca", " 94105 - 1234", "CA", "94105-1234"},
 		{"US", "Ontario", "9410", "!", "!"}, {"CA", "quebec", "h3z 2y7", "QC", "H3Z 2Y7"}, {"CA", "QC", "D3Z2Y7", "QC", "!"},
-		{"BR", "são paulo", "01310100", "SP", "01310-100"}, {"BR", "SAO PAULO", "0131010", "SP", "!"}, {"AU", "New South Wales", "2000", "NSW", "2000"},
-		{"MX", "Ciudad de Mexico", "06000", "CMX", "06000"}, {"MX", "DIF", "0600", "CMX", "!"}, {"IN", "orissa", "751001", "!", "751001"}, {"IN", "OR", "751 001", "OD", "751001"},
-		{"GB", "Greater London", "ec1a1bb", "Greater London", "EC1A 1BB"}, {"GB", "", "m1 1ae", "", "M1 1AE"}, {"GB", "", "E1 1", "", "!"},
-		{"IE", "Dublin", "d02x285", "Dublin", "D02 X285"}, {"NL", "", "1012js", "", "1012 JS"}, {"PL", "", "00950", "", "00-950"}, {"PT", "", "1000-001", "", "1000-001"},
-		{"JP", "Tokyo", "1000001", "Tokyo", "100-0001"}, {"SE", "", "11455", "", "114 55"}, {"DE", "", "10115", "", "10115"}, {"DE", "", "1011", "", "!"},
-		{"AE", "Dubai", "", "Dubai", ""}, {"AE", "Dubai", "00000", "Dubai", "00000"}, {"US", "", "", "!", "!"}, {"DE", "", "", "", "!"}, {"TV", "x\u202e", "a;b", "!", "!"},
+		{"BR", "são paulo", "01310100", "SP", "01310-100"}, {"BR", "SAO PAULO", "0131010", "SP", "!"},
+		{"AU", "New South Wales", "2000", "NSW", "2000"},
+		{"MX", "Ciudad de Mexico", "06000", "CMX", "06000"}, {"MX", "DIF", "0600", "CMX", "!"},
+		{"IN", "orissa", "751001", "!", "751001"}, {"IN", "OR", "751 001", "OD", "751001"},
+		{"GB", "Greater London", "ec1a1bb", "Greater London", "EC1A 1BB"}, {"GB", "", "m1 1ae", "", "M1 1AE"},
+		{"GB", "", "E1 1", "", "!"},
+		{"IE", "Dublin", "d02x285", "Dublin", "D02 X285"}, {"NL", "", "1012js", "", "1012 JS"},
+		{"PL", "", "00950", "", "00-950"}, {"PT", "", "1000-001", "", "1000-001"},
+		{"JP", "Tokyo", "1000001", "Tokyo", "100-0001"}, {"SE", "", "11455", "", "114 55"}, {"DE", "", "10115", "", "10115"},
+		{"DE", "", "1011", "", "!"},
+		{"AE", "Dubai", "", "Dubai", ""}, {"AE", "Dubai", "00000", "Dubai", "00000"}, {"US", "", "", "!", "!"},
+		{"DE", "", "", "", "!"}, {"TV", "x\u202e", "a;b", "!", "!"},
 	} {
 		var problems apierr.List
 		state := identity.State(&problems, "/state", c.state, c.country, true)
@@ -489,9 +510,12 @@ func TestAddressesAreNormalised(t *testing.T) {
 
 func TestEmailAndPhone(t *testing.T) {
 	for text, want := range map[string]string{
-		"Ada@EXAMPLE.com": "Ada@example.com", " ada@example.com ": "ada@example.com", "ada+pay@mail.example.co.uk": "ada+pay@mail.example.co.uk", "ada@bücher.example": "ada@bücher.example",
-		"ada@localhost": "", "ada": "", "@example.com": "", "ada@example..com": "", "ada@-example.com": "", "ada@example.com.": "", "ada@[127.0.0.1]": "", `"a b"@example.com`: "",
-		"ada@example.com\r\nBcc: eve@example.com": "", "ada\u200b@example.com": "", strings.Repeat("a", 65) + "@example.com": "", "ada@" + strings.Repeat("a.", 130) + "com": "",
+		"Ada@EXAMPLE.com": "Ada@example.com", " ada@example.com ": "ada@example.com",
+		"ada+pay@mail.example.co.uk": "ada+pay@mail.example.co.uk", "ada@bücher.example": "ada@bücher.example",
+		"ada@localhost": "", "ada": "", "@example.com": "", "ada@example..com": "", "ada@-example.com": "",
+		"ada@example.com.": "", "ada@[127.0.0.1]": "", `"a b"@example.com`: "",
+		"ada@example.com\r\nBcc: eve@example.com": "", "ada\u200b@example.com": "", strings.Repeat("a", 65) +
+			"@example.com": "", "ada@" + strings.Repeat("a.", 130) + "com": "",
 	} {
 		var problems apierr.List
 		if got := identity.Email(&problems, "/email", text, false); got != want || problems.Empty() != (want != "") {
@@ -499,18 +523,22 @@ func TestEmailAndPhone(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ number, country, want string }{
-		{"(415) 555-2671", "US", "+14155552671"}, {"+14155552671", "CA", "+14155552671"}, {"020 7946 0958", "gb", "+442079460958"}, {"+49 30 901820", "", "+4930901820"},
-		{"+442079460958", "US", ""}, {"555-0123", "US", ""}, {"020 7946 0958", "", ""}, {"+1", "US", ""}, {"+1415555267112345", "US", ""}, {"call me", "US", ""}, {"+1415555267\u202e1", "US", ""},
+		{"(415) 555-2671", "US", "+14155552671"}, {"+14155552671", "CA", "+14155552671"},
+		{"020 7946 0958", "gb", "+442079460958"}, {"+49 30 901820", "", "+4930901820"},
+		{"+442079460958", "US", ""}, {"555-0123", "US", ""}, {"020 7946 0958", "", ""}, {"+1", "US", ""},
+		{"+1415555267112345", "US", ""}, {"call me", "US", ""}, {"+1415555267\u202e1", "US", ""},
 	} {
 		var problems apierr.List
-		p := identity.Profile{Details: identity.Details{PhoneNumber: c.number, PhoneCountry: c.country}}.Check(&problems, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
+		p := identity.Profile{Details: identity.Details{PhoneNumber: c.number, PhoneCountry: c.country}}.Check(&problems,
+			time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 		if p.PhoneNumber != c.want || problems.Empty() != (c.want != "") {
 			t.Errorf("%s in %s: %q %+v", c.number, c.country, p.PhoneNumber, problems.Fields())
 		}
 	}
 }
 
-// Passwords that were found in breaches are refused, whole and with something around them; those that nobody guesses are not.
+// Passwords that were found in breaches are refused, whole and with something around them; those that nobody guesses
+// are not.
 func TestBreachedPasswordsAreRefused(t *testing.T) {
 	for password, refused := range map[string]bool{
 		"bhrh0h2oof6xbqjeh":       true, // was found as it is
@@ -531,8 +559,8 @@ func TestBreachedPasswordsAreRefused(t *testing.T) {
 	}
 }
 
-// An app cannot be called what people would take for the service, for a company that they trust, or for an app of a verified
-// publisher; whoever is that company can.
+// An app cannot be called what people would take for the service, for a company that they trust, or for an app of a
+// verified publisher; whoever is that company can.
 func TestNamesThatLookAlike(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		publishers := map[string]identity.Company{}
@@ -543,7 +571,8 @@ func TestNamesThatLookAlike(t *testing.T) {
 				if name == "Acme" {
 					status = ""
 				}
-				publishers[name], err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: name, Country: "US", Email: "office@example.com", KYBStatus: status})
+				publishers[name], err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: name, Country: "US",
+					Email: "office@example.com", KYBStatus: status})
 				return err
 			}); err != nil {
 				t.Fatal(err)
@@ -573,7 +602,8 @@ func TestNamesThatLookAlike(t *testing.T) {
 			{"Acme", "Books & more", ""},
 		} {
 			err := write(func(ctx context.Context, tx *db.Tx) error {
-				_, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: publishers[c.publisher].ID, Name: c.name})
+				_, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: publishers[c.publisher].ID,
+					Name: c.name})
 				return err
 			})
 			got := ""

@@ -22,8 +22,8 @@ const (
 	MaxPassword = 1024
 )
 
-// commonWords are what most guessed passwords consist of, once the digits and signs at their ends are taken off, and breached some
-// 35,000 that were found in breaches, in order. Both are in lower case.
+// commonWords are what most guessed passwords consist of, once the digits and signs at their ends are taken off, and
+// breached some 35,000 that were found in breaches, in order. Both are in lower case.
 var (
 	//go:embed passwords.txt
 	commonWords string

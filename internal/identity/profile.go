@@ -57,7 +57,8 @@ func OpenDetails(s *Sealer, at Place, sealed string) (d Details, err error) {
 
 // Complete reports whether a profile has the fields that payouts require: name, birth date, country and address.
 func (p Profile) Complete() bool {
-	return p.FirstName != "" && p.LastName != "" && p.DateOfBirth != "" && p.Country != "" && p.StreetAddress != "" && p.City != ""
+	return p.FirstName != "" && p.LastName != "" && p.DateOfBirth != "" && p.Country != "" && p.StreetAddress != "" &&
+		p.City != ""
 }
 
 // Check normalizes a profile and records its problems. required lists the names of fields that must be present. A
@@ -119,7 +120,8 @@ func Line(problems *apierr.List, pointer, text string, least, most int) string {
 // Unprintable reports whether a character does not belong in a line of text: line breaks, direction controls and
 // invisible characters, except the joiner and non-joiner that some scripts require.
 func Unprintable(r rune) bool {
-	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d'
+	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Cf, r) && r != '\u200c' &&
+		r != '\u200d'
 }
 
 // Email normalizes an email address and records a problem if it is invalid.
@@ -135,7 +137,8 @@ func Email(problems *apierr.List, pointer, text string, required bool) string {
 	a, err := mail.ParseAddress(text)
 	// ParseAddress also takes "Name <address>": an address alone comes back as it went in.
 	at := strings.LastIndexByte(text, '@')
-	if err != nil || a.Address != text || a.Name != "" || len(text) > 254 || at > 64 || strings.ContainsFunc(text, Unprintable) ||
+	if err != nil || a.Address != text || a.Name != "" || len(text) > 254 || at > 64 ||
+		strings.ContainsFunc(text, Unprintable) ||
 		!mailDomain.MatchString(text[at+1:]) {
 		problems.Add("invalid_parameter", pointer, "The value must be an email address, for example ada@example.com.")
 		return ""
@@ -144,7 +147,8 @@ func Email(problems *apierr.List, pointer, text string, required bool) string {
 }
 
 // mailDomain is a name that the world's mail can be sent to: two labels at least, in any script.
-var mailDomain = regexp.MustCompile(`^([\p{L}\p{N}]([\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.)+[\p{L}][\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}]$`)
+var mailDomain = regexp.MustCompile(
+	`^([\p{L}\p{N}]([\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.)+[\p{L}][\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}]$`)
 
 // MinimumAge is the minimum age of a payee in years: the lowest at which most countries permit regular paid work.
 // Banks and companies may require more.

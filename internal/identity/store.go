@@ -12,7 +12,8 @@ import (
 
 func insertCompany(ctx context.Context, tx *db.Tx, c Company) error {
 	now := db.Micros(c.Created)
-	return tx.Insert(ctx, "companies", []string{"company_id", "name", "email", "website", "country", "status", "kyb_status", "funding_method",
+	return tx.Insert(ctx, "companies", []string{"company_id", "name", "email", "website", "country", "status",
+		"kyb_status", "funding_method",
 		"fee_bps", "premium_bps", "tolerance_bps", "version", "created_at", "updated_at"},
 		[][]any{{c.ID, c.Name, c.Email, c.Website, c.Country, c.Status, c.KYBStatus, c.FundingMethod,
 			c.FeeBps, c.PremiumBps, c.ToleranceBps, c.Version, now, now}})
@@ -20,16 +21,18 @@ func insertCompany(ctx context.Context, tx *db.Tx, c Company) error {
 
 var companies = db.NewLookup(func(tx *db.Tx, ids []string, found func(string, Company)) (all []db.Question) {
 	for in, args := range tx.In(ids, 1) {
-		all = append(all, db.Question{Query: `SELECT company_id, name, email, website, country, status, kyb_status, funding_method,
-			fee_bps, premium_bps, tolerance_bps, version, created_at FROM companies WHERE company_id IN ` + in, Args: args, Row: func(r *db.Rows) error {
-			var c Company
-			var created int64
-			err := r.Scan(&c.ID, &c.Name, &c.Email, &c.Website, &c.Country, &c.Status, &c.KYBStatus, &c.FundingMethod,
-				&c.FeeBps, &c.PremiumBps, &c.ToleranceBps, &c.Version, &created)
-			c.Created = db.Time(created)
-			found(c.ID, c)
-			return err
-		}})
+		all = append(all, db.Question{Query: `SELECT company_id, name, email, website, country, status, kyb_status,
+			funding_method,
+			fee_bps, premium_bps, tolerance_bps, version, created_at FROM companies WHERE company_id IN ` + in, Args: args,
+			Row: func(r *db.Rows) error {
+				var c Company
+				var created int64
+				err := r.Scan(&c.ID, &c.Name, &c.Email, &c.Website, &c.Country, &c.Status, &c.KYBStatus, &c.FundingMethod,
+					&c.FeeBps, &c.PremiumBps, &c.ToleranceBps, &c.Version, &created)
+				c.Created = db.Time(created)
+				found(c.ID, c)
+				return err
+			}})
 	}
 	return all
 })
@@ -49,7 +52,8 @@ func insertUser(ctx context.Context, tx *db.Tx, u User) error {
 	if u.signsIn {
 		signIn = EmailKey(u.Email)
 	}
-	n, err := tx.Exec(ctx, `INSERT INTO users (user_id, email, email_key, sign_in_key, company_id, kyc_status, password_hash,
+	n, err := tx.Exec(ctx, `INSERT INTO users (user_id, email, email_key, sign_in_key, company_id, kyc_status,
+		password_hash,
 			first_name, last_name, country, details, complete, version, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING`,
 		u.ID, u.Email, EmailKey(u.Email), signIn, u.CompanyID, u.KYCStatus, u.passwordHash,
@@ -68,7 +72,8 @@ func insertCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
 		return err
 	}
 	var existing string
-	err = tx.QueryRow(ctx, "SELECT user_id FROM company_users WHERE company_id = $1 AND email_key = $2", u.CompanyID, EmailKey(u.Email)).Scan(&existing)
+	err = tx.QueryRow(ctx, "SELECT user_id FROM company_users WHERE company_id = $1 AND email_key = $2", u.CompanyID,
+		EmailKey(u.Email)).Scan(&existing)
 	if err != nil {
 		return err
 	}
@@ -78,7 +83,8 @@ func insertCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
 // selectCompanyUser returns a user that the company created.
 func selectCompanyUser(ctx context.Context, tx *db.Tx, companyID, userID string) (User, error) {
 	var one int
-	err := tx.QueryRow(ctx, "SELECT 1 FROM company_users WHERE company_id = $1 AND user_id = $2", companyID, userID).Scan(&one)
+	err := tx.QueryRow(ctx, "SELECT 1 FROM company_users WHERE company_id = $1 AND user_id = $2", companyID,
+		userID).Scan(&one)
 	if err != nil {
 		return User{}, missing(err)
 	}
@@ -90,7 +96,8 @@ func selectUser(ctx context.Context, tx *db.Tx, column, value string) (User, err
 	var u User
 	var signIn string
 	var created int64
-	err := tx.QueryRow(ctx, `SELECT user_id, email, sign_in_key, company_id, kyc_status, password_hash, first_name, last_name, country,
+	err := tx.QueryRow(ctx, `SELECT user_id, email, sign_in_key, company_id, kyc_status, password_hash, first_name,
+		last_name, country,
 			details, complete, version, created_at
 		FROM users WHERE `+column+` = $1 AND `+column+` <> ''`, value).
 		Scan(&u.ID, &u.Email, &signIn, &u.CompanyID, &u.KYCStatus, &u.passwordHash, &u.FirstName, &u.LastName, &u.Country,
@@ -105,7 +112,8 @@ func selectUser(ctx context.Context, tx *db.Tx, column, value string) (User, err
 // AddMember adds a member to a company or changes their role.
 func AddMember(ctx context.Context, tx *db.Tx, m Member) error {
 	_, err := tx.Exec(ctx, `INSERT INTO members (company_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (company_id, user_id) DO UPDATE SET role = excluded.role`, m.CompanyID, m.UserID, m.Role, db.Micros(tx.Now()))
+		ON CONFLICT (company_id, user_id) DO UPDATE SET role = excluded.role`, m.CompanyID, m.UserID, m.Role,
+		db.Micros(tx.Now()))
 	return err
 }
 
@@ -118,10 +126,12 @@ func DeleteMember(ctx context.Context, tx *db.Tx, companyID, userID string) erro
 // RevokeGrants revokes what a user has granted apps for a company.
 func RevokeGrants(ctx context.Context, tx *db.Tx, companyID, userID string) error {
 	tx.Notify(NoticeRevoked)
-	if _, err := tx.Exec(ctx, "DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND used_at = 0", companyID, userID); err != nil {
+	if _, err := tx.Exec(ctx, "DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND used_at = 0",
+		companyID, userID); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $3 WHERE company_id = $1 AND user_id = $2 AND revoked_at = 0",
+	_, err := tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $3 WHERE company_id = $1 AND user_id = $2 AND "+
+		"revoked_at = 0",
 		companyID, userID, db.Micros(tx.Now()))
 	return err
 }
@@ -129,20 +139,23 @@ func RevokeGrants(ctx context.Context, tx *db.Tx, companyID, userID string) erro
 // NextCompanyVersion increments and returns the version of a company. It serializes concurrent changes until the
 // commit.
 func NextCompanyVersion(ctx context.Context, tx *db.Tx, companyID string) (version int64, err error) {
-	err = tx.QueryRow(ctx, "UPDATE companies SET version = version + 1, updated_at = $2 WHERE company_id = $1 RETURNING version",
+	err = tx.QueryRow(ctx, "UPDATE companies SET version = version + 1, updated_at = $2 WHERE company_id = $1 "+
+		"RETURNING version",
 		companyID, db.Micros(tx.Now())).Scan(&version)
 	return version, missing(err)
 }
 
 // Administrators returns the user IDs of a company's owners and administrators.
 func Administrators(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
-	rows, err := tx.Query(ctx, "SELECT user_id FROM members WHERE company_id = $1 AND role IN ($2, $3) ORDER BY user_id", companyID, RoleOwner, RoleAdmin)
+	rows, err := tx.Query(ctx, "SELECT user_id FROM members WHERE company_id = $1 AND role IN ($2, $3) ORDER BY user_id",
+		companyID, RoleOwner, RoleAdmin)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
 // Memberships returns the companies that a user is a member of, oldest first.
 func Memberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error) {
-	rows, err := tx.Query(ctx, "SELECT company_id, role FROM members WHERE user_id = $1 ORDER BY created_at, company_id", userID)
+	rows, err := tx.Query(ctx, "SELECT company_id, role FROM members WHERE user_id = $1 ORDER BY created_at, company_id",
+		userID)
 	return db.Collect(rows, err, func(r *db.Rows) (Member, error) {
 		m := Member{UserID: userID}
 		return m, r.Scan(&m.CompanyID, &m.Role)
@@ -150,15 +163,18 @@ func Memberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error
 }
 
 func insertApp(ctx context.Context, tx *db.Tx, a App) error {
-	return tx.Insert(ctx, "apps", []string{"company_id", "app_id", "name", "client_id", "secret_digest", "redirect_uri", "scopes", "status", "created_at", "look"},
-		[][]any{{a.CompanyID, a.ID, a.Name, a.ClientID, a.secretDigest, a.RedirectURI, a.Scopes.String(), "active", db.Micros(tx.Now()), skeleton(a.Name)}})
+	return tx.Insert(ctx, "apps", []string{"company_id", "app_id", "name", "client_id", "secret_digest", "redirect_uri",
+		"scopes", "status", "created_at", "look"},
+		[][]any{{a.CompanyID, a.ID, a.Name, a.ClientID, a.secretDigest, a.RedirectURI, a.Scopes.String(), "active",
+			db.Micros(tx.Now()), skeleton(a.Name)}})
 }
 
 // nameTaken reports whether another company, or another verified company, has an app with the name skeleton.
 func nameTaken(ctx context.Context, tx *db.Tx, companyID, look string, verified bool) (bool, error) {
 	var n int
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM apps a JOIN companies c ON c.company_id = a.company_id
-		WHERE a.look = $1 AND a.look <> '' AND a.company_id <> $2 AND a.status = 'active' AND (NOT $3 OR c.kyb_status = 'approved')`, look, companyID, verified).Scan(&n)
+		WHERE a.look = $1 AND a.look <> '' AND a.company_id <> $2 AND a.status = 'active'
+		AND (NOT $3 OR c.kyb_status = 'approved')`, look, companyID, verified).Scan(&n)
 	return n > 0, err
 }
 
@@ -182,13 +198,17 @@ func insertAPIKey(ctx context.Context, tx *db.Tx, keyID, token string, n NewAPIK
 	if !n.Expires.IsZero() {
 		expires = db.Micros(n.Expires)
 	}
-	return tx.Insert(ctx, "api_keys", []string{"digest", "company_id", "key_id", "app_id", "hint", "created_at", "expires_at", "revoked_at", "last_used_at"},
-		[][]any{{Digest(token), n.CompanyID, keyID, n.AppID, token[len(token)-4:], db.Micros(tx.Now()), expires, int64(0), int64(0)}})
+	return tx.Insert(ctx, "api_keys", []string{"digest", "company_id", "key_id", "app_id", "hint", "created_at",
+		"expires_at", "revoked_at", "last_used_at"},
+		[][]any{{Digest(token), n.CompanyID, keyID, n.AppID, token[len(token)-4:], db.Micros(tx.Now()), expires, int64(0),
+			int64(0)}})
 }
 
 func insertAccessToken(ctx context.Context, tx *db.Tx, tokenID, token string, n NewAccessToken) error {
-	return tx.Insert(ctx, "access_tokens", []string{"digest", "company_id", "token_id", "app_id", "user_id", "scopes", "created_at", "expires_at", "revoked_at", "last_used_at"},
-		[][]any{{Digest(token), n.CompanyID, tokenID, n.AppID, n.UserID, n.Scopes.String(), db.Micros(tx.Now()), db.Micros(tx.Now().Add(TokenLife)), int64(0), int64(0)}})
+	return tx.Insert(ctx, "access_tokens", []string{"digest", "company_id", "token_id", "app_id", "user_id", "scopes",
+		"created_at", "expires_at", "revoked_at", "last_used_at"},
+		[][]any{{Digest(token), n.CompanyID, tokenID, n.AppID, n.UserID, n.Scopes.String(), db.Micros(tx.Now()),
+			db.Micros(tx.Now().Add(TokenLife)), int64(0), int64(0)}})
 }
 
 // selectAPIKey returns the principal of a key. Scopes come from the app, so restricting an app restricts its keys
@@ -221,7 +241,8 @@ func selectAccessToken(ctx context.Context, tx *db.Tx, digest string) (Principal
 		LEFT JOIN companies c ON c.company_id = t.company_id
 		WHERE t.digest = $1 AND t.revoked_at = 0 AND t.expires_at > $2
 			AND (t.last_used_at > $3 OR t.last_used_at = 0 AND t.created_at > $3)
-			AND a.status = 'active' AND (t.company_id = '' OR c.status <> 'closed')`, digest, db.Micros(tx.Now()), db.Micros(tx.Now().Add(-TokenIdle))).
+			AND a.status = 'active' AND (t.company_id = '' OR c.status <> 'closed')`, digest, db.Micros(tx.Now()),
+		db.Micros(tx.Now().Add(-TokenIdle))).
 		Scan(&p.ID, &p.CompanyID, &p.AppID, &p.UserID, &scopes, &allowed, &used)
 	if err != nil {
 		return Principal{}, unknown(err)
@@ -250,13 +271,15 @@ func storedScopes(text string) Scopes {
 
 // touch advances the last use. It never goes back.
 func touch(ctx context.Context, tx *db.Tx, table, idColumn string, p Principal) error {
-	_, err := tx.Exec(ctx, "UPDATE "+table+" SET last_used_at = $1 WHERE company_id = $2 AND "+idColumn+" = $3 AND last_used_at < $1",
+	_, err := tx.Exec(ctx, "UPDATE "+table+" SET last_used_at = $1 WHERE company_id = $2 AND "+idColumn+" = $3 AND "+
+		"last_used_at < $1",
 		db.Micros(tx.Now()), p.CompanyID, p.ID)
 	return err
 }
 
 func revoke(ctx context.Context, tx *db.Tx, table, idColumn, companyID, id string) error {
-	n, err := tx.Exec(ctx, "UPDATE "+table+" SET revoked_at = $1 WHERE company_id = $2 AND "+idColumn+" = $3 AND revoked_at = 0",
+	n, err := tx.Exec(ctx, "UPDATE "+table+" SET revoked_at = $1 WHERE company_id = $2 AND "+idColumn+" = $3 AND "+
+		"revoked_at = 0",
 		db.Micros(tx.Now()), companyID, id)
 	if err != nil || n == 1 {
 		tx.Notify(NoticeRevoked)
@@ -269,7 +292,8 @@ func revoke(ctx context.Context, tx *db.Tx, table, idColumn, companyID, id strin
 
 func revokeToken(ctx context.Context, tx *db.Tx, appID, digest string) error {
 	tx.Notify(NoticeRevoked)
-	_, err := tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $1 WHERE digest = $2 AND app_id = $3 AND revoked_at = 0", db.Micros(tx.Now()), digest, appID)
+	_, err := tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $1 WHERE digest = $2 AND app_id = $3 AND revoked_at = 0",
+		db.Micros(tx.Now()), digest, appID)
 	return err
 }
 
@@ -289,7 +313,8 @@ func unknown(err error) error {
 
 // SetPasswordHash changes the password of a user who signs in, or returns apierr.NotFoundErr.
 func SetPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error {
-	n, err := tx.Exec(ctx, "UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3 WHERE user_id = $1 AND sign_in_key <> ''",
+	n, err := tx.Exec(ctx, "UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3 WHERE user_id "+
+		"= $1 AND sign_in_key <> ''",
 		userID, hash, db.Micros(tx.Now()))
 	if err == nil && n == 0 {
 		return apierr.NotFoundErr
@@ -299,10 +324,12 @@ func SetPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error 
 
 // replaceUser updates a user. It reports false if the user changed since it was read.
 func replaceUser(ctx context.Context, tx *db.Tx, u User) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE users SET email = $3, email_key = $4, first_name = $5, last_name = $6, country = $7, details = $8,
+	n, err := tx.Exec(ctx, `UPDATE users SET email = $3, email_key = $4, first_name = $5, last_name = $6, country = $7,
+		details = $8,
 			complete = $9, version = $10, updated_at = $11
 		WHERE user_id = $1 AND version = $2`,
-		u.ID, u.Version-1, u.Email, EmailKey(u.Email), u.FirstName, u.LastName, u.Country, u.sealed, u.Complete, u.Version, db.Micros(tx.Now()))
+		u.ID, u.Version-1, u.Email, EmailKey(u.Email), u.FirstName, u.LastName, u.Country, u.sealed, u.Complete, u.Version,
+		db.Micros(tx.Now()))
 	return n == 1, err
 }
 
@@ -310,7 +337,8 @@ func replaceUser(ctx context.Context, tx *db.Tx, u User) (bool, error) {
 // decides races without failing the statement.
 func moveCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
 	var created int64
-	err := tx.QueryRow(ctx, "DELETE FROM company_users WHERE company_id = $1 AND user_id = $2 RETURNING created_at", u.CompanyID, u.ID).Scan(&created)
+	err := tx.QueryRow(ctx, "DELETE FROM company_users WHERE company_id = $1 AND user_id = $2 RETURNING created_at",
+		u.CompanyID, u.ID).Scan(&created)
 	if err != nil {
 		return err
 	}
@@ -321,32 +349,37 @@ func moveCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
 
 // SetKYCStatus stores the state of a user's verification, or returns apierr.NotFoundErr.
 func SetKYCStatus(ctx context.Context, tx *db.Tx, userID, status string) error {
-	return changed(tx.Exec(ctx, "UPDATE users SET kyc_status = $2, version = version + 1, updated_at = $3 WHERE user_id = $1",
+	return changed(tx.Exec(ctx, "UPDATE users SET kyc_status = $2, version = version + 1, updated_at = $3 WHERE "+
+		"user_id = $1",
 		userID, status, db.Micros(tx.Now())))
 }
 
 // SetKYBStatus stores the state of a company's verification, or returns apierr.NotFoundErr.
 func SetKYBStatus(ctx context.Context, tx *db.Tx, companyID, status string) error {
-	return changed(tx.Exec(ctx, "UPDATE companies SET kyb_status = $2, version = version + 1, updated_at = $3 WHERE company_id = $1",
+	return changed(tx.Exec(ctx, "UPDATE companies SET kyb_status = $2, version = version + 1, updated_at = $3 WHERE "+
+		"company_id = $1",
 		companyID, status, db.Micros(tx.Now())))
 }
 
 // SetCompanyStatus changes a company's status. It reports false if the company had another one than from.
 func SetCompanyStatus(ctx context.Context, tx *db.Tx, companyID, from, to string) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE companies SET status = $3, version = version + 1, updated_at = $4 WHERE company_id = $1 AND status = $2",
+	n, err := tx.Exec(ctx, "UPDATE companies SET status = $3, version = version + 1, updated_at = $4 WHERE company_id "+
+		"= $1 AND status = $2",
 		companyID, from, to, db.Micros(tx.Now()))
 	return n == 1, err
 }
 
 // FrozenCompanies returns the frozen companies by name.
 func FrozenCompanies(ctx context.Context, tx *db.Tx) ([]Company, error) {
-	rows, err := tx.Query(ctx, "SELECT company_id, name FROM companies WHERE status = $1 ORDER BY name, company_id", CompanyFrozen)
+	rows, err := tx.Query(ctx, "SELECT company_id, name FROM companies WHERE status = $1 ORDER BY name, company_id",
+		CompanyFrozen)
 	return db.Collect(rows, err, func(r *db.Rows) (c Company, err error) { return c, r.Scan(&c.ID, &c.Name) })
 }
 
 // SetCompanyDetails stores a company's name, addresses and country, or returns apierr.NotFoundErr.
 func SetCompanyDetails(ctx context.Context, tx *db.Tx, c Company) error {
-	return changed(tx.Exec(ctx, `UPDATE companies SET name = $2, email = $3, website = $4, country = $5, version = version + 1, updated_at = $6
+	return changed(tx.Exec(ctx, `UPDATE companies SET name = $2, email = $3, website = $4, country = $5,
+		version = version + 1, updated_at = $6
 		WHERE company_id = $1`, c.ID, c.Name, c.Email, c.Website, c.Country, db.Micros(tx.Now())))
 }
 
@@ -366,7 +399,8 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 		return old, err
 	}
 	now := db.Micros(tx.Now())
-	n, err := tx.Exec(ctx, `UPDATE users SET email = '', email_key = '', sign_in_key = '', password_hash = '', first_name = '', last_name = '',
+	n, err := tx.Exec(ctx, `UPDATE users SET email = '', email_key = '', sign_in_key = '', password_hash = '',
+		first_name = '', last_name = '',
 			details = '', complete = FALSE, version = version + 1, updated_at = $3
 		WHERE user_id = $1 AND version = $2`, userID, old.Version, now)
 	if err == nil && n == 0 {
@@ -392,7 +426,8 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 // selectApps returns the active apps of a company, or the one with an ID.
 func selectApps(ctx context.Context, tx *db.Tx, companyID, appID string) ([]App, error) {
 	rows, err := tx.Query(ctx, `SELECT app_id, name, client_id, secret_digest, redirect_uri, scopes, created_at
-		FROM apps WHERE company_id = $1 AND (app_id = $2 OR $2 = '') AND status = 'active' ORDER BY created_at, app_id`, companyID, appID)
+		FROM apps WHERE company_id = $1 AND (app_id = $2 OR $2 = '') AND status = 'active' ORDER BY created_at, app_id`,
+		companyID, appID)
 	return db.Collect(rows, err, func(r *db.Rows) (App, error) {
 		a := App{CompanyID: companyID}
 		var scopes string
@@ -405,7 +440,8 @@ func selectApps(ctx context.Context, tx *db.Tx, companyID, appID string) ([]App,
 
 // lockApp locks the app until the commit, so that concurrent requests do not exceed its number of keys.
 func lockApp(ctx context.Context, tx *db.Tx, companyID, appID string) error {
-	n, err := tx.Exec(ctx, "UPDATE apps SET name = name WHERE company_id = $1 AND app_id = $2 AND status = 'active'", companyID, appID)
+	n, err := tx.Exec(ctx, "UPDATE apps SET name = name WHERE company_id = $1 AND app_id = $2 AND status = 'active'",
+		companyID, appID)
 	if err == nil && n == 0 {
 		return apierr.NotFoundErr
 	}
@@ -413,7 +449,8 @@ func lockApp(ctx context.Context, tx *db.Tx, companyID, appID string) error {
 }
 
 func setSecret(ctx context.Context, tx *db.Tx, companyID, appID, digest string) error {
-	n, err := tx.Exec(ctx, "UPDATE apps SET secret_digest = $3 WHERE company_id = $1 AND app_id = $2 AND status = 'active'", companyID, appID, digest)
+	n, err := tx.Exec(ctx, "UPDATE apps SET secret_digest = $3 WHERE company_id = $1 AND app_id = $2 AND status = "+
+		"'active'", companyID, appID, digest)
 	if err == nil && n == 0 {
 		return apierr.NotFoundErr
 	}
@@ -440,7 +477,8 @@ func APIKeys(ctx context.Context, tx *db.Tx, companyID, appID string) ([]APIKey,
 
 // endAPIKey lets a valid key expire at a time, never later than before.
 func endAPIKey(ctx context.Context, tx *db.Tx, companyID, appID, keyID string, at time.Time) error {
-	n, err := tx.Exec(ctx, `UPDATE api_keys SET expires_at = CASE WHEN expires_at = 0 OR expires_at > $4 THEN $4 ELSE expires_at END
+	n, err := tx.Exec(ctx, `UPDATE api_keys SET expires_at = CASE WHEN expires_at = 0 OR expires_at > $4 THEN $4 ELSE
+		expires_at END
 		WHERE company_id = $1 AND app_id = $2 AND key_id = $3 AND revoked_at = 0 AND (expires_at = 0 OR expires_at > $5)`,
 		companyID, appID, keyID, db.Micros(at), db.Micros(tx.Now()))
 	tx.Notify(NoticeRevoked)

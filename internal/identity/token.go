@@ -65,7 +65,8 @@ func CodeDigest(env Environment, code string) string {
 	return Digest(code)
 }
 
-// Digest returns the SHA-256 digest under which a random token is stored. 256 random bits need no salt and no slow hash.
+// Digest returns the SHA-256 digest under which a random token is stored. 256 random bits need no salt and no slow
+// hash.
 func Digest(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])

@@ -9,7 +9,8 @@ import (
 )
 
 // ErrEmailSignsIn prevents an app or a company from taking over an account by changing its email address.
-var ErrEmailSignsIn = apierr.New(apierr.Conflict, "invalid_state", "This person signs in with this email address. Only they can change it, on their account page.")
+var ErrEmailSignsIn = apierr.New(apierr.Conflict, "invalid_state",
+	"This person signs in with this email address. Only they can change it, on their account page.")
 
 // ProfileChanges contains the fields of a profile to change. Nil leaves a field unchanged. Required fields cannot
 // be emptied.
@@ -72,7 +73,8 @@ func UpdateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id stri
 	}
 }
 
-func updateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id string, c ProfileChanges) (u User, done bool, err error) {
+func updateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id string,
+	c ProfileChanges) (u User, done bool, err error) {
 	old, err := ActingUser(ctx, tx, by, id)
 	if err != nil {
 		return User{}, false, err

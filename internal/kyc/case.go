@@ -80,10 +80,13 @@ const approvalMonths = 24
 
 // What starting a verification is refused with, beside ErrProfile.
 var (
-	ErrDocuments  = apierr.New(apierr.Conflict, "documents_incomplete", "Something that a verification needs is missing. Upload it first.")
-	ErrProcessing = apierr.New(apierr.Conflict, "already_processing", "The verification is under way. Its outcome comes by itself.")
+	ErrDocuments = apierr.New(apierr.Conflict, "documents_incomplete",
+		"Something that a verification needs is missing. Upload it first.")
+	ErrProcessing = apierr.New(apierr.Conflict, "already_processing",
+		"The verification is under way. Its outcome comes by itself.")
 	ErrNoProvider = apierr.New(apierr.Unavailable, "retry_later", "Nobody verifies people and companies here yet.")
-	ErrState      = apierr.New(apierr.Conflict, "invalid_state", "The verification does not take this step in its present state.")
+	ErrState      = apierr.New(apierr.Conflict, "invalid_state",
+		"The verification does not take this step in its present state.")
 )
 
 // Case is one verification of a subject.
@@ -112,9 +115,10 @@ type look struct {
 }
 
 // Initiate starts the verification of a user whose profile and documents are complete. What is missing is listed by
-// ErrProfile and ErrDocuments; a verification under way is ErrProcessing, and one that was approved or rejected ErrState: a
-// rejection is final unless support reopens it.
-func (s *Service) Initiate(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (identity.User, error) {
+// ErrProfile and ErrDocuments; a verification under way is ErrProcessing, and one that was approved or rejected
+// ErrState: a rejection is final unless support reopens it.
+func (s *Service) Initiate(ctx context.Context, tx *db.Tx, by identity.Principal,
+	userID string) (identity.User, error) {
 	user, err := changingUser(ctx, tx, by, userID)
 	if err != nil {
 		return user, err
@@ -214,7 +218,8 @@ func (s *Service) missing(ctx context.Context, tx *db.Tx, user identity.User) ([
 		needed bool
 		there  bool
 	}{
-		{Selfie, n.selfie, has(Selfie)}, {ProofOfAddress, n.proofOfAddress, has(ProofOfAddress)}, {TaxID, n.taxID, len(taxIDs) > 0},
+		{Selfie, n.selfie, has(Selfie)}, {ProofOfAddress, n.proofOfAddress, has(ProofOfAddress)},
+		{TaxID, n.taxID, len(taxIDs) > 0},
 		{"payer", true, len(currencies) > 0},
 	} {
 		if need.needed && !need.there {
@@ -239,9 +244,10 @@ func identityLacks(documents []Document) []string {
 		if d.Category == Back {
 			other = Front
 		}
-		whole := d.Category == Front && !document(c, d.DocType).Backside || slices.ContainsFunc(documents, func(o Document) bool {
-			return o.DocType == d.DocType && o.IssuingCountry == d.IssuingCountry && o.Category == other
-		})
+		whole := d.Category == Front && !document(c, d.DocType).Backside ||
+			slices.ContainsFunc(documents, func(o Document) bool {
+				return o.DocType == d.DocType && o.IssuingCountry == d.IssuingCountry && o.Category == other
+			})
 		if whole {
 			return nil
 		}
@@ -250,8 +256,8 @@ func identityLacks(documents []Document) []string {
 	return lacks
 }
 
-// open begins a case in place of the subject's last one, a zero one when there is none. It is db.ErrConflict when another took that
-// place meanwhile.
+// open begins a case in place of the subject's last one, a zero one when there is none. It is db.ErrConflict when
+// another took that place meanwhile.
 func (s *Service) open(ctx context.Context, tx *db.Tx, last, c Case) (Case, error) {
 	c.ID, c.Version = tx.NewID("ver"), 1
 	if s.Provider != nil {
@@ -274,7 +280,8 @@ func (s *Service) open(ctx context.Context, tx *db.Tx, last, c Case) (Case, erro
 }
 
 // move takes a case to another state, with everything that follows. It is db.ErrConflict when the case moved meanwhile.
-func (s *Service) move(ctx context.Context, tx *db.Tx, c Case, to State, reasons []string, documentExpires time.Time) (Case, error) {
+func (s *Service) move(ctx context.Context, tx *db.Tx, c Case, to State, reasons []string,
+	documentExpires time.Time) (Case, error) {
 	if !slices.Contains(next[c.State], to) {
 		return c, ErrState
 	}
@@ -319,9 +326,10 @@ func (s *Service) tell(ctx context.Context, tx *db.Tx, from State, c Case) error
 		if err := identity.SetKYBStatus(ctx, tx, c.CompanyID, public); err != nil {
 			return err
 		}
-		return webhook.EmitNext(ctx, tx, webhook.CompanyKYBStatusUpdate.Event(c.CompanyID, c.CompanyID, 0, webhook.CompanyVerificationData{
-			CompanyID: c.CompanyID, Status: public, State: string(c.State), Reasons: notNil(c.Reasons),
-		}))
+		return webhook.EmitNext(ctx, tx, webhook.CompanyKYBStatusUpdate.Event(c.CompanyID, c.CompanyID, 0,
+			webhook.CompanyVerificationData{
+				CompanyID: c.CompanyID, Status: public, State: string(c.State), Reasons: notNil(c.Reasons),
+			}))
 	}
 	if from != "" && from.Public() == public {
 		return nil
@@ -330,9 +338,10 @@ func (s *Service) tell(ctx context.Context, tx *db.Tx, from State, c Case) error
 		return err
 	}
 	if c.CompanyID != "" {
-		if err := webhook.EmitNext(ctx, tx, webhook.UserKYCStatusUpdate.Event(c.CompanyID, c.SubjectID, 0, webhook.UserVerificationData{
-			UserID: c.SubjectID, Status: public, Reasons: notNil(c.Reasons),
-		})); err != nil {
+		if err := webhook.EmitNext(ctx, tx, webhook.UserKYCStatusUpdate.Event(c.CompanyID, c.SubjectID, 0,
+			webhook.UserVerificationData{
+				UserID: c.SubjectID, Status: public, Reasons: notNil(c.Reasons),
+			})); err != nil {
 			return err
 		}
 	}
@@ -348,7 +357,8 @@ func notNil(list []string) []string {
 
 // writeTo tells a person by mail how the verification ended.
 func (s *Service) writeTo(ctx context.Context, tx *db.Tx, c Case) error {
-	result := map[State]string{Approved: mail.Approved, Resubmission: mail.ResubmissionRequired, Rejected: mail.Rejected, Expired: mail.Expired}[c.State]
+	result := map[State]string{Approved: mail.Approved, Resubmission: mail.ResubmissionRequired, Rejected: mail.Rejected,
+		Expired: mail.Expired}[c.State]
 	if result == "" {
 		return nil
 	}
@@ -357,7 +367,8 @@ func (s *Service) writeTo(ctx context.Context, tx *db.Tx, c Case) error {
 		return err
 	}
 	return mail.Enqueue(ctx, tx, mail.Message{
-		CompanyID: c.CompanyID, To: user.Email, Template: mail.KYCResult, Language: mail.LanguageOf(user.Country), Key: c.ID + "/" + string(c.State),
+		CompanyID: c.CompanyID, To: user.Email, Template: mail.KYCResult, Language: mail.LanguageOf(user.Country), Key: c.ID +
+			"/" + string(c.State),
 		Data: mail.KYCResultData{Name: user.Name(), Result: result},
 	})
 }
@@ -415,7 +426,8 @@ func (s *Service) Check(ctx context.Context, d *db.DB, j job.Job) error {
 			return s.decide(ctx, tx, now, o)
 		}
 		if every := s.Provider.PollEvery(); every > 0 {
-			job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobCheck, Payload: look{c.SubjectID, c.ID}, RunAt: tx.Now().Add(every)})
+			job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobCheck, Payload: look{c.SubjectID, c.ID},
+				RunAt: tx.Now().Add(every)})
 		}
 		return nil
 	})
@@ -471,8 +483,10 @@ func (s *Service) application(ctx context.Context, d *db.DB, c Case) (Applicatio
 				return err
 			}
 			a.Person = &Person{
-				FirstName: user.FirstName, LastName: user.LastName, Email: user.Email, PhoneNumber: user.PhoneNumber, DateOfBirth: user.DateOfBirth,
-				Country: user.Country, StreetAddress: user.StreetAddress, StreetAddress2: user.StreetAddress2, City: user.City, State: user.State, Zip: user.Zip,
+				FirstName: user.FirstName, LastName: user.LastName, Email: user.Email, PhoneNumber: user.PhoneNumber,
+				DateOfBirth: user.DateOfBirth,
+				Country:     user.Country, StreetAddress: user.StreetAddress, StreetAddress2: user.StreetAddress2, City: user.City,
+				State: user.State, Zip: user.Zip,
 			}
 		case kindOwner:
 			owner, err := s.owner(ctx, tx, c.CompanyID, c.SubjectID)
@@ -517,7 +531,8 @@ func (s *Service) application(ctx context.Context, d *db.DB, c Case) (Applicatio
 	return a, err
 }
 
-func openDocument(ctx context.Context, tx *db.Tx, key identity.SubjectKey, subjectID, documentID string) ([]byte, error) {
+func openDocument(ctx context.Context, tx *db.Tx, key identity.SubjectKey, subjectID,
+	documentID string) ([]byte, error) {
 	chunks, err := selectChunks(ctx, tx, subjectID, documentID)
 	if err != nil {
 		return nil, err
@@ -592,9 +607,10 @@ func (s *Service) ExpireDue(ctx context.Context, d *db.DB) error {
 	}
 }
 
-// DecideInSandbox ends the verification of a user as result says, as the provider would. It needs no documents: where no
-// verification is under way it begins one. Result is a public state; expired follows approved only.
-func (s *Service) DecideInSandbox(ctx context.Context, tx *db.Tx, by identity.Principal, userID, result string) (id, status string, err error) {
+// DecideInSandbox ends the verification of a user as result says, as the provider would. It needs no documents: where
+// no verification is under way it begins one. Result is a public state; expired follows approved only.
+func (s *Service) DecideInSandbox(ctx context.Context, tx *db.Tx, by identity.Principal, userID,
+	result string) (id, status string, err error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)
 	if err != nil {
 		return "", "", err
@@ -612,7 +628,8 @@ func (s *Service) DecideInSandbox(ctx context.Context, tx *db.Tx, by identity.Pr
 		if company == "" {
 			company = user.CompanyID
 		}
-		if c, err = s.open(ctx, tx, c, Case{SubjectID: user.ID, CompanyID: company, Kind: kindPerson, State: Initiated}); err != nil {
+		if c, err = s.open(ctx, tx, c, Case{SubjectID: user.ID, CompanyID: company, Kind: kindPerson,
+			State: Initiated}); err != nil {
 			return "", "", err
 		}
 	}

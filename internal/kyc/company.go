@@ -16,7 +16,8 @@ import (
 )
 
 // ErrOwnership refuses owners who would hold more than the whole company.
-var ErrOwnership = apierr.New(apierr.Invalid, "invalid_parameter", "The owners of a company hold at most 100 percent together.")
+var ErrOwnership = apierr.New(apierr.Invalid, "invalid_parameter",
+	"The owners of a company hold at most 100 percent together.")
 
 // significantBps is the share from which an owner is a beneficial owner, who must be verified.
 const significantBps = 2500
@@ -64,7 +65,8 @@ func (p CompanyProfile) check(now time.Time) (CompanyProfile, error) {
 // lacking are the members that a verification needs and that are empty.
 func (p CompanyProfile) lacking() (lacks []string) {
 	for _, m := range []struct{ name, value string }{
-		{"registration_number", p.RegistrationNumber}, {"incorporation_date", p.IncorporationDate}, {"street_address", p.StreetAddress}, {"city", p.City},
+		{"registration_number", p.RegistrationNumber}, {"incorporation_date", p.IncorporationDate},
+		{"street_address", p.StreetAddress}, {"city", p.City},
 	} {
 		if m.value == "" {
 			lacks = append(lacks, m.name)
@@ -92,9 +94,10 @@ type Owner struct {
 	KYCStatus    string
 }
 
-// changingCompany is the principal's own company, which is the only one that it may onboard, and its case, which is locked
-// until the transaction ends. A company that has none gets one.
-func (s *Service) changingCompany(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (identity.Company, Case, error) {
+// changingCompany is the principal's own company, which is the only one that it may onboard, and its case, which is
+// locked until the transaction ends. A company that has none gets one.
+func (s *Service) changingCompany(ctx context.Context, tx *db.Tx, by identity.Principal,
+	companyID string) (identity.Company, Case, error) {
 	id, err := by.Company(companyID)
 	if err != nil {
 		return identity.Company{}, Case{}, err
@@ -129,7 +132,8 @@ func (s *Service) changingCompany(ctx context.Context, tx *db.Tx, by identity.Pr
 }
 
 // Onboard notes what a company tells of itself. It may be told in parts and again until the verification begins.
-func (s *Service) Onboard(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, p CompanyProfile) (identity.Company, error) {
+func (s *Service) Onboard(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string,
+	p CompanyProfile) (identity.Company, error) {
 	company, c, err := s.changingCompany(ctx, tx, by, companyID)
 	if err != nil {
 		return company, err
@@ -201,9 +205,10 @@ func (s *Service) companyProfile(ctx context.Context, tx *db.Tx, companyID strin
 	return p, nil
 }
 
-// AddOwner notes somebody who owns or controls the company. Everybody with 25 percent or more, and everybody in control, is
-// verified before the company is.
-func (s *Service) AddOwner(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, o Owner) (Owner, error) {
+// AddOwner notes somebody who owns or controls the company. Everybody with 25 percent or more, and everybody in
+// control, is verified before the company is.
+func (s *Service) AddOwner(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string,
+	o Owner) (Owner, error) {
 	company, _, err := s.changingCompany(ctx, tx, by, companyID)
 	if err != nil {
 		return o, err
@@ -212,12 +217,14 @@ func (s *Service) AddOwner(ctx context.Context, tx *db.Tx, by identity.Principal
 	p := identity.Profile{
 		Email: o.Email, FirstName: o.FirstName, LastName: o.LastName, Country: o.Country,
 		Details: identity.Details{
-			PhoneNumber: o.PhoneNumber, DateOfBirth: o.DateOfBirth, StreetAddress: o.StreetAddress, StreetAddress2: o.StreetAddress2,
-			City: o.City, State: o.Person.State, Zip: o.Zip,
+			PhoneNumber: o.PhoneNumber, DateOfBirth: o.DateOfBirth, StreetAddress: o.StreetAddress,
+			StreetAddress2: o.StreetAddress2,
+			City:           o.City, State: o.Person.State, Zip: o.Zip,
 		},
 	}.Check(&problems, tx.Now(), "first_name", "last_name", "date_of_birth", "country")
 	if o.OwnershipBps < 0 || o.OwnershipBps > 10_000 {
-		problems.Add(ErrOwnership.Code, "/ownership_percentage", "This takes a percentage from 0 to 100 with at most 2 decimals.")
+		problems.Add(ErrOwnership.Code, "/ownership_percentage",
+			"This takes a percentage from 0 to 100 with at most 2 decimals.")
 	}
 	if err := problems.Err(); err != nil {
 		return o, err
@@ -234,11 +241,13 @@ func (s *Service) AddOwner(ctx context.Context, tx *db.Tx, by identity.Principal
 	case total > 10_000:
 		return o, ErrOwnership.At("body", "/ownership_percentage")
 	case len(owners) >= maxOwners:
-		return o, apierr.New(apierr.Invalid, "invalid_parameter", fmt.Sprintf("A company has at most %d owners here.", maxOwners))
+		return o, apierr.New(apierr.Invalid, "invalid_parameter", fmt.Sprintf("A company has at most %d owners here.",
+			maxOwners))
 	}
 	o.ID, o.KYCStatus = tx.NewID("ubo"), identity.KYCNotStarted
 	o.Person = Person{
-		FirstName: p.FirstName, LastName: p.LastName, Email: p.Email, PhoneNumber: p.PhoneNumber, DateOfBirth: p.DateOfBirth, Country: p.Country,
+		FirstName: p.FirstName, LastName: p.LastName, Email: p.Email, PhoneNumber: p.PhoneNumber, DateOfBirth: p.DateOfBirth,
+		Country:       p.Country,
 		StreetAddress: p.StreetAddress, StreetAddress2: p.StreetAddress2, City: p.City, State: p.State, Zip: p.Zip,
 	}
 	key, err := s.openSubject(ctx, tx, o.ID)
@@ -282,7 +291,8 @@ func (s *Service) openOwner(ctx context.Context, tx *db.Tx, companyID string, r 
 }
 
 // ReadFor checks an upload for a company, or for one of its owners, and reads its image; see [Service.Read].
-func (s *Service) ReadFor(ctx context.Context, d *db.DB, by identity.Principal, companyID, ownerID string, u Upload) (Image, error) {
+func (s *Service) ReadFor(ctx context.Context, d *db.DB, by identity.Principal, companyID, ownerID string,
+	u Upload) (Image, error) {
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		_, _, err := s.companySubject(ctx, tx, by, companyID, ownerID, u)
 		return err
@@ -294,7 +304,8 @@ func (s *Service) ReadFor(ctx context.Context, d *db.DB, by identity.Principal, 
 }
 
 // companySubject is whose document it is, and the upload in its normal form.
-func (s *Service) companySubject(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, ownerID string, u Upload) (string, Upload, error) {
+func (s *Service) companySubject(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, ownerID string,
+	u Upload) (string, Upload, error) {
 	id, err := by.Company(companyID)
 	if err != nil {
 		return "", u, err
@@ -319,7 +330,8 @@ func (s *Service) companySubject(ctx context.Context, tx *db.Tx, by identity.Pri
 }
 
 // StoreFor keeps what a company hands in for itself or for one of its owners.
-func (s *Service) StoreFor(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, ownerID string, u Upload, img Image) error {
+func (s *Service) StoreFor(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, ownerID string, u Upload,
+	img Image) error {
 	subjectID, u, err := s.companySubject(ctx, tx, by, companyID, ownerID, u)
 	if err != nil {
 		return err
@@ -328,7 +340,8 @@ func (s *Service) StoreFor(ctx context.Context, tx *db.Tx, by identity.Principal
 }
 
 // InitiateOwner starts the verification of an owner whose identity document is complete.
-func (s *Service) InitiateOwner(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, ownerID string) (Owner, error) {
+func (s *Service) InitiateOwner(ctx context.Context, tx *db.Tx, by identity.Principal, companyID,
+	ownerID string) (Owner, error) {
 	id, err := by.Company(companyID)
 	if err != nil {
 		return Owner{}, err
@@ -370,9 +383,10 @@ func (s *Service) InitiateOwner(ctx context.Context, tx *db.Tx, by identity.Prin
 	return o, nil
 }
 
-// InitiateCompany starts the verification of a company that has told everything: its profile, its papers, and who owns or
-// controls it. What is missing is listed by ErrProfile and ErrDocuments.
-func (s *Service) InitiateCompany(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (Case, error) {
+// InitiateCompany starts the verification of a company that has told everything: its profile, its papers, and who owns
+// or controls it. What is missing is listed by ErrProfile and ErrDocuments.
+func (s *Service) InitiateCompany(ctx context.Context, tx *db.Tx, by identity.Principal,
+	companyID string) (Case, error) {
 	company, c, err := s.changingCompany(ctx, tx, by, companyID)
 	if err != nil {
 		return c, err
@@ -472,9 +486,11 @@ func (s *Service) ownersChanged(ctx context.Context, tx *db.Tx, companyID string
 	return err
 }
 
-// DecideCompanyInSandbox ends the verification of a company, as the provider would: approved (which waits for the owners),
-// rejected, resubmission_required or more_info, or suspended after approval. With ownerID it ends that of an owner.
-func (s *Service) DecideCompanyInSandbox(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, ownerID, result string) (State, error) {
+// DecideCompanyInSandbox ends the verification of a company, as the provider would: approved (which waits for the
+// owners), rejected, resubmission_required or more_info, or suspended after approval. With ownerID it ends that of an
+// owner.
+func (s *Service) DecideCompanyInSandbox(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, ownerID,
+	result string) (State, error) {
 	id, err := by.Company(companyID)
 	if err != nil {
 		return "", err

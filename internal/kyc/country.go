@@ -12,7 +12,8 @@ import (
 var ErrCountry = apierr.New(apierr.Invalid, "country_not_supported", "Documents of this country are not supported.")
 
 // ErrTaxID refuses a tax id without the form or the check digits of its type.
-var ErrTaxID = apierr.New(apierr.Invalid, "tax_id_invalid", "This is not a tax id of the type in tax_id_type. Check it for a mistyped character.")
+var ErrTaxID = apierr.New(apierr.Invalid, "tax_id_invalid",
+	"This is not a tax id of the type in tax_id_type. Check it for a mistyped character.")
 
 // supported returns a country of whose people and companies we check documents, or nil.
 func supported(code string) *country.Country {
@@ -63,7 +64,8 @@ func checkTaxID(countryCode, kind, text string, firm bool) (string, error) {
 	}
 	types := taxIDTypes(c, firm)
 	if !slices.Contains(types, kind) {
-		return "", ErrTaxID.Detailf("Tax ids of this country are of the type %s.", strings.Join(types, ", ")).At("body", "/tax_id_type")
+		return "", ErrTaxID.Detailf("Tax ids of this country are of the type %s.", strings.Join(types, ", ")).At("body",
+			"/tax_id_type")
 	}
 	i := slices.IndexFunc(c.TaxIDs, func(t country.TaxID) bool { return t.Type == kind })
 	t := c.TaxIDs[i]
@@ -79,5 +81,6 @@ func checkTaxID(countryCode, kind, text string, firm bool) (string, error) {
 			break
 		}
 	}
-	return "", ErrTaxID.Detailf("This is not a tax id of the type %s, such as %s.", t.Type, t.Example).At("body", "/tax_id")
+	return "", ErrTaxID.Detailf("This is not a tax id of the type %s, such as %s.", t.Type, t.Example).At("body",
+		"/tax_id")
 }

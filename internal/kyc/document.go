@@ -36,10 +36,14 @@ const (
 
 // What an upload is refused with, beside the faults of its image and its tax id.
 var (
-	ErrCategory      = apierr.New(apierr.Invalid, "category_not_allowed", "This kind of document has no back: send it as front.")
-	ErrDocumentLimit = apierr.New(apierr.Invalid, "document_limit", "There are 20 documents of at most 100 MiB together at a time. Replace one: send the same kind, side and country again.")
-	ErrProfile       = apierr.New(apierr.Conflict, "profile_incomplete", "The profile lacks what a verification needs. Update it first.")
-	ErrErased        = apierr.New(apierr.Conflict, "invalid_state", "This profile was erased.")
+	ErrCategory = apierr.New(apierr.Invalid, "category_not_allowed",
+		"This kind of document has no back: send it as front.")
+	ErrDocumentLimit = apierr.New(apierr.Invalid, "document_limit",
+		"There are 20 documents of at most 100 MiB together at a time. Replace one: send the same kind, side and country "+
+			"again.")
+	ErrProfile = apierr.New(apierr.Conflict, "profile_incomplete",
+		"The profile lacks what a verification needs. Update it first.")
+	ErrErased = apierr.New(apierr.Conflict, "invalid_state", "This profile was erased.")
 )
 
 // Requirement is one kind of document that a user of a country may be asked for.
@@ -66,8 +70,8 @@ const euroArea = " AT BE BG HR CY CZ DK EE FI FR DE GR HU IE IT LV LT LU MT NL P
 // enhanced are the countries whose residents prove their address in any case.
 const enhanced = " VE NG PK BD UA LB "
 
-// needsOf says what a resident of a country needs whose payers pay in the currencies. An account in dollars or euros, which a
-// payer in those pays into, takes a face; dollars take a tax id; euros from further away an address.
+// needsOf says what a resident of a country needs whose payers pay in the currencies. An account in dollars or euros,
+// which a payer in those pays into, takes a face; dollars take a tax id; euros from further away an address.
 func needsOf(countryCode string, currencies []string) (needs, error) {
 	c := supported(countryCode)
 	if c == nil {
@@ -82,9 +86,10 @@ func needsOf(countryCode string, currencies []string) (needs, error) {
 	}, nil
 }
 
-// requirements are the kinds of documents for a resident of a country whose payers pay in the currencies: each identity
-// document that the country knows, of which one is enough, and then what must come with it. Each identity document carries
-// the tax ids that the country knows; there is an entry tax_id when one is required. A country without a row is ErrCountry.
+// requirements are the kinds of documents for a resident of a country whose payers pay in the currencies: each
+// identity document that the country knows, of which one is enough, and then what must come with it. Each identity
+// document carries the tax ids that the country knows; there is an entry tax_id when one is required. A country
+// without a row is ErrCountry.
 func requirements(countryCode string, currencies []string) ([]Requirement, error) {
 	n, err := needsOf(countryCode, currencies)
 	if err != nil {
@@ -119,8 +124,8 @@ type Upload struct {
 	TaxIDType      string
 }
 
-// check normalises an upload and says everything that is wrong with it, the image and the check digits aside. home is the
-// country of the profile, firm says that the subject is a company.
+// check normalises an upload and says everything that is wrong with it, the image and the check digits aside. home is
+// the country of the profile, firm says that the subject is a company.
 func (u Upload) check(home string, firm bool) (Upload, error) {
 	var problems apierr.List
 	missing := func(name, value string) {
@@ -165,7 +170,8 @@ func (u Upload) check(home string, firm bool) (Upload, error) {
 }
 
 // companyPapers are what a company hands in.
-var companyPapers = []string{"certificate_of_incorporation", "articles_of_association", "shareholder_register", "proof_of_address", "bank_statement", "tax_certificate", "other"}
+var companyPapers = []string{"certificate_of_incorporation", "articles_of_association", "shareholder_register",
+	"proof_of_address", "bank_statement", "tax_certificate", "other"}
 
 // checkKind says whether the issuing country has such a document, with such a side.
 func (u Upload) checkKind(firm bool) error {
@@ -199,11 +205,15 @@ func (u Upload) checkKind(firm bool) error {
 }
 
 func issuedSomewhere(docType string) bool {
-	return slices.ContainsFunc(country.Codes(), func(code string) bool { return document(country.Find(code), docType) != nil })
+	return slices.ContainsFunc(country.Codes(), func(code string) bool {
+		return document(country.Find(code),
+			docType) != nil
+	})
 }
 
 func unknownKind(kinds []string) error {
-	return apierr.New(apierr.Invalid, "invalid_parameter", "doc_type is one of: "+strings.Join(kinds, ", ")+".").At("body", "/doc_type")
+	return apierr.New(apierr.Invalid, "invalid_parameter", "doc_type is one of: "+strings.Join(kinds, ", ")+".").At("body",
+		"/doc_type")
 }
 
 // Service stores documents and has them verified by a provider.
@@ -260,9 +270,10 @@ func changingUser(ctx context.Context, tx *db.Tx, by identity.Principal, userID 
 	return user, company.Active()
 }
 
-// Store keeps what a user hands in. An image of the same kind, side and country as an earlier one takes its place, a tax id
-// that of the country's earlier one. More than a subject may have is ErrDocumentLimit.
-func (s *Service) Store(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, u Upload, img Image) error {
+// Store keeps what a user hands in. An image of the same kind, side and country as an earlier one takes its place, a
+// tax id that of the country's earlier one. More than a subject may have is ErrDocumentLimit.
+func (s *Service) Store(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, u Upload,
+	img Image) error {
 	user, err := changingUser(ctx, tx, by, userID)
 	if err != nil {
 		return err
@@ -279,7 +290,8 @@ func (s *Service) store(ctx context.Context, tx *db.Tx, subjectID string, u Uplo
 		return err
 	}
 	if u.DocType == TaxID {
-		return upsertTaxID(ctx, tx, subjectID, u.IssuingCountry, u.TaxIDType, key.Seal(taxIDAt(subjectID, u.IssuingCountry), []byte(u.TaxID)))
+		return upsertTaxID(ctx, tx, subjectID, u.IssuingCountry, u.TaxIDType, key.Seal(taxIDAt(subjectID, u.IssuingCountry),
+			[]byte(u.TaxID)))
 	}
 	id := tx.NewID("doc")
 	if err := insertDocument(ctx, tx, subjectID, id, u, img); err != nil {
@@ -364,9 +376,11 @@ func listOf(ctx context.Context, tx *db.Tx, subjectID string) ([]Listed, error) 
 	return list, err
 }
 
-// Types are the documents that a user is asked for, by country and the currency of the payer that is named, or of all the
-// user's payers. A payer that is not the user's is payer.ErrNotFound, a deleted one payer.ErrDeleted; a profile without a country is ErrProfile.
-func (s *Service) Types(ctx context.Context, tx *db.Tx, by identity.Principal, userID, payerID string) ([]Requirement, error) {
+// Types are the documents that a user is asked for, by country and the currency of the payer that is named, or of all
+// the user's payers. A payer that is not the user's is payer.ErrNotFound, a deleted one payer.ErrDeleted; a profile
+// without a country is ErrProfile.
+func (s *Service) Types(ctx context.Context, tx *db.Tx, by identity.Principal, userID,
+	payerID string) ([]Requirement, error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)
 	if err != nil {
 		return nil, err

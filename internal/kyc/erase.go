@@ -19,18 +19,20 @@ import (
 
 // What an erasure is refused with, beside ErrProcessing.
 var (
-	ErrUnpaid    = apierr.New(apierr.Conflict, "invalid_state", "A pay run of this person is not at its end. Settle or cancel it first.")
-	ErrAccount   = apierr.New(apierr.Conflict, "invalid_state", "This person has a funding account that is not closed at its bank. Close it first.")
+	ErrUnpaid = apierr.New(apierr.Conflict, "invalid_state",
+		"A pay run of this person is not at its end. Settle or cancel it first.")
+	ErrAccount = apierr.New(apierr.Conflict, "invalid_state",
+		"This person has a funding account that is not closed at its bank. Close it first.")
 	ErrRetention = apierr.New(apierr.Conflict, "invalid_state", "The law still asks to keep who was paid here.")
 )
 
-// Erase destroys the key of a subject, and its documents and tax ids with it: copies in backups cannot be read any more either. Of
-// a user it also empties everything that names them (profile, recipients, invitations, mails) or lets them in, and where they are
-// paid; their ledger and payments stay, under the id alone.
+// Erase destroys the key of a subject, and its documents and tax ids with it: copies in backups cannot be read any
+// more either. Of a user it also empties everything that names them (profile, recipients, invitations, mails) or lets
+// them in, and where they are paid; their ledger and payments stay, under the id alone.
 //
-// It refuses while a verification, a funding account or a pay run is open, and within so many years of the last pay run that pays the user. A
-// subject that is nobody is apierr.NotFoundErr; erasing twice is fine. It cannot be undone. It returns the ids and addresses under
-// which a user was known, by which packages above find what they keep.
+// It refuses while a verification, a funding account or a pay run is open, and within so many years of the last pay
+// run that pays the user. A subject that is nobody is apierr.NotFoundErr; erasing twice is fine. It cannot be undone.
+// It returns the ids and addresses under which a user was known, by which packages above find what they keep.
 func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known []string, err error) {
 	c, err := selectCase(ctx, tx, subjectID)
 	if err != nil {
@@ -85,5 +87,6 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known 
 		}
 	}
 	known = append(known, userID, user.Email)
-	return known, errors.Join(destination.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID), auth.Erase(ctx, tx, userID, user.Email))
+	return known, errors.Join(destination.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID),
+		auth.Erase(ctx, tx, userID, user.Email))
 }

@@ -25,17 +25,18 @@ var (
 	ErrTooLarge = apierr.New(apierr.TooLarge, "payload_too_large", "The image is larger than 10 MiB.")
 )
 
-// The bounds of an image. There is no least number of bytes: what makes a document illegible is too few pixels, and a sharp
-// black-and-white scan of enough of them may be small.
+// The bounds of an image. There is no least number of bytes: what makes a document illegible is too few pixels, and a
+// sharp black-and-white scan of enough of them may be small.
 const (
 	maxImageBytes  = 10 << 20
 	maxImagePixels = 40_000_000
 	maxImageMemory = 200 << 20 // bytes that a decoder may need
 
-	// A progressive JPEG is written in scans, each of which walks over all pixels and may take a few bytes: without a bound, 10 MiB
-	// hold hours of work. Encoders write about ten, the most detailed scripts some tens.
-	maxScans      = 64
-	maxScanPixels = 20 * maxImagePixels // scans × pixels: the largest picture with twice as many scans as an encoder writes
+	// A progressive JPEG is written in scans, each of which walks over all pixels and may take a few bytes: without a
+	// bound, 10 MiB hold hours of work. Encoders write about ten, the most detailed scripts some tens.
+	maxScans = 64
+	// scans × pixels: the largest picture with twice as many scans as an encoder writes
+	maxScanPixels = 20 * maxImagePixels
 
 	// maxImageTime is how long one image may hold a place. The largest ones take a few seconds.
 	maxImageTime = 30 * time.Second
@@ -51,8 +52,8 @@ type Image struct {
 const MinPixels = 600
 
 // ImageDecoder decodes untrusted images. Its memory is bounded: it decodes few at a time, and together they need
-// maxImageMemory at most, so small ones go side by side and two of the largest one after the other. Before it is an image's
-// turn, nothing of it is held but the text that the request brought.
+// maxImageMemory at most, so small ones go side by side and two of the largest one after the other. Before it is an
+// image's turn, nothing of it is held but the text that the request brought.
 type ImageDecoder struct {
 	slots   chan struct{}
 	memory  *semaphore.Weighted
@@ -60,15 +61,15 @@ type ImageDecoder struct {
 	rewrite func(context.Context, []byte, header) (Image, error) // a variable so that tests can look into it
 }
 
-// NewImageDecoder makes an intake that decodes so many images at a time and refuses those whose shorter side has fewer than minSide
-// pixels: MinPixels where somebody will look at them.
+// NewImageDecoder makes an intake that decodes so many images at a time and refuses those whose shorter side has fewer
+// than minSide pixels: MinPixels where somebody will look at them.
 func NewImageDecoder(atOnce, minSide int) *ImageDecoder {
 	return &ImageDecoder{make(chan struct{}, atOnce), semaphore.NewWeighted(maxImageMemory), minSide, rewrite}
 }
 
-// Read takes an image in base64 (standard alphabet, padded, without line breaks or a data: prefix) and writes it anew. What
-// is not a whole, single JPEG or PNG of a size between the bounds is ErrImage, more than 10 MiB ErrTooLarge. It waits for its
-// turn until ctx ends, and stops in the middle of an image then, too.
+// Read takes an image in base64 (standard alphabet, padded, without line breaks or a data: prefix) and writes it anew.
+// What is not a whole, single JPEG or PNG of a size between the bounds is ErrImage, more than 10 MiB ErrTooLarge. It
+// waits for its turn until ctx ends, and stops in the middle of an image then, too.
 func (in *ImageDecoder) Read(ctx context.Context, text string) (Image, error) {
 	if base64.StdEncoding.DecodedLen(len(text)) > maxImageBytes+2 {
 		return Image{}, ErrTooLarge
@@ -110,7 +111,8 @@ func (in *ImageDecoder) Read(ctx context.Context, text string) (Image, error) {
 // collectAbove is how many bytes a picture takes after which waiting for the collector would cost more than asking it.
 const collectAbove = 32 << 20
 
-var notBase64 = ErrImage.Detailf("base64_image is the file in base64: standard alphabet, padded, without line breaks or a data: prefix.")
+var notBase64 = ErrImage.Detailf("base64_image is the file in base64: standard alphabet, padded, without line " +
+	"breaks or a data: prefix.")
 
 // header is what the first bytes of a file say, before anything of its size is allocated.
 type header struct {
@@ -137,8 +139,8 @@ func (in *ImageDecoder) header(data []byte) (header, error) {
 	return h, nil
 }
 
-// rewrite decodes an image and encodes its pixels. Whatever else the file held is gone: metadata, comments, thumbnails, and
-// what followed the end.
+// rewrite decodes an image and encodes its pixels. Whatever else the file held is gone: metadata, comments,
+// thumbnails, and what followed the end.
 func rewrite(ctx context.Context, data []byte, h header) (Image, error) {
 	decode := jpeg.Decode
 	if h.png {
@@ -273,13 +275,16 @@ func jpegHeader(data []byte) (header, error) {
 				h.memory += convertedRGB(data[:at], body) * int64(h.width) * int64(h.height)
 			}
 			h.size = at + jpegEnd(data[at:])
-			// Counted as bytes, not as segments: a decoder that reads the segments otherwise than this walk finds no more either.
+			// Counted as bytes, not as segments: a decoder that reads the segments otherwise than this walk finds no more
+			// either.
 			scans := bytes.Count(data[at:h.size], []byte{0xff, 0xda})
 			if scans > maxScans || scans*h.width > maxScanPixels/max(h.height, 1) {
-				return h, ErrImage.Detailf("The image is written in too many scans. Send it as a plain JPEG, not a progressive one.")
+				return h, ErrImage.Detailf("The image is written in too many scans. Send it as a plain JPEG, not a " +
+					"progressive one.")
 			}
 			return h, nil
-		case marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc, marker == 0xda, marker == 0xd9:
+		case marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc, marker == 0xda,
+			marker == 0xd9:
 			return h, ErrImage
 		}
 		at += 2 + length
@@ -287,8 +292,8 @@ func jpegHeader(data []byte) (header, error) {
 	return h, ErrImage
 }
 
-// jpegEnd is where the picture ends, whose segments begin here. Telephones leave other things behind it. One without an end is as
-// long as the file: the decoder refuses it.
+// jpegEnd is where the picture ends, whose segments begin here. Telephones leave other things behind it. One without
+// an end is as long as the file: the decoder refuses it.
 func jpegEnd(data []byte) int {
 	for at := 0; at+4 <= len(data); {
 		marker := data[at+1]
@@ -392,7 +397,8 @@ func (t turned) At(x, y int) color.Color {
 	return t.Image.At(b.Min.X+x, b.Min.Y+y)
 }
 
-// onWhite lays a transparent image on white, as paper is: a JPEG has no transparency, and the hidden colour below would show.
+// onWhite lays a transparent image on white, as paper is: a JPEG has no transparency, and the hidden colour below
+// would show.
 func onWhite(img image.Image) image.Image {
 	switch m := img.(type) {
 	case *image.NRGBA: // in its own memory: opaque pixels are the same in both forms

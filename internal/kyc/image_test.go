@@ -82,8 +82,8 @@ func sized(file []byte, w, h uint16, marker byte) []byte {
 	return file
 }
 
-// progressive is a grey JPEG of so many scans: the first one of the coarse, all others of the same details, and each takes the
-// decoder over all blocks for a few bytes.
+// progressive is a grey JPEG of so many scans: the first one of the coarse, all others of the same details, and each
+// takes the decoder over all blocks for a few bytes.
 func progressive(w, h, scans int) []byte {
 	size := string([]byte{byte(h >> 8), byte(h), byte(w >> 8), byte(w)})
 	// A table of one code, 0: the symbol that says that so many blocks hold nothing.
@@ -106,12 +106,14 @@ func progressive(w, h, scans int) []byte {
 // As many scans as encoders write are taken, and what a telephone leaves behind the picture does not count.
 func TestProgressiveImagesAreTaken(t *testing.T) {
 	for name, file := range map[string][]byte{
-		"ten scans":               progressive(700, 650, 10),
-		"the most":                progressive(700, 650, 64),
-		"more behind the end":     append(progressive(700, 650, 10), bytes.Repeat([]byte{0xff, 0xda}, 100)...),
-		"fill bytes at the end":   bytes.Replace(progressive(700, 650, 10), []byte{0xff, 0xd9}, []byte{0xff, 0xff, 0xff, 0xd9}, 1),
-		"a plain one with more":   append(asJPEG(picture(700, 650)), progressive(700, 650, 64)...),
-		"a comment before a scan": bytes.Replace(progressive(700, 650, 10), []byte{0xff, 0xda}, append(segment(0xfe, "\xff\xd9"), 0xff, 0xda), 1),
+		"ten scans":           progressive(700, 650, 10),
+		"the most":            progressive(700, 650, 64),
+		"more behind the end": append(progressive(700, 650, 10), bytes.Repeat([]byte{0xff, 0xda}, 100)...),
+		"fill bytes at the end": bytes.Replace(progressive(700, 650, 10), []byte{0xff, 0xd9},
+			[]byte{0xff, 0xff, 0xff, 0xd9}, 1),
+		"a plain one with more": append(asJPEG(picture(700, 650)), progressive(700, 650, 64)...),
+		"a comment before a scan": bytes.Replace(progressive(700, 650, 10), []byte{0xff, 0xda},
+			append(segment(0xfe, "\xff\xd9"), 0xff, 0xda), 1),
 	} {
 		img, err := NewImageDecoder(1, MinPixels).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
 		if err != nil || img.Width != 700 || img.Height != 650 {
@@ -163,7 +165,8 @@ func TestAnImageIsGivenUp(t *testing.T) {
 func TestImagesAreRefused(t *testing.T) {
 	good := asJPEG(picture(800, 600))
 	var animated bytes.Buffer
-	if err := gif.EncodeAll(&animated, &gif.GIF{Image: []*image.Paletted{image.NewPaletted(image.Rect(0, 0, 700, 700), color.Palette{color.Black})}, Delay: []int{1}}); err != nil {
+	if err := gif.EncodeAll(&animated, &gif.GIF{Image: []*image.Paletted{image.NewPaletted(image.Rect(0, 0, 700, 700),
+		color.Palette{color.Black})}, Delay: []int{1}}); err != nil {
 		t.Fatal(err)
 	}
 	encode := base64.StdEncoding.EncodeToString
@@ -171,33 +174,34 @@ func TestImagesAreRefused(t *testing.T) {
 		text string
 		want error
 	}{
-		"nothing":                   {"", ErrImage},
-		"no base64":                 {"%%%", ErrImage},
-		"unpadded":                  {strings.TrimRight(encode(good[:len(good)-1]), "=") + "A", ErrImage},
-		"line breaks":               {encode(good)[:76] + "\r\n" + encode(good)[76:], ErrImage},
-		"data URL":                  {"data:image/jpeg;base64," + encode(good), ErrImage},
-		"url alphabet":              {"_-_-" + encode(good), ErrImage},
-		"loose last bits":           {encode(good[:1])[:1] + "9==", ErrImage},
-		"text":                      {encode([]byte("hello")), ErrImage},
-		"SVG":                       {encode([]byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`)), ErrImage},
-		"PDF":                       {encode([]byte("%PDF-1.7\n")), ErrImage},
-		"HTML before a JPEG":        {encode(append([]byte("<html>"), good...)), ErrImage},
-		"GIF":                       {encode(animated.Bytes()), ErrImage},
-		"animated PNG":              {encode(pngOf(700, 700, 8, 2, 0, chunk("acTL", make([]byte, 8)))), ErrImage},
-		"truncated JPEG":            {encode(good[:len(good)/2]), ErrImage},
-		"header only":               {encode(good[:20]), ErrImage},
-		"truncated PNG":             {encode(asPNG(picture(700, 700))[:500]), ErrImage},
-		"PNG of 60000 x 60000":      {encode(pngOf(60000, 60000, 8, 2, 0)), ErrImage},
-		"PNG of all bits":           {encode(pngOf(1<<32-1, 1<<32-1, 8, 2, 0)), ErrImage},
-		"PNG of nothing":            {encode(pngOf(0, 700, 8, 2, 0)), ErrImage},
-		"PNG bomb":                  {encode(pngOf(6300, 6300, 8, 6, 0)), ErrImage}, // 1 MiB of zeros is not 160
-		"16 bits, too much memory":  {encode(pngOf(6000, 6000, 16, 6, 0)), ErrImage},
-		"JPEG of 65535 x 65535":     {encode(sized(good, 65535, 65535, 0xc0)), ErrImage},
-		"progressive, too large":    {encode(sized(good, 6000, 6000, 0xc2)), ErrImage},
-		"lossless":                  {encode(sized(good, 800, 600, 0xc3)), ErrImage},
-		"a scan too many":           {encode(progressive(700, 700, 65)), ErrImage},
-		"scans over many pixels":    {encode(progressive(6000, 6000, 23)), ErrImage},
-		"scans behind a false end":  {encode(bytes.Replace(progressive(700, 700, 65), []byte{0xff, 0xda}, []byte{0xff, 0xfe, 0, 4, 0xff, 0xd9, 0xff, 0xda}, 1)), ErrImage},
+		"nothing":                  {"", ErrImage},
+		"no base64":                {"%%%", ErrImage},
+		"unpadded":                 {strings.TrimRight(encode(good[:len(good)-1]), "=") + "A", ErrImage},
+		"line breaks":              {encode(good)[:76] + "\r\n" + encode(good)[76:], ErrImage},
+		"data URL":                 {"data:image/jpeg;base64," + encode(good), ErrImage},
+		"url alphabet":             {"_-_-" + encode(good), ErrImage},
+		"loose last bits":          {encode(good[:1])[:1] + "9==", ErrImage},
+		"text":                     {encode([]byte("hello")), ErrImage},
+		"SVG":                      {encode([]byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`)), ErrImage},
+		"PDF":                      {encode([]byte("%PDF-1.7\n")), ErrImage},
+		"HTML before a JPEG":       {encode(append([]byte("<html>"), good...)), ErrImage},
+		"GIF":                      {encode(animated.Bytes()), ErrImage},
+		"animated PNG":             {encode(pngOf(700, 700, 8, 2, 0, chunk("acTL", make([]byte, 8)))), ErrImage},
+		"truncated JPEG":           {encode(good[:len(good)/2]), ErrImage},
+		"header only":              {encode(good[:20]), ErrImage},
+		"truncated PNG":            {encode(asPNG(picture(700, 700))[:500]), ErrImage},
+		"PNG of 60000 x 60000":     {encode(pngOf(60000, 60000, 8, 2, 0)), ErrImage},
+		"PNG of all bits":          {encode(pngOf(1<<32-1, 1<<32-1, 8, 2, 0)), ErrImage},
+		"PNG of nothing":           {encode(pngOf(0, 700, 8, 2, 0)), ErrImage},
+		"PNG bomb":                 {encode(pngOf(6300, 6300, 8, 6, 0)), ErrImage}, // 1 MiB of zeros is not 160
+		"16 bits, too much memory": {encode(pngOf(6000, 6000, 16, 6, 0)), ErrImage},
+		"JPEG of 65535 x 65535":    {encode(sized(good, 65535, 65535, 0xc0)), ErrImage},
+		"progressive, too large":   {encode(sized(good, 6000, 6000, 0xc2)), ErrImage},
+		"lossless":                 {encode(sized(good, 800, 600, 0xc3)), ErrImage},
+		"a scan too many":          {encode(progressive(700, 700, 65)), ErrImage},
+		"scans over many pixels":   {encode(progressive(6000, 6000, 23)), ErrImage},
+		"scans behind a false end": {encode(bytes.Replace(progressive(700, 700, 65), []byte{0xff, 0xda},
+			[]byte{0xff, 0xfe, 0, 4, 0xff, 0xd9, 0xff, 0xda}, 1)), ErrImage},
 		"too small":                 {encode(asJPEG(picture(800, 599))), ErrImage},
 		"one pixel":                 {encode(asPNG(picture(1, 1))), ErrImage},
 		"more than 10 MiB":          {encode(append(good, make([]byte, 10<<20)...)), ErrTooLarge},
@@ -213,9 +217,11 @@ func TestImagesAreRefused(t *testing.T) {
 // Where nobody looks at them, as in a sandbox, pictures of any size are taken, and nothing else changes.
 func TestSmallImages(t *testing.T) {
 	for _, size := range [][2]int{{1, 1}, {1, 900}, {599, 599}} {
-		for name, file := range map[string][]byte{"JPEG": asJPEG(picture(size[0], size[1])), "PNG": asPNG(picture(size[0], size[1]))} {
+		for name, file := range map[string][]byte{"JPEG": asJPEG(picture(size[0], size[1])),
+			"PNG": asPNG(picture(size[0], size[1]))} {
 			text := base64.StdEncoding.EncodeToString(file)
-			if img, err := NewImageDecoder(1, 1).Read(t.Context(), text); err != nil || img.Width != size[0] || img.Height != size[1] || !bytes.HasPrefix(img.JPEG, []byte{0xff, 0xd8}) {
+			if img, err := NewImageDecoder(1, 1).Read(t.Context(), text); err != nil || img.Width != size[0] ||
+				img.Height != size[1] || !bytes.HasPrefix(img.JPEG, []byte{0xff, 0xd8}) {
 				t.Errorf("%s of %v: %d x %d %v", name, size, img.Width, img.Height, err)
 			}
 			if img, err := NewImageDecoder(1, MinPixels).Read(t.Context(), text); !errors.Is(err, ErrImage) || img.JPEG != nil {
@@ -223,8 +229,10 @@ func TestSmallImages(t *testing.T) {
 			}
 		}
 	}
-	for name, file := range map[string][]byte{"nothing": pngOf(0, 1, 8, 2, 0), "a bomb": pngOf(60000, 60000, 8, 2, 0), "truncated": asPNG(picture(1, 1))[:40]} {
-		if img, err := NewImageDecoder(1, 1).Read(t.Context(), base64.StdEncoding.EncodeToString(file)); !errors.Is(err, ErrImage) || img.JPEG != nil {
+	for name, file := range map[string][]byte{"nothing": pngOf(0, 1, 8, 2, 0), "a bomb": pngOf(60000, 60000, 8, 2, 0),
+		"truncated": asPNG(picture(1, 1))[:40]} {
+		if img, err := NewImageDecoder(1, 1).Read(t.Context(), base64.StdEncoding.EncodeToString(file)); !errors.Is(err,
+			ErrImage) || img.JPEG != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -255,7 +263,8 @@ func TestImagesAreWrittenAnew(t *testing.T) {
 		if err != nil || got.Bounds().Size() != (image.Point{X: 900, Y: 650}) || img.Width != 900 || img.Height != 650 {
 			t.Errorf("%s: %v %v", name, got.Bounds(), err)
 		}
-		if bytes.Contains(img.JPEG, []byte("CANARY")) || bytes.Contains(img.JPEG, []byte("Exif")) || !bytes.HasSuffix(img.JPEG, []byte{0xff, 0xd9}) {
+		if bytes.Contains(img.JPEG, []byte("CANARY")) || bytes.Contains(img.JPEG, []byte("Exif")) ||
+			!bytes.HasSuffix(img.JPEG, []byte{0xff, 0xd9}) {
 			t.Errorf("%s: more than pixels is left", name)
 		}
 	}
@@ -270,7 +279,8 @@ func TestImagesStandUpright(t *testing.T) {
 		if stored.how == 0 {
 			stored.how = how
 		}
-		tiff := []byte("II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string(rune(how)) + "\x00\x00\x00\x00\x00\x00\x00")
+		tiff := []byte("II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string(rune(how)) +
+			"\x00\x00\x00\x00\x00\x00\x00")
 		file := withSegment(asJPEG(stored), segment(0xe1, "Exif\x00\x00"+string(tiff)))
 		img, err := NewImageDecoder(1, MinPixels).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
 		if err != nil {
@@ -304,8 +314,8 @@ func TestTransparentImagesLieOnWhite(t *testing.T) {
 	}
 }
 
-// However many send images, no more than the slots are decoded at a time, no more than fit into the memory for all, and who
-// gives up waiting leaves the line.
+// However many send images, no more than the slots are decoded at a time, no more than fit into the memory for all,
+// and who gives up waiting leaves the line.
 func TestFewImagesAreDecodedAtATime(t *testing.T) {
 	small, large := asPNG(picture(2, 2)), pngOf(7300, 5400, 8, 6, 0)
 	t.Run("small", func(t *testing.T) { decodeAtOnce(t, 2, small) })
@@ -382,7 +392,8 @@ func TestAnImageNeedsBoundedMemory(t *testing.T) {
 		}
 		runtime.ReadMemStats(&after)
 		used := after.TotalAlloc - before.TotalAlloc
-		t.Logf("%s of %d x %d, %d bytes: %d bytes allocated, %d bytes kept", name, img.Width, img.Height, len(file), used, len(img.JPEG))
+		t.Logf("%s of %d x %d, %d bytes: %d bytes allocated, %d bytes kept", name, img.Width, img.Height, len(file), used,
+			len(img.JPEG))
 		if used > maxImageMemory {
 			t.Errorf("%s: %d bytes", name, used)
 		}
@@ -394,7 +405,8 @@ func FuzzImage(f *testing.F) {
 	jpg := asJPEG(picture(24, 17)) // small pictures take the same ways as large ones, and quicker
 	f.Add(jpg)
 	f.Add(asPNG(image.NewPaletted(image.Rect(0, 0, 24, 17), color.Palette{color.Black, color.White})))
-	f.Add(withSegment(jpg, segment(0xe1, "Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00")))
+	f.Add(withSegment(jpg,
+		segment(0xe1, "Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00")))
 	f.Add(sized(jpg, 60000, 60000, 0xc2))
 	f.Add(progressive(24, 17, 3))
 	f.Add(pngOf(24, 17, 16, 6, 1))
@@ -411,7 +423,8 @@ func FuzzImage(f *testing.F) {
 			return
 		}
 		cfg, err := jpeg.DecodeConfig(bytes.NewReader(img.JPEG))
-		if err != nil || cfg.Width != img.Width || cfg.Height != img.Height || min(img.Width, img.Height) < 1 || len(img.JPEG) > maxImageBytes {
+		if err != nil || cfg.Width != img.Width || cfg.Height != img.Height || min(img.Width, img.Height) < 1 ||
+			len(img.JPEG) > maxImageBytes {
 			t.Fatalf("%d x %d, %d bytes: %+v %v", img.Width, img.Height, len(img.JPEG), cfg, err)
 		}
 	})

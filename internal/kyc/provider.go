@@ -63,9 +63,9 @@ type Notice struct {
 	Ref string // of the case
 }
 
-// Sandbox is the provider of the sandbox. It decides by the last name of a person, or the last word of a company's name:
-// Approved, Rejected or Resubmit. Everybody else stays in review until somebody decides, by POST /api/sandbox/kyc or
-// kyb, or on the page /sandbox/verifications.
+// Sandbox is the provider of the sandbox. It decides by the last name of a person, or the last word of a company's
+// name: Approved, Rejected or Resubmit. Everybody else stays in review until somebody decides, by POST
+// /api/sandbox/kyc or kyb, or on the page /sandbox/verifications.
 type Sandbox struct{}
 
 var _ Provider = Sandbox{}

@@ -9,9 +9,11 @@ import (
 )
 
 // errResult refuses a decision that is none.
-var errResult = apierr.New(apierr.Invalid, "invalid_parameter", "A case ends as approved, resubmission_required or rejected.")
+var errResult = apierr.New(apierr.Invalid, "invalid_parameter",
+	"A case ends as approved, resubmission_required or rejected.")
 
-// Review is a case as a person who decides it sees it: whose it is, and what was handed in, but neither image nor number.
+// Review is a case as a person who decides it sees it: whose it is, and what was handed in, but neither image nor
+// number.
 type Review struct {
 	Case
 	Name, Country string      // of the person or company
@@ -25,7 +27,8 @@ func (c Case) Waiting() bool {
 	return c.State == Initiated || c.State == Submitted || c.State == InReview
 }
 
-// ListInSandbox are the waiting cases of all companies, the oldest first, a hundred at most. Their documents are left out.
+// ListInSandbox are the waiting cases of all companies, the oldest first, a hundred at most. Their documents are left
+// out.
 func (s *Service) ListInSandbox(ctx context.Context, tx *db.Tx) ([]Review, error) {
 	cases, err := selectWaiting(ctx, tx)
 	if err != nil {
@@ -86,8 +89,8 @@ func (s *Service) review(ctx context.Context, tx *db.Tx, c Case) (Review, error)
 	return r, err
 }
 
-// DecideCaseInSandbox ends a waiting case of whatever subject, as the provider would: Approved, Resubmission or Rejected. A case
-// that is not the subject's present one, or does not wait any more, is ErrState.
+// DecideCaseInSandbox ends a waiting case of whatever subject, as the provider would: Approved, Resubmission or
+// Rejected. A case that is not the subject's present one, or does not wait any more, is ErrState.
 func (s *Service) DecideCaseInSandbox(ctx context.Context, tx *db.Tx, subjectID, caseID string, result State) error {
 	o := Outcome{State: result}
 	switch result {

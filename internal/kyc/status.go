@@ -22,7 +22,8 @@ type Status struct {
 func (s Status) Open() bool { return mayStart(s.State) == nil }
 
 // StatusOf returns the progress of a user's verification.
-func (s *Service) StatusOf(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (st Status, err error) {
+func (s *Service) StatusOf(ctx context.Context, tx *db.Tx, by identity.Principal,
+	userID string) (st Status, err error) {
 	if st.User, err = identity.ActingUser(ctx, tx, by, userID); err != nil {
 		return st, err
 	}

@@ -29,8 +29,8 @@ func insertSubject(ctx context.Context, tx *db.Tx, subjectID, wrapped string) (s
 	return selectSubjectKey(ctx, tx, subjectID)
 }
 
-// insertDocument takes the place of an earlier document and counts both. The count is the guard: it also makes two uploads
-// for one subject wait for each other.
+// insertDocument takes the place of an earlier document and counts both. The count is the guard: it also makes two
+// uploads for one subject wait for each other.
 func insertDocument(ctx context.Context, tx *db.Tx, subjectID, id string, u Upload, img Image) error {
 	size := int64(len(img.JPEG))
 	n, err := tx.Exec(ctx, `UPDATE subjects SET files = files + 1, bytes = bytes + $2
@@ -47,21 +47,25 @@ func insertDocument(ctx context.Context, tx *db.Tx, subjectID, id string, u Uplo
 	if err != nil {
 		return err
 	}
-	n, err = tx.Exec(ctx, "UPDATE subjects SET files = files - $2 WHERE subject_id = $1 AND files - $2 <= $3", subjectID, replaced, int64(maxFiles))
+	n, err = tx.Exec(ctx, "UPDATE subjects SET files = files - $2 WHERE subject_id = $1 AND files - $2 <= $3", subjectID,
+		replaced, int64(maxFiles))
 	if err != nil {
 		return err
 	}
 	if n == 0 {
 		return ErrDocumentLimit
 	}
-	return tx.Insert(ctx, "documents", []string{"subject_id", "document_id", "doc_type", "category", "issuing_country", "state", "bytes", "width", "height", "created_at"},
-		[][]any{{subjectID, id, u.DocType, u.Category, u.IssuingCountry, "current", size, int64(img.Width), int64(img.Height), db.Micros(tx.Now())}})
+	return tx.Insert(ctx, "documents", []string{"subject_id", "document_id", "doc_type", "category", "issuing_country",
+		"state", "bytes", "width", "height", "created_at"},
+		[][]any{{subjectID, id, u.DocType, u.Category, u.IssuingCountry, "current", size, int64(img.Width), int64(img.Height),
+			db.Micros(tx.Now())}})
 }
 
 // insertChunks writes row by row: a statement of many such rows would hold them all once more.
 func insertChunks(ctx context.Context, tx *db.Tx, subjectID, documentID string, chunks [][]byte) error {
 	for n, sealed := range chunks {
-		_, err := tx.Exec(ctx, "INSERT INTO document_chunks (subject_id, document_id, n, sealed) VALUES ($1, $2, $3, $4)", subjectID, documentID, int64(n), sealed)
+		_, err := tx.Exec(ctx, "INSERT INTO document_chunks (subject_id, document_id, n, sealed) VALUES ($1, $2, $3, $4)",
+			subjectID, documentID, int64(n), sealed)
 		if err != nil {
 			return err
 		}
@@ -78,8 +82,10 @@ func selectDocuments(ctx context.Context, tx *db.Tx, subjectID string) ([]Docume
 }
 
 func upsertTaxID(ctx context.Context, tx *db.Tx, subjectID, countryCode, kind string, sealed []byte) error {
-	_, err := tx.Exec(ctx, `INSERT INTO tax_ids (subject_id, issuing_country, tax_id_type, sealed, created_at) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (subject_id, issuing_country) DO UPDATE SET tax_id_type = excluded.tax_id_type, sealed = excluded.sealed, created_at = excluded.created_at`,
+	_, err := tx.Exec(ctx, `INSERT INTO tax_ids (subject_id, issuing_country, tax_id_type, sealed, created_at)
+		VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (subject_id, issuing_country) DO UPDATE SET tax_id_type = excluded.tax_id_type, sealed = excluded.sealed,
+		created_at = excluded.created_at`,
 		subjectID, countryCode, kind, sealed, db.Micros(tx.Now()))
 	return err
 }
@@ -91,14 +97,16 @@ type taxID struct {
 }
 
 func selectTaxIDs(ctx context.Context, tx *db.Tx, subjectID string) ([]taxID, error) {
-	rows, err := tx.Query(ctx, "SELECT issuing_country, tax_id_type, sealed FROM tax_ids WHERE subject_id = $1 ORDER BY created_at, issuing_country", subjectID)
+	rows, err := tx.Query(ctx, "SELECT issuing_country, tax_id_type, sealed FROM tax_ids WHERE subject_id = $1 ORDER "+
+		"BY created_at, issuing_country", subjectID)
 	return db.Collect(rows, err, func(r *db.Rows) (t taxID, err error) {
 		return t, r.Scan(&t.country, &t.kind, &t.sealed)
 	})
 }
 
 func selectChunks(ctx context.Context, tx *db.Tx, subjectID, documentID string) ([][]byte, error) {
-	rows, err := tx.Query(ctx, "SELECT sealed FROM document_chunks WHERE subject_id = $1 AND document_id = $2 ORDER BY n", subjectID, documentID)
+	rows, err := tx.Query(ctx, "SELECT sealed FROM document_chunks WHERE subject_id = $1 AND document_id = $2 ORDER BY n",
+		subjectID, documentID)
 	return db.Collect(rows, err, func(r *db.Rows) (b []byte, err error) { return b, r.Scan(&b) })
 }
 
@@ -109,37 +117,44 @@ func deleteReplaced(ctx context.Context, tx *db.Tx, subjectID string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "DELETE FROM documents WHERE subject_id = $1 AND state = 'replaced'", subjectID); err != nil {
+	if _, err := tx.Exec(ctx, "DELETE FROM documents WHERE subject_id = $1 AND state = 'replaced'",
+		subjectID); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE subjects SET bytes = (SELECT COALESCE(SUM(d.bytes), 0) FROM documents d WHERE d.subject_id = $1)
+	_, err = tx.Exec(ctx, `UPDATE subjects SET bytes = (SELECT COALESCE(SUM(d.bytes), 0) FROM documents d
+		WHERE d.subject_id = $1)
 		WHERE subject_id = $1`, subjectID)
 	return err
 }
 
 // retireCase makes room for a new case, and says whether the last one was still as it was read.
 func retireCase(ctx context.Context, tx *db.Tx, c Case) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE verifications SET is_current = FALSE WHERE subject_id = $1 AND case_id = $2 AND version = $3 AND is_current = TRUE",
+	n, err := tx.Exec(ctx, "UPDATE verifications SET is_current = FALSE WHERE subject_id = $1 AND case_id = $2 AND "+
+		"version = $3 AND is_current = TRUE",
 		c.SubjectID, c.ID, c.Version)
 	return n == 1, err
 }
 
-// insertCase makes the case the subject's current one. Of two at once the index lets one through, and the other starts again.
+// insertCase makes the case the subject's current one. Of two at once the index lets one through, and the other starts
+// again.
 func insertCase(ctx context.Context, tx *db.Tx, c Case) error {
 	now := db.Micros(tx.Now())
-	_, err := tx.Exec(ctx, `INSERT INTO verifications (subject_id, case_id, company_id, kind, state, provider, provider_ref, reasons, is_current,
+	_, err := tx.Exec(ctx, `INSERT INTO verifications (subject_id, case_id, company_id, kind, state, provider,
+		provider_ref, reasons, is_current,
 			expires_at, version, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, '', '', TRUE, 0, $7, $8, $8)`,
 		c.SubjectID, c.ID, c.CompanyID, c.Kind, string(c.State), c.Provider, c.Version, now)
 	return err
 }
 
-const caseColumns = "subject_id, case_id, company_id, kind, state, provider, provider_ref, reasons, expires_at, version, created_at"
+const caseColumns = "subject_id, case_id, company_id, kind, state, provider, provider_ref, reasons, expires_at, " +
+	"version, created_at"
 
 func scanCase(row interface{ Scan(dest ...any) error }) (c Case, err error) {
 	var reasons string
 	var expires, opened int64
-	err = row.Scan(&c.SubjectID, &c.ID, &c.CompanyID, &c.Kind, &c.State, &c.Provider, &c.Ref, &reasons, &expires, &c.Version, &opened)
+	err = row.Scan(&c.SubjectID, &c.ID, &c.CompanyID, &c.Kind, &c.State, &c.Provider, &c.Ref, &reasons, &expires,
+		&c.Version, &opened)
 	if errors.Is(err, db.ErrNoRows) {
 		return Case{}, nil
 	}
@@ -152,11 +167,13 @@ func scanCase(row interface{ Scan(dest ...any) error }) (c Case, err error) {
 
 // selectCase is the subject's current case, a zero one when there is none.
 func selectCase(ctx context.Context, tx *db.Tx, subjectID string) (Case, error) {
-	return scanCase(tx.QueryRow(ctx, "SELECT "+caseColumns+" FROM verifications WHERE subject_id = $1 AND is_current = TRUE", subjectID))
+	return scanCase(tx.QueryRow(ctx, "SELECT "+caseColumns+" FROM verifications WHERE subject_id = $1 AND is_current = "+
+		"TRUE", subjectID))
 }
 
 func selectCaseByRef(ctx context.Context, tx *db.Tx, provider, ref string) (Case, error) {
-	return scanCase(tx.QueryRow(ctx, "SELECT "+caseColumns+" FROM verifications WHERE provider = $1 AND provider_ref = $2 AND provider_ref <> '' AND is_current = TRUE", provider, ref))
+	return scanCase(tx.QueryRow(ctx, "SELECT "+caseColumns+" FROM verifications WHERE provider = $1 AND provider_ref = "+
+		"$2 AND provider_ref <> '' AND is_current = TRUE", provider, ref))
 }
 
 // selectWaiting are cases that wait for a decision, for people who look at a sandbox: it reads all cases.
@@ -172,15 +189,18 @@ func updateCase(ctx context.Context, tx *db.Tx, c Case, from State) (bool, error
 	if !c.Expires.IsZero() {
 		expires = db.Micros(c.Expires)
 	}
-	n, err := tx.Exec(ctx, `UPDATE verifications SET state = $1, provider_ref = $2, reasons = $3, expires_at = $4, version = version + 1, updated_at = $5
+	n, err := tx.Exec(ctx, `UPDATE verifications SET state = $1, provider_ref = $2, reasons = $3, expires_at = $4,
+		version = version + 1, updated_at = $5
 		WHERE subject_id = $6 AND case_id = $7 AND state = $8 AND version = $9`,
-		string(c.State), c.Ref, strings.Join(c.Reasons, " "), expires, db.Micros(tx.Now()), c.SubjectID, c.ID, string(from), c.Version)
+		string(c.State), c.Ref, strings.Join(c.Reasons, " "), expires, db.Micros(tx.Now()), c.SubjectID, c.ID, string(from),
+		c.Version)
 	return n == 1, err
 }
 
 // lockCase makes whoever else changes the case wait, and says whether it was still as it was read.
 func lockCase(ctx context.Context, tx *db.Tx, c Case) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE verifications SET version = version + 1 WHERE subject_id = $1 AND case_id = $2 AND state = $3 AND version = $4",
+	n, err := tx.Exec(ctx, "UPDATE verifications SET version = version + 1 WHERE subject_id = $1 AND case_id = $2 AND "+
+		"state = $3 AND version = $4",
 		c.SubjectID, c.ID, string(c.State), c.Version)
 	return n == 1, err
 }
@@ -188,20 +208,23 @@ func lockCase(ctx context.Context, tx *db.Tx, c Case) (bool, error) {
 // selectExpiring are subjects whose approval has ended, a hundred at a time.
 func selectExpiring(ctx context.Context, tx *db.Tx) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT subject_id FROM verifications
-		WHERE state = 'approved' AND expires_at <= $1 AND is_current = TRUE ORDER BY expires_at LIMIT 100`, db.Micros(tx.Now()))
+		WHERE state = 'approved' AND expires_at <= $1 AND is_current = TRUE ORDER BY expires_at LIMIT 100`,
+		db.Micros(tx.Now()))
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
 // insertCallback says whether the callback is the first of its name.
 func insertCallback(ctx context.Context, tx *db.Tx, provider, id string) (bool, error) {
-	n, err := tx.Exec(ctx, "INSERT INTO provider_callbacks (provider, callback_id, received_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+	n, err := tx.Exec(ctx, "INSERT INTO provider_callbacks (provider, callback_id, received_at) VALUES ($1, $2, $3) ON "+
+		"CONFLICT DO NOTHING",
 		provider, id, db.Micros(tx.Now()))
 	return n == 1, err
 }
 
 func upsertCompanyProfile(ctx context.Context, tx *db.Tx, companyID string, sealed []byte) error {
 	_, err := tx.Exec(ctx, `INSERT INTO company_profiles (company_id, sealed, updated_at) VALUES ($1, $2, $3)
-		ON CONFLICT (company_id) DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at`, companyID, sealed, db.Micros(tx.Now()))
+		ON CONFLICT (company_id) DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at`, companyID, sealed,
+		db.Micros(tx.Now()))
 	return err
 }
 
@@ -215,7 +238,8 @@ func selectCompanyProfile(ctx context.Context, tx *db.Tx, companyID string) (sea
 }
 
 func insertOwner(ctx context.Context, tx *db.Tx, companyID string, o Owner, sealed []byte) error {
-	return tx.Insert(ctx, "owners", []string{"company_id", "owner_id", "sealed", "country", "ownership_bps", "control", "kyc_status", "created_at"},
+	return tx.Insert(ctx, "owners", []string{"company_id", "owner_id", "sealed", "country", "ownership_bps", "control",
+		"kyc_status", "created_at"},
 		[][]any{{companyID, o.ID, sealed, o.Country, o.OwnershipBps, o.Control, o.KYCStatus, db.Micros(tx.Now())}})
 }
 
@@ -228,14 +252,16 @@ type ownerRow struct {
 }
 
 func selectOwners(ctx context.Context, tx *db.Tx, companyID string) ([]ownerRow, error) {
-	rows, err := tx.Query(ctx, "SELECT owner_id, kyc_status, sealed, ownership_bps, control FROM owners WHERE company_id = $1 ORDER BY created_at, owner_id", companyID)
+	rows, err := tx.Query(ctx, "SELECT owner_id, kyc_status, sealed, ownership_bps, control FROM owners WHERE "+
+		"company_id = $1 ORDER BY created_at, owner_id", companyID)
 	return db.Collect(rows, err, func(r *db.Rows) (o ownerRow, err error) {
 		return o, r.Scan(&o.id, &o.status, &o.sealed, &o.bps, &o.control)
 	})
 }
 
 func updateOwnerStatus(ctx context.Context, tx *db.Tx, companyID, ownerID, status string) error {
-	_, err := tx.Exec(ctx, "UPDATE owners SET kyc_status = $3 WHERE company_id = $1 AND owner_id = $2", companyID, ownerID, status)
+	_, err := tx.Exec(ctx, "UPDATE owners SET kyc_status = $3 WHERE company_id = $1 AND owner_id = $2", companyID, ownerID,
+		status)
 	return err
 }
 

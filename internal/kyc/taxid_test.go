@@ -115,7 +115,8 @@ func TestTaxIDsAreNormalised(t *testing.T) {
 	}
 }
 
-// A person is not asked for a firm's number, nor a firm for a person's; where a country has only the one kind, it serves both.
+// A person is not asked for a firm's number, nor a firm for a person's; where a country has only the one kind, it
+// serves both.
 func TestTaxIDsOfPeopleAndFirms(t *testing.T) {
 	for _, c := range []struct {
 		code, kind, text string

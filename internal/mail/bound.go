@@ -15,8 +15,8 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// The bounds of mails that a company can have written to anybody, in a day. Mails about payments are not among them: those cost
-// money; nor are those that people ask for themselves, which are counted where they ask.
+// The bounds of mails that a company can have written to anybody, in a day. Mails about payments are not among them:
+// those cost money; nor are those that people ask for themselves, which are counted where they ask.
 const (
 	MaxToAddress  = 10 // of one kind to one address, whoever has them written; the newest waits for the next day
 	MaxUnverified = 50 // of all kinds, of a company that is not verified
@@ -39,8 +39,8 @@ const (
 	refusedAlike = "its address had those of a day that tell the same of the company"
 )
 
-// admit finds what stands against sending a mail now, and counts it when nothing does. One that is not sent after all gives its place
-// back; see [Mailer.release].
+// admit finds what stands against sending a mail now, and counts it when nothing does. One that is not sent after all
+// gives its place back; see [Mailer.release].
 func (x *Mailer) admit(ctx context.Context, d *db.DB, m row) (o outlook, err error) {
 	look := func(ctx context.Context, tx *db.Tx) error {
 		o = outlook{}
@@ -118,9 +118,9 @@ func postpone(ctx context.Context, d *db.DB, m row, until time.Time) error {
 	})
 }
 
-// ofAddress counts the mails of a kind to an address, whoever has them written. What warns those who answer for a company counts by the
-// company and by what was changed: no other company's mails, and no flood of lesser changes, keep a warning back. Who had ten of the same
-// is warned, so the next ones of a day are dropped.
+// ofAddress counts the mails of a kind to an address, whoever has them written. What warns those who answer for a
+// company counts by the company and by what was changed: no other company's mails, and no flood of lesser changes,
+// keep a warning back. Who had ten of the same is warned, so the next ones of a day are dropped.
 func ofAddress(m row) string {
 	to := strings.ToLower(m.to)
 	if m.template != CompanyChanged {
@@ -146,8 +146,8 @@ func Forget(ctx context.Context, d *db.DB) error {
 // longestName is how much of a name is shown of a company that is not verified, in characters.
 const longestName = 60
 
-// plainNames makes names within a mail's data ones that no reader's program takes for a link, and short: whoever has just signed up
-// chose them, and the mail comes from our address.
+// plainNames makes names within a mail's data ones that no reader's program takes for a link, and short: whoever has
+// just signed up chose them, and the mail comes from our address.
 func plainNames(data reflect.Value) {
 	for _, field := range []string{"Name", "Company", "App", "What"} {
 		if v := data.FieldByName(field); v.IsValid() && v.Kind() == reflect.String {

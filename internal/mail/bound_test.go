@@ -12,8 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// However often something is changed, an address gets a bounded number of mails of it in a day, whoever has them written; the newest
-// of the rest goes out when the day is over.
+// However often something is changed, an address gets a bounded number of mails of it in a day, whoever has them
+// written; the newest of the rest goes out when the day is over.
 func TestAnAddressGetsFewMailsOfAKindADay(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		office := open(t, nil)
@@ -21,7 +21,8 @@ func TestAnAddressGetsFewMailsOfAKindADay(t *testing.T) {
 		changed := func(company string, n int) mail.Message {
 			return mail.Message{
 				CompanyID: company, To: "victim@example.com", Template: mail.DestinationChanged, Key: fmt.Sprintf("rcp_1/%d", n),
-				Data: mail.DestinationChangedData{Name: "Ada", Change: mail.Replaced, Destination: fmt.Sprintf("destination %d", n), At: expires},
+				Data: mail.DestinationChangedData{Name: "Ada", Change: mail.Replaced, Destination: fmt.Sprintf("destination %d", n),
+					At: expires},
 			}
 		}
 		send := func(m mail.Message) {
@@ -85,8 +86,8 @@ func TestAnAddressGetsFewMailsOfAKindADay(t *testing.T) {
 	})
 }
 
-// Who has ten warnings that tell the same of a company is warned. Neither those nor another company's keep back one that tells something
-// else of it.
+// Who has ten warnings that tell the same of a company is warned. Neither those nor another company's keep back one
+// that tells something else of it.
 func TestNoFloodKeepsAWarningBack(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		office := open(t, nil)
@@ -94,7 +95,8 @@ func TestNoFloodKeepsAWarningBack(t *testing.T) {
 		changed := func(company, change string, n int) mail.Message {
 			return mail.Message{
 				CompanyID: company, To: "owner@example.com", Template: mail.CompanyChanged, Key: fmt.Sprintf("%s/%d", change, n),
-				Data: mail.CompanyChangedData{Name: "Ada", Company: "Acme", Change: change, What: fmt.Sprintf("%s %d", change, n), At: expires},
+				Data: mail.CompanyChangedData{Name: "Ada", Company: "Acme", Change: change, What: fmt.Sprintf("%s %d", change, n),
+					At: expires},
 			}
 		}
 		var all []mail.Message
@@ -116,18 +118,21 @@ func TestNoFloodKeepsAWarningBack(t *testing.T) {
 	})
 }
 
-// A company whose word about itself nobody has checked has few mails sent, and what it calls itself and others is no link.
+// A company whose word about itself nobody has checked has few mails sent, and what it calls itself and others is no
+// link.
 func TestAnUnverifiedCompanyHasFewPlainMailsSent(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		office := open(t, nil)
 		x := mailer(t, "smtp://"+office.addr)
 		x.Verified = func(_ context.Context, _ *db.Tx, companyID string) (bool, error) { return companyID == "com_good", nil }
-		evil := "Your account is locked: visit https://evil.example/login or www.evil.example now! " + strings.Repeat("x", 100)
+		evil := "Your account is locked: visit https://evil.example/login or www.evil.example now! " +
+			strings.Repeat("x", 100)
 		var all []mail.Message
 		for _, company := range []string{"com_good", "com_new"} {
 			for n := range mail.MaxUnverified + 5 {
 				all = append(all, mail.Message{
-					CompanyID: company, To: fmt.Sprintf("%s-%d@example.com", company, n), Template: mail.MemberInvited, Key: fmt.Sprint(n),
+					CompanyID: company, To: fmt.Sprintf("%s-%d@example.com", company, n), Template: mail.MemberInvited,
+					Key:  fmt.Sprint(n),
 					Data: mail.MemberInvitedData{Company: evil, Role: "viewer", Token: "t", Expires: expires}, Sealer: sealer(),
 				})
 			}
@@ -142,7 +147,8 @@ func TestAnUnverifiedCompanyHasFewPlainMailsSent(t *testing.T) {
 		for _, m := range office.all() {
 			company, _, _ := strings.Cut(m.to[0], "-")
 			sent[company]++
-			if got := parse(t, m.raw); strings.Contains(got.text+got.subject, "evil.example") != (company == "com_good") || strings.Contains(got.text+got.subject, strings.Repeat("x", 60)) != (company == "com_good") {
+			if got := parse(t, m.raw); strings.Contains(got.text+got.subject, "evil.example") != (company == "com_good") ||
+				strings.Contains(got.text+got.subject, strings.Repeat("x", 60)) != (company == "com_good") {
 				t.Fatalf("%s: %s\n%s", company, got.subject, got.text)
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/text/language"
 )
 
-// The words of the mails: one file per language, each a table of templates that make plain text. Only the two layouts know
-// what a mail looks like, so no word is written twice, and html/template escapes all of them in one place.
+// The words of the mails: one file per language, each a table of templates that make plain text. Only the two layouts
+// know what a mail looks like, so no word is written twice, and html/template escapes all of them in one place.
 var (
 	//go:embed texts/*.json texts/layout.txt texts/layout.html
 	files embed.FS
@@ -76,7 +76,8 @@ func readCatalogs() map[language.Tag]catalog {
 	return all
 }
 
-// write makes the text of a mail in the nearest of our languages, with plain names where nobody has checked whose they are.
+// write makes the text of a mail in the nearest of our languages, with plain names where nobody has checked whose they
+// are.
 func (x *Mailer) write(m row, strangers bool) (Letter, error) {
 	data := reflect.New(dataOf[m.template])
 	plain, err := x.open(m)
@@ -150,7 +151,8 @@ var functions = template.FuncMap{
 	"list": func(items []string) string { return strings.Join(items, "; ") },
 }
 
-// line fills in one line of text. Whatever names consist of, it stays one line: no name can begin a paragraph of its own.
+// line fills in one line of text. Whatever names consist of, it stays one line: no name can begin a paragraph of its
+// own.
 func (f *filler) line(text string) string {
 	t, err := template.New("").Funcs(functions).Option("missingkey=error").Parse(text)
 	var b strings.Builder

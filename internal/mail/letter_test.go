@@ -16,10 +16,12 @@ var at = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 var samples = map[string][]any{
 	Invitation:       {InvitationData{"Acme", "contractor", "tok", at}},
 	InvitationWanted: {InvitationWantedData{"Acme", "ada@example.com"}},
-	PaymentSent:      {PaymentSentData{"Ada", "Acme", "120.00 USD", "March", "sub_1", []string{"0.00123 BTC: bc1q9h…k3d2"}}, PaymentSentData{Company: "Acme", Amount: "1.00 USD"}},
-	PaymentReturned:  {PaymentReturnedData{"Ada", "Acme", "120.00 USD", "sub_1"}},
+	PaymentSent: {PaymentSentData{"Ada", "Acme", "120.00 USD", "March", "sub_1",
+		[]string{"0.00123 BTC: bc1q9h…k3d2"}}, PaymentSentData{Company: "Acme", Amount: "1.00 USD"}},
+	PaymentReturned: {PaymentReturnedData{"Ada", "Acme", "120.00 USD", "sub_1"}},
 	DestinationChanged: {
-		DestinationChangedData{"Ada", Added, "BTC: bc1q9h…k3d2", at}, DestinationChangedData{"Ada", Removed, "BTC: bc1q9h…k3d2", at},
+		DestinationChangedData{"Ada", Added, "BTC: bc1q9h…k3d2", at}, DestinationChangedData{"Ada", Removed,
+			"BTC: bc1q9h…k3d2", at},
 		DestinationChangedData{"Ada", Replaced, "BTC: bc1q9h…k3d2", at},
 		DestinationChangedData{"Ada", Reallocated, "", at},
 	},
@@ -28,7 +30,8 @@ var samples = map[string][]any{
 		CorrectionAskedData{"Grace", "Ada", "USD: ••••6789", []string{"account_holder_name", "account_type"}, false},
 		CorrectionAskedData{"Grace", "", "USD: ••••6789", []string{"account_number"}, true},
 	},
-	AppConnected:    {AppConnectedData{"Ada", "Ledger", "Acme", []string{"read payrolls"}, at}, AppConnectedData{App: "Ledger", At: at}},
+	AppConnected: {AppConnectedData{"Ada", "Ledger", "Acme", []string{"read payrolls"}, at},
+		AppConnectedData{App: "Ledger", At: at}},
 	WebhookDisabled: {WebhookDisabledData{"Acme", "https://hooks.example.com/in", at}},
 	SignUp:          {SignUpData{"tok", at}},
 	MemberInvited:   {MemberInvitedData{"Acme", "developer", "tok", at}},
@@ -36,14 +39,17 @@ var samples = map[string][]any{
 	PasswordReset:   {PasswordResetData{"Ada", "tok", at}},
 	AccountChanged: {
 		AccountChangedData{"Ada", FactorAdded, at}, AccountChangedData{"", FactorRemoved, at},
-		AccountChangedData{"Ada", RecoveryUsed, at}, AccountChangedData{"Ada", RecoveryRenewed, at}, AccountChangedData{"Ada", PasswordChanged, at},
+		AccountChangedData{"Ada", RecoveryUsed, at}, AccountChangedData{"Ada", RecoveryRenewed, at},
+		AccountChangedData{"Ada", PasswordChanged, at},
 		AccountChangedData{"Ada", PasskeyAdded, at}, AccountChangedData{"Ada", PasskeyRemoved, at},
 	},
 	CompanyChanged: {
 		CompanyChangedData{"Ada", "Acme", KeyMade, "Books", at}, CompanyChangedData{"Ada", "Acme", SecretMade, "Books", at},
-		CompanyChangedData{"Ada", "Acme", CodeReplayed, "Books", at}, CompanyChangedData{"Ada", "Acme", MemberJoined, "eve@acme.example: admin", at},
+		CompanyChangedData{"Ada", "Acme", CodeReplayed, "Books", at}, CompanyChangedData{"Ada", "Acme", MemberJoined,
+			"eve@acme.example: admin", at},
 		CompanyChangedData{"Ada", "Acme", RoleChanged, "eve@acme.example: viewer → admin", at},
-		CompanyChangedData{"Ada", "Acme", WebhookAdded, "https://hooks.example.com/in", at}, CompanyChangedData{"Ada", "Acme", WebhookMoved, "https://hooks.example.com/in", at},
+		CompanyChangedData{"Ada", "Acme", WebhookAdded, "https://hooks.example.com/in", at}, CompanyChangedData{"Ada", "Acme",
+			WebhookMoved, "https://hooks.example.com/in", at},
 	},
 	KYCResult: {
 		KYCResultData{"Ada", Approved, nil}, KYCResultData{"Ada", Rejected, []string{"The document is not yours."}},
@@ -69,7 +75,8 @@ func TestEveryMailInEveryLanguage(t *testing.T) {
 				}
 				subjects[l.Subject] = true
 				for part, text := range map[string]string{"subject": l.Subject, "text": l.Text, "html": l.HTML} {
-					if text == "" || strings.Contains(text, "{{") || strings.Contains(text, "<no value>") || strings.Contains(text, "  \n") {
+					if text == "" || strings.Contains(text, "{{") || strings.Contains(text, "<no value>") ||
+						strings.Contains(text, "  \n") {
 						t.Errorf("%s %d in %s: the %s is\n%s", template, i, tag, part, text)
 					}
 				}
@@ -78,7 +85,8 @@ func TestEveryMailInEveryLanguage(t *testing.T) {
 						t.Errorf("%s %d in %s lacks %q:\n%s", template, i, tag, fact, l.Text)
 					}
 				}
-				if strings.Contains(l.HTML, "http://") || regexp.MustCompile(`(?i)\bsrc=|url\(|<script|<img|<link`).MatchString(l.HTML) {
+				if strings.Contains(l.HTML, "http://") || regexp.MustCompile(`(?i)\bsrc=|url\(|<script|<img|<link`).MatchString(
+					l.HTML) {
 					t.Errorf("%s in %s asks other hosts:\n%s", template, tag, l.HTML)
 				}
 				if links, _ := data.(linked); (strings.Count(l.HTML, "href=") != 0) != (links != nil) {
@@ -86,7 +94,8 @@ func TestEveryMailInEveryLanguage(t *testing.T) {
 				}
 			}
 			if len(subjects) != len(languages) {
-				t.Errorf("%s %d: %d subjects in %d languages: %v", template, i, len(subjects), len(languages), slices.Sorted(maps.Keys(subjects)))
+				t.Errorf("%s %d: %d subjects in %d languages: %v", template, i, len(subjects), len(languages),
+					slices.Sorted(maps.Keys(subjects)))
 			}
 			seen[template] = true
 		}

@@ -1,14 +1,15 @@
 // Package mail writes to people: one mail per cause, in their language, as plain text and as HTML.
 //
-// A mail is a row and a job that commit with what it tells of ([Enqueue]); the job makes the text and hands it to an SMTP
-// server, again and again until the server has taken it or refused it for good. The Message-ID is the row's id, so a mail
-// that a crash made leave twice can be recognised as one. What holds the token of a link is sealed while it waits, and when a mail
-// has left, what it said is deleted. A sandbox without a server keeps its mails to be read.
+// A mail is a row and a job that commit with what it tells of ([Enqueue]); the job makes the text and hands it to an
+// SMTP server, again and again until the server has taken it or refused it for good. The Message-ID is the row's id,
+// so a mail that a crash made leave twice can be recognised as one. What holds the token of a link is sealed while it
+// waits, and when a mail has left, what it said is deleted. A sandbox without a server keeps its mails to be read.
 //
-// What companies can have written to anybody is bounded, by address and, until they are verified, by company; see [MaxToAddress].
+// What companies can have written to anybody is bounded, by address and, until they are verified, by company; see
+// [MaxToAddress].
 //
-// The package owns the tables mails and mail_counts and the words of the mails, in four languages. Who is written to, and whether, is decided
-// by those who enqueue.
+// The package owns the tables mails and mail_counts and the words of the mails, in four languages. Who is written to,
+// and whether, is decided by those who enqueue.
 package mail
 
 import (
@@ -32,7 +33,8 @@ import (
 )
 
 // ErrAddress refuses what is no single email address, before it comes near a header.
-var ErrAddress = apierr.New(apierr.Invalid, "invalid_parameter", "This takes one email address, such as ada@example.com.")
+var ErrAddress = apierr.New(apierr.Invalid, "invalid_parameter",
+	"This takes one email address, such as ada@example.com.")
 
 // The templates, each with the struct that is its Data.
 const (
@@ -53,8 +55,8 @@ const (
 	MemberInvited      = "member_invited"      // MemberInvitedData
 )
 
-// The data of the templates. Everything is for people to read: names, amounts with their currency, masked account numbers.
-// An empty text leaves its line out. Instants are written in UTC.
+// The data of the templates. Everything is for people to read: names, amounts with their currency, masked account
+// numbers. An empty text leaves its line out. Instants are written in UTC.
 type (
 	// InvitationData invites to work for a company; a resend is the same mail with the new token, under a key of its own.
 	InvitationData struct {
@@ -92,7 +94,8 @@ type (
 		At          time.Time
 	}
 
-	// CorrectionAskedData tells a payee, and who runs the company that pays them, that a bank wants a destination put right.
+	// CorrectionAskedData tells a payee, and who runs the company that pays them, that a bank wants a destination put
+	// right.
 	CorrectionAskedData struct {
 		Name        string
 		Payee       string // whose destination it is, where that is not the reader
@@ -246,9 +249,9 @@ type look struct {
 	MailID string `json:"mail_id"`
 }
 
-// Enqueue leaves a mail for the commit. A second one of the same company, template and key is silently dropped. It refuses
-// what is no single address with ErrAddress; see [Valid]. A template that does not exist, or the wrong data for it, is
-// a mistake in the program and an internal error, and so is a token without a sealer.
+// Enqueue leaves a mail for the commit. A second one of the same company, template and key is silently dropped. It
+// refuses what is no single address with ErrAddress; see [Valid]. A template that does not exist, or the wrong data
+// for it, is a mistake in the program and an internal error, and so is a token without a sealer.
 func Enqueue(_ context.Context, tx *db.Tx, m Message) error {
 	if !Valid(m.To) {
 		return ErrAddress
@@ -261,7 +264,8 @@ func Enqueue(_ context.Context, tx *db.Tx, m Message) error {
 	if err != nil {
 		return fmt.Errorf("mail: %s: %w", m.Template, err)
 	}
-	r := row{companyID: m.CompanyID, id: tx.NewID("mail"), template: m.Template, key: m.Key, to: m.To, language: m.Language, data: string(data)}
+	r := row{companyID: m.CompanyID, id: tx.NewID("mail"), template: m.Template, key: m.Key, to: m.To,
+		language: m.Language, data: string(data)}
 	if _, secret := want.FieldByName("Token"); secret {
 		if r.data, err = m.Sealer.Seal(dataOfMail(r.id), data); err != nil {
 			return err
@@ -279,7 +283,8 @@ func dataOfMail(id string) identity.Place {
 // Valid says whether text is exactly one address, with nothing around it that could become another header or recipient.
 func Valid(text string) bool {
 	a, err := mail.ParseAddress(text)
-	return err == nil && a.Address == text && a.Name == "" && len(text) <= 254 && !strings.ContainsFunc(text, unicode.IsControl)
+	return err == nil && a.Address == text && a.Name == "" && len(text) <= 254 &&
+		!strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // LanguageOf is the language that most people of a country read, for those who have told no other.
@@ -303,12 +308,13 @@ type Mailer struct {
 	BaseURL string        // of links, without a slash at the end
 	Sandbox bool          // every mail says that there is no real money in it
 	Sealer  *identity.Sealer
-	// Verified says whether a company's word about itself was checked. Others have few mails sent, with plain names. Nil: all were.
+	// Verified says whether a company's word about itself was checked. Others have few mails sent, with plain names. Nil:
+	// all were.
 	Verified func(ctx context.Context, tx *db.Tx, companyID string) (bool, error)
 }
 
-// Send sends the mail that a job names (job mail.send). It may send one twice when the process dies between the server's
-// answer and the row's; both have one Message-ID.
+// Send sends the mail that a job names (job mail.send). It may send one twice when the process dies between the
+// server's answer and the row's; both have one Message-ID.
 func (x *Mailer) Send(ctx context.Context, d *db.DB, j job.Job) error {
 	var in look
 	if err := j.Decode(&in); err != nil {

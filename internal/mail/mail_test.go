@@ -47,7 +47,8 @@ type delivered struct {
 	raw  []byte
 }
 
-// open starts the office. With a certificate it offers STARTTLS and takes passwords, without it takes them in the clear.
+// open starts the office. With a certificate it offers STARTTLS and takes passwords, without it takes them in the
+// clear.
 func open(t *testing.T, cert *tls.Config) *postOffice {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -147,7 +148,8 @@ func parse(t *testing.T, raw []byte) parts {
 			t.Fatal(err)
 		}
 		kind, params, _ := mime.ParseMediaType(part.Header.Get("Content-Type"))
-		if kind != want || !strings.EqualFold(params["charset"], "utf-8") || part.Header.Get("Content-Transfer-Encoding") != "quoted-printable" {
+		if kind != want || !strings.EqualFold(params["charset"], "utf-8") ||
+			part.Header.Get("Content-Transfer-Encoding") != "quoted-printable" {
 			t.Errorf("part %d is %v", i, part.Header)
 		}
 		body, err := io.ReadAll(quotedprintable.NewReader(part))
@@ -178,7 +180,8 @@ func sealer() *identity.Sealer {
 // mailer sends through the office, or keeps mails where there is none.
 func mailer(t *testing.T, url string) *mail.Mailer {
 	t.Helper()
-	x := &mail.Mailer{From: &netmail.Address{Name: "Stipend", Address: "payments@example.com"}, BaseURL: base, Sealer: sealer()}
+	x := &mail.Mailer{From: &netmail.Address{Name: "Stipend", Address: "payments@example.com"}, BaseURL: base,
+		Sealer: sealer()}
 	if url != "" {
 		var err error
 		if x.Server, err = mail.ParseSMTP(url); err != nil {
@@ -201,7 +204,8 @@ func enqueue(t *testing.T, d *db.DB, messages ...mail.Message) error {
 }
 
 func drain(d *db.DB, x *mail.Mailer) error {
-	return job.NewRunner(d, job.Table{mail.JobSend: {Net: x.Send}}, nil, slog.New(slog.DiscardHandler)).Drain(context.Background())
+	return job.NewRunner(d, job.Table{mail.JobSend: {Net: x.Send}}, nil, slog.New(slog.DiscardHandler)).Drain(
+		context.Background())
 }
 
 func waiting(t *testing.T, d *db.DB) (due, parked int64) {
@@ -221,7 +225,8 @@ func stored(t *testing.T, d *db.DB) string {
 	t.Helper()
 	var all string
 	err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
-		return tx.QueryRow(ctx, "SELECT state || '|' || reason || '|' || data || subject || body_text || body_html FROM mails").Scan(&all)
+		return tx.QueryRow(ctx, "SELECT state || '|' || reason || '|' || data || subject || body_text || body_html FROM "+
+			"mails").Scan(&all)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +239,8 @@ var expires = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 func invitation() mail.Message {
 	return mail.Message{
 		CompanyID: "com_1", To: "ada@example.com", Template: mail.Invitation, Key: "ivt_1/1",
-		Data: mail.InvitationData{Company: "Acme & Söhne <GmbH>", Role: "contractor", Token: "s3cr3t-token", Expires: expires}, Sealer: sealer(),
+		Data: mail.InvitationData{Company: "Acme & Söhne <GmbH>", Role: "contractor", Token: "s3cr3t-token",
+			Expires: expires}, Sealer: sealer(),
 	}
 }
 
@@ -261,7 +267,8 @@ func TestAMailArrivesOnceInBothFormsAndLeavesNoTokenBehind(t *testing.T) {
 		if len(mails) != 1 {
 			t.Fatalf("%d mails for one cause", len(mails))
 		}
-		if office.user != "stipend" || mails[0].from != "payments@example.com" || strings.Join(mails[0].to, ",") != "ada@example.com" {
+		if office.user != "stipend" || mails[0].from != "payments@example.com" ||
+			strings.Join(mails[0].to, ",") != "ada@example.com" {
 			t.Errorf("signed in as %q, from %q to %q", office.user, mails[0].from, mails[0].to)
 		}
 		got := parse(t, mails[0].raw)
@@ -269,23 +276,28 @@ func TestAMailArrivesOnceInBothFormsAndLeavesNoTokenBehind(t *testing.T) {
 			t.Errorf("subject %q, want %q", got.subject, want)
 		}
 		link := base + "/invitation/s3cr3t-token"
-		for _, want := range []string{"Hello,\n", "Acme & Söhne <GmbH> wants to pay you", "Valid until: 2030-01-02 03:04 UTC", link} {
+		for _, want := range []string{"Hello,\n", "Acme & Söhne <GmbH> wants to pay you", "Valid until: 2030-01-02 03:04 UTC",
+			link} {
 			if !strings.Contains(got.text, want) {
 				t.Errorf("the text lacks %q:\n%s", want, got.text)
 			}
 		}
-		for _, want := range []string{`<html lang="en">`, "Acme &amp; Söhne &lt;GmbH&gt; wants to pay you", `href="` + link + `"`} {
+		for _, want := range []string{`<html lang="en">`, "Acme &amp; Söhne &lt;GmbH&gt; wants to pay you", `href="` + link +
+			`"`} {
 			if !strings.Contains(got.html, want) {
 				t.Errorf("the HTML lacks %q:\n%s", want, got.html)
 			}
 		}
-		if strings.Contains(got.html, "<GmbH>") || strings.Contains(got.html, "<img") || strings.Contains(got.html, "<script") {
+		if strings.Contains(got.html, "<GmbH>") || strings.Contains(got.html, "<img") ||
+			strings.Contains(got.html, "<script") {
 			t.Errorf("the HTML is not escaped, or asks other hosts:\n%s", got.html)
 		}
-		if from, err := got.header.AddressList("From"); err != nil || from[0].Name != "Stipend" || got.header.Get("Auto-Submitted") != "auto-generated" {
+		if from, err := got.header.AddressList("From"); err != nil || from[0].Name != "Stipend" ||
+			got.header.Get("Auto-Submitted") != "auto-generated" {
 			t.Errorf("header %v, %v", got.header, err)
 		}
-		if all := stored(t, d); !strings.HasPrefix(all, "sent||") || strings.Contains(all, "s3cr3t") || strings.Contains(all, "Acme") {
+		if all := stored(t, d); !strings.HasPrefix(all, "sent||") || strings.Contains(all, "s3cr3t") ||
+			strings.Contains(all, "Acme") {
 			t.Errorf("after sending the table holds %q", all)
 		}
 	})
@@ -311,7 +323,8 @@ func TestAMailThatIsSentAgainIsTheSameMail(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := x.Send(context.Background(), d, job.Job{CompanyID: "com_1", Kind: mail.JobSend, Payload: []byte(`{"mail_id":"` + id + `"}`)}); err != nil {
+			if err := x.Send(context.Background(), d, job.Job{CompanyID: "com_1", Kind: mail.JobSend,
+				Payload: []byte(`{"mail_id":"` + id + `"}`)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -320,7 +333,8 @@ func TestAMailThatIsSentAgainIsTheSameMail(t *testing.T) {
 			t.Fatalf("%d mails", len(mails))
 		}
 		first, second := parse(t, mails[0].raw).header, parse(t, mails[1].raw).header
-		if id := first.Get("Message-ID"); id == "" || id != second.Get("Message-ID") || !strings.HasSuffix(id, "@example.com>") || first.Get("Date") != second.Get("Date") {
+		if id := first.Get("Message-ID"); id == "" || id != second.Get("Message-ID") ||
+			!strings.HasSuffix(id, "@example.com>") || first.Get("Date") != second.Get("Date") {
 			t.Errorf("the two are %q of %s and %q of %s", id, first.Get("Date"), second.Get("Message-ID"), second.Get("Date"))
 		}
 	})
@@ -380,7 +394,8 @@ func TestWithoutAServerMailsAreKept(t *testing.T) {
 				t.Fatalf("%d of %d mails, %v", len(kept), total, err)
 			}
 			k := kept[0]
-			if k.To != "ada@example.com" || !strings.HasPrefix(k.Subject, "[Sandbox] ") || !strings.Contains(k.Text, "/invitation/s3cr3t-token") ||
+			if k.To != "ada@example.com" || !strings.HasPrefix(k.Subject, "[Sandbox] ") ||
+				!strings.Contains(k.Text, "/invitation/s3cr3t-token") ||
 				!strings.Contains(k.Text, "Sandbox – no real money") || !strings.Contains(k.HTML, "Sandbox – no real money") {
 				t.Errorf("kept %+v", k)
 			}
@@ -395,8 +410,10 @@ func TestWithoutAServerMailsAreKept(t *testing.T) {
 func TestAnAddressIsOneAddress(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
 	for _, to := range []string{
-		"", "ada", "ada@example.com\r\nBcc: eve@example.com", "ada@example.com\nBcc: eve@example.com", "Ada <ada@example.com>",
-		"ada@example.com, eve@example.com", "\"a\r\nb\"@example.com", "ada@example.com\x00", strings.Repeat("a", 250) + "@example.com",
+		"", "ada", "ada@example.com\r\nBcc: eve@example.com", "ada@example.com\nBcc: eve@example.com",
+		"Ada <ada@example.com>",
+		"ada@example.com, eve@example.com", "\"a\r\nb\"@example.com", "ada@example.com\x00", strings.Repeat("a", 250) +
+			"@example.com",
 	} {
 		m := invitation()
 		m.To = to
@@ -426,7 +443,8 @@ func TestNamesCannotBecomeHeadersOrParagraphs(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
 	office := open(t, nil)
 	m := invitation()
-	m.Data = mail.InvitationData{Company: "Acme\r\nBcc: eve@example.com\r\n\r\nPay \u202eevil here: https://evil.example", Token: "t"}
+	m.Data = mail.InvitationData{Company: "Acme\r\nBcc: eve@example.com\r\n\r\nPay \u202eevil here: https://evil.example",
+		Token: "t"}
 	if err := enqueue(t, d, m); err != nil {
 		t.Fatal(err)
 	}
@@ -435,7 +453,8 @@ func TestNamesCannotBecomeHeadersOrParagraphs(t *testing.T) {
 	}
 	mails := office.all()
 	got := parse(t, mails[0].raw)
-	if len(mails[0].to) != 1 || got.header.Get("Bcc") != "" || strings.Contains(got.text, "\nPay") || strings.Contains(got.text, "\u202e") {
+	if len(mails[0].to) != 1 || got.header.Get("Bcc") != "" || strings.Contains(got.text, "\nPay") ||
+		strings.Contains(got.text, "\u202e") {
 		t.Errorf("to %q, header %v, text\n%s", mails[0].to, got.header, got.text)
 	}
 }
@@ -489,14 +508,16 @@ func TestAPasswordLeavesTheMachineByTLSOnly(t *testing.T) {
 func TestServersAreNamedByURL(t *testing.T) {
 	for text, secure := range map[string]bool{
 		"smtp://mail.example.com": true, "smtp://u:p@mail.example.com:2525": true, "smtps://mail.example.com": true,
-		"smtp://127.0.0.1:25": false, "smtp://localhost": false, "smtp://[::1]:25": false, "smtp://localhost.example.com": true,
+		"smtp://127.0.0.1:25": false, "smtp://localhost": false, "smtp://[::1]:25": false,
+		"smtp://localhost.example.com": true,
 	} {
 		s, err := mail.ParseSMTP(text)
 		if err != nil || s.NeedsTLS() != secure {
 			t.Errorf("%s: TLS needed %v, %v", text, s.NeedsTLS(), err)
 		}
 	}
-	for _, text := range []string{"", "mail.example.com:587", "http://mail.example.com", "smtp://:secret@", "smtp://u:secret@h:0", "smtp://u:secret@h:99999", "smtp://u:secret@h/path", "smtp://u:secret@h?x=1"} {
+	for _, text := range []string{"", "mail.example.com:587", "http://mail.example.com", "smtp://:secret@",
+		"smtp://u:secret@h:0", "smtp://u:secret@h:99999", "smtp://u:secret@h/path", "smtp://u:secret@h?x=1"} {
 		if _, err := mail.ParseSMTP(text); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -504,7 +525,8 @@ func TestServersAreNamedByURL(t *testing.T) {
 }
 
 func TestLanguageOfACountry(t *testing.T) {
-	for country, want := range map[string]string{"MX": "es", "BR": "pt", "FR": "fr", "US": "en", "DE": "de", "": "", "??": ""} {
+	for country, want := range map[string]string{"MX": "es", "BR": "pt", "FR": "fr", "US": "en", "DE": "de", "": "",
+		"??": ""} {
 		if got := mail.LanguageOf(country); got != want {
 			t.Errorf("%q: %q, want %q", country, got, want)
 		}

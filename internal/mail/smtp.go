@@ -30,9 +30,9 @@ type SMTP struct {
 	bare           bool // may go without TLS: the server is on this machine
 }
 
-// ParseSMTP reads smtp://user:password@host:587, which must upgrade to TLS by STARTTLS unless the host is this very machine,
-// or smtps://user:password@host:465, which is TLS from the start. The port may be left out. Errors never repeat the text:
-// it holds a password.
+// ParseSMTP reads smtp://user:password@host:587, which must upgrade to TLS by STARTTLS unless the host is this very
+// machine, or smtps://user:password@host:465, which is TLS from the start. The port may be left out. Errors never
+// repeat the text: it holds a password.
 func ParseSMTP(text string) (*SMTP, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
@@ -61,8 +61,8 @@ func loopback(host string) bool {
 	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// refusal is the server's last word on a mail: trying again would change nothing. It holds no word of the server's, which
-// like to repeat the address.
+// refusal is the server's last word on a mail: trying again would change nothing. It holds no word of the server's,
+// which like to repeat the address.
 type refusal struct {
 	step string
 	code int

@@ -33,11 +33,13 @@ var inserts = db.NewGroup(insertOrder, func(ctx context.Context, tx *db.Tx, item
 		var args []any
 		for _, item := range chunk {
 			m := item.(row)
-			args = append(args, m.companyID, m.id, m.template, m.key, m.to, m.language, m.data, queued, "", "", "", "", db.Micros(m.created), int64(0))
+			args = append(args, m.companyID, m.id, m.template, m.key, m.to, m.language, m.data, queued, "", "", "", "",
+				db.Micros(m.created), int64(0))
 		}
 		if _, err := tx.Exec(ctx, `INSERT INTO mails (company_id, mail_id, template, mail_key, address, language, data, state,
 				subject, body_text, body_html, reason, created_at, ended_at)
-			VALUES `+db.Placeholders(len(chunk), 14, 1)+` ON CONFLICT (company_id, template, mail_key) DO NOTHING`, args...); err != nil {
+			VALUES `+db.Placeholders(len(chunk), 14, 1)+` ON CONFLICT (company_id, template, mail_key) DO NOTHING`,
+			args...); err != nil {
 			return err
 		}
 	}
@@ -67,7 +69,8 @@ type ending struct {
 
 // finish ends a queued mail and deletes what it was made of. One that another run has ended stays as it is.
 func finish(ctx context.Context, tx *db.Tx, m row, e ending) error {
-	_, err := tx.Exec(ctx, `UPDATE mails SET state = $3, data = '', subject = $4, body_text = $5, body_html = $6, reason = $7, ended_at = $8
+	_, err := tx.Exec(ctx, `UPDATE mails SET state = $3, data = '', subject = $4, body_text = $5, body_html = $6,
+		reason = $7, ended_at = $8
 		WHERE company_id = $1 AND mail_id = $2 AND state = 'queued'`,
 		m.companyID, m.id, e.state, e.Subject, e.Text, e.HTML, e.reason, db.Micros(tx.Now()))
 	return err
@@ -76,14 +79,15 @@ func finish(ctx context.Context, tx *db.Tx, m row, e ending) error {
 // hasNewer says whether a newer mail of the same company and kind waits for the same address, or has left already.
 func hasNewer(ctx context.Context, tx *db.Tx, m row) (bool, error) {
 	var n int64
-	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM mails WHERE company_id = $1 AND created_at >= $2 AND mail_id > $3
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM mails WHERE company_id = $1 AND created_at >= $2
+		AND mail_id > $3
 		AND template = $4 AND address = $5 AND state IN ('queued', 'sent') LIMIT 1) AS newer`,
 		m.companyID, db.Micros(m.created), m.id, m.template, m.to).Scan(&n)
 	return n > 0, err
 }
 
-// count adds one and returns how many there are since a day began, and when that was. The first one after a day begins the next.
-// Companies come before addresses, so two mails never wait for each other.
+// count adds one and returns how many there are since a day began, and when that was. The first one after a day begins
+// the next. Companies come before addresses, so two mails never wait for each other.
 func count(ctx context.Context, tx *db.Tx, counter string) (n int64, since time.Time, err error) {
 	var at int64
 	err = tx.QueryRow(ctx, `INSERT INTO mail_counts (counter, since_at, mails) VALUES ($1, $2, 1)
@@ -105,11 +109,13 @@ func deleteCounts(ctx context.Context, tx *db.Tx) error {
 }
 
 func list(ctx context.Context, tx *db.Tx, companyID string, offset, limit int) (mails []Kept, total int64, err error) {
-	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM mails WHERE company_id = $1 AND state = 'kept'`, companyID).Scan(&total); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM mails WHERE company_id = $1
+		AND state = 'kept'`, companyID).Scan(&total); err != nil {
 		return nil, 0, err
 	}
 	rows, err := tx.Query(ctx, `SELECT mail_id, template, address, subject, body_text, body_html, created_at FROM mails
-		WHERE company_id = $1 AND state = 'kept' ORDER BY created_at DESC, mail_id DESC LIMIT $2 OFFSET $3`, companyID, limit, offset)
+		WHERE company_id = $1 AND state = 'kept' ORDER BY created_at DESC, mail_id DESC LIMIT $2 OFFSET $3`, companyID, limit,
+		offset)
 	mails, err = db.Collect(rows, err, func(r *db.Rows) (k Kept, err error) {
 		var created int64
 		err = r.Scan(&k.ID, &k.Template, &k.To, &k.Subject, &k.Text, &k.HTML, &created)
@@ -119,8 +125,8 @@ func list(ctx context.Context, tx *db.Tx, companyID string, offset, limit int) (
 	return mails, total, err
 }
 
-// Erase empties the mails that were written to an address, on whoever's behalf: a read across companies. One that waits is not sent
-// any more.
+// Erase empties the mails that were written to an address, on whoever's behalf: a read across companies. One that
+// waits is not sent any more.
 func Erase(ctx context.Context, tx *db.Tx, address string) error {
 	rows, err := tx.Query(ctx, "SELECT company_id, mail_id FROM mails WHERE LOWER(address) = LOWER($1)", address)
 	all, err := db.Collect(rows, err, func(r *db.Rows) (m row, err error) { return m, r.Scan(&m.companyID, &m.id) })
@@ -129,7 +135,8 @@ func Erase(ctx context.Context, tx *db.Tx, address string) error {
 	}
 	for _, m := range all {
 		if _, err := tx.Exec(ctx, `UPDATE mails SET address = '', data = '', subject = '', body_text = '', body_html = '',
-				reason = CASE WHEN state = 'queued' THEN 'erased' ELSE reason END, ended_at = CASE WHEN state = 'queued' THEN $3 ELSE ended_at END,
+				reason = CASE WHEN state = 'queued' THEN 'erased' ELSE reason END, ended_at = CASE WHEN state = 'queued' THEN $3
+				ELSE ended_at END,
 				state = CASE WHEN state = 'queued' THEN 'refused' ELSE state END
 			WHERE company_id = $1 AND mail_id = $2`, m.companyID, m.id, db.Micros(tx.Now())); err != nil {
 			return err

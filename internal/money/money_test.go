@@ -99,7 +99,8 @@ func TestTheSmallestSplits(t *testing.T) {
 // The house never loses by rounding: what it asks covers what it pays, and by less than one unit more.
 func TestFundingRoundsUpAndPayoutsDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rate, err := money.ParseRate(money.BTC, money.USD, rapid.StringMatching(`[1-9][0-9]{0,5}\.[0-9]{1,8}`).Draw(t, "rate"))
+		rate, err := money.ParseRate(money.BTC, money.USD, rapid.StringMatching(`[1-9][0-9]{0,5}\.[0-9]{1,8}`).Draw(t,
+			"rate"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,8 +44,9 @@ func (e *Error) Error() string { return e.Code + ": " + e.Description }
 
 // Errors for apps.
 var (
-	errClient       = &Error{"invalid_client", "The client_id or the client_secret is wrong."}
-	errGrant        = &Error{"invalid_grant", "The code is unknown, expired, already used, or was made for another client."}
+	errClient = &Error{"invalid_client", "The client_id or the client_secret is wrong."}
+	errGrant  = &Error{"invalid_grant",
+		"The code is unknown, expired, already used, or was made for another client."}
 	errRedirect     = &Error{"invalid_grant", "The redirect_uri is not the registered one."}
 	errVerifier     = &Error{"invalid_grant", "The code_verifier does not match the code_challenge."}
 	errGrantType    = &Error{"unsupported_grant_type", "The grant_type must be authorization_code."}
@@ -53,16 +54,20 @@ var (
 	errNoState      = &Error{"invalid_request", "The state is missing. It is required to prevent forged responses."}
 	errResponseType = &Error{"unsupported_response_type", "The response_type must be code."}
 	errScope        = &Error{"invalid_scope", "The scope is unknown or exceeds the scopes that the app registered."}
-	errChallenge    = &Error{"invalid_request", "The code_challenge must be 43 characters of base64url, with code_challenge_method=S256."}
+	errChallenge    = &Error{"invalid_request",
+		"The code_challenge must be 43 characters of base64url, with code_challenge_method=S256."}
 	// ErrDenied means that the user refused.
 	ErrDenied = &Error{"access_denied", "The user denied the request."}
 )
 
 // Errors for the user, because the app or its redirect URI is unknown.
 var (
-	ErrClient      = apierr.New(apierr.NotFound, "not_found", "No app has this client ID. Contact the app that sent you here.")
-	ErrRole        = apierr.New(apierr.Forbidden, "role_required", "Your role in this company does not permit authorizing apps. Ask an owner or administrator.")
-	ErrRedirectURI = apierr.New(apierr.Invalid, "redirect_uri_invalid", "The redirect address of this link is not the one that the app registered. Contact the app that sent you here.")
+	ErrClient = apierr.New(apierr.NotFound, "not_found",
+		"No app has this client ID. Contact the app that sent you here.")
+	ErrRole = apierr.New(apierr.Forbidden, "role_required",
+		"Your role in this company does not permit authorizing apps. Ask an owner or administrator.")
+	ErrRedirectURI = apierr.New(apierr.Invalid, "redirect_uri_invalid",
+		"The redirect address of this link is not the one that the app registered. Contact the app that sent you here.")
 )
 
 // Ask contains the parameters of an authorization request.
@@ -79,7 +84,8 @@ type Ask struct {
 func (a Ask) Values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{
-		"client_id": a.ClientID, "state": a.State, "response_type": a.ResponseType, "redirect_uri": a.RedirectURI, "scope": a.Scope,
+		"client_id": a.ClientID, "state": a.State, "response_type": a.ResponseType, "redirect_uri": a.RedirectURI,
+		"scope":          a.Scope,
 		"code_challenge": a.Challenge, "code_challenge_method": a.Method,
 	} {
 		if value != "" {
@@ -163,7 +169,8 @@ func (r Request) back(v url.Values) string {
 // Grant records that a user agreed and returns the code. companyID is the company that the app may act for, or ""
 // for the user alone. It returns apierr.NotFoundErr if the user is not a member, and ErrRole if their role does not
 // allow it.
-func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.User, companyID string, r Request) (code string, err error) {
+func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.User, companyID string,
+	r Request) (code string, err error) {
 	g := grant{companyID: companyID, appID: r.App.ID, userID: u.ID, scopes: r.Scopes, challenge: r.challenge}
 	data := mail.AppConnectedData{Name: u.FirstName, App: r.App.Name, At: tx.Now()}
 	if companyID != "" {
@@ -263,14 +270,16 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 		return Token{}, errVerifier, nil
 	}
 	scopes := g.scopes & app.Scopes // the app's scopes may have been reduced since
-	id, token, err := identity.CreateAccessToken(ctx, tx, env, identity.NewAccessToken{CompanyID: g.companyID, AppID: app.ID, UserID: g.userID, Scopes: scopes})
+	id, token, err := identity.CreateAccessToken(ctx, tx, env, identity.NewAccessToken{CompanyID: g.companyID,
+		AppID: app.ID, UserID: g.userID, Scopes: scopes})
 	if err != nil {
 		return Token{}, nil, err
 	}
 	if err := setToken(ctx, tx, g.companyID, digest, id); err != nil {
 		return Token{}, nil, err
 	}
-	return Token{AccessToken: token, UserID: g.userID, CompanyID: g.companyID, Scopes: scopes, Life: identity.TokenLife}, nil, nil
+	return Token{AccessToken: token, UserID: g.userID, CompanyID: g.companyID, Scopes: scopes, Life: identity.TokenLife},
+		nil, nil
 }
 
 // proves reports whether a verifier matches the challenge. A verifier without a stored challenge means that the
@@ -299,7 +308,8 @@ func client(ctx context.Context, tx *db.Tx, id, secret string) (identity.App, *E
 }
 
 // Revoke revokes an access token of the client (RFC 7009). It ignores a token that is unknown or another client's.
-func Revoke(ctx context.Context, tx *db.Tx, env identity.Environment, clientID, clientSecret, token string) (*Error, error) {
+func Revoke(ctx context.Context, tx *db.Tx, env identity.Environment, clientID, clientSecret,
+	token string) (*Error, error) {
 	app, refusal, err := client(ctx, tx, clientID, clientSecret)
 	if err != nil || refusal != nil {
 		return refusal, err

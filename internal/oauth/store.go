@@ -19,8 +19,10 @@ type grant struct {
 }
 
 func insertCode(ctx context.Context, tx *db.Tx, code string, g grant) error {
-	return tx.Insert(ctx, "authorization_codes", []string{"digest", "company_id", "app_id", "user_id", "scopes", "challenge", "created_at", "expires_at", "used_at", "token_id"},
-		[][]any{{identity.Digest(code), g.companyID, g.appID, g.userID, g.scopes.String(), g.challenge, db.Micros(tx.Now()), db.Micros(tx.Now().Add(CodeLife)), int64(0), ""}})
+	return tx.Insert(ctx, "authorization_codes", []string{"digest", "company_id", "app_id", "user_id", "scopes",
+		"challenge", "created_at", "expires_at", "used_at", "token_id"},
+		[][]any{{identity.Digest(code), g.companyID, g.appID, g.userID, g.scopes.String(), g.challenge, db.Micros(tx.Now()),
+			db.Micros(tx.Now().Add(CodeLife)), int64(0), ""}})
 }
 
 func selectCode(ctx context.Context, tx *db.Tx, digest string) (g grant, known bool, err error) {
@@ -39,13 +41,15 @@ func selectCode(ctx context.Context, tx *db.Tx, digest string) (g grant, known b
 
 // useCode marks a code as used. It reports true for the first use only.
 func useCode(ctx context.Context, tx *db.Tx, companyID, digest string) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE authorization_codes SET used_at = $1 WHERE company_id = $2 AND digest = $3 AND used_at = 0",
+	n, err := tx.Exec(ctx, "UPDATE authorization_codes SET used_at = $1 WHERE company_id = $2 AND digest = $3 AND "+
+		"used_at = 0",
 		db.Micros(tx.Now()), companyID, digest)
 	return n == 1, err
 }
 
 func setToken(ctx context.Context, tx *db.Tx, companyID, digest, tokenID string) error {
-	_, err := tx.Exec(ctx, "UPDATE authorization_codes SET token_id = $1 WHERE company_id = $2 AND digest = $3", tokenID, companyID, digest)
+	_, err := tx.Exec(ctx, "UPDATE authorization_codes SET token_id = $1 WHERE company_id = $2 AND digest = $3", tokenID,
+		companyID, digest)
 	return err
 }
 
@@ -93,11 +97,13 @@ next:
 // Disconnect revokes everything that a user has granted an app for a company, or for the user alone with "".
 func Disconnect(ctx context.Context, tx *db.Tx, userID, appID, companyID string) error {
 	tx.Notify(identity.NoticeRevoked)
-	if _, err := tx.Exec(ctx, "DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND app_id = $3 AND used_at = 0",
+	if _, err := tx.Exec(ctx, "DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND app_id = $3 "+
+		"AND used_at = 0",
 		companyID, userID, appID); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $1 WHERE company_id = $2 AND user_id = $3 AND app_id = $4 AND revoked_at = 0",
+	_, err := tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $1 WHERE company_id = $2 AND user_id = $3 AND app_id "+
+		"= $4 AND revoked_at = 0",
 		db.Micros(tx.Now()), companyID, userID, appID)
 	return err
 }

@@ -45,7 +45,8 @@ func NewBodyBudget(large, small int64, wait time.Duration) *BodyBudget {
 // Budget is taken only after more than FreeBodySize bytes have arrived, so announcing a large body costs nothing. A
 // body of unknown length up to FreeBodySize is free too. A body whose announced length exceeds limit is left unread
 // for the caller to reject.
-func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now time.Time, limit int64) (release func(), ok bool) {
+func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now time.Time,
+	limit int64) (release func(), ok bool) {
 	size := r.ContentLength
 	if size > limit || size >= 0 && size <= FreeBodySize {
 		return func() {}, true
@@ -76,7 +77,8 @@ func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now time.Ti
 	defer cancel()
 	_ = conn.SetWriteDeadline(now.Add(2 * bodyTime))
 	if room.Acquire(ctx, size) != nil {
-		_, _ = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, limit)) // otherwise a client that is still sending does not see the response
+		// otherwise a client that is still sending does not see the response
+		_, _ = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, limit))
 		restore()
 		return nil, false
 	}

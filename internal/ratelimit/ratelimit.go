@@ -17,7 +17,8 @@ import (
 )
 
 // ErrTooMany is returned above the limit. Its hint "retry_after" is the number of seconds to wait.
-var ErrTooMany = apierr.New(apierr.RateLimited, "rate_limited", "Too many requests with this credential. Wait for the seconds in Retry-After.")
+var ErrTooMany = apierr.New(apierr.RateLimited, "rate_limited",
+	"Too many requests with this credential. Wait for the seconds in Retry-After.")
 
 // Limiter limits the requests of each key with a token bucket.
 type Limiter struct {

@@ -1,8 +1,9 @@
 // Package rates knows what one asset costs in another right now, and refuses to guess.
 //
-// A [Source] observes prices in dollars. A [Refresher] asks all sources outside of any transaction, keeps for each asset the
-// median of those that agree, and stores it with the instant at which it becomes too old. [Latest] reads what is stored,
-// crossing through the dollar, and answers [ErrUnavailable] rather than a price that is missing, old or disputed.
+// A [Source] observes prices in dollars. A [Refresher] asks all sources outside of any transaction, keeps for each
+// asset the median of those that agree, and stores it with the instant at which it becomes too old. [Latest] reads
+// what is stored, crossing through the dollar, and answers [ErrUnavailable] rather than a price that is missing, old
+// or disputed.
 //
 // What makes a price acceptable:
 //
@@ -12,8 +13,8 @@
 //   - for crypto at least two sources agree. Fiat has one source, so a fiat price must lie within 10 % of the price
 //     accepted before it, for as long as that one is not too old itself.
 //
-// When nothing acceptable comes in, the price stored before stays until its own limit. The package adds no spread, rounds no
-// amount and promises nothing for later: a price that is held for a customer is a quote.
+// When nothing acceptable comes in, the price stored before stays until its own limit. The package adds no spread,
+// rounds no amount and promises nothing for later: a price that is held for a customer is a quote.
 package rates
 
 import (
@@ -32,7 +33,8 @@ const (
 )
 
 // ErrUnavailable says that there is no price that can be relied on. It passes.
-var ErrUnavailable = apierr.New(apierr.Unavailable, "rate_unavailable", "No reliable exchange rate is available at this moment. Try again shortly.")
+var ErrUnavailable = apierr.New(apierr.Unavailable, "rate_unavailable",
+	"No reliable exchange rate is available at this moment. Try again shortly.")
 
 // Price is what one source observed: dollars for one whole unit of Rate's base.
 type Price struct {
@@ -60,7 +62,8 @@ type Stored struct {
 // Key is for who knows before a transaction that it will ask for the price of an asset.
 func Key(a money.Asset) db.Ahead { return prices.Key(a) }
 
-// Latest is the price of one whole base in quote. It answers ErrUnavailable when either side has no price or an old one.
+// Latest is the price of one whole base in quote. It answers ErrUnavailable when either side has no price or an old
+// one.
 func Latest(ctx context.Context, tx *db.Tx, base, quote money.Asset) (money.Rate, error) {
 	if base == quote {
 		return money.ParseRate(base, quote, "1")

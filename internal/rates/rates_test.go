@@ -60,13 +60,15 @@ func TestSourcesReadTheirPublishedInterface(t *testing.T) {
 		at     time.Time
 		fails  []string // what the error must name
 	}{
-		{Coinbase(nil, base), "50010.04", at.Add(-1876544 * time.Microsecond), []string{"ETH-USD: ", "USDT-USD: answered 404"}},
+		{Coinbase(nil, base), "50010.04", at.Add(-1876544 * time.Microsecond),
+			[]string{"ETH-USD: ", "USDT-USD: answered 404"}},
 		{Kraken(nil, base), "50000", time.Time{}, []string{"ETHUSD: answered EQuery:Unknown asset pair"}},
 		{Bitstamp(nil, base), "49990", time.Unix(1768478390, 0), []string{"ethusd: timestamp"}},
 	} {
 		t.Run(c.source.Name(), func(t *testing.T) {
 			prices, err := c.source.Fetch(t.Context())
-			if len(prices) != 1 || prices[0].Rate.Base() != money.BTC || prices[0].Rate.String() != c.price || !prices[0].At.Equal(c.at) {
+			if len(prices) != 1 || prices[0].Rate.Base() != money.BTC || prices[0].Rate.String() != c.price ||
+				!prices[0].At.Equal(c.at) {
 				t.Errorf("got %+v, want one price of BTC, %s at %s", prices, c.price, c.at)
 			}
 			for _, part := range c.fails {
@@ -211,7 +213,8 @@ func TestRefreshAcceptsOnlyWhatSourcesAgreeOn(t *testing.T) {
 				}
 				_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 					list, err := List(ctx, tx)
-					if err != nil || len(list) != 1 || list[0].Sources != c.sources || !list[0].ValidTo.Equal(now.Add(50*time.Second)) {
+					if err != nil || len(list) != 1 || list[0].Sources != c.sources ||
+						!list[0].ValidTo.Equal(now.Add(50*time.Second)) {
 						t.Errorf("list: %+v, %v", list, err)
 					}
 					return nil
@@ -223,7 +226,8 @@ func TestRefreshAcceptsOnlyWhatSourcesAgreeOn(t *testing.T) {
 
 func TestPricesGrowOld(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		one := &fixed{name: "one", prices: []Price{price(t, money.BTC, "50000", time.Time{}), price(t, money.EUR, "1.25", time.Time{})}}
+		one := &fixed{name: "one", prices: []Price{price(t, money.BTC, "50000", time.Time{}),
+			price(t, money.EUR, "1.25", time.Time{})}}
 		two := &fixed{name: "two", prices: []Price{price(t, money.BTC, "50000", time.Time{})}}
 		r := &Refresher{DB: d, Sources: []Source{one, two}}
 		if err := r.Refresh(t.Context()); err != nil {
@@ -234,7 +238,8 @@ func TestPricesGrowOld(t *testing.T) {
 			want        string
 		}{
 			{money.BTC, money.USD, "50000"}, {money.BTC, money.EUR, "40000"}, {money.EUR, money.BTC, "0.000025"},
-			{money.USD, money.EUR, "0.8"}, {money.EUR, money.USD, "1.25"}, {money.BTC, money.BTC, "1"}, {money.USD, money.USD, "1"},
+			{money.USD, money.EUR, "0.8"}, {money.EUR, money.USD, "1.25"}, {money.BTC, money.BTC, "1"},
+			{money.USD, money.USD, "1"},
 		} {
 			if got, err := latest(t, d, c.base, c.quote); err != nil || got != c.want {
 				t.Errorf("%s/%s: got %s, %v; want %s", c.base, c.quote, got, err, c.want)

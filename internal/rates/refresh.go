@@ -34,8 +34,8 @@ var (
 	maxFiatJump  = big.NewRat(10, 100) // of a fiat price from the one before it
 )
 
-// Refresh asks all sources at once and stores what is acceptable. Its error lists every source that failed and every asset
-// that got no new price; the other prices are stored all the same.
+// Refresh asks all sources at once and stores what is acceptable. Its error lists every source that failed and every
+// asset that got no new price; the other prices are stored all the same.
 func (r *Refresher) Refresh(ctx context.Context) error {
 	observed, problems := r.fetch(ctx)
 	var refused []error
@@ -78,7 +78,8 @@ func (r *Refresher) fetch(ctx context.Context) ([]observation, []error) {
 }
 
 // judge decides which prices to store. It is the whole rule and touches nothing.
-func (r *Refresher) judge(observed []observation, before map[money.Asset]Stored, now time.Time) (accepted []Stored, refused []error) {
+func (r *Refresher) judge(observed []observation, before map[money.Asset]Stored,
+	now time.Time) (accepted []Stored, refused []error) {
 	byAsset := map[money.Asset][]observation{}
 	for _, o := range observed {
 		if o.Rate.IsZero() || o.Rate.Quote() != money.USD || o.Rate.Base() == money.USD {
@@ -118,13 +119,17 @@ func (r *Refresher) settle(a money.Asset, all []observation, before Stored, now 
 		return Stored{}, fmt.Errorf("every observation is older than %s", limit)
 	}
 	middle := median(fresh)
-	agreeing := slices.DeleteFunc(slices.Clone(fresh), func(o observation) bool { return far(value(o.Rate), middle, maxDeviation) })
+	agreeing := slices.DeleteFunc(slices.Clone(fresh), func(o observation) bool {
+		return far(value(o.Rate), middle,
+			maxDeviation)
+	})
 	if len(agreeing) < quorum {
 		return Stored{}, fmt.Errorf("%d of %d sources agree, %d must", len(agreeing), len(all), quorum)
 	}
 	price := median(agreeing)
 	if !a.IsCrypto() && now.Before(before.ValidTo) && far(price, value(before.Rate), maxFiatJump) {
-		return Stored{}, fmt.Errorf("%s is more than 10 %% away from the price before it, %s", price.FloatString(8), before.Rate)
+		return Stored{}, fmt.Errorf("%s is more than 10 %% away from the price before it, %s", price.FloatString(8),
+			before.Rate)
 	}
 	rate, err := money.ParseRate(a, money.USD, price.FloatString(16))
 	if err != nil {

@@ -26,8 +26,8 @@ ZMW 26 ZWG 13.6`
 
 type sandbox struct{}
 
-// Sandbox invents prices that never move: 50,000 dollars for a bitcoin, 0.92 euros for a dollar, and a round number for every
-// other asset. A Refresher with it alone needs Quorum 1.
+// Sandbox invents prices that never move: 50,000 dollars for a bitcoin, 0.92 euros for a dollar, and a round number
+// for every other asset. A Refresher with it alone needs Quorum 1.
 func Sandbox() Source { return sandbox{} }
 
 func (sandbox) Name() string { return "sandbox" }

@@ -117,8 +117,9 @@ func Coinbase(client *http.Client, base string) Source {
 	}
 }
 
-// Kraken observes the last trades of Kraken: GET /0/public/Ticker?pair=XBTUSD. A failure comes with status 200 and a list
-// of errors, and a pair is answered under Kraken's longer name for it (XXBTZUSD), so one pair is asked for at a time.
+// Kraken observes the last trades of Kraken: GET /0/public/Ticker?pair=XBTUSD. A failure comes with status 200 and a
+// list of errors, and a pair is answered under Kraken's longer name for it (XXBTZUSD), so one pair is asked for at a
+// time.
 func Kraken(client *http.Client, base string) Source {
 	return &exchange{
 		name: "kraken", client: client, base: trimBase(base, KrakenURL),
@@ -178,8 +179,8 @@ type ecb struct {
 	base   string
 }
 
-// ECB observes the euro reference rates of the European Central Bank, published each working day around 16:00 in Frankfurt:
-// GET /stats/eurofxref/eurofxref-daily.xml. Its prices are crossed into dollars by its own dollar rate.
+// ECB observes the euro reference rates of the European Central Bank, published each working day around 16:00 in
+// Frankfurt: GET /stats/eurofxref/eurofxref-daily.xml. Its prices are crossed into dollars by its own dollar rate.
 func ECB(client *http.Client, base string) Source {
 	return &ecb{client, trimBase(base, ECBURL)}
 }

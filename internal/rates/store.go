@@ -15,11 +15,12 @@ var prices = db.NewLookup(func(tx *db.Tx, assets []money.Asset, found func(money
 		names[i] = string(a)
 	}
 	for in, args := range tx.In(names, 1) {
-		all = append(all, db.Question{Query: "SELECT " + storedColumns + " FROM rates WHERE asset IN " + in, Args: args, Row: func(r *db.Rows) error {
-			s, err := scanStored(r)
-			found(s.Rate.Base(), s)
-			return err
-		}})
+		all = append(all, db.Question{Query: "SELECT " + storedColumns + " FROM rates WHERE asset IN " + in, Args: args,
+			Row: func(r *db.Rows) error {
+				s, err := scanStored(r)
+				found(s.Rate.Base(), s)
+				return err
+			}})
 	}
 	return all
 })
@@ -35,7 +36,8 @@ func loadAll(ctx context.Context, tx *db.Tx) (map[money.Asset]Stored, error) {
 }
 
 func loadValid(ctx context.Context, tx *db.Tx) ([]Stored, error) {
-	rows, err := tx.Query(ctx, "SELECT "+storedColumns+" FROM rates WHERE valid_to > $1 ORDER BY asset", db.Micros(tx.Now()))
+	rows, err := tx.Query(ctx, "SELECT "+storedColumns+" FROM rates WHERE valid_to > $1 ORDER BY asset",
+		db.Micros(tx.Now()))
 	return db.Collect(rows, err, func(r *db.Rows) (Stored, error) { return scanStored(r) })
 }
 

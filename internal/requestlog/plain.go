@@ -19,9 +19,9 @@ const (
 	mostItems = 5
 )
 
-// shown are the members whose values are kept, as long as they look like a word or a number: amounts, states, kinds and counts.
-// What is not here is not kept, whatever it is: names, addresses, destinations, documents, secrets, and everything that a client
-// may write freely.
+// shown are the members whose values are kept, as long as they look like a word or a number: amounts, states, kinds
+// and counts. What is not here is not kept, whatever it is: names, addresses, destinations, documents, secrets, and
+// everything that a client may write freely.
 var shown = names(`
 	amount amount_due amount_fiat available balance claims denomination_amount due_amount fees funded_amount funding_amount paid rate
 	received_amount refundable_amount refunded_amount reserved seen_amount subtotal tax tax_rate total total_input_in_input_currency
@@ -62,15 +62,16 @@ var (
 // isID is asked about every text, of which most are no ids by their length alone.
 func isID(text string) bool { return len(text) == 30 && anID.MatchString(text) }
 
-// plain is a JSON body with everything left out that may be secret or personal, and the rest of what is long. Members keep their
-// order. refused says that it is the service's own refusal.
+// plain is a JSON body with everything left out that may be secret or personal, and the rest of what is long. Members
+// keep their order. refused says that it is the service's own refusal.
 func plain(body []byte, refused bool) string {
 	if len(body) == 0 {
 		return ""
 	}
 	p := &plainer{
-		text:    make([]byte, 0, min(len(body), mostText)+64),
-		from:    jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)),
+		text: make([]byte, 0, min(len(body), mostText)+64),
+		from: jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true),
+			jsontext.AllowInvalidUTF8(true)),
 		refused: refused,
 	}
 	if !p.value("") {
@@ -194,8 +195,8 @@ func (p *plainer) quote(text string) {
 	p.text = quoted
 }
 
-// plainURL is path and query without what may be personal: of the path, the parts of the route and ids; of the query, what a
-// body would keep.
+// plainURL is path and query without what may be personal: of the path, the parts of the route and ids; of the query,
+// what a body would keep.
 func plainURL(route, sent string) string {
 	path, query, _ := strings.Cut(sent, "?")
 	want := strings.Split(route, "/")
@@ -208,7 +209,8 @@ func plainURL(route, sent string) string {
 	out := strings.Join(parts, "/")
 	for i, pair := range strings.FieldsFunc(query, func(r rune) bool { return r == '&' }) {
 		name, value, _ := strings.Cut(pair, "=")
-		if text, err := url.QueryUnescape(value); err != nil || !anID.MatchString(text) && (!shown[name] || !aWord.MatchString(text)) {
+		if text, err := url.QueryUnescape(value); err != nil || !anID.MatchString(text) &&
+			(!shown[name] || !aWord.MatchString(text)) {
 			value = hidden
 		}
 		if !aName.MatchString(name) {

@@ -1,9 +1,10 @@
-// Package requestlog keeps what programs asked for a company, for the people of that company who write them: which operation, how
-// it ended, how long it took, and what was sent and answered, without secrets and personal data.
+// Package requestlog keeps what programs asked for a company, for the people of that company who write them: which
+// operation, how it ended, how long it took, and what was sent and answered, without secrets and personal data.
 //
-// It is kept beside the way of a request, not on it: Add puts a line into memory, and Run writes the lines of about a second in
-// few statements. Memory, and what a company can have written in a second, are bounded, so a line may be missing where very
-// many come at once; nothing else may rest on this log. It never says what a request did: that is what the answer says.
+// It is kept beside the way of a request, not on it: Add puts a line into memory, and Run writes the lines of about a
+// second in few statements. Memory, and what a company can have written in a second, are bounded, so a line may be
+// missing where very many come at once; nothing else may rest on this log. It never says what a request did: that is
+// what the answer says.
 package requestlog
 
 import (
@@ -137,7 +138,8 @@ func (l *Log) Flush(ctx context.Context) {
 		all = all[len(some):]
 		lines := make([]line, len(some))
 		for i, e := range some {
-			lines[i] = line{age: l.now().Sub(e.At), entry: e, path: plainURL(e.Route, e.URL), key: masked(e.IdempotencyKey), body: plain(e.Body, false), answer: plain(e.Answer, e.Status >= 400)}
+			lines[i] = line{age: l.now().Sub(e.At), entry: e, path: plainURL(e.Route, e.URL), key: masked(e.IdempotencyKey),
+				body: plain(e.Body, false), answer: plain(e.Answer, e.Status >= 400)}
 		}
 		if err := l.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return insert(ctx, tx, lines) }); err != nil {
 			missed, failed = missed+len(some), err

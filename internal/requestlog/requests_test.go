@@ -67,39 +67,49 @@ func TestNothingPersonalIsKept(t *testing.T) {
 		id := "rec_" + strings.Repeat("0", 26)
 		b.add(requestlog.Entry{
 			Route: "/api/company/{company_id}/recipients/{recipient_id}", Method: "PATCH", Status: 200,
-			URL: "/api/company/com_" + strings.Repeat("0", 26) + "/recipients/ada@canary.example?page=2&email=ada%40canary.example&search=canary&canary%40x=1&status=canary%40x",
+			URL: "/api/company/com_" + strings.Repeat("0", 26) +
+				"/recipients/ada@canary.example?page=2&email=ada%40canary.example&search=canary&canary%40x=1&status=canary%40x",
 			Body: []byte(`{"currency":"USD","first_name":"canary","date_of_birth":"1985-01-01","state":"CANARY","zip":12345,"amount_fiat":12.50,"is_premium":true,"status":"canary name with \"quotes\"",` +
 				`"canary@x":1,"123456789":"canary","distribution_data":{"address":"canary","iban":"DE89370400440532013000"},"recipient_id":"` + id + `","pointer":"/canary","title":"canary",` +
 				`"tax_id":"canary","client_secret":"canary","to_pay":[1,2,3,4,5,6,7],"network":"bad\u0000"}`),
-			Answer:         []byte(`{"recipient_id":"` + id + `","email":"ada@canary.example","secret":"whsec_canary","status":"active","detail":"canary","created":"2026-01-01"}`),
-			IdempotencyKey: "canary-canary-of-march", Replayed: true, Took: 1500 * time.Microsecond, RequestID: "req_1", AppID: "app_1", Credential: "key_1",
+			Answer: []byte(`{"recipient_id":"` + id +
+				`","email":"ada@canary.example","secret":"whsec_canary","status":"active","detail":"canary","created":"2026-01-01"}`),
+			IdempotencyKey: "canary-canary-of-march", Replayed: true, Took: 1500 * time.Microsecond, RequestID: "req_1",
+			AppID: "app_1", Credential: "key_1",
 		})
 		got := b.list("com_a", requestlog.Filter{}, 10)
 		if len(got) != 1 {
 			t.Fatalf("%d lines", len(got))
 		}
 		r := got[0]
-		if want := "/api/company/com_" + strings.Repeat("0", 26) + "/recipients/…?page=2&email=…&search=…&…=…&status=…"; r.Path != want {
+		if want := "/api/company/com_" + strings.Repeat("0", 26) +
+			"/recipients/…?page=2&email=…&search=…&…=…&status=…"; r.Path != want {
 			t.Errorf("path %s\nwant %s", r.Path, want)
 		}
 		if want := `{"currency":"USD","first_name":"…","date_of_birth":"…","state":"…","zip":"…","amount_fiat":12.50,"is_premium":true,"status":"…",` +
-			`"…":"…","…":"…","distribution_data":{"address":"…","iban":"…"},"recipient_id":"` + id + `","pointer":"…","title":"…",` +
+			`"…":"…","…":"…","distribution_data":{"address":"…","iban":"…"},"recipient_id":"` + id +
+			`","pointer":"…","title":"…",` +
 			`"tax_id":"…","client_secret":"…","to_pay":["…","…","…","…","…","… +2"],"network":"…"}`; r.Body != want {
 			t.Errorf("body %s\nwant %s", r.Body, want)
 		}
-		if want := `{"recipient_id":"` + id + `","email":"…","secret":"…","status":"active","detail":"…","created":"2026-01-01"}`; r.Answer != want {
+		if want := `{"recipient_id":"` + id +
+			`","email":"…","secret":"…","status":"active","detail":"…","created":"2026-01-01"}`; r.Answer != want {
 			t.Errorf("answer %s\nwant %s", r.Answer, want)
 		}
-		if r.IdempotencyKey != "cana…arch" || !r.Replayed || r.Took != 1500*time.Microsecond || r.Status != 200 || !r.At.Equal(b.clock.Now()) {
+		if r.IdempotencyKey != "cana…arch" || !r.Replayed || r.Took != 1500*time.Microsecond || r.Status != 200 ||
+			!r.At.Equal(b.clock.Now()) {
 			t.Errorf("%+v", r)
 		}
 
 		// A refusal is the service's own words, except for names of members, which were sent.
-		b.add(requestlog.Entry{RequestID: "req_2", Status: 422, Code: "unknown_field", Answer: []byte(`{"title":"There is no such member","status":422,"code":"unknown_field","detail":"Leave it out.",` +
-			`"errors":[{"pointer":"/canary@x","message":"Leave it out."},{"pointer":"/to_pay/3/amount_fiat"}]}`), Body: []byte(`{"broken`), IdempotencyKey: "short"})
+		b.add(requestlog.Entry{RequestID: "req_2", Status: 422, Code: "unknown_field",
+			Answer: []byte(`{"title":"There is no such member","status":422,"code":"unknown_field","detail":"Leave it out.",` +
+				`"errors":[{"pointer":"/canary@x","message":"Leave it out."},{"pointer":"/to_pay/3/amount_fiat"}]}`),
+			Body: []byte(`{"broken`), IdempotencyKey: "short"})
 		r = b.list("com_a", requestlog.Filter{RequestID: "req_2"}, 10)[0]
 		if want := `{"title":"There is no such member","status":422,"code":"unknown_field","detail":"Leave it out.",` +
-			`"errors":[{"pointer":"…","message":"Leave it out."},{"pointer":"/to_pay/3/amount_fiat"}]}`; r.Answer != want || r.Body != "{…" || r.IdempotencyKey != "…" {
+			`"errors":[{"pointer":"…","message":"Leave it out."},{"pointer":"/to_pay/3/amount_fiat"}]}`; r.Answer != want ||
+			r.Body != "{…" || r.IdempotencyKey != "…" {
 			t.Errorf("%s, %s, %s", r.Answer, r.Body, r.IdempotencyKey)
 		}
 	})
@@ -112,7 +122,9 @@ func TestLinesAreChosen(t *testing.T) {
 			b.clock.Advance(time.Hour)
 			b.add(requestlog.Entry{Status: status, RequestID: string(rune('a' + i)), AppID: "app_1", Replayed: i == 3})
 		}
-		b.add(requestlog.Entry{CompanyID: "com_b", Status: 200, RequestID: "theirs"}, requestlog.Entry{Method: "GET", Route: "/api/wallets", URL: "/api/wallets", RequestID: "e", Status: 200, Reads: true, At: b.clock.Now().Add(time.Second)})
+		b.add(requestlog.Entry{CompanyID: "com_b", Status: 200, RequestID: "theirs"}, requestlog.Entry{Method: "GET",
+			Route: "/api/wallets", URL: "/api/wallets", RequestID: "e", Status: 200, Reads: true,
+			At: b.clock.Now().Add(time.Second)})
 		for _, it := range []struct {
 			f    requestlog.Filter
 			want string
@@ -167,7 +179,8 @@ func TestTheLogIsBounded(t *testing.T) {
 		b.log.Add(requestlog.Entry{CompanyID: "com_b", Reads: true, Status: 200, At: b.clock.Now()})
 		b.log.Add(requestlog.Entry{CompanyID: "", Status: 200, At: b.clock.Now()})
 		b.log.Flush(t.Context())
-		if a, other := len(b.list("com_a", requestlog.Filter{}, 1000)), len(b.list("com_b", requestlog.Filter{}, 1000)); a != 505 || other != 1 {
+		if a, other := len(b.list("com_a", requestlog.Filter{}, 1000)),
+			len(b.list("com_b", requestlog.Filter{}, 1000)); a != 505 || other != 1 {
 			t.Errorf("%d and %d lines, want 505 and 1", a, other)
 		}
 		if got := requestlog.Kept(make([]byte, 1<<20)); cap(got) > 8<<10 {
@@ -196,7 +209,8 @@ func TestLinesAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.clock.Set(b.clock.Now().Add(-time.Hour)) // what is still there would be seen again
-		if a, other := len(b.list("com_a", requestlog.Filter{}, 5000)), len(b.list("com_b", requestlog.Filter{}, 5000)); a != 1 || other != 0 {
+		if a, other := len(b.list("com_a", requestlog.Filter{}, 5000)),
+			len(b.list("com_b", requestlog.Filter{}, 5000)); a != 1 || other != 0 {
 			t.Errorf("%d and %d lines are left, want 1 and 0", a, other)
 		}
 	})

@@ -29,7 +29,8 @@ func insert(ctx context.Context, tx *db.Tx, lines []line) error {
 	for i, l := range lines {
 		e := l.entry
 		rows[i] = []any{
-			e.CompanyID, db.Micros(tx.Now().Add(-l.age)), tx.NewID("rql"), e.RequestID, e.Method, e.Route, l.path, int64(e.Status), e.Code, e.AppID, e.Credential,
+			e.CompanyID, db.Micros(tx.Now().Add(-l.age)), tx.NewID("rql"), e.RequestID, e.Method, e.Route, l.path,
+			int64(e.Status), e.Code, e.AppID, e.Credential,
 			e.Took.Microseconds(), l.key, e.Replayed, l.body, l.answer,
 		}
 	}
@@ -61,7 +62,8 @@ type Filter struct {
 	Limit int
 }
 
-// How a request may have ended: as it was meant, with a status from 400 or from 500 on, or with the answer of an earlier one.
+// How a request may have ended: as it was meant, with a status from 400 or from 500 on, or with the answer of an
+// earlier one.
 const (
 	Succeeded = "succeeded"
 	Refused   = "refused"
@@ -75,7 +77,8 @@ var Outcomes = []string{Succeeded, Refused, Failed, Replayed}
 // looked is how many lines a filter looks through at most.
 const looked = 5000
 
-const selected = `SELECT at, id, request_id, method, route, path, status, code, app_id, credential, took, idempotency_key, replayed, body, answer
+const selected = `SELECT at, id, request_id, method, route, path, status, code, app_id, credential, took,
+	idempotency_key, replayed, body, answer
 	FROM requests WHERE `
 
 const newestFirst = " ORDER BY at DESC, id DESC LIMIT "
@@ -95,8 +98,8 @@ func (c *chosen) and(text string, values ...any) {
 	c.text += " AND " + text
 }
 
-// List gives lines of a company, the newest first. next is where it continues, "" at the end; a filter that chooses few of very many may
-// give fewer than it was asked for, or none, before the end.
+// List gives lines of a company, the newest first. next is where it continues, "" at the end; a filter that chooses
+// few of very many may give fewer than it was asked for, or none, before the end.
 func List(ctx context.Context, tx *db.Tx, companyID string, f Filter) (all []Request, next string, err error) {
 	c := chosen{"company_id = $1", []any{companyID}}
 	c.and("at > ?", oldest(tx))
@@ -112,7 +115,8 @@ func List(ctx context.Context, tx *db.Tx, companyID string, f Filter) (all []Req
 	} else if f.Outcome != "" || f.AppID != "" || f.Route != "" {
 		var at int64
 		var id string
-		switch err := tx.QueryRow(ctx, "SELECT at, id FROM requests WHERE "+c.text+newestFirst+"1 OFFSET "+strconv.Itoa(looked-1), c.args...).Scan(&at, &id); {
+		switch err := tx.QueryRow(ctx, "SELECT at, id FROM requests WHERE "+c.text+newestFirst+"1 OFFSET "+strconv.Itoa(
+			looked-1), c.args...).Scan(&at, &id); {
 		case errors.Is(err, db.ErrNoRows):
 		case err != nil:
 			return nil, "", err
@@ -164,7 +168,8 @@ func Get(ctx context.Context, tx *db.Tx, companyID, reference string) (Request, 
 	if !ok {
 		return Request{}, apierr.NotFoundErr
 	}
-	r, err := scan(tx.QueryRow(ctx, selected+"company_id = $1 AND at = $2 AND id = $3 AND at > $4", companyID, at, id, oldest(tx)))
+	r, err := scan(tx.QueryRow(ctx, selected+"company_id = $1 AND at = $2 AND id = $3 AND at > $4", companyID, at, id,
+		oldest(tx)))
 	if errors.Is(err, db.ErrNoRows) {
 		err = apierr.NotFoundErr
 	}
@@ -174,7 +179,8 @@ func Get(ctx context.Context, tx *db.Tx, companyID, reference string) (Request, 
 func scan(row interface{ Scan(...any) error }) (r Request, err error) {
 	var at, took int64
 	var id string
-	err = row.Scan(&at, &id, &r.RequestID, &r.Method, &r.Route, &r.Path, &r.Status, &r.Code, &r.AppID, &r.Credential, &took, &r.IdempotencyKey, &r.Replayed, &r.Body, &r.Answer)
+	err = row.Scan(&at, &id, &r.RequestID, &r.Method, &r.Route, &r.Path, &r.Status, &r.Code, &r.AppID, &r.Credential,
+		&took, &r.IdempotencyKey, &r.Replayed, &r.Body, &r.Answer)
 	r.Ref, r.At, r.Took = ref(at, id), db.Time(at), time.Duration(took)*time.Microsecond
 	return r, err
 }
@@ -197,7 +203,8 @@ func Prune(ctx context.Context, d *db.DB) error {
 		deleted := int64(0)
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 			var next string
-			switch err := tx.QueryRow(ctx, "SELECT company_id FROM requests WHERE company_id >= $1 ORDER BY company_id LIMIT 1", company).Scan(&next); {
+			switch err := tx.QueryRow(ctx, "SELECT company_id FROM requests WHERE company_id >= $1 ORDER BY company_id LIMIT 1",
+				company).Scan(&next); {
 			case errors.Is(err, db.ErrNoRows):
 				deleted = -1
 				return nil
@@ -206,7 +213,8 @@ func Prune(ctx context.Context, d *db.DB) error {
 			}
 			company = next
 			var until int64
-			switch err := tx.QueryRow(ctx, "SELECT at FROM requests WHERE company_id = $1 AND at <= $2 ORDER BY at LIMIT 1 OFFSET "+strconv.Itoa(prunedAtOnce),
+			switch err := tx.QueryRow(ctx, "SELECT at FROM requests WHERE company_id = $1 AND at <= $2 ORDER BY at LIMIT 1 "+
+				"OFFSET "+strconv.Itoa(prunedAtOnce),
 				company, oldest(tx)).Scan(&until); {
 			case errors.Is(err, db.ErrNoRows):
 				until = oldest(tx)

@@ -62,8 +62,8 @@ const manyAnswers = 50_000
 //     Foreign Assets Control, with digital currency addresses;
 //   - CONSOLIDATED_LIST: the consolidated list of the United Nations Security Council.
 //
-// Weak aliases ("weak", "Low"), which their authorities advise against screening by, are left out. A file that is cut off, has no
-// entries, or fewer than it says, is an error.
+// Weak aliases ("weak", "Low"), which their authorities advise against screening by, are left out. A file that is cut
+// off, has no entries, or fewer than it says, is an error.
 func Parse(r io.Reader) (*List, error) {
 	dec := xml.NewDecoder(r)
 	for {
@@ -82,7 +82,8 @@ func Parse(r io.Reader) (*List, error) {
 		case "CONSOLIDATED_LIST":
 			err = l.readUN(dec, root)
 		default:
-			return nil, fmt.Errorf("this is no sanctions list that is known: its first element is %q; want sdnList or CONSOLIDATED_LIST", root.Name.Local)
+			return nil, fmt.Errorf("this is no sanctions list that is known: its first element is %q; want sdnList or "+
+				"CONSOLIDATED_LIST", root.Name.Local)
 		}
 		if err != nil {
 			return nil, err
@@ -141,7 +142,8 @@ func (l *List) readOFAC(dec *xml.Decoder) error {
 			if err := dec.DecodeElement(&in, &e); err != nil {
 				return err
 			}
-			out := Entry{ID: "OFAC " + in.UID, Name: in.String(), Programs: in.Programs, Person: in.Type == "Individual", names: []string{in.String()}}
+			out := Entry{ID: "OFAC " + in.UID, Name: in.String(), Programs: in.Programs, Person: in.Type == "Individual",
+				names: []string{in.String()}}
 			for _, a := range in.Aliases {
 				if !strings.EqualFold(a.Category, "weak") {
 					out.names = append(out.names, a.String())
@@ -202,7 +204,8 @@ func (l *List) readUN(dec *xml.Decoder, root xml.StartElement) error {
 				return err
 			}
 			name := strings.Join(strings.Fields(in.First+" "+in.Second+" "+in.Third+" "+in.Fourth), " ")
-			out := Entry{ID: "UN " + in.Number, Name: name, Programs: []string{in.Type}, Person: e.Name.Local == "INDIVIDUAL", names: []string{name, in.Original}}
+			out := Entry{ID: "UN " + in.Number, Name: name, Programs: []string{in.Type}, Person: e.Name.Local == "INDIVIDUAL",
+				names: []string{name, in.Original}}
 			for _, a := range append(in.People, in.Firms...) {
 				if !strings.EqualFold(a.Quality, "low") {
 					out.names = append(out.names, a.Name)
@@ -272,7 +275,8 @@ func (l *List) index() {
 	}
 }
 
-// canonical brings the spellings of one address together: those whose letters mean the same in both cases become lower case.
+// canonical brings the spellings of one address together: those whose letters mean the same in both cases become lower
+// case.
 func canonical(address string) string {
 	address = strings.TrimSpace(address)
 	lower := strings.ToLower(address)

@@ -21,8 +21,8 @@ var noise = func() map[string]bool {
 	return words
 }()
 
-// fold brings a name to the words that are compared: in Latin letters without marks, lower case, without what is noise. The
-// order stays. A name of nothing but noise keeps it.
+// fold brings a name to the words that are compared: in Latin letters without marks, lower case, without what is
+// noise. The order stays. A name of nothing but noise keeps it.
 func fold(name string) []string {
 	words, _ := foldAll(name)
 	return words
@@ -47,11 +47,12 @@ func foldAll(name string) (words []string, joined string) {
 	return words, joined
 }
 
-// leastWord is how alike two words must be to count as one, in percent: one letter of four to seven, two of eight or more.
+// leastWord is how alike two words must be to count as one, in percent: one letter of four to seven, two of eight or
+// more.
 const leastWord = 75
 
-// alike says how alike two folded words are, in percent: one less for each percent of letters that must be changed, added,
-// removed or swapped with their neighbour. Below leastWord it is 0.
+// alike says how alike two folded words are, in percent: one less for each percent of letters that must be changed,
+// added, removed or swapped with their neighbour. Below leastWord it is 0.
 func alike(a, b string) int {
 	if a == b {
 		return 100
@@ -101,10 +102,10 @@ func distance(a, b string, most int) int {
 	return last[len(b)]
 }
 
-// score says how alike two folded names are, in percent. Each word of the shorter name is paired with the word of the other that
-// is most like it; long words weigh more than short ones. A word that only the longer name has costs a little, of a
-// person less than of a firm, because people leave out names that they have. Two names of which one is a single word are the
-// same word or different.
+// score says how alike two folded names are, in percent. Each word of the shorter name is paired with the word of the
+// other that is most like it; long words weigh more than short ones. A word that only the longer name has costs a
+// little, of a person less than of a firm, because people leave out names that they have. Two names of which one is a
+// single word are the same word or different.
 func score(a, b []string, person bool) int {
 	if len(a) > len(b) {
 		a, b = b, a

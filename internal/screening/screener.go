@@ -66,8 +66,8 @@ func New(o Options) (*Screener, error) {
 //go:embed sandbox.xml
 var sandboxList []byte
 
-// Load reads the lists whose files have changed. If a file cannot be read, Load returns an error and the previous list stays
-// in use until MaxAge. Calls must not be concurrent.
+// Load reads the lists whose files have changed. If a file cannot be read, Load returns an error and the previous list
+// stays in use until MaxAge. Calls must not be concurrent.
 func (s *Screener) Load() (changed bool, err error) {
 	var have []file
 	if p := s.loaded.Load(); p != nil {

@@ -1,12 +1,12 @@
 // Package screening compares payees and payers with published sanctions lists.
 //
 // A list is a file in a format that its authority publishes (see [Parse]). Names are compared in any order, script and
-// spelling (see [List.Match]), blockchain addresses exactly. A match of a subject and an entry is a hit. It is open until
-// staff clear it, with a reason, or confirm it; while it is open or confirmed, its subject is blocked. A cleared hit stays
-// cleared for the same name or address and the same entry.
+// spelling (see [List.Match]), blockchain addresses exactly. A match of a subject and an entry is a hit. It is open
+// until staff clear it, with a reason, or confirm it; while it is open or confirmed, its subject is blocked. A cleared
+// hit stays cleared for the same name or address and the same entry.
 //
-// The package stores the ids of subjects and their hits only. The packages of payees and payments act on a block. Without a
-// current list nobody is screened, so nobody is paid.
+// The package stores the ids of subjects and their hits only. The packages of payees and payments act on a block.
+// Without a current list nobody is screened, so nobody is paid.
 //
 //	open → cleared
 //	  └──→ confirmed → cleared
@@ -47,7 +47,8 @@ const Reason = "under_review"
 
 // Errors of this package.
 var (
-	ErrUnderReview = apierr.New(apierr.Conflict, "invalid_state", "This recipient is under review. They cannot be activated before it has ended.")
+	ErrUnderReview = apierr.New(apierr.Conflict, "invalid_state",
+		"This recipient is under review. They cannot be activated before it has ended.")
 	// ErrUnavailable means that there is no list, or an outdated one, so nobody can be screened.
 	ErrUnavailable = fmt.Errorf("screening: no current sanctions list: %w", job.ErrRetryLater)
 	// ErrNoHit means that no hit has the id, or that it has been decided already.
@@ -75,9 +76,10 @@ type Hit struct {
 	CreatedAt, DecidedAt     time.Time
 }
 
-// Screen compares subjects of a company with the lists and stores new hits. It returns the company's blocked subjects: those
-// with an open or confirmed hit, whenever it was found. It returns ErrUnavailable if there is no current list.
-func (s *Screener) Screen(ctx context.Context, tx *db.Tx, companyID string, subjects []Subject) (held map[string]bool, err error) {
+// Screen compares subjects of a company with the lists and stores new hits. It returns the company's blocked subjects:
+// those with an open or confirmed hit, whenever it was found. It returns ErrUnavailable if there is no current list.
+func (s *Screener) Screen(ctx context.Context, tx *db.Tx, companyID string,
+	subjects []Subject) (held map[string]bool, err error) {
 	if err := s.Current(tx.Now()); err != nil {
 		return nil, err
 	}
@@ -164,8 +166,8 @@ func Blocked(ctx context.Context, tx *db.Tx, companyID, subjectID string) (bool,
 	return false, err
 }
 
-// Decide clears or confirms an open hit, or clears a confirmed one. Otherwise it returns ErrNoHit. The subject may have other
-// hits; see [Blocked].
+// Decide clears or confirms an open hit, or clears a confirmed one. Otherwise it returns ErrNoHit. The subject may
+// have other hits; see [Blocked].
 func Decide(ctx context.Context, tx *db.Tx, hitID string, to State, by, reason string) (Hit, error) {
 	h, err := decide(ctx, tx, hitID, to, by, reason)
 	if err != nil {

@@ -59,7 +59,8 @@ func TestPublishedListsAreRead(t *testing.T) {
 		t.Errorf("%s %d %s", b.Name, b.Entries, b.Published)
 	}
 	found := a.Match("Vladimir Borisovich Kuznetsov", 85)
-	if len(found) != 1 || found[0].Entry.ID != "OFAC 101" || found[0].Score != 100 || strings.Join(found[0].Entry.Programs, " ") != "CYBER2 RUSSIA-EO14024" {
+	if len(found) != 1 || found[0].Entry.ID != "OFAC 101" || found[0].Score != 100 ||
+		strings.Join(found[0].Entry.Programs, " ") != "CYBER2 RUSSIA-EO14024" {
 		t.Errorf("%+v", found)
 	}
 }
@@ -233,7 +234,8 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 			}
 		}
 		open := hits(screening.Open)
-		if len(open) != 1 || open[0].EntryID != "OFAC 1" || open[0].SubjectID != "rec_1" || open[0].Score != 100 || strings.Contains(open[0].Matched, "sandboxov") {
+		if len(open) != 1 || open[0].EntryID != "OFAC 1" || open[0].SubjectID != "rec_1" || open[0].Score != 100 ||
+			strings.Contains(open[0].Matched, "sandboxov") {
 			t.Fatalf("%+v", open)
 		}
 		if err := decide(open[0].ID, screening.Cleared); err != nil {
@@ -282,7 +284,8 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 			steps, err = db.Changes(ctx, tx, "com_1", confirmed.ID)
 			return err
-		}); err != nil || len(steps) != 3 || steps[2].To != string(screening.Cleared) || steps[2].Reason != "Officer: born in another year" {
+		}); err != nil || len(steps) != 3 || steps[2].To != string(screening.Cleared) ||
+			steps[2].Reason != "Officer: born in another year" {
 			t.Errorf("%+v, %v", steps, err)
 		}
 	})

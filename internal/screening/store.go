@@ -13,7 +13,8 @@ const columns = `company_id, hit_id, subject_id, kind, matched, entry_id, entry_
 func scan(scan func(...any) error) (h Hit, err error) {
 	var state string
 	var score, created, decided int64
-	err = scan(&h.CompanyID, &h.ID, &h.SubjectID, &h.Kind, &h.Matched, &h.EntryID, &h.EntryName, &h.Programs, &score, &state,
+	err = scan(&h.CompanyID, &h.ID, &h.SubjectID, &h.Kind, &h.Matched, &h.EntryID, &h.EntryName, &h.Programs, &score,
+		&state,
 		&h.Reason, &h.DecidedBy, &h.Version, &created, &decided)
 	h.State, h.Score, h.CreatedAt = State(state), int(score), db.Time(created)
 	if decided > 0 {
@@ -24,8 +25,10 @@ func scan(scan func(...any) error) (h Hit, err error) {
 
 // insert fails at the commit when somebody else has found the same at this moment; the transaction then runs again.
 func insert(ctx context.Context, tx *db.Tx, h *Hit) error {
-	_, err := tx.Exec(ctx, `INSERT INTO screening_hits (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, '', '', $11, $12, 0)`,
-		h.CompanyID, h.ID, h.SubjectID, h.Kind, h.Matched, h.EntryID, h.EntryName, h.Programs, int64(h.Score), string(h.State),
+	_, err := tx.Exec(ctx, `INSERT INTO screening_hits (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, '',
+		'', $11, $12, 0)`,
+		h.CompanyID, h.ID, h.SubjectID, h.Kind, h.Matched, h.EntryID, h.EntryName, h.Programs, int64(h.Score),
+		string(h.State),
 		h.Version, db.Micros(h.CreatedAt))
 	return err
 }
@@ -45,7 +48,8 @@ func selectFor(ctx context.Context, tx *db.Tx, companyID string, subjects []stri
 
 // selectBlocked finds the subjects of a company that have a hit which is not cleared.
 func selectBlocked(ctx context.Context, tx *db.Tx, companyID string) (map[string]bool, error) {
-	rows, err := tx.Query(ctx, "SELECT subject_id FROM screening_hits WHERE company_id = $1 AND state <> 'cleared'", companyID)
+	rows, err := tx.Query(ctx, "SELECT subject_id FROM screening_hits WHERE company_id = $1 AND state <> 'cleared'",
+		companyID)
 	ids, err := db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 	blocked := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -70,7 +74,8 @@ func selectHits(ctx context.Context, tx *db.Tx, state State, limit int) ([]Hit, 
 
 // decide is the guard of a decision: an open hit takes both, a confirmed one can still be cleared.
 func decide(ctx context.Context, tx *db.Tx, hitID string, to State, by, reason string) (Hit, error) {
-	h, err := scan(tx.QueryRow(ctx, `UPDATE screening_hits SET state = $2, decided_by = $3, reason = $4, decided_at = $5, version = version + 1
+	h, err := scan(tx.QueryRow(ctx, `UPDATE screening_hits SET state = $2, decided_by = $3, reason = $4, decided_at = $5,
+		version = version + 1
 		WHERE hit_id = $1 AND (state = 'open' OR state = 'confirmed' AND $2 = 'cleared') RETURNING `+columns,
 		hitID, string(to), by, reason, db.Micros(tx.Now())).Scan)
 	if errors.Is(err, db.ErrNoRows) {

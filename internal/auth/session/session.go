@@ -44,8 +44,8 @@ const FreshSignIn = 5 * time.Minute
 // touchEvery is the minimum interval between updates of a session's last use.
 const touchEvery = 5 * time.Minute
 
-// Limits of wrong passwords within Window. The limit per account is far above the one per network, so that a few attempts from
-// anywhere do not lock its owner out.
+// Limits of wrong passwords within Window. The limit per account is far above the one per network, so that a few
+// attempts from anywhere do not lock its owner out.
 const (
 	MaxAttempts = 5   // from one network, at any accounts
 	MaxAgainst  = 100 // at one account, from all networks
@@ -86,13 +86,15 @@ func Start(ctx context.Context, tx *db.Tx, userID string) (token string, err err
 // StartWaiting starts a session that waits for a second factor. Only [FindWaiting] returns it.
 func StartWaiting(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
 	token = identity.NewSessionToken()
-	return token, insertSession(ctx, tx, row{digest: identity.SessionDigest(token), id: tx.NewID("ses"), userID: userID, waits: true})
+	return token, insertSession(ctx, tx, row{digest: identity.SessionDigest(token), id: tx.NewID("ses"), userID: userID,
+		waits: true})
 }
 
 // StartProven signs in a user who has just presented a second factor.
 func StartProven(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
 	token = identity.NewSessionToken()
-	return token, insertSession(ctx, tx, row{digest: identity.SessionDigest(token), id: tx.NewID("ses"), userID: userID, factorAt: db.Micros(tx.Now())})
+	return token, insertSession(ctx, tx, row{digest: identity.SessionDigest(token), id: tx.NewID("ses"), userID: userID,
+		factorAt: db.Micros(tx.Now())})
 }
 
 // FindWaiting returns the user whose session waits for a second factor, or apierr.NotFoundErr.
@@ -254,7 +256,8 @@ func Network(from netip.Addr) netip.Addr {
 
 // take counts an attempt for the network and, if that has not reached its maximum, for the account: a blocked
 // network adds one row at most. Rows of networks are locked before those of accounts, which prevents deadlocks.
-func take(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr, most int64) (network, against int64, err error) {
+func take(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr,
+	most int64) (network, against int64, err error) {
 	if network, err = countAttempt(ctx, tx, ofNetwork(kind, from)); err != nil || network > most {
 		return network, 0, err
 	}

@@ -17,7 +17,8 @@ type row struct {
 
 func insertSession(ctx context.Context, tx *db.Tx, r row) error {
 	now := db.Micros(tx.Now())
-	return tx.Insert(ctx, "sessions", []string{"digest", "session_id", "user_id", "company_id", "created_at", "last_used_at", "factor_at", "awaits_factor"},
+	return tx.Insert(ctx, "sessions", []string{"digest", "session_id", "user_id", "company_id", "created_at",
+		"last_used_at", "factor_at", "awaits_factor"},
 		[][]any{{r.digest, r.id, r.userID, "", now, now, r.factorAt, r.waits}})
 }
 
@@ -49,13 +50,15 @@ func missing(err error) error {
 
 // prove advances the time of the second factor. It never goes back.
 func prove(ctx context.Context, tx *db.Tx, digest string) error {
-	_, err := tx.Exec(ctx, "UPDATE sessions SET factor_at = $1 WHERE digest = $2 AND factor_at < $1", db.Micros(tx.Now()), digest)
+	_, err := tx.Exec(ctx, "UPDATE sessions SET factor_at = $1 WHERE digest = $2 AND factor_at < $1", db.Micros(tx.Now()),
+		digest)
 	return err
 }
 
 // touch advances the last use. It never goes back.
 func touch(ctx context.Context, tx *db.Tx, digest string) error {
-	_, err := tx.Exec(ctx, "UPDATE sessions SET last_used_at = $1 WHERE digest = $2 AND last_used_at < $1", db.Micros(tx.Now()), digest)
+	_, err := tx.Exec(ctx, "UPDATE sessions SET last_used_at = $1 WHERE digest = $2 AND last_used_at < $1",
+		db.Micros(tx.Now()), digest)
 	return err
 }
 
@@ -80,7 +83,8 @@ func deleteOtherSessions(ctx context.Context, tx *db.Tx, userID, digest string) 
 }
 
 func deleteEnded(ctx context.Context, tx *db.Tx) error {
-	_, err := tx.Exec(ctx, "DELETE FROM sessions WHERE created_at <= $1 OR last_used_at <= $2 OR awaits_factor = TRUE AND created_at <= $3",
+	_, err := tx.Exec(ctx, "DELETE FROM sessions WHERE created_at <= $1 OR last_used_at <= $2 OR awaits_factor = TRUE "+
+		"AND created_at <= $3",
 		db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle)), db.Micros(tx.Now().Add(-Wait)))
 	return err
 }
@@ -97,7 +101,8 @@ func countAttempt(ctx context.Context, tx *db.Tx, throttle string) (n int64, err
 }
 
 func returnAttempt(ctx context.Context, tx *db.Tx, throttle string) error {
-	_, err := tx.Exec(ctx, "UPDATE sign_in_attempts SET attempts = attempts - 1 WHERE throttle = $1 AND attempts > 0", throttle)
+	_, err := tx.Exec(ctx, "UPDATE sign_in_attempts SET attempts = attempts - 1 WHERE throttle = $1 AND attempts > 0",
+		throttle)
 	return err
 }
 

@@ -1,7 +1,7 @@
 // Package sumsub has people and companies verified by Sumsub, by its published interface (docs.sumsub.com/reference).
 //
-// A case is an applicant whose externalUserId is the case, so that a repeated submission finds the first one. Each request is
-// signed with the secret of the app token; each callback with a secret of its own.
+// A case is an applicant whose externalUserId is the case, so that a repeated submission finds the first one. Each
+// request is signed with the secret of the app token; each callback with a secret of its own.
 package sumsub
 
 import (
@@ -77,8 +77,8 @@ type review struct {
 	} `json:"reviewResult"`
 }
 
-// Submit creates the applicant, uploads the documents and asks for the check. An applicant whose check was asked for is left
-// alone.
+// Submit creates the applicant, uploads the documents and asks for the check. An applicant whose check was asked for
+// is left alone.
 func (p *Provider) Submit(ctx context.Context, a kyc.Application) (string, error) {
 	made, err := p.create(ctx, a)
 	if err != nil {
@@ -103,7 +103,8 @@ func (p *Provider) create(ctx context.Context, a kyc.Application) (made applican
 		body["fixedInfo"] = map[string]any{
 			"firstName": who.FirstName, "lastName": who.LastName, "dob": who.DateOfBirth, "country": alpha3(who.Country),
 			"addresses": []map[string]string{{
-				"street": who.StreetAddress, "subStreet": who.StreetAddress2, "town": who.City, "state": who.State, "postCode": who.Zip, "country": alpha3(who.Country),
+				"street": who.StreetAddress, "subStreet": who.StreetAddress2, "town": who.City, "state": who.State,
+				"postCode": who.Zip, "country": alpha3(who.Country),
 			}},
 		}
 	}
@@ -111,18 +112,22 @@ func (p *Provider) create(ctx context.Context, a kyc.Application) (made applican
 		level = p.o.CompanyLevel
 		body["type"], body["email"] = "company", firm.Email
 		body["fixedInfo"] = map[string]any{"companyInfo": map[string]string{
-			"companyName": firm.Name, "registrationNumber": firm.RegistrationNumber, "country": alpha3(firm.Country), "incorporatedOn": firm.IncorporationDate,
-			"legalAddress": strings.Join([]string{firm.StreetAddress, firm.Zip, firm.City}, ", "), "website": firm.Website, "email": firm.Email,
+			"companyName": firm.Name, "registrationNumber": firm.RegistrationNumber, "country": alpha3(firm.Country),
+			"incorporatedOn": firm.IncorporationDate,
+			"legalAddress":   strings.Join([]string{firm.StreetAddress, firm.Zip, firm.City}, ", "), "website": firm.Website,
+			"email": firm.Email,
 		}}
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
 		return made, err
 	}
-	err = p.call(ctx, http.MethodPost, "/resources/applicants?levelName="+url.QueryEscape(level), "application/json", text, &made)
+	err = p.call(ctx, http.MethodPost, "/resources/applicants?levelName="+url.QueryEscape(level), "application/json", text,
+		&made)
 	var refused *statusError
 	if errors.As(err, &refused) && refused.status == http.StatusConflict { // an earlier submission whose answer was lost
-		err = p.call(ctx, http.MethodGet, "/resources/applicants/-;externalUserId="+url.PathEscape(a.CaseID)+"/one", "", nil, &made)
+		err = p.call(ctx, http.MethodGet, "/resources/applicants/-;externalUserId="+url.PathEscape(a.CaseID)+"/one", "", nil,
+			&made)
 	}
 	if err == nil && made.ID == "" {
 		err = errors.New("sumsub: an applicant without an id")
@@ -132,8 +137,9 @@ func (p *Provider) create(ctx context.Context, a kyc.Application) (made applican
 
 // kinds are the vendor's words for documents.
 var kinds = map[string]string{
-	kyc.Passport: "PASSPORT", "national_id": "ID_CARD", "voter_id": "ID_CARD", "drivers_license": "DRIVERS", "residence_permit": "RESIDENCE_PERMIT",
-	kyc.Selfie: "SELFIE", kyc.ProofOfAddress: "UTILITY_BILL",
+	kyc.Passport: "PASSPORT", "national_id": "ID_CARD", "voter_id": "ID_CARD", "drivers_license": "DRIVERS",
+	"residence_permit": "RESIDENCE_PERMIT",
+	kyc.Selfie:         "SELFIE", kyc.ProofOfAddress: "UTILITY_BILL",
 }
 
 func (p *Provider) upload(ctx context.Context, at string, d kyc.Paper, firm bool) error {
@@ -176,7 +182,8 @@ func (p *Provider) upload(ctx context.Context, at string, d kyc.Paper, firm bool
 // Fetch says where the applicant stands.
 func (p *Provider) Fetch(ctx context.Context, ref string) (kyc.Outcome, error) {
 	var r review
-	if err := p.call(ctx, http.MethodGet, "/resources/applicants/"+url.PathEscape(ref)+"/status", "", nil, &r); err != nil {
+	if err := p.call(ctx, http.MethodGet, "/resources/applicants/"+url.PathEscape(ref)+"/status", "", nil,
+		&r); err != nil {
 		return kyc.Outcome{}, err
 	}
 	o := kyc.Outcome{State: kyc.InReview}
@@ -185,7 +192,8 @@ func (p *Provider) Fetch(ctx context.Context, ref string) (kyc.Outcome, error) {
 	case "init", "pending", "prechecked", "queued", "onHold", "awaitingService", "awaitingUser":
 		return o, nil
 	default:
-		return o, fmt.Errorf("sumsub: the applicant %s is in the status %.40q, which this version does not know", ref, r.Status)
+		return o, fmt.Errorf("sumsub: the applicant %s is in the status %.40q, which this version does not know", ref,
+			r.Status)
 	}
 	switch {
 	case r.Result.Answer == "GREEN":
@@ -195,7 +203,8 @@ func (p *Provider) Fetch(ctx context.Context, ref string) (kyc.Outcome, error) {
 	case r.Result.Answer == "RED" && r.Result.RejectType == "FINAL":
 		o.State = kyc.Rejected
 	default:
-		return o, fmt.Errorf("sumsub: the review of the applicant %s ended with %.40q %.40q, which this version does not know", ref, r.Result.Answer, r.Result.RejectType)
+		return o, fmt.Errorf("sumsub: the review of the applicant %s ended with %.40q %.40q, which this version does not "+
+			"know", ref, r.Result.Answer, r.Result.RejectType)
 	}
 	for _, label := range r.Result.Labels {
 		o.Reasons = append(o.Reasons, strings.ToLower(strings.ReplaceAll(label, " ", "_")))
@@ -203,8 +212,8 @@ func (p *Provider) Fetch(ctx context.Context, ref string) (kyc.Outcome, error) {
 	return o, nil
 }
 
-// callbackAge is how far a callback's time may be from now. An older one that the vendor repeats is refused: the case is asked
-// for by the clock anyway.
+// callbackAge is how far a callback's time may be from now. An older one that the vendor repeats is refused: the case
+// is asked for by the clock anyway.
 const callbackAge = 5 * time.Minute
 
 // Callback checks the digest over the raw body, and the time in it.

@@ -18,13 +18,15 @@ var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 func begin(t *testing.T) (*sumsubtest.Vendor, *sumsub.Provider) {
 	v := sumsubtest.Start(t)
-	return v, sumsub.New(sumsub.Options{URL: v.URL, Token: sumsubtest.Token, Secret: sumsubtest.Secret, WebhookSecret: sumsubtest.WebhookSecret,
-		PersonLevel: "basic kyc", CompanyLevel: "kyb", Now: func() time.Time { return now }})
+	return v, sumsub.New(sumsub.Options{URL: v.URL, Token: sumsubtest.Token, Secret: sumsubtest.Secret,
+		WebhookSecret: sumsubtest.WebhookSecret,
+		PersonLevel:   "basic kyc", CompanyLevel: "kyb", Now: func() time.Time { return now }})
 }
 
 func application() kyc.Application {
 	return kyc.Application{
-		CaseID: "ver_1", Person: &kyc.Person{FirstName: "Ada", LastName: "Lovelace", Country: "DE", DateOfBirth: "1990-12-10"},
+		CaseID: "ver_1", Person: &kyc.Person{FirstName: "Ada", LastName: "Lovelace", Country: "DE",
+			DateOfBirth: "1990-12-10"},
 		Document: []kyc.Paper{{
 			Document: kyc.Document{ID: "doc_1", DocType: "national_id", Category: "back", IssuingCountry: "BR"},
 			JPEG:     func(context.Context) ([]byte, error) { return []byte("\xff\xd8pixels"), nil },
@@ -42,15 +44,18 @@ func TestSubmit(t *testing.T) {
 		}
 	}
 	documents := v.Documents()
-	if len(documents) != 1 || !strings.Contains(documents[0], `"idDocType":"ID_CARD"`) || !strings.Contains(documents[0], `"idDocSubType":"BACK_SIDE"`) ||
+	if len(documents) != 1 || !strings.Contains(documents[0], `"idDocType":"ID_CARD"`) ||
+		!strings.Contains(documents[0], `"idDocSubType":"BACK_SIDE"`) ||
 		!strings.Contains(documents[0], `"country":"BRA"`) || !strings.Contains(documents[0], "\xff\xd8pixels") {
 		t.Errorf("%q", documents)
 	}
 	if first := v.Bodies()[0]; v.Status("app1") != "pending" || !strings.Contains(first, `"country":"DEU"`) {
 		t.Errorf("%s %s", v.Status("app1"), first)
 	}
-	firm := kyc.Application{CaseID: "ver_2", Company: &kyc.CompanyProfile{Name: "Acme", Country: "US", RegistrationNumber: "1"}}
-	if ref, err := p.Submit(t.Context(), firm); err != nil || ref != "app2" || !strings.Contains(strings.Join(v.Bodies(), ""), `"companyName":"Acme"`) {
+	firm := kyc.Application{CaseID: "ver_2", Company: &kyc.CompanyProfile{Name: "Acme", Country: "US",
+		RegistrationNumber: "1"}}
+	if ref, err := p.Submit(t.Context(), firm); err != nil || ref != "app2" ||
+		!strings.Contains(strings.Join(v.Bodies(), ""), `"companyName":"Acme"`) {
 		t.Errorf("%s %v", ref, err)
 	}
 }
@@ -75,11 +80,13 @@ func TestFetch(t *testing.T) {
 	}
 	// What nobody knows decides nothing, and somebody is to look.
 	for _, review := range []string{
-		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"YELLOW"}}`, `{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"RED","reviewRejectType":"LATER"}}`,
+		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"YELLOW"}}`,
+		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"RED","reviewRejectType":"LATER"}}`,
 		`{"reviewStatus":"archived","reviewResult":{"reviewAnswer":"GREEN"}}`, `{}`,
 	} {
 		v.Decide(review)
-		if got, err := p.Fetch(t.Context(), "app1"); err == nil || !strings.Contains(err.Error(), "does not know") || got.State != kyc.InReview {
+		if got, err := p.Fetch(t.Context(), "app1"); err == nil || !strings.Contains(err.Error(), "does not know") ||
+			got.State != kyc.InReview {
 			t.Errorf("%s: %+v %v", review, got, err)
 		}
 	}
@@ -88,7 +95,8 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// A callback is believed to come from the vendor only with its digest over the very body, and within five minutes (S62).
+// A callback is believed to come from the vendor only with its digest over the very body, and within five minutes
+// (S62).
 func TestCallback(t *testing.T) {
 	_, p := begin(t)
 	body := `{"applicantId":"app1","type":"applicantReviewed","createdAtMs":"2026-05-01 12:04:59.000"}`

@@ -23,8 +23,8 @@ const (
 	WebhookSecret = "hook"
 )
 
-// Vendor checks each signature, knows an applicant by externalUserId once, takes documents while an applicant is init, and
-// has a review.
+// Vendor checks each signature, knows an applicant by externalUserId once, takes documents while an applicant is init,
+// and has a review.
 type Vendor struct {
 	URL string
 
@@ -93,7 +93,8 @@ func (v *Vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	body, _ := io.ReadAll(r.Body) // a broken request has a wrong signature
-	if r.Header.Get("X-App-Token") != Token || r.Header.Get("X-App-Access-Sig") != Sign(Secret, r.Header.Get("X-App-Access-Ts")+r.Method+r.URL.RequestURI()+string(body)) {
+	if r.Header.Get("X-App-Token") != Token || r.Header.Get("X-App-Access-Sig") != Sign(Secret,
+		r.Header.Get("X-App-Access-Ts")+r.Method+r.URL.RequestURI()+string(body)) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
