@@ -43,16 +43,15 @@ func upsertFactor(ctx context.Context, tx *db.Tx, userID, sealed string) error {
 }
 
 func confirmFactor(ctx context.Context, tx *db.Tx, userID string, step int64) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE second_factors SET confirmed_at = $2, last_step = $3 WHERE user_id = $1 AND "+
-		"confirmed_at = 0",
-		userID, db.Micros(tx.Now()), step)
+	n, err := tx.Exec(ctx, `UPDATE second_factors SET confirmed_at = $2, last_step = $3
+		WHERE user_id = $1 AND confirmed_at = 0`, userID, db.Micros(tx.Now()), step)
 	return n == 1, err
 }
 
 // takeStep records a time step. It reports false if this or a later one was already used.
 func takeStep(ctx context.Context, tx *db.Tx, userID string, step int64) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE second_factors SET last_step = $2 WHERE user_id = $1 AND last_step < $2 AND "+
-		"confirmed_at <> 0", userID, step)
+	n, err := tx.Exec(ctx, `UPDATE second_factors SET last_step = $2
+		WHERE user_id = $1 AND last_step < $2 AND confirmed_at <> 0`, userID, step)
 	return n == 1, err
 }
 
@@ -104,8 +103,8 @@ func selectLink(ctx context.Context, tx *db.Tx, p Purpose, digest string) (email
 
 // takeLink deletes a link, so that it works once.
 func takeLink(ctx context.Context, tx *db.Tx, p Purpose, digest string) (email string, err error) {
-	err = tx.QueryRow(ctx, "DELETE FROM account_links WHERE digest = $1 AND purpose = $2 AND expires_at > $3 RETURNING "+
-		"email",
+	err = tx.QueryRow(ctx, `DELETE FROM account_links
+		WHERE digest = $1 AND purpose = $2 AND expires_at > $3 RETURNING email`,
 		digest, string(p), db.Micros(tx.Now())).Scan(&email)
 	return email, missing(err)
 }
@@ -157,8 +156,8 @@ func Invitations(ctx context.Context, tx *db.Tx, companyID string) ([]Invitation
 
 func selectInvitation(ctx context.Context, tx *db.Tx, digest string) (v Invitation, err error) {
 	var expires int64
-	err = tx.QueryRow(ctx, "SELECT company_id, invitation_id, email, role, expires_at FROM member_invitations WHERE "+
-		"digest = $1 AND expires_at > $2",
+	err = tx.QueryRow(ctx, `SELECT company_id, invitation_id, email, role, expires_at FROM member_invitations
+		WHERE digest = $1 AND expires_at > $2`,
 		digest, db.Micros(tx.Now())).Scan(&v.CompanyID, &v.ID, &v.Email, &v.Role, &expires)
 	v.Expires = db.Time(expires)
 	return v, missing(err)
@@ -166,8 +165,8 @@ func selectInvitation(ctx context.Context, tx *db.Tx, digest string) (v Invitati
 
 // deleteInvitation deletes an invitation, or returns apierr.NotFoundErr, so that it is answered once.
 func deleteInvitation(ctx context.Context, tx *db.Tx, companyID, id string) error {
-	n, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE company_id = $1 AND invitation_id = $2 AND expires_at "+
-		"> $3", companyID, id, db.Micros(tx.Now()))
+	n, err := tx.Exec(ctx, `DELETE FROM member_invitations
+		WHERE company_id = $1 AND invitation_id = $2 AND expires_at > $3`, companyID, id, db.Micros(tx.Now()))
 	if err == nil && n == 0 {
 		return apierr.NotFoundErr
 	}
@@ -195,8 +194,8 @@ func deleteInvitationsOf(ctx context.Context, tx *db.Tx, email string) error {
 
 // Passkeys returns a person's passkeys, oldest first.
 func Passkeys(ctx context.Context, tx *db.Tx, userID string) ([]Passkey, error) {
-	rows, err := tx.Query(ctx, "SELECT passkey_id, name, data, created_at, last_used_at FROM passkeys WHERE user_id = "+
-		"$1 ORDER BY created_at, passkey_id", userID)
+	rows, err := tx.Query(ctx, `SELECT passkey_id, name, data, created_at, last_used_at FROM passkeys
+		WHERE user_id = $1 ORDER BY created_at, passkey_id`, userID)
 	return db.Collect(rows, err, func(r *db.Rows) (k Passkey, err error) {
 		var data string
 		var created, used int64

@@ -257,7 +257,7 @@ func (s *server) serveProviderCallback(w *responseWriter, r *http.Request) {
 		s.refuse(w, errTooLarge)
 		return
 	}
-	switch err := s.KYC.Hear(r.Context(), s.DB, r.PathValue("provider"), r.Header, body); {
+	switch err := s.KYC.HandleCallback(r.Context(), s.DB, r.PathValue("provider"), r.Header, body); {
 	case errors.Is(err, kyc.ErrCallback):
 		s.refuse(w, errCallback)
 	case err != nil:

@@ -567,8 +567,8 @@ func TestCallbacks(t *testing.T) {
 		}
 		sign := func(body string) string { return sumsubtest.Sign(sumsubtest.WebhookSecret, body) }
 		const once = 1 // after it was handed in
-		if vendor.Status("app1") != "pending" || vendor.Asked() != once || b.kycStatus(id) != "in_review" {
-			t.Fatalf("%s, asked %d times, %s", vendor.Status("app1"), vendor.Asked(), b.kycStatus(id))
+		if vendor.Status("app1") != "pending" || vendor.StatusRequests() != once || b.kycStatus(id) != "in_review" {
+			t.Fatalf("%s, asked %d times, %s", vendor.Status("app1"), vendor.StatusRequests(), b.kycStatus(id))
 		}
 
 		// The vendor has decided, so whatever made us ask would show.
@@ -600,8 +600,8 @@ func TestCallbacks(t *testing.T) {
 			}
 		}
 		b.verify()
-		if after := b.rows(); after != before || vendor.Asked() != once || b.kycStatus(id) != "in_review" {
-			t.Fatalf("refused callbacks left %s, before %s; asked %d times, %s", after, before, vendor.Asked(), b.kycStatus(id))
+		if after := b.rows(); after != before || vendor.StatusRequests() != once || b.kycStatus(id) != "in_review" {
+			t.Fatalf("refused callbacks left %s, before %s; asked %d times, %s", after, before, vendor.StatusRequests(), b.kycStatus(id))
 		}
 
 		// What a callback claims is not believed: the vendor is asked, and still thinks.
@@ -616,8 +616,8 @@ func TestCallbacks(t *testing.T) {
 			t.Error("somebody else's applicant is an error of ours")
 		}
 		b.verify()
-		if vendor.Asked() != once+1 || b.kycStatus(id) != "in_review" {
-			t.Errorf("asked %d times, %s", vendor.Asked(), b.kycStatus(id))
+		if vendor.StatusRequests() != once+1 || b.kycStatus(id) != "in_review" {
+			t.Errorf("asked %d times, %s", vendor.StatusRequests(), b.kycStatus(id))
 		}
 
 		vendor.Decide(`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"GREEN"}}`)

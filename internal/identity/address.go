@@ -41,8 +41,8 @@ func fold(text string) string {
 	}, norm.NFD.String(text))
 }
 
-// State returns the code of a state or province, which may be given by its code or its name. It reports a problem at
-// the pointer if the country has no such state. Where the registry has no states of a country, it is a line of text.
+// State returns the code of a state or province, given its code or name. It records a problem if the country has no
+// such state. If the registry lists no states for the country, State returns the text as it is.
 func State(problems *apierr.List, pointer, text, countryCode string, required bool) string {
 	known := country.Find(countryCode)
 	listed := known != nil && len(known.States) > 0
@@ -63,8 +63,8 @@ func State(problems *apierr.List, pointer, text, countryCode string, required bo
 
 var anyPostalCode = regexp.MustCompile(`^[A-Z0-9](?:[A-Z0-9 \-]{0,10}[A-Z0-9])?$`)
 
-// PostalCode returns a postal code as its country writes it. It reports a problem at the pointer if the code does not
-// have the country's form. Countries without postal codes need none.
+// PostalCode returns a postal code in the format of its country. It records a problem if the code has another format,
+// or is missing although required. It is never required in a country without postal codes.
 func PostalCode(problems *apierr.List, pointer, text, countryCode string, required bool) string {
 	known := country.Find(countryCode)
 	least := 0

@@ -20,15 +20,13 @@ var ErrKeyLimit = apierr.New(apierr.Conflict, "key_limit_reached",
 
 // APIKey describes an API key without its value.
 type APIKey struct {
-	ID, AppID, Hint string    // the hint is its last four characters
-	Created         time.Time // the others are zero for never
-	Expires         time.Time
-	Revoked         time.Time
-	LastUsed        time.Time
+	ID, AppID, Hint            string // Hint is the last four characters of the key
+	Created                    time.Time
+	Expires, Revoked, LastUsed time.Time // zero means never
 }
 
-// Works reports whether the key is neither revoked nor expired.
-func (k APIKey) Works(now time.Time) bool {
+// Active reports whether the key is neither revoked nor expired.
+func (k APIKey) Active(now time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
 }
 
@@ -40,22 +38,15 @@ func Apps(ctx context.Context, tx *db.Tx, companyID string) ([]App, error) {
 // AppByID returns an app of a company, or apierr.NotFoundErr.
 func AppByID(ctx context.Context, tx *db.Tx, companyID, appID string) (App, error) {
 	all, err := selectApps(ctx, tx, companyID, appID)
-	if err != nil || len(all) == 0 {
-		return App{}, notFound(err)
+	if err := changed(int64(len(all)), err); err != nil {
+		return App{}, err
 	}
 	return all[0], nil
 }
 
-func notFound(err error) error {
-	if err == nil {
-		return apierr.NotFoundErr
-	}
-	return err
-}
-
-// AuthorizeOwn creates an API key with which a company's own app acts for it, and returns the key, which is not
-// stored. It returns ErrKeyLimit if the app has MaxKeys valid keys.
-func AuthorizeOwn(ctx context.Context, tx *db.Tx, env Environment, companyID, appID string) (token string, err error) {
+// IssueAPIKey creates an API key of a company's app and returns it. The key itself is not stored. It returns
+// ErrKeyLimit if the app has MaxKeys valid keys.
+func IssueAPIKey(ctx context.Context, tx *db.Tx, env Environment, companyID, appID string) (token string, err error) {
 	if err := lockApp(ctx, tx, companyID, appID); err != nil {
 		return "", err
 	}
@@ -63,13 +54,13 @@ func AuthorizeOwn(ctx context.Context, tx *db.Tx, env Environment, companyID, ap
 	if err != nil {
 		return "", err
 	}
-	working := 0
+	active := 0
 	for _, k := range keys {
-		if k.Works(tx.Now()) {
-			working++
+		if k.Active(tx.Now()) {
+			active++
 		}
 	}
-	if working >= MaxKeys {
+	if active >= MaxKeys {
 		return "", ErrKeyLimit
 	}
 	_, token, err = CreateAPIKey(ctx, tx, env, NewAPIKey{CompanyID: companyID, AppID: appID})
@@ -78,9 +69,9 @@ func AuthorizeOwn(ctx context.Context, tx *db.Tx, env Environment, companyID, ap
 
 // RotateAPIKey returns a new key that replaces another one, which remains valid for KeyOverlap. An invalid key is
 // apierr.NotFoundErr.
-func RotateAPIKey(ctx context.Context, tx *db.Tx, env Environment, companyID, appID,
-	keyID string) (token string, err error) {
-	if token, err = AuthorizeOwn(ctx, tx, env, companyID, appID); err != nil {
+func RotateAPIKey(ctx context.Context, tx *db.Tx, env Environment,
+	companyID, appID, keyID string) (token string, err error) {
+	if token, err = IssueAPIKey(ctx, tx, env, companyID, appID); err != nil {
 		return "", err
 	}
 	return token, endAPIKey(ctx, tx, companyID, appID, keyID, tx.Now().Add(KeyOverlap))

@@ -18,7 +18,7 @@ func Country(problems *apierr.List, pointer, code string, required bool) string 
 			problems.Add("missing_field", pointer, "This field is required.")
 		}
 	case !country.Exists(code):
-		problems.Add("invalid_parameter", pointer, "This takes a country code of two letters, such as DE.")
+		problems.Add("invalid_parameter", pointer, "The value must be a country code of two letters, for example DE.")
 	default:
 		return code
 	}

@@ -12,29 +12,29 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// What the name of an app may not look like. A person who is asked to let it act for them reads the name first.
+// The error codes of app names that could mislead people. A person who is asked to authorize an app sees its name.
 const (
 	CodeMixedScripts = "name_mixed_scripts"
 	CodeReserved     = "name_reserved"
-	CodeTaken        = "name_taken" // of a verified publisher
+	CodeTaken        = "name_taken" // by an app of a verified company
 )
 
-// house is a name that no app has: it would speak for this service.
-const house = "stipend"
+// serviceName must not be part of an app's name.
+const serviceName = "stipend"
 
-// trusted are names that people trust with money or accounts. Only a company of that name has apps with it, once it is
-// verified: not as a word of the app's name and, where they are words of everyday language, not as all of it.
+// Names that people trust with money or accounts. Only a verified company of that name may use one for its apps.
 var (
-	trustedWords = skeletons(
-		`adyen airwallex alipay americanexpress amex barclays binance bitpay bitstamp blackrock braintree citibank
-		coinbase deutschebank facebook fireblocks github google gusto hsbc instagram intuit kraken mastercard metamask microsoft openai paychex
-		payoneer paypal paytm plaid quickbooks remitly revolut salesforce santander shopify skrill stripe telegram tether venmo wechat
-		wellsfargo westernunion whatsapp xero zapier zelle`)
-	trustedNames = skeletons(
-		`adp amazon apple chase circle deel gemini ledger mercury oracle ramp rippling ripple sap slack square visa wise workday`)
+	// trustedWords are reserved as a word of an app's name.
+	trustedWords = skeletons(`adyen airwallex alipay americanexpress amex barclays binance bitpay bitstamp blackrock
+		braintree citibank coinbase deutschebank facebook fireblocks github google gusto hsbc instagram intuit kraken
+		mastercard metamask microsoft openai paychex payoneer paypal paytm plaid quickbooks remitly revolut salesforce
+		santander shopify skrill stripe telegram tether venmo wechat wellsfargo westernunion whatsapp xero zapier zelle`)
+	// trustedNames are everyday words, reserved only as a whole name.
+	trustedNames = skeletons(`adp amazon apple chase circle deel gemini ledger mercury oracle ramp rippling ripple sap
+		slack square visa wise workday`)
 )
 
-// skeleton returns a form of a name that is equal for names that look alike. Use it only for comparisons.
+// skeletons returns the set of the skeletons of the words of a text.
 func skeletons(text string) map[string]bool {
 	all := map[string]bool{}
 	for w := range strings.FieldsSeq(text) {
@@ -43,9 +43,9 @@ func skeletons(text string) map[string]bool {
 	return all
 }
 
-// alike are characters that look like Latin letters or like each other, beside those that Unicode itself takes for the
-// same (fullwidth ones, those with accents, mathematical ones). A skeleton has what stands on the right.
-var alike = strings.NewReplacer(
+// lookalikes replaces characters that look like Latin letters, or like each other, by one representative. Fullwidth,
+// accented and mathematical letters are not listed: Unicode normalization maps those.
+var lookalikes = strings.NewReplacer(
 	// Cyrillic
 	"а", "a", "в", "b", "с", "c", "ԁ", "d", "е", "e", "ѐ", "e", "ё", "e", "ғ", "f", "ԍ", "g", "һ", "h", "н", "h", "і", "i",
 	"ї", "i", "ј", "j", "к", "k",
@@ -63,8 +63,7 @@ var alike = strings.NewReplacer(
 	"€", "e", "rn", "m", "vv", "w", "cl", "d",
 )
 
-// skeleton is what a name looks like at a glance: two names with one skeleton are easily taken for each other. It is
-// for comparisons only.
+// skeleton returns a form of a name that is equal for names that look alike. Use it only for comparisons.
 func skeleton(name string) string {
 	folded := strings.ToLower(norm.NFKC.String(strings.ToLower(norm.NFKC.String(name))))
 	var b strings.Builder
@@ -73,8 +72,8 @@ func skeleton(name string) string {
 			b.WriteRune(r)
 		}
 	}
-	// Once for what looks like letters, once for letters that look like others together.
-	text := alike.Replace(alike.Replace(b.String()))
+	// The first pass maps single characters; the second maps pairs that this produced, such as "rn" to "m".
+	text := lookalikes.Replace(lookalikes.Replace(b.String()))
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
 			return r
@@ -83,16 +82,14 @@ func skeleton(name string) string {
 	}, text)
 }
 
-// scripts are those that a word is looked through for; the first is that of the reserved names.
+// scripts are the scripts with letters that look alike. A word may contain letters of one of them.
 var scripts = []*unicode.RangeTable{unicode.Latin, unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Cherokee,
 	unicode.Georgian, unicode.Hebrew, unicode.Arabic, unicode.Coptic}
 
-// mixesScripts reports whether a word contains letters of two scripts that are not written together.
+// mixesScripts reports whether a word contains letters of two scripts.
 func mixesScripts(name string) bool {
-	for word := range strings.FieldsFuncSeq(norm.NFKC.String(name), func(r rune) bool {
-		return !unicode.IsLetter(r) &&
-			!unicode.Is(unicode.Mn, r)
-	}) {
+	separator := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.Is(unicode.Mn, r) }
+	for word := range strings.FieldsFuncSeq(norm.NFKC.String(name), separator) {
 		seen := map[int]bool{}
 		for _, r := range word {
 			if i := slices.IndexFunc(scripts, func(s *unicode.RangeTable) bool { return unicode.Is(s, r) }); i >= 0 {
@@ -112,23 +109,23 @@ func checkAppName(problems *apierr.List, name string, publisher Company) {
 		problems.Add(CodeMixedScripts, "/name", "Each word must use letters of one script only.")
 		return
 	}
-	look := skeleton(name)
-	if strings.Contains(look, skeleton(house)) {
+	folded := skeleton(name)
+	if strings.Contains(folded, skeleton(serviceName)) {
 		problems.Add(CodeReserved, "/name", "The name looks like that of this service. Choose another one.")
 		return
 	}
-	kept := trustedNames[look] || trustedWords[look]
+	reserved := trustedNames[folded] || trustedWords[folded]
 	for _, word := range strings.Fields(name) {
-		kept = kept || trustedWords[skeleton(word)]
+		reserved = reserved || trustedWords[skeleton(word)]
 	}
-	own := publisher.KYBStatus == KYBApproved && strings.Contains(skeleton(publisher.Name), look)
-	if kept && !own {
-		problems.Add(CodeReserved, "/name", "The name looks like that of a well-known company and is reserved for it "+
-			"after verification.")
+	own := publisher.KYBStatus == KYBApproved && strings.Contains(skeleton(publisher.Name), folded)
+	if reserved && !own {
+		problems.Add(CodeReserved, "/name",
+			"The name looks like that of a well-known company and is reserved for it. Choose another one.")
 	}
 }
 
-// LooksLikeAnother reports whether an app could be confused with one of another publisher.
+// LooksLikeAnother reports whether an app could be confused with an app of another company.
 func LooksLikeAnother(ctx context.Context, tx *db.Tx, a App) (bool, error) {
 	return nameTaken(ctx, tx, a.CompanyID, skeleton(a.Name), false)
 }

@@ -1,7 +1,7 @@
-// Package identity owns companies, people, the members who sign in for a company, its apps with their API keys and
-// access tokens, and the [Principal] of a credential.
+// Package identity owns companies, users, the members who sign in for a company, and a company's apps with their API
+// keys and access tokens. It maps each credential to its [Principal].
 //
-// Of a token only the SHA-256 digest is stored, of a password only its argon2id hash. Tokens are shown once.
+// Tokens are stored only as SHA-256 digests and passwords only as argon2id hashes. A token is shown once.
 // Personal data that is not searched is encrypted with the [Sealer]. The package does not depend on HTTP.
 package identity
 
@@ -77,10 +77,10 @@ type Company struct {
 	ID, Name, Email, Website, Country string
 	Status                            string // active, frozen or closed
 	KYBStatus                         string
-	FundingMethod                     string // crypto, wallet, or the id of one wallet
-	FeeBps                            int64  // of the paid volume
-	PremiumBps                        int64  // in place of FeeBps for a premium payment
-	ToleranceBps                      int64  // underpayment that still counts as paid, at most 500
+	FundingMethod                     string // crypto, wallet, or the ID of one wallet
+	FeeBps                            int64  // fee in basis points of the paid amount
+	PremiumBps                        int64  // replaces FeeBps for a premium payment
+	ToleranceBps                      int64  // an underpayment up to this many basis points counts as paid; at most 500
 	Version                           int64
 	Created                           time.Time
 }
@@ -148,13 +148,13 @@ type User struct {
 	ID string
 	Profile
 	Complete     bool   // the profile has all fields that payouts require
-	CompanyID    string // that created the user; "" for those who signed up
+	CompanyID    string // of the company that created the user; "" for a user who signed up
 	KYCStatus    string // not_started, pending, in_review, approved, resubmission_required, rejected, expired
 	Version      int64
 	Created      time.Time
-	signsIn      bool // with the email address
+	signsIn      bool // with the email address and a password
 	passwordHash string
-	sealed       string // the details
+	sealed       string // the encrypted details
 }
 
 // The states of a person's verification.
@@ -176,9 +176,9 @@ func (u User) Open(s *Sealer) (User, error) {
 	return u, err
 }
 
-// ActingUser returns the user that a request refers to. A session or token refers to its own user, who need not be
-// named. An API key, or a session that acts for a company (whose role the pages check), refers to a user that the
-// company created; a company cannot act for people who only accepted its invitation. Anyone else is
+// ActingUser returns the user that a request refers to. A session or token refers to its own user, whose ID may be
+// omitted. An API key, or a session that acts for a company, refers to a user that the company created; a company
+// cannot act for people who only accepted its invitation. The pages check the role of a session. Any other user is
 // apierr.NotFoundErr, and an API key without a user ErrUserRequired.
 func ActingUser(ctx context.Context, tx *db.Tx, by Principal, requested string) (User, error) {
 	switch {
@@ -200,9 +200,9 @@ func (u User) Name() string { return strings.TrimSpace(u.FirstName + " " + u.Las
 // NewUser contains the initial data of a user.
 type NewUser struct {
 	Profile
-	CompanyID string // that creates the user and may act for them, "" for a person who comes by themselves
+	CompanyID string // of the company that creates the user and may act for them; "" for a person who signs up
 	Password  string // "" for a person who does not sign in; at least 12 characters otherwise
-	// PasswordHash replaces Password if the hash was computed before, by HashPassword.
+	// PasswordHash is the result of HashPassword. The caller sets either it or Password.
 	PasswordHash string
 }
 
@@ -391,7 +391,7 @@ func redirectAllowed(text string, env Environment) bool {
 type NewAPIKey struct {
 	CompanyID, AppID string
 	Expires          time.Time // zero means never
-	Token            string    // "" makes a random one; tests and demonstrations may bring their own of the same form
+	Token            string    // "" generates a random key; tests and demonstrations may set a well-formed one
 }
 
 // CreateAPIKey creates an API key of an app and returns it. The key itself is not stored.
@@ -419,7 +419,7 @@ func RevokeAPIKey(ctx context.Context, tx *db.Tx, companyID, keyID string) error
 // The lifetime of access tokens.
 const (
 	TokenLife = 365 * 24 * time.Hour
-	TokenIdle = 90 * 24 * time.Hour // a token that is not used this long ends
+	TokenIdle = 90 * 24 * time.Hour // a token that is not used for this long expires
 )
 
 // NewAccessToken contains the data of a grant.
@@ -449,8 +449,8 @@ func RevokeToken(ctx context.Context, tx *db.Tx, env Environment, appID, token s
 }
 
 // Authenticate returns the principal of a credential. Scheme and credential come from the Authorization header:
-// "Basic" with an API key (raw, or base64 of the key and a colon), or "Bearer" with an access token. Any failure is
-// ErrInvalidToken, without its reason.
+// "Basic" with an API key (raw, or base64 of the key and a colon), or "Bearer" with an access token. Every rejected
+// credential is ErrInvalidToken, whatever the reason.
 func Authenticate(ctx context.Context, tx *db.Tx, scheme, credential string, env Environment) (Principal, error) {
 	switch {
 	case strings.EqualFold(scheme, "Basic"):

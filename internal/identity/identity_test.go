@@ -57,12 +57,12 @@ func TestAPIKeys(t *testing.T) {
 		var keyID, key, expiring string
 		scopes := identity.NewScopes(identity.CompanyWorkersPay, identity.CompanyWorkerList)
 		write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
-			if company, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US",
-				FeeBps: 100}); err != nil {
+			company, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US", FeeBps: 100})
+			if err != nil {
 				return err
 			}
-			app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: company.ID, Name: "Payroll",
-				Scopes: scopes})
+			app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox,
+				identity.NewApp{CompanyID: company.ID, Name: "Payroll", Scopes: scopes})
 			if err != nil {
 				return err
 			}
@@ -106,13 +106,13 @@ func TestAPIKeys(t *testing.T) {
 
 		p, _ := authenticate(t, d, "Basic", key, identity.Sandbox)
 		if !p.Has(identity.CompanyWorkersPay) || p.Has(identity.UserCreate) {
-			t.Errorf("it has %s", p.Scopes)
+			t.Errorf("the key has the scopes %s", p.Scopes)
 		}
 		if id, err := p.Company(""); id != company.ID || err != nil {
 			t.Errorf("own company: %q %v", id, err)
 		}
 		if _, err := p.Company("com_other"); !errors.Is(err, apierr.NotFoundErr) {
-			t.Errorf("foreign company: %v", err)
+			t.Errorf("another company: %v", err)
 		}
 
 		clock.Advance(2 * time.Hour)
@@ -120,7 +120,7 @@ func TestAPIKeys(t *testing.T) {
 			t.Errorf("expired: %v", err)
 		}
 		if !p.NeedsTouch(clock.Now()) {
-			t.Error("a key that was never used needs a touch")
+			t.Error("NeedsTouch is false for a key that was never used")
 		}
 		write(t, d, func(ctx context.Context, tx *db.Tx) error { return identity.Touch(ctx, tx, p) })
 		if p, _ = authenticate(t, d, "Basic", key, identity.Sandbox); p.NeedsTouch(clock.Now()) || p.LastUsed.IsZero() {
@@ -129,7 +129,7 @@ func TestAPIKeys(t *testing.T) {
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return identity.RevokeAPIKey(ctx, tx, "com_other", keyID)
 		}); !errors.Is(err, apierr.NotFoundErr) {
-			t.Errorf("revoking a foreign key: %v", err)
+			t.Errorf("revoking another company's key: %v", err)
 		}
 		for range 2 {
 			write(t, d, func(ctx context.Context, tx *db.Tx) error { return identity.RevokeAPIKey(ctx, tx, company.ID, keyID) })
@@ -193,7 +193,7 @@ func TestAccessTokens(t *testing.T) {
 			found, err := identity.AppByClientID(ctx, tx, app.ClientID)
 			if err != nil || !found.CheckSecret(secret) || found.CheckSecret(secret+"x") ||
 				found.RedirectURI != "https://app.example/cb" {
-				t.Errorf("app by client id: %+v %v", found, err)
+				t.Errorf("app by client ID: %+v %v", found, err)
 			}
 			return nil
 		})
@@ -220,14 +220,14 @@ func TestUsers(t *testing.T) {
 			return err
 		})
 		if !errors.Is(err, identity.ErrEmailTaken) {
-			t.Errorf("second user of an address: %v", err)
+			t.Errorf("second user with the address: %v", err)
 		}
-		var byMail, byID, nobody identity.User
+		var byMail, byID, unknown identity.User
 		var members []identity.Member
 		var details string
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 			byMail, _ = identity.UserByEmail(ctx, tx, " ada@EXAMPLE.com ")
-			nobody, _ = identity.UserByEmail(ctx, tx, "eve@example.com")
+			unknown, _ = identity.UserByEmail(ctx, tx, "eve@example.com")
 			members, _ = identity.Memberships(ctx, tx, u.ID)
 			if err := tx.QueryRow(ctx, "SELECT details FROM users WHERE user_id = $1", u.ID).Scan(&details); err != nil {
 				return err
@@ -241,23 +241,22 @@ func TestUsers(t *testing.T) {
 			t.Errorf("%+v %v", byID, members)
 		}
 		if !strings.HasPrefix(details, "v1.") || strings.Contains(details, "1990") {
-			t.Error("details are not sealed")
+			t.Error("the details are not encrypted")
 		}
 		for _, c := range []struct {
 			u        identity.User
 			password string
 			want     bool
-		}{{byMail, "correct horse battery", true}, {byMail, "wrong", false}, {nobody, "no user has this password", false}} {
+		}{{byMail, "correct horse battery", true}, {byMail, "wrong", false}, {unknown, "no user has this password", false}} {
 			if ok, err := c.u.CheckPassword(c.password); ok != c.want || err != nil {
-				t.Errorf("CheckPassword: %v %v", ok, err)
+				t.Errorf("CheckPassword(%q) = %v, %v", c.password, ok, err)
 			}
 		}
 	})
 }
 
-// A company acts for the users that it created and for nobody else: not for another's, and not for those who only
-// accepted its invitation. Two companies may know the same person, and neither learns of it.
-func TestActingUser(t *testing.T) {
+// Two companies may have users with the same email address; neither company learns of the other user.
+func TestCompanyActsOnlyForUsersItCreated(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		s := sealer(t)
 		create := func(company, email string) (u identity.User, err error) {
@@ -270,7 +269,7 @@ func TestActingUser(t *testing.T) {
 			})
 			return u, err
 		}
-		made := func(company, email string) identity.User {
+		mustCreate := func(company, email string) identity.User {
 			t.Helper()
 			u, err := create(company, email)
 			if err != nil {
@@ -278,12 +277,13 @@ func TestActingUser(t *testing.T) {
 			}
 			return u
 		}
-		ours, theirs, free := made("com_1", "ada@example.com"), made("com_2", "ADA@example.com"), made("", "ada@example.com")
+		ours, theirs := mustCreate("com_1", "ada@example.com"), mustCreate("com_2", "ADA@example.com")
+		free := mustCreate("", "ada@example.com") // signed up without a company
 		_, err := create("com_1", "Ada@Example.com")
 		if f, _ := apierr.As(err); !errors.Is(err, identity.ErrUserExists) || f.Meta["user_id"] != ours.ID {
 			t.Errorf("the same address in one company: %v", err)
 		}
-		write(t, d, func(ctx context.Context, tx *db.Tx) error { // as when somebody accepts an invitation
+		write(t, d, func(ctx context.Context, tx *db.Tx) error { // as after accepting an invitation
 			return identity.AddMember(ctx, tx, identity.Member{CompanyID: "com_1", UserID: free.ID, Role: "worker"})
 		})
 		key := func(company string) identity.Principal {
@@ -296,15 +296,15 @@ func TestActingUser(t *testing.T) {
 			want      string
 			err       error
 		}{
-			"key, own user":             {key("com_1"), ours.ID, ours.ID, nil},
-			"key, nobody named":         {key("com_1"), "", "", identity.ErrUserRequired},
-			"key, another's user":       {key("com_1"), theirs.ID, "", apierr.NotFoundErr},
-			"key, only invited":         {key("com_1"), free.ID, "", apierr.NotFoundErr},
-			"key, unknown":              {key("com_1"), "usr_x", "", apierr.NotFoundErr},
-			"token, nobody named":       {token, "", free.ID, nil},
-			"token, itself":             {token, free.ID, free.ID, nil},
-			"token, its company's user": {token, ours.ID, "", apierr.NotFoundErr},
-			"nobody":                    {identity.Principal{}, ours.ID, "", apierr.NotFoundErr},
+			"key, own user":                {key("com_1"), ours.ID, ours.ID, nil},
+			"key, no user":                 {key("com_1"), "", "", identity.ErrUserRequired},
+			"key, another company's user":  {key("com_1"), theirs.ID, "", apierr.NotFoundErr},
+			"key, member but not created":  {key("com_1"), free.ID, "", apierr.NotFoundErr},
+			"key, unknown user":            {key("com_1"), "usr_x", "", apierr.NotFoundErr},
+			"token, no user":               {token, "", free.ID, nil},
+			"token, own user":              {token, free.ID, free.ID, nil},
+			"token, user of its company":   {token, ours.ID, "", apierr.NotFoundErr},
+			"principal without permission": {identity.Principal{}, ours.ID, "", apierr.NotFoundErr},
 		} {
 			err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				u, err := identity.ActingUser(ctx, tx, c.by, c.requested)
@@ -321,16 +321,16 @@ func TestActingUser(t *testing.T) {
 			}
 		}
 		if ours.CompanyID != "com_1" || free.CompanyID != "" {
-			t.Error("the company of creation is lost")
+			t.Errorf("CompanyID is %q and %q, want com_1 and none", ours.CompanyID, free.CompanyID)
 		}
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			u, err := identity.UserByEmail(ctx, tx, "ada@example.com")
 			if u.ID != free.ID {
 				t.Errorf("signs in as %+v", u)
 			}
-			nobody, err2 := identity.UserByEmail(ctx, tx, "")
-			if nobody.ID != "" {
-				t.Errorf("the empty address signs in as %+v", nobody)
+			unknown, err2 := identity.UserByEmail(ctx, tx, "")
+			if unknown.ID != "" {
+				t.Errorf("the empty address signs in as %+v", unknown)
 			}
 			return errors.Join(err, err2)
 		}); err != nil {
@@ -339,7 +339,7 @@ func TestActingUser(t *testing.T) {
 	})
 }
 
-func TestProfileRules(t *testing.T) {
+func TestInvalidProfileFieldsAreReported(t *testing.T) {
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	for pointer, p := range map[string]identity.Profile{
 		"/email":         {Email: "a@b.example\r\nBcc: x@y.example"},
@@ -361,13 +361,11 @@ func TestProfileRules(t *testing.T) {
 func TestRedirectURIs(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		var company identity.Company
-		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 			company, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US",
 				Email: "office@acme.example"})
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		for _, c := range []struct {
 			uri, env string
 			ok       bool
@@ -400,18 +398,18 @@ func TestRedirectURIs(t *testing.T) {
 func TestScopes(t *testing.T) {
 	all := identity.AllScopes()
 	if n := len(all.List()); n != 24 {
-		t.Fatalf("%d scopes, the interface has 24", n)
+		t.Fatalf("%d scopes, the API has 24", n)
 	}
 	if back, ok := identity.ParseScopes(all.String()); !ok || back != all {
-		t.Error("scopes do not survive their text")
+		t.Errorf("ParseScopes(String()) = %s, %v", back, ok)
 	}
 	if _, ok := identity.ParseScopes("u_user_detail nonsense"); ok {
-		t.Error("an unknown scope was read")
+		t.Error("ParseScopes accepts an unknown scope")
 	}
 	one := identity.NewScopes(identity.UserDetail)
 	if !one.Within(all) || all.Within(one) || one.Has("") || one.Has("nonsense") ||
 		identity.Scopes(0).Has(identity.UserDetail) {
-		t.Error("wrong set")
+		t.Error("Within or Has is wrong")
 	}
 }
 
@@ -427,10 +425,10 @@ func TestSealer(t *testing.T) {
 		t.Errorf("an older key: %q %v", plain, err)
 	}
 	if again, _ := old.Seal(here, []byte("secret")); again == sealed {
-		t.Error("the same nonce twice")
+		t.Error("two encryptions of one value are equal")
 	}
-	if _, err := both.Open(identity.Place{Table: "t", Column: "c", Row: "2"}, sealed); !errors.Is(err,
-		identity.ErrSealed) {
+	otherRow := identity.Place{Table: "t", Column: "c", Row: "2"}
+	if _, err := both.Open(otherRow, sealed); !errors.Is(err, identity.ErrSealed) {
 		t.Errorf("in another row: %v", err)
 	}
 	fresh, _ := both.Seal(here, []byte("secret"))
@@ -446,14 +444,14 @@ func TestSealer(t *testing.T) {
 		}
 	}
 	if _, err := none.Seal(here, nil); err == nil {
-		t.Error("sealed without a key")
+		t.Error("a nil sealer encrypts")
 	}
 	if _, err := identity.NewSealer([]byte("short")); err == nil {
-		t.Error("a short key was taken")
+		t.Error("NewSealer accepts a short key")
 	}
 }
 
-// The day somebody turns 16 is the first on which they can be paid; who was born on a 29 February waits for 1 March.
+// A person born on February 29 turns 16 on March 1 of a year that is not a leap year.
 func TestMinimumAge(t *testing.T) {
 	for _, c := range []struct {
 		born, today string
@@ -514,8 +512,8 @@ func TestEmailAndPhone(t *testing.T) {
 		"ada+pay@mail.example.co.uk": "ada+pay@mail.example.co.uk", "ada@bücher.example": "ada@bücher.example",
 		"ada@localhost": "", "ada": "", "@example.com": "", "ada@example..com": "", "ada@-example.com": "",
 		"ada@example.com.": "", "ada@[127.0.0.1]": "", `"a b"@example.com`: "",
-		"ada@example.com\r\nBcc: eve@example.com": "", "ada\u200b@example.com": "", strings.Repeat("a", 65) +
-			"@example.com": "", "ada@" + strings.Repeat("a.", 130) + "com": "",
+		"ada@example.com\r\nBcc: eve@example.com": "", "ada\u200b@example.com": "",
+		strings.Repeat("a", 65) + "@example.com": "", "ada@" + strings.Repeat("a.", 130) + "com": "",
 	} {
 		var problems apierr.List
 		if got := identity.Email(&problems, "/email", text, false); got != want || problems.Empty() != (want != "") {
@@ -537,46 +535,40 @@ func TestEmailAndPhone(t *testing.T) {
 	}
 }
 
-// Passwords that were found in breaches are refused, whole and with something around them; those that nobody guesses
-// are not.
-func TestBreachedPasswordsAreRefused(t *testing.T) {
-	for password, refused := range map[string]bool{
-		"bhrh0h2oof6xbqjeh":       true, // was found as it is
+func TestGuessablePasswordsAreRejected(t *testing.T) {
+	for password, rejected := range map[string]bool{
+		"bhrh0h2oof6xbqjeh":       true, // in the list of breached passwords
 		"BHRH0H2OOF6XBQJEH":       true,
-		"!!Butterfly1987":         true, // a word that was found, with little around it
+		"!!Butterfly1987":         true, // a listed word between digits and signs
 		"Manchester.2024!":        true,
 		"passwordpassword":        true,
-		"ada.lovelace.1815":       true, // the account's own name
+		"ada.lovelace.1815":       true, // the account's email name
+		"246801357913":            true, // digits only
 		"horsebatterystaple":      false,
 		"seven tiny purple boats": false,
 		"kq8#vP2!xLw9zr":          false,
 	} {
 		var problems apierr.List
 		identity.CheckNewPassword(&problems, "/password", password, "ada.lovelace@example.com")
-		if err := problems.Err(); (err != nil) != refused {
+		if err := problems.Err(); (err != nil) != rejected {
 			t.Errorf("%q: %v", password, err)
 		}
 	}
 }
 
-// An app cannot be called what people would take for the service, for a company that they trust, or for an app of a
-// verified publisher; whoever is that company can.
-func TestNamesThatLookAlike(t *testing.T) {
+// An app's name must not look like that of the service, of a well-known company or of a verified company's app, unless
+// the app belongs to that company.
+func TestMisleadingAppNamesAreRejected(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		publishers := map[string]identity.Company{}
-		write := func(fn func(ctx context.Context, tx *db.Tx) error) error { return d.Write(t.Context(), fn) }
-		for _, name := range []string{"Stripe", "Acme", "Verified Books"} {
-			if err := write(func(ctx context.Context, tx *db.Tx) (err error) {
-				status := identity.KYBApproved
-				if name == "Acme" {
-					status = ""
-				}
+		for name, status := range map[string]string{
+			"Stripe": identity.KYBApproved, "Acme": "", "Verified Books": identity.KYBApproved,
+		} {
+			write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 				publishers[name], err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: name, Country: "US",
 					Email: "office@example.com", KYBStatus: status})
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			})
 		}
 		for _, c := range []struct{ publisher, name, code string }{
 			{"Verified Books", "Climate Ledger 10", ""},
@@ -601,9 +593,9 @@ func TestNamesThatLookAlike(t *testing.T) {
 			{"Acme", "Μισθοί", ""},
 			{"Acme", "Books & more", ""},
 		} {
-			err := write(func(ctx context.Context, tx *db.Tx) error {
-				_, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: publishers[c.publisher].ID,
-					Name: c.name})
+			err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, _, err := identity.CreateApp(ctx, tx, identity.Sandbox,
+					identity.NewApp{CompanyID: publishers[c.publisher].ID, Name: c.name})
 				return err
 			})
 			got := ""

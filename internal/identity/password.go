@@ -22,17 +22,18 @@ const (
 	MaxPassword = 1024
 )
 
-// commonWords are what most guessed passwords consist of, once the digits and signs at their ends are taken off, and
-// breached some 35,000 that were found in breaches, in order. Both are in lower case.
+// Lists of common passwords, in lower case.
 var (
+	// commonWords are the words in most guessed passwords, without digits and signs at their ends.
 	//go:embed passwords.txt
 	commonWords string
+	// breached are about 35,000 passwords found in breaches, one per line.
 	//go:embed breached.txt.gz
 	breached []byte
 )
 
-// known are those lists, sorted.
-var known = sync.OnceValue(func() []string {
+// commonPasswords returns the words of both lists, sorted.
+var commonPasswords = sync.OnceValue(func() []string {
 	z, err := gzip.NewReader(bytes.NewReader(breached))
 	if err != nil {
 		panic(err) // embedded, so a test would have seen it
@@ -47,36 +48,38 @@ var known = sync.OnceValue(func() []string {
 })
 
 func common(word string) bool {
-	_, found := slices.BinarySearch(known(), word)
+	_, found := slices.BinarySearch(commonPasswords(), word)
 	return found
 }
 
-// CheckNewPassword records problems of a new password: too short, or commonly guessed, as NIST SP 800-63B requires.
-// There are no rules about its characters. email is that of the account.
+// CheckNewPassword records a problem if a new password is too short, too long, or easy to guess. Like NIST SP 800-63B
+// it has no rules about characters. email is the address of the account.
 func CheckNewPassword(problems *apierr.List, pointer, password, email string) {
 	switch {
 	case password == "":
 		problems.Add("missing_field", pointer, "This field is required.")
 	case utf8.RuneCountInString(password) < MinPassword || len(password) > MaxPassword:
-		problems.Add("invalid_parameter", pointer, "The password must have at least 12 characters.")
+		problems.Add("invalid_parameter", pointer, "The password must have 12 to 1,024 characters.")
 	case guessable(password, email):
 		problems.Add("password_common", pointer, "This password is easy to guess. Use three or four unrelated words.")
 	}
 }
 
-// guessable reports whether a password is a common word or the account name with little around it, has few
-// different characters, or is a sequence.
+// guessable reports whether a password is easy to guess: it is a common password, possibly between digits and signs,
+// repeats a short or common word, contains the account name and little else, has fewer than 5 different characters, is
+// a sequence such as 123456789012, or consists of digits only.
 func guessable(password, email string) bool {
 	lower := strings.ToLower(password)
 	different := map[rune]bool{}
-	counts := true
+	sequence := true
 	last := rune(-1)
 	for _, r := range lower {
 		different[r] = true
-		counts = counts && (last < 0 || r == last+1 || r == last-1 || last == '9' && r == '0' || last == '0' && r == '9')
+		sequence = sequence &&
+			(last < 0 || r == last+1 || r == last-1 || last == '9' && r == '0' || last == '0' && r == '9')
 		last = r
 	}
-	if len(different) < 5 || counts {
+	if len(different) < 5 || sequence {
 		return true
 	}
 	word := strings.TrimFunc(lower, func(r rune) bool { return !unicode.IsLetter(r) })
@@ -86,10 +89,11 @@ func guessable(password, email string) bool {
 			return true
 		}
 	}
-	return word == "" && !mixed(lower)
+	// A number is likely a date or a telephone number.
+	return !strings.ContainsFunc(lower, func(r rune) bool { return !unicode.IsDigit(r) })
 }
 
-// repeats reports whether a text is a repeated common word.
+// repeats reports whether a text consists of repetitions of a common word or of 3 to 5 bytes.
 func repeats(text string) bool {
 	for n := 3; n <= len(text)/2; n++ {
 		if len(text)%n == 0 && strings.Repeat(text[:n], len(text)/n) == text && (n < 6 || common(text[:n])) {
@@ -97,11 +101,6 @@ func repeats(text string) bool {
 		}
 	}
 	return false
-}
-
-// mixed says whether a text without letters is more than a number: those are dates and telephones.
-func mixed(text string) bool {
-	return strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsDigit(r) })
 }
 
 // HashPassword returns the hash to store. It takes about 50 ms by design: call it outside a transaction.

@@ -15,8 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-// Profile contains a person's data. Of a user, email, names and country are searchable; the rest is encrypted at
-// rest.
+// Profile contains a person's data. For users, email, names and country are searchable; Details are stored encrypted.
 type Profile struct {
 	Email     string `json:"-"`
 	FirstName string `json:"-"`
@@ -90,7 +89,7 @@ func (p Profile) Check(problems *apierr.List, now time.Time, required ...string)
 	q.State = State(problems, "/state", p.State, q.Country, must["state"])
 	q.Zip = PostalCode(problems, "/zip", p.Zip, q.Country, must["zip"])
 	q.PhoneCountry = Country(problems, "/phone_country", p.PhoneCountry, must["phone_country"])
-	if p.PhoneCountry == "" || q.PhoneCountry != "" { // a number cannot be read in a wrong country
+	if p.PhoneCountry == "" || q.PhoneCountry != "" { // an invalid country is already a problem
 		q.PhoneNumber = phone(problems, p.PhoneNumber, q.PhoneCountry, must["phone_number"])
 	}
 	return q
@@ -120,8 +119,8 @@ func Line(problems *apierr.List, pointer, text string, least, most int) string {
 // Unprintable reports whether a character does not belong in a line of text: line breaks, direction controls and
 // invisible characters, except the joiner and non-joiner that some scripts require.
 func Unprintable(r rune) bool {
-	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Cf, r) && r != '\u200c' &&
-		r != '\u200d'
+	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' ||
+		unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d'
 }
 
 // Email normalizes an email address and records a problem if it is invalid.
@@ -135,18 +134,17 @@ func Email(problems *apierr.List, pointer, text string, required bool) string {
 	}
 	text = norm.NFC.String(text)
 	a, err := mail.ParseAddress(text)
-	// ParseAddress also takes "Name <address>": an address alone comes back as it went in.
+	// ParseAddress also accepts "Name <address>". A bare address is returned unchanged.
 	at := strings.LastIndexByte(text, '@')
 	if err != nil || a.Address != text || a.Name != "" || len(text) > 254 || at > 64 ||
-		strings.ContainsFunc(text, Unprintable) ||
-		!mailDomain.MatchString(text[at+1:]) {
+		strings.ContainsFunc(text, Unprintable) || !mailDomain.MatchString(text[at+1:]) {
 		problems.Add("invalid_parameter", pointer, "The value must be an email address, for example ada@example.com.")
 		return ""
 	}
-	return text[:at+1] + strings.ToLower(text[at+1:]) // the part before the @ is the receiver's own matter
+	return text[:at+1] + strings.ToLower(text[at+1:]) // the part before the @ may be case-sensitive
 }
 
-// mailDomain is a name that the world's mail can be sent to: two labels at least, in any script.
+// mailDomain matches a public domain name: at least two labels, in any script.
 var mailDomain = regexp.MustCompile(
 	`^([\p{L}\p{N}]([\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.)+[\p{L}][\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}]$`)
 
@@ -167,7 +165,7 @@ func birthDate(problems *apierr.List, text string, now time.Time, required bool)
 		problems.Add("invalid_parameter", "/date_of_birth", "The value must be a past date as YYYY-MM-DD.")
 		return ""
 	}
-	// Who was born on a 29 February comes of age on the 1 March of other years.
+	// For a person born on February 29, AddDate returns March 1 in other years.
 	if day.AddDate(MinimumAge, 0, 0).After(now) {
 		problems.Add("invalid_parameter", "/date_of_birth", fmt.Sprintf("A payee must be at least %d years old.", MinimumAge))
 		return ""

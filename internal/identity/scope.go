@@ -8,7 +8,7 @@ import (
 // Scope is the public name of a permission.
 type Scope = string
 
-// The scopes of the interface.
+// The scopes of the API.
 const (
 	CompanyDetail                = "c_company_detail"
 	CompanyWorkerList            = "c_company_worker_list"
@@ -36,7 +36,7 @@ const (
 	UserKYCInitiate              = "u_user_kyc_initiate"
 )
 
-// scopes in the order of the interface; the place of a scope is its bit in Scopes.
+// scopes are all scopes in the order of the API. The index of a scope is its bit in Scopes.
 var scopes = [...]Scope{
 	CompanyDetail, CompanyWorkerList, CompanyWorkerInvitationsList, CompanyWorkersInvite, CompanyWorkersPay,
 	UserCreate, UserUpdate, UserUpdateDoc, UserPayerCreate, UserPayerUpdate, UserInvoiceCreate, UserInvoiceDelete,

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Place is the table, column and row of an encrypted value. It is authenticated with the value, so that ciphertext
-// copied elsewhere cannot be decrypted.
+// Place is the table, column and row of an encrypted value. It is the additional authenticated data of the
+// encryption, so a ciphertext that is copied to another place cannot be decrypted.
 type Place struct{ Table, Column, Row string }
 
 func (p Place) bytes() []byte { return []byte(p.Table + "\x00" + p.Column + "\x00" + p.Row) }

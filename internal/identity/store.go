@@ -53,8 +53,7 @@ func insertUser(ctx context.Context, tx *db.Tx, u User) error {
 		signIn = EmailKey(u.Email)
 	}
 	n, err := tx.Exec(ctx, `INSERT INTO users (user_id, email, email_key, sign_in_key, company_id, kyc_status,
-		password_hash,
-			first_name, last_name, country, details, complete, version, created_at, updated_at)
+		password_hash, first_name, last_name, country, details, complete, version, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING`,
 		u.ID, u.Email, EmailKey(u.Email), signIn, u.CompanyID, u.KYCStatus, u.passwordHash,
 		u.FirstName, u.LastName, u.Country, u.sealed, u.Complete, u.Version, now, now)
@@ -97,8 +96,7 @@ func selectUser(ctx context.Context, tx *db.Tx, column, value string) (User, err
 	var signIn string
 	var created int64
 	err := tx.QueryRow(ctx, `SELECT user_id, email, sign_in_key, company_id, kyc_status, password_hash, first_name,
-		last_name, country,
-			details, complete, version, created_at
+		last_name, country, details, complete, version, created_at
 		FROM users WHERE `+column+` = $1 AND `+column+` <> ''`, value).
 		Scan(&u.ID, &u.Email, &signIn, &u.CompanyID, &u.KYCStatus, &u.passwordHash, &u.FirstName, &u.LastName, &u.Country,
 			&u.sealed, &u.Complete, &u.Version, &created)
@@ -123,25 +121,23 @@ func DeleteMember(ctx context.Context, tx *db.Tx, companyID, userID string) erro
 	return err
 }
 
-// RevokeGrants revokes what a user has granted apps for a company.
+// RevokeGrants revokes the access tokens and unused authorization codes of a user for a company.
 func RevokeGrants(ctx context.Context, tx *db.Tx, companyID, userID string) error {
 	tx.Notify(NoticeRevoked)
 	if _, err := tx.Exec(ctx, "DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND used_at = 0",
 		companyID, userID); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $3 WHERE company_id = $1 AND user_id = $2 AND "+
-		"revoked_at = 0",
-		companyID, userID, db.Micros(tx.Now()))
+	_, err := tx.Exec(ctx, `UPDATE access_tokens SET revoked_at = $3
+		WHERE company_id = $1 AND user_id = $2 AND revoked_at = 0`, companyID, userID, db.Micros(tx.Now()))
 	return err
 }
 
 // NextCompanyVersion increments and returns the version of a company. It serializes concurrent changes until the
 // commit.
 func NextCompanyVersion(ctx context.Context, tx *db.Tx, companyID string) (version int64, err error) {
-	err = tx.QueryRow(ctx, "UPDATE companies SET version = version + 1, updated_at = $2 WHERE company_id = $1 "+
-		"RETURNING version",
-		companyID, db.Micros(tx.Now())).Scan(&version)
+	err = tx.QueryRow(ctx, `UPDATE companies SET version = version + 1, updated_at = $2
+		WHERE company_id = $1 RETURNING version`, companyID, db.Micros(tx.Now())).Scan(&version)
 	return version, missing(err)
 }
 
@@ -164,17 +160,18 @@ func Memberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error
 
 func insertApp(ctx context.Context, tx *db.Tx, a App) error {
 	return tx.Insert(ctx, "apps", []string{"company_id", "app_id", "name", "client_id", "secret_digest", "redirect_uri",
-		"scopes", "status", "created_at", "look"},
+		"scopes", "status", "created_at", "name_skeleton"},
 		[][]any{{a.CompanyID, a.ID, a.Name, a.ClientID, a.secretDigest, a.RedirectURI, a.Scopes.String(), "active",
 			db.Micros(tx.Now()), skeleton(a.Name)}})
 }
 
-// nameTaken reports whether another company, or another verified company, has an app with the name skeleton.
-func nameTaken(ctx context.Context, tx *db.Tx, companyID, look string, verified bool) (bool, error) {
+// nameTaken reports whether another company has an active app with the name skeleton. If verified is set, only
+// verified companies count.
+func nameTaken(ctx context.Context, tx *db.Tx, companyID, folded string, verified bool) (bool, error) {
 	var n int
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM apps a JOIN companies c ON c.company_id = a.company_id
-		WHERE a.look = $1 AND a.look <> '' AND a.company_id <> $2 AND a.status = 'active'
-		AND (NOT $3 OR c.kyb_status = 'approved')`, look, companyID, verified).Scan(&n)
+		WHERE a.name_skeleton = $1 AND a.name_skeleton <> '' AND a.company_id <> $2 AND a.status = 'active'
+		AND (NOT $3 OR c.kyb_status = 'approved')`, folded, companyID, verified).Scan(&n)
 	return n > 0, err
 }
 
@@ -252,6 +249,7 @@ func selectAccessToken(ctx context.Context, tx *db.Tx, digest string) (Principal
 	return p, nil
 }
 
+// found returns p with the stored scopes and time of last use.
 func found(p Principal, scopes string, used int64) Principal {
 	p.Scopes = storedScopes(scopes)
 	if used > 0 {
@@ -297,6 +295,7 @@ func revokeToken(ctx context.Context, tx *db.Tx, appID, digest string) error {
 	return err
 }
 
+// missing maps db.ErrNoRows to apierr.NotFoundErr.
 func missing(err error) error {
 	if errors.Is(err, db.ErrNoRows) {
 		return apierr.NotFoundErr
@@ -304,6 +303,7 @@ func missing(err error) error {
 	return err
 }
 
+// unknown maps db.ErrNoRows to ErrInvalidToken.
 func unknown(err error) error {
 	if errors.Is(err, db.ErrNoRows) {
 		return ErrInvalidToken
@@ -313,29 +313,23 @@ func unknown(err error) error {
 
 // SetPasswordHash changes the password of a user who signs in, or returns apierr.NotFoundErr.
 func SetPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error {
-	n, err := tx.Exec(ctx, "UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3 WHERE user_id "+
-		"= $1 AND sign_in_key <> ''",
-		userID, hash, db.Micros(tx.Now()))
-	if err == nil && n == 0 {
-		return apierr.NotFoundErr
-	}
-	return err
+	return changed(tx.Exec(ctx, `UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3
+		WHERE user_id = $1 AND sign_in_key <> ''`, userID, hash, db.Micros(tx.Now())))
 }
 
 // replaceUser updates a user. It reports false if the user changed since it was read.
 func replaceUser(ctx context.Context, tx *db.Tx, u User) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE users SET email = $3, email_key = $4, first_name = $5, last_name = $6, country = $7,
-		details = $8,
-			complete = $9, version = $10, updated_at = $11
+		details = $8, complete = $9, version = $10, updated_at = $11
 		WHERE user_id = $1 AND version = $2`,
 		u.ID, u.Version-1, u.Email, EmailKey(u.Email), u.FirstName, u.LastName, u.Country, u.sealed, u.Complete, u.Version,
 		db.Micros(tx.Now()))
 	return n == 1, err
 }
 
-// moveCompanyUser changes the address of a company's user. It deletes and inserts the row, so that the unique index
-// decides races without failing the statement.
-func moveCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
+// setCompanyUserEmail changes the address of a company's user. It deletes the row and inserts it again, because
+// insertCompanyUser reports a taken address as ErrUserExists instead of failing the statement.
+func setCompanyUserEmail(ctx context.Context, tx *db.Tx, u User) error {
 	var created int64
 	err := tx.QueryRow(ctx, "DELETE FROM company_users WHERE company_id = $1 AND user_id = $2 RETURNING created_at",
 		u.CompanyID, u.ID).Scan(&created)
@@ -349,23 +343,20 @@ func moveCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
 
 // SetKYCStatus stores the state of a user's verification, or returns apierr.NotFoundErr.
 func SetKYCStatus(ctx context.Context, tx *db.Tx, userID, status string) error {
-	return changed(tx.Exec(ctx, "UPDATE users SET kyc_status = $2, version = version + 1, updated_at = $3 WHERE "+
-		"user_id = $1",
-		userID, status, db.Micros(tx.Now())))
+	return changed(tx.Exec(ctx, `UPDATE users SET kyc_status = $2, version = version + 1, updated_at = $3
+		WHERE user_id = $1`, userID, status, db.Micros(tx.Now())))
 }
 
 // SetKYBStatus stores the state of a company's verification, or returns apierr.NotFoundErr.
 func SetKYBStatus(ctx context.Context, tx *db.Tx, companyID, status string) error {
-	return changed(tx.Exec(ctx, "UPDATE companies SET kyb_status = $2, version = version + 1, updated_at = $3 WHERE "+
-		"company_id = $1",
-		companyID, status, db.Micros(tx.Now())))
+	return changed(tx.Exec(ctx, `UPDATE companies SET kyb_status = $2, version = version + 1, updated_at = $3
+		WHERE company_id = $1`, companyID, status, db.Micros(tx.Now())))
 }
 
-// SetCompanyStatus changes a company's status. It reports false if the company had another one than from.
+// SetCompanyStatus changes a company's status. It reports false if the current status is not from.
 func SetCompanyStatus(ctx context.Context, tx *db.Tx, companyID, from, to string) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE companies SET status = $3, version = version + 1, updated_at = $4 WHERE company_id "+
-		"= $1 AND status = $2",
-		companyID, from, to, db.Micros(tx.Now()))
+	n, err := tx.Exec(ctx, `UPDATE companies SET status = $3, version = version + 1, updated_at = $4
+		WHERE company_id = $1 AND status = $2`, companyID, from, to, db.Micros(tx.Now()))
 	return n == 1, err
 }
 
@@ -383,6 +374,7 @@ func SetCompanyDetails(ctx context.Context, tx *db.Tx, c Company) error {
 		WHERE company_id = $1`, c.ID, c.Name, c.Email, c.Website, c.Country, db.Micros(tx.Now())))
 }
 
+// changed returns apierr.NotFoundErr if a statement succeeded but matched no row.
 func changed(n int64, err error) error {
 	if err == nil && n == 0 {
 		return apierr.NotFoundErr
@@ -400,8 +392,7 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 	}
 	now := db.Micros(tx.Now())
 	n, err := tx.Exec(ctx, `UPDATE users SET email = '', email_key = '', sign_in_key = '', password_hash = '',
-		first_name = '', last_name = '',
-			details = '', complete = FALSE, version = version + 1, updated_at = $3
+		first_name = '', last_name = '', details = '', complete = FALSE, version = version + 1, updated_at = $3
 		WHERE user_id = $1 AND version = $2`, userID, old.Version, now)
 	if err == nil && n == 0 {
 		err = db.ErrConflict
@@ -440,21 +431,13 @@ func selectApps(ctx context.Context, tx *db.Tx, companyID, appID string) ([]App,
 
 // lockApp locks the app until the commit, so that concurrent requests do not exceed its number of keys.
 func lockApp(ctx context.Context, tx *db.Tx, companyID, appID string) error {
-	n, err := tx.Exec(ctx, "UPDATE apps SET name = name WHERE company_id = $1 AND app_id = $2 AND status = 'active'",
-		companyID, appID)
-	if err == nil && n == 0 {
-		return apierr.NotFoundErr
-	}
-	return err
+	return changed(tx.Exec(ctx, `UPDATE apps SET name = name
+		WHERE company_id = $1 AND app_id = $2 AND status = 'active'`, companyID, appID))
 }
 
 func setSecret(ctx context.Context, tx *db.Tx, companyID, appID, digest string) error {
-	n, err := tx.Exec(ctx, "UPDATE apps SET secret_digest = $3 WHERE company_id = $1 AND app_id = $2 AND status = "+
-		"'active'", companyID, appID, digest)
-	if err == nil && n == 0 {
-		return apierr.NotFoundErr
-	}
-	return err
+	return changed(tx.Exec(ctx, `UPDATE apps SET secret_digest = $3
+		WHERE company_id = $1 AND app_id = $2 AND status = 'active'`, companyID, appID, digest))
 }
 
 // APIKeys returns the keys of an app, newest first, including expired and revoked ones.
@@ -477,13 +460,9 @@ func APIKeys(ctx context.Context, tx *db.Tx, companyID, appID string) ([]APIKey,
 
 // endAPIKey lets a valid key expire at a time, never later than before.
 func endAPIKey(ctx context.Context, tx *db.Tx, companyID, appID, keyID string, at time.Time) error {
-	n, err := tx.Exec(ctx, `UPDATE api_keys SET expires_at = CASE WHEN expires_at = 0 OR expires_at > $4 THEN $4 ELSE
-		expires_at END
-		WHERE company_id = $1 AND app_id = $2 AND key_id = $3 AND revoked_at = 0 AND (expires_at = 0 OR expires_at > $5)`,
-		companyID, appID, keyID, db.Micros(at), db.Micros(tx.Now()))
 	tx.Notify(NoticeRevoked)
-	if err == nil && n == 0 {
-		return apierr.NotFoundErr
-	}
-	return err
+	return changed(tx.Exec(ctx, `UPDATE api_keys
+		SET expires_at = CASE WHEN expires_at = 0 OR expires_at > $4 THEN $4 ELSE expires_at END
+		WHERE company_id = $1 AND app_id = $2 AND key_id = $3 AND revoked_at = 0 AND (expires_at = 0 OR expires_at > $5)`,
+		companyID, appID, keyID, db.Micros(at), db.Micros(tx.Now())))
 }

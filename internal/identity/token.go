@@ -19,7 +19,7 @@ const (
 	Production = "production"
 )
 
-// tokenKind is the kind of a token, as its prefix says.
+// tokenKind is the kind of a token. It is part of the token's prefix.
 type tokenKind string
 
 const (
@@ -35,9 +35,14 @@ const tokenChars = 52 // 256 bits in base32
 
 // newToken returns 256 random bits with a prefix that people and secret scanners recognize: stp_sandbox_key_….
 func newToken(kind tokenKind, env Environment) string {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails: the runtime ends the program instead
-	return prefix(kind, env) + tokenEncoding.EncodeToString(b[:])
+	return prefix(kind, env) + randomText(32)
+}
+
+// randomText returns a number of random bytes in base32.
+func randomText(size int) string {
+	b := make([]byte, size)
+	_, _ = rand.Read(b) // never fails: the runtime ends the program instead
+	return tokenEncoding.EncodeToString(b)
 }
 
 func prefix(kind tokenKind, env Environment) string {
@@ -76,16 +81,13 @@ func Digest(token string) string {
 const linkPrefix = "stp_link_"
 
 // NewLinkToken returns a new token for a link in a mail. Store only its LinkDigest.
-func NewLinkToken() string {
-	var b [32]byte
-	_, _ = rand.Read(b[:])
-	return linkPrefix + tokenEncoding.EncodeToString(b[:])
-}
+func NewLinkToken() string { return linkPrefix + randomText(32) }
 
 // LinkDigest returns the digest of a link token, or "" if it is malformed.
-func LinkDigest(token string) string {
-	text, ok := strings.CutPrefix(token, linkPrefix)
-	if !ok || len(text) != tokenChars {
+func LinkDigest(token string) string { return prefixedDigest(linkPrefix, token) }
+
+func prefixedDigest(prefix, token string) string {
+	if text, ok := strings.CutPrefix(token, prefix); !ok || len(text) != tokenChars {
 		return ""
 	}
 	return Digest(token)
@@ -95,27 +97,15 @@ func LinkDigest(token string) string {
 const sessionPrefix = "stp_session_"
 
 // NewSessionToken returns a new token for a session cookie. Store only its SessionDigest.
-func NewSessionToken() string {
-	var b [32]byte
-	_, _ = rand.Read(b[:])
-	return sessionPrefix + tokenEncoding.EncodeToString(b[:])
-}
+func NewSessionToken() string { return sessionPrefix + randomText(32) }
 
 // SessionDigest returns the digest of a session token, or "" if it is malformed.
-func SessionDigest(token string) string {
-	text, ok := strings.CutPrefix(token, sessionPrefix)
-	if !ok || len(text) != tokenChars {
-		return ""
-	}
-	return Digest(token)
-}
+func SessionDigest(token string) string { return prefixedDigest(sessionPrefix, token) }
 
 // NewRecoveryCode returns a code of 80 random bits in four groups, to be written down. Store only its
 // RecoveryDigest.
 func NewRecoveryCode() string {
-	var b [10]byte
-	_, _ = rand.Read(b[:])
-	text := tokenEncoding.EncodeToString(b[:])
+	text := randomText(10)
 	return text[:4] + "-" + text[4:8] + "-" + text[8:12] + "-" + text[12:]
 }
 
@@ -142,9 +132,8 @@ func basicToken(credential string) string {
 	if err != nil {
 		return ""
 	}
-	token, ok := strings.CutSuffix(string(plain), ":")
-	if !ok {
-		return ""
+	if token, ok := strings.CutSuffix(string(plain), ":"); ok {
+		return token
 	}
-	return token
+	return ""
 }

@@ -20,7 +20,8 @@ type ProfileChanges struct {
 	StreetAddress, StreetAddress2, City, State, Zip *string
 }
 
-// apply returns the changed profile and the names of the fields that must not be empty.
+// apply returns the changed profile and the names of the fields that must not be empty: the fields to change, and
+// those that a new country may require.
 func (c ProfileChanges) apply(p Profile) (changed Profile, sent []string) {
 	for _, m := range []struct {
 		name string
@@ -41,12 +42,8 @@ func (c ProfileChanges) apply(p Profile) (changed Profile, sent []string) {
 			sent = append(sent, m.name)
 		}
 	}
-	if c.Country != nil { // the new country may require more fields
-		for _, name := range []string{"state", "zip"} {
-			if p.StreetAddress != "" {
-				sent = append(sent, name)
-			}
-		}
+	if c.Country != nil && p.StreetAddress != "" {
+		sent = append(sent, "state", "zip")
 	}
 	return p, sent
 }
@@ -103,11 +100,12 @@ func updateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id stri
 		return User{}, false, err
 	}
 	if EmailKey(u.Email) != EmailKey(old.Email) {
-		if err := moveCompanyUser(ctx, tx, u); err != nil {
+		if err := setCompanyUserEmail(ctx, tx, u); err != nil {
 			return User{}, false, err
 		}
 	}
-	// Without a company: within one, the ID is the worker's, who has own versions.
+	// The history entry has no company: a company's entries with this ID belong to the worker, whose versions are
+	// counted separately.
 	db.History(tx, "", u.ID, u.Version, "", "", "profile: "+strings.Join(c.names(), ", "))
 	return u, true, nil
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// State is where a case stands.
+// State is the state of a case.
 type State string
 
-// The states of a person's case. A subject without a case has not started.
+// The states of a person's case.
 const (
-	Initiated    State = "initiated" // complete, not yet with the provider
+	Initiated    State = "initiated" // complete, not yet submitted to the provider
 	InReview     State = "in_review"
 	Approved     State = "approved"
 	Resubmission State = "resubmission_required"
@@ -29,17 +29,17 @@ const (
 	Expired      State = "expired"
 )
 
-// The further states of a company's case.
+// The other states of a company's case.
 const (
-	Draft            State = "draft" // the profile lacks something
+	Draft            State = "draft" // the profile is incomplete
 	DocumentsPending State = "documents_pending"
-	Submitted        State = "submitted" // complete, not yet with the provider
-	OwnersPending    State = "ubo_pending"
+	Submitted        State = "submitted"   // complete, not yet submitted to the provider
+	OwnersPending    State = "ubo_pending" // approved by the provider, but an owner is not verified yet
 	MoreInfo         State = "more_info"
 	Suspended        State = "suspended"
 )
 
-// next is every step that a case may take. A case that must be tried again makes room for a new one.
+// next lists the states that may follow each state. A person's new attempt is a new case.
 var next = map[State][]State{
 	Initiated: {InReview, Approved, Resubmission, Rejected},
 	InReview:  {Approved, Resubmission, Rejected, OwnersPending, MoreInfo},
@@ -53,7 +53,7 @@ var next = map[State][]State{
 	Suspended:        {Approved, Rejected},
 }
 
-// Public is the word under which partners know a state.
+// Public returns the status that the API shows for the state.
 func (s State) Public() string {
 	switch s {
 	case "", Draft, DocumentsPending:
@@ -75,24 +75,25 @@ const (
 	kindCompany = "company"
 )
 
-// How long an approval holds: 24 months, or as long as the document if that is shorter.
+// approvalMonths is the number of months after which an approval expires. It expires earlier with the document.
 const approvalMonths = 24
 
-// What starting a verification is refused with, beside ErrProfile.
+// Errors of starting or deciding a verification; see also ErrProfile.
 var (
 	ErrDocuments = apierr.New(apierr.Conflict, "documents_incomplete",
-		"Something that a verification needs is missing. Upload it first.")
+		"Documents that the verification requires are missing. Upload them first.")
 	ErrProcessing = apierr.New(apierr.Conflict, "already_processing",
-		"The verification is under way. Its outcome comes by itself.")
-	ErrNoProvider = apierr.New(apierr.Unavailable, "retry_later", "Nobody verifies people and companies here yet.")
-	ErrState      = apierr.New(apierr.Conflict, "invalid_state",
-		"The verification does not take this step in its present state.")
+		"The verification is in progress. Wait for its result.")
+	ErrNoProvider = apierr.New(apierr.Unavailable, "retry_later",
+		"This installation has no verification provider yet. Try again later.")
+	ErrState = apierr.New(apierr.Conflict, "invalid_state",
+		"The current state of the verification does not allow this.")
 )
 
 // Case is one verification of a subject.
 type Case struct {
 	SubjectID, ID string
-	CompanyID     string // hears of it
+	CompanyID     string // the company that receives the events, "" for none
 	Kind          string
 	State         State
 	Provider, Ref string
@@ -104,19 +105,19 @@ type Case struct {
 
 // The kinds of this package's jobs.
 const (
-	JobSubmit = "kyc.submit" // a case is complete: give it to the provider
-	JobCheck  = "kyc.check"  // ask the provider where a case stands
+	JobSubmit = "kyc.submit" // submits a complete case to the provider
+	JobCheck  = "kyc.check"  // fetches the state of a case from the provider
 )
 
-// look is the payload of both.
-type look struct {
+// jobPayload is the payload of both kinds of jobs.
+type jobPayload struct {
 	SubjectID string `json:"subject_id"`
 	CaseID    string `json:"case_id"`
 }
 
-// Initiate starts the verification of a user whose profile and documents are complete. What is missing is listed by
-// ErrProfile and ErrDocuments; a verification under way is ErrProcessing, and one that was approved or rejected
-// ErrState: a rejection is final unless support reopens it.
+// Initiate starts the verification of a user. It returns ErrProfile or ErrDocuments with the missing fields or
+// documents, ErrProcessing if a verification is in progress, and ErrState if the user was already approved or rejected.
+// A rejection is final unless support reopens it.
 func (s *Service) Initiate(ctx context.Context, tx *db.Tx, by identity.Principal,
 	userID string) (identity.User, error) {
 	user, err := changingUser(ctx, tx, by, userID)
@@ -136,15 +137,15 @@ func (s *Service) Initiate(ctx context.Context, tx *db.Tx, by identity.Principal
 	if err := mayStart(old.State); err != nil {
 		return user, err
 	}
-	if lacks := lacking(user.Profile); len(lacks) > 0 {
-		return user, incomplete(ErrProfile, "/user_id", lacks)
+	if missing := missingFields(user.Profile); len(missing) > 0 {
+		return user, incomplete(ErrProfile, "/user_id", missing)
 	}
-	lacks, err := s.missing(ctx, tx, user)
+	missing, err := s.missing(ctx, tx, user)
 	if err != nil {
 		return user, err
 	}
-	if len(lacks) > 0 {
-		return user, incomplete(ErrDocuments, "/user_id", lacks)
+	if len(missing) > 0 {
+		return user, incomplete(ErrDocuments, "/user_id", missing)
 	}
 	company := by.CompanyID
 	if company == "" {
@@ -154,44 +155,53 @@ func (s *Service) Initiate(ctx context.Context, tx *db.Tx, by identity.Principal
 	if err != nil {
 		return user, err
 	}
-	job.Enqueue(tx, job.New{CompanyID: company, Kind: JobSubmit, Payload: look{c.SubjectID, c.ID}})
+	job.Enqueue(tx, job.New{CompanyID: company, Kind: JobSubmit, Payload: jobPayload{c.SubjectID, c.ID}})
 	return user, nil
 }
 
+// mayStart returns nil if a verification may start while the subject's last case has the state.
 func mayStart(state State) error {
 	switch state {
 	case Initiated, InReview, Submitted, OwnersPending:
 		return ErrProcessing
 	case Approved:
-		return ErrState.Detailf("The verification was approved already.")
+		return ErrState.Detailf("The verification is already approved.")
 	case Rejected:
-		return ErrState.Detailf("The verification was rejected. Ask support, who may reopen it.")
+		return ErrState.Detailf("The verification was rejected. Contact support to reopen it.")
 	}
 	return nil
 }
 
-// incomplete lists what is missing, as problems and as one hint of words.
-func incomplete(f *apierr.Fault, pointer string, lacks []string) error {
-	for _, name := range lacks {
+// incomplete adds a problem for each missing field or document, and all their names as meta data "missing".
+func incomplete(f *apierr.Fault, pointer string, missing []string) error {
+	for _, name := range missing {
 		f = f.With(apierr.Field{Code: f.Code, In: "body", Pointer: pointer, Message: "Missing: " + name + "."})
 	}
-	return f.Set("missing", strings.Join(lacks, " "))
+	return f.Set("missing", strings.Join(missing, " "))
 }
 
-// lacking are the members of a profile that a verification needs and that are empty.
-func lacking(p identity.Profile) (lacks []string) {
-	for _, m := range []struct{ name, value string }{
+// missingFields returns the names of the profile fields that a verification requires and that are empty.
+func missingFields(p identity.Profile) []string {
+	return empty([]field{
 		{"first_name", p.FirstName}, {"last_name", p.LastName}, {"date_of_birth", p.DateOfBirth}, {"country", p.Country},
 		{"street_address", p.StreetAddress}, {"city", p.City},
-	} {
-		if m.value == "" {
-			lacks = append(lacks, m.name)
-		}
-	}
-	return lacks
+	})
 }
 
-// missing is what a user's documents and payers lack.
+type field struct{ name, value string }
+
+// empty returns the names of the empty fields.
+func empty(fields []field) (names []string) {
+	for _, f := range fields {
+		if f.value == "" {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// missing returns the documents that a user's verification requires and that are not stored, and "payer" if the user
+// has no active payer.
 func (s *Service) missing(ctx context.Context, tx *db.Tx, user identity.User) ([]string, error) {
 	currencies, err := payerCurrencies(ctx, tx, user.ID)
 	if err != nil {
@@ -209,29 +219,29 @@ func (s *Service) missing(ctx context.Context, tx *db.Tx, user identity.User) ([
 	if err != nil {
 		return nil, err
 	}
-	lacks := identityLacks(documents)
+	missing := missingIdentity(documents)
 	has := func(docType string) bool {
 		return slices.ContainsFunc(documents, func(d Document) bool { return d.DocType == docType })
 	}
-	for _, need := range []struct {
-		name   string
-		needed bool
-		there  bool
+	for _, r := range []struct {
+		name              string
+		required, present bool
 	}{
 		{Selfie, n.selfie, has(Selfie)}, {ProofOfAddress, n.proofOfAddress, has(ProofOfAddress)},
 		{TaxID, n.taxID, len(taxIDs) > 0},
 		{"payer", true, len(currencies) > 0},
 	} {
-		if need.needed && !need.there {
-			lacks = append(lacks, need.name)
+		if r.required && !r.present {
+			missing = append(missing, r.name)
 		}
 	}
-	return lacks, nil
+	return missing, nil
 }
 
-// identityLacks is nothing when one identity document is whole, else what would make one so.
-func identityLacks(documents []Document) []string {
-	lacks := []string{"identity_document"}
+// missingIdentity returns nil if the documents include a complete identity document. Otherwise it returns the side
+// that would complete one, or "identity_document".
+func missingIdentity(documents []Document) []string {
+	missing := []string{"identity_document"}
 	for _, d := range documents {
 		if d.DocType == Passport {
 			return nil
@@ -244,20 +254,20 @@ func identityLacks(documents []Document) []string {
 		if d.Category == Back {
 			other = Front
 		}
-		whole := d.Category == Front && !document(c, d.DocType).Backside ||
+		complete := d.Category == Front && !document(c, d.DocType).Backside ||
 			slices.ContainsFunc(documents, func(o Document) bool {
 				return o.DocType == d.DocType && o.IssuingCountry == d.IssuingCountry && o.Category == other
 			})
-		if whole {
+		if complete {
 			return nil
 		}
-		lacks = []string{d.DocType + "_" + other}
+		missing = []string{d.DocType + "_" + other}
 	}
-	return lacks
+	return missing
 }
 
-// open begins a case in place of the subject's last one, a zero one when there is none. It is db.ErrConflict when
-// another took that place meanwhile.
+// open makes c the subject's current case in place of last, which is zero for a subject without a case. It returns
+// db.ErrConflict if a concurrent transaction changed the current case.
 func (s *Service) open(ctx context.Context, tx *db.Tx, last, c Case) (Case, error) {
 	c.ID, c.Version = tx.NewID("ver"), 1
 	if s.Provider != nil {
@@ -276,11 +286,12 @@ func (s *Service) open(ctx context.Context, tx *db.Tx, last, c Case) (Case, erro
 		return c, err
 	}
 	db.History(tx, c.CompanyID, c.ID, c.Version, "", string(c.State), "opened")
-	return c, s.tell(ctx, tx, "", c)
+	return c, s.publish(ctx, tx, "", c)
 }
 
-// move takes a case to another state, with everything that follows. It is db.ErrConflict when the case moved meanwhile.
-func (s *Service) move(ctx context.Context, tx *db.Tx, c Case, to State, reasons []string,
+// transition changes the state of a case and publishes it. It returns ErrState if the change is not allowed, and
+// db.ErrConflict if a concurrent transaction changed the case.
+func (s *Service) transition(ctx context.Context, tx *db.Tx, c Case, to State, reasons []string,
 	documentExpires time.Time) (Case, error) {
 	if !slices.Contains(next[c.State], to) {
 		return c, ErrState
@@ -293,11 +304,11 @@ func (s *Service) move(ctx context.Context, tx *db.Tx, c Case, to State, reasons
 			c.Expires = documentExpires
 		}
 	}
-	moved, err := updateCase(ctx, tx, c, from)
+	updated, err := updateCase(ctx, tx, c, from)
 	if err != nil {
 		return c, err
 	}
-	if !moved {
+	if !updated {
 		return c, db.ErrConflict
 	}
 	c.Version++
@@ -307,11 +318,11 @@ func (s *Service) move(ctx context.Context, tx *db.Tx, c Case, to State, reasons
 			return c, err
 		}
 	}
-	return c, s.tell(ctx, tx, from, c)
+	return c, s.publish(ctx, tx, from, c)
 }
 
-// tell makes a case's state known: to who reads the subject, by an event, and by a mail when it is an end.
-func (s *Service) tell(ctx context.Context, tx *db.Tx, from State, c Case) error {
+// publish stores the public status with the user, company or owner, emits its event, and mails a person the result.
+func (s *Service) publish(ctx context.Context, tx *db.Tx, from State, c Case) error {
 	public := c.State.Public()
 	switch c.Kind {
 	case kindOwner:
@@ -321,7 +332,7 @@ func (s *Service) tell(ctx context.Context, tx *db.Tx, from State, c Case) error
 		return s.ownersChanged(ctx, tx, c.CompanyID)
 	case kindCompany:
 		if public == identity.KYCNotStarted {
-			return nil // what a company prepares changes nothing, and takes no earlier agreement away
+			return nil // preparing a case does not change the company's status
 		}
 		if err := identity.SetKYBStatus(ctx, tx, c.CompanyID, public); err != nil {
 			return err
@@ -345,7 +356,7 @@ func (s *Service) tell(ctx context.Context, tx *db.Tx, from State, c Case) error
 			return err
 		}
 	}
-	return s.writeTo(ctx, tx, c)
+	return s.sendResult(ctx, tx, c)
 }
 
 func notNil(list []string) []string {
@@ -355,10 +366,11 @@ func notNil(list []string) []string {
 	return list
 }
 
-// writeTo tells a person by mail how the verification ended.
-func (s *Service) writeTo(ctx context.Context, tx *db.Tx, c Case) error {
-	result := map[State]string{Approved: mail.Approved, Resubmission: mail.ResubmissionRequired, Rejected: mail.Rejected,
-		Expired: mail.Expired}[c.State]
+// sendResult enqueues a mail to the person if the case has ended.
+func (s *Service) sendResult(ctx context.Context, tx *db.Tx, c Case) error {
+	result := map[State]string{
+		Approved: mail.Approved, Resubmission: mail.ResubmissionRequired, Rejected: mail.Rejected, Expired: mail.Expired,
+	}[c.State]
 	if result == "" {
 		return nil
 	}
@@ -367,13 +379,12 @@ func (s *Service) writeTo(ctx context.Context, tx *db.Tx, c Case) error {
 		return err
 	}
 	return mail.Enqueue(ctx, tx, mail.Message{
-		CompanyID: c.CompanyID, To: user.Email, Template: mail.KYCResult, Language: mail.LanguageOf(user.Country), Key: c.ID +
-			"/" + string(c.State),
-		Data: mail.KYCResultData{Name: user.Name(), Result: result},
+		CompanyID: c.CompanyID, To: user.Email, Template: mail.KYCResult, Language: mail.LanguageOf(user.Country),
+		Key: c.ID + "/" + string(c.State), Data: mail.KYCResultData{Name: user.Name(), Result: result},
 	})
 }
 
-// Submit gives a case to the provider.
+// Submit submits a case to the provider (job kyc.submit).
 func (s *Service) Submit(ctx context.Context, d *db.DB, j job.Job) error {
 	c, err := s.caseOf(ctx, d, j)
 	if err != nil || c.State != Initiated && c.State != Submitted {
@@ -393,18 +404,19 @@ func (s *Service) Submit(ctx context.Context, d *db.DB, j job.Job) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		c, err := selectCase(ctx, tx, c.SubjectID)
 		if err != nil || c.ID != a.CaseID || c.State != Initiated && c.State != Submitted {
-			return err // somebody decided meanwhile
+			return err // the case was decided meanwhile
 		}
 		c.Ref = ref
-		if c, err = s.move(ctx, tx, c, InReview, nil, time.Time{}); err != nil {
+		if c, err = s.transition(ctx, tx, c, InReview, nil, time.Time{}); err != nil {
 			return err
 		}
-		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobCheck, Payload: look{c.SubjectID, c.ID}})
+		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobCheck, Payload: jobPayload{c.SubjectID, c.ID}})
 		return nil
 	})
 }
 
-// Check asks the provider where a case stands, and again later while it is not decided.
+// Check fetches the outcome of a case from the provider and applies it (job kyc.check). While the case is undecided it
+// enqueues the next check.
 func (s *Service) Check(ctx context.Context, d *db.DB, j job.Job) error {
 	c, err := s.caseOf(ctx, d, j)
 	if err != nil || c.State != InReview || c.Ref == "" {
@@ -426,14 +438,15 @@ func (s *Service) Check(ctx context.Context, d *db.DB, j job.Job) error {
 			return s.decide(ctx, tx, now, o)
 		}
 		if every := s.Provider.PollEvery(); every > 0 {
-			job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobCheck, Payload: look{c.SubjectID, c.ID},
+			job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobCheck, Payload: jobPayload{c.SubjectID, c.ID},
 				RunAt: tx.Now().Add(every)})
 		}
 		return nil
 	})
 }
 
-// decide moves a case to what the provider found. A company is approved only with everybody who owns or controls it.
+// decide changes a case to the provider's outcome. An approved company stays in OwnersPending until all its beneficial
+// owners are verified.
 func (s *Service) decide(ctx context.Context, tx *db.Tx, c Case, o Outcome) error {
 	to := o.State
 	if c.Kind == kindCompany {
@@ -441,7 +454,7 @@ func (s *Service) decide(ctx context.Context, tx *db.Tx, c Case, o Outcome) erro
 		case Resubmission:
 			to = MoreInfo
 		case Approved:
-			waiting, err := ownersWaiting(ctx, tx, c.CompanyID)
+			waiting, err := ownersUnverified(ctx, tx, c.CompanyID)
 			if err != nil {
 				return err
 			}
@@ -452,13 +465,13 @@ func (s *Service) decide(ctx context.Context, tx *db.Tx, c Case, o Outcome) erro
 			}
 		}
 	}
-	_, err := s.move(ctx, tx, c, to, o.Reasons, o.Expires)
+	_, err := s.transition(ctx, tx, c, to, o.Reasons, o.Expires)
 	return err
 }
 
-// caseOf is the case that a job names, a zero one when another took its place.
+// caseOf returns the case of a job, or a zero Case if it is no longer the subject's current case.
 func (s *Service) caseOf(ctx context.Context, d *db.DB, j job.Job) (c Case, err error) {
-	var in look
+	var in jobPayload
 	if err := j.Decode(&in); err != nil {
 		return c, err
 	}
@@ -472,7 +485,7 @@ func (s *Service) caseOf(ctx context.Context, d *db.DB, j job.Job) (c Case, err 
 	return c, err
 }
 
-// application is what the provider is given. The bytes of a document are read when it asks for them, one at a time.
+// application returns the data of a case for the provider. Images are loaded when the provider needs them.
 func (s *Service) application(ctx context.Context, d *db.DB, c Case) (Application, error) {
 	a := Application{CaseID: c.ID}
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -484,9 +497,8 @@ func (s *Service) application(ctx context.Context, d *db.DB, c Case) (Applicatio
 			}
 			a.Person = &Person{
 				FirstName: user.FirstName, LastName: user.LastName, Email: user.Email, PhoneNumber: user.PhoneNumber,
-				DateOfBirth: user.DateOfBirth,
-				Country:     user.Country, StreetAddress: user.StreetAddress, StreetAddress2: user.StreetAddress2, City: user.City,
-				State: user.State, Zip: user.Zip,
+				DateOfBirth: user.DateOfBirth, StreetAddress: user.StreetAddress, StreetAddress2: user.StreetAddress2,
+				City: user.City, State: user.State, Zip: user.Zip, Country: user.Country,
 			}
 		case kindOwner:
 			owner, err := s.owner(ctx, tx, c.CompanyID, c.SubjectID)
@@ -518,7 +530,7 @@ func (s *Service) application(ctx context.Context, d *db.DB, c Case) (Applicatio
 		}
 		documents, err := selectDocuments(ctx, tx, c.SubjectID)
 		for _, doc := range documents {
-			a.Document = append(a.Document, Paper{doc, func(ctx context.Context) (data []byte, err error) {
+			a.Documents = append(a.Documents, DocumentFile{doc, func(ctx context.Context) (data []byte, err error) {
 				err = d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 					data, err = openDocument(ctx, tx, key, c.SubjectID, doc.ID)
 					return err
@@ -531,8 +543,9 @@ func (s *Service) application(ctx context.Context, d *db.DB, c Case) (Applicatio
 	return a, err
 }
 
-func openDocument(ctx context.Context, tx *db.Tx, key identity.SubjectKey, subjectID,
-	documentID string) ([]byte, error) {
+// openDocument returns the decrypted image of a document.
+func openDocument(ctx context.Context, tx *db.Tx, key identity.SubjectKey,
+	subjectID, documentID string) ([]byte, error) {
 	chunks, err := selectChunks(ctx, tx, subjectID, documentID)
 	if err != nil {
 		return nil, err
@@ -548,9 +561,9 @@ func openDocument(ctx context.Context, tx *db.Tx, key identity.SubjectKey, subje
 	return data, nil
 }
 
-// Hear takes a callback of the provider: when it is genuine and new, the case is asked for. The callback itself moves
-// nothing. A doubtful one is ErrCallback.
-func (s *Service) Hear(ctx context.Context, d *db.DB, provider string, h http.Header, body []byte) error {
+// HandleCallback authenticates a callback of the provider. If it is new, HandleCallback enqueues a check of its case.
+// It returns ErrCallback if the callback cannot be authenticated.
+func (s *Service) HandleCallback(ctx context.Context, d *db.DB, provider string, h http.Header, body []byte) error {
 	now, err := d.Now(ctx)
 	if err != nil {
 		return err
@@ -563,20 +576,20 @@ func (s *Service) Hear(ctx context.Context, d *db.DB, provider string, h http.He
 		return err
 	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		fresh, err := insertCallback(ctx, tx, provider, n.ID)
-		if err != nil || !fresh {
+		inserted, err := insertCallback(ctx, tx, provider, n.ID)
+		if err != nil || !inserted {
 			return err
 		}
 		c, err := selectCaseByRef(ctx, tx, provider, n.Ref)
 		if err != nil || c.ID == "" {
 			return err
 		}
-		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobCheck, Payload: look{c.SubjectID, c.ID}})
+		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobCheck, Payload: jobPayload{c.SubjectID, c.ID}})
 		return nil
 	})
 }
 
-// ExpireDue ends the approvals whose time has come.
+// ExpireDue ends all expired approvals: a person's becomes Expired, a company's Suspended.
 func (s *Service) ExpireDue(ctx context.Context, d *db.DB) error {
 	for {
 		var due []string
@@ -597,7 +610,7 @@ func (s *Service) ExpireDue(ctx context.Context, d *db.DB) error {
 				if c.Kind == kindCompany {
 					to = Suspended
 				}
-				_, err = s.move(ctx, tx, c, to, []string{"outdated"}, time.Time{})
+				_, err = s.transition(ctx, tx, c, to, []string{"outdated"}, time.Time{})
 				return err
 			})
 			if err != nil && !errors.Is(err, db.ErrConflict) {
@@ -607,10 +620,10 @@ func (s *Service) ExpireDue(ctx context.Context, d *db.DB) error {
 	}
 }
 
-// DecideInSandbox ends the verification of a user as result says, as the provider would. It needs no documents: where
-// no verification is under way it begins one. Result is a public state; expired follows approved only.
-func (s *Service) DecideInSandbox(ctx context.Context, tx *db.Tx, by identity.Principal, userID,
-	result string) (id, status string, err error) {
+// DecideInSandbox decides the verification of a user in place of the provider, and starts one if none is in progress.
+// No documents are required. result is a public status; expired is allowed only after approved.
+func (s *Service) DecideInSandbox(ctx context.Context, tx *db.Tx, by identity.Principal,
+	userID, result string) (id, status string, err error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)
 	if err != nil {
 		return "", "", err
@@ -620,7 +633,7 @@ func (s *Service) DecideInSandbox(ctx context.Context, tx *db.Tx, by identity.Pr
 		return "", "", err
 	}
 	if State(result) == Expired {
-		c, err = s.move(ctx, tx, c, Expired, []string{"sandbox"}, time.Time{})
+		c, err = s.transition(ctx, tx, c, Expired, []string{"sandbox"}, time.Time{})
 		return user.ID, c.State.Public(), err
 	}
 	if c.State != Initiated && c.State != InReview {
@@ -628,8 +641,8 @@ func (s *Service) DecideInSandbox(ctx context.Context, tx *db.Tx, by identity.Pr
 		if company == "" {
 			company = user.CompanyID
 		}
-		if c, err = s.open(ctx, tx, c, Case{SubjectID: user.ID, CompanyID: company, Kind: kindPerson,
-			State: Initiated}); err != nil {
+		c, err = s.open(ctx, tx, c, Case{SubjectID: user.ID, CompanyID: company, Kind: kindPerson, State: Initiated})
+		if err != nil {
 			return "", "", err
 		}
 	}
@@ -640,6 +653,6 @@ func (s *Service) DecideInSandbox(ctx context.Context, tx *db.Tx, by identity.Pr
 	if State(result) == Rejected || State(result) == Resubmission {
 		reasons = []string{"sandbox"}
 	}
-	c, err = s.move(ctx, tx, c, State(result), reasons, time.Time{})
+	c, err = s.transition(ctx, tx, c, State(result), reasons, time.Time{})
 	return user.ID, c.State.Public(), err
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// ErrOwnership refuses owners who would hold more than the whole company.
+// ErrOwnership is returned if the shares of the owners exceed 100 percent.
 var ErrOwnership = apierr.New(apierr.Invalid, "invalid_parameter",
-	"The owners of a company hold at most 100 percent together.")
+	"The shares of all owners together exceed 100 percent. Correct them.")
 
-// significantBps is the share from which an owner is a beneficial owner, who must be verified.
+// significantBps is the share, in basis points, from which an owner must be verified.
 const significantBps = 2500
 
-// CompanyProfile is what a company tells of itself.
+// CompanyProfile contains the data of a company to verify.
 type CompanyProfile struct {
 	Name    string `json:"-"`
 	Email   string `json:"-"`
@@ -39,7 +39,7 @@ type CompanyProfile struct {
 	Description        string `json:"description"` // what the company does
 }
 
-// check normalises a profile.
+// check returns the normalized profile, or an error that lists its problems.
 func (p CompanyProfile) check(now time.Time) (CompanyProfile, error) {
 	var problems apierr.List
 	line := func(name string, text *string, most int) { *text = identity.Line(&problems, "/"+name, *text, 0, most) }
@@ -56,72 +56,74 @@ func (p CompanyProfile) check(now time.Time) (CompanyProfile, error) {
 	line("description", &p.Description, 500)
 	if p.IncorporationDate = strings.TrimSpace(p.IncorporationDate); p.IncorporationDate != "" {
 		if day, err := time.Parse(time.DateOnly, p.IncorporationDate); err != nil || day.Year() < 1000 || day.After(now) {
-			problems.Add("invalid_parameter", "/incorporation_date", "This takes a day in the past as YYYY-MM-DD.")
+			problems.Add("invalid_parameter", "/incorporation_date", "The value must be a past date as YYYY-MM-DD.")
 		}
 	}
 	return p, problems.Err()
 }
 
-// lacking are the members that a verification needs and that are empty.
-func (p CompanyProfile) lacking() (lacks []string) {
-	for _, m := range []struct{ name, value string }{
+// missingFields returns the names of the fields that a verification requires and that are empty.
+func (p CompanyProfile) missingFields() []string {
+	return empty([]field{
 		{"registration_number", p.RegistrationNumber}, {"incorporation_date", p.IncorporationDate},
 		{"street_address", p.StreetAddress}, {"city", p.City},
-	} {
-		if m.value == "" {
-			lacks = append(lacks, m.name)
-		}
-	}
-	return lacks
+	})
 }
 
-// Onboarding is how far a company's verification is.
+// Onboarding is the progress of a company's verification.
 type Onboarding struct {
-	Profile   CompanyProfile // what the company told of itself
-	State     State          // "" before the company told anything
+	Profile   CompanyProfile
+	State     State // "" before the first case
 	Reasons   []string
-	Missing   []string // what a verification still lacks
+	Missing   []string // missing profile fields and documents, and "ubo" if a beneficial owner is missing
 	Owners    []Owner
-	Documents []Listed
+	Documents []DocumentSummary
 }
 
-// Owner is somebody who owns or controls a company.
+// Owner is a person who owns or controls a company.
 type Owner struct {
 	ID string
 	Person
-	OwnershipBps int64 // of the company, in hundredths of a percent
-	Control      bool  // directs the company, whatever they own
+	OwnershipBps int64 // share in basis points
+	Control      bool  // controls the company, whatever the share
 	KYCStatus    string
 }
 
-// changingCompany is the principal's own company, which is the only one that it may onboard, and its case, which is
-// locked until the transaction ends. A company that has none gets one.
-func (s *Service) changingCompany(ctx context.Context, tx *db.Tx, by identity.Principal,
-	companyID string) (identity.Company, Case, error) {
+// actingCompany returns the principal's company, or an error unless it is active and the requested one.
+func actingCompany(ctx context.Context, tx *db.Tx, by identity.Principal,
+	companyID string) (identity.Company, error) {
 	id, err := by.Company(companyID)
 	if err != nil {
-		return identity.Company{}, Case{}, err
+		return identity.Company{}, err
 	}
 	company, err := identity.CompanyByID(ctx, tx, id)
 	if err == nil {
 		err = company.Active()
 	}
+	return company, err
+}
+
+// changingCompany returns the principal's company and its case, locked until the commit. It opens a case if there is
+// none, and returns an error if the state of the case does not allow changes.
+func (s *Service) changingCompany(ctx context.Context, tx *db.Tx, by identity.Principal,
+	companyID string) (identity.Company, Case, error) {
+	company, err := actingCompany(ctx, tx, by, companyID)
 	if err != nil {
 		return company, Case{}, err
 	}
-	c, err := selectCase(ctx, tx, id)
+	c, err := selectCase(ctx, tx, company.ID)
 	if err != nil {
 		return company, c, err
 	}
 	if c.ID == "" {
-		c, err = s.open(ctx, tx, c, Case{SubjectID: id, CompanyID: id, Kind: kindCompany, State: Draft})
+		c, err = s.open(ctx, tx, c, Case{SubjectID: company.ID, CompanyID: company.ID, Kind: kindCompany, State: Draft})
 		return company, c, err
 	}
 	if err := mayStart(c.State); err != nil {
 		return company, c, err
 	}
 	if c.State == Suspended {
-		return company, c, ErrState.Detailf("The company is suspended. Ask support.")
+		return company, c, ErrState.Detailf("The company is suspended. Contact support.")
 	}
 	locked, err := lockCase(ctx, tx, c)
 	if err == nil && !locked {
@@ -131,7 +133,7 @@ func (s *Service) changingCompany(ctx context.Context, tx *db.Tx, by identity.Pr
 	return company, c, err
 }
 
-// Onboard notes what a company tells of itself. It may be told in parts and again until the verification begins.
+// Onboard stores the profile of a company. It may be incomplete, and may be replaced until the verification starts.
 func (s *Service) Onboard(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string,
 	p CompanyProfile) (identity.Company, error) {
 	company, c, err := s.changingCompany(ctx, tx, by, companyID)
@@ -160,11 +162,11 @@ func (s *Service) Onboard(ctx context.Context, tx *db.Tx, by identity.Principal,
 		return company, nil
 	}
 	to := DocumentsPending
-	if len(p.lacking()) > 0 {
+	if len(p.missingFields()) > 0 {
 		to = Draft
 	}
 	if to != c.State {
-		_, err = s.move(ctx, tx, c, to, nil, time.Time{})
+		_, err = s.transition(ctx, tx, c, to, nil, time.Time{})
 	}
 	return company, err
 }
@@ -177,7 +179,7 @@ func ownerAt(companyID, ownerID string) identity.Place {
 	return identity.Place{Table: "owners", Column: "sealed", Row: companyID + "/" + ownerID}
 }
 
-// companyProfile is what a company told of itself.
+// companyProfile returns the decrypted profile of a company.
 func (s *Service) companyProfile(ctx context.Context, tx *db.Tx, companyID string) (CompanyProfile, error) {
 	var p CompanyProfile
 	company, err := identity.CompanyByID(ctx, tx, companyID)
@@ -205,8 +207,8 @@ func (s *Service) companyProfile(ctx context.Context, tx *db.Tx, companyID strin
 	return p, nil
 }
 
-// AddOwner notes somebody who owns or controls the company. Everybody with 25 percent or more, and everybody in
-// control, is verified before the company is.
+// AddOwner stores an owner of a company. A company is approved only after all owners with a share of at least 25
+// percent, or with control, are verified.
 func (s *Service) AddOwner(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string,
 	o Owner) (Owner, error) {
 	company, _, err := s.changingCompany(ctx, tx, by, companyID)
@@ -218,13 +220,12 @@ func (s *Service) AddOwner(ctx context.Context, tx *db.Tx, by identity.Principal
 		Email: o.Email, FirstName: o.FirstName, LastName: o.LastName, Country: o.Country,
 		Details: identity.Details{
 			PhoneNumber: o.PhoneNumber, DateOfBirth: o.DateOfBirth, StreetAddress: o.StreetAddress,
-			StreetAddress2: o.StreetAddress2,
-			City:           o.City, State: o.Person.State, Zip: o.Zip,
+			StreetAddress2: o.StreetAddress2, City: o.City, State: o.Person.State, Zip: o.Zip,
 		},
 	}.Check(&problems, tx.Now(), "first_name", "last_name", "date_of_birth", "country")
 	if o.OwnershipBps < 0 || o.OwnershipBps > 10_000 {
 		problems.Add(ErrOwnership.Code, "/ownership_percentage",
-			"This takes a percentage from 0 to 100 with at most 2 decimals.")
+			"The value must be a percentage from 0 to 100 with at most 2 decimals.")
 	}
 	if err := problems.Err(); err != nil {
 		return o, err
@@ -241,14 +242,14 @@ func (s *Service) AddOwner(ctx context.Context, tx *db.Tx, by identity.Principal
 	case total > 10_000:
 		return o, ErrOwnership.At("body", "/ownership_percentage")
 	case len(owners) >= maxOwners:
-		return o, apierr.New(apierr.Invalid, "invalid_parameter", fmt.Sprintf("A company has at most %d owners here.",
-			maxOwners))
+		return o, apierr.New(apierr.Invalid, "invalid_parameter",
+			fmt.Sprintf("A company can have at most %d owners.", maxOwners))
 	}
 	o.ID, o.KYCStatus = tx.NewID("ubo"), identity.KYCNotStarted
 	o.Person = Person{
-		FirstName: p.FirstName, LastName: p.LastName, Email: p.Email, PhoneNumber: p.PhoneNumber, DateOfBirth: p.DateOfBirth,
-		Country:       p.Country,
-		StreetAddress: p.StreetAddress, StreetAddress2: p.StreetAddress2, City: p.City, State: p.State, Zip: p.Zip,
+		FirstName: p.FirstName, LastName: p.LastName, Email: p.Email, PhoneNumber: p.PhoneNumber,
+		DateOfBirth: p.DateOfBirth, StreetAddress: p.StreetAddress, StreetAddress2: p.StreetAddress2,
+		City: p.City, State: p.State, Zip: p.Zip, Country: p.Country,
 	}
 	key, err := s.openSubject(ctx, tx, o.ID)
 	if err != nil {
@@ -261,10 +262,10 @@ func (s *Service) AddOwner(ctx context.Context, tx *db.Tx, by identity.Principal
 	return o, insertOwner(ctx, tx, company.ID, o, key.Seal(ownerAt(company.ID, o.ID), text))
 }
 
-// maxOwners bounds what a company can note; no more than four can own 25 percent each.
+// maxOwners is the maximum number of stored owners of a company.
 const maxOwners = 50
 
-// owner reads an owner of a company, or says apierr.NotFoundErr.
+// owner returns an owner of a company, or apierr.NotFoundErr.
 func (s *Service) owner(ctx context.Context, tx *db.Tx, companyID, ownerID string) (Owner, error) {
 	owners, err := selectOwners(ctx, tx, companyID)
 	if err != nil {
@@ -290,7 +291,7 @@ func (s *Service) openOwner(ctx context.Context, tx *db.Tx, companyID string, r 
 	return o, json.Unmarshal(text, &o.Person)
 }
 
-// ReadFor checks an upload for a company, or for one of its owners, and reads its image; see [Service.Read].
+// ReadFor is [Service.Read] for a company or, if ownerID is set, for one of its owners.
 func (s *Service) ReadFor(ctx context.Context, d *db.DB, by identity.Principal, companyID, ownerID string,
 	u Upload) (Image, error) {
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -303,21 +304,14 @@ func (s *Service) ReadFor(ctx context.Context, d *db.DB, by identity.Principal, 
 	return s.readImage(ctx, u)
 }
 
-// companySubject is whose document it is, and the upload in its normal form.
+// companySubject returns the subject ID of the company or owner, and the checked upload.
 func (s *Service) companySubject(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, ownerID string,
 	u Upload) (string, Upload, error) {
-	id, err := by.Company(companyID)
+	company, err := actingCompany(ctx, tx, by, companyID)
 	if err != nil {
 		return "", u, err
 	}
-	company, err := identity.CompanyByID(ctx, tx, id)
-	if err == nil {
-		err = company.Active()
-	}
-	if err != nil {
-		return "", u, err
-	}
-	home := company.Country
+	id, home := company.ID, company.Country
 	if ownerID != "" {
 		owner, err := s.owner(ctx, tx, id, ownerID)
 		if err != nil {
@@ -329,7 +323,7 @@ func (s *Service) companySubject(ctx context.Context, tx *db.Tx, by identity.Pri
 	return id, u, err
 }
 
-// StoreFor keeps what a company hands in for itself or for one of its owners.
+// StoreFor is [Service.Store] for a company or, if ownerID is set, for one of its owners.
 func (s *Service) StoreFor(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, ownerID string, u Upload,
 	img Image) error {
 	subjectID, u, err := s.companySubject(ctx, tx, by, companyID, ownerID, u)
@@ -339,24 +333,18 @@ func (s *Service) StoreFor(ctx context.Context, tx *db.Tx, by identity.Principal
 	return s.store(ctx, tx, subjectID, u, img)
 }
 
-// InitiateOwner starts the verification of an owner whose identity document is complete.
-func (s *Service) InitiateOwner(ctx context.Context, tx *db.Tx, by identity.Principal, companyID,
-	ownerID string) (Owner, error) {
-	id, err := by.Company(companyID)
-	if err != nil {
-		return Owner{}, err
-	}
-	company, err := identity.CompanyByID(ctx, tx, id)
-	if err == nil {
-		err = company.Active()
-	}
+// InitiateOwner starts the verification of an owner. It returns ErrDocuments if no complete identity document is
+// stored.
+func (s *Service) InitiateOwner(ctx context.Context, tx *db.Tx, by identity.Principal,
+	companyID, ownerID string) (Owner, error) {
+	company, err := actingCompany(ctx, tx, by, companyID)
 	if err != nil {
 		return Owner{}, err
 	}
 	if s.Provider == nil {
 		return Owner{}, ErrNoProvider
 	}
-	o, err := s.owner(ctx, tx, id, ownerID)
+	o, err := s.owner(ctx, tx, company.ID, ownerID)
 	if err != nil {
 		return o, err
 	}
@@ -371,20 +359,20 @@ func (s *Service) InitiateOwner(ctx context.Context, tx *db.Tx, by identity.Prin
 	if err != nil {
 		return o, err
 	}
-	if lacks := identityLacks(documents); len(lacks) > 0 {
-		return o, incomplete(ErrDocuments, "/ubo_id", lacks)
+	if missing := missingIdentity(documents); len(missing) > 0 {
+		return o, incomplete(ErrDocuments, "/ubo_id", missing)
 	}
-	c, err := s.open(ctx, tx, old, Case{SubjectID: o.ID, CompanyID: id, Kind: kindOwner, State: Initiated})
+	c, err := s.open(ctx, tx, old, Case{SubjectID: o.ID, CompanyID: company.ID, Kind: kindOwner, State: Initiated})
 	if err != nil {
 		return o, err
 	}
-	job.Enqueue(tx, job.New{CompanyID: id, Kind: JobSubmit, Payload: look{c.SubjectID, c.ID}})
+	job.Enqueue(tx, job.New{CompanyID: company.ID, Kind: JobSubmit, Payload: jobPayload{c.SubjectID, c.ID}})
 	o.KYCStatus = c.State.Public()
 	return o, nil
 }
 
-// InitiateCompany starts the verification of a company that has told everything: its profile, its papers, and who owns
-// or controls it. What is missing is listed by ErrProfile and ErrDocuments.
+// InitiateCompany starts the verification of a company. It returns ErrProfile with the missing profile fields, or
+// ErrDocuments with the missing documents and "ubo" if no beneficial owner is stored.
 func (s *Service) InitiateCompany(ctx context.Context, tx *db.Tx, by identity.Principal,
 	companyID string) (Case, error) {
 	company, c, err := s.changingCompany(ctx, tx, by, companyID)
@@ -394,48 +382,50 @@ func (s *Service) InitiateCompany(ctx context.Context, tx *db.Tx, by identity.Pr
 	if s.Provider == nil {
 		return c, ErrNoProvider
 	}
-	profile, papers, err := s.companyLacks(ctx, tx, company.ID)
+	profile, documents, err := s.companyMissing(ctx, tx, company.ID)
 	switch {
 	case err != nil:
 		return c, err
 	case len(profile) > 0:
 		return c, incomplete(ErrProfile, "/company_id", profile)
-	case len(papers) > 0:
-		return c, incomplete(ErrDocuments, "/company_id", papers)
+	case len(documents) > 0:
+		return c, incomplete(ErrDocuments, "/company_id", documents)
 	}
-	if c, err = s.move(ctx, tx, c, Submitted, nil, time.Time{}); err != nil {
+	if c, err = s.transition(ctx, tx, c, Submitted, nil, time.Time{}); err != nil {
 		return c, err
 	}
-	job.Enqueue(tx, job.New{CompanyID: company.ID, Kind: JobSubmit, Payload: look{c.SubjectID, c.ID}})
+	job.Enqueue(tx, job.New{CompanyID: company.ID, Kind: JobSubmit, Payload: jobPayload{c.SubjectID, c.ID}})
 	return c, nil
 }
 
-// requiredPapers are those that every company hands in.
-var requiredPapers = []string{"certificate_of_incorporation", "shareholder_register"}
+// requiredCompanyDocuments are the documents that every company must upload.
+var requiredCompanyDocuments = []string{"certificate_of_incorporation", "shareholder_register"}
 
-// companyLacks is what a company's profile lacks, and what else: papers, and somebody who owns or controls it.
-func (s *Service) companyLacks(ctx context.Context, tx *db.Tx, companyID string) (profile, papers []string, err error) {
+// companyMissing returns the missing profile fields of a company and its missing documents. The documents include "ubo"
+// if no beneficial owner is stored.
+func (s *Service) companyMissing(ctx context.Context, tx *db.Tx,
+	companyID string) (profile, documents []string, err error) {
 	p, err := s.companyProfile(ctx, tx, companyID)
 	if err != nil {
 		return nil, nil, err
 	}
-	documents, err := selectDocuments(ctx, tx, companyID)
+	stored, err := selectDocuments(ctx, tx, companyID)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, kind := range requiredPapers {
-		if !slices.ContainsFunc(documents, func(d Document) bool { return d.DocType == kind }) {
-			papers = append(papers, kind)
+	for _, kind := range requiredCompanyDocuments {
+		if !slices.ContainsFunc(stored, func(d Document) bool { return d.DocType == kind }) {
+			documents = append(documents, kind)
 		}
 	}
 	owners, err := selectOwners(ctx, tx, companyID)
-	if !slices.ContainsFunc(owners, func(r ownerRow) bool { return r.bps >= significantBps || r.control }) {
-		papers = append(papers, "ubo")
+	if !slices.ContainsFunc(owners, ownerRow.beneficial) {
+		documents = append(documents, "ubo")
 	}
-	return p.lacking(), papers, err
+	return p.missingFields(), documents, err
 }
 
-// OnboardingOf says how far a company's verification is.
+// OnboardingOf returns the progress of a company's verification.
 func (s *Service) OnboardingOf(ctx context.Context, tx *db.Tx, companyID string) (o Onboarding, err error) {
 	c, err := selectCase(ctx, tx, companyID)
 	if err != nil || c.ID == "" {
@@ -445,11 +435,11 @@ func (s *Service) OnboardingOf(ctx context.Context, tx *db.Tx, companyID string)
 	if o.Profile, err = s.companyProfile(ctx, tx, companyID); err != nil {
 		return o, err
 	}
-	profile, papers, err := s.companyLacks(ctx, tx, companyID)
+	profile, documents, err := s.companyMissing(ctx, tx, companyID)
 	if err != nil {
 		return o, err
 	}
-	o.Missing = append(profile, papers...)
+	o.Missing = append(profile, documents...)
 	if o.Documents, err = listOf(ctx, tx, companyID); err != nil {
 		return o, err
 	}
@@ -464,33 +454,35 @@ func (s *Service) OnboardingOf(ctx context.Context, tx *db.Tx, companyID string)
 	return o, err
 }
 
-// ownersWaiting says whether somebody who owns or controls the company is not verified yet.
-func ownersWaiting(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
+// beneficial reports whether the owner must be verified before the company is approved.
+func (r ownerRow) beneficial() bool { return r.bps >= significantBps || r.control }
+
+// ownersUnverified reports whether a beneficial owner of the company is not verified yet.
+func ownersUnverified(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
 	owners, err := selectOwners(ctx, tx, companyID)
 	return slices.ContainsFunc(owners, func(r ownerRow) bool {
-		return (r.bps >= significantBps || r.control) && r.status != string(Approved)
+		return r.beneficial() && r.status != string(Approved)
 	}), err
 }
 
-// ownersChanged approves a company that only waited for its owners.
+// ownersChanged approves a company in OwnersPending once all its beneficial owners are verified.
 func (s *Service) ownersChanged(ctx context.Context, tx *db.Tx, companyID string) error {
 	c, err := selectCase(ctx, tx, companyID)
 	if err != nil || c.State != OwnersPending {
 		return err
 	}
-	waiting, err := ownersWaiting(ctx, tx, companyID)
+	waiting, err := ownersUnverified(ctx, tx, companyID)
 	if err != nil || waiting {
 		return err
 	}
-	_, err = s.move(ctx, tx, c, Approved, nil, time.Time{})
+	_, err = s.transition(ctx, tx, c, Approved, nil, time.Time{})
 	return err
 }
 
-// DecideCompanyInSandbox ends the verification of a company, as the provider would: approved (which waits for the
-// owners), rejected, resubmission_required or more_info, or suspended after approval. With ownerID it ends that of an
-// owner.
-func (s *Service) DecideCompanyInSandbox(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, ownerID,
-	result string) (State, error) {
+// DecideCompanyInSandbox decides the verification of a company or, if ownerID is set, of an owner in place of the
+// provider. result is approved, rejected, resubmission_required or more_info, or suspended after approval.
+func (s *Service) DecideCompanyInSandbox(ctx context.Context, tx *db.Tx, by identity.Principal,
+	companyID, ownerID, result string) (State, error) {
 	id, err := by.Company(companyID)
 	if err != nil {
 		return "", err
@@ -507,7 +499,7 @@ func (s *Service) DecideCompanyInSandbox(ctx context.Context, tx *db.Tx, by iden
 		return "", err
 	}
 	if c.ID == "" {
-		return "", ErrState.Detailf("Nothing was submitted yet.")
+		return "", ErrState.Detailf("No verification was submitted yet. Submit one first.")
 	}
 	o := Outcome{State: State(result)}
 	if o.State != Approved {

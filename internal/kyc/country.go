@@ -8,14 +8,15 @@ import (
 	"github.com/stipend/stipend/internal/country"
 )
 
-// ErrCountry refuses documents of a country that the registry has none of.
-var ErrCountry = apierr.New(apierr.Invalid, "country_not_supported", "Documents of this country are not supported.")
+// ErrCountry is returned for a country without documents in the registry.
+var ErrCountry = apierr.New(apierr.Invalid, "country_not_supported",
+	"Documents of this country are not supported. Contact support.")
 
-// ErrTaxID refuses a tax id without the form or the check digits of its type.
+// ErrTaxID is returned for a tax ID with a wrong format or wrong check digits.
 var ErrTaxID = apierr.New(apierr.Invalid, "tax_id_invalid",
-	"This is not a tax id of the type in tax_id_type. Check it for a mistyped character.")
+	"The tax ID is not valid for its tax_id_type. Check it for a mistyped character.")
 
-// supported returns a country of whose people and companies we check documents, or nil.
+// supported returns a country if the registry has identity documents for it, or nil.
 func supported(code string) *country.Country {
 	if c := country.Find(code); c != nil && len(c.Documents) > 0 {
 		return c
@@ -31,11 +32,11 @@ func document(c *country.Country, docType string) *country.Document {
 	return nil
 }
 
-// taxIDTypes returns the types of tax ids that people, or companies, have. Where a country has one kind only, it serves
-// both: a self-employed person has one of a business.
-func taxIDTypes(c *country.Country, firm bool) []string {
+// taxIDTypes returns the types of tax IDs of people or of companies. If the country only has the other kind, it returns
+// that: a self-employed person may have a business number.
+func taxIDTypes(c *country.Country, isCompany bool) []string {
 	other := "biz"
-	if firm {
+	if isCompany {
 		other = "ind"
 	}
 	var all, own []string
@@ -51,29 +52,29 @@ func taxIDTypes(c *country.Country, firm bool) []string {
 	return own
 }
 
-// spelling removes the marks with which people group digits.
-var spelling = strings.NewReplacer(" ", "", ".", "", "/", "", "\u00a0", "")
+// separators removes the characters with which people group digits.
+var separators = strings.NewReplacer(" ", "", ".", "", "/", "", "\u00a0", "")
 
-// checkTaxID checks a tax id of a person, or of a company if firm is set. It returns the canonical form: capitals
-// without spaces, points, slashes, and hyphens that have no meaning. It returns ErrCountry for an unsupported country,
-// and ErrTaxID for a type that the country does not have, a wrong form or a wrong check digit.
-func checkTaxID(countryCode, kind, text string, firm bool) (string, error) {
+// checkTaxID checks a tax ID of a person, or of a company if isCompany is set. It returns the canonical form: upper
+// case without spaces, points, slashes, and hyphens that are not part of the number. It returns ErrCountry for an
+// unsupported country, and ErrTaxID for a type that the country does not have, a wrong format or a wrong check digit.
+func checkTaxID(countryCode, kind, text string, isCompany bool) (string, error) {
 	c := supported(countryCode)
 	if c == nil {
 		return "", ErrCountry.At("body", "/issuing_country")
 	}
-	types := taxIDTypes(c, firm)
+	types := taxIDTypes(c, isCompany)
 	if !slices.Contains(types, kind) {
-		return "", ErrTaxID.Detailf("Tax ids of this country are of the type %s.", strings.Join(types, ", ")).At("body",
-			"/tax_id_type")
+		return "", ErrTaxID.Detailf("The tax_id_type of this country must be one of %s.", strings.Join(types, ", ")).
+			At("body", "/tax_id_type")
 	}
 	i := slices.IndexFunc(c.TaxIDs, func(t country.TaxID) bool { return t.Type == kind })
 	t := c.TaxIDs[i]
-	kept := spelling.Replace(strings.ToUpper(strings.TrimSpace(text)))
-	// Some numbers have a hyphen that means something, so it is taken away only where it does not fit; likewise the
-	// country, which stands before the number in Europe's VAT ids.
-	bare := strings.ReplaceAll(kept, "-", "")
-	for _, form := range []string{kept, bare, strings.TrimPrefix(bare, countryCode)} {
+	compact := separators.Replace(strings.ToUpper(strings.TrimSpace(text)))
+	// A hyphen is part of some numbers, and so is the country code of European VAT IDs. They are removed only if the
+	// number does not match with them.
+	noHyphens := strings.ReplaceAll(compact, "-", "")
+	for _, form := range []string{compact, noHyphens, strings.TrimPrefix(noHyphens, countryCode)} {
 		if t.Pattern.MatchString(form) {
 			if t.Valid(form) {
 				return form, nil
@@ -81,6 +82,6 @@ func checkTaxID(countryCode, kind, text string, firm bool) (string, error) {
 			break
 		}
 	}
-	return "", ErrTaxID.Detailf("This is not a tax id of the type %s, such as %s.", t.Type, t.Example).At("body",
-		"/tax_id")
+	return "", ErrTaxID.Detailf("This is not a tax ID of the type %s, for example %s.", t.Type, t.Example).
+		At("body", "/tax_id")
 }

@@ -2,7 +2,6 @@ package kyc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,9 +13,9 @@ import (
 	"github.com/stipend/stipend/internal/invoice/payer"
 )
 
-// Kinds of documents that no country issues.
+// The kinds of documents that do not depend on the country. Other kinds come from the country registry.
 const (
-	Passport       = "passport" // of any country
+	Passport       = "passport"
 	Selfie         = "selfie"
 	ProofOfAddress = "proof_of_address"
 	TaxID          = "tax_id"
@@ -28,68 +27,66 @@ const (
 	Back  = "back"
 )
 
-// The most that is kept of one subject.
+// The limits of the stored documents of a subject.
 const (
 	maxFiles = 20
 	maxBytes = 100 << 20
 )
 
-// What an upload is refused with, beside the faults of its image and its tax id.
+// Errors of uploads and profiles; see also ErrImage and ErrTaxID.
 var (
 	ErrCategory = apierr.New(apierr.Invalid, "category_not_allowed",
-		"This kind of document has no back: send it as front.")
+		"This kind of document has only one side. Send it with the category front.")
 	ErrDocumentLimit = apierr.New(apierr.Invalid, "document_limit",
-		"There are 20 documents of at most 100 MiB together at a time. Replace one: send the same kind, side and country "+
-			"again.")
+		"At most 20 documents with 100 MiB in total are stored. Replace one by sending the same kind, side and country.")
 	ErrProfile = apierr.New(apierr.Conflict, "profile_incomplete",
-		"The profile lacks what a verification needs. Update it first.")
-	ErrErased = apierr.New(apierr.Conflict, "invalid_state", "This profile was erased.")
+		"The profile lacks fields that the verification requires. Add them first.")
+	ErrErased = apierr.New(apierr.Conflict, "invalid_state", "This profile was erased and cannot be changed.")
 )
 
-// Requirement is one kind of document that a user of a country may be asked for.
+// Requirement is a kind of document that may be required of a user.
 type Requirement struct {
 	DocType                string
 	RequiresBackside       bool
-	RequiresSelfie         bool     // a selfie must come with it
-	RequiresProofOfAddress bool     // a proof of address must come with it
-	TaxIDTypes             []string // the tax ids that are taken
+	RequiresSelfie         bool     // a selfie is required, too
+	RequiresProofOfAddress bool     // a proof of address is required, too
+	TaxIDTypes             []string // accepted types of tax IDs
 }
 
-// needs is what a person's country and payers ask for.
+// needs are the document requirements of a person.
 type needs struct {
 	country                       *country.Country
 	selfie, proofOfAddress, taxID bool
 }
 
-// taxCountries are those whose residents' payments are reported with a tax id, whoever pays.
-const taxCountries = " US CA MX BR AR CO CL PE EC UY IN ES PT IT ID VN TH KR ZA NG KE "
+// taxIDCountries are the countries whose residents always need a tax ID, because payments to them are reported.
+const taxIDCountries = " US CA MX BR AR CO CL PE EC UY IN ES PT IT ID VN TH KR ZA NG KE "
 
-// euroArea are the countries in which an address is known from the bank: the EEA, Britain and Switzerland.
+// euroArea are the countries whose banks verify the addresses of euro account holders: EEA, UK and Switzerland.
 const euroArea = " AT BE BG HR CY CZ DK EE FI FR DE GR HU IE IT LV LT LU MT NL PL PT RO SK SI ES SE IS LI NO GB CH "
 
-// enhanced are the countries whose residents prove their address in any case.
-const enhanced = " VE NG PK BD UA LB "
+// enhancedCountries are the countries whose residents always need a proof of address.
+const enhancedCountries = " VE NG PK BD UA LB "
 
-// needsOf says what a resident of a country needs whose payers pay in the currencies. An account in dollars or euros,
-// which a payer in those pays into, takes a face; dollars take a tax id; euros from further away an address.
+// needsOf returns the requirements of a resident of a country with payers in the given currencies. A payer in USD or
+// EUR requires a selfie, one in USD a tax ID, and one in EUR a proof of address outside euroArea.
 func needsOf(countryCode string, currencies []string) (needs, error) {
 	c := supported(countryCode)
 	if c == nil {
-		return needs{}, ErrCountry.Detailf("Documents of the country in the profile are not supported.")
+		return needs{}, ErrCountry.Detailf("Documents of the profile's country are not supported. Contact support.")
 	}
 	in := func(list string) bool { return strings.Contains(list, " "+countryCode+" ") }
 	usd, eur := slices.Contains(currencies, "USD"), slices.Contains(currencies, "EUR")
 	return needs{
 		country: c, selfie: usd || eur,
-		proofOfAddress: eur && !in(euroArea) || in(enhanced),
-		taxID:          usd || in(taxCountries),
+		proofOfAddress: eur && !in(euroArea) || in(enhancedCountries),
+		taxID:          usd || in(taxIDCountries),
 	}, nil
 }
 
-// requirements are the kinds of documents for a resident of a country whose payers pay in the currencies: each
-// identity document that the country knows, of which one is enough, and then what must come with it. Each identity
-// document carries the tax ids that the country knows; there is an entry tax_id when one is required. A country
-// without a row is ErrCountry.
+// requirements returns the documents for a resident of a country with payers in the given currencies: first the
+// identity documents of the country, only one of them required, then everything else that is required. It returns
+// ErrCountry if the country is not supported.
 func requirements(countryCode string, currencies []string) ([]Requirement, error) {
 	n, err := needsOf(countryCode, currencies)
 	if err != nil {
@@ -114,77 +111,77 @@ func requirements(countryCode string, currencies []string) ([]Requirement, error
 	return list, nil
 }
 
-// Upload is what somebody hands in: an image, or a tax id.
+// Upload is an uploaded image or tax ID.
 type Upload struct {
 	DocType        string
-	Category       string // front or back; "" for a tax id
-	IssuingCountry string // 2-letter code; "" for a tax id means the profile's
+	Category       string // front or back; "" for a tax ID
+	IssuingCountry string // 2-letter code; "" for a tax ID means the country of the profile
 	Base64         string // the image
 	TaxID          string
 	TaxIDType      string
 }
 
-// check normalises an upload and says everything that is wrong with it, the image and the check digits aside. home is
-// the country of the profile, firm says that the subject is a company.
-func (u Upload) check(home string, firm bool) (Upload, error) {
+// check returns the normalized upload, or an error that lists its problems. It does not read the image. home is the
+// country of the profile; isCompany reports whether the subject is a company.
+func (u Upload) check(home string, isCompany bool) (Upload, error) {
 	var problems apierr.List
-	missing := func(name, value string) {
+	required := func(name, value string) {
 		if value == "" {
-			problems.Add("missing_field", "/"+name, "The member "+name+" is required for this doc_type.")
+			problems.Add("missing_field", "/"+name, "The field "+name+" is required for this doc_type.")
 		}
 	}
-	surplus := func(name, value string) {
+	notAllowed := func(name, value string) {
 		if value != "" {
-			problems.Add("invalid_parameter", "/"+name, "The member "+name+" does not belong to this doc_type. Leave it out.")
+			problems.Add("invalid_parameter", "/"+name, "The field "+name+" is not allowed for this doc_type. Omit it.")
 		}
 	}
 	u.IssuingCountry = strings.ToUpper(u.IssuingCountry)
 	unknown := u.IssuingCountry != "" && !country.Exists(u.IssuingCountry)
 	if u.DocType == TaxID {
-		missing("tax_id", u.TaxID)
-		missing("tax_id_type", u.TaxIDType)
-		surplus("base64_image", u.Base64)
+		required("tax_id", u.TaxID)
+		required("tax_id_type", u.TaxIDType)
+		notAllowed("base64_image", u.Base64)
 		if u.IssuingCountry == "" {
 			u.IssuingCountry = home
-			missing("issuing_country", home)
+			required("issuing_country", home)
 		}
 	} else {
-		missing("category", u.Category)
-		missing("issuing_country", u.IssuingCountry)
-		missing("base64_image", u.Base64)
-		surplus("tax_id", u.TaxID)
-		surplus("tax_id_type", u.TaxIDType)
+		required("category", u.Category)
+		required("issuing_country", u.IssuingCountry)
+		required("base64_image", u.Base64)
+		notAllowed("tax_id", u.TaxID)
+		notAllowed("tax_id_type", u.TaxIDType)
 	}
 	if unknown {
-		problems.Add(ErrCountry.Code, "/issuing_country", "This takes a country code of two letters, such as DE.")
+		problems.Add(ErrCountry.Code, "/issuing_country", "The value must be a country code of two letters, for example DE.")
 	}
 	if err := problems.Err(); err != nil {
 		return u, err
 	}
 	if u.DocType == TaxID {
 		var err error
-		u.TaxID, err = checkTaxID(u.IssuingCountry, u.TaxIDType, u.TaxID, firm)
+		u.TaxID, err = checkTaxID(u.IssuingCountry, u.TaxIDType, u.TaxID, isCompany)
 		return u, err
 	}
-	return u, u.checkKind(firm)
+	return u, u.checkKind(isCompany)
 }
 
-// companyPapers are what a company hands in.
-var companyPapers = []string{"certificate_of_incorporation", "articles_of_association", "shareholder_register",
+// companyDocuments are the kinds of documents of companies.
+var companyDocuments = []string{"certificate_of_incorporation", "articles_of_association", "shareholder_register",
 	"proof_of_address", "bank_statement", "tax_certificate", "other"}
 
-// checkKind says whether the issuing country has such a document, with such a side.
-func (u Upload) checkKind(firm bool) error {
-	backless := u.DocType == Passport || u.DocType == ProofOfAddress || u.DocType == Selfie
+// checkKind returns an error unless the issuing country has this kind of document with this side.
+func (u Upload) checkKind(isCompany bool) error {
+	oneSided := u.DocType == Passport || u.DocType == ProofOfAddress || u.DocType == Selfie
 	switch {
-	case firm:
-		if !slices.Contains(companyPapers, u.DocType) {
-			return unknownKind(companyPapers)
+	case isCompany:
+		if !slices.Contains(companyDocuments, u.DocType) {
+			return unknownKind(companyDocuments)
 		}
 		return nil
-	case backless && u.Category == Back:
+	case oneSided && u.Category == Back:
 		return ErrCategory.At("body", "/category")
-	case backless:
+	case oneSided:
 		return nil
 	}
 	c := supported(u.IssuingCountry)
@@ -192,7 +189,8 @@ func (u Upload) checkKind(firm bool) error {
 		if !issuedSomewhere(u.DocType) {
 			return unknownKind([]string{Passport, ProofOfAddress})
 		}
-		return ErrCountry.Detailf("Of this country a passport is supported, and nothing else.").At("body", "/issuing_country")
+		return ErrCountry.Detailf("Only passports of this country are supported. Send a passport.").
+			At("body", "/issuing_country")
 	}
 	if document(c, u.DocType) == nil {
 		var kinds []string
@@ -204,36 +202,20 @@ func (u Upload) checkKind(firm bool) error {
 	return nil
 }
 
+// issuedSomewhere reports whether any country issues the kind of document.
 func issuedSomewhere(docType string) bool {
 	return slices.ContainsFunc(country.Codes(), func(code string) bool {
-		return document(country.Find(code),
-			docType) != nil
+		return document(country.Find(code), docType) != nil
 	})
 }
 
 func unknownKind(kinds []string) error {
-	return apierr.New(apierr.Invalid, "invalid_parameter", "doc_type is one of: "+strings.Join(kinds, ", ")+".").At("body",
-		"/doc_type")
+	return apierr.New(apierr.Invalid, "invalid_parameter", "doc_type must be one of "+strings.Join(kinds, ", ")+".").
+		At("body", "/doc_type")
 }
 
-// Service stores documents and has them verified by a provider.
-type Service struct {
-	Sealer   *identity.Sealer
-	Images   *ImageDecoder
-	Provider Provider // nil: documents are stored, and no verification starts, so nobody is verified
-}
-
-// New returns a Service. It refuses a missing sealer or decoder. Without a provider, documents are stored, but no
-// verification starts.
-func New(sealer *identity.Sealer, images *ImageDecoder, provider Provider) (*Service, error) {
-	if sealer == nil || images == nil {
-		return nil, errors.New("verification needs the sealer of documents and a decoder of images")
-	}
-	return &Service{sealer, images, provider}, nil
-}
-
-// Read checks an upload of a user and reads its image, which takes a while: it belongs before the transaction in which
-// [Service.Store] stores both. Without an image it returns a zero one.
+// Read checks an upload of a user and returns its decoded image, or a zero Image for a tax ID. Decoding takes up to
+// seconds: call Read before the transaction that calls [Service.Store].
 func (s *Service) Read(ctx context.Context, d *db.DB, by identity.Principal, userID string, u Upload) (Image, error) {
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := changingUser(ctx, tx, by, userID)
@@ -257,7 +239,7 @@ func (s *Service) readImage(ctx context.Context, u Upload) (Image, error) {
 	return img, err
 }
 
-// changingUser is the user for whom something is changed; a frozen company changes nothing.
+// changingUser is identity.ActingUser for changes. It returns identity.ErrFrozen while the company is frozen.
 func changingUser(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (identity.User, error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)
 	if err != nil || by.CompanyID == "" {
@@ -270,8 +252,8 @@ func changingUser(ctx context.Context, tx *db.Tx, by identity.Principal, userID 
 	return user, company.Active()
 }
 
-// Store keeps what a user hands in. An image of the same kind, side and country as an earlier one takes its place, a
-// tax id that of the country's earlier one. More than a subject may have is ErrDocumentLimit.
+// Store stores an upload of a user. It replaces an image of the same kind, side and country, or a tax ID of the same
+// country. It returns ErrDocumentLimit if the user would exceed the limits.
 func (s *Service) Store(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, u Upload,
 	img Image) error {
 	user, err := changingUser(ctx, tx, by, userID)
@@ -290,8 +272,8 @@ func (s *Service) store(ctx context.Context, tx *db.Tx, subjectID string, u Uplo
 		return err
 	}
 	if u.DocType == TaxID {
-		return upsertTaxID(ctx, tx, subjectID, u.IssuingCountry, u.TaxIDType, key.Seal(taxIDAt(subjectID, u.IssuingCountry),
-			[]byte(u.TaxID)))
+		sealed := key.Seal(taxIDAt(subjectID, u.IssuingCountry), []byte(u.TaxID))
+		return upsertTaxID(ctx, tx, subjectID, u.IssuingCountry, u.TaxIDType, sealed)
 	}
 	id := tx.NewID("doc")
 	if err := insertDocument(ctx, tx, subjectID, id, u, img); err != nil {
@@ -300,7 +282,7 @@ func (s *Service) store(ctx context.Context, tx *db.Tx, subjectID string, u Uplo
 	return insertChunks(ctx, tx, subjectID, id, sealChunks(key, id, img.JPEG))
 }
 
-// openSubject takes the key of a subject, and makes one for a new subject.
+// openSubject returns the key of a subject and creates it if necessary. It returns ErrErased for an erased subject.
 func (s *Service) openSubject(ctx context.Context, tx *db.Tx, subjectID string) (identity.SubjectKey, error) {
 	wrapped, err := selectSubjectKey(ctx, tx, subjectID)
 	if err != nil {
@@ -313,14 +295,14 @@ func (s *Service) openSubject(ctx context.Context, tx *db.Tx, subjectID string) 
 	if err != nil {
 		return identity.SubjectKey{}, err
 	}
-	// Of two first uploads at once one makes the key; both read what stands.
+	// A concurrent first upload may insert its key first. Both transactions use the stored one.
 	if wrapped, err = insertSubject(ctx, tx, subjectID, wrapped); err != nil {
 		return identity.SubjectKey{}, err
 	}
 	return s.Sealer.OpenSubjectKey(subjectID, wrapped)
 }
 
-// chunkSize is how much of an image one row holds: small enough that no engine minds the row.
+// chunkSize is the number of image bytes in one row. Large rows are slow on both database engines.
 const chunkSize = 512 << 10
 
 func sealChunks(key identity.SubjectKey, documentID string, data []byte) [][]byte {
@@ -332,7 +314,8 @@ func sealChunks(key identity.SubjectKey, documentID string, data []byte) [][]byt
 	return chunks
 }
 
-// chunkAt binds a chunk to its place among all, so that none can be dropped or exchanged unseen.
+// chunkAt returns the place of a chunk. It includes the number of chunks, so decryption fails if one is missing or
+// they are reordered.
 func chunkAt(documentID string, n, total int) identity.Place {
 	return identity.Place{Table: "document_chunks", Column: "sealed", Row: fmt.Sprintf("%s/%d/%d", documentID, n, total)}
 }
@@ -341,16 +324,17 @@ func taxIDAt(subjectID, countryCode string) identity.Place {
 	return identity.Place{Table: "tax_ids", Column: "sealed", Row: subjectID + "/" + countryCode}
 }
 
-// Document is a present document of a subject.
+// Document is a current document of a subject, without its image.
 type Document struct {
 	ID, DocType, Category, IssuingCountry string
 }
 
-// Listed is a document as a list shows it: both sides are one document, and of a tax id only the country is told.
-type Listed struct{ DocType, IssuingCountry string }
+// DocumentSummary describes a document with all its sides, or a tax ID without its number.
+type DocumentSummary struct{ DocType, IssuingCountry string }
 
-// List are the documents of a user, oldest kind first, tax ids at the end.
-func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) ([]Listed, error) {
+// List returns the documents of a user, oldest first, followed by the tax IDs.
+func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal,
+	userID string) ([]DocumentSummary, error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)
 	if err != nil {
 		return nil, err
@@ -358,29 +342,29 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, us
 	return listOf(ctx, tx, user.ID)
 }
 
-func listOf(ctx context.Context, tx *db.Tx, subjectID string) ([]Listed, error) {
+func listOf(ctx context.Context, tx *db.Tx, subjectID string) ([]DocumentSummary, error) {
 	documents, err := selectDocuments(ctx, tx, subjectID)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Listed, 0, len(documents))
+	list := make([]DocumentSummary, 0, len(documents))
 	for _, d := range documents {
-		if l := (Listed{d.DocType, d.IssuingCountry}); !slices.Contains(list, l) {
+		if l := (DocumentSummary{d.DocType, d.IssuingCountry}); !slices.Contains(list, l) {
 			list = append(list, l)
 		}
 	}
 	taxIDs, err := selectTaxIDs(ctx, tx, subjectID)
 	for _, t := range taxIDs {
-		list = append(list, Listed{TaxID, t.country})
+		list = append(list, DocumentSummary{TaxID, t.country})
 	}
 	return list, err
 }
 
-// Types are the documents that a user is asked for, by country and the currency of the payer that is named, or of all
-// the user's payers. A payer that is not the user's is payer.ErrNotFound, a deleted one payer.ErrDeleted; a profile
-// without a country is ErrProfile.
-func (s *Service) Types(ctx context.Context, tx *db.Tx, by identity.Principal, userID,
-	payerID string) ([]Requirement, error) {
+// Types returns the documents that may be required of a user, given the user's country and the currency of one payer
+// or, if payerID is empty, of all payers. It returns payer.ErrNotFound or payer.ErrDeleted for the payer, and
+// ErrProfile if the profile has no country.
+func (s *Service) Types(ctx context.Context, tx *db.Tx, by identity.Principal,
+	userID, payerID string) ([]Requirement, error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)
 	if err != nil {
 		return nil, err
@@ -401,7 +385,7 @@ func (s *Service) Types(ctx context.Context, tx *db.Tx, by identity.Principal, u
 	return requirements(user.Country, currencies)
 }
 
-// payerCurrencies are what the user's present payers pay in, one for each payer.
+// payerCurrencies returns the currency of each active payer of the user.
 func payerCurrencies(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {
 	payers, err := payer.Of(ctx, tx, userID)
 	var currencies []string

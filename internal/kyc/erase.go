@@ -17,22 +17,23 @@ import (
 	"github.com/stipend/stipend/internal/virtualaccount"
 )
 
-// What an erasure is refused with, beside ErrProcessing.
+// Errors of Erase; see also ErrProcessing.
 var (
 	ErrUnpaid = apierr.New(apierr.Conflict, "invalid_state",
-		"A pay run of this person is not at its end. Settle or cancel it first.")
+		"This person has unfinished payments. Finish or cancel their payrolls first.")
 	ErrAccount = apierr.New(apierr.Conflict, "invalid_state",
-		"This person has a funding account that is not closed at its bank. Close it first.")
-	ErrRetention = apierr.New(apierr.Conflict, "invalid_state", "The law still asks to keep who was paid here.")
+		"This person has an open funding account. Close it at its bank first.")
+	ErrRetention = apierr.New(apierr.Conflict, "invalid_state",
+		"Payment records of this person must still be retained by law. Try again after the retention period.")
 )
 
-// Erase destroys the key of a subject, and its documents and tax ids with it: copies in backups cannot be read any
-// more either. Of a user it also empties everything that names them (profile, recipients, invitations, mails) or lets
-// them in, and where they are paid; their ledger and payments stay, under the id alone.
+// Erase deletes the key of a subject with all documents and tax IDs. Without the key, copies in backups are unreadable.
+// For a user it also deletes personal data (profile, recipients, invitations, mails), payout destinations and
+// credentials; ledger entries and payments remain under the user's ID. Erase cannot be undone.
 //
-// It refuses while a verification, a funding account or a pay run is open, and within so many years of the last pay
-// run that pays the user. A subject that is nobody is apierr.NotFoundErr; erasing twice is fine. It cannot be undone.
-// It returns the ids and addresses under which a user was known, by which packages above find what they keep.
+// It returns ErrProcessing, ErrAccount or ErrUnpaid while a verification, funding account or payment is open,
+// ErrRetention within the given years after the last payment, and apierr.NotFoundErr for an unknown subject. Erasing
+// again is allowed. Erase returns the IDs and addresses of an erased user, for packages that store data under them.
 func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known []string, err error) {
 	c, err := selectCase(ctx, tx, subjectID)
 	if err != nil {

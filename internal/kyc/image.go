@@ -19,62 +19,61 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-// What an image is refused with.
+// Errors of images.
 var (
-	ErrImage    = apierr.New(apierr.Invalid, "unsupported_image", "The image cannot be read. Send a whole JPEG or PNG.")
-	ErrTooLarge = apierr.New(apierr.TooLarge, "payload_too_large", "The image is larger than 10 MiB.")
+	ErrImage    = apierr.New(apierr.Invalid, "unsupported_image", "The image cannot be read. Send a complete JPEG or PNG.")
+	ErrTooLarge = apierr.New(apierr.TooLarge, "payload_too_large",
+		"The image is larger than 10 MiB. Send it with fewer pixels or more compression.")
 )
 
-// The bounds of an image. There is no least number of bytes: what makes a document illegible is too few pixels, and a
-// sharp black-and-white scan of enough of them may be small.
+// The limits of an image. There is no minimum number of bytes: a sharp black-and-white scan may be small.
 const (
 	maxImageBytes  = 10 << 20
 	maxImagePixels = 40_000_000
-	maxImageMemory = 200 << 20 // bytes that a decoder may need
+	maxImageMemory = 200 << 20 // bytes that all decoders together may allocate
 
-	// A progressive JPEG is written in scans, each of which walks over all pixels and may take a few bytes: without a
-	// bound, 10 MiB hold hours of work. Encoders write about ten, the most detailed scripts some tens.
+	// Decoding a progressive JPEG takes one pass over all pixels per scan, and a scan may be a few bytes long. Without a
+	// limit, a file of 10 MiB could take hours. Common encoders write about ten scans, some up to a few dozen.
 	maxScans = 64
-	// scans × pixels: the largest picture with twice as many scans as an encoder writes
+	// maxScanPixels limits scans × pixels: an image of the maximum size may have twice the usual number of scans.
 	maxScanPixels = 20 * maxImagePixels
 
-	// maxImageTime is how long one image may hold a place. The largest ones take a few seconds.
+	// maxImageTime is the time after which decoding is aborted. The largest images take a few seconds.
 	maxImageTime = 30 * time.Second
 )
 
-// Image is a picture that was read and written anew: a JPEG, upright, with nothing in it but pixels.
+// Image is a decoded and re-encoded image: an upright JPEG that contains nothing but pixels.
 type Image struct {
 	JPEG          []byte
 	Width, Height int
 }
 
-// MinPixels is the number of pixels that the shorter side of a legible document has at least.
+// MinPixels is the minimum length in pixels of the shorter side of a legible document.
 const MinPixels = 600
 
-// ImageDecoder decodes untrusted images. Its memory is bounded: it decodes few at a time, and together they need
-// maxImageMemory at most, so small ones go side by side and two of the largest one after the other. Before it is an
-// image's turn, nothing of it is held but the text that the request brought.
+// ImageDecoder decodes untrusted images. It limits the number of images decoded at the same time and their total
+// memory, maxImageMemory. A waiting image occupies no memory beyond the request's text.
 type ImageDecoder struct {
 	slots   chan struct{}
 	memory  *semaphore.Weighted
 	minSide int
-	rewrite func(context.Context, []byte, header) (Image, error) // a variable so that tests can look into it
+	rewrite func(context.Context, []byte, header) (Image, error) // replaced in tests
 }
 
-// NewImageDecoder makes an intake that decodes so many images at a time and refuses those whose shorter side has fewer
-// than minSide pixels: MinPixels where somebody will look at them.
+// NewImageDecoder returns a decoder of at most atOnce images at the same time. It rejects images with a side shorter
+// than minSide pixels, usually MinPixels.
 func NewImageDecoder(atOnce, minSide int) *ImageDecoder {
 	return &ImageDecoder{make(chan struct{}, atOnce), semaphore.NewWeighted(maxImageMemory), minSide, rewrite}
 }
 
-// Read takes an image in base64 (standard alphabet, padded, without line breaks or a data: prefix) and writes it anew.
-// What is not a whole, single JPEG or PNG of a size between the bounds is ErrImage, more than 10 MiB ErrTooLarge. It
-// waits for its turn until ctx ends, and stops in the middle of an image then, too.
+// Read decodes an image in base64 (standard alphabet, padded, without line breaks or a data: prefix) and re-encodes it.
+// It returns ErrTooLarge for more than 10 MiB, and ErrImage unless the file is a single, complete JPEG or PNG within
+// the limits. Read stops when ctx ends, both while it waits and while it decodes.
 func (in *ImageDecoder) Read(ctx context.Context, text string) (Image, error) {
 	if base64.StdEncoding.DecodedLen(len(text)) > maxImageBytes+2 {
 		return Image{}, ErrTooLarge
 	}
-	// The decoder overlooks line breaks even when it is strict.
+	// Even the strict decoder ignores line breaks.
 	if text == "" || strings.ContainsAny(text, "\r\n") {
 		return Image{}, notBase64
 	}
@@ -103,50 +102,53 @@ func (in *ImageDecoder) Read(ctx context.Context, text string) (Image, error) {
 	defer cancel()
 	img, err := in.rewrite(ctx, data[:h.size], h)
 	if h.memory > collectAbove {
-		debug.FreeOSMemory() // before the next one allocates as much: the collector would wait until the heap has doubled
+		debug.FreeOSMemory() // the collector would otherwise wait until the heap has doubled
 	}
 	return img, err
 }
 
-// collectAbove is how many bytes a picture takes after which waiting for the collector would cost more than asking it.
+// collectAbove is the memory of an image in bytes after which Read forces a garbage collection.
 const collectAbove = 32 << 20
 
-var notBase64 = ErrImage.Detailf("base64_image is the file in base64: standard alphabet, padded, without line " +
+var notBase64 = ErrImage.Detailf("The value must be the file in base64: standard alphabet, padded, without line " +
 	"breaks or a data: prefix.")
 
-// header is what the first bytes of a file say, before anything of its size is allocated.
+// header contains the properties of an image file, read before memory for its pixels is allocated.
 type header struct {
 	width, height int
-	memory        int64 // bytes that decoding needs, at most
+	memory        int64 // upper bound of the bytes that decoding allocates
 	png           bool
 	orientation   int // of Exif, 1 to 8
-	size          int // bytes of the file that are the picture
+	size          int // bytes of the file up to the end of the image
 }
 
-// header reads what a file says of itself, and refuses what is too large or too small.
+// header returns the header of a file. It returns ErrImage if the image exceeds a limit.
 func (in *ImageDecoder) header(data []byte) (header, error) {
 	h, err := readHeader(data)
 	switch {
 	case err != nil:
 		return h, err
 	case h.width > maxImagePixels/max(h.height, 1):
-		return h, ErrImage.Detailf("The image has more than 40 megapixels.")
+		return h, errPixels
 	case min(h.width, h.height) < in.minSide:
-		return h, ErrImage.Detailf("The image is too small to read: its shorter side has less than %d pixels.", in.minSide)
+		return h, ErrImage.Detailf("The image is too small: its shorter side has less than %d pixels. Send a larger one.",
+			in.minSide)
 	case h.memory > maxImageMemory:
-		return h, ErrImage.Detailf("The image takes too much memory to read. Send it with fewer pixels, or as a plain JPEG.")
+		return h, ErrImage.Detailf("Reading the image takes too much memory. Send it with fewer pixels, or as a plain JPEG.")
 	}
 	return h, nil
 }
 
-// rewrite decodes an image and encodes its pixels. Whatever else the file held is gone: metadata, comments,
-// thumbnails, and what followed the end.
+var errPixels = ErrImage.Detailf("The image has more than 40 megapixels. Send it with fewer pixels.")
+
+// rewrite decodes an image and encodes only its pixels. Metadata, comments, thumbnails and bytes after the end are
+// removed.
 func rewrite(ctx context.Context, data []byte, h header) (Image, error) {
 	decode := jpeg.Decode
 	if h.png {
 		decode = png.Decode
 	}
-	img, err := decode(&until{ctx: ctx, from: bytes.NewReader(data)})
+	img, err := decode(&contextStream{ctx: ctx, from: bytes.NewReader(data)})
 	if ctx.Err() != nil {
 		return Image{}, ctx.Err()
 	}
@@ -154,36 +156,37 @@ func rewrite(ctx context.Context, data []byte, h header) (Image, error) {
 		return Image{}, ErrImage
 	}
 	if img = onWhite(img); h.orientation > 1 {
-		img = turned{img, h.orientation}
+		img = oriented{img, h.orientation}
 	}
+	// The lower quality is for detailed images that would exceed maxImageBytes.
 	size := img.Bounds().Size()
 	for _, quality := range []int{90, 70} {
 		var out bytes.Buffer
-		if err := jpeg.Encode(&until{ctx: ctx, to: &out}, img, &jpeg.Options{Quality: quality}); err != nil {
+		if err := jpeg.Encode(&contextStream{ctx: ctx, to: &out}, img, &jpeg.Options{Quality: quality}); err != nil {
 			return Image{}, err
 		}
 		if out.Len() <= maxImageBytes {
 			return Image{JPEG: out.Bytes(), Width: size.X, Height: size.Y}, nil
 		}
 	}
-	return Image{}, ErrImage.Detailf("The image has too much detail to be stored in 10 MiB. Send it with fewer pixels.")
+	return Image{}, ErrImage.Detailf("The image has too much detail for 10 MiB. Send it with fewer pixels.")
 }
 
-// until is what a decoder reads and an encoder writes, which know no context: it fails once ctx has ended.
-type until struct {
+// contextStream is a reader for a decoder, or a writer for an encoder, that fails once ctx has ended.
+type contextStream struct {
 	ctx  context.Context
 	from io.Reader
 	to   io.Writer
 }
 
-func (u *until) Read(p []byte) (int, error) {
+func (u *contextStream) Read(p []byte) (int, error) {
 	if err := u.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return u.from.Read(p[:min(len(p), 512)]) // little at a time: much work may be written in few bytes
+	return u.from.Read(p[:min(len(p), 512)]) // small reads, because a few bytes may cause much work
 }
 
-func (u *until) Write(p []byte) (int, error) {
+func (u *contextStream) Write(p []byte) (int, error) {
 	if err := u.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -200,7 +203,7 @@ func readHeader(data []byte) (header, error) {
 	return header{}, ErrImage.Detailf("The file is not a JPEG or PNG.")
 }
 
-// pngHeader reads the chunks before the pixels: the first says the size, one that tells of an animation is refused.
+// pngHeader reads the chunks before the pixels. It rejects animations.
 func pngHeader(data []byte) (header, error) {
 	h := header{png: true, size: len(data)}
 	for at := 8; at+12 <= len(data); {
@@ -216,19 +219,19 @@ func pngHeader(data []byte) (header, error) {
 		case at == 8:
 			w, tall := binary.BigEndian.Uint32(body), binary.BigEndian.Uint32(body[4:])
 			if w == 0 || tall == 0 || w > maxImagePixels || tall > maxImagePixels {
-				return h, ErrImage.Detailf("The image has more than 40 megapixels.")
+				return h, errPixels
 			}
 			h.width, h.height = int(w), int(tall)
 			perPixel := int64(4)
 			if body[8] == 16 {
 				perPixel = 8
 			}
-			if body[12] != 0 { // interlaced: the largest pass is decoded beside the whole
+			if body[12] != 0 { // interlaced: the largest pass is decoded into separate memory
 				perPixel += perPixel / 2
 			}
 			h.memory = perPixel * int64(h.width) * int64(h.height)
 		case kind == "acTL":
-			return h, ErrImage.Detailf("The image is animated. Send a single picture.")
+			return h, ErrImage.Detailf("The image is animated. Send a still image.")
 		case kind == "IDAT":
 			return h, nil
 		}
@@ -237,7 +240,7 @@ func pngHeader(data []byte) (header, error) {
 	return h, ErrImage
 }
 
-// jpegHeader reads the segments up to the one that says the size, and counts the scans behind it.
+// jpegHeader reads the segments up to the frame header, which has the size, and counts the scans after it.
 func jpegHeader(data []byte) (header, error) {
 	h := header{orientation: 1}
 	for at := 2; at+4 <= len(data); {
@@ -259,15 +262,15 @@ func jpegHeader(data []byte) (header, error) {
 			h.orientation = orientation(body[6:])
 		case marker == 0xc0 || marker == 0xc1 || marker == 0xc2:
 			if len(body) < 6 || len(body) < 6+3*int(body[5]) || body[5] != 1 && body[5] != 3 {
-				return h, ErrImage.Detailf("The image is not in colours that can be read. Send it in RGB or grey.")
+				return h, ErrImage.Detailf("The color space of the image is not supported. Send it in RGB or grayscale.")
 			}
 			h.height, h.width = int(binary.BigEndian.Uint16(body[1:])), int(binary.BigEndian.Uint16(body[3:]))
-			// A plane for each colour, at most as large as the whole, and all of them once more where they are converted.
+			// The decoder allocates one plane per component, and RGB output if it converts them.
 			perPixel := int64(body[5])
 			if body[5] == 3 {
 				perPixel = samples(body)
 			}
-			if marker == 0xc2 { // progressive: the coefficients are kept, 4 bytes each
+			if marker == 0xc2 { // progressive: the decoder also stores the coefficients, 4 bytes each
 				perPixel *= 5
 			}
 			h.memory = perPixel * int64(h.width+16) * int64(h.height+16)
@@ -275,12 +278,10 @@ func jpegHeader(data []byte) (header, error) {
 				h.memory += convertedRGB(data[:at], body) * int64(h.width) * int64(h.height)
 			}
 			h.size = at + jpegEnd(data[at:])
-			// Counted as bytes, not as segments: a decoder that reads the segments otherwise than this walk finds no more
-			// either.
+			// Counting the marker bytes instead of parsed segments gives an upper bound for any decoder.
 			scans := bytes.Count(data[at:h.size], []byte{0xff, 0xda})
 			if scans > maxScans || scans*h.width > maxScanPixels/max(h.height, 1) {
-				return h, ErrImage.Detailf("The image is written in too many scans. Send it as a plain JPEG, not a " +
-					"progressive one.")
+				return h, ErrImage.Detailf("The JPEG has too many scans. Send it as a baseline JPEG, not a progressive one.")
 			}
 			return h, nil
 		case marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc, marker == 0xda,
@@ -292,8 +293,8 @@ func jpegHeader(data []byte) (header, error) {
 	return h, ErrImage
 }
 
-// jpegEnd is where the picture ends, whose segments begin here. Telephones leave other things behind it. One without
-// an end is as long as the file: the decoder refuses it.
+// jpegEnd returns the offset of the end of the image. data starts at a segment. Phones append other data after the
+// image. Without an end marker jpegEnd returns len(data), and decoding fails.
 func jpegEnd(data []byte) int {
 	for at := 0; at+4 <= len(data); {
 		marker := data[at+1]
@@ -317,7 +318,8 @@ func jpegEnd(data []byte) int {
 	return len(data)
 }
 
-// samples is how many samples three planes have for a pixel, rounded up.
+// samples returns the number of samples per pixel of three components with their subsampling, rounded up. sof is the
+// frame header.
 func samples(sof []byte) int64 {
 	most, sum := int64(1), int64(0)
 	for i := range 3 {
@@ -327,7 +329,7 @@ func samples(sof []byte) int64 {
 	return (sum + most - 1) / most
 }
 
-// convertedRGB is how many bytes for a pixel a decoder needs beside the planes, because they are red, green and blue.
+// convertedRGB returns the number of bytes per pixel that the decoder allocates to convert RGB components.
 func convertedRGB(before, sof []byte) int64 {
 	if sof[6] == 'R' && sof[9] == 'G' && sof[12] == 'B' || bytes.Contains(before, []byte("Adobe")) {
 		return 4
@@ -335,7 +337,7 @@ func convertedRGB(before, sof []byte) int64 {
 	return 0
 }
 
-// orientation reads the one tag of Exif that changes what is seen, 1 when there is none.
+// orientation returns the value of the Exif orientation tag, or 1.
 func orientation(tiff []byte) int {
 	if len(tiff) < 8 {
 		return 1
@@ -361,24 +363,24 @@ func orientation(tiff []byte) int {
 	return 1
 }
 
-// turned shows an image as its Exif orientation says, without a second copy of it.
-type turned struct {
+// oriented is a view of an image that is transformed by an Exif orientation. It does not copy the pixels.
+type oriented struct {
 	image.Image
-	how int
+	orientation int
 }
 
-func (t turned) Bounds() image.Rectangle {
+func (t oriented) Bounds() image.Rectangle {
 	size := t.Image.Bounds().Size()
-	if t.how >= 5 {
+	if t.orientation >= 5 {
 		size.X, size.Y = size.Y, size.X
 	}
 	return image.Rectangle{Max: size}
 }
 
-func (t turned) At(x, y int) color.Color {
+func (t oriented) At(x, y int) color.Color {
 	b := t.Image.Bounds()
 	right, low := b.Dx()-1, b.Dy()-1
-	switch t.how {
+	switch t.orientation {
 	case 2:
 		x = right - x
 	case 3:
@@ -397,11 +399,11 @@ func (t turned) At(x, y int) color.Color {
 	return t.Image.At(b.Min.X+x, b.Min.Y+y)
 }
 
-// onWhite lays a transparent image on white, as paper is: a JPEG has no transparency, and the hidden colour below
-// would show.
+// onWhite returns an image on a white background. A JPEG has no transparency and would show the color of transparent
+// pixels.
 func onWhite(img image.Image) image.Image {
 	switch m := img.(type) {
-	case *image.NRGBA: // in its own memory: opaque pixels are the same in both forms
+	case *image.NRGBA: // changed in place, because opaque pixels are the same in NRGBA and RGBA
 		for i := 0; i+3 < len(m.Pix); i += 4 {
 			a := uint32(m.Pix[i+3])
 			for j := range 3 {
@@ -412,20 +414,21 @@ func onWhite(img image.Image) image.Image {
 		return &image.RGBA{Pix: m.Pix, Stride: m.Stride, Rect: m.Rect}
 	case *image.Paletted:
 		for i, c := range m.Palette {
-			m.Palette[i] = paper(c)
+			m.Palette[i] = onWhitePixel(c)
 		}
 	case *image.NRGBA64:
-		return overPaper{m}
+		return whiteBackground{m}
 	}
 	return img
 }
 
-type overPaper struct{ image.Image }
+// whiteBackground is a view of an image on a white background.
+type whiteBackground struct{ image.Image }
 
-func (o overPaper) At(x, y int) color.Color { return paper(o.Image.At(x, y)) }
+func (o whiteBackground) At(x, y int) color.Color { return onWhitePixel(o.Image.At(x, y)) }
 
-// paper is a colour on white.
-func paper(c color.Color) color.Color {
+// onWhitePixel returns a color blended with white.
+func onWhitePixel(c color.Color) color.Color {
 	r, g, b, a := c.RGBA()
 	left := 0xffff - a
 	return color.RGBA64{R: uint16(r + left), G: uint16(g + left), B: uint16(b + left), A: 0xffff}

@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// picture is a page with a red mark in its upper left corner.
+// picture returns a white image with a red mark in the upper left corner.
 func picture(w, h int) *image.RGBA {
 	img := image.NewRGBA(image.Rect(0, 0, w, h))
 	draw.Draw(img, img.Bounds(), image.White, image.Point{}, draw.Src)
@@ -44,35 +44,36 @@ func asPNG(img image.Image) []byte {
 	return b.Bytes()
 }
 
-// segment is a JPEG segment, to stand after the first two bytes.
+// segment returns a JPEG segment.
 func segment(marker byte, body string) []byte {
 	return append([]byte{0xff, marker, byte((len(body) + 2) >> 8), byte(len(body) + 2)}, body...)
 }
 
+// withSegment returns a JPEG file with a segment inserted after the first two bytes.
 func withSegment(file, segment []byte) []byte {
 	return bytes.Join([][]byte{file[:2], segment, file[2:]}, nil)
 }
 
-// chunk is a PNG chunk.
+// chunk returns a PNG chunk.
 func chunk(kind string, body []byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(body)))
 	b = append(append(b, kind...), body...)
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
 }
 
-// pngOf is a PNG that claims a size and holds zeros.
-func pngOf(w, h uint32, depth, colour, interlace byte, more ...[]byte) []byte {
+// pngOf returns a PNG with the given header and 1 MiB of zeros as pixels. more are chunks before the pixels.
+func pngOf(w, h uint32, depth, color, interlace byte, more ...[]byte) []byte {
 	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h)
 	var data bytes.Buffer
 	z := zlib.NewWriter(&data)
 	_, _ = z.Write(make([]byte, 1<<20))
 	_ = z.Close()
-	parts := [][]byte{[]byte("\x89PNG\r\n\x1a\n"), chunk("IHDR", append(head, depth, colour, 0, 0, interlace))}
+	parts := [][]byte{[]byte("\x89PNG\r\n\x1a\n"), chunk("IHDR", append(head, depth, color, 0, 0, interlace))}
 	parts = append(parts, more...)
 	return bytes.Join(append(parts, chunk("IDAT", data.Bytes()), chunk("IEND", nil)), nil)
 }
 
-// sized is a JPEG whose header claims another size.
+// sized returns a JPEG with another size and frame type in the header.
 func sized(file []byte, w, h uint16, marker byte) []byte {
 	file = bytes.Clone(file)
 	at := bytes.Index(file, []byte{0xff, 0xc0})
@@ -82,11 +83,11 @@ func sized(file []byte, w, h uint16, marker byte) []byte {
 	return file
 }
 
-// progressive is a grey JPEG of so many scans: the first one of the coarse, all others of the same details, and each
-// takes the decoder over all blocks for a few bytes.
+// progressive returns a grayscale JPEG with a number of scans. Each scan is a few bytes long but makes the decoder
+// visit all blocks.
 func progressive(w, h, scans int) []byte {
 	size := string([]byte{byte(h >> 8), byte(h), byte(w >> 8), byte(w)})
-	// A table of one code, 0: the symbol that says that so many blocks hold nothing.
+	// A Huffman table with the single code 0.
 	table := func(class byte, symbol byte) []byte {
 		return segment(0xc4, string([]byte{class, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, symbol}))
 	}
@@ -96,22 +97,22 @@ func progressive(w, h, scans int) []byte {
 		table(0x00, 0), segment(0xda, "\x01\x01\x00\x00\x00\x00"), make([]byte, (blocks+7)/8+4), table(0x10, 0xe0),
 	}
 	for range scans - 1 {
-		// 15 bits: 0 for the symbol, and 14 that say how many blocks more than 16384.
+		// 15 bits per run of empty blocks: the code 0, and 14 bits for the number of blocks beyond 16384.
 		run := bytes.Repeat([]byte{0}, 2*(blocks/16384+1)+4)
 		file = append(file, segment(0xda, "\x01\x01\x00\x01\x3f\x00"), run)
 	}
 	return bytes.Join(append(file, []byte{0xff, 0xd9}), nil)
 }
 
-// As many scans as encoders write are taken, and what a telephone leaves behind the picture does not count.
-func TestProgressiveImagesAreTaken(t *testing.T) {
+// Data after the end of the image does not count as scans.
+func TestProgressiveImagesAreAccepted(t *testing.T) {
 	for name, file := range map[string][]byte{
 		"ten scans":           progressive(700, 650, 10),
-		"the most":            progressive(700, 650, 64),
-		"more behind the end": append(progressive(700, 650, 10), bytes.Repeat([]byte{0xff, 0xda}, 100)...),
+		"64 scans":            progressive(700, 650, 64),
+		"scans after the end": append(progressive(700, 650, 10), bytes.Repeat([]byte{0xff, 0xda}, 100)...),
 		"fill bytes at the end": bytes.Replace(progressive(700, 650, 10), []byte{0xff, 0xd9},
 			[]byte{0xff, 0xff, 0xff, 0xd9}, 1),
-		"a plain one with more": append(asJPEG(picture(700, 650)), progressive(700, 650, 64)...),
+		"baseline, then progressive": append(asJPEG(picture(700, 650)), progressive(700, 650, 64)...),
 		"a comment before a scan": bytes.Replace(progressive(700, 650, 10), []byte{0xff, 0xda},
 			append(segment(0xfe, "\xff\xd9"), 0xff, 0xda), 1),
 	} {
@@ -122,21 +123,20 @@ func TestProgressiveImagesAreTaken(t *testing.T) {
 	}
 }
 
-// leaving is the context of somebody who leaves after so many looks at it.
-type leaving struct {
+// cancelAfter is a context that is canceled after a number of calls of Err.
+type cancelAfter struct {
 	context.Context
-	looks int
+	calls int
 }
 
-func (l *leaving) Err() error {
-	if l.looks--; l.looks < 0 {
+func (c *cancelAfter) Err() error {
+	if c.calls--; c.calls < 0 {
 		return context.Canceled
 	}
 	return nil
 }
 
-// An image is not read to its end, nor written, for somebody who has left meanwhile.
-func TestAnImageIsGivenUp(t *testing.T) {
+func TestDecodingStopsWhenTheContextEnds(t *testing.T) {
 	noise := picture(700, 650)
 	for i := range noise.Pix {
 		noise.Pix[i] |= byte(i * i >> 3)
@@ -146,27 +146,28 @@ func TestAnImageIsGivenUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole := &leaving{t.Context(), 1 << 30}
-		if _, err := rewrite(whole, file, h); err != nil {
+		counter := &cancelAfter{t.Context(), 1 << 30}
+		if _, err := rewrite(counter, file, h); err != nil {
 			t.Fatal(name, err)
 		}
-		looks := 1<<30 - whole.looks
-		if looks < 20 {
-			t.Errorf("%s: only %d looks at who waits", name, looks)
+		calls := 1<<30 - counter.calls
+		if calls < 20 {
+			t.Errorf("%s: the context is checked only %d times", name, calls)
 		}
-		for _, after := range []int{0, 1, looks / 3, looks - 1} {
-			if img, err := rewrite(&leaving{t.Context(), after}, file, h); !errors.Is(err, context.Canceled) || img.JPEG != nil {
-				t.Errorf("%s after %d of %d looks: %v", name, after, looks, err)
+		for _, after := range []int{0, 1, calls / 3, calls - 1} {
+			img, err := rewrite(&cancelAfter{t.Context(), after}, file, h)
+			if !errors.Is(err, context.Canceled) || img.JPEG != nil {
+				t.Errorf("%s canceled after %d of %d checks: %v", name, after, calls, err)
 			}
 		}
 	}
 }
 
-func TestImagesAreRefused(t *testing.T) {
+func TestUnsupportedImagesAreRejected(t *testing.T) {
 	good := asJPEG(picture(800, 600))
 	var animated bytes.Buffer
-	if err := gif.EncodeAll(&animated, &gif.GIF{Image: []*image.Paletted{image.NewPaletted(image.Rect(0, 0, 700, 700),
-		color.Palette{color.Black})}, Delay: []int{1}}); err != nil {
+	frame := image.NewPaletted(image.Rect(0, 0, 700, 700), color.Palette{color.Black})
+	if err := gif.EncodeAll(&animated, &gif.GIF{Image: []*image.Paletted{frame}, Delay: []int{1}}); err != nil {
 		t.Fatal(err)
 	}
 	encode := base64.StdEncoding.EncodeToString
@@ -191,16 +192,16 @@ func TestImagesAreRefused(t *testing.T) {
 		"header only":              {encode(good[:20]), ErrImage},
 		"truncated PNG":            {encode(asPNG(picture(700, 700))[:500]), ErrImage},
 		"PNG of 60000 x 60000":     {encode(pngOf(60000, 60000, 8, 2, 0)), ErrImage},
-		"PNG of all bits":          {encode(pngOf(1<<32-1, 1<<32-1, 8, 2, 0)), ErrImage},
-		"PNG of nothing":           {encode(pngOf(0, 700, 8, 2, 0)), ErrImage},
-		"PNG bomb":                 {encode(pngOf(6300, 6300, 8, 6, 0)), ErrImage}, // 1 MiB of zeros is not 160
+		"PNG of the maximum size":  {encode(pngOf(1<<32-1, 1<<32-1, 8, 2, 0)), ErrImage},
+		"PNG without pixels":       {encode(pngOf(0, 700, 8, 2, 0)), ErrImage},
+		"PNG with missing pixels":  {encode(pngOf(6300, 6300, 8, 6, 0)), ErrImage}, // 160 MiB are expected
 		"16 bits, too much memory": {encode(pngOf(6000, 6000, 16, 6, 0)), ErrImage},
 		"JPEG of 65535 x 65535":    {encode(sized(good, 65535, 65535, 0xc0)), ErrImage},
 		"progressive, too large":   {encode(sized(good, 6000, 6000, 0xc2)), ErrImage},
 		"lossless":                 {encode(sized(good, 800, 600, 0xc3)), ErrImage},
-		"a scan too many":          {encode(progressive(700, 700, 65)), ErrImage},
-		"scans over many pixels":   {encode(progressive(6000, 6000, 23)), ErrImage},
-		"scans behind a false end": {encode(bytes.Replace(progressive(700, 700, 65), []byte{0xff, 0xda},
+		"65 scans":                 {encode(progressive(700, 700, 65)), ErrImage},
+		"23 scans, many pixels":    {encode(progressive(6000, 6000, 23)), ErrImage},
+		"scans after a false end": {encode(bytes.Replace(progressive(700, 700, 65), []byte{0xff, 0xda},
 			[]byte{0xff, 0xfe, 0, 4, 0xff, 0xd9, 0xff, 0xda}, 1)), ErrImage},
 		"too small":                 {encode(asJPEG(picture(800, 599))), ErrImage},
 		"one pixel":                 {encode(asPNG(picture(1, 1))), ErrImage},
@@ -214,8 +215,8 @@ func TestImagesAreRefused(t *testing.T) {
 	}
 }
 
-// Where nobody looks at them, as in a sandbox, pictures of any size are taken, and nothing else changes.
-func TestSmallImages(t *testing.T) {
+// A sandbox accepts images of any size. All other checks are the same.
+func TestSmallImagesNeedADecoderWithoutMinimumSize(t *testing.T) {
 	for _, size := range [][2]int{{1, 1}, {1, 900}, {599, 599}} {
 		for name, file := range map[string][]byte{"JPEG": asJPEG(picture(size[0], size[1])),
 			"PNG": asPNG(picture(size[0], size[1]))} {
@@ -225,21 +226,21 @@ func TestSmallImages(t *testing.T) {
 				t.Errorf("%s of %v: %d x %d %v", name, size, img.Width, img.Height, err)
 			}
 			if img, err := NewImageDecoder(1, MinPixels).Read(t.Context(), text); !errors.Is(err, ErrImage) || img.JPEG != nil {
-				t.Errorf("%s of %v is legible: %v", name, size, err)
+				t.Errorf("%s of %v: %v", name, size, err)
 			}
 		}
 	}
-	for name, file := range map[string][]byte{"nothing": pngOf(0, 1, 8, 2, 0), "a bomb": pngOf(60000, 60000, 8, 2, 0),
-		"truncated": asPNG(picture(1, 1))[:40]} {
-		if img, err := NewImageDecoder(1, 1).Read(t.Context(), base64.StdEncoding.EncodeToString(file)); !errors.Is(err,
-			ErrImage) || img.JPEG != nil {
+	for name, file := range map[string][]byte{"without pixels": pngOf(0, 1, 8, 2, 0),
+		"too large": pngOf(60000, 60000, 8, 2, 0), "truncated": asPNG(picture(1, 1))[:40]} {
+		img, err := NewImageDecoder(1, 1).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
+		if !errors.Is(err, ErrImage) || img.JPEG != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// What is kept is pixels: a JPEG of the same size, without anything that the file had beside them.
-func TestImagesAreWrittenAnew(t *testing.T) {
+// A stored image is a JPEG of the same size, without any other data of the uploaded file.
+func TestStoredImagesContainOnlyPixels(t *testing.T) {
 	const canary = "GPS-N48-CANARY <script>alert(1)</script>"
 	jpg, pic := asJPEG(picture(900, 650)), asPNG(picture(900, 650))
 	exif := segment(0xe1, "Exif\x00\x00"+canary)
@@ -265,21 +266,21 @@ func TestImagesAreWrittenAnew(t *testing.T) {
 		}
 		if bytes.Contains(img.JPEG, []byte("CANARY")) || bytes.Contains(img.JPEG, []byte("Exif")) ||
 			!bytes.HasSuffix(img.JPEG, []byte{0xff, 0xd9}) {
-			t.Errorf("%s: more than pixels is left", name)
+			t.Errorf("%s: the image contains more than pixels", name)
 		}
 	}
 }
 
-// A photograph that is stored lying on its side stands upright, since the tag that said so is gone.
-func TestImagesStandUpright(t *testing.T) {
+// The orientation tag is removed, so the pixels are rotated.
+func TestImagesAreRotatedByExifOrientation(t *testing.T) {
 	upright := picture(900, 650)
-	for how := 1; how <= 8; how++ {
-		// The inverse of each way of turning: only quarter turns differ from their own.
-		stored := turned{upright, map[int]int{6: 8, 8: 6}[how]}
-		if stored.how == 0 {
-			stored.how = how
+	for orientation := 1; orientation <= 8; orientation++ {
+		// Every orientation is its own inverse, except the quarter turns 6 and 8.
+		stored := oriented{upright, map[int]int{6: 8, 8: 6}[orientation]}
+		if stored.orientation == 0 {
+			stored.orientation = orientation
 		}
-		tiff := []byte("II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string(rune(how)) +
+		tiff := []byte("II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string(rune(orientation)) +
 			"\x00\x00\x00\x00\x00\x00\x00")
 		file := withSegment(asJPEG(stored), segment(0xe1, "Exif\x00\x00"+string(tiff)))
 		img, err := NewImageDecoder(1, MinPixels).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
@@ -292,17 +293,16 @@ func TestImagesStandUpright(t *testing.T) {
 		}
 		r, g, _, _ := got.At(100, 80).RGBA()
 		if got.Bounds().Size() != (image.Point{X: 900, Y: 650}) || r < 0xc000 || g > 0x4000 {
-			t.Errorf("orientation %d: %v, corner %x %x", how, got.Bounds(), r, g)
+			t.Errorf("orientation %d: %v, corner %x %x", orientation, got.Bounds(), r, g)
 		}
 	}
 }
 
-// What lies under a transparent image is paper, not the colour that it hides.
-func TestTransparentImagesLieOnWhite(t *testing.T) {
-	glass := image.NewNRGBA(image.Rect(0, 0, 700, 700))
-	deep := image.NewNRGBA64(glass.Rect)
-	few := image.NewPaletted(glass.Rect, color.Palette{color.NRGBA{R: 10, A: 0}, color.Black})
-	for _, img := range []image.Image{glass, deep, few} {
+func TestTransparentPixelsBecomeWhite(t *testing.T) {
+	bits8 := image.NewNRGBA(image.Rect(0, 0, 700, 700))
+	bits16 := image.NewNRGBA64(bits8.Rect)
+	palette := image.NewPaletted(bits8.Rect, color.Palette{color.NRGBA{R: 10, A: 0}, color.Black})
+	for _, img := range []image.Image{bits8, bits16, palette} {
 		out, err := NewImageDecoder(1, MinPixels).Read(t.Context(), base64.StdEncoding.EncodeToString(asPNG(img)))
 		if err != nil {
 			t.Fatal(err)
@@ -314,15 +314,14 @@ func TestTransparentImagesLieOnWhite(t *testing.T) {
 	}
 }
 
-// However many send images, no more than the slots are decoded at a time, no more than fit into the memory for all,
-// and who gives up waiting leaves the line.
-func TestFewImagesAreDecodedAtATime(t *testing.T) {
+func TestDecodedImagesAtATimeAreLimitedByNumberAndMemory(t *testing.T) {
 	small, large := asPNG(picture(2, 2)), pngOf(7300, 5400, 8, 6, 0)
 	t.Run("small", func(t *testing.T) { decodeAtOnce(t, 2, small) })
 	t.Run("large", func(t *testing.T) { decodeAtOnce(t, 1, large) })
 }
 
-// decodeAtOnce has an intake of two slots read a file many times at once, and wants so many of them decoded together.
+// decodeAtOnce lets a decoder with two slots read a file 7 times concurrently. It fails unless exactly most of them are
+// decoded at the same time, or if a waiting call does not return when its context ends.
 func decodeAtOnce(t *testing.T, most int, file []byte) {
 	t.Helper()
 	const senders = 7
@@ -356,12 +355,12 @@ func decodeAtOnce(t *testing.T, most int, file []byte) {
 		}
 		if i == most-1 {
 			if len(entered) > 0 {
-				t.Error("more decode than there is room for")
+				t.Errorf("more than %d at a time", most)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := in.Read(ctx, text); !errors.Is(err, context.Canceled) {
-				t.Errorf("waits although nobody waits for it: %v", err)
+				t.Errorf("a waiting call with a canceled context: %v", err)
 			}
 		}
 		if i >= most-1 {
@@ -374,11 +373,10 @@ func decodeAtOnce(t *testing.T, most int, file []byte) {
 	wg.Wait()
 }
 
-// The largest images that are taken stay within the memory that is allowed for one.
-func TestAnImageNeedsBoundedMemory(t *testing.T) {
-	plain := asJPEG(image.NewYCbCr(image.Rect(0, 0, 7300, 5400), image.YCbCrSubsampleRatio420))
-	glass := image.NewNRGBA(image.Rect(0, 0, 7300, 5400))
-	for name, file := range map[string][]byte{"JPEG": plain, "PNG": asPNG(glass)} {
+func TestTheLargestImagesStayWithinTheMemoryLimit(t *testing.T) {
+	jpg := asJPEG(image.NewYCbCr(image.Rect(0, 0, 7300, 5400), image.YCbCrSubsampleRatio420))
+	pic := asPNG(image.NewNRGBA(image.Rect(0, 0, 7300, 5400)))
+	for name, file := range map[string][]byte{"JPEG": jpg, "PNG": pic} {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
@@ -392,17 +390,17 @@ func TestAnImageNeedsBoundedMemory(t *testing.T) {
 		}
 		runtime.ReadMemStats(&after)
 		used := after.TotalAlloc - before.TotalAlloc
-		t.Logf("%s of %d x %d, %d bytes: %d bytes allocated, %d bytes kept", name, img.Width, img.Height, len(file), used,
-			len(img.JPEG))
+		t.Logf("%s of %d x %d, %d bytes: %d bytes allocated, result %d bytes", name, img.Width, img.Height, len(file),
+			used, len(img.JPEG))
 		if used > maxImageMemory {
 			t.Errorf("%s: %d bytes", name, used)
 		}
 	}
 }
 
-// No file makes the intake panic, or keep anything but a JPEG within the bounds.
+// No file makes the decoder panic or return anything but a JPEG within the limits.
 func FuzzImage(f *testing.F) {
-	jpg := asJPEG(picture(24, 17)) // small pictures take the same ways as large ones, and quicker
+	jpg := asJPEG(picture(24, 17)) // small, for speed
 	f.Add(jpg)
 	f.Add(asPNG(image.NewPaletted(image.Rect(0, 0, 24, 17), color.Palette{color.Black, color.White})))
 	f.Add(withSegment(jpg,

@@ -4,79 +4,80 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 )
 
-// Provider is who verifies people and companies. It is called by jobs only, never in a request or a transaction.
-//
-//   - Submit tells it of a case and starts the check. It may be called again for the same case, after an answer was lost: it
-//     then finds what it has and goes on. It returns the provider's own name for the case.
-//   - Fetch says where a case stands now. It is the only thing that moves a case: a callback merely says that it is time to ask.
-//   - Callback checks that a request comes from the provider, now, and is whole, and says which case it is about. Anything
-//     doubtful is ErrCallback.
+// Provider verifies people and companies. Jobs call its Submit and Fetch; no transaction is open meanwhile.
 type Provider interface {
+	// Name returns the identifier of the provider, which is stored with its cases.
 	Name() string
+	// Submit starts the verification of a case and returns the provider's reference for it. It is idempotent: a job
+	// calls it again if it did not learn the result.
 	Submit(ctx context.Context, a Application) (ref string, err error)
+	// Fetch returns the current outcome of a case. Only this result changes the state of a case.
 	Fetch(ctx context.Context, ref string) (Outcome, error)
+	// Callback authenticates a callback and returns the case to fetch. A request that is forged, altered or too old is
+	// ErrCallback.
 	Callback(h http.Header, body []byte, now time.Time) (Notice, error)
-	// PollEvery is how often an undecided case is asked for, in case a callback was lost; 0 is never.
+	// PollEvery returns the interval in which undecided cases are fetched, because a callback may be lost. 0 means never.
 	PollEvery() time.Duration
 }
 
-// ErrCallback refuses a callback that is forged, changed, too old, or from a provider that sends none.
+// ErrCallback is returned for a callback that cannot be authenticated, or if the provider sends none.
 var ErrCallback = errors.New("kyc: not a callback of the provider")
 
-// Application is what a provider is given of a case.
+// Application contains the data that a provider receives about a case.
 type Application struct {
-	CaseID   string
-	Person   *Person // one of the two
-	Company  *CompanyProfile
-	TaxIDs   []TaxNumber
-	Document []Paper
+	CaseID    string
+	Person    *Person // either Person or Company is set
+	Company   *CompanyProfile
+	TaxIDs    []TaxNumber
+	Documents []DocumentFile
 }
 
-// Person is whom a provider verifies.
+// Person contains the data of a person to verify.
 type Person struct {
 	FirstName, LastName, Email, PhoneNumber, DateOfBirth, Country string
 	StreetAddress, StreetAddress2, City, State, Zip               string
 }
 
-// TaxNumber is a tax id in its canonical form.
+// TaxNumber is a tax ID in its canonical form.
 type TaxNumber struct{ Country, Type, Number string }
 
-// Paper is a document whose bytes are read, and opened, when they are needed.
-type Paper struct {
+// DocumentFile is a document with a function that loads and decrypts its image.
+type DocumentFile struct {
 	Document
 	JPEG func(ctx context.Context) ([]byte, error)
 }
 
-// Outcome is where a case stands at the provider.
+// Outcome is the state of a case at the provider.
 type Outcome struct {
 	State   State     // InReview, Approved, Resubmission or Rejected
 	Reasons []string  // codes, for Resubmission and Rejected
-	Expires time.Time // of the document; zero when it is not known
+	Expires time.Time // expiration of the document; zero if unknown
 }
 
-// Notice is a callback that was checked.
+// Notice is an authenticated callback.
 type Notice struct {
 	ID  string // of the callback
-	Ref string // of the case
+	Ref string // the provider's reference for the case
 }
 
-// Sandbox is the provider of the sandbox. It decides by the last name of a person, or the last word of a company's
-// name: Approved, Rejected or Resubmit. Everybody else stays in review until somebody decides, by POST
-// /api/sandbox/kyc or kyb, or on the page /sandbox/verifications.
+// Sandbox is the provider of the sandbox. It decides by the last word of the person's or company's name: Approved,
+// Rejected or Resubmit. Any other case stays in review until a decision is made with POST /api/sandbox/kyc or kyb, or
+// on the page /sandbox/verifications.
 type Sandbox struct{}
 
 var _ Provider = Sandbox{}
 
-// Name says which provider a case was given to.
+// Name returns "sandbox".
 func (Sandbox) Name() string { return "sandbox" }
 
-// PollEvery is never: nothing changes by itself.
+// PollEvery returns 0: a case in review does not change at this provider.
 func (Sandbox) PollEvery() time.Duration { return 0 }
 
-// Submit decides at once and keeps the decision in the name that it gives the case.
+// Submit decides at once. The reference that it returns contains the decision.
 func (Sandbox) Submit(_ context.Context, a Application) (string, error) {
 	name := ""
 	if a.Person != nil {
@@ -85,20 +86,20 @@ func (Sandbox) Submit(_ context.Context, a Application) (string, error) {
 		name = a.Company.Name
 	}
 	state := InReview
-	for word, decided := range map[string]State{"Approved": Approved, "Rejected": Rejected, "Resubmit": Resubmission} {
-		if name == word || len(name) > len(word) && name[len(name)-len(word)-1:] == " "+word {
-			state = decided
+	for word, decision := range map[string]State{"Approved": Approved, "Rejected": Rejected, "Resubmit": Resubmission} {
+		if name == word || strings.HasSuffix(name, " "+word) {
+			state = decision
 		}
 	}
 	return "sandbox/" + string(state) + "/" + a.CaseID, nil
 }
 
-// Fetch reads the decision from the name.
+// Fetch returns the decision that the reference contains.
 func (Sandbox) Fetch(_ context.Context, ref string) (Outcome, error) {
-	for _, decided := range []State{Approved, Rejected, Resubmission} {
-		if len(ref) > 8+len(decided) && ref[8:8+len(decided)] == string(decided) {
-			o := Outcome{State: decided}
-			if decided != Approved {
+	for _, decision := range []State{Approved, Rejected, Resubmission} {
+		if strings.HasPrefix(ref, "sandbox/"+string(decision)+"/") {
+			o := Outcome{State: decision}
+			if decision != Approved {
 				o.Reasons = []string{"sandbox"}
 			}
 			return o, nil
@@ -107,5 +108,5 @@ func (Sandbox) Fetch(_ context.Context, ref string) (Outcome, error) {
 	return Outcome{State: InReview}, nil
 }
 
-// Callback is always ErrCallback: nobody calls back.
+// Callback returns ErrCallback, because this provider sends no callbacks.
 func (Sandbox) Callback(http.Header, []byte, time.Time) (Notice, error) { return Notice{}, ErrCallback }

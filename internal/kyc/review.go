@@ -8,27 +8,25 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// errResult refuses a decision that is none.
+// errResult is returned for a decision with an unknown result.
 var errResult = apierr.New(apierr.Invalid, "invalid_parameter",
-	"A case ends as approved, resubmission_required or rejected.")
+	"The result must be approved, resubmission_required or rejected.")
 
-// Review is a case as a person who decides it sees it: whose it is, and what was handed in, but neither image nor
-// number.
+// Review is a case with its subject and documents, for a decision on the sandbox pages. It contains no images.
 type Review struct {
 	Case
 	Name, Country string      // of the person or company
-	Company       string      // name of the company that hears of it, "" for none
-	Documents     []Document  // present ones
-	TaxIDs        []TaxNumber // without the number
+	Company       string      // name of the company that receives the events, "" for none
+	Documents     []Document  // the current documents
+	TaxIDs        []TaxNumber // without the numbers
 }
 
-// Waiting says whether the case waits for the provider's decision.
+// Waiting reports whether the case waits for the provider's decision.
 func (c Case) Waiting() bool {
 	return c.State == Initiated || c.State == Submitted || c.State == InReview
 }
 
-// ListInSandbox are the waiting cases of all companies, the oldest first, a hundred at most. Their documents are left
-// out.
+// ListInSandbox returns up to 100 waiting cases of all companies, oldest first, without documents.
 func (s *Service) ListInSandbox(ctx context.Context, tx *db.Tx) ([]Review, error) {
 	cases, err := selectWaiting(ctx, tx)
 	if err != nil {
@@ -43,7 +41,7 @@ func (s *Service) ListInSandbox(ctx context.Context, tx *db.Tx) ([]Review, error
 	return list, nil
 }
 
-// ReviewInSandbox is the present case of a subject, or apierr.NotFoundErr.
+// ReviewInSandbox returns the current case of a subject, or apierr.NotFoundErr.
 func (s *Service) ReviewInSandbox(ctx context.Context, tx *db.Tx, subjectID string) (Review, error) {
 	c, err := selectCase(ctx, tx, subjectID)
 	if err != nil {
@@ -89,8 +87,8 @@ func (s *Service) review(ctx context.Context, tx *db.Tx, c Case) (Review, error)
 	return r, err
 }
 
-// DecideCaseInSandbox ends a waiting case of whatever subject, as the provider would: Approved, Resubmission or
-// Rejected. A case that is not the subject's present one, or does not wait any more, is ErrState.
+// DecideCaseInSandbox decides a waiting case in place of the provider: Approved, Resubmission or Rejected. It returns
+// ErrState if the case is not the subject's current one or is already decided.
 func (s *Service) DecideCaseInSandbox(ctx context.Context, tx *db.Tx, subjectID, caseID string, result State) error {
 	o := Outcome{State: result}
 	switch result {

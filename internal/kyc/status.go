@@ -12,10 +12,10 @@ import (
 type Status struct {
 	User      identity.User
 	State     State    // "" before the first case
-	Reasons   []string // why documents must be sent again, or were refused
-	Documents []Listed
-	Needs     []Requirement // documents that are required in the country; none while the country is unknown
-	Missing   []string      // fields of the profile, required documents, and "payer" while no payer is registered
+	Reasons   []string // codes of the reasons for a rejection or for requesting new documents
+	Documents []DocumentSummary
+	Needs     []Requirement // documents that the user's country requires; empty while the profile has no country
+	Missing   []string      // missing profile fields and documents, and "payer" if no payer is registered
 }
 
 // Open reports whether documents can be sent and the verification can start.
@@ -38,11 +38,11 @@ func (s *Service) StatusOf(ctx context.Context, tx *db.Tx, by identity.Principal
 	if st.Documents, err = listOf(ctx, tx, st.User.ID); err != nil {
 		return st, err
 	}
-	st.Missing = lacking(st.User.Profile)
+	st.Missing = missingFields(st.User.Profile)
 	if st.User.Country == "" {
 		return st, nil
 	}
-	lacks, err := s.missing(ctx, tx, st.User)
+	missing, err := s.missing(ctx, tx, st.User)
 	if f, ok := apierr.As(err); ok && f.Code == ErrCountry.Code {
 		st.Missing = append(st.Missing, "country_supported")
 		return st, nil
@@ -50,7 +50,7 @@ func (s *Service) StatusOf(ctx context.Context, tx *db.Tx, by identity.Principal
 	if err != nil {
 		return st, err
 	}
-	st.Missing = append(st.Missing, lacks...)
+	st.Missing = append(st.Missing, missing...)
 	st.Needs, err = s.Types(ctx, tx, by, userID, "")
 	return st, err
 }

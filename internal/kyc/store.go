@@ -8,7 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// selectSubjectKey is "" for a subject without one, and ErrErased for one whose key was destroyed.
+// selectSubjectKey returns the wrapped key of a subject, "" if it has none, or ErrErased if the key was deleted.
 func selectSubjectKey(ctx context.Context, tx *db.Tx, subjectID string) (wrapped string, err error) {
 	err = tx.QueryRow(ctx, "SELECT wrapped_key FROM subjects WHERE subject_id = $1", subjectID).Scan(&wrapped)
 	switch {
@@ -20,6 +20,7 @@ func selectSubjectKey(ctx context.Context, tx *db.Tx, subjectID string) (wrapped
 	return wrapped, err
 }
 
+// insertSubject inserts a subject with its wrapped key unless it exists, and returns the stored key.
 func insertSubject(ctx context.Context, tx *db.Tx, subjectID, wrapped string) (string, error) {
 	_, err := tx.Exec(ctx, `INSERT INTO subjects (subject_id, wrapped_key, files, bytes, created_at, erased_at)
 		VALUES ($1, $2, 0, 0, $3, 0) ON CONFLICT (subject_id) DO NOTHING`, subjectID, wrapped, db.Micros(tx.Now()))
@@ -29,8 +30,8 @@ func insertSubject(ctx context.Context, tx *db.Tx, subjectID, wrapped string) (s
 	return selectSubjectKey(ctx, tx, subjectID)
 }
 
-// insertDocument takes the place of an earlier document and counts both. The count is the guard: it also makes two
-// uploads for one subject wait for each other.
+// insertDocument inserts a document and marks the one that it replaces. The guarded update of the subject enforces the
+// limits and locks the subject, so concurrent uploads are serialized.
 func insertDocument(ctx context.Context, tx *db.Tx, subjectID, id string, u Upload, img Image) error {
 	size := int64(len(img.JPEG))
 	n, err := tx.Exec(ctx, `UPDATE subjects SET files = files + 1, bytes = bytes + $2
@@ -61,7 +62,7 @@ func insertDocument(ctx context.Context, tx *db.Tx, subjectID, id string, u Uplo
 			db.Micros(tx.Now())}})
 }
 
-// insertChunks writes row by row: a statement of many such rows would hold them all once more.
+// insertChunks inserts one row per statement. One statement for all rows would copy the whole image in memory.
 func insertChunks(ctx context.Context, tx *db.Tx, subjectID, documentID string, chunks [][]byte) error {
 	for n, sealed := range chunks {
 		_, err := tx.Exec(ctx, "INSERT INTO document_chunks (subject_id, document_id, n, sealed) VALUES ($1, $2, $3, $4)",
@@ -90,15 +91,15 @@ func upsertTaxID(ctx context.Context, tx *db.Tx, subjectID, countryCode, kind st
 	return err
 }
 
-// taxID is a stored tax id.
+// taxID is a stored, encrypted tax ID.
 type taxID struct {
 	country, kind string
 	sealed        []byte
 }
 
 func selectTaxIDs(ctx context.Context, tx *db.Tx, subjectID string) ([]taxID, error) {
-	rows, err := tx.Query(ctx, "SELECT issuing_country, tax_id_type, sealed FROM tax_ids WHERE subject_id = $1 ORDER "+
-		"BY created_at, issuing_country", subjectID)
+	rows, err := tx.Query(ctx, `SELECT issuing_country, tax_id_type, sealed FROM tax_ids
+		WHERE subject_id = $1 ORDER BY created_at, issuing_country`, subjectID)
 	return db.Collect(rows, err, func(r *db.Rows) (t taxID, err error) {
 		return t, r.Scan(&t.country, &t.kind, &t.sealed)
 	})
@@ -110,38 +111,36 @@ func selectChunks(ctx context.Context, tx *db.Tx, subjectID, documentID string) 
 	return db.Collect(rows, err, func(r *db.Rows) (b []byte, err error) { return b, r.Scan(&b) })
 }
 
-// deleteReplaced forgets the documents that later ones took the place of.
+// deleteReplaced deletes the replaced documents of a subject.
 func deleteReplaced(ctx context.Context, tx *db.Tx, subjectID string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM document_chunks WHERE subject_id = $1 AND document_id IN
 		(SELECT document_id FROM documents WHERE subject_id = $1 AND state = 'replaced')`, subjectID)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "DELETE FROM documents WHERE subject_id = $1 AND state = 'replaced'",
-		subjectID); err != nil {
+	_, err = tx.Exec(ctx, "DELETE FROM documents WHERE subject_id = $1 AND state = 'replaced'", subjectID)
+	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE subjects SET bytes = (SELECT COALESCE(SUM(d.bytes), 0) FROM documents d
-		WHERE d.subject_id = $1)
+	_, err = tx.Exec(ctx, `UPDATE subjects
+		SET bytes = (SELECT COALESCE(SUM(d.bytes), 0) FROM documents d WHERE d.subject_id = $1)
 		WHERE subject_id = $1`, subjectID)
 	return err
 }
 
-// retireCase makes room for a new case, and says whether the last one was still as it was read.
+// retireCase marks a case as no longer current. It reports false if the case changed since it was read.
 func retireCase(ctx context.Context, tx *db.Tx, c Case) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE verifications SET is_current = FALSE WHERE subject_id = $1 AND case_id = $2 AND "+
-		"version = $3 AND is_current = TRUE",
-		c.SubjectID, c.ID, c.Version)
+	n, err := tx.Exec(ctx, `UPDATE verifications SET is_current = FALSE
+		WHERE subject_id = $1 AND case_id = $2 AND version = $3 AND is_current = TRUE`, c.SubjectID, c.ID, c.Version)
 	return n == 1, err
 }
 
-// insertCase makes the case the subject's current one. Of two at once the index lets one through, and the other starts
-// again.
+// insertCase inserts the subject's current case. If a concurrent transaction inserts one, the unique index fails this
+// statement and the transaction is retried.
 func insertCase(ctx context.Context, tx *db.Tx, c Case) error {
 	now := db.Micros(tx.Now())
 	_, err := tx.Exec(ctx, `INSERT INTO verifications (subject_id, case_id, company_id, kind, state, provider,
-		provider_ref, reasons, is_current,
-			expires_at, version, created_at, updated_at)
+		provider_ref, reasons, is_current, expires_at, version, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, '', '', TRUE, 0, $7, $8, $8)`,
 		c.SubjectID, c.ID, c.CompanyID, c.Kind, string(c.State), c.Provider, c.Version, now)
 	return err
@@ -165,25 +164,25 @@ func scanCase(row interface{ Scan(dest ...any) error }) (c Case, err error) {
 	return c, err
 }
 
-// selectCase is the subject's current case, a zero one when there is none.
+// selectCase returns the subject's current case, or a zero Case.
 func selectCase(ctx context.Context, tx *db.Tx, subjectID string) (Case, error) {
-	return scanCase(tx.QueryRow(ctx, "SELECT "+caseColumns+" FROM verifications WHERE subject_id = $1 AND is_current = "+
-		"TRUE", subjectID))
+	return scanCase(tx.QueryRow(ctx, "SELECT "+caseColumns+` FROM verifications
+		WHERE subject_id = $1 AND is_current = TRUE`, subjectID))
 }
 
 func selectCaseByRef(ctx context.Context, tx *db.Tx, provider, ref string) (Case, error) {
-	return scanCase(tx.QueryRow(ctx, "SELECT "+caseColumns+" FROM verifications WHERE provider = $1 AND provider_ref = "+
-		"$2 AND provider_ref <> '' AND is_current = TRUE", provider, ref))
+	return scanCase(tx.QueryRow(ctx, "SELECT "+caseColumns+` FROM verifications
+		WHERE provider = $1 AND provider_ref = $2 AND provider_ref <> '' AND is_current = TRUE`, provider, ref))
 }
 
-// selectWaiting are cases that wait for a decision, for people who look at a sandbox: it reads all cases.
+// selectWaiting returns up to 100 cases that wait for a decision. Only the sandbox uses it: it scans all cases.
 func selectWaiting(ctx context.Context, tx *db.Tx) ([]Case, error) {
 	rows, err := tx.Query(ctx, "SELECT "+caseColumns+` FROM verifications
 		WHERE is_current = TRUE AND state IN ('initiated', 'submitted', 'in_review') ORDER BY created_at, case_id LIMIT 100`)
 	return db.Collect(rows, err, func(r *db.Rows) (Case, error) { return scanCase(r) })
 }
 
-// updateCase says whether the case was still as it was read.
+// updateCase updates a case. It reports false if the case changed since it was read in the state from.
 func updateCase(ctx context.Context, tx *db.Tx, c Case, from State) (bool, error) {
 	var expires int64
 	if !c.Expires.IsZero() {
@@ -197,15 +196,15 @@ func updateCase(ctx context.Context, tx *db.Tx, c Case, from State) (bool, error
 	return n == 1, err
 }
 
-// lockCase makes whoever else changes the case wait, and says whether it was still as it was read.
+// lockCase locks a case until the commit. It reports false if the case changed since it was read.
 func lockCase(ctx context.Context, tx *db.Tx, c Case) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE verifications SET version = version + 1 WHERE subject_id = $1 AND case_id = $2 AND "+
-		"state = $3 AND version = $4",
+	n, err := tx.Exec(ctx, `UPDATE verifications SET version = version + 1
+		WHERE subject_id = $1 AND case_id = $2 AND state = $3 AND version = $4`,
 		c.SubjectID, c.ID, string(c.State), c.Version)
 	return n == 1, err
 }
 
-// selectExpiring are subjects whose approval has ended, a hundred at a time.
+// selectExpiring returns up to 100 subjects with an expired approval.
 func selectExpiring(ctx context.Context, tx *db.Tx) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT subject_id FROM verifications
 		WHERE state = 'approved' AND expires_at <= $1 AND is_current = TRUE ORDER BY expires_at LIMIT 100`,
@@ -213,11 +212,10 @@ func selectExpiring(ctx context.Context, tx *db.Tx) ([]string, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// insertCallback says whether the callback is the first of its name.
+// insertCallback stores the ID of a callback. It reports false if the callback was received before.
 func insertCallback(ctx context.Context, tx *db.Tx, provider, id string) (bool, error) {
-	n, err := tx.Exec(ctx, "INSERT INTO provider_callbacks (provider, callback_id, received_at) VALUES ($1, $2, $3) ON "+
-		"CONFLICT DO NOTHING",
-		provider, id, db.Micros(tx.Now()))
+	n, err := tx.Exec(ctx, `INSERT INTO provider_callbacks (provider, callback_id, received_at)
+		VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, provider, id, db.Micros(tx.Now()))
 	return n == 1, err
 }
 
@@ -228,7 +226,7 @@ func upsertCompanyProfile(ctx context.Context, tx *db.Tx, companyID string, seal
 	return err
 }
 
-// selectCompanyProfile is nil for a company that told nothing.
+// selectCompanyProfile returns the encrypted profile of a company, or nil if it has none.
 func selectCompanyProfile(ctx context.Context, tx *db.Tx, companyID string) (sealed []byte, err error) {
 	err = tx.QueryRow(ctx, "SELECT sealed FROM company_profiles WHERE company_id = $1", companyID).Scan(&sealed)
 	if errors.Is(err, db.ErrNoRows) {
@@ -252,8 +250,8 @@ type ownerRow struct {
 }
 
 func selectOwners(ctx context.Context, tx *db.Tx, companyID string) ([]ownerRow, error) {
-	rows, err := tx.Query(ctx, "SELECT owner_id, kyc_status, sealed, ownership_bps, control FROM owners WHERE "+
-		"company_id = $1 ORDER BY created_at, owner_id", companyID)
+	rows, err := tx.Query(ctx, `SELECT owner_id, kyc_status, sealed, ownership_bps, control FROM owners
+		WHERE company_id = $1 ORDER BY created_at, owner_id`, companyID)
 	return db.Collect(rows, err, func(r *db.Rows) (o ownerRow, err error) {
 		return o, r.Scan(&o.id, &o.status, &o.sealed, &o.bps, &o.control)
 	})
@@ -265,7 +263,8 @@ func updateOwnerStatus(ctx context.Context, tx *db.Tx, companyID, ownerID, statu
 	return err
 }
 
-// eraseSubject says whether there is such a subject. Its row stays, so that nothing new is sealed for it.
+// eraseSubject deletes the key, documents and tax IDs of a subject. It reports false if the subject does not exist. The
+// row remains, so that no new data is stored for the subject.
 func eraseSubject(ctx context.Context, tx *db.Tx, subjectID string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE subjects SET wrapped_key = '', files = 0, bytes = 0,
 		erased_at = CASE WHEN erased_at = 0 THEN $2 ELSE erased_at END WHERE subject_id = $1`, subjectID, db.Micros(tx.Now()))

@@ -136,8 +136,7 @@ func Erase(ctx context.Context, tx *db.Tx, address string) error {
 	for _, m := range all {
 		if _, err := tx.Exec(ctx, `UPDATE mails SET address = '', data = '', subject = '', body_text = '', body_html = '',
 				reason = CASE WHEN state = 'queued' THEN 'erased' ELSE reason END, ended_at = CASE WHEN state = 'queued' THEN $3
-				ELSE ended_at END,
-				state = CASE WHEN state = 'queued' THEN 'refused' ELSE state END
+				ELSE ended_at END, state = CASE WHEN state = 'queued' THEN 'refused' ELSE state END
 			WHERE company_id = $1 AND mail_id = $2`, m.companyID, m.id, db.Micros(tx.Now())); err != nil {
 			return err
 		}

@@ -41,9 +41,8 @@ func selectCode(ctx context.Context, tx *db.Tx, digest string) (g grant, known b
 
 // useCode marks a code as used. It reports true for the first use only.
 func useCode(ctx context.Context, tx *db.Tx, companyID, digest string) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE authorization_codes SET used_at = $1 WHERE company_id = $2 AND digest = $3 AND "+
-		"used_at = 0",
-		db.Micros(tx.Now()), companyID, digest)
+	n, err := tx.Exec(ctx, `UPDATE authorization_codes SET used_at = $1
+		WHERE company_id = $2 AND digest = $3 AND used_at = 0`, db.Micros(tx.Now()), companyID, digest)
 	return n == 1, err
 }
 
@@ -97,13 +96,12 @@ next:
 // Disconnect revokes everything that a user has granted an app for a company, or for the user alone with "".
 func Disconnect(ctx context.Context, tx *db.Tx, userID, appID, companyID string) error {
 	tx.Notify(identity.NoticeRevoked)
-	if _, err := tx.Exec(ctx, "DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND app_id = $3 "+
-		"AND used_at = 0",
-		companyID, userID, appID); err != nil {
+	if _, err := tx.Exec(ctx, `DELETE FROM authorization_codes
+		WHERE company_id = $1 AND user_id = $2 AND app_id = $3 AND used_at = 0`, companyID, userID, appID); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $1 WHERE company_id = $2 AND user_id = $3 AND app_id "+
-		"= $4 AND revoked_at = 0",
+	_, err := tx.Exec(ctx, `UPDATE access_tokens SET revoked_at = $1
+		WHERE company_id = $2 AND user_id = $3 AND app_id = $4 AND revoked_at = 0`,
 		db.Micros(tx.Now()), companyID, userID, appID)
 	return err
 }

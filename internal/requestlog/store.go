@@ -213,8 +213,8 @@ func Prune(ctx context.Context, d *db.DB) error {
 			}
 			company = next
 			var until int64
-			switch err := tx.QueryRow(ctx, "SELECT at FROM requests WHERE company_id = $1 AND at <= $2 ORDER BY at LIMIT 1 "+
-				"OFFSET "+strconv.Itoa(prunedAtOnce),
+			switch err := tx.QueryRow(ctx, `SELECT at FROM requests
+				WHERE company_id = $1 AND at <= $2 ORDER BY at LIMIT 1 OFFSET `+strconv.Itoa(prunedAtOnce),
 				company, oldest(tx)).Scan(&until); {
 			case errors.Is(err, db.ErrNoRows):
 				until = oldest(tx)

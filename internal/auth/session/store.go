@@ -83,8 +83,8 @@ func deleteOtherSessions(ctx context.Context, tx *db.Tx, userID, digest string) 
 }
 
 func deleteEnded(ctx context.Context, tx *db.Tx) error {
-	_, err := tx.Exec(ctx, "DELETE FROM sessions WHERE created_at <= $1 OR last_used_at <= $2 OR awaits_factor = TRUE "+
-		"AND created_at <= $3",
+	_, err := tx.Exec(ctx, `DELETE FROM sessions
+		WHERE created_at <= $1 OR last_used_at <= $2 OR awaits_factor = TRUE AND created_at <= $3`,
 		db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle)), db.Micros(tx.Now().Add(-Wait)))
 	return err
 }

@@ -284,14 +284,14 @@ CREATE TABLE apps (
     redirect_uri  TEXT   NOT NULL,
     scopes        TEXT   NOT NULL,
     status        TEXT   NOT NULL CHECK (status IN ('active', 'disabled')),
-    look          TEXT   NOT NULL DEFAULT '', -- the name with similar-looking characters folded, to detect imitations
+    name_skeleton TEXT   NOT NULL DEFAULT '', -- the name with similar-looking characters folded, to detect imitations
     created_at    BIGINT NOT NULL,
     PRIMARY KEY (company_id, app_id)
 );
 CREATE UNIQUE INDEX apps_by_client ON apps (client_id);
 -- A token may be granted to another company's app, which is found by its id.
 CREATE UNIQUE INDEX apps_by_id ON apps (app_id);
-CREATE INDEX apps_by_look ON apps (look);
+CREATE INDEX apps_by_skeleton ON apps (name_skeleton);
 
 -- API keys, found by the digest of the secret.
 -- Shared: found by digest before the company is known.

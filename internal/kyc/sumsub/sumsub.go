@@ -1,7 +1,7 @@
-// Package sumsub has people and companies verified by Sumsub, by its published interface (docs.sumsub.com/reference).
+// Package sumsub implements [kyc.Provider] with the API of Sumsub (docs.sumsub.com/reference).
 //
-// A case is an applicant whose externalUserId is the case, so that a repeated submission finds the first one. Each
-// request is signed with the secret of the app token; each callback with a secret of its own.
+// A case becomes an applicant with the case ID as externalUserId, so a repeated submission finds the existing
+// applicant. Requests are signed with the secret of the app token; callbacks are signed with a separate secret.
 package sumsub
 
 import (
@@ -29,15 +29,15 @@ import (
 	"github.com/stipend/stipend/internal/kyc"
 )
 
-// Options are what the vendor's dashboard shows. All but URL and Client are required.
+// Options are the settings from Sumsub's dashboard. All but URL and Client are required.
 type Options struct {
-	URL           string // "" is https://api.sumsub.com
-	Token         string // app token
-	Secret        string // that signs requests
-	WebhookSecret string // that signs callbacks
-	PersonLevel   string // names of the verification levels
-	CompanyLevel  string
-	Now           func() time.Time // for signatures; the vendor allows a minute
+	URL           string           // "" means https://api.sumsub.com
+	Token         string           // app token
+	Secret        string           // signs requests
+	WebhookSecret string           // signs callbacks
+	PersonLevel   string           // name of the verification level for people
+	CompanyLevel  string           // name of the verification level for companies
+	Now           func() time.Time // clock for request signatures, which are valid for a minute
 	Client        *http.Client
 }
 
@@ -46,7 +46,7 @@ type Provider struct{ o Options }
 
 var _ kyc.Provider = (*Provider)(nil)
 
-// New makes a provider.
+// New returns a provider.
 func New(o Options) *Provider {
 	if o.URL == "" {
 		o.URL = "https://api.sumsub.com"
@@ -57,10 +57,10 @@ func New(o Options) *Provider {
 	return &Provider{o}
 }
 
-// Name says which provider a case was given to.
+// Name returns "sumsub".
 func (*Provider) Name() string { return "sumsub" }
 
-// PollEvery is how often an undecided case is asked for: callbacks may be lost.
+// PollEvery returns the interval in which undecided cases are fetched.
 func (*Provider) PollEvery() time.Duration { return 15 * time.Minute }
 
 type applicant struct {
@@ -77,78 +77,78 @@ type review struct {
 	} `json:"reviewResult"`
 }
 
-// Submit creates the applicant, uploads the documents and asks for the check. An applicant whose check was asked for
-// is left alone.
+// Submit creates the applicant, uploads the documents and requests the check. It does not change an applicant whose
+// check was already requested.
 func (p *Provider) Submit(ctx context.Context, a kyc.Application) (string, error) {
-	made, err := p.create(ctx, a)
+	created, err := p.create(ctx, a)
 	if err != nil {
 		return "", err
 	}
-	if made.Review.Status != "" && made.Review.Status != "init" {
-		return made.ID, nil
+	if created.Review.Status != "" && created.Review.Status != "init" {
+		return created.ID, nil
 	}
-	at := "/resources/applicants/" + url.PathEscape(made.ID)
-	for _, d := range a.Document {
+	at := "/resources/applicants/" + url.PathEscape(created.ID)
+	for _, d := range a.Documents {
 		if err := p.upload(ctx, at+"/info/idDoc", d, a.Company != nil); err != nil {
 			return "", err
 		}
 	}
-	return made.ID, p.call(ctx, http.MethodPost, at+"/status/pending", "application/json", nil, nil)
+	return created.ID, p.call(ctx, http.MethodPost, at+"/status/pending", "application/json", nil, nil)
 }
 
-func (p *Provider) create(ctx context.Context, a kyc.Application) (made applicant, err error) {
+// create creates the applicant of a case, or returns the existing one.
+func (p *Provider) create(ctx context.Context, a kyc.Application) (created applicant, err error) {
 	level, body := p.o.PersonLevel, map[string]any{"externalUserId": a.CaseID}
-	if who := a.Person; who != nil {
-		body["email"], body["phone"] = who.Email, who.PhoneNumber
+	if person := a.Person; person != nil {
+		body["email"], body["phone"] = person.Email, person.PhoneNumber
 		body["fixedInfo"] = map[string]any{
-			"firstName": who.FirstName, "lastName": who.LastName, "dob": who.DateOfBirth, "country": alpha3(who.Country),
+			"firstName": person.FirstName, "lastName": person.LastName, "dob": person.DateOfBirth, "country": alpha3(person.Country),
 			"addresses": []map[string]string{{
-				"street": who.StreetAddress, "subStreet": who.StreetAddress2, "town": who.City, "state": who.State,
-				"postCode": who.Zip, "country": alpha3(who.Country),
+				"street": person.StreetAddress, "subStreet": person.StreetAddress2, "town": person.City, "state": person.State,
+				"postCode": person.Zip, "country": alpha3(person.Country),
 			}},
 		}
 	}
-	if firm := a.Company; firm != nil {
+	if company := a.Company; company != nil {
 		level = p.o.CompanyLevel
-		body["type"], body["email"] = "company", firm.Email
+		body["type"], body["email"] = "company", company.Email
 		body["fixedInfo"] = map[string]any{"companyInfo": map[string]string{
-			"companyName": firm.Name, "registrationNumber": firm.RegistrationNumber, "country": alpha3(firm.Country),
-			"incorporatedOn": firm.IncorporationDate,
-			"legalAddress":   strings.Join([]string{firm.StreetAddress, firm.Zip, firm.City}, ", "), "website": firm.Website,
-			"email": firm.Email,
+			"companyName": company.Name, "registrationNumber": company.RegistrationNumber, "country": alpha3(company.Country),
+			"incorporatedOn": company.IncorporationDate,
+			"legalAddress":   strings.Join([]string{company.StreetAddress, company.Zip, company.City}, ", "), "website": company.Website,
+			"email": company.Email,
 		}}
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
-		return made, err
+		return created, err
 	}
 	err = p.call(ctx, http.MethodPost, "/resources/applicants?levelName="+url.QueryEscape(level), "application/json", text,
-		&made)
-	var refused *statusError
-	if errors.As(err, &refused) && refused.status == http.StatusConflict { // an earlier submission whose answer was lost
+		&created)
+	var status *statusError
+	if errors.As(err, &status) && status.code == http.StatusConflict { // created by an earlier attempt
 		err = p.call(ctx, http.MethodGet, "/resources/applicants/-;externalUserId="+url.PathEscape(a.CaseID)+"/one", "", nil,
-			&made)
+			&created)
 	}
-	if err == nil && made.ID == "" {
-		err = errors.New("sumsub: an applicant without an id")
+	if err == nil && created.ID == "" {
+		err = errors.New("sumsub: the response has no applicant ID")
 	}
-	return made, err
+	return created, err
 }
 
-// kinds are the vendor's words for documents.
+// kinds are Sumsub's names of the kinds of documents.
 var kinds = map[string]string{
-	kyc.Passport: "PASSPORT", "national_id": "ID_CARD", "voter_id": "ID_CARD", "drivers_license": "DRIVERS",
-	"residence_permit": "RESIDENCE_PERMIT",
-	kyc.Selfie:         "SELFIE", kyc.ProofOfAddress: "UTILITY_BILL",
+	kyc.Passport: "PASSPORT", kyc.Selfie: "SELFIE", kyc.ProofOfAddress: "UTILITY_BILL", "national_id": "ID_CARD",
+	"voter_id": "ID_CARD", "drivers_license": "DRIVERS", "residence_permit": "RESIDENCE_PERMIT",
 }
 
-func (p *Provider) upload(ctx context.Context, at string, d kyc.Paper, firm bool) error {
+func (p *Provider) upload(ctx context.Context, at string, d kyc.DocumentFile, isCompany bool) error {
 	data, err := d.JPEG(ctx)
 	if err != nil {
 		return err
 	}
 	about := map[string]string{"idDocType": kinds[d.DocType], "country": alpha3(d.IssuingCountry)}
-	if firm || about["idDocType"] == "" {
+	if isCompany || about["idDocType"] == "" {
 		about["idDocType"] = "COMPANY_DOC"
 	}
 	switch d.DocType {
@@ -179,11 +179,11 @@ func (p *Provider) upload(ctx context.Context, at string, d kyc.Paper, firm bool
 	return p.call(ctx, http.MethodPost, at, w.FormDataContentType(), body.Bytes(), nil)
 }
 
-// Fetch says where the applicant stands.
+// Fetch returns the outcome of an applicant's review. An unknown status or answer is an error and decides nothing.
 func (p *Provider) Fetch(ctx context.Context, ref string) (kyc.Outcome, error) {
 	var r review
-	if err := p.call(ctx, http.MethodGet, "/resources/applicants/"+url.PathEscape(ref)+"/status", "", nil,
-		&r); err != nil {
+	err := p.call(ctx, http.MethodGet, "/resources/applicants/"+url.PathEscape(ref)+"/status", "", nil, &r)
+	if err != nil {
 		return kyc.Outcome{}, err
 	}
 	o := kyc.Outcome{State: kyc.InReview}
@@ -192,8 +192,7 @@ func (p *Provider) Fetch(ctx context.Context, ref string) (kyc.Outcome, error) {
 	case "init", "pending", "prechecked", "queued", "onHold", "awaitingService", "awaitingUser":
 		return o, nil
 	default:
-		return o, fmt.Errorf("sumsub: the applicant %s is in the status %.40q, which this version does not know", ref,
-			r.Status)
+		return o, fmt.Errorf("sumsub: applicant %s has the unknown status %.40q", ref, r.Status)
 	}
 	switch {
 	case r.Result.Answer == "GREEN":
@@ -203,8 +202,8 @@ func (p *Provider) Fetch(ctx context.Context, ref string) (kyc.Outcome, error) {
 	case r.Result.Answer == "RED" && r.Result.RejectType == "FINAL":
 		o.State = kyc.Rejected
 	default:
-		return o, fmt.Errorf("sumsub: the review of the applicant %s ended with %.40q %.40q, which this version does not "+
-			"know", ref, r.Result.Answer, r.Result.RejectType)
+		return o, fmt.Errorf("sumsub: the review of applicant %s ended with the unknown answer %.40q %.40q",
+			ref, r.Result.Answer, r.Result.RejectType)
 	}
 	for _, label := range r.Result.Labels {
 		o.Reasons = append(o.Reasons, strings.ToLower(strings.ReplaceAll(label, " ", "_")))
@@ -212,11 +211,11 @@ func (p *Provider) Fetch(ctx context.Context, ref string) (kyc.Outcome, error) {
 	return o, nil
 }
 
-// callbackAge is how far a callback's time may be from now. An older one that the vendor repeats is refused: the case
-// is asked for by the clock anyway.
+// callbackAge is the maximum difference between a callback's time and now. Rejecting older ones loses nothing, because
+// undecided cases are also polled.
 const callbackAge = 5 * time.Minute
 
-// Callback checks the digest over the raw body, and the time in it.
+// Callback checks the signature of the body and the time in it.
 func (p *Provider) Callback(h http.Header, body []byte, now time.Time) (kyc.Notice, error) {
 	algorithms := map[string]func() hash.Hash{"HMAC_SHA256_HEX": sha256.New, "HMAC_SHA512_HEX": sha512.New}
 	algorithm := algorithms[h.Get("X-Payload-Digest-Alg")]
@@ -238,7 +237,7 @@ func (p *Provider) Callback(h http.Header, body []byte, now time.Time) (kyc.Noti
 	if err != nil || at.Sub(now).Abs() > callbackAge {
 		return kyc.Notice{}, kyc.ErrCallback
 	}
-	sum := sha256.Sum256(body) // the vendor names none
+	sum := sha256.Sum256(body) // callbacks have no ID of their own
 	return kyc.Notice{ID: hex.EncodeToString(sum[:]), Ref: in.ApplicantID}, nil
 }
 
@@ -250,11 +249,12 @@ func digest(algorithm func() hash.Hash, secret string, data ...[]byte) []byte {
 	return mac.Sum(nil)
 }
 
-type statusError struct{ status int }
+type statusError struct{ code int }
 
-// Error leaves the answer's text out: it may repeat personal data.
-func (e *statusError) Error() string { return fmt.Sprintf("sumsub: answered %d", e.status) }
+// Error does not include the response body, because it may contain personal data.
+func (e *statusError) Error() string { return fmt.Sprintf("sumsub: response status %d", e.code) }
 
+// call sends a signed request and decodes the JSON response into out, unless out is nil.
 func (p *Provider) call(ctx context.Context, method, path, contentType string, body []byte, out any) error {
 	r, err := http.NewRequestWithContext(ctx, method, p.o.URL+path, bytes.NewReader(body))
 	if err != nil {
@@ -267,24 +267,24 @@ func (p *Provider) call(ctx context.Context, method, path, contentType string, b
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
 	}
-	answer, err := p.o.Client.Do(r)
+	response, err := p.o.Client.Do(r)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	switch {
 	case err != nil:
 		return err
-	case answer.StatusCode < 200 || answer.StatusCode > 299:
-		return &statusError{answer.StatusCode}
+	case response.StatusCode < 200 || response.StatusCode > 299:
+		return &statusError{response.StatusCode}
 	case out == nil:
 		return nil
 	}
 	return json.Unmarshal(text, out)
 }
 
-// alpha3 is a country as the vendor spells it.
+// alpha3 returns the three-letter code of a country.
 func alpha3(code string) string {
 	region, err := language.ParseRegion(code)
 	if err != nil {

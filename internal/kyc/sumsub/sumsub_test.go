@@ -2,6 +2,7 @@ package sumsub_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -16,7 +17,7 @@ import (
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-func begin(t *testing.T) (*sumsubtest.Vendor, *sumsub.Provider) {
+func begin(t *testing.T) (*sumsubtest.Server, *sumsub.Provider) {
 	v := sumsubtest.Start(t)
 	return v, sumsub.New(sumsub.Options{URL: v.URL, Token: sumsubtest.Token, Secret: sumsubtest.Secret,
 		WebhookSecret: sumsubtest.WebhookSecret,
@@ -27,15 +28,14 @@ func application() kyc.Application {
 	return kyc.Application{
 		CaseID: "ver_1", Person: &kyc.Person{FirstName: "Ada", LastName: "Lovelace", Country: "DE",
 			DateOfBirth: "1990-12-10"},
-		Document: []kyc.Paper{{
+		Documents: []kyc.DocumentFile{{
 			Document: kyc.Document{ID: "doc_1", DocType: "national_id", Category: "back", IssuingCountry: "BR"},
 			JPEG:     func(context.Context) ([]byte, error) { return []byte("\xff\xd8pixels"), nil },
 		}},
 	}
 }
 
-// A case is submitted once, also when the answer was lost and it is submitted again.
-func TestSubmit(t *testing.T) {
+func TestSubmitCreatesOneApplicantPerCase(t *testing.T) {
 	v, p := begin(t)
 	for range 3 {
 		ref, err := p.Submit(t.Context(), application())
@@ -52,9 +52,9 @@ func TestSubmit(t *testing.T) {
 	if first := v.Bodies()[0]; v.Status("app1") != "pending" || !strings.Contains(first, `"country":"DEU"`) {
 		t.Errorf("%s %s", v.Status("app1"), first)
 	}
-	firm := kyc.Application{CaseID: "ver_2", Company: &kyc.CompanyProfile{Name: "Acme", Country: "US",
+	company := kyc.Application{CaseID: "ver_2", Company: &kyc.CompanyProfile{Name: "Acme", Country: "US",
 		RegistrationNumber: "1"}}
-	if ref, err := p.Submit(t.Context(), firm); err != nil || ref != "app2" ||
+	if ref, err := p.Submit(t.Context(), company); err != nil || ref != "app2" ||
 		!strings.Contains(strings.Join(v.Bodies(), ""), `"companyName":"Acme"`) {
 		t.Errorf("%s %v", ref, err)
 	}
@@ -65,39 +65,49 @@ func TestFetch(t *testing.T) {
 	if _, err := p.Submit(t.Context(), application()); err != nil {
 		t.Fatal(err)
 	}
-	for review, want := range map[string]kyc.Outcome{
-		`{"reviewStatus":"pending"}`: {State: kyc.InReview},
-		`{"reviewStatus":"onHold","reviewResult":{"reviewAnswer":"RED","reviewRejectType":"FINAL"}}`:                                             {State: kyc.InReview},
-		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"GREEN"}}`:                                                                   {State: kyc.Approved},
-		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"RED","reviewRejectType":"RETRY","rejectLabels":["UNSATISFACTORY_PHOTOS"]}}`: {State: kyc.Resubmission, Reasons: []string{"unsatisfactory_photos"}},
-		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"RED","reviewRejectType":"FINAL","rejectLabels":["FORGERY"]}}`:               {State: kyc.Rejected, Reasons: []string{"forgery"}},
+	for _, c := range []struct {
+		status, answer, rejectType, label string
+		want                              kyc.State
+	}{
+		{"pending", "", "", "", kyc.InReview},
+		{"onHold", "RED", "FINAL", "", kyc.InReview},
+		{"completed", "GREEN", "", "", kyc.Approved},
+		{"completed", "RED", "RETRY", "UNSATISFACTORY_PHOTOS", kyc.Resubmission},
+		{"completed", "RED", "FINAL", "FORGERY", kyc.Rejected},
 	} {
-		v.Decide(review)
+		var labels, reasons []string
+		if c.label != "" {
+			labels, reasons = []string{c.label}, []string{strings.ToLower(c.label)}
+		}
+		review, err := json.Marshal(map[string]any{"reviewStatus": c.status, "reviewResult": map[string]any{
+			"reviewAnswer": c.answer, "reviewRejectType": c.rejectType, "rejectLabels": labels}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Decide(string(review))
 		got, err := p.Fetch(t.Context(), "app1")
-		if err != nil || got.State != want.State || !slices.Equal(got.Reasons, want.Reasons) {
+		if err != nil || got.State != c.want || !slices.Equal(got.Reasons, reasons) {
 			t.Errorf("%s: %+v %v", review, got, err)
 		}
 	}
-	// What nobody knows decides nothing, and somebody is to look.
+	// Unknown values decide nothing and are reported as an error.
 	for _, review := range []string{
 		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"YELLOW"}}`,
 		`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"RED","reviewRejectType":"LATER"}}`,
 		`{"reviewStatus":"archived","reviewResult":{"reviewAnswer":"GREEN"}}`, `{}`,
 	} {
 		v.Decide(review)
-		if got, err := p.Fetch(t.Context(), "app1"); err == nil || !strings.Contains(err.Error(), "does not know") ||
+		if got, err := p.Fetch(t.Context(), "app1"); err == nil || !strings.Contains(err.Error(), "unknown") ||
 			got.State != kyc.InReview {
 			t.Errorf("%s: %+v %v", review, got, err)
 		}
 	}
 	if _, err := p.Fetch(t.Context(), "nobody"); err == nil {
-		t.Error("an unknown applicant has an outcome")
+		t.Error("Fetch returns an outcome of an unknown applicant")
 	}
 }
 
-// A callback is believed to come from the vendor only with its digest over the very body, and within five minutes
-// (S62).
-func TestCallback(t *testing.T) {
+func TestCallbackNeedsAValidSignatureAndARecentTime(t *testing.T) {
 	_, p := begin(t)
 	body := `{"applicantId":"app1","type":"applicantReviewed","createdAtMs":"2026-05-01 12:04:59.000"}`
 	headers := func(digest, algorithm string) http.Header {

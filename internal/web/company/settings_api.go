@@ -124,7 +124,7 @@ func showApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	p := appPage{App: app, Path: appPath(app.ID), Groups: c.ScopeGroups(app.Scopes), Since: app.Created.UTC().Format(time.DateOnly)}
 	for _, k := range keys {
-		shown := keyShown{ID: k.ID, Hint: k.Hint, Created: ui.FormatDay(k.Created), LastUsed: ui.FormatDay(k.LastUsed), Works: k.Works(tx.Now()), Ended: ui.FormatDay(k.Revoked)}
+		shown := keyShown{ID: k.ID, Hint: k.Hint, Created: ui.FormatDay(k.Created), LastUsed: ui.FormatDay(k.LastUsed), Works: k.Active(tx.Now()), Ended: ui.FormatDay(k.Revoked)}
 		switch {
 		case shown.Works:
 			shown.Ends = ui.FormatDay(k.Expires)
@@ -138,7 +138,7 @@ func showApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 
 // issueKey is the self authorization of an app: the company lets its own program act for it.
 func issueKey(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	token, err := identity.AuthorizeOwn(ctx, tx, c.Env, c.Session.Company.ID, c.HTTP.PathValue("app"))
+	token, err := identity.IssueAPIKey(ctx, tx, c.Env, c.Session.Company.ID, c.HTTP.PathValue("app"))
 	return newKeyShown(ctx, c, tx, token, err)
 }
 

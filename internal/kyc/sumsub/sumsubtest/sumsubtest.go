@@ -1,4 +1,4 @@
-// Package sumsubtest stands in for Sumsub in tests: a server that follows the vendor's published interface.
+// Package sumsubtest provides a server for tests that implements the API of Sumsub.
 package sumsubtest
 
 import (
@@ -16,85 +16,85 @@ import (
 	"testing"
 )
 
-// The credentials that the vendor knows.
+// The credentials that the server accepts.
 const (
 	Token         = "token"
 	Secret        = "secret"
 	WebhookSecret = "hook"
 )
 
-// Vendor checks each signature, knows an applicant by externalUserId once, takes documents while an applicant is init,
-// and has a review.
-type Vendor struct {
+// Server checks the signature of each request, creates one applicant per externalUserId, and accepts documents while
+// the applicant's status is init. All applicants have the same review.
+type Server struct {
 	URL string
 
-	mu         sync.Mutex
-	applicants map[string]string // externalUserId → id
-	status     map[string]string
-	documents  []string
-	bodies     []string
-	review     string
-	asked      int
+	mu             sync.Mutex
+	applicants     map[string]string // externalUserId → id
+	status         map[string]string
+	documents      []string
+	bodies         []string
+	review         string
+	statusRequests int
 }
 
-// Start starts a vendor that ends with the test. Its applicants wait until Decide.
-func Start(t testing.TB) *Vendor {
-	v := &Vendor{applicants: map[string]string{}, status: map[string]string{}, review: `{"reviewStatus":"pending"}`}
+// Start starts a server for the duration of a test. Reviews are pending until Decide is called.
+func Start(t testing.TB) *Server {
+	v := &Server{applicants: map[string]string{}, status: map[string]string{}, review: `{"reviewStatus":"pending"}`}
 	server := httptest.NewServer(v)
 	t.Cleanup(server.Close)
 	v.URL = server.URL
 	return v
 }
 
-// Decide makes every review say this from now on.
-func (v *Vendor) Decide(review string) {
+// Decide sets the review of all applicants, as JSON.
+func (v *Server) Decide(review string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.review = review
 }
 
-// Asked is how often somebody asked where an applicant stands.
-func (v *Vendor) Asked() int {
+// StatusRequests returns the number of requests for an applicant's status.
+func (v *Server) StatusRequests() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.asked
+	return v.statusRequests
 }
 
-// Status is how far an applicant is: init, pending, or "" for nobody.
-func (v *Vendor) Status(id string) string {
+// Status returns the status of an applicant: init, pending, or "" if unknown.
+func (v *Server) Status(id string) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.status[id]
 }
 
-// Documents are the bodies of all uploads.
-func (v *Vendor) Documents() []string {
+// Documents returns the bodies of all uploads.
+func (v *Server) Documents() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.documents)
 }
 
-// Bodies are those of all requests.
-func (v *Vendor) Bodies() []string {
+// Bodies returns the bodies of all requests.
+func (v *Server) Bodies() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.bodies)
 }
 
-// Sign is the digest that the vendor puts on a text.
+// Sign returns the signature of a text.
 func Sign(secret, text string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(text))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// ServeHTTP is the vendor's interface.
-func (v *Vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements the API.
+func (v *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	body, _ := io.ReadAll(r.Body) // a broken request has a wrong signature
-	if r.Header.Get("X-App-Token") != Token || r.Header.Get("X-App-Access-Sig") != Sign(Secret,
-		r.Header.Get("X-App-Access-Ts")+r.Method+r.URL.RequestURI()+string(body)) {
+	body, _ := io.ReadAll(r.Body) // an incomplete body has a wrong signature
+	signature := Sign(Secret, r.Header.Get("X-App-Access-Ts")+r.Method+r.URL.RequestURI()+string(body))
+	if r.Header.Get("X-App-Token") != Token || r.Header.Get("X-App-Access-Sig") != signature {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -121,7 +121,7 @@ func (v *Vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		v.status[id] = "pending"
 		_, _ = io.WriteString(w, `{"ok":1}`)
 	case rest == "status" && v.status[id] != "":
-		v.asked++
+		v.statusRequests++
 		_, _ = io.WriteString(w, v.review)
 	default:
 		w.WriteHeader(http.StatusNotFound)
