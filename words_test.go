@@ -23,7 +23,7 @@ const maxColumns = 120
 // debt is what is left of older text: banned words and long lines, by directory. The numbers only go down; a directory that is
 // not listed has none.
 var debt = map[string]struct{ words, lines int }{
-	".":                                {24, 23},
+	".":                                {2, 23},
 	"bench":                            {11, 136},
 	"cmd/stipend":                      {5, 63},
 	"cmd/stipend/cli":                  {31, 135},
