@@ -23,11 +23,11 @@ const maxColumns = 120
 // debt is what is left of older text: banned words and long lines, by directory. The numbers only go down; a directory that is
 // not listed has none.
 var debt = map[string]struct{ words, lines int }{
-	".":                                {2, 23},
+	".":                                {0, 23},
 	"bench":                            {11, 136},
 	"cmd/stipend":                      {5, 63},
 	"cmd/stipend/cli":                  {31, 135},
-	"docs":                             {65, 0},
+	"docs":                             {64, 0},
 	"docs/adr":                         {28, 0},
 	"docs/samples/verify":              {0, 1},
 	"internal/app":                     {144, 682},
