@@ -66,7 +66,7 @@ var (
 )
 
 // background are tables that the service writes to by itself, or that requests only change.
-var background = regexp.MustCompile(`^(sim_|chain_(blocks|cursors|pools|spends|txs|outputs)|goose_|leases|settings|event_cursors|rates|ledger_house$)`)
+var background = regexp.MustCompile(`^(sim_|chain_(blocks|cursors|pools|spends|txs|outputs)|goose_|leases|settings|event_cursors|rates|operator_balances$)`)
 
 // capture runs f until two runs one after the other have left as many rows in the same tables, and returns the last one's: what else
 // the service did meanwhile is no part of a request.

@@ -104,7 +104,7 @@ func TestWithdrawalPages(t *testing.T) {
 
 		// When the month is over it is closed, and its files are there.
 		o.d.advance(32 * 24 * time.Hour)
-		if err := ledger.CloseMonths(t.Context(), o.s.DB()); err != nil {
+		if err := ledger.ClosePeriods(t.Context(), o.s.DB()); err != nil {
 			t.Fatal(err)
 		}
 		admin := o.s.Ready().Seed.Admin

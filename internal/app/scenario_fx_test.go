@@ -44,7 +44,7 @@ func (d *door) prints(want string, c interface {
 func (d *door) owned(a money.Asset) (x money.Amount) {
 	d.Helper()
 	d.inBooks(func(ctx context.Context, tx *db.Tx) error {
-		all, err := ledger.Own(ctx, tx, a)
+		all, err := ledger.OperatorBalances(ctx, tx, a)
 		x = all[a]
 		return err
 	})
@@ -76,7 +76,7 @@ func paidOutOfTheHouse(d *door) {
 	}
 	listed := strings.Fields(d.prints("hello", cli.TransfersListCmd{Storage: storage, Limit: 10}))
 	id := listed[7] // after the seven heads
-	d.prints("are credited to", cli.TransfersAssignCmd{Storage: storage, ID: id, To: ledger.House})
+	d.prints("are credited to", cli.TransfersAssignCmd{Storage: storage, ID: id, To: ledger.Operator})
 	d.prints("Nothing is in suspense", cli.TransfersListCmd{Storage: storage, Limit: 10})
 	if _, err := d.run(cli.TransfersSendBackCmd{Storage: storage, ID: id}); err == nil {
 		d.Error("what was assigned was sent back")
@@ -134,7 +134,7 @@ func paidOutOfTheHouse(d *door) {
 	eventually(d.T, 90*time.Second, "the coins have left", func() bool {
 		var o payout.Output
 		d.inBooks(func(ctx context.Context, tx *db.Tx) (err error) {
-			o, err = payout.Get(ctx, tx, ledger.House, out)
+			o, err = payout.Get(ctx, tx, ledger.Operator, out)
 			return err
 		})
 		return o.State == payout.Fulfilled

@@ -115,7 +115,7 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 		return nil, err
 	}
 	others := map[string]int64{} // by place and currency
-	err = ledger.Moves(ctx, tx, ledger.Bank, func(m ledger.Move) {
+	err = ledger.EachMovement(ctx, tx, ledger.Bank, func(m ledger.Movement) {
 		units, currency := m.Amount.Units(), m.Amount.Asset()
 		a := find(currency, func(a *bankAccount) bool { return slices.Contains(a.places, m.Dim) })
 		if a == nil {

@@ -325,7 +325,7 @@ func TestOlderPlacesAreTheAccounts(t *testing.T) {
 		message()
 		b.compare("the same account, listed")
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			places, err := ledger.Places(ctx, tx, ledger.Bank)
+			places, err := ledger.ByDimension(ctx, tx, ledger.Bank)
 			if len(places) != 2 || places[0].Dim != iban || places[1].Dim != "eur" {
 				t.Errorf("%+v", places)
 			}

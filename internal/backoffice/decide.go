@@ -214,7 +214,7 @@ func (s *Service) DecideTransfer(ctx context.Context, tx *db.Tx, by Session, tra
 	if t.State != bankreceipt.Suspense {
 		return bankreceipt.ErrState
 	}
-	r := approval.Request{Action: SendBack, CompanyID: ledger.House, ObjectID: t.ID, Target: strings.TrimSpace(to), Reason: reason}
+	r := approval.Request{Action: SendBack, CompanyID: ledger.Operator, ObjectID: t.ID, Target: strings.TrimSpace(to), Reason: reason}
 	if r.Target != "" {
 		r.Action = Credit
 	}

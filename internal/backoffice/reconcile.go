@@ -130,7 +130,7 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []c
 	for _, p := range check.Problems {
 		r.differ(BooksWrong, "", p, "")
 	}
-	changed, err := ledger.CheckMonths(ctx, tx)
+	changed, err := ledger.CheckClosings(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []c
 	if booked != total {
 		r.differ(WalletTotal, string(ledger.HotWallet), btc(booked), btc(total))
 	}
-	others, err := ledger.Places(ctx, tx, ledger.OtherWallets)
+	others, err := ledger.ByDimension(ctx, tx, ledger.OtherWallets)
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (r *Report) compareChannels(ctx context.Context, d *db.DB, node *lightning.
 	}
 	booked := int64(0)
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-		places, err := ledger.Places(ctx, tx, ledger.ChannelBalance)
+		places, err := ledger.ByDimension(ctx, tx, ledger.ChannelBalance)
 		booked = 0
 		for _, p := range places {
 			booked += p.Amount.Units()
@@ -257,7 +257,7 @@ func (r *Report) compareAccounts(ctx context.Context, d *db.DB, node evm.Node) e
 			return err
 		}
 		clear(books)
-		all, err := ledger.Places(ctx, tx, ledger.OtherWallets)
+		all, err := ledger.ByDimension(ctx, tx, ledger.OtherWallets)
 		for _, o := range all {
 			if o.Dim == n.Name {
 				books[o.Amount.Asset()] = o.Amount.Units()

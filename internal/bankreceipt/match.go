@@ -208,7 +208,7 @@ func List(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, erro
 }
 
 // Assign says whose a transfer in suspense is: a company's or user's, or that of whoever an open invoice, a payer or a payroll belongs
-// to, by id; [ledger.House] is the operator's own money. It is the operator's word: the currency need not be that of a funding account.
+// to, by id; [ledger.Operator] is the operator's own money. It is the operator's word: the currency need not be that of a funding account.
 func Assign(ctx context.Context, tx *db.Tx, id, to string) (Transfer, error) {
 	t, err := find(ctx, tx, id)
 	if err != nil {
@@ -223,7 +223,7 @@ func Assign(ctx context.Context, tx *db.Tx, id, to string) (Transfer, error) {
 	if err := t.move(ctx, tx, Credited, ReasonOperator); err != nil {
 		return t, err
 	}
-	if err := t.post(tx, "leave", ledger.House,
+	if err := t.post(tx, "leave", ledger.Operator,
 		ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.place, t.Amount)); err != nil {
 		return t, err
 	}
@@ -287,7 +287,7 @@ func SendBack(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
 // company's and no user's.
 func toldOf(ctx context.Context, tx *db.Tx, id string) (company string, err error) {
 	switch {
-	case id == ledger.House:
+	case id == ledger.Operator:
 		return "", nil
 	case strings.HasPrefix(id, "com_"):
 		_, err = identity.CompanyByID(ctx, tx, id)

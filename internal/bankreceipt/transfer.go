@@ -373,10 +373,10 @@ func (it *item) book(ctx context.Context, tx *db.Tx, told map[string]bool, s *Su
 	if err := insert(ctx, tx, t, it.names); err != nil {
 		return "", err
 	}
-	db.History(tx, ledger.House, t.ID, t.Version, "", string(t.State), t.Reason)
+	db.History(tx, ledger.Operator, t.ID, t.Version, "", string(t.State), t.Reason)
 	if t.State == Suspense {
 		s.Suspense++
-		return t.ID, t.post(tx, "suspense", ledger.House,
+		return t.ID, t.post(tx, "suspense", ledger.Operator,
 			ledger.Debit(ledger.Bank, t.place, t.Amount), ledger.Credit(ledger.SuspenseUnknown, t.ID, t.Amount))
 	}
 	s.Credited++
@@ -562,7 +562,7 @@ func CountParts(ctx context.Context, tx *db.Tx, payment string, most money.Amoun
 		if err := t.move(ctx, tx, Returned, ReasonPayment); err != nil {
 			return err
 		}
-		if err := t.post(tx, "counted", ledger.House,
+		if err := t.post(tx, "counted", ledger.Operator,
 			ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.place, t.Amount)); err != nil {
 			return err
 		}
@@ -605,7 +605,7 @@ func (t *Transfer) giveBack(ctx context.Context, tx *db.Tx, reason string) error
 		return err
 	}
 	if from == Suspense {
-		return t.post(tx, "return", ledger.House,
+		return t.post(tx, "return", ledger.Operator,
 			ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.place, t.Amount))
 	}
 	if t.PayrollID != "" {
@@ -614,10 +614,10 @@ func (t *Transfer) giveBack(ctx context.Context, tx *db.Tx, reason string) error
 		}
 	}
 	out := ledger.Credit(ledger.Bank, t.place, t.Amount)
-	if owner == ledger.House {
+	if owner == ledger.Operator {
 		return t.post(tx, "return", owner, ledger.Debit(t.owed(), "", t.Amount), out)
 	}
-	lines, err := ledger.TakeBack(ctx, tx, owner, t.Amount)
+	lines, err := ledger.ReversalLines(ctx, tx, owner, t.Amount)
 	if err != nil {
 		return err
 	}
@@ -626,7 +626,7 @@ func (t *Transfer) giveBack(ctx context.Context, tx *db.Tx, reason string) error
 
 // owed is the account of the books that has a credited transfer.
 func (t *Transfer) owed() ledger.Code {
-	if t.OwnerID == ledger.House {
+	if t.OwnerID == ledger.Operator {
 		return ledger.FXPosition
 	}
 	return ledger.CompanyFunds
@@ -646,7 +646,7 @@ func (t *Transfer) move(ctx context.Context, tx *db.Tx, to State, reason string)
 	if err := update(ctx, tx, t, from); err != nil {
 		return err
 	}
-	db.History(tx, ledger.House, t.ID, t.Version, string(from), string(to), reason)
+	db.History(tx, ledger.Operator, t.ID, t.Version, string(from), string(to), reason)
 	if from == Suspense {
 		from = "" // which was nobody's: the owner hears of it for the first time
 	}

@@ -383,7 +383,7 @@ func TestWhatNobodyIsNamedForWaits(t *testing.T) {
 			got := b.all()[0]
 			b.want(c.amount+" "+c.words, fmt.Sprint(got.Reason, " ", got.OwnerID), c.reason+" "+c.owner)
 			if got.State == Suspense {
-				b.want("in suspense", b.account(ledger.House, ledger.SuspenseUnknown, got.ID, got.Amount.Asset()), got.Amount.Units())
+				b.want("in suspense", b.account(ledger.Operator, ledger.SuspenseUnknown, got.ID, got.Amount.Asset()), got.Amount.Units())
 			}
 		}
 		b.want("the company's", b.balance(b.by.CompanyID), 2_00)
@@ -429,7 +429,7 @@ func TestAnOperatorDecides(t *testing.T) {
 			{first, "", errOwner},
 			{first, id, nil},
 			{first, b.user, ErrState},
-			{third, ledger.House, nil},
+			{third, ledger.Operator, nil},
 			{fourth, b.payer, nil},
 			{fifth, run, nil},
 		} {
@@ -446,9 +446,9 @@ func TestAnOperatorDecides(t *testing.T) {
 			b.Error(err)
 		}
 		b.want("the statement shows that", b.says("053", credit{amount: "20.00", debit: true, reversal: true, servicer: "y"}), Summary{Known: 1})
-		b.want("at the bank", b.account(ledger.House, ledger.SuspenseUnknown, first, money.EUR)+b.account(ledger.House, ledger.SuspenseUnknown, second, money.EUR), 0)
+		b.want("at the bank", b.account(ledger.Operator, ledger.SuspenseUnknown, first, money.EUR)+b.account(ledger.Operator, ledger.SuspenseUnknown, second, money.EUR), 0)
 		b.read(func(ctx context.Context, tx *db.Tx) error {
-			own, err := ledger.Own(ctx, tx, money.EUR)
+			own, err := ledger.OperatorBalances(ctx, tx, money.EUR)
 			b.want("the house's own", own[money.EUR], "30.00")
 			waiting, err2 := List(ctx, tx, false, 10)
 			b.want("what waits", len(waiting), 0)

@@ -231,13 +231,13 @@ func (s *Service) actOnLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	return s.conclude(ctx, tx, f)
 }
 
-// giveBack makes all money that came for a claim refundable to the payer (L26).
+// giveBack makes all money that came for a claim refundable to the payer.
 func (s *Service) giveBack(ctx context.Context, tx *db.Tx, f *facts) error {
 	f.c.Refunding = true
 	return s.conclude(ctx, tx, f)
 }
 
-// acceptLate accepts all confirmed money that does not count, at the present rate (L25).
+// acceptLate accepts all confirmed money that does not count, at the present rate.
 func (s *Service) acceptLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	ids, rate, err := f.current().AcceptLate(ctx, tx, s.SpreadBps)
 	if err != nil {

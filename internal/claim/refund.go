@@ -89,7 +89,7 @@ type Refund struct {
 }
 
 // Refund offers the payer of a claim what is refundable. If the claim was not paid in time or not in full, this is
-// the merchant's decision to give back everything that came (L26). It returns the token of the link, which is not
+// the merchant's decision to give back everything that came. It returns the token of the link, which is not
 // stored. A new offer replaces one that was not accepted.
 func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Refund,
 	string, error) {
@@ -237,7 +237,7 @@ func (s *Service) refundFee(ctx context.Context, tx *db.Tx) (money.Amount, error
 	return money.New(money.BTC, rate*refundSize), err
 }
 
-// Send queues an accepted refund for payout, as much as is owed by now (L27) (job claim.refund). It waits while the
+// Send queues an accepted refund for payout, as much as is owed by now (job claim.refund). It waits while the
 // address is on a sanctions list, the release is not approved, or the fee uses up the refund.
 func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in refundPayload

@@ -8,17 +8,17 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Debt is what an owner owes the house in one asset (1300): money that came in for them was taken back when they had spent it.
+// Debt is what a company owes the operator in one asset (1300): money that had come in was reversed after the company spent it.
 type Debt struct {
 	OwnerID string
-	Dim     string       // of what it is: a deposit, "" for all else
-	Amount  money.Amount // negative where more was settled than was owed, since the money came in again
+	Dim     string       // the deposit that was reversed, or ""
+	Amount  money.Amount // negative if more was settled than is owed, because the money came in again
 }
 
-// ID names a debt among those of its owner: it is the deposit's, or else the asset.
+// ID identifies a debt among those of its owner: by its deposit, or else by its asset.
 func (d Debt) ID() string { return cmp.Or(d.Dim, string(d.Amount.Asset())) }
 
-// DebtOf is the debt of an owner that an ID names, without an asset when nothing of that kind is owed.
+// DebtOf returns the debt of an owner with an ID; without an asset if there is none.
 func DebtOf(ctx context.Context, tx *db.Tx, ownerID, id string) (Debt, error) {
 	owed, err := debtsOf(ctx, tx, ownerID)
 	for _, d := range owed {
@@ -29,22 +29,19 @@ func DebtOf(ctx context.Context, tx *db.Tx, ownerID, id string) (Debt, error) {
 	return Debt{}, err
 }
 
-// Debts lists what is owed by whom, however little.
-func Debts(ctx context.Context, tx *db.Tx) ([]Debt, error) { return debts(ctx, tx) }
-
-// MayTake is ErrInsufficient while a company owes anything: a debtor takes no money out.
-func MayTake(ctx context.Context, tx *db.Tx, companyID string) error {
+// CheckNoDebt returns ErrInsufficient while a company owes anything: it cannot take money out.
+func CheckNoDebt(ctx context.Context, tx *db.Tx, companyID string) error {
 	owed, err := debtsOf(ctx, tx, companyID)
 	for _, d := range owed {
 		if d.Amount.Sign() > 0 {
-			return ErrInsufficient.Detailf("The company owes %s %s, since money that had come in was taken back. It pays that first.", d.Amount, d.Amount.Asset())
+			return ErrInsufficient.Detailf("The company owes %s %s because a deposit was reversed. It must pay that first.", d.Amount, d.Amount.Asset())
 		}
 	}
 	return err
 }
 
-// TakeBack are the lines that take an amount from an owner again: out of their balance as far as that goes, and the rest they owe.
-func TakeBack(ctx context.Context, tx *db.Tx, ownerID string, a money.Amount) ([]Line, error) {
+// ReversalLines returns the debits that take an amount from a company: from its balance as far as that suffices, the rest as a debt.
+func ReversalLines(ctx context.Context, tx *db.Tx, ownerID string, a money.Amount) ([]Line, error) {
 	if err := tx.Flush(ctx); err != nil { // so that the balance is the one that this transaction leaves
 		return nil, err
 	}
@@ -59,9 +56,9 @@ func TakeBack(ctx context.Context, tx *db.Tx, ownerID string, a money.Amount) ([
 	return []Line{Debit(CompanyFunds, "", taken), Debit(DueFromCustomer, "", owed)}, err
 }
 
-// SetOff settles a debt out of its owner's balance as far as that goes, or gives the balance what was settled too much. It gives what
-// is owed after it.
-func SetOff(ctx context.Context, tx *db.Tx, d Debt) (left money.Amount, err error) {
+// Offset settles a debt from its owner's balance as far as that suffices, or returns to the balance what was settled in excess. It returns
+// what is still owed.
+func Offset(ctx context.Context, tx *db.Tx, d Debt) (left money.Amount, err error) {
 	owed, err := Balance(ctx, tx, d.OwnerID, DueFromCustomer, d.Dim, d.Amount.Asset())
 	if err != nil {
 		return owed, err
@@ -83,8 +80,8 @@ func SetOff(ctx context.Context, tx *db.Tx, d Debt) (left money.Amount, err erro
 	return owed.Sub(settled)
 }
 
-// WriteOff gives up an amount of a debt, once for each case: the house bears it. Should the money come in again all the same, the debt is
-// settled too much, and [SetOff] gives that to its owner.
+// WriteOff gives up an amount of a debt, once per case, at the cost of the operator. If the money comes in again, the debt is settled in
+// excess, and [Offset] returns that to its owner.
 func WriteOff(tx *db.Tx, d Debt, caseID string, x money.Amount) error {
 	return Post(tx, Journal{CompanyID: d.OwnerID, SourceType: "debt", SourceID: caseID, Purpose: "write_off", Lines: []Line{
 		Debit(ReorgLoss, caseID, x), Credit(DueFromCustomer, d.Dim, x),

@@ -1,16 +1,17 @@
-// Package ledger keeps the books: accounts, balanced append-only journals, guarded balances. It knows no business.
+// Package ledger stores accounts and balanced, append-only journals, and guards balances. It knows no business rules: docs/ledger.md
+// lists every account and every posting.
 //
-// A journal is one business fact, unique by company, source and purpose. Its lines balance per asset, or it is
-// not posted. Lines are never changed; a mistake is corrected by a journal the other way round. The accounts that
-// must not be overdrawn (see [Guarded]) keep a balance row that the posting changes in the same transaction;
-// the house's own accounts are lines only, so that no two payrolls wait for one row. What the house owns of each asset is
-// added up from them when somebody asks (see [Own]).
+// A journal is one business fact, unique by company, source and purpose. Its lines balance per asset, or it is not posted. Lines
+// never change; a mistake is corrected by a reversing journal. Accounts that must not be overdrawn (see [Code.Guarded]) have a balance
+// row that the posting updates in the same transaction. The operator's own accounts have lines only, so that concurrent payrolls do
+// not wait for one row; the operator's balance of an asset is summed on demand (see [OperatorBalances]).
 package ledger
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,13 +20,13 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Code is an account of the chart.
+// Code is an account of the chart of accounts.
 type Code string
 
 // The chart of accounts.
 const (
 	HotWallet         Code = "1000" // asset: coins in the hot wallet
-	ChannelBalance    Code = "1001" // asset: what came over Lightning, in the channels of the node
+	ChannelBalance    Code = "1001" // asset: coins in the channels of the Lightning node
 	ColdWallet        Code = "1005"
 	OtherWallets      Code = "1006"
 	Bank              Code = "1020"
@@ -40,7 +41,7 @@ const (
 	MerchantPayable   Code = "2200"
 	InTransit         Code = "2300" // liability: payouts on their way; dim: payout
 	RefundPayable     Code = "2400"
-	SuspenseUnknown   Code = "2500" // liability: receipts nobody expected; dim: deposit
+	SuspenseUnknown   Code = "2500" // liability: receipts that match nothing; dim: deposit
 	SuspenseLate      Code = "2600" // liability: receipts after their quote's end; dim: payroll or claim
 	FXPosition        Code = "3000" // equity: trading position per asset
 	FeeRevenue        Code = "4000"
@@ -65,10 +66,13 @@ var names = map[Code]string{
 	ShortfallAbsorbed: "Shortfall absorbed", ReorgLoss: "Reorg loss",
 }
 
-// Name is the account's name for people.
+// Codes returns all accounts, sorted.
+func Codes() []Code { return slices.Sorted(maps.Keys(names)) }
+
+// Name returns the account's name.
 func (c Code) Name() string { return names[c] }
 
-// Guarded says that an account may not be overdrawn: what it owes its owner is never below 0.
+// Guarded reports whether the account must not be overdrawn: its balance is never below 0.
 func (c Code) Guarded() bool {
 	switch c {
 	case CompanyFunds, Escrow, OutputPayable, MerchantPayable, RefundPayable:
@@ -78,31 +82,31 @@ func (c Code) Guarded() bool {
 	}
 }
 
-// creditNormal says that an account holds what it is credited: liabilities, equity, revenue.
+// creditNormal reports whether credits increase the account: liabilities, equity, revenue.
 func (c Code) creditNormal() bool { return c == ContraDeposits || c >= "2000" && c < "5000" }
 
-// own says that an account tells what the house owns and has at hand: its equity, revenue and expense, and, taken off them, what
-// of it is at exchanges.
-func (c Code) own() bool { return c >= FXPosition || c == Exchange }
+// operatorOwned reports whether the account counts for what the operator owns and has available: its equity, revenue and expenses, less
+// what is at exchanges.
+func (c Code) operatorOwned() bool { return c >= FXPosition || c == Exchange }
 
-// House stands for the company in journals that concern the house alone.
-const House = "house"
+// Operator is the company of journals that concern the operator alone. Its stored value is part of the data.
+const Operator = "house"
 
-// ErrInsufficient is an overdraft refused.
+// ErrInsufficient refuses an overdraft.
 var ErrInsufficient = apierr.New(apierr.Conflict, "insufficient_balance", "The balance does not cover this.")
 
 // Line is one side of a posting.
 type Line struct {
 	Code   Code
-	Dim    string // what the account is kept per: payroll, output, deposit; "" for none
+	Dim    string // the dimension that the account is subdivided by: a payroll, output or deposit; "" for none
 	Amount money.Amount
 	debit  bool
 }
 
-// Debit is a line that debits.
+// Debit returns a line that debits an account.
 func Debit(c Code, dim string, a money.Amount) Line { return Line{c, dim, a, true} }
 
-// Credit is a line that credits.
+// Credit returns a line that credits an account.
 func Credit(c Code, dim string, a money.Amount) Line { return Line{c, dim, a, false} }
 
 // Journal is one business fact.
@@ -114,8 +118,8 @@ type Journal struct {
 	Lines      []Line
 }
 
-// Post leaves a journal for the commit. Lines of nothing are dropped, a journal without lines is none. An
-// unbalanced or negative one is a bug of the caller and an error; an overdraft fails the commit with ErrInsufficient.
+// Post writes a journal with the transaction. Lines of zero are dropped, and a journal without lines is not written. An unbalanced
+// journal or a negative line is a bug of the caller and an error; an overdraft fails the transaction with ErrInsufficient.
 func Post(tx *db.Tx, j Journal) error {
 	if j.CompanyID == "" || j.SourceType == "" || j.SourceID == "" || j.Purpose == "" {
 		return fmt.Errorf("ledger: a journal without company, source or purpose: %+v", j)
@@ -154,72 +158,7 @@ func Post(tx *db.Tx, j Journal) error {
 	return nil
 }
 
-// Pass says that everything under some dimensions of an account was given and taken by journals of this transaction that are not
-// written yet, so nobody will ever have seen it there. Each of these journals then keeps one line for all of them, under no dimension:
-// what it moved between whom stands with the business that posts. Where something of it is left, the lines stay as they are.
-func Pass(tx *db.Tx, companyID string, c Code, dims map[string]bool) error {
-	var of []*posting
-	left := map[balanceKey]money.Amount{}
-	for _, item := range tx.Deferred(postings) {
-		p := item.(*posting)
-		for _, l := range p.j.Lines {
-			if p.j.CompanyID != companyID || l.Code != c || !dims[l.Dim] {
-				continue
-			}
-			if len(of) == 0 || of[len(of)-1] != p {
-				of = append(of, p)
-			}
-			k := balanceKey{dim: l.Dim, asset: l.Amount.Asset()}
-			sum, ok := left[k]
-			if !ok {
-				sum = money.Zero(k.asset)
-			}
-			var err error
-			if left[k], err = sum.Add(l.signed()); err != nil {
-				return err
-			}
-		}
-	}
-	for _, sum := range left {
-		if !sum.IsZero() {
-			return nil
-		}
-	}
-	for _, p := range of {
-		if err := p.j.sum(c, dims); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sum makes one line of all lines under some dimensions that are of one side and asset.
-func (j *Journal) sum(c Code, dims map[string]bool) error {
-	type side struct {
-		asset money.Asset
-		debit bool
-	}
-	at := map[side]int{}
-	lines := make([]Line, 0, len(j.Lines))
-	for _, l := range j.Lines {
-		if l.Code == c && dims[l.Dim] {
-			k := side{l.Amount.Asset(), l.debit}
-			if i, has := at[k]; has {
-				var err error
-				if lines[i].Amount, err = lines[i].Amount.Add(l.Amount); err != nil {
-					return err
-				}
-				continue
-			}
-			at[k], l.Dim = len(lines), ""
-		}
-		lines = append(lines, l)
-	}
-	j.Lines = lines
-	return nil
-}
-
-// signed is how a line is stored: debit positive.
+// signed returns the amount as it is stored: debits are positive.
 func (l Line) signed() money.Amount {
 	if l.debit {
 		return l.Amount
@@ -260,11 +199,11 @@ func flush(ctx context.Context, tx *db.Tx, items []any) error {
 	for _, item := range items {
 		p := item.(*posting)
 		j := p.j
-		own, err := j.own()
+		owned, err := j.operatorChanges()
 		if err != nil {
 			return err
 		}
-		for _, x := range own {
+		for _, x := range owned {
 			moves = append(moves, []any{j.CompanyID, p.id, string(x.Asset()), x.Units()})
 		}
 		journals = append(journals, []any{j.CompanyID, p.id, j.SourceType, j.SourceID, j.Purpose, db.Micros(tx.Now())})
@@ -311,11 +250,11 @@ func flush(ctx context.Context, tx *db.Tx, items []any) error {
 	return takeBalances(ctx, tx, less, deltas)
 }
 
-// own is what a journal adds to what the house owns, of each asset that it changes.
-func (j Journal) own() ([]money.Amount, error) {
+// operatorChanges returns what a journal adds to the operator's balances.
+func (j Journal) operatorChanges() ([]money.Amount, error) {
 	var sums []money.Amount
 	for _, l := range j.Lines {
-		if !l.Code.own() {
+		if !l.Code.operatorOwned() {
 			continue
 		}
 		i := slices.IndexFunc(sums, func(x money.Amount) bool { return x.Asset() == l.Amount.Asset() })
@@ -330,16 +269,9 @@ func (j Journal) own() ([]money.Amount, error) {
 	return slices.DeleteFunc(sums, money.Amount.IsZero), nil
 }
 
-// Own is what the house itself owns of some assets and has at hand: what wallets and banks hold less what is owed to companies,
-// payees and payers, by the books. What is at an exchange is owned too, but not at hand. It is below 0 where the house would have
-// to bring some before it could pay everybody. What the same transaction has posted counts once it was flushed.
-func Own(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.Asset]money.Amount, error) {
-	return own(ctx, tx, assets)
-}
-
-// TakeOwn is Own for who is going to pay out of it: it writes what is posted so far, and keeps everybody else who calls it for
-// one of these assets waiting until the transaction ends. It adds up what was booked since the last time.
-func TakeOwn(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.Asset]money.Amount, error) {
+// DebitOperator returns the operator's balances for a transaction that is going to pay out of them: until it ends, other callers for one
+// of these assets wait. It counts what the transaction itself has posted.
+func DebitOperator(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.Asset]money.Amount, error) {
 	if err := tx.Flush(ctx); err != nil {
 		return nil, err
 	}
@@ -347,30 +279,29 @@ func TakeOwn(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.A
 	slices.Sort(assets) // every transaction takes the rows in one order
 	assets = slices.Compact(assets)
 	for _, a := range assets {
-		for n := foldAtOnce; n == foldAtOnce; {
+		for n := rollUpBatch; n == rollUpBatch; {
 			var err error
-			if n, err = fold(ctx, tx, a, foldAtOnce); err != nil {
+			if n, err = rollUp(ctx, tx, a, rollUpBatch); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return own(ctx, tx, assets)
+	return OperatorBalances(ctx, tx, assets...)
 }
 
-// Fold adds up what was booked, so that who takes out of what the house owns finds little left to add. It belongs to no request:
-// run it now and then.
-func Fold(ctx context.Context, d *db.DB) error {
+// RollUp adds the operator's movements to its balances, so that [DebitOperator] finds few to add. Run it periodically.
+func RollUp(ctx context.Context, d *db.DB) error {
 	var assets []money.Asset
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		assets, err = moved(ctx, tx)
+		assets, err = unsummed(ctx, tx)
 		return err
 	}); err != nil {
 		return err
 	}
 	for _, a := range assets {
-		for n := foldAtOnce; n == foldAtOnce; {
+		for n := rollUpBatch; n == rollUpBatch; {
 			if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-				n, err = fold(ctx, tx, a, foldAtOnce)
+				n, err = rollUp(ctx, tx, a, rollUpBatch)
 				return err
 			}); err != nil {
 				return err
@@ -380,13 +311,8 @@ func Fold(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// Owned lists what the house owns and has at hand, of every asset that it ever had to do with.
-func Owned(ctx context.Context, tx *db.Tx) (map[money.Asset]money.Amount, error) {
-	return own(ctx, tx, nil)
-}
-
-// Balance is what an account holds on its normal side: a liability's credits less its debits, an asset's or
-// expense's debits less its credits. Journals of the same transaction count once it was flushed.
+// Balance returns an account's balance on its normal side: a liability's credits less its debits, an asset's or expense's debits less
+// its credits.
 func Balance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (money.Amount, error) {
 	var units int64
 	var err error
@@ -404,7 +330,7 @@ func Balance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim strin
 	return money.New(a, units), nil
 }
 
-// Total is Balance over all dimensions of an account that is not guarded.
+// Total returns the balance of an account that is not guarded over all its dimensions.
 func Total(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset) (money.Amount, error) {
 	units, err := sumAccount(ctx, tx, companyID, c, a)
 	if c.creditNormal() {
@@ -424,12 +350,11 @@ type Report struct {
 	Journals int64
 	Lines    int64
 	Trial    []TrialLine
-	Problems []string // empty: the books are right
+	Problems []string // empty: the ledger is consistent
 }
 
-// Check proves the books from the rows: every journal balances per asset and has lines, every guarded balance, 0 where
-// none is kept, is the sum of its lines and not below 0, what the house owns is what its accounts say, and the trial balance
-// of each asset is 0.
+// Check verifies the ledger from its rows: every journal balances per asset and has lines, every guarded balance is the sum of its lines
+// and not below 0, the operator's balances are those of its accounts, and the trial balance of each asset is 0.
 func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 	var r Report
 	problems, err := findProblems(ctx, tx)
@@ -443,20 +368,20 @@ func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 	if r.Trial, err = trial(ctx, tx); err != nil {
 		return r, err
 	}
-	sums, house := map[money.Asset]int64{}, map[money.Asset]int64{}
+	sums, operator := map[money.Asset]int64{}, map[money.Asset]int64{}
 	for _, l := range r.Trial {
 		sums[l.Debit.Asset()] += l.Debit.Units()
-		if l.Code.own() {
-			house[l.Debit.Asset()] -= l.Debit.Units()
+		if l.Code.operatorOwned() {
+			operator[l.Debit.Asset()] -= l.Debit.Units()
 		}
 	}
-	owned, err := Owned(ctx, tx)
+	owned, err := OperatorBalances(ctx, tx)
 	if err != nil {
 		return r, err
 	}
 	for a := range sums {
-		if has, ok := owned[a]; house[a] != 0 && !ok || ok && has.Units() != house[a] {
-			r.Problems = append(r.Problems, fmt.Sprintf("the house's %s are %s by its accounts, and counted as %s", a, money.New(a, house[a]), has))
+		if has, ok := owned[a]; operator[a] != 0 && !ok || ok && has.Units() != operator[a] {
+			r.Problems = append(r.Problems, fmt.Sprintf("the operator's balance of %s is %s by its accounts, and stored as %s", a, money.New(a, operator[a]), has))
 		}
 	}
 	for a, sum := range sums {
@@ -467,11 +392,11 @@ func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 	return r, nil
 }
 
-// ErrWrong is a Report with problems, as an error.
-var ErrWrong = errors.New("the books are not right")
+// ErrWrong reports that [Check] found problems.
+var ErrWrong = errors.New("the ledger is inconsistent")
 
-// WalletOf is the account of what the service holds of an asset on a chain, or of a currency in a bank account, with its dimension.
-// Bitcoin has its own; what else is on chains is kept apart by chain.
+// WalletOf returns the account and dimension that hold an asset on a chain, or a currency at a bank. Bitcoin has an account of its own;
+// the accounts of other coins are subdivided by chain.
 func WalletOf(asset money.Asset, place string) (Code, string) {
 	switch {
 	case asset == money.BTC:

@@ -121,61 +121,6 @@ func TestOneFactIsBookedOnce(t *testing.T) {
 	})
 }
 
-func TestWhatPassesThroughAnAccountInOneCommitIsOneLine(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		journal := func(source string, lines ...ledger.Line) ledger.Journal {
-			return ledger.Journal{CompanyID: "com_1", SourceType: "test", SourceID: source, Purpose: "x", Lines: lines}
-		}
-		write := func(passes map[string]bool, all ...ledger.Journal) {
-			t.Helper()
-			if err := d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
-				for _, j := range all {
-					if err := ledger.Post(tx, j); err != nil {
-						return err
-					}
-				}
-				return ledger.Pass(tx, "com_1", ledger.OutputPayable, passes)
-			}); err != nil {
-				t.Fatal(err)
-			}
-			check(t, d)
-		}
-		lines := func(source, dim string) (n int64) {
-			t.Helper()
-			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				return tx.QueryRow(ctx, `SELECT COUNT(*) FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
-					WHERE j.source_id = $1 AND l.code = '2110' AND l.dim = $2`, source, dim).Scan(&n)
-			}); err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-		owed := func(source string) ledger.Journal {
-			return journal(source, ledger.Debit(ledger.HotWallet, "", sats(60)), ledger.Credit(ledger.OutputPayable, "a", sats(10)),
-				ledger.Credit(ledger.OutputPayable, "b", sats(20)), ledger.Credit(ledger.OutputPayable, "c", sats(30)))
-		}
-		sent := func(source string) ledger.Journal {
-			return journal(source, ledger.Debit(ledger.OutputPayable, "a", sats(10)), ledger.Debit(ledger.OutputPayable, "b", sats(20)),
-				ledger.Credit(ledger.InTransit, "t", sats(30)))
-		}
-		write(map[string]bool{"a": true, "b": true}, owed("owed"), sent("sent"))
-		if lines("owed", "") != 1 || lines("sent", "") != 1 || lines("owed", "c") != 1 || lines("owed", "a")+lines("sent", "b") != 0 {
-			t.Error("what came and went has lines of its own, or what stays has none")
-		}
-		if balance(t, d, ledger.OutputPayable, "a") != 0 || balance(t, d, ledger.OutputPayable, "c") != 30 || balance(t, d, ledger.InTransit, "t") != 30 {
-			t.Error("the balances are others than those of the lines that were posted")
-		}
-
-		write(map[string]bool{"a": true, "b": true, "c": true}, owed("owed2"), sent("sent2")) // of c something is left
-		if lines("owed2", "") != 0 || lines("owed2", "a") != 1 || lines("sent2", "b") != 1 {
-			t.Error("lines were summed though something stays owed")
-		}
-		if got := balance(t, d, ledger.OutputPayable, "c"); got != 60 {
-			t.Errorf("%d are owed", got)
-		}
-	})
-}
-
 func TestCheckFindsWhatWasTamperedWith(t *testing.T) {
 	for name, sql := range map[string]string{
 		"a line":            "UPDATE ledger_lines SET amount = amount + 1 WHERE code = '1000'",

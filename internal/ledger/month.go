@@ -10,10 +10,10 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// settleFor is how long after its end a month is closed: what began to be booked in it is committed by then.
+// settleFor is how long after its end a month is closed: transactions that began in it are committed by then.
 const settleFor = time.Hour
 
-// monthOf is the first instant of the month that an instant is in.
+// monthOf returns the beginning of the month of a time.
 func monthOf(t time.Time) time.Time {
 	t = t.UTC()
 	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -21,16 +21,15 @@ func monthOf(t time.Time) time.Time {
 
 const monthLayout = "2006-01"
 
-// Month is what an account of a company held when a month was over.
+// Month is the balance of an account of a company at the end of a month.
 type Month struct {
 	Begin, End time.Time
 	Balance    money.Amount
 	ClosedAt   time.Time
 }
 
-// CloseMonths closes every month that is over of every company, each company and month in a transaction of its own. One that is closed
-// stays as it is.
-func CloseMonths(ctx context.Context, d *db.DB) error {
+// ClosePeriods closes every past month of every company, each in a transaction of its own. A closed month does not change.
+func ClosePeriods(ctx context.Context, d *db.DB) error {
 	var now time.Time
 	var open []unclosed
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -57,14 +56,9 @@ type unclosed struct {
 	from    time.Time
 }
 
-// Months are the closed months of an account of a company in an asset, the last first.
-func Months(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset, limit int) ([]Month, error) {
-	return months(ctx, tx, companyID, c, a, limit)
-}
-
-// CheckMonths proves the two last months that are closed of every company: their balances are those of their lines, and add up to 0 in
-// each asset. It says what is wrong.
-func CheckMonths(ctx context.Context, tx *db.Tx) ([]string, error) {
+// CheckClosings verifies the last two closed months of every company: their balances are those of their lines, and add up to 0 in each
+// asset. It returns what is wrong.
+func CheckClosings(ctx context.Context, tx *db.Tx) ([]string, error) {
 	since := monthOf(monthOf(tx.Now()).AddDate(0, 0, -1)).AddDate(0, -1, 0)
 	return changedMonths(ctx, tx, since)
 }

@@ -30,11 +30,11 @@ func TestMonthsAreClosed(t *testing.T) {
 		}
 		closed := func() (text string) {
 			t.Helper()
-			if err := ledger.CloseMonths(t.Context(), d); err != nil {
+			if err := ledger.ClosePeriods(t.Context(), d); err != nil {
 				t.Fatal(err)
 			}
 			read(func(ctx context.Context, tx *db.Tx) error {
-				all, err := ledger.Months(ctx, tx, "com_1", ledger.CompanyFunds, money.BTC, 10)
+				all, err := ledger.Closings(ctx, tx, "com_1", ledger.CompanyFunds, money.BTC, 10)
 				for _, m := range all {
 					text += fmt.Sprint(m.Begin.Format("2006-01"), "=", m.Balance.Units(), " ")
 				}
@@ -75,7 +75,7 @@ func TestMonthsAreClosed(t *testing.T) {
 		}
 		problems := func() (found []string) {
 			read(func(ctx context.Context, tx *db.Tx) (err error) {
-				found, err = ledger.CheckMonths(ctx, tx)
+				found, err = ledger.CheckClosings(ctx, tx)
 				return err
 			})
 			return found

@@ -1,10 +1,8 @@
 package ledger
 
 import (
-	"context"
 	"time"
 
-	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -12,11 +10,6 @@ import (
 type Holding struct {
 	Code    Code
 	Balance money.Amount
-}
-
-// Holdings are the balances of guarded accounts that are not 0, by asset and account.
-func Holdings(ctx context.Context, tx *db.Tx, companyID string) ([]Holding, error) {
-	return holdings(ctx, tx, companyID)
 }
 
 // Entry is what one journal did to an account: the amount is positive where the account gained on its normal side.
@@ -51,15 +44,4 @@ func (t Totals) Closing() (money.Amount, error) {
 		return sum, err
 	}
 	return sum.Sub(t.Out)
-}
-
-// Sum totals a liability account of a company over a period, whose Asset must be set.
-func Sum(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (Totals, error) {
-	return totals(ctx, tx, companyID, c, p)
-}
-
-// Statement lists what moved a liability account of a company, newest first unless the period says otherwise, each entry with the balance that it left, and
-// says how many entries there are in all. The balance counts what was booked before the period, too.
-func Statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) ([]Entry, int64, error) {
-	return statement(ctx, tx, companyID, c, p)
 }

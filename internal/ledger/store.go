@@ -18,11 +18,13 @@ func insertJournals(ctx context.Context, tx *db.Tx, journals, lines, moves [][]a
 	if err := tx.Insert(ctx, "ledger_lines", []string{"company_id", "journal_id", "line", "code", "dim", "asset", "amount"}, lines); err != nil || len(moves) == 0 {
 		return err
 	}
-	return tx.Insert(ctx, "ledger_house_moves", []string{"company_id", "journal_id", "asset", "amount"}, moves)
+	return tx.Insert(ctx, "operator_movements", []string{"company_id", "journal_id", "asset", "amount"}, moves)
 }
 
-// own reads what is counted and what was booked since; no assets means all.
-func own(ctx context.Context, tx *db.Tx, assets []money.Asset) (map[money.Asset]money.Amount, error) {
+// OperatorBalances returns what the operator owns and has available of some assets, or of all: what its wallets and bank accounts hold
+// less what is owed to companies, payees and payers. What is at exchanges is owned too, but not available. A negative balance is what the
+// operator would have to add before everybody could be paid. Use [DebitOperator] to spend from a balance.
+func OperatorBalances(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.Asset]money.Amount, error) {
 	all := map[money.Asset]money.Amount{}
 	read := func(in string, args []any) error {
 		where := ""
@@ -30,7 +32,7 @@ func own(ctx context.Context, tx *db.Tx, assets []money.Asset) (map[money.Asset]
 			where = " WHERE asset IN " + in
 		}
 		rows, err := tx.Query(ctx, `SELECT asset, CAST(SUM(amount) AS BIGINT) FROM (
-			SELECT asset, balance AS amount FROM ledger_house`+where+` UNION ALL SELECT asset, amount FROM ledger_house_moves`+where+`) x
+			SELECT asset, balance AS amount FROM operator_balances`+where+` UNION ALL SELECT asset, amount FROM operator_movements`+where+`) x
 			GROUP BY asset`, args...)
 		some, err := db.Collect(rows, err, func(r *db.Rows) (money.Amount, error) {
 			var asset string
@@ -58,18 +60,18 @@ func own(ctx context.Context, tx *db.Tx, assets []money.Asset) (map[money.Asset]
 	return all, nil
 }
 
-// foldAtOnce bounds what one statement reads.
-const foldAtOnce = 5_000
+// rollUpBatch bounds what one statement reads.
+const rollUpBatch = 5_000
 
-// fold takes the row of what the house owns of an asset and adds what was booked since the last time, at most so many moves. The
-// row comes first: who waits for it sees what its holder has added, and no move is counted twice. It says how many there were.
-func fold(ctx context.Context, tx *db.Tx, a money.Asset, most int) (int, error) {
-	if _, err := tx.Exec(ctx, `INSERT INTO ledger_house (asset, balance) VALUES ($1, 0)
-		ON CONFLICT (asset) DO UPDATE SET balance = ledger_house.balance`, string(a)); err != nil {
+// rollUp locks the operator's balance of an asset and adds at most that many movements to it; it returns their number. The lock comes
+// first, so that no movement is counted twice.
+func rollUp(ctx context.Context, tx *db.Tx, a money.Asset, most int) (int, error) {
+	if _, err := tx.Exec(ctx, `INSERT INTO operator_balances (asset, balance) VALUES ($1, 0)
+		ON CONFLICT (asset) DO UPDATE SET balance = operator_balances.balance`, string(a)); err != nil {
 		return 0, err
 	}
-	rows, err := tx.Query(ctx, `DELETE FROM ledger_house_moves WHERE (company_id, journal_id, asset) IN
-		(SELECT company_id, journal_id, asset FROM ledger_house_moves WHERE asset = $1 LIMIT $2) RETURNING amount`, string(a), int64(most))
+	rows, err := tx.Query(ctx, `DELETE FROM operator_movements WHERE (company_id, journal_id, asset) IN
+		(SELECT company_id, journal_id, asset FROM operator_movements WHERE asset = $1 LIMIT $2) RETURNING amount`, string(a), int64(most))
 	moves, err := db.Collect(rows, err, func(r *db.Rows) (units int64, err error) { return units, r.Scan(&units) })
 	if err != nil || len(moves) == 0 {
 		return 0, err
@@ -80,13 +82,13 @@ func fold(ctx context.Context, tx *db.Tx, a money.Asset, most int) (int, error) 
 			return 0, err
 		}
 	}
-	_, err = tx.Exec(ctx, "UPDATE ledger_house SET balance = balance + $2 WHERE asset = $1", string(a), sum.Units())
+	_, err = tx.Exec(ctx, "UPDATE operator_balances SET balance = balance + $2 WHERE asset = $1", string(a), sum.Units())
 	return len(moves), err
 }
 
-// moved are the assets of which something was booked since it was added up.
-func moved(ctx context.Context, tx *db.Tx) ([]money.Asset, error) {
-	rows, err := tx.Query(ctx, "SELECT DISTINCT asset FROM ledger_house_moves ORDER BY asset")
+// unsummed returns the assets that have movements which are not in their balance yet.
+func unsummed(ctx context.Context, tx *db.Tx) ([]money.Asset, error) {
+	rows, err := tx.Query(ctx, "SELECT DISTINCT asset FROM operator_movements ORDER BY asset")
 	return db.Collect(rows, err, func(r *db.Rows) (a money.Asset, err error) {
 		var code string
 		err = r.Scan(&code)
@@ -195,17 +197,17 @@ func count(ctx context.Context, tx *db.Tx) (journals, lines int64, err error) {
 	return journals, lines, err
 }
 
-// Place is what one dimension of an account holds of an asset: a network, a bank.
-type Place struct {
+// DimensionBalance is what an account holds of an asset in one dimension, for example a network or a bank.
+type DimensionBalance struct {
 	Dim    string
 	Amount money.Amount // debits less credits
 }
 
-// Places is an account by its dimensions, of all companies together: a picture for the operator.
-func Places(ctx context.Context, tx *db.Tx, c Code) ([]Place, error) {
+// ByDimension returns the balances of an account by dimension, over all companies.
+func ByDimension(ctx context.Context, tx *db.Tx, c Code) ([]DimensionBalance, error) {
 	rows, err := tx.Query(ctx, `SELECT dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE code = $1
 		GROUP BY dim, asset HAVING SUM(amount) <> 0 ORDER BY dim, asset`, string(c))
-	return db.Collect(rows, err, func(r *db.Rows) (p Place, err error) {
+	return db.Collect(rows, err, func(r *db.Rows) (p DimensionBalance, err error) {
 		var asset string
 		var units int64
 		err = r.Scan(&p.Dim, &asset, &units)
@@ -214,21 +216,21 @@ func Places(ctx context.Context, tx *db.Tx, c Code) ([]Place, error) {
 	})
 }
 
-// Move is what one source moved at one place of an account.
-type Move struct {
+// Movement is the change that one source made to a dimension of an account.
+type Movement struct {
 	Dim                           string
 	SourceType, SourceID, Purpose string
 	Amount                        money.Amount // a debit is positive
 	BookedAt                      time.Time
 }
 
-// Moves gives f everything that ever moved an account, of all companies together.
-func Moves(ctx context.Context, tx *db.Tx, c Code, f func(Move)) error {
+// EachMovement calls f with every change of an account, over all companies.
+func EachMovement(ctx context.Context, tx *db.Tx, c Code, f func(Movement)) error {
 	rows, err := tx.Query(ctx, `SELECT l.dim, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at, CAST(SUM(l.amount) AS BIGINT)
 		FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
 		WHERE l.code = $1 GROUP BY l.dim, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at`, string(c))
 	_, err = db.Collect(rows, err, func(r *db.Rows) (struct{}, error) {
-		var m Move
+		var m Movement
 		var asset string
 		var at, units int64
 		err := r.Scan(&m.Dim, &asset, &m.SourceType, &m.SourceID, &m.Purpose, &at, &units)
@@ -249,7 +251,8 @@ func trial(ctx context.Context, tx *db.Tx) ([]TrialLine, error) {
 	})
 }
 
-func holdings(ctx context.Context, tx *db.Tx, companyID string) ([]Holding, error) {
+// Holdings returns the balances of guarded accounts that are not 0, by asset and account.
+func Holdings(ctx context.Context, tx *db.Tx, companyID string) ([]Holding, error) {
 	rows, err := tx.Query(ctx, `SELECT code, asset, CAST(SUM(balance) AS BIGINT) FROM ledger_balances WHERE company_id = $1
 		GROUP BY code, asset HAVING SUM(balance) > 0 ORDER BY asset, code`, companyID)
 	return db.Collect(rows, err, func(r *db.Rows) (Holding, error) {
@@ -278,7 +281,8 @@ func (p Period) bounds() (from, to int64) {
 	return from, to
 }
 
-func totals(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (t Totals, err error) {
+// PeriodTotals totals a liability account of a company over a period, whose Asset must be set.
+func PeriodTotals(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (t Totals, err error) {
 	from, to := p.bounds()
 	var opening, in, out int64
 	err = tx.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(CASE WHEN booked_at < $4 THEN amount ELSE 0 END), 0) AS BIGINT),
@@ -290,7 +294,9 @@ func totals(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) 
 	return t, err
 }
 
-func statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (found []Entry, total int64, err error) {
+// Statement lists the changes of a liability account of a company, newest first unless the period says otherwise, each with the balance
+// after it, and returns how many there are in all. Balances include what was booked before the period.
+func Statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (found []Entry, total int64, err error) {
 	from, to := p.bounds()
 	order := "booked_at DESC, journal_id DESC, asset"
 	if p.Oldest {
@@ -337,7 +343,7 @@ func OpenItems(ctx context.Context, tx *db.Tx, c Code, limit int) ([]OpenItem, e
 
 // unclosedOf lists the companies that have journals, with the month after their last closed one, or that of their first journal.
 func unclosedOf(ctx context.Context, tx *db.Tx) ([]unclosed, error) {
-	rows, err := tx.Query(ctx, `SELECT j.company_id, MIN(j.booked_at), COALESCE((SELECT MAX(m.month) FROM month_closes m WHERE m.company_id = j.company_id), '')
+	rows, err := tx.Query(ctx, `SELECT j.company_id, MIN(j.booked_at), COALESCE((SELECT MAX(m.month) FROM period_closings m WHERE m.company_id = j.company_id), '')
 		FROM ledger_journals j GROUP BY j.company_id ORDER BY j.company_id`)
 	return db.Collect(rows, err, func(r *db.Rows) (u unclosed, err error) {
 		var first int64
@@ -358,7 +364,7 @@ func unclosedOf(ctx context.Context, tx *db.Tx) ([]unclosed, error) {
 }
 
 func closeMonth(ctx context.Context, tx *db.Tx, companyID string, month time.Time) error {
-	_, err := tx.Exec(ctx, `INSERT INTO month_closes (company_id, month, code, asset, balance, closed_at)
+	_, err := tx.Exec(ctx, `INSERT INTO period_closings (company_id, month, code, asset, balance, closed_at)
 		SELECT l.company_id, $2, l.code, l.asset, CAST(SUM(l.amount) AS BIGINT), $4
 		FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
 		WHERE l.company_id = $1 AND j.booked_at < $3 GROUP BY l.company_id, l.code, l.asset
@@ -367,8 +373,9 @@ func closeMonth(ctx context.Context, tx *db.Tx, companyID string, month time.Tim
 	return err
 }
 
-func months(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset, limit int) ([]Month, error) {
-	rows, err := tx.Query(ctx, `SELECT month, balance, closed_at FROM month_closes
+// Closings returns the closed months of an account of a company in an asset, the last first.
+func Closings(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset, limit int) ([]Month, error) {
+	rows, err := tx.Query(ctx, `SELECT month, balance, closed_at FROM period_closings
 		WHERE company_id = $1 AND code = $2 AND asset = $3 ORDER BY month DESC LIMIT $4`, companyID, string(c), string(a), int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (m Month, err error) {
 		var month string
@@ -386,7 +393,7 @@ func months(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.As
 
 // changedMonths compares the closed months from one on with the lines.
 func changedMonths(ctx context.Context, tx *db.Tx, since time.Time) (problems []string, err error) {
-	rows, err := tx.Query(ctx, "SELECT DISTINCT month FROM month_closes WHERE month >= $1 ORDER BY month", since.Format(monthLayout))
+	rows, err := tx.Query(ctx, "SELECT DISTINCT month FROM period_closings WHERE month >= $1 ORDER BY month", since.Format(monthLayout))
 	names, err := db.Collect(rows, err, func(r *db.Rows) (name string, err error) { return name, r.Scan(&name) })
 	if err != nil {
 		return nil, err
@@ -396,13 +403,13 @@ func changedMonths(ctx context.Context, tx *db.Tx, since time.Time) (problems []
 		if err := m.set(name); err != nil {
 			return nil, err
 		}
-		rows, err := tx.Query(ctx, `SELECT c.company_id, c.code, c.asset FROM month_closes c LEFT JOIN (
+		rows, err := tx.Query(ctx, `SELECT c.company_id, c.code, c.asset FROM period_closings c LEFT JOIN (
 				SELECT l.company_id, l.code, l.asset, SUM(l.amount) AS total FROM ledger_lines l
 				JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
 				WHERE j.booked_at < $2 GROUP BY l.company_id, l.code, l.asset) t
 			ON t.company_id = c.company_id AND t.code = c.code AND t.asset = c.asset
 			WHERE c.month = $1 AND c.balance <> COALESCE(t.total, 0)
-			UNION ALL SELECT company_id, '', asset FROM month_closes WHERE month = $1 GROUP BY company_id, asset HAVING SUM(balance) <> 0
+			UNION ALL SELECT company_id, '', asset FROM period_closings WHERE month = $1 GROUP BY company_id, asset HAVING SUM(balance) <> 0
 			LIMIT 100`, name, db.Micros(m.End))
 		some, err := db.Collect(rows, err, func(r *db.Rows) (string, error) {
 			var company, code, asset string
@@ -420,7 +427,8 @@ func changedMonths(ctx context.Context, tx *db.Tx, since time.Time) (problems []
 	return problems, nil
 }
 
-func debts(ctx context.Context, tx *db.Tx) ([]Debt, error) {
+// Debts returns the debts of all companies.
+func Debts(ctx context.Context, tx *db.Tx) ([]Debt, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE code = '1300'
 		GROUP BY company_id, dim, asset HAVING SUM(amount) <> 0 ORDER BY company_id, dim, asset`)
 	return db.Collect(rows, err, scanDebt)

@@ -54,8 +54,8 @@ type plannedOutput struct {
 type allocation struct {
 	outputs  []plannedOutput
 	problems map[int]string // payments that need action, by index
-	release  []ledger.Line  // L04: escrow becomes what is owed
-	convert  []ledger.Line  // L07, L12: what is owed takes the destination's currency
+	release  []ledger.Line  // escrow becomes what is owed
+	convert  []ledger.Line  // what is owed takes the destination's currency
 }
 
 // allocator plans a release.

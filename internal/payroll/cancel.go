@@ -16,7 +16,7 @@ import (
 
 // Cancel ends a payroll before its release: one that is not fully funded yet, one that the company's balance paid and
 // that is not released yet, or one that waits for an approval. Money that it has received, late money included, is
-// credited to the company's balance (L46), and so is what still comes. Cancelling twice is not an error. It returns
+// credited to the company's balance, and so is what still comes. Cancelling twice is not an error. It returns
 // payout.ErrProcessing for a payroll that is being paid.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	company, err := by.Company("")

@@ -23,7 +23,7 @@ func (h *house) bring(x money.Amount) {
 		at = ledger.HotWallet
 	}
 	h.write(func(_ context.Context, tx *db.Tx) error {
-		return ledger.Post(tx, ledger.Journal{CompanyID: ledger.House, SourceType: "fx", SourceID: tx.NewID("dep"),
+		return ledger.Post(tx, ledger.Journal{CompanyID: ledger.Operator, SourceType: "fx", SourceID: tx.NewID("dep"),
 			Purpose: "deposit",
 			Lines:   []ledger.Line{ledger.Debit(at, "", x), ledger.Credit(ledger.FXPosition, "", x)}})
 	})
@@ -46,7 +46,7 @@ func (h *house) fill(companyID string, x money.Amount) {
 func (h *house) owned(a money.Asset) (x money.Amount) {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		all, err := ledger.Own(ctx, tx, a)
+		all, err := ledger.OperatorBalances(ctx, tx, a)
 		x = all[a]
 		return err
 	}); err != nil {

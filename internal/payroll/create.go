@@ -247,14 +247,14 @@ func (s *Service) price(ctx context.Context, tx *db.Tx, p *Payroll, due money.Am
 	})
 }
 
-// createFromBalance takes the total out of the company's balance (L45). The payroll is written once, as received,
+// createFromBalance takes the total out of the company's balance. The payroll is written once, as received,
 // with the history and events of both steps.
 func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	rate, due, err := s.balanceDue(ctx, tx, p.Total, p.FundingCurrency)
 	if err != nil {
 		return err
 	}
-	if err := ledger.MayTake(ctx, tx, p.CompanyID); err != nil {
+	if err := ledger.CheckNoDebt(ctx, tx, p.CompanyID); err != nil {
 		return err
 	}
 	available, err := ledger.Balance(ctx, tx, p.CompanyID, ledger.CompanyFunds, "", p.FundingCurrency)
@@ -367,7 +367,7 @@ func (s *Service) previewFunding(ctx context.Context, tx *db.Tx, companyID strin
 		}
 		return nil
 	}
-	if err := ledger.MayTake(ctx, tx, companyID); err != nil {
+	if err := ledger.CheckNoDebt(ctx, tx, companyID); err != nil {
 		return list.AddErr(err, "/funding_method")
 	}
 	available, err := ledger.Balance(ctx, tx, companyID, ledger.CompanyFunds, "", v.FundingCurrency)

@@ -24,7 +24,7 @@ func SettleDebts(ctx context.Context, d *db.DB) error {
 	var failed error
 	for _, owed := range all { // one that cannot be settled now does not keep the others
 		failed = errors.Join(failed, d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			left, err := ledger.SetOff(ctx, tx, owed)
+			left, err := ledger.Offset(ctx, tx, owed)
 			if err != nil || left.Sign() > 0 {
 				return err
 			}

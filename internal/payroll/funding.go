@@ -300,7 +300,7 @@ func (f *funding) await(ctx context.Context, tx *db.Tx) (state FundingState, hel
 	return FundingNone, held, nil
 }
 
-// receive changes a covered payroll to received. The operator absorbs a shortfall within the tolerance (L23).
+// receive changes a covered payroll to received. The operator absorbs a shortfall within the tolerance.
 func (f *funding) receive(ctx context.Context, tx *db.Tx) error {
 	p, short := f.p, f.verdict.Shortfall
 	held, err := f.escrow()
@@ -365,7 +365,7 @@ func (p *Payroll) enqueueRelease(tx *db.Tx) {
 	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}})
 }
 
-// concludeReceived changes a payroll back to pending if a reorganization left it short (L30).
+// concludeReceived changes a payroll back to pending if a reorganization left it short.
 func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	p := f.p
 	if !f.posted {
@@ -422,7 +422,7 @@ func (f *funding) stayReceived(ctx context.Context, tx *db.Tx) error {
 }
 
 // concludeReleased holds what has not left yet while the company owes funding that a reorganization removed after the
-// release (L31), and resumes it when the funding is back (L32).
+// release, and resumes it when the funding is back.
 func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 	p := f.p
 	owed, err := f.stillOwed(ctx, tx)

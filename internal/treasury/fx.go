@@ -1,7 +1,7 @@
 // Package treasury is the house's own position in each asset, and what may be exchanged out of it.
 //
 // Whoever is to be paid in another asset than a pay run was funded in is paid out of what the house itself owns of it
-// ([ledger.Own]): what the operator brought ([Deposit], or coins sent to the house's own address), what companies sold to it,
+// ([ledger.OperatorBalances]): what the operator brought ([Deposit], or coins sent to the house's own address), what companies sold to it,
 // and what it earned. Everything else in the wallets and at the banks is owed to somebody, and is never exchanged.
 //
 // A [Limit] says how much of an asset the house keeps, how much one destination may get at once, and from how much on the
@@ -61,12 +61,12 @@ type Room struct {
 
 // Look says how much could be exchanged into assets now. It promises nothing for later.
 func (d Desk) Look(ctx context.Context, tx *db.Tx, assets ...money.Asset) (*Room, error) {
-	return d.room(ctx, tx, assets, ledger.Own)
+	return d.room(ctx, tx, assets, ledger.OperatorBalances)
 }
 
 // Take is Look for who exchanges in this transaction: until it ends, nobody else takes of these assets.
 func (d Desk) Take(ctx context.Context, tx *db.Tx, assets ...money.Asset) (*Room, error) {
-	return d.room(ctx, tx, assets, ledger.TakeOwn)
+	return d.room(ctx, tx, assets, ledger.DebitOperator)
 }
 
 func (d Desk) room(ctx context.Context, tx *db.Tx, assets []money.Asset,
@@ -222,7 +222,7 @@ func (d Desk) Withdraw(ctx context.Context, tx *db.Tx, b Booking, x money.Amount
 	return b.post(ctx, tx, "withdraw", x, ledger.Debit(ledger.FXPosition, "", x), ledger.Credit(code, b.Name, x))
 }
 
-// Trade books an exchange of assets with the market, at the exchange or bank where both are (L13). Giving more than the house has
+// Trade books an exchange of assets with the market, at the exchange or bank where both are (docs/ledger.md, treasury). Giving more than the house has
 // there is ErrShort.
 func (d Desk) Trade(ctx context.Context, tx *db.Tx, b Booking, given, got money.Amount) (booked bool, err error) {
 	code, err := b.account()
@@ -265,7 +265,7 @@ func (d Desk) Give(ctx context.Context, tx *db.Tx, outputID string, x money.Amou
 	if err := d.give(ctx, tx, Place{}, x); err != nil {
 		return err
 	}
-	return ledger.Post(tx, ledger.Journal{CompanyID: ledger.House, SourceType: "fx", SourceID: outputID, Purpose: "send", Lines: []ledger.Line{
+	return ledger.Post(tx, ledger.Journal{CompanyID: ledger.Operator, SourceType: "fx", SourceID: outputID, Purpose: "send", Lines: []ledger.Line{
 		ledger.Debit(ledger.FXPosition, "", x), ledger.Credit(ledger.OutputPayable, outputID, x),
 	}})
 }
@@ -273,7 +273,7 @@ func (d Desk) Give(ctx context.Context, tx *db.Tx, outputID string, x money.Amou
 // give refuses what the house does not have: at an exchange what is there, elsewhere what it owns above its least, since the
 // rest of what is there is owed. Whoever asks for the same asset waits until the transaction ends.
 func (d Desk) give(ctx context.Context, tx *db.Tx, p Place, x money.Amount) error {
-	owned, err := ledger.TakeOwn(ctx, tx, x.Asset())
+	owned, err := ledger.DebitOperator(ctx, tx, x.Asset())
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (d Desk) give(ctx context.Context, tx *db.Tx, p Place, x money.Amount) erro
 	}
 	var left money.Amount
 	if p.Kind == PlaceExchange {
-		left, err = ledger.Balance(ctx, tx, ledger.House, ledger.Exchange, p.Name, x.Asset())
+		left, err = ledger.Balance(ctx, tx, ledger.Operator, ledger.Exchange, p.Name, x.Asset())
 	} else {
 		left, err = owned[x.Asset()].Sub(limits[x.Asset()].Least)
 	}
@@ -303,20 +303,20 @@ func (b Booking) post(ctx context.Context, tx *db.Tx, what string, x money.Amoun
 		return false, errName
 	}
 	id := b.Kind + ":" + b.Name + ":" + b.Reference
-	said := what
+	entered := what
 	for _, l := range lines {
-		said += fmt.Sprintf(" %s %s %s %s", l.Code, l.Dim, l.Amount, l.Amount.Asset())
+		entered += fmt.Sprintf(" %s %s %s %s", l.Code, l.Dim, l.Amount, l.Amount.Asset())
 	}
-	before, err := insertBooking(ctx, tx, id, said)
+	before, err := insertBooking(ctx, tx, id, entered)
 	switch {
 	case err != nil:
 		return false, err
-	case before == said:
+	case before == entered:
 		return false, nil
 	case before != "":
 		return false, ErrBooked
 	}
-	return true, ledger.Post(tx, ledger.Journal{CompanyID: ledger.House, SourceType: "fx", SourceID: id, Purpose: what, Lines: lines})
+	return true, ledger.Post(tx, ledger.Journal{CompanyID: ledger.Operator, SourceType: "fx", SourceID: id, Purpose: what, Lines: lines})
 }
 
 // SetLimit sets the limit of an asset in place of the one that it had.
@@ -337,7 +337,7 @@ func SetLimit(ctx context.Context, tx *db.Tx, l Limit) error {
 	if err != nil {
 		return err
 	}
-	db.History(tx, ledger.House, "fx_limit_"+string(l.Asset), version, before[l.Asset].text(), l.text(), "set by the operator")
+	db.History(tx, ledger.Operator, "fx_limit_"+string(l.Asset), version, before[l.Asset].text(), l.text(), "set by the operator")
 	return nil
 }
 

@@ -102,7 +102,7 @@ func TestWhatTheOperatorDoesIsBookedOnce(t *testing.T) {
 		holds := func(code ledger.Code, dim string, want money.Amount) {
 			t.Helper()
 			h.read(func(ctx context.Context, tx *db.Tx) error {
-				got, err := ledger.Balance(ctx, tx, ledger.House, code, dim, want.Asset())
+				got, err := ledger.Balance(ctx, tx, ledger.Operator, code, dim, want.Asset())
 				if got != want {
 					t.Errorf("account %s %s has %s %s, want %s", code, dim, got, got.Asset(), want)
 				}
@@ -118,7 +118,7 @@ func TestWhatTheOperatorDoesIsBookedOnce(t *testing.T) {
 		holds(ledger.Bank, "", cents(80))
 
 		h.read(func(ctx context.Context, tx *db.Tx) error {
-			own, err := ledger.Own(ctx, tx, money.BTC, money.USD)
+			own, err := ledger.OperatorBalances(ctx, tx, money.BTC, money.USD)
 			if own[money.BTC] != sats(0) || own[money.USD] != cents(80) {
 				t.Errorf("at hand: %v", own)
 			}
@@ -166,7 +166,7 @@ func TestLimitsAreSensible(t *testing.T) {
 			if got := limits[money.USD]; len(limits) != 1 || got.Least != cents(-20) || got.Upper.Asset() != "" || got.Most.Asset() != "" {
 				t.Errorf("%+v", limits)
 			}
-			changes, err2 := db.Changes(ctx, tx, ledger.House, "fx_limit_USD")
+			changes, err2 := db.Changes(ctx, tx, ledger.Operator, "fx_limit_USD")
 			if len(changes) != 2 {
 				t.Errorf("%d changes are kept", len(changes))
 			}

@@ -36,7 +36,7 @@ type Report struct {
 // Hedging reports how the house stands, valued at present prices.
 func (d Desk) Hedging(ctx context.Context, tx *db.Tx) (Report, error) {
 	r := Report{Result: money.Zero(money.USD)}
-	owned, err := ledger.Owned(ctx, tx)
+	owned, err := ledger.OperatorBalances(ctx, tx)
 	if err != nil {
 		return r, err
 	}
@@ -58,7 +58,7 @@ func (d Desk) Hedging(ctx context.Context, tx *db.Tx) (Report, error) {
 		return r, err
 	}
 	for a, x := range owned {
-		away, err := ledger.Total(ctx, tx, ledger.House, ledger.Exchange, a)
+		away, err := ledger.Total(ctx, tx, ledger.Operator, ledger.Exchange, a)
 		if err != nil {
 			return r, err
 		}

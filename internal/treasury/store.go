@@ -9,7 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// unbounded stands for no bound in the rows.
+// unbounded is stored for a missing bound.
 const unbounded = math.MaxInt64
 
 func bound(a money.Asset, units int64) money.Amount {
@@ -42,7 +42,7 @@ func loadLimits(ctx context.Context, tx *db.Tx) (map[money.Asset]Limit, error) {
 	return limits, err
 }
 
-// saveLimit gives the version that the row has from now on.
+// saveLimit stores a limit and returns the version of its row.
 func saveLimit(ctx context.Context, tx *db.Tx, l Limit) (version int64, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO fx_limits (asset, least, upper, most, version, updated_at) VALUES ($1, $2, $3, $4, 1, $5)
 		ON CONFLICT (asset) DO UPDATE SET least = excluded.least, upper = excluded.upper, most = excluded.most,
@@ -51,14 +51,14 @@ func saveLimit(ctx context.Context, tx *db.Tx, l Limit) (version int64, err erro
 	return version, err
 }
 
-// insertBooking gives what was booked under this id before, "" for nothing: then it is this now.
-func insertBooking(ctx context.Context, tx *db.Tx, id, said string) (before string, err error) {
-	n, err := tx.Exec(ctx, "INSERT INTO fx_bookings (booking_id, said, booked_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-		id, said, db.Micros(tx.Now()))
+// insertBooking stores a booking, and returns the one that was stored under its id before, empty for none.
+func insertBooking(ctx context.Context, tx *db.Tx, id, entered string) (before string, err error) {
+	n, err := tx.Exec(ctx, "INSERT INTO fx_bookings (booking_id, entered_amount, booked_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+		id, entered, db.Micros(tx.Now()))
 	if err != nil || n == 1 {
 		return "", err
 	}
-	err = tx.QueryRow(ctx, "SELECT said FROM fx_bookings WHERE booking_id = $1", id).Scan(&before)
+	err = tx.QueryRow(ctx, "SELECT entered_amount FROM fx_bookings WHERE booking_id = $1", id).Scan(&before)
 	if errors.Is(err, db.ErrNoRows) {
 		return "", nil
 	}

@@ -450,7 +450,7 @@ func credit(ctx context.Context, tx *db.Tx, a Account, r Receipt) (receiptID str
 	j := ledger.Journal{CompanyID: a.OwnerID, SourceType: sourceType, SourceID: id, Purpose: "credit"}
 	if r.Amount.Sign() < 0 {
 		gone := r.Amount.Neg()
-		if j.Lines, err = ledger.TakeBack(ctx, tx, a.OwnerID, gone); err != nil {
+		if j.Lines, err = ledger.ReversalLines(ctx, tx, a.OwnerID, gone); err != nil {
 			return "", err
 		}
 		data.Status, data.Amount, j.Purpose, j.Lines = Returned, gone.String(), "return", append(j.Lines, ledger.Credit(ledger.Bank, a.Provider, gone))

@@ -51,7 +51,7 @@ func StatementOf(ctx context.Context, tx *db.Tx, by identity.Principal, companyI
 		account = ledger.MerchantPayable
 	}
 	p := ledger.Period{Asset: asset, From: f.From, To: f.To, Oldest: true, Limit: f.PerPage, Offset: int64(max(f.Page, 1)-1) * int64(f.PerPage)}
-	sums, err := ledger.Sum(ctx, tx, company, account, p)
+	sums, err := ledger.PeriodTotals(ctx, tx, company, account, p)
 	if err != nil {
 		return Statement{}, err
 	}
@@ -82,7 +82,7 @@ func Months(ctx context.Context, tx *db.Tx, by identity.Principal, companyID str
 	if err != nil {
 		return nil, err
 	}
-	closed, err := ledger.Months(ctx, tx, company, ledger.CompanyFunds, currency, 24)
+	closed, err := ledger.Closings(ctx, tx, company, ledger.CompanyFunds, currency, 24)
 	all := make([]Month, len(closed))
 	for i, m := range closed {
 		all[i] = Month{m.Begin, m.End, m.Balance}

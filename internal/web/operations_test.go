@@ -168,7 +168,7 @@ func TestADebtIsWrittenOffByTwo(t *testing.T) {
 				if got != [3]int64{owed, lost, has} {
 					t.Errorf("%s: %d are owed, %d lost, and the company has %d; want %d, %d, %d", when, got[0], got[1], got[2], owed, lost, has)
 				}
-				if err := ledger.MayTake(ctx, tx, x.company.ID); (err == nil) != (owed == 0) {
+				if err := ledger.CheckNoDebt(ctx, tx, x.company.ID); (err == nil) != (owed == 0) {
 					t.Errorf("%s: the company may take money out: %v", when, err)
 				}
 				return nil

@@ -225,7 +225,7 @@ func (s *Service) Ready(ctx context.Context, tx *db.Tx, by identity.Principal, c
 	if _, err := serving(ctx, tx, companyID, destinationID); err != nil {
 		return err
 	}
-	if err := ledger.MayTake(ctx, tx, companyID); err != nil {
+	if err := ledger.CheckNoDebt(ctx, tx, companyID); err != nil {
 		return err
 	}
 	return enough(amount)
@@ -291,7 +291,7 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	if err := enough(amount); err != nil {
 		return Withdrawal{}, err
 	}
-	if err := ledger.MayTake(ctx, tx, company.ID); err != nil {
+	if err := ledger.CheckNoDebt(ctx, tx, company.ID); err != nil {
 		return Withdrawal{}, err
 	}
 	balance, err := ledger.Balance(ctx, tx, company.ID, ledger.CompanyFunds, "", asset)
@@ -379,7 +379,7 @@ func (s *Service) Look(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if w.Destination.Removed {
 		return w.giveUp(ctx, tx, Cancelled, ReasonRemoved, "")
 	}
-	if err := ledger.MayTake(ctx, tx, w.CompanyID); errors.Is(err, ledger.ErrInsufficient) {
+	if err := ledger.CheckNoDebt(ctx, tx, w.CompanyID); errors.Is(err, ledger.ErrInsufficient) {
 		return w.hold(ctx, tx, ReasonOwes)
 	} else if err != nil {
 		return err

@@ -414,7 +414,7 @@ func (c FXSendCmd) Run(ctx context.Context, std Streams) error {
 				return err
 			}
 			return payout.Add(tx, []payout.Output{{
-				CompanyID: ledger.House, ID: id, PayrollID: treasury.OperatorObject, PaymentID: id, Rail: payout.RailBitcoin, Amount: x, Input: x, Address: address,
+				CompanyID: ledger.Operator, ID: id, PayrollID: treasury.OperatorObject, PaymentID: id, Rail: payout.RailBitcoin, Amount: x, Input: x, Address: address,
 			}})
 		})
 		if err == nil {

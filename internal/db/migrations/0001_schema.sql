@@ -157,32 +157,32 @@ CREATE TABLE ledger_balances (
 
 -- What the operator owns and has available of each asset: credits less debits of its equity, revenue and expense
 -- accounts (3000 and above) over all companies, less what is at exchanges (1040). Changes not yet added are in
--- ledger_house_moves.
+-- operator_movements.
 -- Shared: belongs to the operator, not to a company.
 -- Writer: internal/ledger
-CREATE TABLE ledger_house (
+CREATE TABLE operator_balances (
     asset   TEXT   NOT NULL,
     balance BIGINT NOT NULL,
     PRIMARY KEY (asset)
 );
 
--- Changes of the operator's balances that are not in ledger_house yet. They are only inserted, so that concurrent
+-- Changes of the operator's balances that are not in operator_balances yet. They are only inserted, so that concurrent
 -- payrolls do not wait for one row, until a transaction needs the balance and adds them up.
 -- Shared: the operator's balance is the sum over all companies.
 -- Writer: internal/ledger
-CREATE TABLE ledger_house_moves (
+CREATE TABLE operator_movements (
     company_id TEXT   NOT NULL,
     journal_id TEXT   NOT NULL,
     asset      TEXT   NOT NULL,
     amount     BIGINT NOT NULL,
     PRIMARY KEY (company_id, journal_id, asset)
 );
-CREATE INDEX ledger_house_moves_of_asset ON ledger_house_moves (asset);
+CREATE INDEX operator_movements_of_asset ON operator_movements (asset);
 
 -- Balances at the end of closed months. No journal is booked in a closed month; a row that its lines no longer add up
 -- to shows that lines were changed.
 -- Writer: internal/ledger
-CREATE TABLE month_closes (
+CREATE TABLE period_closings (
     company_id TEXT   NOT NULL,
     month      TEXT   NOT NULL, -- 2026-01
     code       TEXT   NOT NULL,
@@ -1614,7 +1614,7 @@ CREATE TABLE fx_limits (
 -- Writer: internal/treasury
 CREATE TABLE fx_bookings (
     booking_id TEXT   NOT NULL, -- place, name and reference
-    said       TEXT   NOT NULL, -- what was booked
+    entered_amount TEXT NOT NULL, -- what was entered: the kind of booking and its lines
     booked_at  BIGINT NOT NULL,
     PRIMARY KEY (booking_id)
 );

@@ -510,7 +510,7 @@ func due(some []*payment) money.Amount {
 	return sum
 }
 
-// pay notes that the money of a payment left (L09).
+// pay notes that the money of a payment left.
 func (b *booking) pay(p *payment) {
 	if p.state != Ordered {
 		return
@@ -534,7 +534,7 @@ func (b *booking) reject(p *payment, f fact) {
 	b.lines = append(b.lines, ledger.Debit(ledger.InTransit, b.f.ID, p.amount), ledger.Credit(ledger.OutputPayable, p.output, p.amount))
 }
 
-// giveBack notes that the money of a payment came back, less what the bank kept (L11). That it left was perhaps not said yet. Where the
+// giveBack notes that the money of a payment came back, less what the bank kept. That it left was perhaps not said yet. Where the
 // bank kept more than it may, it is a part: the payment stays as it is, and a person says what it means (see [Engine.CameBack]).
 func (b *booking) giveBack(p *payment, f fact) {
 	if p.state == Returned {
@@ -567,7 +567,7 @@ func (b *booking) giveBack(p *payment, f fact) {
 		ledger.Credit(ledger.OutputPayable, p.output, p.amount))
 }
 
-// charge books a fee of the bank (L10), once for a payment: nothing tells a second fee from a second telling of the first.
+// charge books a fee of the bank, once for a payment: nothing tells a second fee from a second telling of the first.
 func (b *booking) charge(p *payment, f fact) {
 	if p.fee > 0 {
 		if p.fee != f.amount.Units() {

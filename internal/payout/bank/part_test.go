@@ -45,8 +45,8 @@ func TestAPartOfAPaymentComesBack(t *testing.T) {
 				t.Errorf("%s: %s, want %s", what, got, want)
 			}
 			b.write(func(ctx context.Context, tx *db.Tx) error {
-				places, err := ledger.Places(ctx, tx, ledger.Bank)
-				if len(places) != 1 || places[0] != (ledger.Place{Dim: "sandbox", Amount: eur(account)}) {
+				places, err := ledger.ByDimension(ctx, tx, ledger.Bank)
+				if len(places) != 1 || places[0] != (ledger.DimensionBalance{Dim: "sandbox", Amount: eur(account)}) {
 					t.Errorf("%s: the books have %v at the bank, which has %d", what, places, account)
 				}
 				if err != nil {
@@ -63,7 +63,7 @@ func TestAPartOfAPaymentComesBack(t *testing.T) {
 				if amounts != waits {
 					t.Errorf("%s: %q wait in suspense, want %q", what, amounts, waits)
 				}
-				on2500, err := ledger.Places(ctx, tx, ledger.SuspenseUnknown)
+				on2500, err := ledger.ByDimension(ctx, tx, ledger.SuspenseUnknown)
 				for _, p := range on2500 {
 					if rest[p.Dim] != p.Amount.Neg() {
 						t.Errorf("%s: %s has %s on account 2500", what, p.Dim, p.Amount)
@@ -121,7 +121,7 @@ func TestAPartOfAPaymentComesBack(t *testing.T) {
 
 		say("more2", 0, 30, back("S0000001P00002", eur(30), "r6"))
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			_, err := bankreceipt.Assign(ctx, tx, b.suspended(ctx, tx)[0].ID, ledger.House)
+			_, err := bankreceipt.Assign(ctx, tx, b.suspended(ctx, tx)[0].ID, ledger.Operator)
 			return err
 		})
 		check("given to somebody", "", payout.Returned, 90, 100)

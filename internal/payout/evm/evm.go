@@ -98,7 +98,7 @@ func New(ctx context.Context, d *db.DB, c Config) (*Rail, error) {
 		return nil, err
 	}
 	return r, d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return chain.WatchAccount(ctx, tx, r.Chain, r.hot, ledger.House)
+		return chain.WatchAccount(ctx, tx, r.Chain, r.hot, ledger.Operator)
 	})
 }
 

@@ -108,7 +108,7 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 		if busy, err := r.Busy(ctx, tx, from); err != nil || busy {
 			return err
 		}
-		b := r.NewBatch(tx, ledger.House, asset, amount, fee, onchain.PurposeSweep)
+		b := r.NewBatch(tx, ledger.Operator, asset, amount, fee, onchain.PurposeSweep)
 		b.Account, b.Nonce, b.Change = from, max(next, here.Nonce), r.hot
 		points := make([]chain.Outpoint, len(coins))
 		for i, c := range coins {
@@ -158,7 +158,7 @@ func (r *Rail) sendGas(ctx context.Context, d *db.DB, address string, units int6
 				"account", r.hot, "wanted", r.native(units+fee).String())
 			return nil
 		}
-		b := r.NewBatch(tx, ledger.House, r.network.Native, units, fee, onchain.PurposeGas)
+		b := r.NewBatch(tx, ledger.Operator, r.network.Native, units, fee, onchain.PurposeGas)
 		b.Account, b.Nonce, b.Change = r.hot, p.nonce, address
 		signer := chain.WalletCoin{Address: r.hot, Branch: chain.Change}
 		if err := r.sign(ctx, tx, &b, call, gasLimit(estimates[0].Gas), p, signer, nil); err != nil {

@@ -170,7 +170,7 @@ func (c *Carrier) UnderWay(ctx context.Context, tx *db.Tx, account string, from 
 func (c *Carrier) Busy(ctx context.Context, tx *db.Tx, account string) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM payout_batches WHERE company_id = $1 AND chain = $2 AND state IN ('prepared', 'sent', 'in_doubt')
-		AND (account = $3 OR purpose = 'gas' AND change = $3)`, ledger.House, c.Chain, account).Scan(&n)
+		AND (account = $3 OR purpose = 'gas' AND change = $3)`, ledger.Operator, c.Chain, account).Scan(&n)
 	return n > 0, err
 }
 

@@ -15,15 +15,15 @@
 //   - A deposit belongs to the quote that was in force when it was first seen, and is on time if that quote covers
 //     that time. A replacement (RBF) keeps the first sight of what it replaces if it pays no less, and no more than
 //     had been seen then, or any more if the quote had been paid in full. Confirmation never changes its price.
-//   - While a deposit waits for confirmations it is in clearing (L02, reversed by L03a) and available to nobody.
+//   - While a deposit waits for confirmations it is in clearing and available to nobody.
 //   - The number of confirmations grows with the value at stake, and with the chain's block rate. The value is that
 //     of the object or of all its deposits together, whichever is more, so that splitting a payment lowers nothing. A
 //     claim's quote has its own number, which the merchant chose.
 //
 // When a deposit changes, the job [JobChanged] names the object to re-evaluate. The object's package posts what a
-// confirmed deposit means to it (L03b, L20 to L25, L30, L31). This package posts confirmed money that no object
-// expects: to suspense (L43), dust too, which costs more to spend than it is worth; what comes to an address of the
-// operator's own ([ledger.House]) to the operator's funds; and what comes to a wallet's address to the available
+// confirmed deposit means to it. This package posts confirmed money that no object
+// expects: to suspense, dust too, which costs more to spend than it is worth; what comes to an address of the
+// operator's own ([ledger.Operator]) to the operator's funds; and what comes to a wallet's address to the available
 // balance of its company, in any coin that wallets hold.
 package deposit
 
@@ -161,7 +161,7 @@ func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []*
 
 // inventory reports whether the money came to an address of the operator's own, such as the account that pays on an
 // EVM network. A forgotten address ([chain.Nobody]) has no object.
-func (d Deposit) inventory() bool { return d.CompanyID == ledger.House && d.ObjectID != "" }
+func (d Deposit) inventory() bool { return d.CompanyID == ledger.Operator && d.ObjectID != "" }
 
 // book posts what a change of state means for clearing and for suspense, and notifies the object. A journal is named
 // by the version, so each change is posted once and a deposit may come and go any number of times.
@@ -173,9 +173,9 @@ func book(ctx context.Context, tx *db.Tx, d Deposit, from State) error {
 	var errs []error
 	switch {
 	case d.Dust: // too many and too small for a tier of their own
-	case d.State.Waiting() && !from.Waiting(): // L02
+	case d.State.Waiting() && !from.Waiting():
 		errs = append(errs, post("detected", ledger.ClearingDeposits, ledger.ContraDeposits, d.ID, d.ID))
-	case !d.State.Waiting() && from.Waiting(): // L03a
+	case !d.State.Waiting() && from.Waiting():
 		errs = append(errs, post("cleared", ledger.ContraDeposits, ledger.ClearingDeposits, d.ID, d.ID))
 	}
 	if d.OwnerID != "" {
@@ -183,7 +183,7 @@ func book(ctx context.Context, tx *db.Tx, d Deposit, from State) error {
 	}
 	if !d.expected() {
 		wallet, where := ledger.WalletOf(d.Amount.Asset(), d.Chain)
-		purpose, account, dim := "unknown", ledger.SuspenseUnknown, d.ID // L43
+		purpose, account, dim := "unknown", ledger.SuspenseUnknown, d.ID
 		switch {
 		case d.inventory():
 			purpose, account, dim = "inventory", ledger.FXPosition, ""

@@ -190,7 +190,7 @@ func each(found func(Deposit)) func(*db.Rows) error {
 func OfBalance(ctx context.Context, tx *db.Tx, companyID, currency string, limit int, offset int64) (all []Deposit,
 	total int64, err error) {
 	// What came to forgotten addresses belongs to the operator's rows, even after staff has found out whose it is.
-	const where = " FROM deposits WHERE company_id IN ($1, '" + ledger.House +
+	const where = " FROM deposits WHERE company_id IN ($1, '" + ledger.Operator +
 		"') AND owner_id <> '' AND owner_id = $1 AND (asset = $2 OR $2 = '')"
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*)"+where, companyID, currency).Scan(&total); err != nil {
 		return nil, 0, err
@@ -223,7 +223,7 @@ func UnknownToAll(ctx context.Context, tx *db.Tx, limit int) ([]Deposit, error) 
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM deposits
 		WHERE quote_id = '' AND owner_id = '' AND refund_to = '' AND state = 'confirmed' AND dust = FALSE
 		AND NOT (company_id = $2 AND object_id <> '') ORDER BY first_seen DESC, txid, vout LIMIT $1`,
-		int64(limit), ledger.House)
+		int64(limit), ledger.Operator)
 	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
 }
 

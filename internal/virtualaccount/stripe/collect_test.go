@@ -108,7 +108,7 @@ func TestMoneyIsCollectedOnce(t *testing.T) {
 		}
 		want = -200
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			if err := ledger.MayTake(ctx, tx, by.CompanyID); !errors.Is(err, ledger.ErrInsufficient) {
+			if err := ledger.CheckNoDebt(ctx, tx, by.CompanyID); !errors.Is(err, ledger.ErrInsufficient) {
 				t.Errorf("2.00 EUR are not owed: %v", err)
 			}
 			held, err := ledger.Balance(ctx, tx, by.CompanyID, ledger.Bank, stripeName, money.EUR)

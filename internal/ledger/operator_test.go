@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-func TestWhatWasBookedIsAddedUp(t *testing.T) {
+func TestOperatorMovementsAreRolledUp(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		const journals = 7
 		if err := d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
@@ -32,10 +32,10 @@ func TestWhatWasBookedIsAddedUp(t *testing.T) {
 			t.Helper()
 			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				var n int64
-				if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM ledger_house_moves").Scan(&n); err != nil {
+				if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM operator_movements").Scan(&n); err != nil {
 					return err
 				}
-				own, err := Owned(ctx, tx)
+				own, err := OperatorBalances(ctx, tx)
 				if n != left || len(own) != 2 || own[money.BTC].Units() != 3*journals || own[money.USD].Units() != 3*journals {
 					t.Errorf("%d moves, want %d; the house owns %v", n, left, own)
 				}
@@ -50,7 +50,7 @@ func TestWhatWasBookedIsAddedUp(t *testing.T) {
 		}
 		check(2 * journals)
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			if n, err := fold(ctx, tx, money.BTC, 4); n != 4 || err != nil {
+			if n, err := rollUp(ctx, tx, money.BTC, 4); n != 4 || err != nil {
 				return fmt.Errorf("%d of 4: %w", n, err)
 			}
 			return nil
@@ -59,14 +59,14 @@ func TestWhatWasBookedIsAddedUp(t *testing.T) {
 		}
 		check(2*journals - 4)
 		for range 2 {
-			if err := Fold(t.Context(), d); err != nil {
+			if err := RollUp(t.Context(), d); err != nil {
 				t.Fatal(err)
 			}
 			check(0)
 		}
 		// A figure that is not that of the accounts is found.
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			_, err := tx.Exec(ctx, "UPDATE ledger_house SET balance = balance + 1 WHERE asset = 'BTC'")
+			_, err := tx.Exec(ctx, "UPDATE operator_balances SET balance = balance + 1 WHERE asset = 'BTC'")
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -84,7 +84,7 @@ func TestWhatWasBookedIsAddedUp(t *testing.T) {
 }
 
 // Two processes take out of what the house owns at the same time, while others book: each unit is taken once.
-func TestWhatTheHouseOwnsIsTakenOnce(t *testing.T) {
+func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		one := func(n int64) money.Amount { return money.New(money.BTC, n) }
 		var processes []*db.DB
@@ -112,12 +112,12 @@ func TestWhatTheHouseOwnsIsTakenOnce(t *testing.T) {
 		// take takes the unit if there is one, and says so.
 		take := func(d *db.DB, id string) (got bool) {
 			if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				own, err := TakeOwn(ctx, tx, money.BTC, money.USD)
+				own, err := DebitOperator(ctx, tx, money.BTC, money.USD)
 				if got = err == nil && own[money.BTC].Units() > 0; !got {
 					return err
 				}
 				for range 20 { // long enough for the other to look
-					if _, err := Own(ctx, tx, money.BTC); err != nil {
+					if _, err := OperatorBalances(ctx, tx, money.BTC); err != nil {
 						return err
 					}
 				}
@@ -132,10 +132,10 @@ func TestWhatTheHouseOwnsIsTakenOnce(t *testing.T) {
 		post(processes[0], "com_rich", "1", Debit(HotWallet, "", one(1_000)), Credit(CompanyFunds, "", one(1_000)))
 		const rounds = 6
 		for round := range rounds {
-			post(processes[round%2], House, fmt.Sprint(round), Debit(HotWallet, "", one(1)), Credit(FXPosition, "", one(1)))
+			post(processes[round%2], Operator, fmt.Sprint(round), Debit(HotWallet, "", one(1)), Credit(FXPosition, "", one(1)))
 			if round%2 == 0 { // what was booked is added up already, or is not yet
 				if err := processes[0].Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-					_, err := TakeOwn(ctx, tx, money.BTC)
+					_, err := DebitOperator(ctx, tx, money.BTC)
 					return err
 				}); err != nil {
 					t.Fatal(err)
@@ -155,7 +155,7 @@ func TestWhatTheHouseOwnsIsTakenOnce(t *testing.T) {
 			}
 		}
 		if err := processes[1].Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			own, err := Own(ctx, tx, money.BTC, money.USD, money.EUR)
+			own, err := OperatorBalances(ctx, tx, money.BTC, money.USD, money.EUR)
 			if !own[money.BTC].IsZero() || own[money.USD].Units() != rounds || !own[money.EUR].IsZero() {
 				t.Errorf("the house owns %v", own)
 			}
