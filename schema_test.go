@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -117,12 +116,16 @@ func TestEveryTableHasOneWriter(t *testing.T) {
 						check(f, f.at(n), m[1])
 					}
 				}
-			case *ast.CallExpr: // tx.Insert(ctx, "table", …) and db.InsertGroup(…, "table", …)
+			case *ast.CallExpr: // tx.Insert(ctx, "table", …) and db.BulkInsert("table", …)
 				sel, ok := n.Fun.(*ast.SelectorExpr)
-				if !ok || !slices.Contains([]string{"Insert", "InsertGroup"}, sel.Sel.Name) || len(n.Args) < 2 {
+				if !ok {
 					return true
 				}
-				if lit, ok := n.Args[1].(*ast.BasicLit); ok {
+				at, ok := map[string]int{"Insert": 1, "BulkInsert": 0}[sel.Sel.Name]
+				if !ok || len(n.Args) <= at {
+					return true
+				}
+				if lit, ok := n.Args[at].(*ast.BasicLit); ok {
 					if s, err := strconv.Unquote(lit.Value); err == nil {
 						check(f, f.at(n), s)
 					}

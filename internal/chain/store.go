@@ -181,10 +181,10 @@ type address struct {
 	branch, index                int64
 }
 
-var addressRows = db.InsertGroup(20, "chain_addresses", "chain", "address", "company_id", "object_id", "branch", "idx", "created")
+var addressRows = db.BulkInsert("chain_addresses", "chain", "address", "company_id", "object_id", "branch", "idx", "created")
 
 func insertAddress(tx *db.Tx, chain string, a address) {
-	tx.Defer(addressRows, []any{chain, a.address, a.companyID, a.objectID, a.branch, a.index, db.Micros(tx.Now())})
+	addressRows.Add(tx, []any{chain, a.address, a.companyID, a.objectID, a.branch, a.index, db.Micros(tx.Now())})
 }
 
 func askAddresses(tx *db.Tx, chain string, addresses []string, into map[string]address) []db.Question {

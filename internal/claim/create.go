@@ -176,7 +176,7 @@ func (s *Service) checkLimits(ctx context.Context, tx *db.Tx, companyID string) 
 	limits := limitCheck{s, companyID}
 	near, err := limits.check(ctx, tx, 1)
 	if err == nil && near {
-		tx.Defer(limitChecks, limits)
+		limitChecks.Add(tx, limits)
 	}
 	return err
 }
@@ -188,11 +188,7 @@ type limitCheck struct {
 }
 
 // limitChecks run before the claims are inserted, and make concurrent commits of a company wait for each other.
-var limitChecks = db.NewGroup(41, func(ctx context.Context, tx *db.Tx, items []any) error {
-	all := make([]limitCheck, len(items))
-	for i, item := range items {
-		all[i] = item.(limitCheck)
-	}
+var limitChecks = db.NewGroup(func(ctx context.Context, tx *db.Tx, all []limitCheck) error {
 	// everybody waits in one order
 	slices.SortFunc(all, func(a, b limitCheck) int { return strings.Compare(a.companyID, b.companyID) })
 	all = slices.CompactFunc(all, func(a, b limitCheck) bool { return a.companyID == b.companyID })
@@ -205,11 +201,12 @@ var limitChecks = db.NewGroup(41, func(ctx context.Context, tx *db.Tx, items []a
 		}
 	}
 	return nil
-})
+}, "claim_rate_limits")
 
 // check refuses more claims than the limits allow, and reports whether those in flight could exceed one.
 func (g limitCheck) check(ctx context.Context, tx *db.Tx, more int64) (near bool, err error) {
 	s, made := g.s, waitingClaims(tx, g.companyID)+more
+	ctx = db.StoredOnly(ctx) // made counts the others
 	if s.PerMinute > 0 {
 		wait, err := s.pause(ctx, tx, g.companyID, s.PerMinute-made+1)
 		if err != nil {

@@ -116,9 +116,6 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		if err := s.giveBack(ctx, tx, f); err != nil {
 			return Refund{}, "", err
 		}
-		if err := tx.Flush(ctx); err != nil { // so that the balance below is the one after it
-			return Refund{}, "", err
-		}
 	}
 	all, err := refunds(ctx, tx, c)
 	if err != nil {

@@ -114,9 +114,6 @@ func (s *Service) settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return x, err
 	}
 	if destinationID != "" {
-		if err := tx.Flush(ctx); err != nil { // so that the balance counts what this commit has posted
-			return x, err
-		}
 		w, err := s.Withdrawals.Create(ctx, tx, by, withdrawal.Params{DestinationID: destinationID,
 			AmountText: amount.String()})
 		if err != nil {

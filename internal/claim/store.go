@@ -22,12 +22,12 @@ const claimColumns = `company_id, claim_id, payer_id, description, return_url, s
 	refunded, refunding,
 	cancelled_at, invalid_at, created_at, updated_at`
 
-var claimRows = db.InsertGroup(42, "claims", strings.FieldsFunc(claimColumns,
+var claimRows = db.BulkInsert("claims", strings.FieldsFunc(claimColumns,
 	func(r rune) bool { return strings.ContainsRune(", \n\t", r) })...)
 
 func insertClaim(tx *db.Tx, c *Claim) {
 	b := &c.booked
-	tx.Defer(claimRows, []any{
+	claimRows.Add(tx, []any{
 		c.CompanyID, c.ID, c.PayerID, c.Description, c.ReturnURL, string(c.State), string(c.Exception), c.Reverted,
 		c.Version,
 		string(c.Amount.Asset()), c.Amount.Units(), c.Fee.Units(), c.feeBps, string(c.Funding), string(c.SettleIn),
@@ -43,8 +43,8 @@ func insertClaim(tx *db.Tx, c *Claim) {
 
 // waitingClaims counts the claims of a company that this transaction will insert.
 func waitingClaims(tx *db.Tx, companyID string) (n int64) {
-	for _, row := range tx.Deferred(claimRows) {
-		if row.([]any)[0] == companyID {
+	for _, row := range claimRows.Buffered(tx) {
+		if row[0] == companyID {
 			n++
 		}
 	}

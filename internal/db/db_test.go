@@ -96,7 +96,7 @@ func settingKeys(t *testing.T, d *db.DB) (keys []string) {
 func TestTwinsThatMeetAtTheCommitEndAsOne(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()
-		rows := db.InsertGroup(1, "settings", "key", "value")
+		rows := db.BulkInsert("settings", "key", "value")
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		refused := 0
@@ -106,7 +106,7 @@ func TestTwinsThatMeetAtTheCommitEndAsOne(t *testing.T) {
 					if v, err := db.Setting(ctx, tx, "key_twin"); err != nil || v != "" {
 						return errors.Join(errRefused, err)
 					}
-					tx.Defer(rows, []any{"key_twin", "x"})
+					rows.Add(tx, []any{"key_twin", "x"})
 					return nil
 				})
 				if errors.Is(err, errRefused) {

@@ -33,6 +33,11 @@ func (t *Tx) Ask(ctx context.Context, all []Question) error {
 		}
 		t.execs++
 	}
+	for _, q := range all {
+		if err := t.writeNamed(ctx, q.Query); err != nil {
+			return err
+		}
+	}
 	return t.conn.ask(ctx, all)
 }
 

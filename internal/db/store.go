@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-var historyRows = InsertGroup(90, "history", "company_id", "object_id", "version", "from_state", "to_state", "reason", "at")
+var historyRows = BulkInsert("history", "company_id", "object_id", "version", "from_state", "to_state", "reason", "at")
 
 // History notes a change of state of an object, once per version.
 func History(tx *Tx, companyID, objectID string, version int64, from, to, reason string) {
-	tx.Defer(historyRows, []any{companyID, objectID, version, from, to, reason, Micros(tx.Now())})
+	historyRows.Add(tx, []any{companyID, objectID, version, from, to, reason, Micros(tx.Now())})
 }
 
 // Change is one row of an object's history.

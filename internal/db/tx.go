@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,9 +27,10 @@ type Tx struct {
 	conn     conn
 	now      time.Time
 	readOnly bool
-	execs    int // statements that changed rows, so that a failed function is known to have left traces
-	began    int // how many of them there were when the function at work began
-	deferred map[*Group][]any
+	execs    int            // statements that changed rows, so that a failed function is known to have left traces
+	began    int            // how many of them there were when the function at work began
+	buffers  map[any]buffer // by group
+	flushing bool           // a group is being written
 	notices  []string
 	looked   map[Ahead]any // what lookups found
 }
@@ -106,6 +106,9 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	if t.readOnly {
 		return 0, errors.New("db: a write in a read-only transaction")
 	}
+	if err := t.writeNamed(ctx, query); err != nil {
+		return 0, err
+	}
 	t.execs++
 	return t.conn.exec(ctx, query, args)
 }
@@ -116,6 +119,9 @@ func (t *Tx) Later(ctx context.Context, refused func(error) error, query string,
 	if t.readOnly {
 		return errors.New("db: a write in a read-only transaction")
 	}
+	if err := t.writeNamed(ctx, query); err != nil {
+		return err
+	}
 	t.execs++
 	return t.conn.later(ctx, refused, query, args)
 }
@@ -125,6 +131,9 @@ func (t *Tx) Later(ctx context.Context, refused func(error) error, query string,
 func (t *Tx) One(ctx context.Context, instead error, query string, args ...any) error {
 	if t.readOnly {
 		return errors.New("db: a write in a read-only transaction")
+	}
+	if err := t.writeNamed(ctx, query); err != nil {
+		return err
 	}
 	t.execs++
 	return t.conn.one(ctx, instead, query, args)
@@ -142,12 +151,20 @@ func (t *Tx) ExecAll(ctx context.Context, all []*Statement) error {
 	if t.readOnly {
 		return errors.New("db: a write in a read-only transaction")
 	}
+	for _, s := range all {
+		if err := t.writeNamed(ctx, s.Query); err != nil {
+			return err
+		}
+	}
 	t.execs += len(all)
 	return t.conn.execAll(ctx, all)
 }
 
 // Query runs a statement that returns rows. Close them before the next statement.
 func (t *Tx) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
+	if err := t.writeNamed(ctx, query); err != nil {
+		return nil, err
+	}
 	if !t.readOnly && returnsChanges(query) {
 		t.execs++
 	}
@@ -341,60 +358,6 @@ func (t *Tx) Values(rows [][]any, first int) iter.Seq2[string, []any] {
 	}
 }
 
-// Group is a kind of write that waits for the commit, where the items of all functions that share the
-// commit are written together. Make it once, in a package variable.
-type Group struct {
-	order int
-	run   func(context.Context, *Tx, []any) error
-}
-
-// NewGroup makes a group that run writes. Groups run by rising order, so a row comes after the row it refers to.
-func NewGroup(order int, run func(ctx context.Context, tx *Tx, items []any) error) *Group {
-	return &Group{order, run}
-}
-
-// NewLastGroup makes a group that only the commit runs, after all others and on the way to it: Flush leaves it alone. What it does must
-// wait for nothing but the commits of others (see [Tx.Queue]).
-func NewLastGroup(run func(ctx context.Context, tx *Tx, items []any) error) *Group {
-	return &Group{last, run}
-}
-
-const last = math.MaxInt
-
-// InsertGroup makes a group whose items are rows of a table, each a []any.
-func InsertGroup(order int, table string, columns ...string) *Group {
-	return NewGroup(order, func(ctx context.Context, tx *Tx, items []any) error {
-		rows := make([][]any, len(items))
-		for i, item := range items {
-			rows[i] = item.([]any)
-		}
-		return tx.Insert(ctx, table, columns, rows)
-	})
-}
-
-// Defer leaves an item for the commit. Reads do not see it before, unless Flush is called.
-func (t *Tx) Defer(g *Group, item any) {
-	if t.deferred == nil {
-		t.deferred = map[*Group][]any{}
-	}
-	t.deferred[g] = append(t.deferred[g], item)
-}
-
-// Deferred is what the transaction has left for the commit under a group, by all functions that share it.
-func (t *Tx) Deferred(g *Group) []any { return t.deferred[g] }
-
-// Take takes back what the transaction has left under a group since there were from of them, for a function that sees to it itself.
-func (t *Tx) Take(g *Group, from int) []any {
-	items := t.deferred[g]
-	if from > len(items) {
-		from = 0 // what was there then has been written
-	}
-	if from < len(items) {
-		t.deferred[g] = items[:from:from]
-	}
-	return items[from:]
-}
-
 // Notify tells the listeners of a topic in this process, once the transaction is committed, that there is news.
 func (t *Tx) Notify(topic string) {
 	if !slices.Contains(t.notices, topic) {
@@ -402,74 +365,13 @@ func (t *Tx) Notify(topic string) {
 	}
 }
 
-// Flush writes what was deferred, for a function that must read it back.
-func (t *Tx) Flush(ctx context.Context) error { return t.flush(ctx, last) }
-
-// FlushBefore is Flush for what is written before a group: it may leave more under the group.
-func (t *Tx) FlushBefore(ctx context.Context, g *Group) error { return t.flush(ctx, g.order) }
-
-func (t *Tx) flush(ctx context.Context, before int) error {
-	for {
-		var first *Group
-		for g := range t.deferred {
-			if g.order < before && (first == nil || g.order < first.order) {
-				first = g
-			}
-		}
-		if first == nil {
-			return t.conn.settle(ctx)
-		}
-		items := t.deferred[first]
-		delete(t.deferred, first)
-		if len(items) == 0 {
-			continue
-		}
-		if err := first.run(ctx, t, items); err != nil {
-			return err
-		}
-	}
-}
-
-// finish writes everything that was deferred. The last groups' statements travel with the commit, so that they hold nobody up for longer
-// than the commit itself takes.
-func (t *Tx) finish(ctx context.Context) error {
-	if err := t.Flush(ctx); err != nil {
-		return err
-	}
-	for g, items := range t.deferred {
-		if len(items) == 0 {
-			continue
-		}
-		if err := g.run(ctx, t, items); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Queue has transactions commit one after the other: it waits until all that have called it with the same number before have committed,
-// or were undone, and keeps those that call it later waiting likewise. Call it in a last group, or others wait for the rest
-// of the transaction, too. On SQLite all that write commit one after the other.
-func (t *Tx) Queue(ctx context.Context, number int64) error {
+// Lock takes an advisory lock on a number until the transaction ends (pg_advisory_xact_lock). In a [PreCommit] group it makes
+// transactions commit one at a time and holds others up for the commit only. On SQLite one transaction writes at a time anyway.
+func (t *Tx) Lock(ctx context.Context, number int64) error {
 	if t.db.engine == SQLite {
 		return nil
 	}
 	return t.Later(ctx, nil, "SELECT pg_advisory_xact_lock($1)", number)
-}
-
-// mark and rewind drop what a failed function left for the commit.
-func (t *Tx) mark() map[*Group]int {
-	m := make(map[*Group]int, len(t.deferred))
-	for g, items := range t.deferred {
-		m[g] = len(items)
-	}
-	return m
-}
-
-func (t *Tx) rewind(m map[*Group]int) {
-	for g, items := range t.deferred {
-		t.deferred[g] = items[:m[g]]
-	}
 }
 
 // conn is what differs between the engines.

@@ -8,11 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// keyOrder puts stored responses after the other rows of a commit.
-const keyOrder = 95
-
-var usedKeys = db.InsertGroup(keyOrder, "idempotency", "principal", "route", "key", "fingerprint", "response",
-	"created_at")
+var usedKeys = db.BulkInsert("idempotency", "principal", "route", "key", "fingerprint", "response", "created_at")
 
 // insertDenied records in a credential's history that a request for another company was rejected, once per minute: the
 // minute is the row's version.
@@ -70,7 +66,7 @@ func findResponse(ctx context.Context, tx *db.Tx, k idempotencyKey) (stored stor
 // storeResponse stores the response of a key in the transaction of the write. If another process has stored one in the
 // meantime, the commit fails on the primary key, the write runs again and finds that response.
 func storeResponse(tx *db.Tx, k idempotencyKey, fingerprint, body string) {
-	tx.Defer(usedKeys, []any{k.account, k.route, k.value, fingerprint, body, db.Micros(tx.Now())})
+	usedKeys.Add(tx, []any{k.account, k.route, k.value, fingerprint, body, db.Micros(tx.Now())})
 }
 
 // ForgetAnswers erases the stored responses that contain one of the names, which are IDs and email addresses, and

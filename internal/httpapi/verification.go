@@ -152,9 +152,6 @@ func onboardCompany(ctx context.Context, tx *db.Tx, c *request, in *onboardInput
 }
 
 func companyVerificationOf(ctx context.Context, tx *db.Tx, c *request) (*companyVerification, error) {
-	if err := tx.Flush(ctx); err != nil {
-		return nil, err
-	}
 	company, err := identity.CompanyByID(ctx, tx, c.company)
 	if err != nil {
 		return nil, err

@@ -9,10 +9,10 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-var jobRows = db.InsertGroup(100, "jobs", "company_id", "job_id", "kind", "payload", "run_at")
+var jobRows = db.BulkInsert("jobs", "company_id", "job_id", "kind", "payload", "run_at")
 
 func insert(tx *db.Tx, companyID, kind string, payload []byte, at time.Time) {
-	tx.Defer(jobRows, []any{companyID, tx.NewID("job"), kind, string(payload), db.Micros(at)})
+	jobRows.Add(tx, []any{companyID, tx.NewID("job"), kind, string(payload), db.Micros(at)})
 }
 
 // claim leases due jobs, of each kind as many as there is room for, the longest due first. Two runners that pick the same row

@@ -42,9 +42,6 @@ func CheckNoDebt(ctx context.Context, tx *db.Tx, companyID string) error {
 
 // ReversalLines returns the debits that take an amount from a company: from its balance as far as that suffices, the rest as a debt.
 func ReversalLines(ctx context.Context, tx *db.Tx, ownerID string, a money.Amount) ([]Line, error) {
-	if err := tx.Flush(ctx); err != nil { // so that the balance is the one that this transaction leaves
-		return nil, err
-	}
 	taken, err := Balance(ctx, tx, ownerID, CompanyFunds, "", a.Asset())
 	if err != nil {
 		return nil, err

@@ -154,7 +154,7 @@ func Post(tx *db.Tx, j Journal) error {
 		return nil
 	}
 	j.Lines = lines
-	tx.Defer(postings, &posting{tx.NewID("jrn"), j})
+	postings.Add(tx, &posting{tx.NewID("jrn"), j})
 	return nil
 }
 
@@ -188,16 +188,17 @@ func (k balanceKey) compare(o balanceKey) int {
 	return 0
 }
 
-var postings = db.NewGroup(50, flush)
+// postings are also written before a statement on operator_balances: every transaction locks balances first, then that row.
+var postings = db.NewGroup(flush, "ledger_journals", "ledger_lines", "ledger_balances",
+	"operator_movements", "operator_balances")
 
 // flush writes all journals of a commit with a few statements, whatever their number.
-func flush(ctx context.Context, tx *db.Tx, items []any) error {
+func flush(ctx context.Context, tx *db.Tx, items []*posting) error {
 	journals := make([][]any, 0, len(items))
 	var lines [][]any
 	deltas := map[balanceKey]money.Amount{}
 	var moves [][]any
-	for _, item := range items {
-		p := item.(*posting)
+	for _, p := range items {
 		j := p.j
 		owned, err := j.operatorChanges()
 		if err != nil {
@@ -272,9 +273,6 @@ func (j Journal) operatorChanges() ([]money.Amount, error) {
 // DebitOperator returns the operator's balances for a transaction that is going to pay out of them: until it ends, other callers for one
 // of these assets wait. It counts what the transaction itself has posted.
 func DebitOperator(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.Asset]money.Amount, error) {
-	if err := tx.Flush(ctx); err != nil {
-		return nil, err
-	}
 	assets = slices.Clone(assets)
 	slices.Sort(assets) // every transaction takes the rows in one order
 	assets = slices.Compact(assets)
@@ -312,7 +310,7 @@ func RollUp(ctx context.Context, d *db.DB) error {
 }
 
 // Balance returns an account's balance on its normal side: a liability's credits less its debits, an asset's or expense's debits less
-// its credits.
+// its credits. It counts the journals of the same transaction.
 func Balance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (money.Amount, error) {
 	var units int64
 	var err error

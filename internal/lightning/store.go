@@ -12,11 +12,11 @@ import (
 const columns = `company_id, invoice_id, object_id, quote_id, state, version, amount, memo, expires_at, hash, preimage,
 	node_id, request, paid, settle_index, settled_at, created_at`
 
-var rows = db.InsertGroup(45, "lightning_invoices", "company_id", "invoice_id", "object_id", "quote_id", "state", "version", "amount", "memo",
+var rows = db.BulkInsert("lightning_invoices", "company_id", "invoice_id", "object_id", "quote_id", "state", "version", "amount", "memo",
 	"expires_at", "hash", "preimage", "node_id", "request", "paid", "settle_index", "settled_at", "created_at")
 
 func insert(tx *db.Tx, i Invoice) {
-	tx.Defer(rows, []any{i.CompanyID, i.ID, i.ObjectID, i.QuoteID, string(i.State), i.Version, i.Amount.Units(), i.Memo, db.Micros(i.ExpiresAt),
+	rows.Add(tx, []any{i.CompanyID, i.ID, i.ObjectID, i.QuoteID, string(i.State), i.Version, i.Amount.Units(), i.Memo, db.Micros(i.ExpiresAt),
 		i.Hash, i.preimage, i.NodeID, i.Request, i.Paid.Units(), int64(0), int64(0), db.Micros(tx.Now())})
 }
 

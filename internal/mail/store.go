@@ -22,17 +22,13 @@ type row struct {
 	created                      time.Time
 }
 
-// insertOrder puts mails before the jobs that send them.
-const insertOrder = 94
-
 const insertSize = 200
 
 // inserts drops a mail whose key is taken: its cause was looked at twice.
-var inserts = db.NewGroup(insertOrder, func(ctx context.Context, tx *db.Tx, items []any) error {
+var inserts = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []row) error {
 	for chunk := range slices.Chunk(items, insertSize) {
 		var args []any
-		for _, item := range chunk {
-			m := item.(row)
+		for _, m := range chunk {
 			args = append(args, m.companyID, m.id, m.template, m.key, m.to, m.language, m.data, queued, "", "", "", "",
 				db.Micros(m.created), int64(0))
 		}
@@ -44,11 +40,11 @@ var inserts = db.NewGroup(insertOrder, func(ctx context.Context, tx *db.Tx, item
 		}
 	}
 	return nil
-})
+}, "mails")
 
 func insert(tx *db.Tx, m row) {
 	m.created = tx.Now()
-	tx.Defer(inserts, m)
+	inserts.Add(tx, m)
 }
 
 func find(ctx context.Context, tx *db.Tx, companyID, id string) (row, error) {

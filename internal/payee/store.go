@@ -590,26 +590,21 @@ type countChange struct {
 }
 
 // countNew counts a recipient that the transaction adds.
-func countNew(tx *db.Tx, r Recipient) { tx.Defer(counts, countChange{r.segment(), 1}) }
+func countNew(tx *db.Tx, r Recipient) { counts.Add(tx, countChange{r.segment(), 1}) }
 
 // countMoved counts a recipient in another segment than before. The caller's statement must have been guarded by the
 // old values.
 func countMoved(tx *db.Tx, from, to segment) {
 	if from != to {
-		tx.Defer(counts, countChange{from, -1})
-		tx.Defer(counts, countChange{to, 1})
+		counts.Add(tx, countChange{from, -1})
+		counts.Add(tx, countChange{to, 1})
 	}
 }
 
-// countsOrder makes the counts the last rows that a commit locks, since concurrent commits of a company wait there for
-// each other.
-const countsOrder = 1000
-
 // counts changes the rows in their order, so that concurrent commits cannot deadlock.
-var counts = db.NewGroup(countsOrder, func(ctx context.Context, tx *db.Tx, items []any) error {
+var counts = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []countChange) error {
 	changes := map[segment]int64{}
-	for _, item := range items {
-		c := item.(countChange)
+	for _, c := range items {
 		changes[c.segment] += c.by
 	}
 	for _, s := range slices.SortedFunc(maps.Keys(changes), compareSegments) {
@@ -635,7 +630,7 @@ var counts = db.NewGroup(countsOrder, func(ctx context.Context, tx *db.Tx, items
 		}
 	}
 	return nil
-})
+}, "recipient_counts")
 
 func compareSegments(a, b segment) int {
 	login := func(s segment) int {

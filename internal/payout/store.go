@@ -19,11 +19,11 @@ const outputColumns = `company_id, output_id, payroll_id, payment_id, distributi
 	input_asset, input_amount, address, destination, state, reason, on_hold, batch_id, txid, vout, version, queued_at, updated_at,
 	rate_base, rate`
 
-var outputRows = db.InsertGroup(40, "outputs", strings.Split(strings.Join(strings.Fields(outputColumns), ""), ",")...)
+var outputRows = db.BulkInsert("outputs", strings.Split(strings.Join(strings.Fields(outputColumns), ""), ",")...)
 
 func addOutputs(tx *db.Tx, outs []Output) {
 	for _, o := range outs {
-		tx.Defer(outputRows, []any{
+		outputRows.Add(tx, []any{
 			o.CompanyID, o.ID, o.PayrollID, o.PaymentID, o.DistributionID, string(o.Rail),
 			string(o.Amount.Asset()), o.Amount.Units(), string(o.Input.Asset()), o.Input.Units(), o.Address, string(o.Destination),
 			string(o.State), o.Reason, o.OnHold, o.BatchID, o.TxID, int64(o.Vout), o.Version, db.Micros(o.QueuedAt), db.Micros(o.UpdatedAt),
@@ -287,9 +287,6 @@ func AdvanceBatch(ctx context.Context, tx *db.Tx, companyID, batchID string, out
 // setOnHold takes the queued outputs of a payroll out of the queue, or back. Outputs in other states are marked as well, so that
 // they stay on hold if they are queued again: corrected after a failure, or after a proven conflict. Only queued ones count.
 func setOnHold(ctx context.Context, tx *db.Tx, companyID, payrollID string, onHold bool) (int64, error) {
-	if err := tx.Flush(ctx); err != nil { // some may have been added in this transaction
-		return 0, err
-	}
 	if _, err := tx.Exec(ctx, `UPDATE outputs SET on_hold = $3, version = version + 1, updated_at = $4
 		WHERE company_id = $1 AND payroll_id = $2 AND state <> 'queued' AND on_hold <> $3`,
 		companyID, payrollID, onHold, db.Micros(tx.Now())); err != nil {

@@ -57,9 +57,6 @@ func (f *funding) stillOwed(ctx context.Context, tx *db.Tx) (money.Amount, error
 	if err != nil || owed.IsZero() {
 		return owed, err
 	}
-	if err := tx.Flush(ctx); err != nil {
-		return owed, err
-	}
 	all, err := ledger.Balance(ctx, tx, f.p.CompanyID, ledger.DueFromCustomer, "", owed.Asset())
 	if all.Sign() < 0 {
 		all = money.Zero(owed.Asset())

@@ -159,9 +159,6 @@ func (f *funding) postDeposits(ctx context.Context, tx *db.Tx) error {
 func (f *funding) reverse(ctx context.Context, tx *db.Tx, r *receipt) error {
 	p := f.p
 	f.reversed = true
-	if err := tx.Flush(ctx); err != nil { // so that the balance is the one that this transaction leaves
-		return err
-	}
 	available, err := ledger.Balance(ctx, tx, p.CompanyID, ledger.CompanyFunds, "", p.FundingCurrency)
 	if err != nil {
 		return err

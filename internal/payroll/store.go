@@ -31,13 +31,13 @@ func columns(list string) []string {
 }
 
 var (
-	payrollRows = db.InsertGroup(40, "payrolls", append([]string{"company_id"}, columns(payrollColumns)...)...)
-	paymentRows = db.InsertGroup(41, "payments", append([]string{"company_id", "payroll_id"},
+	payrollRows = db.BulkInsert("payrolls", append([]string{"company_id"}, columns(payrollColumns)...)...)
+	paymentRows = db.BulkInsert("payments", append([]string{"company_id", "payroll_id"},
 		columns(paymentColumns)...)...)
 )
 
 func insertPayroll(tx *db.Tx, p *Payroll) {
-	tx.Defer(payrollRows, []any{
+	payrollRows.Add(tx, []any{
 		p.CompanyID, p.ID, p.ExternalID, string(p.State), string(p.HeldFrom), p.HoldReason, string(p.FundingState),
 		p.Version,
 		string(p.Currency), p.FundingMethod, string(p.FundingCurrency), p.Count, p.Volume.Units(), p.Fees.Units(),
@@ -47,7 +47,7 @@ func insertPayroll(tx *db.Tx, p *Payroll) {
 	})
 	for i := range p.Payments {
 		m := &p.Payments[i]
-		tx.Defer(paymentRows, []any{
+		paymentRows.Add(tx, []any{
 			p.CompanyID, p.ID, m.ID, m.Position, m.PayeeID, m.UserID, string(m.State), m.Version, m.Amount.Units(),
 			m.Fee.Units(),
 			m.Country, m.IsPremium, m.InvoiceID, m.Description, m.Category, m.ExternalPaymentID, m.Reason,

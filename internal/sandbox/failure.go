@@ -80,9 +80,6 @@ func WithPayoutFailures(release job.TxHandler) job.TxHandler {
 		if err != nil || wanted == "" {
 			return err
 		}
-		if err := tx.Flush(ctx); err != nil {
-			return err
-		}
 		outs, err := payout.ForPayments(ctx, tx, j.CompanyID, in.PayrollID, strings.Fields(wanted)...)
 		if err != nil || len(outs) == 0 {
 			return err

@@ -424,9 +424,6 @@ func (s *Service) Deposit(ctx context.Context, tx *db.Tx, by identity.Principal,
 	if receiptID, err = credit(ctx, tx, a, Receipt{Reference: reference, Amount: amount}); err != nil {
 		return "", a, err
 	}
-	if err := tx.Flush(ctx); err != nil { // so that the balance is the one after it
-		return "", a, err
-	}
 	a, err = s.read(ctx, tx, a)
 	return receiptID, a, err
 }

@@ -56,9 +56,6 @@ func (x inviter) invite(email string) (path string) {
 		if err != nil {
 			return err
 		}
-		if err := tx.Flush(ctx); err != nil {
-			return err
-		}
 		var id, sealed string
 		var letter mail.InvitationData
 		if err := tx.QueryRow(ctx, "SELECT mail_id, data FROM mails WHERE mail_key LIKE $1", v.ID+"/%").Scan(&id, &sealed); err != nil {

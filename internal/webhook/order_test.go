@@ -102,9 +102,6 @@ func TestTheOrderIsThatOfTheCommits(t *testing.T) {
 		if err := emit(tx, "first"); err != nil {
 			return err
 		}
-		if err := tx.Flush(t.Context()); err != nil {
-			return err
-		}
 		write(t, other, func(_ context.Context, tx *db.Tx) error { return emit(tx, "second") })
 		undone := errors.New("undone")
 		if err := other.Write(t.Context(), func(_ context.Context, tx *db.Tx) error { return errors.Join(emit(tx, "third"), undone) }); !errors.Is(err, undone) {

@@ -42,7 +42,7 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 				return n
 			}
 			before := read()
-			var rows []any
+			var rows [][]any
 			for i := range fresh {
 				rows = append(rows, []any{"com_1", tx.NewID("evt"), fmt.Sprintf("prl_%d", i), old + round + 1, "payroll.created", "{}", db.Micros(tx.Now())})
 			}

@@ -11,15 +11,11 @@ import (
 
 // eventRows inserts events last, directly before the commit: the insert holds a lock until the commit, so that positions are
 // in commit order, and within one commit in the order of the calls of Emit.
-var eventRows = db.NewLastGroup(insertEvents)
+var eventRows = db.PreCommit(insertEvents)
 
 const eventColumns = "company_id, event_id, object_id, sequence, name, data, created_at"
 
-func insertEvents(ctx context.Context, tx *db.Tx, items []any) error {
-	rows := make([][]any, len(items))
-	for i, item := range items {
-		rows[i] = item.([]any)
-	}
+func insertEvents(ctx context.Context, tx *db.Tx, rows [][]any) error {
 	if tx.Engine() == db.SQLite {
 		last, err := reservePositions(ctx, tx, int64(len(rows)))
 		if err != nil {
@@ -30,7 +26,7 @@ func insertEvents(ctx context.Context, tx *db.Tx, items []any) error {
 		}
 		return tx.Insert(ctx, "events", strings.Split(eventColumns+", position", ", "), rows)
 	}
-	if err := tx.Queue(ctx, positionLock); err != nil {
+	if err := tx.Lock(ctx, positionLock); err != nil {
 		return err
 	}
 	for values, args := range tx.Values(rows, 1) {
@@ -42,7 +38,7 @@ func insertEvents(ctx context.Context, tx *db.Tx, items []any) error {
 }
 
 func insertEvent(tx *db.Tx, id string, e Event, data string) {
-	tx.Defer(eventRows, []any{e.CompanyID, id, e.ObjectID, e.Sequence, e.name, data, db.Micros(tx.Now())})
+	eventRows.Add(tx, []any{e.CompanyID, id, e.ObjectID, e.Sequence, e.name, data, db.Micros(tx.Now())})
 }
 
 // positionLock is the number of the advisory lock under which positions are assigned on PostgreSQL.

@@ -514,9 +514,6 @@ func (w *Withdrawal) giveUp(ctx context.Context, tx *db.Tx, to State, reason, wh
 	if err := w.move(ctx, tx, to, reason, why); err != nil {
 		return err
 	}
-	if err := tx.Flush(ctx); err != nil { // so that the balance counts what this commit has posted
-		return err
-	}
 	owed, err := ledger.Balance(ctx, tx, w.CompanyID, ledger.OutputPayable, w.outputID, w.Amount.Asset())
 	if err != nil {
 		return err

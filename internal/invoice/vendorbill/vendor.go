@@ -254,9 +254,6 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 // take puts a document into a pay run. Another pay run must have ended without paying it.
 func (s *Service) take(ctx context.Context, tx *db.Tx, by identity.Principal, d Document, payrollID, paymentID string) error {
 	if d.PayrollID != "" {
-		if err := tx.Flush(ctx); err != nil { // the other one may have been made in the same transaction
-			return err
-		}
 		other, err := s.Payroll.Head(ctx, tx, by, d.PayrollID)
 		if err != nil {
 			return err

@@ -107,7 +107,7 @@ func remove(ctx context.Context, tx *db.Tx, ownerID, id string) error {
 	return err
 }
 
-var changeRows = db.InsertGroup(91, "distribution_changes", "owner_id", "change_id", "distribution_id", "action", "actor_kind", "actor_id",
+var changeRows = db.BulkInsert("distribution_changes", "owner_id", "change_id", "distribution_id", "action", "actor_kind", "actor_id",
 	"company_id", "user_id", "state_before", "state_after", "at")
 
 func insertChange(tx *db.Tx, by identity.Principal, ownerID, id, action string, c change) error {
@@ -119,7 +119,7 @@ func insertChange(tx *db.Tx, by identity.Principal, ownerID, id, action string, 
 	if err != nil {
 		return err
 	}
-	tx.Defer(changeRows, []any{ownerID, tx.NewID("chg"), id, action, string(by.Kind), by.ID, by.CompanyID, by.UserID,
+	changeRows.Add(tx, []any{ownerID, tx.NewID("chg"), id, action, string(by.Kind), by.ID, by.CompanyID, by.UserID,
 		string(before), string(after), db.Micros(tx.Now())})
 	return nil
 }

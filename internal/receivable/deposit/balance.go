@@ -42,9 +42,6 @@ func (d Deposit) creditBalance(ctx context.Context, tx *db.Tx) error {
 }
 
 func (d Deposit) takeBack(ctx context.Context, tx *db.Tx) error {
-	if err := tx.Flush(ctx); err != nil { // so that the balance is the one that this transaction leaves
-		return err
-	}
 	taken, err := ledger.Balance(ctx, tx, d.OwnerID, ledger.CompanyFunds, "", d.Amount.Asset())
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ const columns = `company_id, quote_id, object_id, number, state, version, valid_
 
 const columnCount = 18
 
-var quoteRows = db.InsertGroup(40, "quotes", "company_id", "quote_id", "object_id", "number", "state", "version",
+var quoteRows = db.BulkInsert("quotes", "company_id", "quote_id", "object_id", "number", "state", "version",
 	"valid_from", "valid_to",
 	"grace", "cancelled_at", "due_asset", "due", "funding_asset", "funding", "rate", "address", "network",
 	"confirmations")
@@ -27,7 +27,7 @@ func row(q Quote) []any {
 		q.Rate.String(), q.Address, q.Network, q.Confirmations}
 }
 
-func insertLater(tx *db.Tx, q Quote) { tx.Defer(quoteRows, row(q)) }
+func insertLater(tx *db.Tx, q Quote) { quoteRows.Add(tx, row(q)) }
 
 // insert reports whether the quote was inserted. It was not if a concurrent one of the same object and asset came
 // first.

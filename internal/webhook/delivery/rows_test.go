@@ -62,7 +62,7 @@ func TestABacklogIsNotRead(t *testing.T) {
 			q := &queue{companyID: e.CompanyID, endpointID: e.ID, holder: "me"}
 			var taken, left bool
 			claim(tx, q.companyID, q.endpointID, q.holder, leaseFor, &taken)
-			if err := tx.Flush(ctx); err != nil {
+			if _, err := tx.Exec(ctx, "UPDATE webhook_endpoints SET generation = generation WHERE company_id = ''"); err != nil { // writes what is buffered
 				return err
 			}
 			l := look{now: tx.Now(), pushed: map[int64]int64{}}
@@ -90,7 +90,7 @@ func TestABacklogIsNotRead(t *testing.T) {
 			addAttempts(tx, q, results)
 			hold(tx, q, leaseFor)
 			leave(tx, q, int64(round)+1, true, &left)
-			if err := tx.Flush(ctx); err != nil {
+			if _, err := tx.Exec(ctx, "UPDATE webhook_endpoints SET generation = generation WHERE company_id = ''"); err != nil { // writes what is buffered
 				return err
 			}
 			if n := read(); n > most || !taken || len(dues) != batchSize {

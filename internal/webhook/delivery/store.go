@@ -120,44 +120,38 @@ type queueChange struct {
 	done                  *bool // whether the row was as it had to be
 }
 
-var queueChanges = db.NewGroup(110, func(ctx context.Context, tx *db.Tx, items []any) error {
-	slices.SortStableFunc(items, func(a, b any) int {
-		x, y := a.(queueChange), b.(queueChange)
+var queueChanges = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []queueChange) error {
+	slices.SortStableFunc(items, func(x, y queueChange) int {
 		return cmp.Or(strings.Compare(x.companyID, y.companyID), strings.Compare(x.endpointID, y.endpointID))
 	})
 	statements := make([]*db.Statement, len(items))
-	for i, item := range items {
-		c := item.(queueChange)
+	for i, c := range items {
 		statements[i] = &db.Statement{Query: c.query, Args: append([]any{c.companyID, c.endpointID}, c.args...)}
 	}
 	if err := tx.ExecAll(ctx, statements); err != nil {
 		return err
 	}
-	for i, item := range items {
-		if c := item.(queueChange); c.done != nil {
+	for i, c := range items {
+		if c.done != nil {
 			*c.done = statements[i].Changed == 1
 		}
 	}
 	return nil
-})
+}, "webhook_endpoints")
 
 // resultChanges are the changes to deliveries, and their attempts, of all queues that share a commit: in one round trip, before
 // the queues themselves, which look at what is left.
-var resultChanges = db.NewGroup(105, func(ctx context.Context, tx *db.Tx, items []any) error {
-	statements := make([]*db.Statement, len(items))
-	for i, item := range items {
-		statements[i] = item.(*db.Statement)
-	}
+var resultChanges = db.NewGroup(func(ctx context.Context, tx *db.Tx, statements []*db.Statement) error {
 	return tx.ExecAll(ctx, statements)
-})
+}, "webhook_deliveries", "webhook_attempts")
 
 func later(tx *db.Tx, query string, args ...any) {
-	tx.Defer(resultChanges, &db.Statement{Query: query, Args: args})
+	resultChanges.Add(tx, &db.Statement{Query: query, Args: args})
 }
 
 // wake has an endpoint looked at: something was added to its queue.
 func wake(tx *db.Tx, companyID, endpointID string) {
-	tx.Defer(queueChanges, queueChange{companyID: companyID, endpointID: endpointID, args: []any{db.Micros(tx.Now())},
+	queueChanges.Add(tx, queueChange{companyID: companyID, endpointID: endpointID, args: []any{db.Micros(tx.Now())},
 		query: `UPDATE webhook_endpoints SET generation = generation + 1, next_run_at = CASE WHEN paused_until > $3 THEN paused_until ELSE $3 END
 			WHERE company_id = $1 AND endpoint_id = $2 AND status = 'enabled'`})
 	tx.Notify(noticeDue)
@@ -172,7 +166,7 @@ func dueEndpoints(ctx context.Context, tx *db.Tx, limit int) ([][2]string, error
 
 // claim takes an endpoint, unless another was faster.
 func claim(tx *db.Tx, companyID, endpointID, holder string, forHow time.Duration, done *bool) {
-	tx.Defer(queueChanges, queueChange{companyID: companyID, endpointID: endpointID, done: done,
+	queueChanges.Add(tx, queueChange{companyID: companyID, endpointID: endpointID, done: done,
 		args: []any{holder, db.Micros(tx.Now().Add(forHow)), db.Micros(tx.Now())},
 		query: `UPDATE webhook_endpoints SET lease_holder = $3, leased_until = $4
 			WHERE company_id = $1 AND endpoint_id = $2 AND next_run_at > 0 AND next_run_at <= $5 AND leased_until <= $5 AND status = 'enabled'`})
@@ -180,7 +174,7 @@ func claim(tx *db.Tx, companyID, endpointID, holder string, forHow time.Duration
 
 // hold prolongs the lease and writes how the queue is doing.
 func hold(tx *db.Tx, q *queue, forHow time.Duration) {
-	tx.Defer(queueChanges, queueChange{companyID: q.companyID, endpointID: q.endpointID,
+	queueChanges.Add(tx, queueChange{companyID: q.companyID, endpointID: q.endpointID,
 		args: []any{q.holder, db.Micros(tx.Now().Add(forHow)), q.failures, q.failingSince, q.pausedUntil, q.lastSuccess},
 		query: `UPDATE webhook_endpoints SET leased_until = $4, failures = $5, failing_since = $6, paused_until = $7, last_success_at = $8
 			WHERE company_id = $1 AND endpoint_id = $2 AND lease_holder = $3`})
@@ -203,7 +197,7 @@ func leave(tx *db.Tx, q *queue, generation int64, must bool, done *bool) {
 	}
 	const next = `(SELECT d.next_at FROM webhook_deliveries d
 		WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.state = 'pending' AND d.next_at > 0 ORDER BY d.next_at LIMIT 1)`
-	tx.Defer(queueChanges, queueChange{companyID: q.companyID, endpointID: q.endpointID, done: done,
+	queueChanges.Add(tx, queueChange{companyID: q.companyID, endpointID: q.endpointID, done: done,
 		args: []any{q.holder, generation, q.pausedUntil, due},
 		query: `UPDATE webhook_endpoints SET lease_holder = '', leased_until = 0,
 				next_run_at = COALESCE((SELECT CASE WHEN n.next_at < $5 THEN $5 ELSE n.next_at END FROM ` + next + ` AS n), 0)

@@ -1,0 +1,222 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// writeOrder is the order in which the groups of a transaction are written, by the first table that each names. All transactions
+// take locks in this order. A row is written after the rows it refers to, and a table whose rows others wait for comes last.
+var writeOrder = []string{
+	"chain_addresses",
+	"payrolls",
+	"quotes",
+	"outputs",
+	"payments",
+	"claim_rate_limits", // counts the claims that are not written yet
+	"claims",
+	"lightning_invoices",
+	"ledger_journals",
+	"history",
+	"distribution_changes",
+	"mails",
+	"idempotency",
+	"jobs",
+	"webhook_deliveries",
+	"webhook_endpoints", // reads what is left of webhook_deliveries
+	"recipient_counts",  // concurrent commits of a company wait here
+
+	"settings",
+}
+
+// preCommit is the order of groups that only the commit writes.
+const preCommit = math.MaxInt
+
+// Group writes rows in bulk. Items that functions add wait in the transaction's buffer; those of all functions that share
+// a commit are written together, at the commit or before the first statement that names one of the group's tables. So a
+// transaction sees its own writes. Create a group once, in a package variable.
+type Group[T any] struct {
+	order  int
+	tables []string
+	write  func(context.Context, *Tx, []T) error
+}
+
+// NewGroup returns a group that write writes to tables. Its place among other groups is that of the first table in writeOrder.
+// While it runs, statements do not write other groups, and items added to groups are written afterwards.
+func NewGroup[T any](write func(ctx context.Context, tx *Tx, items []T) error, tables ...string) *Group[T] {
+	order := slices.Index(writeOrder, tables[0])
+	if order < 0 {
+		panic(fmt.Sprintf("db: table %s is not in writeOrder", tables[0]))
+	}
+	return &Group[T]{order, tables, write}
+}
+
+// PreCommit returns a group that is written as the last part of the commit, after all others, and not before statements that
+// name its tables. Its statements must wait for nothing but the commits of other transactions (see [Tx.Lock]).
+func PreCommit[T any](write func(ctx context.Context, tx *Tx, items []T) error) *Group[T] {
+	return &Group[T]{preCommit, nil, write}
+}
+
+// BulkInsert returns a group whose items are rows of a table: the values of columns.
+func BulkInsert(table string, columns ...string) *Group[[]any] {
+	return NewGroup(func(ctx context.Context, tx *Tx, rows [][]any) error {
+		return tx.Insert(ctx, table, columns, rows)
+	}, table)
+}
+
+// Add adds an item to the transaction's buffer.
+func (g *Group[T]) Add(tx *Tx, item T) {
+	if tx.buffers == nil {
+		tx.buffers = map[any]buffer{}
+	}
+	b, ok := tx.buffers[g].(*items[T])
+	if !ok {
+		b = &items[T]{group: g}
+		tx.buffers[g] = b
+	}
+	b.all = append(b.all, item)
+}
+
+// Buffered returns the items that wait, of all functions that share the transaction.
+func (g *Group[T]) Buffered(tx *Tx) []T {
+	if b, ok := tx.buffers[g].(*items[T]); ok {
+		return b.all
+	}
+	return nil
+}
+
+// items are the buffered items of a group.
+type items[T any] struct {
+	group *Group[T]
+	all   []T
+}
+
+// buffer is items of any type.
+type buffer interface {
+	order() int
+	len() int
+	truncate(n int)
+	names(query string) bool
+	write(ctx context.Context, tx *Tx) error
+}
+
+func (b *items[T]) order() int     { return b.group.order }
+func (b *items[T]) len() int       { return len(b.all) }
+func (b *items[T]) truncate(n int) { b.all = b.all[:n] }
+
+// names reports whether a statement names one of the group's tables.
+func (b *items[T]) names(query string) bool {
+	return slices.ContainsFunc(b.group.tables, func(table string) bool { return hasWord(query, table) })
+}
+
+func (b *items[T]) write(ctx context.Context, tx *Tx) error {
+	all := b.all
+	b.all = nil
+	return b.group.write(ctx, tx, all)
+}
+
+// hasWord reports whether text has word, not as a part of a longer word.
+func hasWord(text, word string) bool {
+	part := func(c byte) bool {
+		return c == '_' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z'
+	}
+	for at := 0; ; {
+		i := strings.Index(text[at:], word)
+		if i < 0 {
+			return false
+		}
+		start, end := at+i, at+i+len(word)
+		if (start == 0 || !part(text[start-1])) && (end == len(text) || !part(text[end])) {
+			return true
+		}
+		at = end
+	}
+}
+
+type storedOnly struct{}
+
+// StoredOnly returns a context with which statements do not write buffered rows first, so they miss what the transaction has
+// not written yet. It is for reads that count buffered items themselves (see [Group.Buffered]).
+func StoredOnly(ctx context.Context) context.Context {
+	return context.WithValue(ctx, storedOnly{}, true)
+}
+
+// writeNamed writes the groups whose tables a statement names, and those that come before them, so that the statement sees
+// what the transaction has buffered.
+func (t *Tx) writeNamed(ctx context.Context, query string) error {
+	if t.flushing || len(t.buffers) == 0 {
+		return nil
+	}
+	last := -1
+	for _, b := range t.buffers {
+		if b.len() > 0 && b.order() != preCommit && b.order() > last && b.names(query) {
+			last = b.order()
+		}
+	}
+	if last < 0 || ctx.Value(storedOnly{}) != nil {
+		return nil
+	}
+	return t.flush(ctx, last+1)
+}
+
+// flush writes the groups that come before an order, in their order.
+func (t *Tx) flush(ctx context.Context, before int) error {
+	if t.flushing {
+		return nil
+	}
+	t.flushing = true
+	defer func() { t.flushing = false }()
+	for {
+		var first buffer
+		for _, b := range t.buffers {
+			if b.len() > 0 && b.order() < before && (first == nil || b.order() < first.order()) {
+				first = b
+			}
+		}
+		if first == nil {
+			return nil
+		}
+		t.execs++ // the functions cannot be undone one by one any more
+		if err := first.write(ctx, t); err != nil {
+			return err
+		}
+	}
+}
+
+// finish writes everything that is buffered. The statements of PreCommit groups travel with the commit, so that others wait
+// for no more than the commit.
+func (t *Tx) finish(ctx context.Context) error {
+	if err := t.flush(ctx, preCommit); err != nil {
+		return err
+	}
+	if err := t.conn.settle(ctx); err != nil {
+		return err
+	}
+	for _, b := range t.buffers {
+		if b.len() > 0 {
+			if err := b.write(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mark returns how much is buffered, for rewind.
+func (t *Tx) mark() map[buffer]int {
+	m := make(map[buffer]int, len(t.buffers))
+	for _, b := range t.buffers {
+		m[b] = b.len()
+	}
+	return m
+}
+
+// rewind removes what was buffered since mark, if nothing was written since.
+func (t *Tx) rewind(m map[buffer]int) {
+	for _, b := range t.buffers {
+		b.truncate(m[b])
+	}
+}
