@@ -343,7 +343,7 @@ func (s *Service) serveFaces(background context.Context, p parts) error {
 	}
 	pages := ui.Deps{
 		DB: s.faces, Now: time.Now, Log: s.log, Env: s.cfg.Env, BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
-		Payroll: p.payroll, Claims: p.claims, Withdrawals: p.withdrawals, Operators: s.operators,
+		Payroll: p.payroll, Claims: p.claims, Withdrawals: p.withdrawals, Backoffice: s.operators,
 		Sealer: s.sealer, KYC: s.kyc, Webhooks: data.Webhooks, Bodies: data.Bodies, Observe: s.metrics.observe, Done: s.ending,
 		Contract: identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps},
 	}

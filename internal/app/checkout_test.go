@@ -261,7 +261,7 @@ func TestCheckoutInABrowser(t *testing.T) {
 	copies(tab, map[string]string{"#copy-amount": "0.00200000", "#copy-address": address})
 	// It notices the payment by itself.
 	p.shop.payClaim(id, "exact", "")
-	tab.Do(chromedp.Poll[chromedp.Void](`document.querySelector("[data-told]").textContent.startsWith("Paid.")`))
+	tab.Do(chromedp.Poll[chromedp.Void](`document.querySelector("[data-announce]").textContent.startsWith("Paid.")`))
 	tab.Audit()
 	id, path = p.claim()
 	p.shop.payClaim(id, "late", "")

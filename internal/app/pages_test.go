@@ -365,7 +365,7 @@ func TestPayrollInABrowser(t *testing.T) {
 	eventually(t, 90*time.Second, "the page shows that all is there", func() bool {
 		return strings.Contains(live.Text(), "No money is asked for any more")
 	})
-	if told := webtest.Evaluate[string](live, "document.querySelector('[data-told]').textContent"); !strings.Contains(told, "complete") {
+	if told := webtest.Evaluate[string](live, "document.querySelector('[data-announce]').textContent"); !strings.Contains(told, "complete") {
 		t.Errorf("who listens is told %q", told)
 	}
 	live.Audit()

@@ -23,8 +23,8 @@ func TestWhoLeavesIsNoError(t *testing.T) {
 	h := &house{T: t}
 	noted := make(chan int, 2)
 	openHouse(t, h, ui.Deps{DB: sqlite(t), Env: identity.Sandbox, Observe: func(_, _ string, status int, _ time.Duration) { noted <- status }},
-		ui.Route{Method: "GET", Path: "/slow", Kind: ui.Read, Access: ui.Anyone, Private: true, Handler: wait},
-		ui.Route{Method: "GET", Path: "/slow/live", Kind: ui.Stream, Access: ui.Anyone, Private: true, Handler: wait})
+		ui.Route{Method: "GET", Path: "/slow", Access: ui.Anyone, Handler: wait},
+		ui.Route{Method: "GET", Path: "/slow/live", Kind: ui.Stream, Access: ui.Anyone, Handler: wait})
 	for _, path := range []string{"/slow", "/slow/live"} {
 		ctx, leave := context.WithCancel(t.Context())
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+path, nil)

@@ -1,4 +1,5 @@
-// Package web serves all pages: it joins the routes of each audience's package. Its tests run against all of them.
+// Package web serves all pages. It joins the routes of the packages auth, company, payee, merchant and staff;
+// package ui serves them.
 package web
 
 import (
@@ -13,10 +14,10 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// Routes returns every page. Any other address is a 404, except files under /static/.
+// Routes returns the routes of all pages.
 func Routes() []ui.Route {
 	return slices.Concat(auth.Routes, company.Routes, payee.Routes, merchant.Routes, staff.Routes)
 }
 
-// New returns the handler of all pages.
+// New returns a handler that serves all pages and the files under /static/, and answers 404 for any other path.
 func New(d ui.Deps) http.Handler { return ui.New(d, Routes()) }

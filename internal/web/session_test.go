@@ -366,12 +366,12 @@ func TestSigningInLeadsNowhereElse(t *testing.T) {
 		"", "x", "//evil.example", "/\\evil.example", "\\/evil.example", "https://evil.example/", "http:evil", "javascript:alert(1)", "/\t/evil.example", "/a\r\nSet-Cookie: x=y", "%zz",
 		"///evil.example", "https:///evil.example",
 	} {
-		if got := ui.SamePath(next); got != "/account" {
+		if got := ui.LocalPath(next); got != "/account" {
 			t.Errorf("%q leads to %q", next, got)
 		}
 	}
 	for _, next := range []string{"/account", "/authorize?client_id=a&state=b%26c", "/settings/api"} {
-		if got := ui.SamePath(next); got != next {
+		if got := ui.LocalPath(next); got != next {
 			t.Errorf("%q leads to %q", next, got)
 		}
 	}

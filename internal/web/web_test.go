@@ -67,7 +67,7 @@ func openHouse(t *testing.T, h *house, deps ui.Deps, extra ...ui.Route) *house {
 		t.Fatal(err)
 	}
 	deps.Sealer, deps.Webhooks, deps.Now, deps.Log = sealer, delivery.Setup{Sealer: sealer}, h.wall, slog.New(slog.NewTextHandler(&h.log, nil))
-	if deps.Operators, err = backoffice.New(backoffice.Deps{
+	if deps.Backoffice, err = backoffice.New(backoffice.Deps{
 		Sealer: sealer, Payroll: &payroll.Service{}, ReleaseLimit: approval.NewReleaseLimit(money.Amount{}), Screen: allow.Address,
 	}); err != nil {
 		t.Fatal(err)
@@ -142,8 +142,8 @@ func form() []ui.Route {
 		return ui.View{Template: "test", Title: "A form <b>", Data: value}, err
 	}
 	return []ui.Route{
-		{Method: "GET", Path: "/test", Kind: ui.Read, Access: ui.Anyone, Private: true, Handler: show},
-		{Method: "POST", Path: "/test", Kind: ui.Write, Access: ui.Anyone, Private: true, FormPage: show, Handler: func(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+		{Method: "GET", Path: "/test", Access: ui.Anyone, Handler: show},
+		{Method: "POST", Path: "/test", Access: ui.Anyone, FormPage: show, Handler: func(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 			if err := db.SetSetting(ctx, tx, "day", c.Form.Get("test_day")); err != nil {
 				return ui.View{}, err
 			}

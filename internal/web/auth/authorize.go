@@ -16,50 +16,53 @@ import (
 )
 
 var (
-	errRepeated = apierr.New(apierr.BadRequest, "invalid_request", "The link that sent you here says the same thing twice, so nothing was done.")
+	errRepeated = apierr.New(apierr.BadRequest, "invalid_request",
+		"The link that sent you here says the same thing twice, so nothing was done.")
 	errDecision = apierr.New(apierr.BadRequest, "malformed_form", "The form says neither yes nor no.")
 )
 
-// consentPage is what an app asks for, as its user sees it.
+// // others must have signed in recently. consentPage shows a user what an app asks for.
 type consentPage struct {
 	App, Publisher, Website, Registered string
-	Verified                            bool   // the publisher, as a company
-	Alike                               bool   // another publisher has an app of nearly the same name
-	Back                                string // the host that gets the answer
+	Verified                            bool   // the publisher is a verified company
+	Alike                               bool   // another publisher has an app with a similar name
+	Back                                string // host of the redirect URL
 	Email                               string
-	Companies                           []ui.Option // for which the user may allow it
+	Companies                           []ui.Option // companies for which the user may allow it
 	Groups                              []ui.ScopeGroup
-	Ask                                 []ui.Option // what was asked, for the answer
-	Again                               string      // this page, for another account
+	Ask                                 []ui.Option // authorization request, as hidden form fields
+	Again                               string      // this page, for signing in with another account
 }
 
-// askNames are the parameters of an ask (RFC 6749, section 4.1.1).
-var askNames = []string{"client_id", "state", "response_type", "redirect_uri", "scope", "code_challenge", "code_challenge_method"}
+// requestParams are the parameters of an authorization request (RFC 6749, section 4.1.1; RFC 7636).
+var requestParams = []string{"client_id", "state", "response_type", "redirect_uri", "scope", "code_challenge",
+	"code_challenge_method"}
 
-// ask reads what an app sent its user with, from the address or, with the answer, from the form. None may come twice.
-func ask(c *ui.Request) (oauth.Ask, error) {
+// readRequest reads the authorization request from the URL or the posted form. Repeated parameters are an error.
+func readRequest(c *ui.Request) (oauth.Ask, error) {
 	v := c.Form
 	if v == nil {
 		v = c.HTTP.URL.Query()
 	}
-	for _, name := range askNames {
+	for _, name := range requestParams {
 		if len(v[name]) > 1 {
 			return oauth.Ask{}, errRepeated
 		}
 	}
 	return oauth.Ask{
-		ClientID: v.Get("client_id"), State: v.Get("state"), ResponseType: v.Get("response_type"), RedirectURI: v.Get("redirect_uri"),
-		Scope: v.Get("scope"), Challenge: v.Get("code_challenge"), Method: v.Get("code_challenge_method"),
+		ClientID: v.Get("client_id"), State: v.Get("state"), ResponseType: v.Get("response_type"),
+		RedirectURI: v.Get("redirect_uri"),
+		Scope:       v.Get("scope"), Challenge: v.Get("code_challenge"), Method: v.Get("code_challenge_method"),
 	}, nil
 }
 
-// issuer is the name that this service goes by in OAuth.
+// issuer returns the issuer identifier of this service in OAuth.
 func issuer(s *ui.Server) string { return cmp.Or(s.AuthURL, s.BaseURL) }
 
-// asked checks what an app asks. A refusal that the app may hear is the view that leads back to it; what it may not is an error,
-// and so a page that leads nowhere.
-func asked(ctx context.Context, c *ui.Request, tx *db.Tx) (oauth.Ask, oauth.Request, *ui.View, error) {
-	ask, err := ask(c)
+// checkRequest validates the authorization request. If the app may learn of the error, checkRequest returns a redirect
+// to the app. Otherwise it returns the error, which is shown to the user and not sent anywhere.
+func checkRequest(ctx context.Context, c *ui.Request, tx *db.Tx) (oauth.Ask, oauth.Request, *ui.View, error) {
+	ask, err := readRequest(c)
 	if err != nil {
 		return ask, oauth.Request{}, nil, err
 	}
@@ -71,10 +74,10 @@ func asked(ctx context.Context, c *ui.Request, tx *db.Tx) (oauth.Ask, oauth.Requ
 	return ask, r, nil, err
 }
 
-// showConsent asks a user whether an app may act for them. Whoever is not signed in does that first: no link leads a
-// stranger on to an app's page (RFC 9700, section 4.11.2).
+// showConsent asks the user whether an app may act for them. The user signs in first, so that a link cannot be used
+// as an open redirector (RFC 9700, section 4.11.2).
 func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	ask, r, back, err := asked(ctx, c, tx)
+	ask, r, back, err := checkRequest(ctx, c, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -84,7 +87,7 @@ func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if back != nil {
 		return *back, nil
 	}
-	if may, err := mayAllow(ctx, c, tx, c.Session.Company.ID, r.Scopes); err != nil || !may {
+	if may, err := mayGrant(ctx, c, tx, c.Session.Company.ID, r.Scopes); err != nil || !may {
 		return ui.View{Redirect: c.ProofURL()}, err
 	}
 	publisher, err := identity.CompanyByID(ctx, tx, r.App.CompanyID)
@@ -96,28 +99,31 @@ func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{}, err
 	}
 	p := consentPage{
-		App: r.App.Name, Publisher: publisher.Name, Website: publisher.Website, Verified: publisher.KYBStatus == identity.KYBApproved,
+		App: r.App.Name, Publisher: publisher.Name, Website: publisher.Website,
+		Verified:   publisher.KYBStatus == identity.KYBApproved,
 		Registered: r.App.Created.UTC().Format(time.DateOnly), Back: to.Host, Email: c.Session.User.Email,
 		Groups: c.ScopeGroups(r.Scopes), Again: c.HTTP.URL.RequestURI(),
 	}
 	if p.Alike, err = identity.LooksLikeAnother(ctx, tx, r.App); err != nil {
 		return ui.View{}, err
 	}
-	if p.Companies, err = grantsFor(ctx, c, tx, r.Scopes); err != nil {
+	if p.Companies, err = grantOptions(ctx, c, tx, r.Scopes); err != nil {
 		return ui.View{}, err
 	}
-	// The answer is to what was shown: an app that is given more meanwhile gets no more by it.
+	// The form carries the scopes shown here, so scopes that the app gains in the meantime are not granted.
 	ask.Scope = r.Scopes.String()
 	for name, value := range ask.Values() {
 		p.Ask = append(p.Ask, ui.Option{Value: value[0], Label: name})
 	}
 	slices.SortFunc(p.Ask, func(a, b ui.Option) int { return cmp.Compare(a.Label, b.Label) })
-	// Browsers hold the app's address, and whatever that leads on to, against the page's form.
-	return ui.View{Template: "authorize", Title: c.Text("authorize.title", r.App.Name), Data: p, FormScheme: to.Scheme}, nil
+	// Browsers apply form-action to redirects, too.
+	return ui.View{Template: "authorize", Title: c.Text("authorize.title", r.App.Name), Data: p, FormScheme: to.Scheme},
+		nil
 }
 
-// grantsFor are the companies for which the reader may allow an app something, and the reader alone where that means anything.
-func grantsFor(ctx context.Context, c *ui.Request, tx *db.Tx, asked identity.Scopes) ([]ui.Option, error) {
+// grantOptions returns the companies for which the user may allow the scopes, and "only me" if a scope applies to
+// users.
+func grantOptions(ctx context.Context, c *ui.Request, tx *db.Tx, scopes identity.Scopes) ([]ui.Option, error) {
 	var all []ui.Option
 	for _, m := range c.Session.Members {
 		if !identity.Manages(m.Role) {
@@ -129,15 +135,15 @@ func grantsFor(ctx context.Context, c *ui.Request, tx *db.Tx, asked identity.Sco
 		}
 		all = append(all, ui.Option{Value: company.ID, Label: company.Name, Selected: company.ID == c.Session.Company.ID})
 	}
-	if asked&^oauth.CompanyScopes() != 0 {
+	if scopes&^oauth.CompanyScopes() != 0 {
 		all = append(all, ui.Option{Value: "", Label: c.Text("authorize.alone")})
 	}
 	return all, nil
 }
 
-// decide takes the user's yes or no back to the app.
+// decide redirects to the app with the user's decision.
 func decide(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	ask, r, back, err := asked(ctx, c, tx)
+	ask, r, back, err := checkRequest(ctx, c, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -154,7 +160,7 @@ func decide(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	case "deny":
 		return ui.View{External: r.Refused(issuer(c.Server), oauth.ErrDenied)}, nil
 	case "allow":
-		if may, err := mayAllow(ctx, c, tx, c.Form.Get("company_id"), r.Scopes); err != nil || !may {
+		if may, err := mayGrant(ctx, c, tx, c.Form.Get("company_id"), r.Scopes); err != nil || !may {
 			return ui.View{Redirect: ui.ProofPath("/authorize?" + ask.Values().Encode())}, err
 		}
 		code, err := oauth.Grant(ctx, tx, c.Env, c.Session.User, c.Form.Get("company_id"), r)
@@ -167,14 +173,14 @@ func decide(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 }
 
-// connectedApp is an app that may act for the reader.
+// connectedApp is an app that may act for the user.
 type connectedApp struct {
 	ID, Name, CompanyID, Company string
 	Groups                       []ui.ScopeGroup
 	Granted, LastUsed            string
 }
 
-// showConnected lists the apps that may act for the reader.
+// showConnected lists the apps that may act for the user.
 func showConnected(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	connections, err := oauth.Connections(ctx, tx, c.Session.User.ID)
 	if err != nil {
@@ -182,7 +188,8 @@ func showConnected(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	}
 	var all []connectedApp
 	for _, k := range connections {
-		a := connectedApp{ID: k.AppID, Name: k.App, CompanyID: k.CompanyID, Groups: c.ScopeGroups(k.Scopes), Granted: ui.FormatDay(k.GrantedAt), LastUsed: ui.FormatDay(k.LastUsed)}
+		a := connectedApp{ID: k.AppID, Name: k.App, CompanyID: k.CompanyID, Groups: c.ScopeGroups(k.Scopes),
+			Granted: ui.FormatDay(k.GrantedAt), LastUsed: ui.FormatDay(k.LastUsed)}
 		if k.CompanyID != "" {
 			company, err := identity.CompanyByID(ctx, tx, k.CompanyID)
 			if err != nil {
@@ -195,7 +202,8 @@ func showConnected(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	return ui.View{Template: "connected", Title: c.Text("connected.title"), Data: all}, nil
 }
 
-// disconnect takes back all that the reader has allowed an app for a company.
+// disconnect revokes all grants of the user to an app for a company.
 func disconnect(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: "/account/apps"}, oauth.Disconnect(ctx, tx, c.Session.User.ID, c.Form.Get("app_id"), c.Form.Get("company_id"))
+	return ui.View{Redirect: "/account/apps"}, oauth.Disconnect(
+		ctx, tx, c.Session.User.ID, c.Form.Get("app_id"), c.Form.Get("company_id"))
 }

@@ -20,13 +20,14 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-var errCode = apierr.New(apierr.Invalid, "code_wrong", "This code is wrong, or was used already. Wait for the next one.")
+var errCode = apierr.New(apierr.Invalid, "code_wrong",
+	"Incorrect or already used code. Wait for a new one and try again.")
 
-// mayAllow says whether the reader may allow an app all of this now: what is more than reading not with a password alone, and what
-// moves money, or where it goes, with a second factor that was just shown. It asks what the pages ask that do the same.
-func mayAllow(ctx context.Context, c *ui.Request, tx *db.Tx, companyID string, asked identity.Scopes) (bool, error) {
+// mayGrant reports whether the session is strong enough to grant an app the requested scopes: changes need a second
+// factor, and scopes that move money need a fresh one. These are the same requirements as on the pages.
+func mayGrant(ctx context.Context, c *ui.Request, tx *db.Tx, companyID string, scopes identity.Scopes) (bool, error) {
 	needed := ui.PasswordOnly
-	for _, s := range asked.List() {
+	for _, s := range scopes.List() {
 		switch oauth.GroupOf(s) {
 		case oauth.MoveMoney:
 			needed = ui.FreshFactor
@@ -44,25 +45,28 @@ func mayAllow(ctx context.Context, c *ui.Request, tx *db.Tx, companyID string, a
 	return !codes && !keys, err
 }
 
-// person is who is signed in, as a reader of mails.
-func person(c *ui.Request) auth.Person { return reads(c, c.Session.User) }
+// signedInUser returns the signed-in user as a recipient of mail.
+func signedInUser(c *ui.Request) auth.Person { return mailRecipient(c, c.Session.User) }
 
-func reads(c *ui.Request, u identity.User) auth.Person {
+func mailRecipient(c *ui.Request, u identity.User) auth.Person {
 	return auth.Person{User: u, Language: c.Language.Tag}
 }
 
 type codePage struct {
 	Next            string
 	Field           ui.Field
-	Codes, Passkeys bool // what the reader can show
-	Password        bool // they have nothing but it
+	Codes, Passkeys bool // the second factors that the user has
+	Password        bool // the user has no second factor
 }
 
 func renderCodePage(c *ui.Request, page, title string, codes, keys bool) ui.View {
-	return ui.View{Template: page, Title: c.Text(title), Data: codePage{Next: c.NextPath(), Codes: codes, Passkeys: keys && passkeys(c) != nil, Field: c.Field(ui.Field{Name: "code", Autocomplete: "one-time-code", Required: true, Most: 40})}}
+	return ui.View{Template: page, Title: c.Text(title),
+		Data: codePage{Next: c.NextPath(), Codes: codes, Passkeys: keys && passkeys(c) != nil,
+			Field: c.Field(ui.Field{Name: "code", Autocomplete: "one-time-code", Required: true, MaxLength: 40})}}
 }
 
-// tryCode takes a code that was posted. That it is wrong is no error here: the try must be counted.
+// tryCode checks the posted code. A wrong code is a refusal and not an error, so that the transaction commits and
+// counts the attempt.
 func tryCode(ctx context.Context, c *ui.Request, tx *db.Tx, u identity.User) (refusal *apierr.Fault, err error) {
 	allowed, err := session.AttemptCode(ctx, tx, u.ID)
 	if err != nil {
@@ -71,7 +75,7 @@ func tryCode(ctx context.Context, c *ui.Request, tx *db.Tx, u identity.User) (re
 	if !allowed {
 		return ui.ErrAttempts.At("body", ""), nil
 	}
-	right, err := auth.Verify(ctx, tx, c.Sealer, reads(c, u), c.Form.Get("code"), c.Now())
+	right, err := auth.Verify(ctx, tx, c.Sealer, mailRecipient(c, u), c.Form.Get("code"), c.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +85,8 @@ func tryCode(ctx context.Context, c *ui.Request, tx *db.Tx, u identity.User) (re
 	return nil, session.CodeSucceeded(ctx, tx, u.ID)
 }
 
-// waiting is who has given their password and not yet their code.
-func waiting(ctx context.Context, c *ui.Request, tx *db.Tx) (u identity.User, some bool, err error) {
+// findWaiting returns the user who has entered the password and not yet the code.
+func findWaiting(ctx context.Context, c *ui.Request, tx *db.Tx) (u identity.User, some bool, err error) {
 	u, err = session.FindWaiting(ctx, tx, c.SessionToken())
 	if errors.Is(err, apierr.NotFoundErr) {
 		return u, false, nil
@@ -90,16 +94,16 @@ func waiting(ctx context.Context, c *ui.Request, tx *db.Tx) (u identity.User, so
 	return u, err == nil, err
 }
 
-// showCode asks for the second factor, after the password.
+// showCode renders the form for the code, the second step of signing in.
 func showCode(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	_, some, err := waiting(ctx, c, tx)
+	_, some, err := findWaiting(ctx, c, tx)
 	if err != nil || !some {
 		return ui.View{Redirect: ui.SignInPath(c.NextPath())}, err
 	}
 	return renderCodePage(c, "code", "code.title", true, false), nil
 }
 
-// signInCode takes the second factor and begins the session, which is a new one.
+// signInCode checks the code and replaces the waiting session by a new one.
 func signInCode(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	if !c.HasFormToken() {
 		return ui.View{}, ui.ErrFormToken
@@ -108,7 +112,7 @@ func signInCode(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	var token string
 	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		refusal, token = nil, ""
-		u, some, err := waiting(ctx, c, tx)
+		u, some, err := findWaiting(ctx, c, tx)
 		if err != nil || !some {
 			return err
 		}
@@ -132,8 +136,8 @@ func signInCode(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: c.NextPath(), Cookie: c.SessionCookie(token)}, nil
 }
 
-// showProof asks for the second factor again, before something grave. Who has none gets one, for the password where it was not given
-// lately: a browser that was left open is not enough.
+// showProof asks for the second factor again, before a sensitive action. A user without one is sent to set one up,
+// and must enter the password first if the sign-in was not recent.
 func showProof(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	codes, keys, err := c.FactorMethods(ctx, tx)
 	if err != nil {
@@ -141,32 +145,34 @@ func showProof(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	if !codes && !keys {
 		if c.Session.SignedInFreshly(c.Time) {
-			return ui.View{Redirect: enrolPath(c)}, nil
+			return ui.View{Redirect: enrollPath(c)}, nil
 		}
 		return ui.View{Template: "proof", Title: c.Text("proof.title"), Data: codePage{
-			Next: c.NextPath(), Password: true, Field: c.Field(ui.Field{Name: "password", Type: "password", Autocomplete: "current-password", Required: true, Most: identity.MaxPassword}),
+			Next: c.NextPath(), Password: true, Field: c.Field(
+				ui.Field{Name: "password", Type: "password", Autocomplete: "current-password", Required: true,
+					MaxLength: identity.MaxPassword}),
 		}}, nil
 	}
 	return renderCodePage(c, "proof", "proof.title", codes, keys), nil
 }
 
-// enrolPath is where the reader gets a second factor, on the way to where they were.
-func enrolPath(c *ui.Request) string {
+// enrollPath returns the path on which the user sets up a second factor and then continues.
+func enrollPath(c *ui.Request) string {
 	if next := c.NextPath(); strings.HasPrefix(next, "/account/") {
 		return next
 	}
 	return "/account/factor?" + url.Values{"next": {c.NextPath()}}.Encode()
 }
 
-// checkProof takes the second factor of who is signed in, or the password of who has none.
+// checkProof checks the second factor of the signed-in user, or the password of a user without one.
 func checkProof(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	if c.Form.Get("password") != "" {
-		token, to, err := enter(ctx, c, c.Session.User.Email, c.Form.Get("password"))
+		token, to, err := signInByPassword(ctx, c, c.Session.User.Email, c.Form.Get("password"))
 		if err != nil {
 			return ui.View{}, err
 		}
 		if to == c.NextPath() {
-			to = enrolPath(c)
+			to = enrollPath(c)
 		}
 		return ui.View{Redirect: to, Cookie: c.SessionCookie(token)}, nil
 	}
@@ -184,16 +190,16 @@ func checkProof(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 }
 
 type factorPage struct {
-	Next      string // where the reader was on the way to
-	Needed    bool   // and what they want there needs it
+	Next      string // path to continue with
+	Needed    bool   // the page at Next requires a second factor
 	On        bool
-	Left      string // recovery codes that are unused
+	Left      string // number of unused recovery codes
 	Enrolment *auth.Enrolment
 	QR        template.URL
 	Field     ui.Field
 }
 
-// showFactor is the state of the reader's second factor, and what can be done about it.
+// showFactor renders the state of the user's authenticator.
 func showFactor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	u := c.Session.User
 	p := factorPage{Next: c.NextPath(), Needed: c.Form.Get("next") != "" || c.HTTP.URL.Query().Get("next") != ""}
@@ -206,7 +212,7 @@ func showFactor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		p.Left = strconv.FormatInt(left, 10)
 		return ui.View{Template: "factor", Title: c.Text("factor.title"), Data: p}, err
 	}
-	// The secret of another factor would be a way round the passkey, and a first one is for who knows the password.
+	// Otherwise an open browser would be enough to add an authenticator: a user with passkeys must use one first, and
 	if keys && !c.Session.ProvenFreshly(c.Time) || !keys && !c.Session.SignedInFreshly(c.Time) {
 		return ui.View{Template: "factor", Title: c.Text("factor.title"), Data: p}, nil
 	}
@@ -217,24 +223,25 @@ func showFactor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		return ui.View{}, err
 	default:
 		p.Enrolment = &e
-		if p.QR, err = picture(e.URI); err != nil {
+		if p.QR, err = qrDataURL(e.URI); err != nil {
 			return ui.View{}, err
 		}
-		p.Field = c.Field(ui.Field{Name: "code", Autocomplete: "one-time-code", Required: true, Most: 10})
+		p.Field = c.Field(ui.Field{Name: "code", Autocomplete: "one-time-code", Required: true, MaxLength: 10})
 	}
 	return ui.View{Template: "factor", Title: c.Text("factor.title"), Data: p}, nil
 }
 
-// picture is a QR code, within its own address.
-func picture(text string) (template.URL, error) {
+// qrDataURL returns a QR code as a data URL.
+func qrDataURL(text string) (template.URL, error) {
 	code, err := qr.Encode(text, qr.M)
 	if err != nil {
 		return "", err
 	}
-	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(code.PNG())), nil //nolint:gosec // base64 of our own
+	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(code.PNG())),
+		nil //nolint:gosec // base64
 }
 
-// beginFactor makes the secret of a new authenticator.
+// beginFactor creates the secret of a new authenticator.
 func beginFactor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	to := "/account/factor"
 	if c.Form.Get("next") != "" {
@@ -248,9 +255,9 @@ type recoveryPage struct {
 	Next  string
 }
 
-// confirmFactor takes the first code and shows the recovery codes.
+// confirmFactor checks the first code and shows the recovery codes.
 func confirmFactor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	codes, right, err := auth.Confirm(ctx, tx, c.Sealer, person(c), c.Form.Get("code"), c.Now())
+	codes, right, err := auth.Confirm(ctx, tx, c.Sealer, signedInUser(c), c.Form.Get("code"), c.Now())
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -270,11 +277,11 @@ func recovery(c *ui.Request, codes []string) ui.View {
 
 // renewRecovery replaces the recovery codes.
 func renewRecovery(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	codes, err := auth.RenewRecovery(ctx, tx, person(c))
+	codes, err := auth.RenewRecovery(ctx, tx, signedInUser(c))
 	return recovery(c, codes), err
 }
 
-// removeFactor goes back to the password alone.
+// removeFactor removes the authenticator.
 func removeFactor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: "/account/factor"}, auth.Remove(ctx, tx, person(c))
+	return ui.View{Redirect: "/account/factor"}, auth.Remove(ctx, tx, signedInUser(c))
 }

@@ -15,26 +15,28 @@ import (
 )
 
 var (
-	errPasskey   = apierr.New(apierr.Invalid, "passkey_failed", "The device's answer does not fit. Try again, or use another way in.")
-	errNoPasskey = apierr.New(apierr.Conflict, "invalid_state", "Passkeys work at a name only, not at the number of a machine.")
+	errPasskey = apierr.New(apierr.Invalid, "passkey_failed",
+		"The passkey could not be verified. Try again, or sign in another way.")
+	errNoPasskey = apierr.New(apierr.Conflict, "invalid_state",
+		"Passkeys need a host name, such as localhost. They do not work at an IP address.")
 )
 
-// passkeys is whom passkeys are made for at this address, nil where there can be none: they belong to a name. A sandbox of this
-// machine that goes by its number has one at localhost.
+// passkeys returns the relying party for this address, or nil if passkeys cannot work: they belong to a host name,
+// not to an IP address. A sandbox that is configured with a loopback address supports them at localhost.
 func passkeys(c *ui.Request) *auth.Relying {
 	origin := c.BaseURL
 	u, err := url.Parse(origin)
 	if err != nil {
 		return nil
 	}
-	asked := c.HTTP.Host
-	if name, _, err := net.SplitHostPort(asked); err == nil {
-		asked = name
+	host := c.HTTP.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
 	}
-	if _, err := netip.ParseAddr(u.Hostname()); err == nil && c.Env == identity.Sandbox && asked == "localhost" {
+	if _, err := netip.ParseAddr(u.Hostname()); err == nil && c.Env == identity.Sandbox && host == "localhost" {
 		u.Host, origin = c.HTTP.Host, "http://"+c.HTTP.Host
 	}
-	if _, err := netip.ParseAddr(u.Hostname()); err == nil || u.Hostname() != asked {
+	if _, err := netip.ParseAddr(u.Hostname()); err == nil || u.Hostname() != host {
 		return nil
 	}
 	r, err := auth.NewRelying(origin)
@@ -44,10 +46,10 @@ func passkeys(c *ui.Request) *auth.Relying {
 	return r
 }
 
-// passkeyPage asks the reader's device.
+// passkeyPage asks the browser for a passkey.
 type passkeyPage struct {
 	Path, Next, Lead string
-	Options          string // what the device is asked, as JSON
+	Options          string // WebAuthn options, as JSON
 	Fields           []ui.Field
 	Send             string
 }
@@ -56,7 +58,7 @@ func renderPasskeyPage(c *ui.Request, title string, p passkeyPage) ui.View {
 	return ui.View{Template: "passkey", Title: c.Text(title), Data: p}
 }
 
-// beginPasskeySignIn asks for a passkey instead of a password; also of who is signed in, to show it again.
+// beginPasskeySignIn asks for a passkey, to sign in or to prove a second factor.
 func beginPasskeySignIn(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	r := passkeys(c)
 	if r == nil {
@@ -64,11 +66,13 @@ func beginPasskeySignIn(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View,
 	}
 	options, err := r.BeginSignIn(ctx, tx)
 	return renderPasskeyPage(c, "passkey.title", passkeyPage{
-		Path: "/sign-in/passkey/answer", Next: c.NextPath(), Lead: c.Text("passkey.lead"), Options: options, Send: c.Text("passkey.use"),
+		Path: "/sign-in/passkey/answer", Next: c.NextPath(), Lead: c.Text("passkey.lead"), Options: options,
+		Send: c.Text("passkey.use"),
 	}), err
 }
 
-// signInByPasskey begins a session that has shown a second factor: a passkey is one, and the person too.
+// signInByPasskey starts a session that counts as proven with a second factor. If the same user was signed in, the
+// new session acts for the same company.
 func signInByPasskey(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	r := passkeys(c)
 	if r == nil {
@@ -87,7 +91,8 @@ func signInByPasskey(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, err
 		if err := session.End(ctx, tx, c.SessionToken()); err != nil {
 			return err
 		}
-		if token, err = session.StartProven(ctx, tx, u.ID); err != nil || !before || c.Session.User.ID != u.ID || c.Session.Company.ID == "" {
+		if token, err = session.StartProven(ctx, tx, u.ID); err != nil || !before || c.Session.User.ID != u.ID ||
+			c.Session.Company.ID == "" {
 			return err
 		}
 		s, err := session.Find(ctx, tx, token)
@@ -107,26 +112,26 @@ func signInByPasskey(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, err
 }
 
 type passkeysPage struct {
-	Can      bool // whether one can be made at this address
-	Passkeys []passkeyShown
+	Can      bool // passkeys work at this address
+	Passkeys []passkeyRow
 }
 
-type passkeyShown struct {
+type passkeyRow struct {
 	auth.Passkey
 	Since, Used string
 }
 
-// showPasskeys lists the reader's passkeys.
+// showPasskeys lists the user's passkeys.
 func showPasskeys(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	all, err := auth.Passkeys(ctx, tx, c.Session.User.ID)
 	p := passkeysPage{Can: passkeys(c) != nil}
 	for _, k := range all {
-		p.Passkeys = append(p.Passkeys, passkeyShown{k, ui.FormatDay(k.Created), ui.FormatDay(k.LastUsed)})
+		p.Passkeys = append(p.Passkeys, passkeyRow{k, ui.FormatDay(k.Created), ui.FormatDay(k.LastUsed)})
 	}
 	return ui.View{Template: "passkeys", Title: c.Text("passkeys.title"), Data: p}, err
 }
 
-// beginPasskey asks the reader's device for a new passkey.
+// beginPasskey asks the browser to create a passkey.
 func beginPasskey(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	r := passkeys(c)
 	if r == nil {
@@ -135,11 +140,12 @@ func beginPasskey(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	options, err := r.BeginPasskey(ctx, tx, c.Session.User)
 	return renderPasskeyPage(c, "passkeys.new", passkeyPage{
 		Path: "/account/passkeys", Lead: c.Text("passkeys.new.lead"), Options: options, Send: c.Text("passkeys.new"),
-		Fields: []ui.Field{c.Field(ui.Field{Name: "passkey_name", Required: true, Most: 100, Value: c.Text("passkeys.mine")})},
+		Fields: []ui.Field{c.Field(ui.Field{Name: "passkey_name", Required: true, MaxLength: 100,
+			Value: c.Text("passkeys.mine")})},
 	}), err
 }
 
-// addPasskey takes the device's answer.
+// addPasskey stores the new passkey that the browser returned.
 func addPasskey(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	r := passkeys(c)
 	if r == nil {
@@ -147,7 +153,7 @@ func addPasskey(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	right := false
 	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		right, err = r.AddPasskey(ctx, tx, person(c), c.Form.Get("passkey_name"), c.Form.Get("credential"))
+		right, err = r.AddPasskey(ctx, tx, signedInUser(c), c.Form.Get("passkey_name"), c.Form.Get("credential"))
 		return err
 	})
 	if err == nil && !right {
@@ -156,12 +162,13 @@ func addPasskey(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: "/account/passkeys"}, err
 }
 
-// renamePasskey calls a passkey something else.
+// renamePasskey changes the name of a passkey.
 func renamePasskey(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: "/account/passkeys"}, auth.RenamePasskey(ctx, tx, c.Session.User.ID, c.HTTP.PathValue("id"), c.Form.Get("passkey_name"))
+	return ui.View{Redirect: "/account/passkeys"},
+		auth.RenamePasskey(ctx, tx, c.Session.User.ID, c.HTTP.PathValue("id"), c.Form.Get("passkey_name"))
 }
 
-// removePasskey forgets one.
+// removePasskey deletes a passkey.
 func removePasskey(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: "/account/passkeys"}, auth.RemovePasskey(ctx, tx, person(c), c.HTTP.PathValue("id"))
+	return ui.View{Redirect: "/account/passkeys"}, auth.RemovePasskey(ctx, tx, signedInUser(c), c.HTTP.PathValue("id"))
 }

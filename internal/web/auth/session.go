@@ -1,4 +1,4 @@
-// Package auth has the pages for signing up, signing in, consent to apps, and a person's own account.
+// Package auth serves the pages for sign-up, sign-in, consent to apps, and a user's own account.
 package auth
 
 import (
@@ -17,58 +17,64 @@ import (
 type signInPage struct {
 	Next     string
 	Fields   []ui.Field
-	Passkeys bool // whether one can be used here
+	Passkeys bool // passkeys work at this address
 }
 
-// showSignIn asks who somebody is, unless that is known.
+// showSignIn renders the sign-in form, or redirects a signed-in user.
 func showSignIn(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	signedIn, err := c.FindSession(ctx, tx)
 	if err != nil || signedIn && c.Problem == nil {
 		return ui.View{Redirect: c.NextPath()}, err
 	}
-	return ui.View{Template: "sign_in", Title: c.Text("sign_in.title"), Data: signInPage{Next: c.NextPath(), Passkeys: passkeys(c) != nil, Fields: []ui.Field{
-		c.Field(ui.Field{Name: "email", Type: "email", Autocomplete: "username", Required: true, Most: 254}),
-		c.Field(ui.Field{Name: "password", Type: "password", Autocomplete: "current-password", Required: true, Most: 1024}),
-	}}}, nil
+	return ui.View{Template: "sign_in", Title: c.Text("sign_in.title"),
+		Data: signInPage{Next: c.NextPath(), Passkeys: passkeys(c) != nil, Fields: []ui.Field{
+			c.Field(ui.Field{Name: "email", Type: "email", Autocomplete: "username", Required: true, MaxLength: 254}),
+			c.Field(ui.Field{Name: "password", Type: "password", Autocomplete: "current-password", Required: true,
+				MaxLength: 1024}),
+		}}}, nil
 }
 
-// signIn checks a password between two transactions: it takes its time on purpose, for somebody unknown the same.
+// signIn checks the password outside any transaction, because hashing is slow. An unknown email address takes the
+// same time.
 func signIn(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	email, password := c.Form.Get("email"), c.Form.Get("password")
 	var missing apierr.List
 	for _, name := range []string{"email", "password"} {
 		if c.Form.Get(name) == "" {
-			missing.Add("missing_field", "/"+name, "Fill this in.")
+			missing.Add("missing_field", "/"+name, "This field is required.")
 		}
 	}
 	if err := missing.Err(); err != nil {
 		return ui.View{}, err
 	}
-	token, to, err := enter(ctx, c, email, password)
+	token, to, err := signInByPassword(ctx, c, email, password)
 	if err != nil {
 		return ui.View{}, err
 	}
 	return ui.View{Redirect: to, Cookie: c.SessionCookie(token)}, nil
 }
 
-// enter ends the session that there is and begins one of whose address and password these are. It says where they go on.
-func enter(ctx context.Context, c *ui.Request, email, password string) (token, to string, err error) {
-	u, err := signsIn(ctx, c, email, password)
+// signInByPassword signs a user in by password: it ends the current session, starts a new one and returns its token and
+// the path to continue with.
+func signInByPassword(ctx context.Context, c *ui.Request, email, password string) (token, to string, err error) {
+	u, err := checkPassword(ctx, c, email, password)
 	if err != nil {
 		return "", "", err
 	}
 	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		if err := errors.Join(session.Succeeded(ctx, tx, email, c.RemoteAddr()), session.End(ctx, tx, c.SessionToken())); err != nil {
+		if err := errors.Join(session.Succeeded(ctx, tx, email, c.RemoteAddr()),
+			session.End(ctx, tx, c.SessionToken())); err != nil {
 			return err
 		}
-		token, to, err = begin(ctx, c, tx, u)
+		token, to, err = startSession(ctx, c, tx, u)
 		return err
 	})
 	return token, to, err
 }
 
-// begin starts the session of somebody whose password was right, and says where they go on: with a second factor, to show it.
-func begin(ctx context.Context, c *ui.Request, tx *db.Tx, u identity.User) (token, to string, err error) {
+// startSession starts the session of a user after a correct password. A user with an authenticator must enter a code
+// next.
+func startSession(ctx context.Context, c *ui.Request, tx *db.Tx, u identity.User) (token, to string, err error) {
 	has, err := auth.HasFactor(ctx, tx, u.ID)
 	if err != nil {
 		return "", "", err
@@ -81,9 +87,9 @@ func begin(ctx context.Context, c *ui.Request, tx *db.Tx, u identity.User) (toke
 	return token, "/sign-in/code?" + url.Values{"next": {c.NextPath()}}.Encode(), err
 }
 
-// signsIn is whose address and password these are, or why nobody is let in. A right password gives its try back by
-// session.Succeeded.
-func signsIn(ctx context.Context, c *ui.Request, email, password string) (u identity.User, err error) {
+// checkPassword returns the user with this email and password. It counts an attempt, which session.Succeeded takes
+// back.
+func checkPassword(ctx context.Context, c *ui.Request, email, password string) (u identity.User, err error) {
 	allowed := false
 	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		u, allowed, err = session.Attempt(ctx, tx, email, c.RemoteAddr())
@@ -96,7 +102,7 @@ func signsIn(ctx context.Context, c *ui.Request, email, password string) (u iden
 		return u, ui.ErrAttempts.At("body", "")
 	}
 	right := false
-	err = ui.Hash(ctx, c.PasswordSlots, func() (err error) {
+	err = ui.WithSlot(ctx, c.PasswordSlots, func() (err error) {
 		right, err = u.CheckPassword(password)
 		return err
 	})
@@ -106,7 +112,7 @@ func signsIn(ctx context.Context, c *ui.Request, email, password string) (u iden
 	return u, err
 }
 
-// signOut ends this session. With a next page it leads there by way of another sign-in.
+// signOut ends this session. With the form value next, the user continues there after signing in again.
 func signOut(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	to := "/sign-in"
 	if c.Form.Get("next") != "" {
@@ -115,32 +121,34 @@ func signOut(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: to, Cookie: c.SessionCookie("")}, session.End(ctx, tx, c.SessionToken())
 }
 
-// signOutEverywhere ends all sessions of the person.
+// signOutEverywhere ends all sessions of the user.
 func signOutEverywhere(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: "/sign-in", Cookie: c.SessionCookie("")}, session.EndAll(ctx, tx, c.Session.User.ID)
 }
 
 type accountPage struct {
-	Verifies                   bool // people can be verified here
+	Verifies                   bool // users can verify their identity
 	Name, Email, Company, Role string
 	Companies                  []ui.Option
 }
 
-// showAccount is who is signed in, for whom they act, and the way to the rest.
+// showAccount renders the account page: the user, their companies, and links to the other account pages.
 func showAccount(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	s := c.Session
-	p := accountPage{Verifies: c.KYC != nil, Name: s.User.Name(), Email: s.User.Email, Company: s.Company.Name, Role: c.RoleName(s.Role)}
+	p := accountPage{Verifies: c.KYC != nil, Name: s.User.Name(), Email: s.User.Email, Company: s.Company.Name,
+		Role: c.RoleName(s.Role)}
 	for _, m := range s.Members {
 		company, err := identity.CompanyByID(ctx, tx, m.CompanyID)
 		if err != nil {
 			return ui.View{}, err
 		}
-		p.Companies = append(p.Companies, ui.Option{Value: company.ID, Label: company.Name, Selected: company.ID == s.Company.ID})
+		p.Companies = append(p.Companies, ui.Option{Value: company.ID, Label: company.Name,
+			Selected: company.ID == s.Company.ID})
 	}
 	return ui.View{Template: "account", Title: c.Text("account.title"), Data: p}, nil
 }
 
-// actFor chooses the company.
+// actFor selects the company for which the user acts.
 func actFor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: "/account"}, session.ActFor(ctx, tx, *c.Session, c.Form.Get("company_id"))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// formPage is a page that asks for a few things, and where they are sent.
+// formPage is a page with one form.
 type formPage struct {
 	Path   string
 	Lead   string
@@ -20,36 +20,39 @@ type formPage struct {
 }
 
 func renderFormPage(c *ui.Request, title string, p formPage) ui.View {
-	return ui.View{Template: "asked", Title: c.Text(title), Data: p}
+	return ui.View{Template: "form_page", Title: c.Text(title), Data: p}
 }
 
-// emailField asks for an address that is an account's, or becomes one.
+// emailField returns the field for the email address of an account.
 func emailField(c *ui.Request) ui.Field {
-	return c.Field(ui.Field{Name: "email", Type: "email", Autocomplete: "username", Required: true, Most: 254})
+	return c.Field(ui.Field{Name: "email", Type: "email", Autocomplete: "username", Required: true, MaxLength: 254})
 }
 
-// showSignUp asks for the address of a new account.
+// showSignUp renders the form for the email address of a new account.
 func showSignUp(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
-	return renderFormPage(c, "sign_up.title", formPage{Path: "/sign-up", Lead: c.Text("sign_up.lead"), Fields: []ui.Field{emailField(c)}, Send: c.Text("sign_up.send")}), nil
+	return renderFormPage(c, "sign_up.title", formPage{
+		Path: "/sign-up", Lead: c.Text("sign_up.lead"), Fields: []ui.Field{emailField(c)}, Send: c.Text("sign_up.send")}), nil
 }
 
-// askSignUp writes to the address.
-func askSignUp(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: "/sign-up/sent"}, askLink(ctx, c, auth.ToSignUp)
+// sendSignUpLink emails a sign-up link.
+func sendSignUpLink(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+	return ui.View{Redirect: "/sign-up/sent"}, sendLink(ctx, c, auth.ToSignUp)
 }
 
-// showReset asks whose password was forgotten.
+// showReset renders the form that requests a password reset.
 func showReset(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
-	return renderFormPage(c, "reset.title", formPage{Path: "/password", Lead: c.Text("reset.lead"), Fields: []ui.Field{emailField(c)}, Send: c.Text("reset.send")}), nil
+	return renderFormPage(c, "reset.title", formPage{
+		Path: "/password", Lead: c.Text("reset.lead"), Fields: []ui.Field{emailField(c)}, Send: c.Text("reset.send")}), nil
 }
 
-// askReset writes to the address, if it is an account's.
-func askReset(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: "/password/sent"}, askLink(ctx, c, auth.ToReset)
+// sendResetLink emails a reset link if the address belongs to an account.
+func sendResetLink(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+	return ui.View{Redirect: "/password/sent"}, sendLink(ctx, c, auth.ToReset)
 }
 
-// askLink has a link sent to the address of the form. It is the same work and the same answer for every address.
-func askLink(ctx context.Context, c *ui.Request, p auth.Purpose) error {
+// sendLink requests a link for the email address of the form. Known and unknown addresses get the same response
+// after the same work.
+func sendLink(ctx context.Context, c *ui.Request, p auth.Purpose) error {
 	allowed := false
 	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		send, ok, err := session.AttemptMail(ctx, tx, c.Form.Get("email"), c.RemoteAddr())
@@ -66,7 +69,7 @@ func askLink(ctx context.Context, c *ui.Request, p auth.Purpose) error {
 
 type sentPage struct {
 	Text   string
-	Outbox bool // whether the mail can be read here
+	Outbox bool // the reader may open the sandbox outbox
 }
 
 func showSignUpSent(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
@@ -78,30 +81,32 @@ func showResetSent(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) 
 }
 
 func sent(c *ui.Request, text string) ui.View {
-	return ui.View{Template: "sent", Title: c.Text("sent.title"), Data: sentPage{Text: c.Text(text), Outbox: c.OnThisMachine()}}
+	return ui.View{Template: "sent", Title: c.Text("sent.title"),
+		Data: sentPage{Text: c.Text(text), Outbox: c.OnThisMachine()}}
 }
 
-// showBusiness asks the reader of a link who they are and what their company is.
+// showBusiness renders the form for the owner and the company, at the link from the sign-up email.
 func showBusiness(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	token := c.HTTP.PathValue("token")
 	email, err := auth.Find(ctx, tx, auth.ToSignUp, token)
 	if err != nil {
 		return ui.View{}, err
 	}
-	return renderFormPage(c, "business.title", formPage{Path: "/sign-up/" + token, Lead: c.Text("business.lead", email), Send: c.Text("business.send"), Fields: []ui.Field{
-		c.Field(ui.Field{Name: "first_name", Autocomplete: "given-name", Required: true, Most: 100}),
-		c.Field(ui.Field{Name: "last_name", Autocomplete: "family-name", Required: true, Most: 100}),
-		c.Field(ui.Field{Name: "company_name", Autocomplete: "organization", Required: true, Most: 200}),
-		c.Field(ui.Field{Name: "country", Type: "select", Autocomplete: "country", Required: true, Options: c.Countries()}),
-		c.Field(ui.Field{Name: "website", Type: "url", Autocomplete: "url", Most: 300}),
-		c.NewPasswordField(),
-	}}), nil
+	return renderFormPage(c, "business.title", formPage{
+		Path: "/sign-up/" + token, Lead: c.Text("business.lead", email), Send: c.Text("business.send"), Fields: []ui.Field{
+			c.Field(ui.Field{Name: "first_name", Autocomplete: "given-name", Required: true, MaxLength: 100}),
+			c.Field(ui.Field{Name: "last_name", Autocomplete: "family-name", Required: true, MaxLength: 100}),
+			c.Field(ui.Field{Name: "company_name", Autocomplete: "organization", Required: true, MaxLength: 200}),
+			c.Field(ui.Field{Name: "country", Type: "select", Autocomplete: "country", Required: true, Options: c.Countries()}),
+			c.Field(ui.Field{Name: "website", Type: "url", Autocomplete: "url", MaxLength: 300}),
+			c.NewPasswordField(),
+		}}), nil
 }
 
-// signUp makes the account and signs its owner in.
+// signUp creates the user and the company, and signs the user in.
 func signUp(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	token := c.HTTP.PathValue("token")
-	email, err := addressOf(ctx, c, auth.ToSignUp, token)
+	email, err := emailOf(ctx, c, auth.ToSignUp, token)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -128,7 +133,7 @@ func signUp(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: "/account", Cookie: c.SessionCookie(started)}, err
 }
 
-func addressOf(ctx context.Context, c *ui.Request, p auth.Purpose, token string) (email string, err error) {
+func emailOf(ctx context.Context, c *ui.Request, p auth.Purpose, token string) (email string, err error) {
 	err = c.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		email, err = auth.Find(ctx, tx, p, token)
 		return err
@@ -136,7 +141,7 @@ func addressOf(ctx context.Context, c *ui.Request, p auth.Purpose, token string)
 	return email, err
 }
 
-// showNewPassword asks the reader of a link for their new password.
+// showNewPassword renders the form for a new password, at the link from the reset email.
 func showNewPassword(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	token := c.HTTP.PathValue("token")
 	email, err := auth.Find(ctx, tx, auth.ToReset, token)
@@ -144,14 +149,16 @@ func showNewPassword(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 		return ui.View{}, err
 	}
 	return renderFormPage(c, "reset.new.title", formPage{
-		Path: "/password/" + token, Lead: c.Text("reset.new.lead", email), Fields: []ui.Field{c.NewPasswordField()}, Send: c.Text("reset.new.send"),
+		Path: "/password/" + token, Lead: c.Text("reset.new.lead", email), Fields: []ui.Field{c.NewPasswordField()},
+		Send: c.Text("reset.new.send"),
 	}), nil
 }
 
-// setPassword sets the password by a link. The reader signs in with it then, and shows their second factor as ever.
+// setPassword sets the password at the link from the reset email. The user then signs in with it and with the
+// second factor.
 func setPassword(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	token := c.HTTP.PathValue("token")
-	email, err := addressOf(ctx, c, auth.ToReset, token)
+	email, err := emailOf(ctx, c, auth.ToReset, token)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -159,20 +166,23 @@ func setPassword(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) 
 	if err != nil {
 		return ui.View{}, err
 	}
-	return ui.View{Redirect: "/sign-in", Cookie: c.SessionCookie("")}, c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return auth.SetPassword(ctx, tx, token, hash, c.Language.Tag)
-	})
+	return ui.View{Redirect: "/sign-in", Cookie: c.SessionCookie("")},
+		c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			return auth.SetPassword(ctx, tx, token, hash, c.Language.Tag)
+		})
 }
 
-// showPassword asks who is signed in for their password, old and new.
+// showPassword renders the form that changes the password.
 func showPassword(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
-	return renderFormPage(c, "password.title", formPage{Path: "/account/password", Lead: c.Text("password.why"), Send: c.Text("reset.new.send"), Fields: []ui.Field{
-		c.Field(ui.Field{Name: "password", Type: "password", Autocomplete: "current-password", Required: true, Most: identity.MaxPassword}),
-		c.NewPasswordField(),
-	}}), nil
+	return renderFormPage(c, "password.title", formPage{
+		Path: "/account/password", Lead: c.Text("password.why"), Send: c.Text("reset.new.send"), Fields: []ui.Field{
+			c.Field(ui.Field{Name: "password", Type: "password", Autocomplete: "current-password", Required: true,
+				MaxLength: identity.MaxPassword}),
+			c.NewPasswordField(),
+		}}), nil
 }
 
-// changePassword sets another password for who is signed in and knows the old one.
+// changePassword sets a new password for a user who enters the current one.
 func changePassword(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	email := c.Session.User.Email
 	var problems apierr.List
@@ -180,8 +190,8 @@ func changePassword(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, erro
 	if err := problems.Err(); err != nil {
 		return ui.View{}, err
 	}
-	// The old one first: its tries are counted, and what is refused makes no work.
-	if _, err := signsIn(ctx, c, email, c.Form.Get("password")); err != nil {
+	// Check the current password first: attempts are limited, and hashing the new one is expensive.
+	if _, err := checkPassword(ctx, c, email, c.Form.Get("password")); err != nil {
 		return ui.View{}, err
 	}
 	hash, err := c.HashNewPassword(ctx)
@@ -192,6 +202,6 @@ func changePassword(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, erro
 		if err := session.Succeeded(ctx, tx, email, c.RemoteAddr()); err != nil {
 			return err
 		}
-		return auth.ChangePassword(ctx, tx, person(c), *c.Session, hash)
+		return auth.ChangePassword(ctx, tx, signedInUser(c), *c.Session, hash)
 	})
 }

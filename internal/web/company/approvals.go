@@ -17,21 +17,24 @@ import (
 
 const approvalsPath = "/settings/approvals"
 
-var errLimit = apierr.New(apierr.Invalid, "invalid_parameter", "This takes an amount of zero or more, such as 5000 or 5000.00.")
+var errLimit = apierr.New(apierr.Invalid, "invalid_parameter",
+	"Enter an amount of zero or more, such as 5000.00.")
 
 type approvalsPage struct {
-	Limit    string // "" is none
-	Changes  bool   // the reader may change it
-	Proposal proposalShown
+	Limit    string // "" if there is none
+	Changes  bool   // the user may change the limit
+	Proposal limitProposal
 	Fields   []ui.Field
 }
 
-type proposalShown struct {
-	ID, Limit, By string // the ID is "" where nobody proposes anything, the Limit is "" to have none
+// limitProposal is a proposed change of the limit, with an empty ID if there is none. An empty Limit proposes to
+// remove it.
+type limitProposal struct {
+	ID, Limit, By string
 	Own           bool
 }
 
-// showApprovals says above which total a payroll needs a second person, and what somebody proposes instead.
+// showApprovals renders the approval limit and a proposed change.
 func showApprovals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	limit, err := approval.LimitOf(ctx, tx, c.Session.Principal())
 	if err != nil {
@@ -43,10 +46,12 @@ func showApprovals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		if err != nil {
 			return ui.View{}, err
 		}
-		p.Proposal = proposalShown{ID: asked.ID, Limit: c.FormatMoney(asked.Amount), By: names[0], Own: asked.By == c.Session.User.ID}
+		p.Proposal = limitProposal{ID: asked.ID, Limit: c.FormatMoney(asked.Amount), By: names[0],
+			Own: asked.By == c.Session.User.ID}
 	}
 	if p.Changes {
-		amount, currency := ui.Field{Name: "limit", Required: true, Most: 30}, ui.Field{Name: "limit_currency", Type: "select"}
+		amount, currency := ui.Field{Name: "limit", Required: true, MaxLength: 30},
+			ui.Field{Name: "limit_currency", Type: "select"}
 		currency.Value = cmp.Or(string(limit.Amount.Asset()), string(money.USD))
 		for _, a := range money.All() {
 			if !a.IsCrypto() {
@@ -58,7 +63,7 @@ func showApprovals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	return ui.View{Template: "approvals", Title: c.Text("approvals.title"), Data: p}, nil
 }
 
-// memberNames are the names of members, in the order of their ids; who is none any more has their id.
+// memberNames returns the names of members in the order of their IDs. For a former member it returns the ID.
 func memberNames(ctx context.Context, c *ui.Request, tx *db.Tx, ids ...string) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -73,7 +78,7 @@ func memberNames(ctx context.Context, c *ui.Request, tx *db.Tx, ids ...string) (
 	return names, err
 }
 
-// setLimit changes the limit, or proposes the change to a second person.
+// setLimit changes the limit, or proposes a change that a second member must approve.
 func setLimit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	currency := money.Asset(c.Form.Get("limit_currency"))
 	if !slices.Contains(money.All(), currency) || currency.IsCrypto() {
@@ -86,27 +91,27 @@ func setLimit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: approvalsPath}, approval.SetLimit(ctx, tx, c.Session.Principal(), amount)
 }
 
-// removeLimit proposes to a second person that there be none.
+// removeLimit proposes to remove the limit.
 func removeLimit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: approvalsPath}, approval.SetLimit(ctx, tx, c.Session.Principal(), money.Amount{})
 }
 
-// answerLimit agrees to a proposal, or ends it.
+// answerLimit approves or discards a proposed change.
 func answerLimit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: approvalsPath},
 		approval.AnswerLimit(ctx, tx, c.Session.Principal(), c.Form.Get("proposal"), c.Form.Get("answer") == "yes")
 }
 
-// approvalShown is how far the approval of a payroll has come, for who reads its page.
-type approvalShown struct {
-	Status   string // "" where none is asked for
+// approvalStatus is the approval status of a payroll or withdrawal.
+type approvalStatus struct {
+	Status   string // "" if none is required
 	Names    []string
 	Waits    bool
-	Decides  bool // the reader may decline it
-	Approves bool // and approve it
+	Decides  bool // the user may decline
+	Approves bool // the user may also approve
 }
 
-func approvalOf(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (v approvalShown, err error) {
+func approvalOf(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (v approvalStatus, err error) {
 	if p.Approval.Needed == 0 {
 		return v, nil
 	}
@@ -119,13 +124,13 @@ func approvalOf(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll
 	return v, err
 }
 
-// approvePayroll is the reader's word that a payroll may be paid.
+// approvePayroll records the user's approval of a payroll.
 func approvePayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p, err := c.Payroll.Approve(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	return ui.View{Redirect: payrollPath(p.ID)}, err
 }
 
-// declinePayroll ends a payroll that waits for an approval.
+// declinePayroll declines and cancels a payroll that needs approval.
 func declinePayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p, err := c.Payroll.Decline(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	return ui.View{Redirect: payrollPath(p.ID)}, err

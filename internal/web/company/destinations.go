@@ -18,7 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// stateOf reads what the history kept of a destination, zero where it kept nothing.
+// stateOf decodes a destination in the history, or returns the zero value.
 func stateOf(text json.RawMessage) (d destination.Distribution) {
 	var s destination.State
 	if len(text) == 0 || json.Unmarshal(text, &s) != nil {
@@ -28,57 +28,63 @@ func stateOf(text json.RawMessage) (d destination.Distribution) {
 		Address string `json:"address"`
 	}
 	if s.Kind == destination.Crypto {
-		_ = json.Unmarshal(s.Data, &data) // one without an address has no hint
+		_ = json.Unmarshal(s.Data, &data) // the hint may be empty
 	}
-	return destination.Distribution{Kind: s.Kind, Symbol: s.Symbol, Network: s.Network, Data: s.Data, Address: data.Address, Allocation: s.Allocation}
+	return destination.Distribution{Kind: s.Kind, Symbol: s.Symbol, Network: s.Network, Data: s.Data,
+		Address: data.Address, Allocation: s.Allocation}
 }
 
-// setup is what destinations depend on in this installation.
+// setup returns the installation's settings for destinations.
 func setup(c *ui.Request) destination.Setup {
-	return destination.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName, Accounts: c.Payroll.Accounts}
+	return destination.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName,
+		Accounts: c.Payroll.Accounts}
 }
 
+// destinationPage asks for a destination, first for its currency and then for its fields.
 type destinationPage struct {
-	Path string // below which destinations are made
-	Back string // the page that shows them, Path where it is ""
-	Name string // of that page
-	// Replace is where a destination in place of Was is asked for and confirmed, "" for a further one.
+	Path string // prefix of the form actions
+	Back string // page that lists the destinations; "" means Path
+	Name string // label of the link to that page
+	// Replace is the form action that replaces the destination Was. It is empty for an additional destination.
 	Replace, Was string
 
-	Choose []ui.Field // what is to be chosen first
+	Choose []ui.Field // the first step: currency or payment system
 	Symbol string
 	Rail   string
 	Fields []ui.Field
-	Asks   bool // the fields are there
+	Asks   bool // the second step: Fields
 }
 
 const (
-	dataPrefix = "d." // of the inputs that are members of distribution_data
+	dataPrefix = "d." // prefix of inputs that are members of distribution_data
 	railKey    = "rail"
 )
 
-// chosen is a value of the form, or of the address before there is one.
-func chosen(c *ui.Request, name string) string {
+// formOrQuery returns a value of the posted form, or of the URL on the first request.
+func formOrQuery(c *ui.Request, name string) string {
 	if c.Form != nil {
 		return c.Form.Get(name)
 	}
 	return c.Query(name)
 }
 
-// showNewDestination asks where a payee is paid: first the currency, then what a destination in it consists of.
+// showNewDestination renders the form for a payee's new destination.
 func showNewDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	owner, err := payee.Owner(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := destinationPage{Path: recipientPath(owner.ID), Name: owner.Name, Symbol: chosen(c, "symbol"), Rail: chosen(c, dataPrefix+railKey)}
-	return askDestination(c, p, c.Text("destination.new", owner.Name), owner.Country, func(symbol string) (destination.Requirement, error) {
-		return destination.Required(ctx, tx, setup(c), c.Session.Principal(), owner.ID, symbol)
-	})
+	p := destinationPage{Path: recipientPath(owner.ID), Name: owner.Name, Symbol: formOrQuery(c, "symbol"),
+		Rail: formOrQuery(c, dataPrefix+railKey)}
+	return askDestination(c, p, c.Text("destination.new", owner.Name), owner.Country,
+		func(symbol string) (destination.Requirement, error) {
+			return destination.Required(ctx, tx, setup(c), c.Session.Principal(), owner.ID, symbol)
+		})
 }
 
-// askDestination asks for the currency, and then for what a destination in it consists of, in a country.
-func askDestination(c *ui.Request, p destinationPage, title, country string, required func(symbol string) (destination.Requirement, error)) (ui.View, error) {
+// askDestination renders the step of the form that follows from the chosen currency and payment system.
+func askDestination(c *ui.Request, p destinationPage, title, country string,
+	required func(symbol string) (destination.Requirement, error)) (ui.View, error) {
 	var symbols []ui.Option
 	for _, a := range money.All() {
 		if a.IsCrypto() && setup(c).Payable(a, "") || !a.IsCrypto() && slices.Contains(destination.Countries(a), country) {
@@ -119,13 +125,15 @@ func askDestination(c *ui.Request, p destinationPage, title, country string, req
 	return ui.View{Template: "destination", Title: title, Data: p}, nil
 }
 
-// destinationField is an input for a member of distribution_data, with its example. only is the choice with which it is asked for.
+// destinationField returns the input for a member of distribution_data. If only is set, the member applies only
+// with that choice of another field.
 func destinationField(c *ui.Request, f destination.Field, name, only string) ui.Field {
-	in := ui.Field{Name: name, Label: f.Label, Required: f.Required && only == "", Most: f.MaxLength, Autocomplete: "off"}
+	in := ui.Field{Name: name, Label: f.Label, Required: f.Required && only == "", MaxLength: f.MaxLength,
+		Autocomplete: "off"}
 	if key := "bank." + f.Key; c.HasText(key) {
 		in.Label = c.Text(key)
 	}
-	c.Labels = merged(c.Labels, name, in.Label)
+	c.Labels = withLabel(c.Labels, name, in.Label)
 	switch f.Type {
 	case "select":
 		in.Type = "select"
@@ -154,7 +162,7 @@ func destinationField(c *ui.Request, f destination.Field, name, only string) ui.
 	return in
 }
 
-func merged(m map[string]string, key, value string) map[string]string {
+func withLabel(m map[string]string, key, value string) map[string]string {
 	if m == nil {
 		m = map[string]string{}
 	}
@@ -162,7 +170,7 @@ func merged(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// destinationData is the distribution_data of a posted form.
+// destinationData returns the posted fields as distribution_data.
 func destinationData(c *ui.Request) ([]byte, error) {
 	data := map[string]any{}
 	for name := range c.Form {
@@ -186,19 +194,20 @@ func destinationData(c *ui.Request) ([]byte, error) {
 	return json.Marshal(data)
 }
 
-// createDestination adds a destination to a payee.
+// createDestination adds a destination of a payee.
 func createDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	id := c.HTTP.PathValue("id")
 	text, err := destinationData(c)
 	if err != nil {
 		return ui.View{}, err
 	}
-	_, err = destination.Create(ctx, tx, setup(c), c.Session.Principal(), destination.CreateParams{OwnerID: id, Symbol: c.Form.Get("symbol"), Data: text})
-	return ui.View{Redirect: recipientPath(id)}, atDestination(err)
+	_, err = destination.Create(ctx, tx, setup(c), c.Session.Principal(),
+		destination.CreateParams{OwnerID: id, Symbol: c.Form.Get("symbol"), Data: text})
+	return ui.View{Redirect: recipientPath(id)}, destinationFormError(err)
 }
 
-// atDestination has what is wrong with a destination stand at the inputs of its form.
-func atDestination(err error) error {
+// destinationFormError maps the errors of distribution_data to the inputs of the form.
+func destinationFormError(err error) error {
 	f, ok := apierr.As(err)
 	if !ok || f.Kind == apierr.NotFound || f.Kind == apierr.Unavailable || f.Kind == apierr.Forbidden {
 		return err
@@ -214,12 +223,12 @@ func atDestination(err error) error {
 	})
 }
 
-// replacePath is where a destination of a payee is replaced.
+// replacePath returns the path of the page that replaces a destination.
 func replacePath(id, distributionID string) string {
 	return recipientPath(id) + "/destinations/" + distributionID + "/replace"
 }
 
-// showReplace asks for what stands in a destination's place, in its currency.
+// showReplace renders the form for a replacement in the same currency.
 func showReplace(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	owner, err := payee.Owner(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	if err != nil {
@@ -230,22 +239,24 @@ func showReplace(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{}, err
 	}
 	p := destinationPage{
-		Path: recipientPath(owner.ID), Replace: replacePath(owner.ID, old.ID), Was: destinationName(old), Name: owner.Name, Symbol: string(old.Symbol), Rail: chosen(c, dataPrefix+railKey),
+		Path: recipientPath(owner.ID), Replace: replacePath(owner.ID, old.ID), Was: destinationName(old), Name: owner.Name,
+		Symbol: string(old.Symbol), Rail: formOrQuery(c, dataPrefix+railKey),
 	}
-	return askDestination(c, p, c.Text("destination.replace", owner.Name), owner.Country, func(symbol string) (destination.Requirement, error) {
-		return destination.Required(ctx, tx, setup(c), c.Session.Principal(), owner.ID, symbol)
-	})
+	return askDestination(c, p, c.Text("destination.replace", owner.Name), owner.Country,
+		func(symbol string) (destination.Requirement, error) {
+			return destination.Required(ctx, tx, setup(c), c.Session.Principal(), owner.ID, symbol)
+		})
 }
 
 type replacePage struct {
 	Path, Back, Name string
 	Before, After    string // masked
 	Part             string
-	Draft            string // what was typed, sealed
+	Draft            string // the posted data, sealed
 }
 
-// checkReplace shows what is about to be replaced by what, masked, before anything is changed. What was typed comes back sealed, for
-// this reader and destination alone.
+// checkReplace shows the old and the new destination, both masked, for confirmation. The posted data travels in the
+// form, sealed for this session and destination.
 func checkReplace(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	owner, err := payee.Owner(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	if err != nil {
@@ -255,45 +266,49 @@ func checkReplace(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	before, after, err := destination.Preview(ctx, tx, setup(c), c.Session.Principal(), destination.UpdateParams{OwnerID: owner.ID, ID: c.HTTP.PathValue("distribution"), Data: data})
+	before, after, err := destination.Preview(ctx, tx, setup(c), c.Session.Principal(),
+		destination.UpdateParams{OwnerID: owner.ID, ID: c.HTTP.PathValue("distribution"), Data: data})
 	if err != nil {
-		return ui.View{}, atDestination(err)
+		return ui.View{}, destinationFormError(err)
 	}
-	draft, err := c.Sealer.Seal(draftPlace(c), data)
+	draft, err := c.Sealer.Seal(draftSealPlace(c), data)
 	if err != nil {
 		return ui.View{}, err
 	}
 	return ui.View{Template: "replace", Title: c.Text("destination.replace", owner.Name), Data: replacePage{
-		Path: replacePath(owner.ID, before.ID), Back: recipientPath(owner.ID), Name: owner.Name, Before: destinationName(before), After: destinationName(after),
+		Path: replacePath(owner.ID, before.ID), Back: recipientPath(owner.ID), Name: owner.Name,
+		Before: destinationName(before), After: destinationName(after),
 		Part: strconv.Itoa(before.Allocation) + "\u00a0%", Draft: draft,
 	}}, nil
 }
 
-// draftPlace is where a sealed destination belongs that nobody has confirmed yet.
-func draftPlace(c *ui.Request) identity.Place {
-	return identity.Place{Table: "distributions", Column: "draft", Row: c.Session.ID + "/" + c.HTTP.PathValue("id") + "/" + c.HTTP.PathValue("distribution")}
+// draftSealPlace binds a sealed draft to the session and the destination.
+func draftSealPlace(c *ui.Request) identity.Place {
+	return identity.Place{Table: "distributions", Column: "draft",
+		Row: c.Session.ID + "/" + c.HTTP.PathValue("id") + "/" + c.HTTP.PathValue("distribution")}
 }
 
-// replaceDestination puts what was confirmed in a destination's place.
+// replaceDestination replaces a destination by the confirmed draft.
 func replaceDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	id := c.HTTP.PathValue("id")
-	data, err := c.Sealer.Open(draftPlace(c), c.Form.Get("draft"))
+	data, err := c.Sealer.Open(draftSealPlace(c), c.Form.Get("draft"))
 	if err != nil {
 		return ui.View{}, ui.ErrForm
 	}
-	_, err = destination.Update(ctx, tx, setup(c), c.Session.Principal(), destination.UpdateParams{OwnerID: id, ID: c.HTTP.PathValue("distribution"), Data: data})
-	return ui.View{Redirect: recipientPath(id)}, atDestination(err)
+	_, err = destination.Update(ctx, tx, setup(c), c.Session.Principal(),
+		destination.UpdateParams{OwnerID: id, ID: c.HTTP.PathValue("distribution"), Data: data})
+	return ui.View{Redirect: recipientPath(id)}, destinationFormError(err)
 }
 
-// correctionShown is what a bank asks to be put right in a destination.
-type correctionShown struct {
+// correctionRow is a correction of a destination that a bank requested.
+type correctionRow struct {
 	Path, ID, What, Before string
-	Rows                   []fact // as the bank wants it
+	Rows                   []fact // the corrected fields
 	Since                  string
 }
 
-// corrections are what banks ask of some destinations, as far as they ask.
-func corrections(c *ui.Request, owner string, all []destination.Distribution) (some []correctionShown) {
+// corrections returns the corrections that banks requested for some of the destinations.
+func corrections(c *ui.Request, owner string, all []destination.Distribution) (some []correctionRow) {
 	for _, d := range all {
 		if d.Correction == nil {
 			continue
@@ -302,8 +317,9 @@ func corrections(c *ui.Request, owner string, all []destination.Distribution) (s
 		if json.Unmarshal(d.Correction.Data, &data) != nil {
 			continue
 		}
-		w := correctionShown{Path: recipientPath(owner) + "/destinations/" + d.ID + "/correct", ID: d.Correction.ID, Before: destinationName(d),
-			What: d.Correction.Code, Since: c.FormatTime(d.Correction.Asked)}
+		w := correctionRow{Path: recipientPath(owner) + "/destinations/" + d.ID + "/correct", ID: d.Correction.ID,
+			Before: destinationName(d),
+			What:   d.Correction.Code, Since: c.FormatTime(d.Correction.Asked)}
 		for _, name := range d.Correction.Members {
 			value, _ := data[name].(string)
 			w.Rows = append(w.Rows, fact{c.Word("bank", name), value})
@@ -313,35 +329,37 @@ func corrections(c *ui.Request, owner string, all []destination.Distribution) (s
 	return some
 }
 
-// correctDestination puts a destination right as its bank asks.
+// correctDestination applies a bank's correction to a destination.
 func correctDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	id := c.HTTP.PathValue("id")
-	_, err := destination.Correct(ctx, tx, c.Session.Principal(), id, c.HTTP.PathValue("distribution"), c.Form.Get("correction_id"))
+	_, err := destination.Correct(ctx, tx, c.Session.Principal(), id, c.HTTP.PathValue("distribution"),
+		c.Form.Get("correction_id"))
 	if errors.Is(err, destination.ErrCorrection) {
 		err = destination.ErrCorrection.At("body", "")
 	}
 	return ui.View{Redirect: recipientPath(id)}, err
 }
 
-// setAllocations shares a payee's payments out over their destinations.
+// setAllocations sets the percentages by which payments are split among a payee's destinations.
 func setAllocations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	id := c.HTTP.PathValue("id")
 	var shares []destination.Share
 	for name := range c.Form {
 		if d, ok := strings.CutPrefix(name, "a."); ok {
-			shares = append(shares, destination.Share{DistributionID: d, Allocation: json.Number(cmp.Or(strings.TrimSpace(c.Form.Get(name)), "0"))})
+			shares = append(shares, destination.Share{DistributionID: d,
+				Allocation: json.Number(cmp.Or(strings.TrimSpace(c.Form.Get(name)), "0"))})
 		}
 	}
-	slices.SortFunc(shares, func(a, b destination.Share) int { return strings.Compare(a.DistributionID, b.DistributionID) })
+	slices.SortFunc(shares, func(a, b destination.Share) int {
+		return strings.Compare(a.DistributionID, b.DistributionID)
+	})
 	_, err := destination.SetAllocations(ctx, tx, c.Session.Principal(), id, shares)
-	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound {
-		return ui.View{}, (&apierr.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
-	}
-	return ui.View{Redirect: recipientPath(id)}, err
+	return ui.View{Redirect: recipientPath(id)}, ui.WholeFormError(err)
 }
 
-// deleteDestination removes a destination that takes no part of any payment.
+// deleteDestination removes a destination with an allocation of 0.
 func deleteDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	id := c.HTTP.PathValue("id")
-	return ui.View{Redirect: recipientPath(id)}, destination.Delete(ctx, tx, c.Session.Principal(), id, c.Form.Get("distribution_id"))
+	return ui.View{Redirect: recipientPath(id)}, destination.Delete(
+		ctx, tx, c.Session.Principal(), id, c.Form.Get("distribution_id"))
 }

@@ -16,23 +16,23 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// fundingPage is how one pay run is paid for, and how far that is.
+// fundingPage shows how to fund a payroll, and the deposits so far.
 type fundingPage struct {
 	Payroll          payroll.Payroll
 	Path             string
-	Told             string // the state in one sentence, for those who listen
+	Announcement     string // for screen readers
 	State            string
-	Open             bool // money is still asked for
+	Open             bool // the payroll still needs money
 	Total, Amount    string
-	Plain            string // the amount, to be copied
+	Plain            string // Amount without currency, for copying
 	Rate             string
-	Groups           []string // the address
+	Groups           []string // address
 	Asset, Network   string
-	Bank             []fact // the account to transfer to, nil on a chain
+	Bank             []fact // account details; nil if funded on a chain
 	Reference        string
-	Test             bool          // the network's coins are worth nothing
-	Pay              template.URL  // for a wallet
-	QR               template.HTML // the same, for a camera
+	Test             bool          // on a test network
+	Pay              template.URL  // payment link
+	QR               template.HTML // Pay as a QR code
 	Until, Left      string
 	UntilISO         string
 	Ended            bool
@@ -42,7 +42,7 @@ type fundingPage struct {
 	Given            ui.Field
 }
 
-// showFunding is where somebody pays for a pay run: what to send where and until when, and what has come.
+// showFunding renders the funding page of a payroll.
 func showFunding(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	by := c.Session.Principal()
 	p, err := c.Payroll.Head(ctx, tx, by, c.HTTP.PathValue("id"))
@@ -53,10 +53,11 @@ func showFunding(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{Redirect: payrollPath(p.ID)}, nil
 	}
 	v := fundingPage{
-		Payroll: p, Path: payrollPath(p.ID), State: c.Word("payroll.funding", string(p.FundingState)), Open: p.State == payroll.Pending,
+		Payroll: p, Path: payrollPath(p.ID), State: c.Word("payroll.funding", string(p.FundingState)),
+		Open:  p.State == payroll.Pending,
 		Total: c.FormatMoney(p.Total), Asset: string(p.FundingCurrency), Simulates: c.CanSimulate() && c.Session.Manages(),
 	}
-	v.Told = c.Word("payroll.state", string(p.State)) + ": " + v.State
+	v.Announcement = c.Word("payroll.state", string(p.State)) + ": " + v.State
 	kinds := []string{"exact", "under", "over", "late", "replaced", "reorged"}
 	if p.FundingMethod == payroll.MethodBank {
 		kinds = kinds[:3]
@@ -68,7 +69,7 @@ func showFunding(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 			v.Bank, v.Reference, v.Amount, v.Plain = bankFacts(c, t), t.Reference, c.FormatMoney(t.Amount), t.Amount.String()
 		}
 	} else {
-		v.Network, v.Test, v.Groups = networkName(p.Network), worthless(c, p.Network), ui.GroupsOfFour(p.Address)
+		v.Network, v.Test, v.Groups = networkName(p.Network), isTestNetwork(c, p.Network), ui.GroupsOfFour(p.Address)
 	}
 	if q := p.Quote; q != nil && v.Open {
 		v.Amount, v.Plain = c.FormatMoney(q.Funding), q.Funding.String()
@@ -84,16 +85,16 @@ func showFunding(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		}
 		locked := p.FundingState == payroll.FundingConfirming
 		switch left := q.ValidTo.Sub(tx.Now()); {
-		case locked: // the price is kept until the confirmations are there
+		case locked: // the quote no longer expires
 		case left <= 0:
 			v.Ended = true
-			v.Told = c.Text("fund.ended")
+			v.Announcement = c.Text("fund.ended")
 		case left <= time.Minute:
 			v.Left = c.Text("fund.left.minute")
-			v.Told += ". " + v.Left
+			v.Announcement += ". " + v.Left
 		case left <= 5*time.Minute:
 			v.Left = c.Text("fund.left", strconv.Itoa(int(left/time.Minute)+1))
-			v.Told += ". " + c.Text("fund.left.soon")
+			v.Announcement += ". " + c.Text("fund.left.soon")
 		default:
 			v.Left = c.Text("fund.left", strconv.Itoa(int(left/time.Minute)))
 		}
@@ -105,22 +106,25 @@ func showFunding(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		for _, kind := range kinds {
 			v.Kinds = append(v.Kinds, ui.Option{Value: kind, Label: c.Text("simulate." + kind)})
 		}
-		v.Given = c.Field(ui.Field{Name: "amount", Most: 30})
+		v.Given = c.Field(ui.Field{Name: "amount", MaxLength: 30})
 		for _, d := range clockSteps {
-			v.Durations = append(v.Durations, ui.Option{Value: strconv.FormatInt(int64(d.time.Seconds()), 10), Label: c.Text(d.key)})
+			v.Durations = append(v.Durations, ui.Option{Value: strconv.FormatInt(int64(d.time.Seconds()), 10),
+				Label: c.Text(d.key)})
 		}
 	}
-	return ui.View{Template: "fund", Title: c.Text("fund.title", p.ID), Wide: true, LivePath: c.URL(payrollPath(p.ID) + "/fund/live"), Data: v}, nil
+	return ui.View{Template: "fund", Title: c.Text("fund.title", p.ID), Wide: true,
+		LivePath: c.URL(payrollPath(p.ID) + "/fund/live"), Data: v}, nil
 }
 
-// fact is a figure with its name, to be copied as it stands.
+// fact is a labeled value.
 type fact struct{ Name, Value string }
 
-// bankFacts are where somebody transfers money to, and with which reference.
+// bankFacts returns the details of an incoming bank transfer.
 func bankFacts(c *ui.Request, t payroll.Transfer) (all []fact) {
 	iban, number := t.To.Numbers()
 	for _, f := range []fact{
-		{"fund.bank.holder", t.To.Name}, {"fund.bank.iban", strings.Join(ui.GroupsOfFour(iban), " ")}, {"fund.bank.bic", t.To.BIC},
+		{"fund.bank.holder", t.To.Name}, {"fund.bank.iban", strings.Join(ui.GroupsOfFour(iban), " ")},
+		{"fund.bank.bic", t.To.BIC},
 		{"fund.bank.routing", t.To.Routing}, {"fund.bank.number", number}, {"fund.bank.reference", t.Reference},
 	} {
 		if f.Value != "" {
@@ -130,7 +134,7 @@ func bankFacts(c *ui.Request, t payroll.Transfer) (all []fact) {
 	return all
 }
 
-// networkName is a network as people call it.
+// networkName returns the display name of a network.
 func networkName(name string) string {
 	if name == "" {
 		return ""
@@ -138,17 +142,18 @@ func networkName(name string) string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
-// worthless says that a network's coins are.
-func worthless(c *ui.Request, network string) bool {
+// isTestNetwork reports whether a network is a test network.
+func isTestNetwork(c *ui.Request, network string) bool {
 	if n, ok := c.Payroll.Accounts.Network(network); ok {
 		return n.Test
 	}
 	return network != "bitcoin"
 }
 
-// depositTable is the money that came in for a payroll, with its confirmations.
+// depositTable lists the deposits for a payroll.
 func depositTable(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (ui.Table, error) {
-	t := ui.Table{Caption: c.Text("deposits.title"), Empty: c.Text("deposits.none"), Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "deposits.confirmations#", "deposits.tx")}
+	t := ui.Table{Caption: c.Text("deposits.title"), Empty: c.Text("deposits.none"),
+		Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "deposits.confirmations#", "deposits.tx")}
 	all, err := deposit.ForObject(ctx, tx, p.CompanyID, p.ID)
 	if err != nil {
 		return t, err
@@ -170,34 +175,37 @@ func depositTable(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payro
 			}
 			confirmations.Text = c.Text("deposits.of", c.FormatCount(min(o.Depth, d.Wanted)), c.FormatCount(d.Wanted))
 		}
-		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(d.FirstSeen), c.AmountCell(d.Amount), state, confirmations, ui.CodeCell(d.TxID)})
+		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(d.FirstSeen), c.AmountCell(d.Amount), state, confirmations,
+			ui.CodeCell(d.TxID)})
 	}
 	return t, nil
 }
 
-// refreshPrice asks for a price for what is still due, and applies money that came late.
-func refreshPrice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+// refreshQuote requests a new quote for the amount still due. Late deposits are applied.
+func refreshQuote(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p, _, err := c.Payroll.Refresh(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	return ui.View{Redirect: payrollPath(p.ID) + "/fund"}, ui.FormError(err)
 }
 
-// clockSteps are how far the sandbox's clock can be moved at once.
+// clockSteps are the durations by which users can advance the sandbox clock.
 var clockSteps = []struct {
 	key  string
 	time time.Duration
-}{{"clock.quarter", 15 * time.Minute}, {"clock.hour", time.Hour}, {"clock.day", 24 * time.Hour}, {"clock.month", 30 * 24 * time.Hour}}
+}{{"clock.quarter", 15 * time.Minute}, {"clock.hour", time.Hour}, {"clock.day", 24 * time.Hour},
+	{"clock.month", 30 * 24 * time.Hour}}
 
-// simulateDeposit pays a pay run on the simulated chain.
+// simulateDeposit funds a payroll on the simulated chain.
 func simulateDeposit(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	id := c.HTTP.PathValue("id")
-	_, err := c.Sandbox.Deposit(ctx, c.Session.Principal(), id, "", c.Form.Get("kind"), strings.TrimSpace(c.Form.Get("amount")))
+	_, err := c.Sandbox.Deposit(ctx, c.Session.Principal(), id, "", c.Form.Get("kind"),
+		strings.TrimSpace(c.Form.Get("amount")))
 	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound && len(f.Fields) == 0 {
 		err = f.At("body", "")
 	}
 	return ui.View{Redirect: payrollPath(id) + "/fund"}, err
 }
 
-// advanceClock moves the sandbox's clock forward, for everybody in it.
+// advanceClock advances the clock of the whole sandbox.
 func advanceClock(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	for _, d := range clockSteps {
 		if strconv.FormatInt(int64(d.time.Seconds()), 10) == c.Form.Get("seconds") {

@@ -13,7 +13,8 @@ import (
 )
 
 var invoiceStates = []string{
-	string(invoice.Sent), string(invoice.Overdue), string(invoice.InPayroll), string(invoice.PartiallyPaid), string(invoice.Paid), string(invoice.Draft), string(invoice.Void),
+	string(invoice.Sent), string(invoice.Overdue), string(invoice.InPayroll), string(invoice.PartiallyPaid),
+	string(invoice.Paid), string(invoice.Draft), string(invoice.Void),
 }
 
 func invoicePath(id string) string { return "/invoices/" + id }
@@ -24,11 +25,12 @@ type invoicesPage struct {
 	Pager    ui.Pager
 }
 
-// listInvoices are the invoices that the company's people have written.
+// listInvoices lists the invoices to the company.
 func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	f := invoice.Filter{Status: invoice.Status(among(c, "status", invoiceStates)), From: askedDay(c, "since"), To: askedDay(c, "until"), Page: c.PageNumber(), PerPage: ui.PerPage}
+	f := invoice.Filter{Status: invoice.Status(queryOneOf(c, "status", invoiceStates)), From: queryDate(c, "since"),
+		To: queryDate(c, "until"), Page: c.PageNumber(), PerPage: ui.PerPage}
 	if !f.To.IsZero() {
-		f.To = f.To.AddDate(0, 0, 1) // the day itself, too
+		f.To = f.To.AddDate(0, 0, 1) // include the whole day
 	}
 	all, total, err := invoice.OfCompany(ctx, tx, c.Session.Principal(), f)
 	if err != nil {
@@ -43,7 +45,8 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	t := ui.Table{Caption: c.Text("invoices.title"), Empty: c.Text("invoices.none"), Heads: c.Columns("invoice.number", "invoice.by", "payroll.status", "payroll.total#", "invoice.paid#", "invoice.due")}
+	t := ui.Table{Caption: c.Text("invoices.title"), Empty: c.Text("invoices.none"),
+		Heads: c.Columns("invoice.number", "invoice.by", "payroll.status", "payroll.total#", "invoice.paid#", "invoice.due")}
 	for _, v := range all {
 		by := people[v.UserID].Name
 		if by == "" {
@@ -51,7 +54,8 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		}
 		state := v.Shown(tx.Now())
 		t.Rows = append(t.Rows, []ui.Cell{
-			c.LinkCell(v.Number, invoicePath(v.ID)), {Text: by}, {Text: c.Word("invoice.state", string(state)), Warn: state == invoice.Overdue},
+			c.LinkCell(v.Number, invoicePath(v.ID)), {Text: by},
+			{Text: c.Word("invoice.state", string(state)), Warn: state == invoice.Overdue},
 			c.AmountCell(v.Total), c.AmountCell(v.Paid), {Text: v.DueDate, ISO: v.DueDate},
 		})
 	}
@@ -69,10 +73,10 @@ type invoicePage struct {
 	SubtotalText, TaxText, TotalT string
 	PaidText, PayrollPath         string
 	Lines                         ui.Table
-	Theirs                        bool // its lines are its writer's alone
+	Theirs                        bool // only the writer may read the lines
 }
 
-// showInvoice is one invoice. What it says line by line is shown of people for whom the company acts.
+// showInvoice renders an invoice. Its lines are shown only if the company may act for the writer.
 func showInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	by := c.Session.Principal()
 	v, err := invoice.OneOfCompany(ctx, tx, by, c.HTTP.PathValue("id"))
@@ -97,14 +101,17 @@ func showInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		p.By = who.Name
 	}
 	p.State = c.Word("invoice.state", string(v.Shown(tx.Now())))
-	p.SubtotalText, p.TaxText, p.TotalT, p.PaidText = c.FormatMoney(v.Subtotal), c.FormatMoney(v.Tax), c.FormatMoney(v.Total), c.FormatMoney(v.Paid)
+	p.SubtotalText, p.TaxText, p.TotalT, p.PaidText = c.FormatMoney(v.Subtotal), c.FormatMoney(v.Tax),
+		c.FormatMoney(v.Total), c.FormatMoney(v.Paid)
 	if v.PayrollID != "" {
 		p.PayrollPath = payrollPath(v.PayrollID)
 	}
-	p.Lines = ui.Table{Caption: c.Text("invoice.lines"), Heads: c.Columns("invoice.line", "invoice.quantity#", "invoice.price#", "invoice.tax#", "payment.amount#")}
+	p.Lines = ui.Table{Caption: c.Text("invoice.lines"),
+		Heads: c.Columns("invoice.line", "invoice.quantity#", "invoice.price#", "invoice.tax#", "payment.amount#")}
 	for _, it := range p.Items {
 		p.Lines.Rows = append(p.Lines.Rows, []ui.Cell{
-			{Text: it.Description}, {Text: c.FormatNumber(it.Quantity), Kind: "number"}, {Text: c.FormatNumber(it.UnitPrice), Kind: "number"},
+			{Text: it.Description}, {Text: c.FormatNumber(it.Quantity), Kind: "number"},
+			{Text: c.FormatNumber(it.UnitPrice), Kind: "number"},
 			{Text: c.FormatNumber(it.TaxRate) + "\u00a0%", Kind: "number"}, {Text: c.FormatNumber(it.Amount), Kind: "number"},
 		})
 	}

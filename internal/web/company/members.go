@@ -14,30 +14,30 @@ import (
 
 type membersPage struct {
 	Company     string
-	Members     []memberShown
-	Invitations []invitedShown
+	Members     []memberRow
+	Invitations []memberInvitationRow
 	Fields      []ui.Field
 }
 
-type memberShown struct {
+type memberRow struct {
 	auth.Member
 	RoleName string
 	Self     bool
-	Roles    []ui.Option // that the reader may give them; none: they may change nothing
+	Roles    []ui.Option // roles that the user may assign; empty if none
 }
 
-type invitedShown struct {
+type memberInvitationRow struct {
 	auth.Invitation
 	RoleName, Until string
 }
 
-// by is who is signed in, as somebody who changes members.
+// by returns the signed-in user as the author of a change to members.
 func by(c *ui.Request) auth.By {
 	return auth.By{CompanyID: c.Session.Company.ID, UserID: c.Session.User.ID, Role: c.Session.Role}
 }
 
-// rolesToGive are those that the reader may give.
-func rolesToGive(c *ui.Request, now string) []ui.Option {
+// assignableRoles returns the roles that the user may assign.
+func assignableRoles(c *ui.Request, now string) []ui.Option {
 	var all []ui.Option
 	for _, role := range auth.Roles {
 		if role != identity.RoleOwner || c.Session.Role == identity.RoleOwner {
@@ -47,7 +47,7 @@ func rolesToGive(c *ui.Request, now string) []ui.Option {
 	return all
 }
 
-// showMembers lists who acts for the company, and who is asked to.
+// showMembers lists the members and the open invitations.
 func showMembers(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	members, err := auth.Members(ctx, tx, c.Session.Company.ID)
 	if err != nil {
@@ -59,61 +59,65 @@ func showMembers(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	}
 	p := membersPage{Company: c.Session.Company.Name}
 	for _, m := range members {
-		shown := memberShown{Member: m, RoleName: c.RoleName(m.Role), Self: m.UserID == c.Session.User.ID}
+		shown := memberRow{Member: m, RoleName: c.RoleName(m.Role), Self: m.UserID == c.Session.User.ID}
 		if c.Session.Administers() && (m.Role != identity.RoleOwner || c.Session.Role == identity.RoleOwner) {
-			shown.Roles = rolesToGive(c, m.Role)
+			shown.Roles = assignableRoles(c, m.Role)
 		}
 		p.Members = append(p.Members, shown)
 	}
 	if c.Session.Administers() {
 		for _, v := range invited {
-			p.Invitations = append(p.Invitations, invitedShown{v, c.RoleName(v.Role), ui.FormatDay(v.Expires)})
+			p.Invitations = append(p.Invitations, memberInvitationRow{v, c.RoleName(v.Role), ui.FormatDay(v.Expires)})
 		}
-		roles := c.Field(ui.Field{Name: "role", Type: "select", Required: true, Options: rolesToGive(c, identity.RoleViewer)})
+		roles := c.Field(ui.Field{Name: "role", Type: "select", Required: true,
+			Options: assignableRoles(c, identity.RoleViewer)})
 		if !c.Form.Has("role") {
-			roles.Options = rolesToGive(c, identity.RoleViewer)
+			roles.Options = assignableRoles(c, identity.RoleViewer)
 		}
-		p.Fields = []ui.Field{c.Field(ui.Field{Name: "email", Type: "email", Autocomplete: "off", Required: true, Most: 254}), roles}
+		p.Fields = []ui.Field{c.Field(ui.Field{Name: "email", Type: "email", Autocomplete: "off", Required: true,
+			MaxLength: 254}), roles}
 	}
 	return ui.View{Template: "members", Title: c.Text("members.title"), Data: p}, nil
 }
 
-// inviteMember asks somebody to act for the company, too.
+// inviteMember invites a person to become a member.
 func inviteMember(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: "/settings/members"}, auth.Invite(ctx, tx, c.Sealer, by(c), c.Form.Get("email"), c.Form.Get("role"), c.Language.Tag)
+	return ui.View{Redirect: "/settings/members"},
+		auth.Invite(ctx, tx, c.Sealer, by(c), c.Form.Get("email"), c.Form.Get("role"), c.Language.Tag)
 }
 
-// withdrawMember takes an invitation back.
-func withdrawMember(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+// revokeMemberInvitation revokes an invitation.
+func revokeMemberInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: "/settings/members"}, auth.Withdraw(ctx, tx, by(c), c.HTTP.PathValue("id"))
 }
 
-// setRole makes a member something else.
+// setRole changes the role of a member.
 func setRole(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: "/settings/members"}, auth.SetRole(ctx, tx, by(c), c.HTTP.PathValue("user"), c.Form.Get("role"))
+	return ui.View{Redirect: "/settings/members"},
+		auth.SetRole(ctx, tx, by(c), c.HTTP.PathValue("user"), c.Form.Get("role"))
 }
 
-// removeMember ends somebody's membership.
+// removeMember removes a member.
 func removeMember(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: "/settings/members"}, auth.RemoveMember(ctx, tx, by(c), c.HTTP.PathValue("user"))
 }
 
-// leaveCompany ends the reader's own.
+// leaveCompany removes the user from the company.
 func leaveCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: "/sign-in", Cookie: c.SessionCookie("")}, auth.RemoveMember(ctx, tx, by(c), c.Session.User.ID)
 }
 
-// joinPage is what the reader of an invitation to be a member sees.
+// joinPage shows an invitation to become a member.
 type joinPage struct {
 	Company, Role, Email, Until string
 	Path                        string
-	As                          string     // who is signed in, when that is not who is invited
-	Known                       bool       // who is invited has an account
-	Mine                        bool       // and it is the reader's
-	Fields                      []ui.Field // for who has none
+	As                          string     // the signed-in user, if that is not the invited one
+	Known                       bool       // the invited email has an account
+	Mine                        bool       // the invited user is signed in
+	Fields                      []ui.Field // for a new account
 }
 
-// invited is what a link invites to, and whether the reader is who it went to.
+// invited returns the invitation, whether its email has an account, and whether that user is signed in.
 func invited(ctx context.Context, c *ui.Request, tx *db.Tx) (v auth.Invitation, known, mine bool, err error) {
 	if v, err = auth.FindInvitation(ctx, tx, c.HTTP.PathValue("token")); err != nil {
 		return v, false, false, err
@@ -126,7 +130,7 @@ func invited(ctx context.Context, c *ui.Request, tx *db.Tx) (v auth.Invitation, 
 	return v, u.ID != "", signedIn && c.Session.User.ID == u.ID, err
 }
 
-// showJoin says who asks whom to act for which company.
+// showJoin renders an invitation to become a member.
 func showJoin(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	v, known, mine, err := invited(ctx, c, tx)
 	if err != nil {
@@ -136,21 +140,22 @@ func showJoin(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := joinPage{Company: company.Name, Role: c.RoleName(v.Role), Email: v.Email, Until: ui.FormatDay(v.Expires), Path: "/join/" + c.HTTP.PathValue("token"), Known: known, Mine: mine}
+	p := joinPage{Company: company.Name, Role: c.RoleName(v.Role), Email: v.Email, Until: ui.FormatDay(v.Expires),
+		Path: "/join/" + c.HTTP.PathValue("token"), Known: known, Mine: mine}
 	if c.Session != nil && !mine {
 		p.As = c.Session.User.Email
 	}
 	if !known {
 		p.Fields = []ui.Field{
-			c.Field(ui.Field{Name: "first_name", Autocomplete: "given-name", Required: true, Most: 100}),
-			c.Field(ui.Field{Name: "last_name", Autocomplete: "family-name", Required: true, Most: 100}),
+			c.Field(ui.Field{Name: "first_name", Autocomplete: "given-name", Required: true, MaxLength: 100}),
+			c.Field(ui.Field{Name: "last_name", Autocomplete: "family-name", Required: true, MaxLength: 100}),
 			c.NewPasswordField(),
 		}
 	}
 	return ui.View{Template: "join", Title: c.Text("join.title", company.Name), Data: p}, nil
 }
 
-// join makes the reader a member: with the account that they are signed in to, or with one that is made for them.
+// join makes the invited person a member, with their existing account or a new one.
 func join(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	token := c.HTTP.PathValue("token")
 	var v auth.Invitation

@@ -14,13 +14,13 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// errMonth refuses a month that is none.
+// errMonth is returned for an invalid month.
 var errMonth = apierr.New(apierr.Invalid, "month_invalid", "This is not a month. Use the form 2026-01.")
 
-// monthlyMost is how many payrolls the file of a month holds at most.
-const monthlyMost = 10_000
+// maxMonthlyPayrolls is the maximum number of payrolls in the export of a month.
+const maxMonthlyPayrolls = 10_000
 
-// jsonAmount is an amount as JSON writes it: a plain decimal.
+// jsonAmount returns an amount as a JSON number.
 func jsonAmount(a money.Amount) json.Number {
 	if a.Asset() == "" {
 		return "0"
@@ -28,7 +28,7 @@ func jsonAmount(a money.Amount) json.Number {
 	return json.Number(a.String())
 }
 
-// monthOf reads the month that is asked for, and the payrolls that were made in it, oldest first.
+// monthOf returns the requested month and the payrolls created in it, oldest first.
 func monthOf(ctx context.Context, c *ui.Request, tx *db.Tx) (string, []payroll.Payroll, error) {
 	month := c.Query("month")
 	from, err := time.Parse("2006-01", month)
@@ -37,12 +37,14 @@ func monthOf(ctx context.Context, c *ui.Request, tx *db.Tx) (string, []payroll.P
 	}
 	var all []payroll.Payroll
 	for page := 1; ; page++ {
-		some, total, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "", payroll.Filter{From: from, To: from.AddDate(0, 1, 0), Page: page, PerPage: 100})
+		some, total, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "",
+			payroll.Filter{From: from, To: from.AddDate(0, 1, 0), Page: page, PerPage: 100})
 		if err != nil {
 			return "", nil, err
 		}
-		if total > monthlyMost {
-			return "", nil, errMonth.Detailf("There are more payrolls in this month than a file holds. Ask for them through the interface.")
+		if total > maxMonthlyPayrolls {
+			return "", nil, errMonth.Detailf(
+				"This month has too many payrolls for one file. Use the API instead.")
 		}
 		all = append(all, some...)
 		if len(some) == 0 || int64(len(all)) >= total {
@@ -52,16 +54,18 @@ func monthOf(ctx context.Context, c *ui.Request, tx *db.Tx) (string, []payroll.P
 	}
 }
 
-// monthCSV closes a month: a row for each payroll that was made in it.
+// monthCSV exports a month with one row per payroll.
 func monthCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	month, all, err := monthOf(ctx, c, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
-	rows := [][]string{{"month", "payroll_id", "created", "external_id", "status", "payees", "volume", "fees", "total", "currency"}}
+	rows := [][]string{{"month", "payroll_id", "created", "external_id", "status", "payees", "volume", "fees", "total",
+		"currency"}}
 	for _, p := range all {
 		rows = append(rows, []string{
-			month, p.ID, ui.FormatTimestamp(p.CreatedAt), p.ExternalID, string(p.State), strconv.FormatInt(p.Count, 10), p.Volume.String(), p.Fees.String(), p.Total.String(), string(p.Currency),
+			month, p.ID, ui.FormatTimestamp(p.CreatedAt), p.ExternalID, string(p.State), strconv.FormatInt(p.Count, 10),
+			p.Volume.String(), p.Fees.String(), p.Total.String(), string(p.Currency),
 		})
 	}
 	f, err := Sheet("payrolls-"+month+".csv", rows)
@@ -86,7 +90,7 @@ type monthlyLine struct {
 	Currency   string      `json:"currency"`
 }
 
-// monthlySum are the payrolls of a month in one currency and state, together.
+// monthlySum is the total of the payrolls of one currency and state.
 type monthlySum struct {
 	Currency string      `json:"currency"`
 	Status   string      `json:"status"`
@@ -96,7 +100,7 @@ type monthlySum struct {
 	Total    json.Number `json:"total"`
 }
 
-// monthJSON closes a month for programs: its payrolls, and what they come to by currency and state.
+// monthJSON exports a month with its payrolls and their totals.
 func monthJSON(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	month, all, err := monthOf(ctx, c, tx)
 	if err != nil {
@@ -109,7 +113,8 @@ func monthJSON(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	counts := map[key]int64{}
 	for _, p := range all {
 		out.Payrolls = append(out.Payrolls, monthlyLine{
-			p.ID, ui.FormatTimestamp(p.CreatedAt), p.ExternalID, string(p.State), p.Count, jsonAmount(p.Volume), jsonAmount(p.Fees), jsonAmount(p.Total), string(p.Currency),
+			p.ID, ui.FormatTimestamp(p.CreatedAt), p.ExternalID, string(p.State), p.Count, jsonAmount(p.Volume),
+			jsonAmount(p.Fees), jsonAmount(p.Total), string(p.Currency),
 		})
 		k := key{string(p.Currency), string(p.State)}
 		if sums[k] == nil {
@@ -125,7 +130,8 @@ func monthJSON(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	for _, k := range order {
 		s := sums[k]
-		out.Totals = append(out.Totals, monthlySum{k.currency, k.status, counts[k], jsonAmount(s[0]), jsonAmount(s[1]), jsonAmount(s[2])})
+		out.Totals = append(out.Totals, monthlySum{k.currency, k.status, counts[k], jsonAmount(s[0]), jsonAmount(s[1]),
+			jsonAmount(s[2])})
 	}
 	return jsonFile("payrolls-"+month+".json", out)
 }
@@ -165,7 +171,7 @@ type statementOutput struct {
 	Updated     string      `json:"updated"`
 }
 
-// payrollJSON is the statement of a payroll for programs.
+// payrollJSON exports the statement of a payroll as JSON.
 func payrollJSON(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p, err := c.Payroll.Get(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	if err != nil {
@@ -176,15 +182,19 @@ func payrollJSON(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{}, err
 	}
 	out := statementFile{monthlyLine{
-		p.ID, ui.FormatTimestamp(p.CreatedAt), p.ExternalID, string(p.State), p.Count, jsonAmount(p.Volume), jsonAmount(p.Fees), jsonAmount(p.Total), string(p.Currency),
+		p.ID, ui.FormatTimestamp(p.CreatedAt), p.ExternalID, string(p.State), p.Count, jsonAmount(p.Volume),
+		jsonAmount(p.Fees), jsonAmount(p.Total), string(p.Currency),
 	}, []statementPayment{}}
 	for _, m := range p.Payments {
 		line := statementPayment{
-			m.ID, m.PayeeID, names[m.PayeeID], jsonAmount(m.Amount), jsonAmount(m.Fee), string(m.State), m.Reason, m.Description, m.Category, m.InvoiceID,
+			m.ID, m.PayeeID, names[m.PayeeID], jsonAmount(m.Amount), jsonAmount(m.Fee), string(m.State), m.Reason, m.Description,
+			m.Category, m.InvoiceID,
 			m.ExternalPaymentID, []statementOutput{},
 		}
 		for _, o := range m.Outputs {
-			line.Outputs = append(line.Outputs, statementOutput{o.ID, jsonAmount(o.Amount), string(o.Amount.Asset()), destinationHint(o), string(o.State), o.TxID, ui.FormatTimestamp(o.UpdatedAt)})
+			line.Outputs = append(line.Outputs, statementOutput{
+				o.ID, jsonAmount(o.Amount), string(o.Amount.Asset()), destinationHint(o), string(o.State), o.TxID,
+				ui.FormatTimestamp(o.UpdatedAt)})
 		}
 		out.Payments = append(out.Payments, line)
 	}

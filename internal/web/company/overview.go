@@ -11,24 +11,24 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// How much the overview shows of each kind.
+// Limits of the lists on the overview.
 const (
-	attentionShown = 5
-	recentShown    = 10
+	maxAttention = 5
+	maxRecent    = 10
 )
 
 type overviewPage struct {
 	Company   string
-	Balances  []balanceShown
-	Attention []ui.Cell // what somebody should do, each with the way there
+	Balances  []balanceRow
+	Attention []ui.Cell // tasks, each with a link
 	Recent    ui.Table
 	Charts    []ui.Chart
 }
 
-// balanceShown is what a company has in one currency.
-type balanceShown struct{ Available, Reserved string }
+// balanceRow is a balance in one currency.
+type balanceRow struct{ Available, Reserved string }
 
-// showOverview is where a company's people begin: what it has, what waits for them, and its latest pay runs.
+// showOverview renders the start page of a company.
 func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	by := c.Session.Principal()
 	p := overviewPage{Company: c.Session.Company.Name}
@@ -37,7 +37,7 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		return ui.View{}, err
 	}
 	for _, b := range balances {
-		s := balanceShown{Available: c.FormatMoney(b.Available)}
+		s := balanceRow{Available: c.FormatMoney(b.Available)}
 		if b.Reserved.Sign() != 0 {
 			s.Reserved = c.FormatMoney(b.Reserved)
 		}
@@ -46,7 +46,7 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if p.Attention, err = attention(ctx, c, tx); err != nil {
 		return ui.View{}, err
 	}
-	recent, _, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{PerPage: recentShown})
+	recent, _, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{PerPage: maxRecent})
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -57,33 +57,35 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	return ui.View{Template: "overview", Title: c.Text("overview.title"), Wide: true, Data: p}, nil
 }
 
-// attention is what somebody should do, the most pressing first.
+// attention lists the tasks of the company's members, the most urgent first.
 func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Cell, err error) {
 	by := c.Session.Principal()
 	troubles, err := c.Payroll.Issues(ctx, tx, by)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range troubles[:min(len(troubles), attentionShown)] {
-		all = append(all, c.LinkCell(c.Text("attention."+string(t.State), c.FormatCount(t.Payments), t.PayrollID), payrollPath(t.PayrollID)))
+	for _, t := range troubles[:min(len(troubles), maxAttention)] {
+		all = append(all, c.LinkCell(c.Text("attention."+string(t.State), c.FormatCount(t.Payments), t.PayrollID),
+			payrollPath(t.PayrollID)))
 	}
 	for _, state := range []payroll.State{payroll.OnHold, payroll.Pending} {
-		some, total, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{Status: state, PerPage: attentionShown})
+		some, total, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{Status: state, PerPage: maxAttention})
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range some {
-			it, err := waitsFor(ctx, c, tx, p)
+			it, err := pendingReason(ctx, c, tx, p)
 			if err != nil {
 				return nil, err
 			}
 			all = append(all, it)
 		}
 		if total > int64(len(some)) {
-			all = append(all, c.LinkCell(c.Text("attention.more."+string(state), c.FormatCount(total-int64(len(some)))), "/payrolls?status="+string(state)))
+			all = append(all, c.LinkCell(c.Text("attention.more."+string(state), c.FormatCount(total-int64(len(some)))),
+				"/payrolls?status="+string(state)))
 		}
 	}
-	wanted, err := destination.Corrections(ctx, tx, by.CompanyID, attentionShown)
+	wanted, err := destination.Corrections(ctx, tx, by.CompanyID, maxAttention)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +104,8 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Cell, er
 	return all, nil
 }
 
-// waitsFor says what a payroll waits for that has not been released.
-func waitsFor(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (ui.Cell, error) {
+// pendingReason describes why a payroll has not been released yet.
+func pendingReason(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (ui.Cell, error) {
 	to := payrollPath(p.ID)
 	switch {
 	case p.State == payroll.OnHold:

@@ -13,13 +13,14 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// readPayments reads a file of payments into a draft, and says on which line of the file each begins; the names of columns are on line 1.
-// What spreadsheets write is understood: a mark of byte order, semicolons, and apostrophes before what looks like a formula.
+// readPayments reads a CSV file of payments into a draft and returns the line number of each payment. The header is
+// on line 1. It accepts what spreadsheets write: a byte order mark, semicolons as separators, and apostrophes
+// before formulas.
 func readPayments(text string, d *draft) (lines []int, err error) {
 	var list apierr.List
 	text = strings.TrimPrefix(text, "\ufeff")
 	if strings.TrimSpace(text) == "" {
-		list.Add("no_file", "/file", "Choose a file, or paste its text.")
+		list.Add("no_file", "/file", "Choose a file, or paste CSV.")
 		return nil, list.Err()
 	}
 	r := csv.NewReader(strings.NewReader(text))
@@ -29,18 +30,18 @@ func readPayments(text string, d *draft) (lines []int, err error) {
 	}
 	header, err := r.Read()
 	if err != nil {
-		list.Add("invalid_csv", "/file", "The first row names the columns, such as payee,amount.")
+		list.Add("invalid_csv", "/file", "The first row must contain the column names, such as payee,amount.")
 		return nil, list.Err()
 	}
 	for i, name := range header {
 		header[i] = strings.ToLower(strings.TrimSpace(name))
 		if !slices.Contains(importColumns, header[i]) || slices.Index(header, header[i]) < i {
-			list.Add("unknown_column", atRow(1, fmt.Sprint(i+1)), "This column is not known, or is there twice.")
+			list.Add("unknown_column", atRow(1, fmt.Sprint(i+1)), "Unknown or duplicate column.")
 		}
 	}
 	for _, name := range importColumns[:2] {
 		if !slices.Contains(header, name) {
-			list.Add("missing_column", atRow(1, name), "This column is missing.")
+			list.Add("missing_column", atRow(1, name), "Missing column.")
 		}
 	}
 	if err := list.Err(); err != nil {
@@ -53,7 +54,8 @@ func readPayments(text string, d *draft) (lines []int, err error) {
 		}
 		var broken *csv.ParseError
 		if errors.As(err, &broken) {
-			list.Add("line_unreadable", "/file", fmt.Sprintf("Line %d cannot be read: look for quotes that do not match.", broken.StartLine))
+			list.Add("line_unreadable", "/file", fmt.Sprintf(
+				"Line %d is not valid CSV. Check its quotes.", broken.StartLine))
 			return nil, list.Err()
 		}
 		if err != nil {
@@ -61,11 +63,13 @@ func readPayments(text string, d *draft) (lines []int, err error) {
 		}
 		line, _ := r.FieldPos(0)
 		if len(d.Items) == payroll.MaxPayees {
-			list.Add("too_many_rows", "/file", fmt.Sprintf("A payroll has at most %d payments. Split the file.", payroll.MaxPayees))
+			list.Add("too_many_rows", "/file", fmt.Sprintf(
+				"A payroll has at most %d payments. Split the file.", payroll.MaxPayees))
 			return nil, list.Err()
 		}
 		if len(record) != len(header) {
-			list.Add("line_unreadable", atRow(line, ""), fmt.Sprintf("The line has %d fields, the header %d.", len(record), len(header)))
+			list.Add("line_unreadable", atRow(line, ""), fmt.Sprintf(
+				"The line has %d fields, but the header has %d.", len(record), len(header)))
 			continue
 		}
 		it, problem := readPayment(header, record)
@@ -75,7 +79,7 @@ func readPayments(text string, d *draft) (lines []int, err error) {
 		d.Items, lines = append(d.Items, it), append(lines, line)
 	}
 	if len(d.Items) == 0 && list.Empty() {
-		list.Add("no_rows", "/file", "The file has no row beside the names of the columns.")
+		list.Add("no_rows", "/file", "The file has no rows below the header.")
 	}
 	return lines, list.Err()
 }
@@ -96,7 +100,7 @@ func readPayment(header, record []string) (it draftItem, problem string) {
 			it.Premium = true
 		case "", "false", "no", "0":
 		default:
-			problem = "This is true or false."
+			problem = "Enter true or false."
 		}
 	}
 	return it, problem

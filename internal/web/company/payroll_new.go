@@ -19,28 +19,30 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// A pay run is made in three steps, and until the last one nothing is: amounts are typed beside payees or come in a file; a preview
-// says what would happen, or what is wrong; then it is confirmed. What was asked travels in the pages as a draft.
+// A payroll is created in three steps. The user enters amounts or uploads a file, reviews a preview, and confirms it.
+// Until then nothing is stored: the draft travels in the forms.
 
 const (
-	draftLimit    = 8 << 20 // of a form with a draft or a file, in bytes
-	payeesTyped   = 100     // beside whom amounts can be typed on one page
-	previewShown  = 100     // payments of a preview
-	problemsShown = 100     // of a file
+	draftLimit         = 8 << 20 // maximum size in bytes of a form with a draft or a file
+	maxPayeeInputs     = 100     // payees on the form for amounts
+	maxPreviewPayments = 100     // payments in a preview
+	maxProblems        = 100     // problems of a file
 )
 
 var (
-	errChangedPreview = apierr.New(apierr.Conflict, "preview_changed", "The total has changed since it was shown. Look at it again, and confirm.")
-	errFactorFirst    = apierr.New(apierr.Forbidden, "factor_needed", "Show your second factor first; then confirm here.")
-	errNobody         = apierr.New(apierr.Invalid, "nobody_to_pay", "Type an amount beside at least one payee.")
+	errChangedPreview = apierr.New(apierr.Conflict, "preview_changed",
+		"The total has changed. Review it again before you confirm.")
+	errFactorFirst = apierr.New(apierr.Forbidden, "factor_needed", "Verify your second factor first, then confirm here.")
+	errNobody      = apierr.New(apierr.Invalid, "nobody_to_pay", "Enter an amount for at least one person.")
 )
 
-// draft is a pay run that was asked for and not made yet.
+// draft is a payroll that is not created yet.
 type draft struct {
-	ExternalID string      `json:"external_id,omitempty"`
-	Currency   string      `json:"currency,omitempty"`
-	Method     string      `json:"funding_method,omitempty"` // crypto/USDC/base names a coin and its network, too
-	Items      []draftItem `json:"items"`
+	ExternalID string `json:"external_id,omitempty"`
+	Currency   string `json:"currency,omitempty"`
+	// such as "crypto", or "crypto/USDC/base" with currency and network
+	Method string      `json:"funding_method,omitempty"`
+	Items  []draftItem `json:"items"`
 }
 
 type draftItem struct {
@@ -54,21 +56,22 @@ type draftItem struct {
 	Premium     bool   `json:"premium,omitempty"`
 }
 
-// params is the draft in the domain's words.
+// params converts the draft to the parameters of the payroll.
 func (d draft) params() payroll.CreateParams {
 	p := payroll.CreateParams{ExternalID: d.ExternalID, Currency: d.Currency}
 	p.FundingMethod, p.FundingCurrency, _ = strings.Cut(d.Method, "/")
 	p.FundingCurrency, p.FundingNetwork, _ = strings.Cut(p.FundingCurrency, "/")
 	for _, it := range d.Items {
 		p.ToPay = append(p.ToPay, payroll.Payee{
-			UserID: it.Payee, AmountText: it.Amount, Description: it.Description, Category: it.Category, ExternalPaymentID: it.External,
-			InvoiceID: it.Invoice, Country: it.Country, IsPremium: it.Premium,
+			UserID: it.Payee, AmountText: it.Amount, Description: it.Description, Category: it.Category,
+			ExternalPaymentID: it.External,
+			InvoiceID:         it.Invoice, Country: it.Country, IsPremium: it.Premium,
 		})
 	}
 	return p
 }
 
-// terms are the fields that say how all of a pay run is made.
+// terms returns the fields that apply to the whole payroll.
 func terms(ctx context.Context, c *ui.Request, tx *db.Tx) ([]ui.Field, error) {
 	currencies := []ui.Option{{Value: string(money.USD), Label: string(money.USD)}}
 	for _, a := range money.All() {
@@ -76,10 +79,12 @@ func terms(ctx context.Context, c *ui.Request, tx *db.Tx) ([]ui.Field, error) {
 			currencies = append(currencies, ui.Option{Value: string(a), Label: string(a)})
 		}
 	}
-	methods := []ui.Option{{Value: "", Label: c.Text("funding.usual")}, {Value: payroll.MethodCrypto, Label: c.Text("funding.crypto")}}
+	methods := []ui.Option{{Value: "", Label: c.Text("funding.usual")},
+		{Value: payroll.MethodCrypto, Label: c.Text("funding.crypto")}}
 	for _, n := range c.Payroll.Accounts.Networks {
 		for _, a := range n.Assets {
-			methods = append(methods, ui.Option{Value: strings.Join([]string{payroll.MethodCrypto, string(a), n.Name}, "/"), Label: c.Text("funding.on", string(a), networkName(n.Name))})
+			methods = append(methods, ui.Option{Value: strings.Join([]string{payroll.MethodCrypto, string(a), n.Name}, "/"),
+				Label: c.Text("funding.on", string(a), networkName(n.Name))})
 		}
 	}
 	if len(c.Payroll.Banks) > 0 {
@@ -97,34 +102,36 @@ func terms(ctx context.Context, c *ui.Request, tx *db.Tx) ([]ui.Field, error) {
 	return []ui.Field{
 		c.Field(ui.Field{Name: "currency", Type: "select", Options: currencies}),
 		c.Field(ui.Field{Name: "funding_method", Type: "select", Options: methods}),
-		c.Field(ui.Field{Name: "external_id", Most: 255}),
+		c.Field(ui.Field{Name: "external_id", MaxLength: 255}),
 	}, nil
 }
 
 func draftTerms(c *ui.Request) draft {
-	return draft{ExternalID: strings.TrimSpace(c.Form.Get("external_id")), Currency: c.Form.Get("currency"), Method: c.Form.Get("funding_method")}
+	return draft{ExternalID: strings.TrimSpace(c.Form.Get("external_id")), Currency: c.Form.Get("currency"),
+		Method: c.Form.Get("funding_method")}
 }
 
 type newPayrollPage struct {
 	Terms  []ui.Field
 	Payees []payeeFields
 	Search ui.Field
-	More   string // why not everybody is here
+	More   string // says that only some payees are listed
 }
 
-// payeeFields are the inputs beside one payee.
+// payeeFields are the inputs for one payee.
 type payeeFields struct {
 	ID, Name, Country string
 	Amount, Note      ui.Field
 }
 
-// showNewPayroll lists whom the company can pay, with a place for an amount beside each.
+// showNewPayroll lists the active payees with an input for the amount of each.
 func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	by := c.Session.Principal()
 	p := newPayrollPage{}
 	var payees []payeeFields
 	if c.Form == nil {
-		found, err := payee.List(ctx, tx, by, payee.ListParams{Search: c.Query("search"), Status: payee.Active, SortBy: "name", Page: payee.Page{PerPage: payeesTyped}})
+		found, err := payee.List(ctx, tx, by, payee.ListParams{
+			Search: c.Query("search"), Status: payee.Active, SortBy: "name", Page: payee.Page{PerPage: maxPayeeInputs}})
 		if err != nil {
 			return ui.View{}, err
 		}
@@ -134,8 +141,8 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		if found.Total > len(found.Items) {
 			p.More = c.Text("new.more", c.FormatCount(int64(len(found.Items))), c.FormatCount(int64(found.Total)))
 		}
-	} else { // the same as before, whatever has changed since
-		ids := c.Form["payee"][:min(len(c.Form["payee"]), payeesTyped)]
+	} else { // the same payees as in the posted form
+		ids := c.Form["payee"][:min(len(c.Form["payee"]), maxPayeeInputs)]
 		known, err := payee.Payees(ctx, tx, c.Session.Company.ID, ids)
 		if err != nil {
 			return ui.View{}, err
@@ -151,32 +158,33 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		c.Labels["amount."+who.ID], c.Labels["note."+who.ID] = who.Name, c.Text("new.note", who.Name)
 	}
 	for _, who := range payees {
-		who.Amount = c.Field(ui.Field{Name: "amount." + who.ID, Label: c.Text("new.amount", who.Name), Most: 30})
-		who.Note = c.Field(ui.Field{Name: "note." + who.ID, Label: c.Text("new.note", who.Name), Most: 500})
+		who.Amount = c.Field(ui.Field{Name: "amount." + who.ID, Label: c.Text("new.amount", who.Name), MaxLength: 30})
+		who.Note = c.Field(ui.Field{Name: "note." + who.ID, Label: c.Text("new.note", who.Name), MaxLength: 500})
 		p.Payees = append(p.Payees, who)
 	}
 	var err error
 	if p.Terms, err = terms(ctx, c, tx); err != nil {
 		return ui.View{}, err
 	}
-	p.Search = c.Filter(ui.Field{Name: "search", Most: 100})
+	p.Search = c.Filter(ui.Field{Name: "search", MaxLength: 100})
 	return ui.View{Template: "payroll_new", Title: c.Text("payrolls.new"), Wide: true, Data: p}, nil
 }
 
-// typed is what amounts were typed beside payees.
-func typed(c *ui.Request) draft {
+// typedDraft returns the draft of the amounts that the user entered.
+func typedDraft(c *ui.Request) draft {
 	d := draftTerms(c)
-	for _, id := range c.Form["payee"][:min(len(c.Form["payee"]), payeesTyped)] {
+	for _, id := range c.Form["payee"][:min(len(c.Form["payee"]), maxPayeeInputs)] {
 		if amount := strings.TrimSpace(c.Form.Get("amount." + id)); amount != "" {
-			d.Items = append(d.Items, draftItem{Payee: id, Amount: amount, Description: strings.TrimSpace(c.Form.Get("note." + id))})
+			d.Items = append(d.Items, draftItem{Payee: id, Amount: amount,
+				Description: strings.TrimSpace(c.Form.Get("note." + id))})
 		}
 	}
 	return d
 }
 
-// previewTyped shows what the typed amounts would come to, or what is wrong beside them.
+// previewTyped shows a preview of the entered amounts, or their problems.
 func previewTyped(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	d := typed(c)
+	d := typedDraft(c)
 	if len(d.Items) == 0 {
 		return ui.View{}, errNobody.At("body", "")
 	}
@@ -188,36 +196,39 @@ func previewTyped(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	})
 }
 
-// previewPage is a pay run that can be confirmed.
+// previewPage shows a draft that can be confirmed.
 type previewPage struct {
 	Draft, Key                   string
-	Seen                         string // the total, for the answer
+	Seen                         string // the total, to detect changes before confirmation
 	Volume, Fees, Total, Funding string
 	Rate, Method                 string
 	Payments                     ui.Table
 	More                         string
-	Proof                        string // where to show the second factor, "" when that is not asked
+	Proof                        string // URL to prove the second factor; "" if not required
 	Approvals                    string
 }
 
-// preview shows what a draft would do. When it could not be made it refuses, with what stands in its way; at gives the field for a
-// member of an item.
-func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, at func(i int, member string) string) (ui.View, error) {
+// preview shows what a draft would pay. If the draft is invalid, it returns the problems; at returns the form field
+// for a member of an item.
+func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, at func(i int, member string) string) (
+	ui.View, error) {
 	v, err := c.Payroll.Preview(ctx, tx, c.Session.Principal(), d.params())
 	if err != nil {
 		return ui.View{}, err
 	}
 	if len(v.Blockers) > 0 {
-		return ui.View{}, refused(v.Blockers, at)
+		return ui.View{}, blockerProblems(v.Blockers, at)
 	}
 	text, err := json.Marshal(d)
 	if err != nil {
 		return ui.View{}, err
 	}
 	p := previewPage{
-		Draft: string(text), Key: c.Form.Get("key"), Seen: v.Total.String(), Volume: c.FormatMoney(v.Volume), Fees: c.FormatMoney(v.Fees), Total: c.FormatMoney(v.Total),
+		Draft: string(text), Key: c.Form.Get("key"), Seen: v.Total.String(), Volume: c.FormatMoney(v.Volume),
+		Fees: c.FormatMoney(v.Fees), Total: c.FormatMoney(v.Total),
 		Funding: c.FormatMoney(v.Funding), Method: c.Text("funding.from_balance"),
-		Payments: ui.Table{Caption: c.Text("payroll.payments"), Heads: c.Columns("payment.payee", "payment.amount#", "payroll.fees#", "preview.outputs")},
+		Payments: ui.Table{Caption: c.Text("payroll.payments"),
+			Heads: c.Columns("payment.payee", "payment.amount#", "payroll.fees#", "preview.outputs")},
 	}
 	if p.Key == "" {
 		p.Key = uuid.NewString()
@@ -233,14 +244,15 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, at func(i i
 	if !v.Rate.IsZero() {
 		p.Rate = c.Text("payroll.rate.is", string(v.Rate.Base()), c.FormatNumber(v.Rate.String()), string(v.Rate.Quote()))
 	}
-	for _, it := range v.Items[:min(len(v.Items), previewShown)] {
+	for _, it := range v.Items[:min(len(v.Items), maxPreviewPayments)] {
 		who := ui.Cell{Text: it.Name}
 		if it.Description != "" {
 			who.Lines = []ui.Cell{{Text: it.Description}}
 		}
 		var outs ui.Cell
 		for i, s := range it.Shares {
-			o := ui.Cell{Text: c.Text("output.to", c.FormatMoney(s.Amount), string(s.Distribution.Symbol)+" "+s.Distribution.Hint())}
+			o := ui.Cell{Text: c.Text("output.to", c.FormatMoney(s.Amount),
+				string(s.Distribution.Symbol)+" "+s.Distribution.Hint())}
 			if i == 0 {
 				outs = o
 			} else {
@@ -249,20 +261,20 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, at func(i i
 		}
 		p.Payments.Rows = append(p.Payments.Rows, []ui.Cell{who, c.AmountCell(it.Amount), c.AmountCell(it.Fee), outs})
 	}
-	if !showedFactor(c) {
+	if !hasFreshFactor(c) {
 		p.Proof = c.URL(ui.ProofPath("/payrolls"))
 	}
 	if v.Approvals > 0 {
 		p.Approvals = c.Text("preview.approval")
 	}
-	if len(v.Items) > previewShown {
-		p.More = c.Text("preview.more", c.FormatCount(int64(previewShown)), c.FormatCount(int64(len(v.Items))))
+	if len(v.Items) > maxPreviewPayments {
+		p.More = c.Text("preview.more", c.FormatCount(int64(maxPreviewPayments)), c.FormatCount(int64(len(v.Items))))
 	}
 	return ui.View{Template: "payroll_preview", Title: c.Text("preview.title"), Wide: true, Data: p}, nil
 }
 
-// refused says what stands in the way of a draft, at the fields of its form.
-func refused(blockers []apierr.Field, at func(i int, member string) string) error {
+// blockerProblems returns the problems of a draft, at the fields of its form.
+func blockerProblems(blockers []apierr.Field, at func(i int, member string) string) error {
 	var list apierr.List
 	for _, b := range blockers {
 		parts := strings.SplitN(strings.TrimPrefix(b.Pointer, "/"), "/", 3)
@@ -276,27 +288,27 @@ func refused(blockers []apierr.Field, at func(i int, member string) string) erro
 	return list.Err()
 }
 
-// ofDraft reads a draft that came back.
-func ofDraft(c *ui.Request) (d draft, err error) {
+// readDraft reads the draft from the posted form.
+func readDraft(c *ui.Request) (d draft, err error) {
 	if json.Unmarshal([]byte(c.Form.Get("draft")), &d) != nil || c.Form.Get("key") == "" || len(c.Form.Get("key")) > 64 {
 		return d, ui.ErrForm
 	}
 	return d, nil
 }
 
-// showedFactor says whether the reader has shown a second factor lately, or need not.
-func showedFactor(c *ui.Request) bool {
+// hasFreshFactor reports whether the user has a fresh second factor or needs none.
+func hasFreshFactor(c *ui.Request) bool {
 	return !c.RequiresFactor(c.Session.Company.ID) || c.Session.ProvenFreshly(c.Time)
 }
 
-// createPayroll makes the pay run that was confirmed. Sent twice, it is the same one. It asks for a fresh second factor itself: the
-// route would lead away from the page, and with it from the draft.
+// createPayroll creates the confirmed payroll. Posting the form twice creates one payroll. It checks the second
+// factor itself, because a redirect would lose the draft.
 func createPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	d, err := ofDraft(c)
+	d, err := readDraft(c)
 	if err != nil {
 		return ui.View{}, err
 	}
-	if !showedFactor(c) {
+	if !hasFreshFactor(c) {
 		return ui.View{}, errFactorFirst.At("body", "")
 	}
 	params := d.params()
@@ -316,10 +328,10 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	return ui.View{Redirect: payrollPath(p.ID)}, nil
 }
 
-// showPreview is the preview again, after the confirmation was refused. Where the draft cannot be made any more, only what stands
-// in its way is said.
+// showPreview shows the preview again after a failed confirmation. If the draft has become invalid, it shows only
+// the problems.
 func showPreview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	d, err := ofDraft(c)
+	d, err := readDraft(c)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -332,30 +344,32 @@ func showPreview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 }
 
 // The columns of a file of payments. Those beside payee and amount may be absent.
-var importColumns = []string{"payee", "amount", "description", "category", "external_payment_id", "invoice_id", "country", "is_premium"}
+var importColumns = []string{"payee", "amount", "description", "category", "external_payment_id", "invoice_id",
+	"country", "is_premium"}
 
 type importPage struct {
 	Terms   []ui.Field
 	CSV     string
 	Columns []string
-	Rows    ui.Table // what is wrong with the file, by row
+	Rows    ui.Table // problems of the file, by row
 	Problem ui.LocalizedText
 }
 
-// showImport asks for a file, and says what was wrong with the last one.
+// showImport renders the form for a file, with the problems of the last one.
 func showImport(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p := importPage{Columns: importColumns, CSV: c.Form.Get("csv")}
 	if data, err := c.Upload("file"); err != nil {
 		return ui.View{}, err
 	} else if len(data) > 0 {
-		p.CSV = "" // the file is the reader's; it is chosen again
+		p.CSV = "" // the user chooses the file again
 	}
 	var err error
 	if p.Terms, err = terms(ctx, c, tx); err != nil {
 		return ui.View{}, err
 	}
 	if c.Problem != nil {
-		p.Rows = ui.Table{Caption: c.Text("import.problems"), Heads: c.Columns("import.row#", "import.column", "import.wrong")}
+		p.Rows = ui.Table{Caption: c.Text("import.problems"),
+			Heads: c.Columns("import.row#", "import.column", "import.wrong")}
 		kept := *c.Problem
 		kept.Fields = nil
 		for _, f := range c.Problem.Fields {
@@ -364,12 +378,14 @@ func showImport(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 				kept.Fields = append(kept.Fields, f)
 				continue
 			}
-			if len(p.Rows.Rows) < problemsShown {
-				p.Rows.Rows = append(p.Rows.Rows, []ui.Cell{{Text: row, Kind: "number"}, {Text: column}, {Text: c.Localize(f.Code, f.Message, column).Text}})
+			if len(p.Rows.Rows) < maxProblems {
+				p.Rows.Rows = append(p.Rows.Rows, []ui.Cell{{Text: row, Kind: "number"}, {Text: column},
+					{Text: c.Localize(f.Code, f.Message, column).Text}})
 			}
 		}
 		if len(p.Rows.Rows) > 0 {
-			kept.Fields = append(kept.Fields, apierr.Field{Code: "file_refused", Pointer: "/file", Message: "Some rows cannot be paid as they are, so nothing was made."})
+			kept.Fields = append(kept.Fields, apierr.Field{
+				Code: "file_refused", Pointer: "/file", Message: "Some rows have errors. Nothing was created."})
 		}
 		c.Problem = &kept
 		for _, w := range c.Problems() {
@@ -381,7 +397,7 @@ func showImport(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	return ui.View{Template: "payroll_import", Title: c.Text("payrolls.import"), Wide: true, Data: p}, nil
 }
 
-// atRow is the pointer to a column of a row, which rowOf reads.
+// atRow returns the pointer to a column of a row, which rowOf parses.
 func atRow(row int, column string) string { return fmt.Sprintf("/row/%d/%s", row, column) }
 
 func rowOf(pointer string) (row, column string, ok bool) {
@@ -392,7 +408,7 @@ func rowOf(pointer string) (row, column string, ok bool) {
 	return "", "", false
 }
 
-// previewImport reads a file, resolves whom it names, and shows what it would come to, or what is wrong with which row.
+// previewImport reads a file, looks up its payees, and shows a preview or the problems by row.
 func previewImport(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	text := c.Form.Get("csv")
 	if data, err := c.Upload("file"); err != nil {
@@ -420,7 +436,7 @@ func previewImport(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	})
 }
 
-// resolve replaces names of payees by ids, or refuses every row that names nobody.
+// resolve replaces the payees' emails and external IDs by IDs, and returns an error for each row without a match.
 func resolve(ctx context.Context, tx *db.Tx, companyID string, d *draft, rows []int) error {
 	var names []string
 	for _, it := range d.Items {
@@ -435,7 +451,8 @@ func resolve(ctx context.Context, tx *db.Tx, companyID string, d *draft, rows []
 	for i := range d.Items {
 		id, found := ids[d.Items[i].Payee]
 		if !found {
-			list.Add("unknown_payee", atRow(rows[i], "payee"), "Nobody, or more than one payee, has this id, external id or email address.")
+			list.Add("unknown_payee", atRow(rows[i], "payee"),
+				"No match, or more than one, for this ID or email. Check it for a typo, or use the payee's ID.")
 			continue
 		}
 		d.Items[i].Payee = id

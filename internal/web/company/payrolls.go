@@ -16,12 +16,13 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// paymentsShown is how many payments of a payroll a page shows.
-const paymentsShown = 100
+// paymentsPerPage is the number of payments on a page.
+const paymentsPerPage = 100
 
-// payrollStates are those that a list can be filtered by.
+// payrollStates are the states by which the list can be filtered.
 var payrollStates = []string{
-	string(payroll.Pending), string(payroll.Received), string(payroll.Released), string(payroll.Fulfilled), string(payroll.PartiallyFulfilled),
+	string(payroll.Pending), string(payroll.Received), string(payroll.Released), string(payroll.Fulfilled),
+	string(payroll.PartiallyFulfilled),
 	string(payroll.OnHold), string(payroll.ExpiredUnfunded), string(payroll.Cancelled),
 }
 
@@ -34,32 +35,35 @@ type payrollsPage struct {
 	Month    ui.Field
 }
 
-// listPayrolls are the pay runs of the company that the filters choose, the newest first.
+// listPayrolls lists the company's payrolls, newest first.
 func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	f := payroll.Filter{
-		ExternalID: c.Query("external_id"), From: askedDay(c, "since"), To: askedDay(c, "until"), Page: c.PageNumber(), PerPage: ui.PerPage,
+		ExternalID: c.Query("external_id"), From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.PageNumber(),
+		PerPage: ui.PerPage,
 	}
 	if status := c.Query("status"); slices.Contains(payrollStates, status) {
 		f.Status = payroll.State(status)
 	}
 	if !f.To.IsZero() {
-		f.To = f.To.AddDate(0, 0, 1) // the day itself, too
+		f.To = f.To.AddDate(0, 0, 1) // include the whole day
 	}
 	all, total, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "", f)
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := payrollsPage{Month: c.Filter(ui.Field{Name: "month", Type: "month", Required: true, Most: 7}), Payrolls: payrollTable(c, c.Text("payrolls.title"), all), Pager: c.Pager(f.Page, f.PerPage, total), Filters: []ui.Field{
-		c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("payroll.state", payrollStates...)}),
-		c.Filter(ui.Field{Name: "since", Type: "date"}),
-		c.Filter(ui.Field{Name: "until", Type: "date"}),
-		c.Filter(ui.Field{Name: "external_id", Most: 255}),
-	}}
+	p := payrollsPage{Month: c.Filter(ui.Field{Name: "month", Type: "month", Required: true, MaxLength: 7}),
+		Payrolls: payrollTable(c, c.Text("payrolls.title"), all), Pager: c.Pager(f.Page, f.PerPage, total),
+		Filters: []ui.Field{
+			c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("payroll.state", payrollStates...)}),
+			c.Filter(ui.Field{Name: "since", Type: "date"}),
+			c.Filter(ui.Field{Name: "until", Type: "date"}),
+			c.Filter(ui.Field{Name: "external_id", MaxLength: 255}),
+		}}
 	return ui.View{Template: "payrolls", Title: c.Text("payrolls.title"), Wide: true, Data: p}, nil
 }
 
-// askedDay is a day in the address, zero without one.
-func askedDay(c *ui.Request, name string) time.Time {
+// queryDate returns a date of the URL, or the zero time.
+func queryDate(c *ui.Request, name string) time.Time {
 	day, err := time.Parse(time.DateOnly, c.Query(name))
 	if err != nil {
 		return time.Time{}
@@ -67,7 +71,7 @@ func askedDay(c *ui.Request, name string) time.Time {
 	return day
 }
 
-// payrollTable lists pay runs.
+// payrollTable lists payrolls.
 func payrollTable(c *ui.Request, caption string, all []payroll.Payroll) ui.Table {
 	t := ui.Table{Caption: caption, Empty: c.Text("payrolls.none"), Heads: c.Columns(
 		"payroll.id", "payroll.created", "payroll.status", "payroll.payees#", "payroll.total#", "field.external_id")}
@@ -96,25 +100,25 @@ type payrollPage struct {
 	Fundable, Cancellable  bool
 	Payments, Steps        ui.Table
 	Pager                  ui.Pager
-	Incomplete             bool // some payments need somebody
+	Incomplete             bool // some payments need a fix
 	StatementCSV, AsPDF    string
 	ExternalID, HoldReason string
-	Approval               approvalShown
+	Approval               approvalStatus
 	Unconfirmed            []unconfirmed
-	Moved                  []movedPayee
-	MovedMore              string // how many more there are than are shown
+	Redirected             []redirectedPayee
+	RedirectedMore         string // number of further ones, "" for none
 }
 
-// movedPayee is one whose money goes elsewhere than their last payment went.
-type movedPayee struct{ Path, Payee, At string }
+// redirectedPayee is a payee whose destinations changed since they were last paid.
+type redirectedPayee struct{ Path, Payee, At string }
 
-// movedShown bounds how many of them a page names.
-const movedShown = 20
+// maxRedirected is the maximum number of them that the page lists.
+const maxRedirected = 20
 
-// unconfirmed is a payment that waits because its payee's destination is new.
+// unconfirmed is a payment on hold because its payee's destination is new.
 type unconfirmed struct{ Path, Payee, Amount string }
 
-// showPayroll is one pay run: what it costs, where it stands, and what became of each payment.
+// showPayroll renders a payroll with its payments and timeline.
 func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p, err := c.Payroll.Get(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	if err != nil {
@@ -126,8 +130,10 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	}
 	to := payrollPath(p.ID)
 	v := payrollPage{
-		Payroll: p, Path: to, State: c.Word("payroll.state", string(p.State)), Means: c.Text("payroll.means." + string(p.State)),
-		Funding: c.Word("payroll.funding", string(p.FundingState)), Created: c.FormatTime(p.CreatedAt), Count: c.FormatCount(p.Count),
+		Payroll: p, Path: to, State: c.Word("payroll.state", string(p.State)),
+		Means:   c.Text("payroll.means." + string(p.State)),
+		Funding: c.Word("payroll.funding", string(p.FundingState)), Created: c.FormatTime(p.CreatedAt),
+		Count:  c.FormatCount(p.Count),
 		Volume: c.FormatMoney(p.Volume), Fees: c.FormatMoney(p.Fees), Total: c.FormatMoney(p.Total), ExternalID: p.ExternalID,
 		Fundable: p.FromOutside() && p.State == payroll.Pending, Cancellable: cancellable(p),
 		StatementCSV: c.URL(to + "/statement.csv"), AsPDF: c.URL(to + "/statement.pdf"),
@@ -144,21 +150,22 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if v.Approval, err = approvalOf(ctx, c, tx, p); err != nil {
 		return ui.View{}, err
 	}
-	if v.Moved, err = movedPayees(ctx, c, tx, p, names); err != nil {
+	if v.Redirected, err = redirectedPayees(ctx, c, tx, p, names); err != nil {
 		return ui.View{}, err
 	}
-	if n := len(v.Moved); n > movedShown {
-		v.Moved, v.MovedMore = v.Moved[:movedShown], c.FormatCount(int64(n-movedShown))
+	if n := len(v.Redirected); n > maxRedirected {
+		v.Redirected, v.RedirectedMore = v.Redirected[:maxRedirected], c.FormatCount(int64(n-maxRedirected))
 	}
 	page := c.PageNumber()
-	first := min((page-1)*paymentsShown, len(p.Payments))
-	part := p.Payments[first:min(first+paymentsShown, len(p.Payments))]
-	v.Pager = c.Pager(page, paymentsShown, p.Count)
+	first := min((page-1)*paymentsPerPage, len(p.Payments))
+	part := p.Payments[first:min(first+paymentsPerPage, len(p.Payments))]
+	v.Pager = c.Pager(page, paymentsPerPage, p.Count)
 	v.Payments = paymentTable(c, part, names)
 	v.Steps = stepTable(c, p, part)
 	for _, m := range part {
 		if m.Reason == payroll.ReasonCoolDown && c.Session.Administers() {
-			v.Unconfirmed = append(v.Unconfirmed, unconfirmed{to + "/payments/" + m.ID + "/confirm", cmp.Or(names[m.PayeeID], m.PayeeID), c.FormatMoney(m.Amount)})
+			v.Unconfirmed = append(v.Unconfirmed, unconfirmed{
+				to + "/payments/" + m.ID + "/confirm", cmp.Or(names[m.PayeeID], m.PayeeID), c.FormatMoney(m.Amount)})
 		}
 	}
 	for _, m := range p.Payments {
@@ -167,19 +174,21 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	return ui.View{Template: "payroll", Title: c.Text("payroll.title", p.ID), Wide: true, Data: v}, nil
 }
 
-// movedPayees are those whose money goes elsewhere than their last payment went, in the order in which they are to be paid.
-func movedPayees(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll, names map[string]string) (all []movedPayee, err error) {
+// redirectedPayees returns the payees of a payroll whose destinations changed since they were last paid, in the order
+// of the payments.
+func redirectedPayees(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll, names map[string]string) (
+	all []redirectedPayee, err error) {
 	moved, err := c.Payroll.RecentDestinationChanges(ctx, tx, p)
 	for _, m := range p.Payments {
 		if at, has := moved[m.PayeeID]; has {
-			all = append(all, movedPayee{recipientPath(m.PayeeID), cmp.Or(names[m.PayeeID], m.PayeeID), c.FormatTime(at)})
-			delete(moved, m.PayeeID) // who is paid twice is named once
+			all = append(all, redirectedPayee{recipientPath(m.PayeeID), cmp.Or(names[m.PayeeID], m.PayeeID), c.FormatTime(at)})
+			delete(moved, m.PayeeID) // list each payee once
 		}
 	}
 	return all, err
 }
 
-// cancellable says whether Cancel would take the payroll.
+// cancellable reports whether the payroll can be canceled.
 func cancellable(p payroll.Payroll) bool {
 	switch p.State {
 	case payroll.Pending, payroll.ExpiredUnfunded:
@@ -192,7 +201,7 @@ func cancellable(p payroll.Payroll) bool {
 	return false
 }
 
-// payeeNames are the names of those whom a payroll pays, by id. Who was erased has none.
+// payeeNames returns the names of a payroll's payees by ID. Erased payees have none.
 func payeeNames(ctx context.Context, tx *db.Tx, p payroll.Payroll) (map[string]string, error) {
 	var ids []string
 	for _, m := range p.Payments {
@@ -207,9 +216,10 @@ func payeeNames(ctx context.Context, tx *db.Tx, p payroll.Payroll) (map[string]s
 	return names, err
 }
 
-// paymentTable is a part of a payroll's payments with what went to each destination.
+// paymentTable lists payments with their outputs.
 func paymentTable(c *ui.Request, part []payroll.Payment, names map[string]string) ui.Table {
-	t := ui.Table{Caption: c.Text("payroll.payments"), Heads: c.Columns("payment.payee", "payment.amount#", "payroll.status", "payment.outputs")}
+	t := ui.Table{Caption: c.Text("payroll.payments"),
+		Heads: c.Columns("payment.payee", "payment.amount#", "payroll.status", "payment.outputs")}
 	for _, m := range part {
 		who := c.LinkCell(cmp.Or(names[m.PayeeID], m.PayeeID), recipientPath(m.PayeeID))
 		for _, text := range []string{m.Description, m.ExternalPaymentID} {
@@ -235,11 +245,13 @@ func paymentTable(c *ui.Request, part []payroll.Payment, names map[string]string
 	return t
 }
 
-// output is what a destination gets, and how that stands.
+// output describes what a destination receives, and its state.
 func output(c *ui.Request, o payout.Output) ui.Cell {
-	s := ui.Cell{Text: c.Text("output.to", c.FormatMoney(o.Amount), destinationHint(o)), Lines: []ui.Cell{{Text: c.Word("output.state", string(o.State))}}}
+	s := ui.Cell{Text: c.Text("output.to", c.FormatMoney(o.Amount), destinationHint(o)),
+		Lines: []ui.Cell{{Text: c.Word("output.state", string(o.State))}}}
 	if !o.Rate.IsZero() {
-		s.Lines = append(s.Lines, ui.Cell{Text: c.Text("payroll.rate.is", string(o.Rate.Base()), c.FormatNumber(o.Rate.String()), string(o.Rate.Quote()))})
+		s.Lines = append(s.Lines, ui.Cell{Text: c.Text(
+			"payroll.rate.is", string(o.Rate.Base()), c.FormatNumber(o.Rate.String()), string(o.Rate.Quote()))})
 	}
 	if o.Reason != "" {
 		s.Lines = append(s.Lines, ui.Cell{Text: c.Word("reason", o.Reason)})
@@ -250,7 +262,7 @@ func output(c *ui.Request, o payout.Output) ui.Cell {
 	return s
 }
 
-// destinationHint tells the destination as it stood at release from others.
+// destinationHint returns the masked destination as it was at release.
 func destinationHint(o payout.Output) string {
 	var d destination.Distribution
 	if json.Unmarshal(o.Destination, &d) != nil {
@@ -259,7 +271,7 @@ func destinationHint(o payout.Output) string {
 	return cmp.Or(d.Hint(), string(d.Symbol))
 }
 
-// stepTable tells how a payroll, and the payments beside it, came to where they are.
+// stepTable lists the state changes of a payroll and of the given payments.
 func stepTable(c *ui.Request, p payroll.Payroll, part []payroll.Payment) ui.Table {
 	t := ui.Table{Caption: c.Text("payroll.timeline"), Heads: c.Columns("step.at", "step.what", "step.to", "step.why")}
 	number := map[string]int64{}
@@ -290,13 +302,14 @@ func stepTable(c *ui.Request, p payroll.Payroll, part []payroll.Payment) ui.Tabl
 	return t
 }
 
-// confirmDestination releases a payment to a new destination.
+// confirmDestination ends the hold of a payment to a new destination.
 func confirmDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	p, err := c.Payroll.ConfirmDestination(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"), c.HTTP.PathValue("payment"))
+	p, err := c.Payroll.ConfirmDestination(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"),
+		c.HTTP.PathValue("payment"))
 	return ui.View{Redirect: payrollPath(p.ID)}, err
 }
 
-// cancelPayroll ends a pay run of which nothing was released.
+// cancelPayroll cancels a payroll that has not been released.
 func cancelPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p, err := c.Payroll.Cancel(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	return ui.View{Redirect: payrollPath(p.ID)}, err

@@ -17,7 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// What recipients can be filtered by.
+// Values of the filters of recipients.
 var (
 	recipientRoles  = []string{payee.Contractor, payee.Employee, payee.Vendor}
 	recipientStates = []string{payee.Active, payee.Pending, payee.Inactive}
@@ -33,19 +33,21 @@ type recipientsPage struct {
 	Pager      ui.Pager
 }
 
-// among is a parameter of the address that is one of some values, "" for anything else.
-func among(c *ui.Request, name string, values []string) string {
+// queryOneOf returns a URL parameter if it is one of values, else "".
+func queryOneOf(c *ui.Request, name string, values []string) string {
 	if v := c.Query(name); slices.Contains(values, v) {
 		return v
 	}
 	return ""
 }
 
-// listRecipients are whom the company pays, as the filters choose.
+// listRecipients lists the company's recipients.
 func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	params := payee.ListParams{
-		Search: c.Query("search"), Role: among(c, "role", recipientRoles), Type: among(c, "recipient_type", recipientTypes),
-		Status: among(c, "status", recipientStates), SortBy: among(c, "sort_by", recipientSorts), Page: payee.Page{Number: c.PageNumber(), PerPage: ui.PerPage},
+		Search: c.Query("search"), Role: queryOneOf(c, "role", recipientRoles),
+		Type:   queryOneOf(c, "recipient_type", recipientTypes),
+		Status: queryOneOf(c, "status", recipientStates), SortBy: queryOneOf(c, "sort_by", recipientSorts),
+		Page: payee.Page{Number: c.PageNumber(), PerPage: ui.PerPage},
 	}
 	if code := strings.ToUpper(c.Query("country")); country.Exists(code) {
 		params.Country = code
@@ -55,14 +57,16 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		return ui.View{}, err
 	}
 	t := ui.Table{Caption: c.Text("recipients.title"), Empty: c.Text("recipients.none"), Heads: c.Columns(
-		"recipient.name", "recipient.role", "field.recipient_type", "payroll.status", "recipient.country", "field.external_id", "recipient.since")}
+		"recipient.name", "recipient.role", "field.recipient_type", "payroll.status", "recipient.country",
+		"field.external_id", "recipient.since")}
 	for _, r := range found.Items {
 		name := c.LinkCell(r.Name, recipientPath(r.ID))
 		if r.Email != "" {
 			name.Lines = []ui.Cell{{Text: r.Email}}
 		}
 		t.Rows = append(t.Rows, []ui.Cell{
-			name, {Text: c.RoleName(r.Role)}, {Text: c.Word("recipient.type", r.Type)}, {Text: c.Word("recipient.status", r.Status)},
+			name, {Text: c.RoleName(r.Role)}, {Text: c.Word("recipient.type", r.Type)},
+			{Text: c.Word("recipient.status", r.Status)},
 			{Text: r.Country}, {Text: r.ExternalID}, {Text: c.FormatDate(r.Created), ISO: r.Created.UTC().Format("2006-01-02")},
 		})
 	}
@@ -70,18 +74,19 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	for _, s := range recipientSorts {
 		sorts = append(sorts, ui.Option{Value: s, Label: c.Text("sort." + s)})
 	}
-	p := recipientsPage{Recipients: t, Pager: c.Pager(params.Page.Number, ui.PerPage, int64(found.Total)), Filters: []ui.Field{
-		c.Filter(ui.Field{Name: "search", Most: 100}),
-		c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("recipient.status", recipientStates...)}),
-		c.Filter(ui.Field{Name: "role", Type: "select", Options: c.Choices("role", recipientRoles...)}),
-		c.Filter(ui.Field{Name: "recipient_type", Type: "select", Options: c.Choices("recipient.type", recipientTypes...)}),
-		c.Filter(ui.Field{Name: "country", Label: c.Text("recipient.country"), Most: 2}),
-		c.Filter(ui.Field{Name: "sort_by", Type: "select", Options: sorts}),
-	}}
+	p := recipientsPage{Recipients: t, Pager: c.Pager(params.Page.Number, ui.PerPage, int64(found.Total)),
+		Filters: []ui.Field{
+			c.Filter(ui.Field{Name: "search", MaxLength: 100}),
+			c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("recipient.status", recipientStates...)}),
+			c.Filter(ui.Field{Name: "role", Type: "select", Options: c.Choices("role", recipientRoles...)}),
+			c.Filter(ui.Field{Name: "recipient_type", Type: "select", Options: c.Choices("recipient.type", recipientTypes...)}),
+			c.Filter(ui.Field{Name: "country", Label: c.Text("recipient.country"), MaxLength: 2}),
+			c.Filter(ui.Field{Name: "sort_by", Type: "select", Options: sorts}),
+		}}
 	return ui.View{Template: "recipients", Title: c.Text("recipients.title"), Wide: true, Data: p}, nil
 }
 
-// showNewRecipient asks who somebody without a login is.
+// showNewRecipient renders the form for a recipient without an account.
 func showNewRecipient(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	words := func(prefix string, values ...string) (all []ui.Option) {
 		for _, v := range values {
@@ -91,49 +96,44 @@ func showNewRecipient(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, erro
 	}
 	return ui.View{Template: "recipient_new", Title: c.Text("recipients.new"), Data: []ui.Field{
 		c.Field(ui.Field{Name: "recipient_type", Type: "select", Options: words("recipient.type", recipientTypes...)}),
-		c.Field(ui.Field{Name: "first_name", Most: 100}),
-		c.Field(ui.Field{Name: "last_name", Most: 100}),
-		c.Field(ui.Field{Name: "firm", Most: 200}),
-		c.Field(ui.Field{Name: "country", Label: c.Text("recipient.country"), Hint: c.Text("recipient.country.hint"), Required: true, Most: 2}),
-		c.Field(ui.Field{Name: "email", Type: "email", Label: c.Text("recipient.email"), Most: 254}),
+		c.Field(ui.Field{Name: "first_name", MaxLength: 100}),
+		c.Field(ui.Field{Name: "last_name", MaxLength: 100}),
+		c.Field(ui.Field{Name: "firm", MaxLength: 200}),
+		c.Field(ui.Field{Name: "country", Label: c.Text("recipient.country"), Hint: c.Text("recipient.country.hint"),
+			Required: true, MaxLength: 2}),
+		c.Field(ui.Field{Name: "email", Type: "email", Label: c.Text("recipient.email"), MaxLength: 254}),
 		c.Field(ui.Field{Name: "role", Type: "select", Options: words("role", recipientRoles...)}),
-		c.Field(ui.Field{Name: "department", Most: 100}),
-		c.Field(ui.Field{Name: "external_id", Most: 255}),
+		c.Field(ui.Field{Name: "department", MaxLength: 100}),
+		c.Field(ui.Field{Name: "external_id", MaxLength: 255}),
 	}}, nil
 }
 
-// createRecipient adds somebody without a login.
+// createRecipient adds a recipient without an account.
 func createRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	value := func(name string) string { return strings.TrimSpace(c.Form.Get(name)) }
 	r, err := payee.Create(ctx, tx, c.Sealer, c.Session.Principal(), payee.CreateParams{
-		ExternalID: value("external_id"), Type: value("recipient_type"), Role: value("role"), Department: value("department"), Name: value("firm"),
-		Profile: identity.Profile{Email: value("email"), FirstName: value("first_name"), LastName: value("last_name"), Country: strings.ToUpper(value("country"))},
+		ExternalID: value("external_id"), Type: value("recipient_type"), Role: value("role"), Department: value("department"),
+		Name: value("firm"),
+		Profile: identity.Profile{Email: value("email"), FirstName: value("first_name"), LastName: value("last_name"),
+			Country: strings.ToUpper(value("country"))},
 	})
-	if f, ok := apierr.As(err); ok {
-		return ui.View{}, ui.RenameFields(f, func(pointer string) string {
-			if pointer == "/name" {
-				return "/firm"
-			}
-			return pointer
-		})
-	}
-	return ui.View{Redirect: recipientPath(r.ID)}, err
+	return ui.View{Redirect: recipientPath(r.ID)}, ui.RenameField(err, "/name", "/firm")
 }
 
 type recipientPage struct {
 	payee.Recipient
 	Path, RoleName, TypeName, StatusName, Since, LastPaid string
-	Theirs                                                bool // only they see and change where they are paid
+	Theirs                                                bool // the recipient manages the destinations
 	Destinations                                          ui.Table
 	Allocations                                           []ui.Field
-	Total                                                 ui.LocalizedText // what is wrong with the allocations together
+	Total                                                 ui.LocalizedText // problem of the allocations as a whole
 	Removable, Replaceable                                []ui.Option
-	Corrections                                           []correctionShown
+	Corrections                                           []correctionRow
 	History                                               ui.Table
 	Stopped                                               bool
 }
 
-// showRecipient is one payee: who they are, where they are paid, and who changed that.
+// showRecipient renders a recipient with their destinations and the history of changes.
 func showRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	by := c.Session.Principal()
 	r, err := payee.Get(ctx, tx, by, "", c.HTTP.PathValue("id"))
@@ -162,7 +162,9 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		c.Labels["a."+d.ID] = c.Text("destination.share", destinationName(d))
 	}
 	for _, d := range all {
-		p.Allocations = append(p.Allocations, c.Field(ui.Field{Name: "a." + d.ID, Label: c.Labels["a."+d.ID], Type: "number", Value: strconv.Itoa(d.Allocation), Most: 3}))
+		p.Allocations = append(p.Allocations, c.Field(
+			ui.Field{Name: "a." + d.ID, Label: c.Labels["a."+d.ID], Type: "number", Value: strconv.Itoa(d.Allocation),
+				MaxLength: 3}))
 		p.Replaceable = append(p.Replaceable, ui.Option{Value: replacePath(r.ID, d.ID), Label: destinationName(d)})
 		if d.Allocation == 0 {
 			p.Removable = append(p.Removable, ui.Option{Value: d.ID, Label: destinationName(d)})
@@ -176,13 +178,14 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	return ui.View{Template: "recipient", Title: r.Name, Wide: true, Data: p}, nil
 }
 
-// destinationName tells a destination from others and shows no more of it than that.
+// destinationName returns the masked destination with its currency.
 func destinationName(d destination.Distribution) string {
 	return strings.TrimSpace(string(d.Symbol) + " " + d.Hint())
 }
 
 func destinationTable(c *ui.Request, all []destination.Distribution) ui.Table {
-	t := ui.Table{Caption: c.Text("destinations.title"), Empty: c.Text("destinations.none"), Heads: c.Columns("destination.where", "destination.network", "destination.part#", "payroll.created")}
+	t := ui.Table{Caption: c.Text("destinations.title"), Empty: c.Text("destinations.none"),
+		Heads: c.Columns("destination.where", "destination.network", "destination.part#", "payroll.created")}
 	for _, d := range all {
 		network := d.Network
 		if d.Kind == destination.Fiat {
@@ -192,18 +195,20 @@ func destinationTable(c *ui.Request, all []destination.Distribution) ui.Table {
 		if !setup(c).Payable(d.Symbol, d.Network) {
 			where.Lines = []ui.Cell{{Text: c.Text("destination.unpaid"), Warn: true}}
 		}
-		t.Rows = append(t.Rows, []ui.Cell{where, {Text: network}, {Text: strconv.Itoa(d.Allocation) + "\u00a0%", Kind: "number"}, c.TimeCell(d.Created)})
+		t.Rows = append(t.Rows, []ui.Cell{where, {Text: network},
+			{Text: strconv.Itoa(d.Allocation) + "\u00a0%", Kind: "number"}, c.TimeCell(d.Created)})
 	}
 	return t
 }
 
-// changesShown is how much of a payee's history a page shows.
-const changesShown = 50
+// maxChanges is the number of changes that the page lists.
+const maxChanges = 50
 
-// changeTable tells who changed where a payee is paid. It is kept for ever.
+// changeTable lists who changed a payee's destinations.
 func changeTable(ctx context.Context, c *ui.Request, tx *db.Tx, by identity.Principal, owner string) (ui.Table, error) {
-	t := ui.Table{Caption: c.Text("changes.title"), Empty: c.Text("changes.none"), Heads: c.Columns("step.at", "changes.what", "destination.where", "changes.part", "changes.by")}
-	some, _, err := destination.History(ctx, tx, by, owner, changesShown, 0)
+	t := ui.Table{Caption: c.Text("changes.title"), Empty: c.Text("changes.none"),
+		Heads: c.Columns("step.at", "changes.what", "destination.where", "changes.part", "changes.by")}
+	some, _, err := destination.History(ctx, tx, by, owner, maxChanges, 0)
 	if err != nil {
 		return t, err
 	}
@@ -228,17 +233,19 @@ func changeTable(ctx context.Context, c *ui.Request, tx *db.Tx, by identity.Prin
 		} else if h.By.CredentialID != "" {
 			who.Lines = []ui.Cell{ui.CodeCell(h.By.CredentialID)}
 		}
-		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(h.At), {Text: c.Word("change", h.Action)}, {Text: destinationName(now)}, {Text: part}, who})
+		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(h.At), {Text: c.Word("change", h.Action)}, {Text: destinationName(now)},
+			{Text: part}, who})
 	}
 	return t, nil
 }
 
-// deactivate stops a recipient from being paid; reactivate lets them be paid again.
+// deactivateRecipient stops payments to a recipient.
 func deactivateRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	r, err := payee.Deactivate(ctx, tx, c.Session.Principal(), "", c.HTTP.PathValue("id"))
 	return ui.View{Redirect: recipientPath(r.ID)}, err
 }
 
+// reactivateRecipient allows payments to a recipient again.
 func reactivateRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	r, err := payee.Reactivate(ctx, tx, c.Session.Principal(), "", c.HTTP.PathValue("id"))
 	return ui.View{Redirect: recipientPath(r.ID)}, err

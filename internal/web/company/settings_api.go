@@ -14,14 +14,14 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// secretPage shows what is not kept.
+// secretPage shows secrets that are not stored and cannot be shown again.
 type secretPage struct {
-	Values []ui.Option // by what they are called
+	Values []ui.Option // with labels
 	Back   string
 }
 
-// shownOnce is a page instead of a redirect: where it led, the secret could not be shown.
-func shownOnce(c *ui.Request, back string, pairs ...string) ui.View {
+// showSecret renders secrets in the response to the form itself, because a redirect could not show them.
+func showSecret(c *ui.Request, back string, pairs ...string) ui.View {
 	p := secretPage{Back: back}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		p.Values = append(p.Values, ui.Option{Label: c.Text(pairs[i]), Value: pairs[i+1]})
@@ -34,30 +34,31 @@ type appsPage struct {
 	Apps    []identity.App
 	Fields  []ui.Field
 	Scopes  []scopeChoices
-	Problem ui.LocalizedText // with the scopes
+	Problem ui.LocalizedText // of the scopes
 }
 
-// scopeChoices are the scopes of one gravity, to choose from.
+// scopeChoices are the scopes of one risk level.
 type scopeChoices struct {
 	Title   string
 	Choices []ui.Option
 }
 
-// showApps lists the apps of the company, and asks for another.
+// showApps lists the company's apps and renders the form for a new one.
 func showApps(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	apps, err := identity.Apps(ctx, tx, c.Session.Company.ID)
 	if err != nil {
 		return ui.View{}, err
 	}
 	p := appsPage{Company: c.Session.Company.Name, Apps: apps, Fields: []ui.Field{
-		c.Field(ui.Field{Name: "name", Required: true, Most: 100}),
-		c.Field(ui.Field{Name: "redirect_uri", Type: "url", Most: 500}),
+		c.Field(ui.Field{Name: "name", Required: true, MaxLength: 100}),
+		c.Field(ui.Field{Name: "redirect_uri", Type: "url", MaxLength: 500}),
 	}}
 	for _, g := range []oauth.Group{oauth.See, oauth.Change, oauth.MoveMoney} {
 		choices := scopeChoices{Title: c.Text("scopes." + string(g))}
 		for _, s := range identity.AllScopes().List() {
 			if oauth.GroupOf(s) == g {
-				choices.Choices = append(choices.Choices, ui.Option{Value: s, Label: c.Text("scope." + s), Selected: slices.Contains(c.Form["scopes"], s)})
+				choices.Choices = append(choices.Choices, ui.Option{
+					Value: s, Label: c.Text("scope." + s), Selected: slices.Contains(c.Form["scopes"], s)})
 			}
 		}
 		p.Scopes = append(p.Scopes, choices)
@@ -70,7 +71,7 @@ func showApps(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Template: "apps", Title: c.Text("apps.title"), Data: p}, nil
 }
 
-// registerApp makes an app and shows its client secret.
+// registerApp creates an app and shows its client secret.
 func registerApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	var scopes identity.Scopes
 	for _, name := range c.Form["scopes"] {
@@ -94,7 +95,8 @@ func registerApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	return shownOnce(c, appPath(app.ID), "app.client_id", app.ClientID, "app.client_secret", secret), auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), app.CompanyID, mail.SecretMade, app.Name)
+	return showSecret(c, appPath(app.ID), "app.client_id", app.ClientID, "app.client_secret", secret),
+		auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), app.CompanyID, mail.SecretMade, app.Name)
 }
 
 func appPath(id string) string { return "/settings/api/" + id }
@@ -103,16 +105,16 @@ type appPage struct {
 	App    identity.App
 	Path   string
 	Groups []ui.ScopeGroup
-	Keys   []keyShown
+	Keys   []keyRow
 	Since  string
 }
 
-type keyShown struct {
+type keyRow struct {
 	ID, Hint, Created, LastUsed, Ended, Ends string
 	Works                                    bool
 }
 
-// showApp is one app with its keys.
+// showApp renders an app with its keys.
 func showApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	app, err := identity.AppByID(ctx, tx, c.Session.Company.ID, c.HTTP.PathValue("app"))
 	if err != nil {
@@ -122,9 +124,11 @@ func showApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := appPage{App: app, Path: appPath(app.ID), Groups: c.ScopeGroups(app.Scopes), Since: app.Created.UTC().Format(time.DateOnly)}
+	p := appPage{App: app, Path: appPath(app.ID), Groups: c.ScopeGroups(app.Scopes),
+		Since: app.Created.UTC().Format(time.DateOnly)}
 	for _, k := range keys {
-		shown := keyShown{ID: k.ID, Hint: k.Hint, Created: ui.FormatDay(k.Created), LastUsed: ui.FormatDay(k.LastUsed), Works: k.Active(tx.Now()), Ended: ui.FormatDay(k.Revoked)}
+		shown := keyRow{ID: k.ID, Hint: k.Hint, Created: ui.FormatDay(k.Created), LastUsed: ui.FormatDay(k.LastUsed),
+			Works: k.Active(tx.Now()), Ended: ui.FormatDay(k.Revoked)}
 		switch {
 		case shown.Works:
 			shown.Ends = ui.FormatDay(k.Expires)
@@ -136,34 +140,36 @@ func showApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Template: "app", Title: app.Name, Data: p}, nil
 }
 
-// issueKey is the self authorization of an app: the company lets its own program act for it.
+// issueKey creates an API key, with which the company's own software acts for it.
 func issueKey(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	token, err := identity.IssueAPIKey(ctx, tx, c.Env, c.Session.Company.ID, c.HTTP.PathValue("app"))
-	return newKeyShown(ctx, c, tx, token, err)
+	return showNewKey(ctx, c, tx, token, err)
 }
 
-// rotateKey replaces a key.
+// rotateKey replaces an API key.
 func rotateKey(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	token, err := identity.RotateAPIKey(ctx, tx, c.Env, c.Session.Company.ID, c.HTTP.PathValue("app"), c.HTTP.PathValue("key"))
-	return newKeyShown(ctx, c, tx, token, err)
+	token, err := identity.RotateAPIKey(ctx, tx, c.Env, c.Session.Company.ID, c.HTTP.PathValue("app"),
+		c.HTTP.PathValue("key"))
+	return showNewKey(ctx, c, tx, token, err)
 }
 
-func newKeyShown(ctx context.Context, c *ui.Request, tx *db.Tx, token string, err error) (ui.View, error) {
+func showNewKey(ctx context.Context, c *ui.Request, tx *db.Tx, token string, err error) (ui.View, error) {
 	if err == nil {
 		err = c.Session.Company.Active()
 	}
 	if err == nil {
-		err = tellOfApp(ctx, c, tx, mail.KeyMade)
+		err = notifyOfApp(ctx, c, tx, mail.KeyMade)
 	}
 	if err != nil {
 		return ui.View{}, err
 	}
-	return shownOnce(c, appPath(c.HTTP.PathValue("app")), "app.key", token), nil
+	return showSecret(c, appPath(c.HTTP.PathValue("app")), "app.key", token), nil
 }
 
-// revokeKey ends a key at once.
+// revokeKey revokes an API key with immediate effect.
 func revokeKey(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: appPath(c.HTTP.PathValue("app"))}, identity.RevokeAPIKey(ctx, tx, c.Session.Company.ID, c.HTTP.PathValue("key"))
+	return ui.View{Redirect: appPath(c.HTTP.PathValue("app"))},
+		identity.RevokeAPIKey(ctx, tx, c.Session.Company.ID, c.HTTP.PathValue("key"))
 }
 
 // rotateSecret replaces the client secret of an app.
@@ -172,11 +178,12 @@ func rotateSecret(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	return shownOnce(c, appPath(c.HTTP.PathValue("app")), "app.client_secret", secret), tellOfApp(ctx, c, tx, mail.SecretMade)
+	return showSecret(c, appPath(c.HTTP.PathValue("app")), "app.client_secret", secret),
+		notifyOfApp(ctx, c, tx, mail.SecretMade)
 }
 
-// tellOfApp writes to those who answer for the company that an app of its got another key or secret.
-func tellOfApp(ctx context.Context, c *ui.Request, tx *db.Tx, change string) error {
+// notifyOfApp emails the owners and administrators that an app has a new key or secret.
+func notifyOfApp(ctx context.Context, c *ui.Request, tx *db.Tx, change string) error {
 	app, err := identity.AppByID(ctx, tx, c.Session.Company.ID, c.HTTP.PathValue("app"))
 	if err != nil {
 		return err

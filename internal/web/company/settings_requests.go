@@ -20,12 +20,12 @@ type requestsPage struct {
 	Path     string
 	Filters  []ui.Field
 	Requests ui.Table
-	Looked   bool // not all was looked through
+	Partial  bool // Partial reports that only part of the log was searched
 	First    string
 	Next     string
 }
 
-// showRequests lists what programs asked for the company, as the filter says.
+// showRequests lists the API requests of the company.
 func showRequests(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	apps, err := identity.Apps(ctx, tx, c.Session.Company.ID)
 	if err != nil {
@@ -37,23 +37,24 @@ func showRequests(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		names[a.ID] = a.Name
 		choices = append(choices, ui.Option{Value: a.ID, Label: a.Name})
 	}
-	f := requestlog.Filter{AppID: c.Query("app"), Route: c.Query("route"), RequestID: c.Query("request_id"), After: c.Query("after"), Limit: ui.PerPage}
+	f := requestlog.Filter{AppID: c.Query("app"), Route: c.Query("route"), RequestID: c.Query("request_id"),
+		After: c.Query("after"), Limit: ui.PerPage}
 	if outcome := c.Query("outcome"); slices.Contains(requestlog.Outcomes, outcome) {
 		f.Outcome = outcome
 	}
-	if f.To = askedDay(c, "until"); !f.To.IsZero() {
-		f.To = f.To.AddDate(0, 0, 1) // the day itself, too
+	if f.To = queryDate(c, "until"); !f.To.IsZero() {
+		f.To = f.To.AddDate(0, 0, 1) // include the whole day
 	}
 	all, next, err := requestlog.List(ctx, tx, c.Session.Company.ID, f)
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := requestsPage{Path: requestsPath, Looked: next != "" && len(all) < ui.PerPage, Filters: []ui.Field{
+	p := requestsPage{Path: requestsPath, Partial: next != "" && len(all) < ui.PerPage, Filters: []ui.Field{
 		c.Filter(ui.Field{Name: "outcome", Type: "select", Options: c.Choices("request.outcome", requestlog.Outcomes...)}),
 		c.Filter(ui.Field{Name: "app", Type: "select", Options: choices}),
-		c.Filter(ui.Field{Name: "route", Most: 255}),
+		c.Filter(ui.Field{Name: "route", MaxLength: 255}),
 		c.Filter(ui.Field{Name: "until", Type: "date"}),
-		c.Filter(ui.Field{Name: "request_id", Most: 128}),
+		c.Filter(ui.Field{Name: "request_id", MaxLength: 128}),
 	}}
 	p.Requests = ui.Table{Caption: c.Text("requests.title"), Empty: c.Text("requests.none"), Heads: c.Columns(
 		"request.at", "request.operation", "request.outcome", "request.took#", "request.app")}
@@ -75,7 +76,7 @@ func showRequests(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	return ui.View{Template: "requests", Title: c.Text("requests.title"), Wide: true, Data: p}, nil
 }
 
-// outcome says how a request ended.
+// outcome describes the response to a request.
 func outcome(c *ui.Request, r requestlog.Request) ui.Cell {
 	at := ui.Cell{Text: strings.TrimSpace(strconv.Itoa(r.Status) + " " + r.Code), Warn: r.Status >= 400}
 	if r.Replayed {
@@ -92,18 +93,19 @@ type requestPage struct {
 	requestlog.Request
 	Began, Outcome, Lasted string
 	App                    string
-	Sent, Answered         string // as programs read it, on several lines
+	Sent, Answered         string // as formatted JSON
 	Curl                   string
 	Same, List             string
 }
 
-// showRequest is one request: what was sent and answered, and how to send it again.
+// showRequest renders a request with its response and a curl command.
 func showRequest(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	r, err := requestlog.Get(ctx, tx, c.Session.Company.ID, c.HTTP.PathValue("ref"))
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := requestPage{Request: r, Began: c.FormatTime(r.At), Outcome: outcome(c, r).Text, Lasted: took(r), Sent: indented(r.Body), Answered: indented(r.Answer),
+	p := requestPage{Request: r, Began: c.FormatTime(r.At), Outcome: outcome(c, r).Text, Lasted: took(r),
+		Sent: indented(r.Body), Answered: indented(r.Answer),
 		Curl: curl(c, r), List: requestsPath}
 	apps, err := identity.Apps(ctx, tx, c.Session.Company.ID)
 	if err != nil {
@@ -118,7 +120,7 @@ func showRequest(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	return ui.View{Template: "request", Title: c.Text("request.title"), Wide: true, Data: p}, nil
 }
 
-// indented is JSON on several lines. What was cut is no JSON any more, and stays as it is.
+// indented formats JSON. Truncated JSON is returned unchanged.
 func indented(text string) string {
 	var value json.RawMessage
 	if json.Unmarshal([]byte(text), &value) != nil {
@@ -131,14 +133,15 @@ func indented(text string) string {
 	return string(lines)
 }
 
-// curl is a command that sends a request again, with … where the log has kept nothing.
+// curl returns a command that repeats a request, with … for redacted values.
 func curl(c *ui.Request, r requestlog.Request) string {
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 	scheme := "Basic"
 	if strings.HasPrefix(r.Credential, "tok_") {
 		scheme = "Bearer"
 	}
-	lines := []string{"curl -X " + r.Method + " " + quote(c.BaseURL+r.Path), `-H "Authorization: ` + scheme + ` $STIPEND_TOKEN"`}
+	lines := []string{"curl -X " + r.Method + " " + quote(c.BaseURL+r.Path),
+		`-H "Authorization: ` + scheme + ` $STIPEND_TOKEN"`}
 	if r.IdempotencyKey != "" {
 		lines = append(lines, `-H "Idempotency-Key: $IDEMPOTENCY_KEY"`)
 	}

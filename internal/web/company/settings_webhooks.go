@@ -16,53 +16,55 @@ import (
 )
 
 const (
-	latestShown     = 10 // deliveries, on the page of their endpoint
-	deliveriesShown = 25 // on a page of the list
+	maxLatestDeliveries = 10 // on the page of an endpoint
+	deliveriesPerPage   = 25 // on a page of the list
 )
 
 func webhookPath(id string) string { return "/settings/webhooks/" + id }
 
-// endpointShown is an endpoint as the pages tell of it.
-type endpointShown struct {
+// endpointView is an endpoint with its display texts.
+type endpointView struct {
 	delivery.Endpoint
 	Path, Chosen, Success, Failing string
 }
 
-func newEndpointShown(c *ui.Request, e delivery.Endpoint) endpointShown {
-	s := endpointShown{Endpoint: e, Path: webhookPath(e.ID), Chosen: strings.Join(e.Events, ", "), Success: ui.FormatDay(e.LastSuccess), Failing: ui.FormatDay(e.FailingSince)}
+func newEndpointView(c *ui.Request, e delivery.Endpoint) endpointView {
+	s := endpointView{Endpoint: e, Path: webhookPath(e.ID), Chosen: strings.Join(e.Events, ", "),
+		Success: ui.FormatDay(e.LastSuccess), Failing: ui.FormatDay(e.FailingSince)}
 	if s.Chosen == "" {
 		s.Chosen = c.Text("webhooks.all")
 	}
 	return s
 }
 
-// Stopped says whether the endpoint is disabled.
-func (s endpointShown) Stopped() bool {
+// Stopped reports whether the endpoint is disabled.
+func (s endpointView) Stopped() bool {
 	return s.Status == delivery.DisabledAuto || s.Status == delivery.DisabledManual
 }
 
 type webhooksPage struct {
-	Endpoints []endpointShown
+	Endpoints []endpointView
 	Fields    []ui.Field
-	Names     []string // of all events
+	Names     []string // all event names
 }
 
 func endpointFields(c *ui.Request, e delivery.Endpoint) []ui.Field {
 	return []ui.Field{
-		c.Field(ui.Field{Name: "url", Type: "url", Required: true, Most: 2000, Value: e.URL}),
-		c.Field(ui.Field{Name: "description", Most: 200, Value: e.Description}),
+		c.Field(ui.Field{Name: "url", Type: "url", Required: true, MaxLength: 2000, Value: e.URL}),
+		c.Field(ui.Field{Name: "description", MaxLength: 200, Value: e.Description}),
 		c.Field(ui.Field{Name: "events", Value: strings.Join(e.Events, ", ")}),
 	}
 }
 
-// endpointParams are what the form says. No event named chooses all.
+// endpointParams returns the posted settings of an endpoint. An empty list of events means all.
 func endpointParams(c *ui.Request) delivery.Params {
 	address, description := strings.TrimSpace(c.Form.Get("url")), c.Form.Get("description")
-	events := strings.FieldsFunc(c.Form.Get("events"), func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })
+	events := strings.FieldsFunc(c.Form.Get("events"),
+		func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })
 	return delivery.Params{URL: &address, Description: &description, Events: &events}
 }
 
-// showWebhooks lists the endpoints of the company, and asks for another.
+// showWebhooks lists the company's endpoints and renders the form for a new one.
 func showWebhooks(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	all, err := delivery.List(ctx, tx, c.Session.Principal())
 	if err != nil {
@@ -70,55 +72,56 @@ func showWebhooks(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	}
 	p := webhooksPage{Fields: endpointFields(c, delivery.Endpoint{}), Names: webhook.Names()}
 	for _, e := range all {
-		p.Endpoints = append(p.Endpoints, newEndpointShown(c, e))
+		p.Endpoints = append(p.Endpoints, newEndpointView(c, e))
 	}
 	return ui.View{Template: "webhooks", Title: c.Text("webhooks.title"), Data: p}, nil
 }
 
-// createWebhook registers an endpoint and shows its secret.
+// createWebhook creates an endpoint and shows its secret.
 func createWebhook(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	e, secret, err := c.Webhooks.Create(ctx, tx, c.Session.Principal(), endpointParams(c))
 	if err != nil {
 		return ui.View{}, err
 	}
-	return shownOnce(c, webhookPath(e.ID), "webhook.secret", secret), nil
+	return showSecret(c, webhookPath(e.ID), "webhook.secret", secret), nil
 }
 
 type webhookPage struct {
-	Endpoint   endpointShown
+	Endpoint   endpointView
 	Fields     []ui.Field
-	Deliveries []deliveryShown
-	Names      []string // of all events
+	Deliveries []deliveryRow
+	Names      []string // all event names
 }
 
-type deliveryShown struct {
+type deliveryRow struct {
 	delivery.Delivery
 	Path, At, NextTry string
 }
 
-func showDelivery(endpointID string, d delivery.Delivery) deliveryShown {
-	return deliveryShown{Delivery: d, Path: webhookPath(endpointID) + "/deliveries/" + d.EventID, At: ui.FormatDay(d.Created), NextTry: ui.FormatDay(d.Next)}
+func newDeliveryRow(endpointID string, d delivery.Delivery) deliveryRow {
+	return deliveryRow{Delivery: d, Path: webhookPath(endpointID) + "/deliveries/" + d.EventID,
+		At: ui.FormatDay(d.Created), NextTry: ui.FormatDay(d.Next)}
 }
 
-// showWebhook is one endpoint with its latest deliveries.
+// showWebhook renders an endpoint with its latest deliveries.
 func showWebhook(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	by := c.Session.Principal()
 	e, err := delivery.Get(ctx, tx, by, c.HTTP.PathValue("id"))
 	if err != nil {
 		return ui.View{}, err
 	}
-	all, _, err := delivery.Deliveries(ctx, tx, by, e.ID, delivery.DeliveriesParams{Limit: latestShown})
+	all, _, err := delivery.Deliveries(ctx, tx, by, e.ID, delivery.DeliveriesParams{Limit: maxLatestDeliveries})
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := webhookPage{Endpoint: newEndpointShown(c, e), Fields: endpointFields(c, e), Names: webhook.Names()}
+	p := webhookPage{Endpoint: newEndpointView(c, e), Fields: endpointFields(c, e), Names: webhook.Names()}
 	for _, d := range all {
-		p.Deliveries = append(p.Deliveries, showDelivery(e.ID, d))
+		p.Deliveries = append(p.Deliveries, newDeliveryRow(e.ID, d))
 	}
 	return ui.View{Template: "webhook", Title: c.Text("webhook.title"), Data: p}, nil
 }
 
-// updateWebhook changes an endpoint.
+// updateWebhook changes the settings of an endpoint.
 func updateWebhook(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	_, err := c.Webhooks.Update(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"), endpointParams(c))
 	return backToWebhook(c, err)
@@ -128,60 +131,61 @@ func backToWebhook(c *ui.Request, err error) (ui.View, error) {
 	return ui.View{Redirect: webhookPath(c.HTTP.PathValue("id"))}, err
 }
 
-// deleteWebhook forgets an endpoint.
+// deleteWebhook deletes an endpoint.
 func deleteWebhook(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Redirect: "/settings/webhooks"}, delivery.Delete(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 }
 
-// rotateWebhook gives an endpoint a new secret; the old one signs too for a day.
+// rotateWebhook replaces the secret of an endpoint. The old one stays valid for 24 hours.
 func rotateWebhook(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	e, secret, err := c.Webhooks.Rotate(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"), delivery.DefaultOverlap)
 	if err != nil {
 		return ui.View{}, err
 	}
-	return shownOnce(c, webhookPath(e.ID), "webhook.secret", secret), nil
+	return showSecret(c, webhookPath(e.ID), "webhook.secret", secret), nil
 }
 
-// testWebhook sends an endpoint a test.
+// testWebhook sends a test event.
 func testWebhook(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	_, err := delivery.Ping(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	return backToWebhook(c, err)
 }
 
-// disableWebhook stops an endpoint.
+// disableWebhook disables an endpoint.
 func disableWebhook(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	_, err := delivery.Disable(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	return backToWebhook(c, err)
 }
 
-// enableWebhook starts an endpoint anew.
+// enableWebhook enables an endpoint.
 func enableWebhook(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	_, err := delivery.Enable(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	return backToWebhook(c, err)
 }
 
 type deliveryPage struct {
-	deliveryShown
+	deliveryRow
 	Endpoint string
 	Body     string
-	Attempts []attemptShown
+	Attempts []attemptRow
 }
 
-type attemptShown struct {
+type attemptRow struct {
 	delivery.Attempt
 	At, Took string
 }
 
-// showWebhookDelivery is one delivery: what was sent, and what each attempt came to.
+// showWebhookDelivery renders a delivery with its event and attempts.
 func showWebhookDelivery(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	id := c.HTTP.PathValue("id")
 	d, ev, attempts, err := delivery.GetDelivery(ctx, tx, c.Session.Principal(), id, c.HTTP.PathValue("event"))
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := deliveryPage{deliveryShown: showDelivery(id, d), Endpoint: webhookPath(id), Body: string(ev.Body(c.Env))}
+	p := deliveryPage{deliveryRow: newDeliveryRow(id, d), Endpoint: webhookPath(id), Body: string(ev.Body(c.Env))}
 	for _, a := range attempts {
-		p.Attempts = append(p.Attempts, attemptShown{Attempt: a, At: ui.FormatDay(a.At), Took: strconv.FormatInt(a.Took.Milliseconds(), 10) + " ms"})
+		p.Attempts = append(p.Attempts, attemptRow{
+			Attempt: a, At: ui.FormatDay(a.At), Took: strconv.FormatInt(a.Took.Milliseconds(), 10) + " ms"})
 	}
 	return ui.View{Template: "delivery", Title: d.Event, Data: p}, nil
 }
@@ -195,17 +199,18 @@ func redeliver(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 
 type deliveriesPage struct {
 	Path, Endpoint string
-	Lang           string // chosen by name, so that the filter keeps it
+	Lang           string // explicitly chosen language, for the filter form
 	Fields         []ui.Field
-	Deliveries     []deliveryShown
-	First, Next    string // pages of the list
+	Deliveries     []deliveryRow
+	First, Next    string // links to pages of the list
 	Again          string
 }
 
-var deliveryStates = []string{delivery.Pending, delivery.Retrying, delivery.Succeeded, delivery.Failed, delivery.Cancelled, delivery.Blocked}
+var deliveryStates = []string{delivery.Pending, delivery.Retrying, delivery.Succeeded, delivery.Failed,
+	delivery.Cancelled, delivery.Blocked}
 
-// moment reads an instant that a form sent: UTC, as the pages show it. Nothing is no instant.
-func moment(c *ui.Request, name string) (time.Time, error) {
+// formTime reads a posted time in UTC. It returns the zero time for an empty value.
+func formTime(c *ui.Request, name string) (time.Time, error) {
 	text := strings.TrimSpace(c.Form.Get(name))
 	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {
@@ -215,24 +220,25 @@ func moment(c *ui.Request, name string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	return time.Time{}, errMoment.At("body", "/"+name)
+	return time.Time{}, errTime.At("body", "/"+name)
 }
 
 var (
-	errMoment = apierr.New(apierr.Invalid, "invalid_parameter", "This is not a time. Use the form 2026-01-31T09:30; it is read as UTC.")
-	errEvents = apierr.New(apierr.Invalid, "invalid_parameter", "There is no such event.")
+	errTime = apierr.New(apierr.Invalid, "invalid_parameter",
+		"Enter a time in UTC, such as 2026-01-31T09:30.")
+	errEvents = apierr.New(apierr.Invalid, "invalid_parameter", "Unknown event.")
 )
 
-// period reads the two ends of a range of instants.
-func period(c *ui.Request) (from, to time.Time, err error) {
-	if from, err = moment(c, "from"); err == nil {
-		to, err = moment(c, "to")
+// formPeriod reads the posted times from and to.
+func formPeriod(c *ui.Request) (from, to time.Time, err error) {
+	if from, err = formTime(c, "from"); err == nil {
+		to, err = formTime(c, "to")
 	}
 	return from, to, err
 }
 
-// askForDeliveries is the list before anything is looked for.
-func askForDeliveries(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+// showDeliveryFilters renders the filters of the deliveries without a list.
+func showDeliveryFilters(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	e, err := delivery.Get(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	if err != nil {
 		return ui.View{}, err
@@ -242,26 +248,27 @@ func askForDeliveries(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, e
 	for _, s := range deliveryStates {
 		states = append(states, ui.Option{Value: s, Label: c.Text("delivery.status." + s)})
 	}
-	p := deliveriesPage{Path: webhookPath(e.ID) + "/deliveries", Endpoint: webhookPath(e.ID), Again: webhookPath(e.ID) + "/redeliver", Fields: []ui.Field{
-		c.Field(ui.Field{Name: "status", Type: "select", Options: states}),
-		c.Field(ui.Field{Name: "events"}),
-		c.Field(ui.Field{Name: "from", Type: "datetime-local"}),
-		c.Field(ui.Field{Name: "to", Type: "datetime-local"}),
-	}}
+	p := deliveriesPage{Path: webhookPath(e.ID) + "/deliveries", Endpoint: webhookPath(e.ID),
+		Again: webhookPath(e.ID) + "/redeliver", Fields: []ui.Field{
+			c.Field(ui.Field{Name: "status", Type: "select", Options: states}),
+			c.Field(ui.Field{Name: "events"}),
+			c.Field(ui.Field{Name: "from", Type: "datetime-local"}),
+			c.Field(ui.Field{Name: "to", Type: "datetime-local"}),
+		}}
 	if c.Language.Explicit {
 		p.Lang = c.Language.Tag
 	}
 	return ui.View{Template: "deliveries", Title: c.Text("webhook.deliveries"), Data: p}, nil
 }
 
-// showDeliveries lists what was sent to an endpoint and what will be, as the filter says.
+// showDeliveries lists the deliveries that match the filters.
 func showDeliveries(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	v, err := askForDeliveries(ctx, tx, c)
+	v, err := showDeliveryFilters(ctx, tx, c)
 	if err != nil {
 		return ui.View{}, err
 	}
 	p := v.Data.(deliveriesPage)
-	from, to, err := period(c)
+	from, to, err := formPeriod(c)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -275,13 +282,13 @@ func showDeliveries(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	}
 	id := c.HTTP.PathValue("id")
 	all, more, err := delivery.Deliveries(ctx, tx, c.Session.Principal(), id, delivery.DeliveriesParams{
-		State: state, Names: names, From: from, To: to, After: c.Form.Get("after"), Limit: deliveriesShown,
+		State: state, Names: names, From: from, To: to, After: c.Form.Get("after"), Limit: deliveriesPerPage,
 	})
 	if err != nil {
 		return ui.View{}, err
 	}
 	for _, d := range all {
-		p.Deliveries = append(p.Deliveries, showDelivery(id, d))
+		p.Deliveries = append(p.Deliveries, newDeliveryRow(id, d))
 	}
 	at := func(after string) string {
 		query := url.Values{}
@@ -313,13 +320,13 @@ type redeliverPage struct {
 	Fields         []ui.Field
 }
 
-// The choices of what a range sends again.
+// Which events of a range to send again.
 const (
-	againFailed = "failed"
-	againAll    = "all"
+	resendFailed = "failed"
+	resendAll    = "all"
 )
 
-// showRedeliver asks for a range of events to be sent again.
+// showRedeliver renders the form that sends a range of events again.
 func showRedeliver(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	e, err := delivery.Get(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	if err != nil {
@@ -329,8 +336,8 @@ func showRedeliver(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		Path: webhookPath(e.ID) + "/redeliver", Endpoint: webhookPath(e.ID), Fields: []ui.Field{
 			c.Field(ui.Field{Name: "from", Type: "datetime-local"}),
 			c.Field(ui.Field{Name: "to", Type: "datetime-local"}),
-			c.Field(ui.Field{Name: "which", Type: "select", Value: againFailed, Options: []ui.Option{
-				{Value: againFailed, Label: c.Text("redeliver.failed")}, {Value: againAll, Label: c.Text("redeliver.all")},
+			c.Field(ui.Field{Name: "which", Type: "select", Value: resendFailed, Options: []ui.Option{
+				{Value: resendFailed, Label: c.Text("redeliver.failed")}, {Value: resendAll, Label: c.Text("redeliver.all")},
 			}}),
 		},
 	}}, nil
@@ -338,11 +345,12 @@ func showRedeliver(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 
 // redeliverRange sends the events of a range again.
 func redeliverRange(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	from, to, err := period(c)
+	from, to, err := formPeriod(c)
 	if err != nil {
 		return ui.View{}, err
 	}
 	id := c.HTTP.PathValue("id")
-	_, err = delivery.Replay(ctx, tx, c.Session.Principal(), id, delivery.Range{From: from, To: to, All: c.Form.Get("which") == againAll})
+	_, err = delivery.Replay(ctx, tx, c.Session.Principal(), id,
+		delivery.Range{From: from, To: to, All: c.Form.Get("which") == resendAll})
 	return ui.View{Redirect: webhookPath(id) + "/deliveries"}, err
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// amount is a plain number, which may be negative without being a formula.
+// amount matches decimals; negative ones are not formulas.
 var amount = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
-// Sheet writes rows as CSV that a spreadsheet opens without running anything in it.
+// Sheet returns rows as a CSV file. Cells that a spreadsheet could run as formulas are escaped.
 func Sheet(name string, rows [][]string) (*ui.File, error) {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
@@ -25,14 +25,13 @@ func Sheet(name string, rows [][]string) (*ui.File, error) {
 				safe[i] = payee.SafeCell(text)
 			}
 		}
-		_ = w.Write(safe) // errors are kept for Flush
+		_ = w.Write(safe) // w.Error reports errors
 	}
 	w.Flush()
 	return &ui.File{Name: name, ContentType: "text/csv; charset=utf-8", Data: b.Bytes()}, w.Error()
 }
 
-// payrollCSV is the statement of a payroll: a row for each amount that goes to a destination, or for a payment of which nothing
-// goes anywhere yet.
+// payrollCSV exports the statement of a payroll with one row per output, or one for a payment without outputs.
 func payrollCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p, err := c.Payroll.Get(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 	if err != nil {
@@ -43,17 +42,21 @@ func payrollCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		return ui.View{}, err
 	}
 	rows := [][]string{{
-		"payroll_id", "payroll_status", "payment_id", "payee_id", "payee", "amount", "currency", "fee", "status", "reason", "description", "category",
-		"invoice_id", "external_payment_id", "output_id", "output_amount", "output_currency", "destination", "output_status", "tx_hash", "updated",
+		"payroll_id", "payroll_status", "payment_id", "payee_id", "payee", "amount", "currency", "fee", "status", "reason",
+		"description", "category",
+		"invoice_id", "external_payment_id", "output_id", "output_amount", "output_currency", "destination", "output_status",
+		"tx_hash", "updated",
 	}}
 	for _, m := range p.Payments {
 		row := []string{
-			p.ID, string(p.State), m.ID, m.PayeeID, names[m.PayeeID], m.Amount.String(), string(p.Currency), m.Fee.String(), string(m.State), m.Reason,
+			p.ID, string(p.State), m.ID, m.PayeeID, names[m.PayeeID], m.Amount.String(), string(p.Currency), m.Fee.String(),
+			string(m.State), m.Reason,
 			m.Description, m.Category, m.InvoiceID, m.ExternalPaymentID,
 		}
 		for _, o := range m.Outputs {
 			rows = append(rows, append(row[:len(row):len(row)],
-				o.ID, o.Amount.String(), string(o.Amount.Asset()), destinationHint(o), string(o.State), o.TxID, ui.FormatTimestamp(o.UpdatedAt)))
+				o.ID, o.Amount.String(), string(o.Amount.Asset()), destinationHint(o), string(o.State), o.TxID,
+				ui.FormatTimestamp(o.UpdatedAt)))
 		}
 		if len(m.Outputs) == 0 {
 			rows = append(rows, append(row, "", "", "", "", "", "", ""))

@@ -16,41 +16,46 @@ import (
 )
 
 var (
-	errTooLong  = apierr.New(apierr.Invalid, "statement_too_long", "This period has more lines than a file holds. Ask for a shorter one.")
-	errNoISOFor = apierr.New(apierr.Invalid, "currency_not_supported", "A camt.053 is of a currency of banks.")
+	errTooLong = apierr.New(apierr.Invalid, "statement_too_long",
+		"This period has too many lines for one file. Choose a shorter one.")
+	errNoISOFor = apierr.New(apierr.Invalid, "currency_not_supported",
+		"camt.053 files are available for fiat currencies only.")
 )
 
-// wholeStatement is a period of one currency with every line in it. Without a beginning it is from the first of the month.
+// wholeStatement returns all lines of one currency in the requested period. By default the period starts on the
+// first day of the month.
 func wholeStatement(ctx context.Context, c *ui.Request, tx *db.Tx) (wallet.Statement, error) {
 	f := statementFilter(c)
 	if now := tx.Now(); f.To.After(now) {
 		f.To = now
 	}
-	f.Page, f.PerPage = 1, exported
+	f.Page, f.PerPage = 1, maxStatementLines
 	s, err := wallet.StatementOf(ctx, tx, c.Session.Principal(), "", f)
-	if err == nil && s.Total > exported {
+	if err == nil && s.Total > maxStatementLines {
 		err = errTooLong
 	}
 	return s, err
 }
 
-// fileName names a statement by its currency and days.
+// fileName returns a name made of the statement's currency and dates.
 func fileName(s wallet.Statement, extension string) string {
 	last := s.To.Add(-time.Microsecond)
-	return "statement-" + string(s.Currency) + "-" + s.From.UTC().Format(time.DateOnly) + "-" + last.UTC().Format(time.DateOnly) + extension
+	return "statement-" + string(s.Currency) + "-" + s.From.UTC().Format(time.DateOnly) + "-" + last.UTC().Format(
+		time.DateOnly) + extension
 }
 
-// walletPDF is the statement of a balance to be printed and filed.
+// walletPDF exports the statement of a balance as PDF.
 func walletPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	s, err := wholeStatement(ctx, c, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
 	doc := c.NewPDF(c.Text("wallet.statement.of", s.Currency), s.CompanyID, c.FormatTime(tx.Now()), [][2]string{
-		{"field.since", c.FormatTime(s.From)}, {"field.until", c.FormatTime(s.To)}, {"wallet.opening", c.FormatMoney(s.Opening)}, {"wallet.in", c.FormatMoney(s.In)},
+		{"field.since", c.FormatTime(s.From)}, {"field.until", c.FormatTime(s.To)},
+		{"wallet.opening", c.FormatMoney(s.Opening)}, {"wallet.in", c.FormatMoney(s.In)},
 		{"wallet.out", c.FormatMoney(s.Out)}, {"wallet.closing", c.FormatMoney(s.Closing)},
 	})
-	const when, what, amount = 0.24, 0.36, 0.2 // of the width, and the balance has the rest
+	const when, what, amount = 0.24, 0.36, 0.2 // shares of the width; the balance has the rest
 	row := func(style, at, text, moved, balance string) {
 		doc.SetFont("go", style, 8)
 		doc.CellFormat(ui.PDFWidth*when, ui.PDFLine, at, "B", 0, "L", false, 0, "")
@@ -70,7 +75,7 @@ func walletPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{File: &ui.File{Name: fileName(s, ".pdf"), ContentType: "application/pdf", Data: b.Bytes()}}, err
 }
 
-// walletISO is the statement of a balance in a currency of banks as camt.053, which accounting programs read.
+// walletISO exports the statement of a fiat balance as camt.053, for accounting software.
 func walletISO(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	s, err := wholeStatement(ctx, c, tx)
 	if err != nil {
@@ -82,9 +87,12 @@ func walletISO(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	stamp := tx.Now().UTC()
 	var b bytes.Buffer
 	w, err := iso20022.WriteStatement(&b, iso20022.Statement{
-		File: string(s.Currency) + stamp.Format("20060102150405"), ID: string(s.Currency) + s.From.UTC().Format("20060102") + s.To.UTC().Format("20060102150405"),
-		Created: stamp, From: s.From, To: s.To, Account: s.CompanyID, Currency: string(s.Currency), Owner: c.Session.Company.Name,
-		Balances: []iso20022.Balance{{Type: "OPBD", Amount: s.Opening, Day: s.From.UTC()}, {Type: "CLBD", Amount: s.Closing, Day: s.To.UTC().Add(-time.Microsecond)}},
+		File:    string(s.Currency) + stamp.Format("20060102150405"),
+		ID:      string(s.Currency) + s.From.UTC().Format("20060102") + s.To.UTC().Format("20060102150405"),
+		Created: stamp, From: s.From, To: s.To, Account: s.CompanyID, Currency: string(s.Currency),
+		Owner: c.Session.Company.Name,
+		Balances: []iso20022.Balance{{Type: "OPBD", Amount: s.Opening, Day: s.From.UTC()},
+			{Type: "CLBD", Amount: s.Closing, Day: s.To.UTC().Add(-time.Microsecond)}},
 	})
 	if err != nil {
 		return ui.View{}, err
@@ -110,12 +118,13 @@ func entryOf(t wallet.Transaction) iso20022.Entry {
 		kind.Family = "RCDT"
 	}
 	return iso20022.Entry{
-		Reference: t.ID, Servicer: t.ID, Amount: amount, Credit: credit, Status: "BOOK", Booked: t.At.UTC(), Valued: t.At.UTC(), Type: kind, Info: t.Description,
+		Reference: t.ID, Servicer: t.ID, Amount: amount, Credit: credit, Status: "BOOK", Booked: t.At.UTC(),
+		Valued: t.At.UTC(), Type: kind, Info: t.Description,
 		Details: []iso20022.Detail{{EndToEndID: cmp.Or(t.SourceID, t.ID), Amount: amount, Credit: credit}},
 	}
 }
 
-// statementFiles are the files of the statement in a currency that the wallets' page leads to.
+// statementFiles returns the links to the files of a statement.
 func statementFiles(c *ui.Request, currency money.Asset) []ui.Cell {
 	q := c.HTTP.URL.Query()
 	q.Set("asset", string(currency))
@@ -127,13 +136,16 @@ func statementFiles(c *ui.Request, currency money.Asset) []ui.Cell {
 	return files
 }
 
-// closedMonths are the months of a currency that are closed, each with its files.
+// closedMonths lists the closed months of a currency, with their files.
 func closedMonths(ctx context.Context, c *ui.Request, tx *db.Tx, currency money.Asset) (ui.Table, error) {
-	t := ui.Table{Caption: c.Text("wallet.months", currency), Heads: c.Columns("wallet.month", "wallet.closing#", "wallet.files")}
+	t := ui.Table{Caption: c.Text("wallet.months", currency),
+		Heads: c.Columns("wallet.month", "wallet.closing#", "wallet.files")}
 	all, err := wallet.Months(ctx, tx, c.Session.Principal(), "", currency)
 	for _, m := range all {
-		q := url.Values{"asset": {string(currency)}, "since": {m.Begin.Format(time.DateOnly)}, "until": {m.End.AddDate(0, 0, -1).Format(time.DateOnly)}}.Encode()
-		files := ui.Cell{Text: "CSV", Path: "/wallets/statement.csv?" + q, Lines: []ui.Cell{{Text: "PDF", Path: "/wallets/statement.pdf?" + q}}}
+		q := url.Values{"asset": {string(currency)}, "since": {m.Begin.Format(time.DateOnly)},
+			"until": {m.End.AddDate(0, 0, -1).Format(time.DateOnly)}}.Encode()
+		files := ui.Cell{Text: "CSV", Path: "/wallets/statement.csv?" + q,
+			Lines: []ui.Cell{{Text: "PDF", Path: "/wallets/statement.pdf?" + q}}}
 		if !currency.IsCrypto() {
 			files.Lines = append(files.Lines, ui.Cell{Text: "camt.053", Path: "/wallets/statement.xml?" + q})
 		}

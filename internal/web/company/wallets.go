@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/wallet"
@@ -14,8 +13,8 @@ import (
 )
 
 const (
-	exported = 10_000 // lines of a statement that a file holds at most
-	charted  = 200    // lines of a statement that a chart is drawn from
+	maxStatementLines = 10_000 // maximum number of lines in a file
+	maxChartLines     = 200    // lines shown in the chart
 )
 
 type walletsPage struct {
@@ -24,27 +23,27 @@ type walletsPage struct {
 	Statement ui.Table
 	Pager     ui.Pager
 	CSV       string
-	Files     []ui.Cell // of one currency
-	Months    ui.Table  // of that currency
+	Files     []ui.Cell // of the selected currency
+	Months    ui.Table  // of the selected currency
 	Chart     ui.Chart
 	Request   []ui.Field
-	Add       []fact // how money is added by bank in that currency
+	Add       []fact // bank details for deposits in that currency
 	Coins     *coinsPart
 }
 
-// statementFilter is what the address asks of a statement.
+// statementFilter returns the filter in the URL.
 func statementFilter(c *ui.Request) wallet.Filter {
-	f := wallet.Filter{From: askedDay(c, "since"), To: askedDay(c, "until"), Page: c.PageNumber(), PerPage: ui.PerPage}
+	f := wallet.Filter{From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.PageNumber(), PerPage: ui.PerPage}
 	if a, known := money.Lookup(strings.ToUpper(c.Query("asset"))); known {
 		f.Currency = string(a)
 	}
 	if !f.To.IsZero() {
-		f.To = f.To.AddDate(0, 0, 1) // the day itself, too
+		f.To = f.To.AddDate(0, 0, 1) // include the whole day
 	}
 	return f
 }
 
-// showWallets is what the company has, and what moved it.
+// showWallets renders the balances and the statement of the company.
 func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	by := c.Session.Principal()
 	balances, err := wallet.Balances(ctx, tx, by, "")
@@ -62,7 +61,8 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 				state.Lines = []ui.Cell{{Text: c.Word("reason", b.Reason)}}
 			}
 		}
-		p.Balances.Rows = append(p.Balances.Rows, []ui.Cell{{Text: string(b.Currency)}, c.AmountCell(b.Available), c.AmountCell(b.Reserved), state, ui.CodeCell(b.ID)})
+		p.Balances.Rows = append(p.Balances.Rows, []ui.Cell{
+			{Text: string(b.Currency)}, c.AmountCell(b.Available), c.AmountCell(b.Reserved), state, ui.CodeCell(b.ID)})
 		assets = append(assets, ui.Option{Value: string(b.Currency), Label: string(b.Currency)})
 	}
 	f := statementFilter(c)
@@ -70,13 +70,15 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	p.Statement = ui.Table{Caption: c.Text("wallet.statement"), Empty: c.Text("wallet.statement.none"), Heads: c.Columns("step.at", "wallet.what", "payment.amount#", "wallet.balance#")}
+	p.Statement = ui.Table{Caption: c.Text("wallet.statement"), Empty: c.Text("wallet.statement.none"),
+		Heads: c.Columns("step.at", "wallet.what", "payment.amount#", "wallet.balance#")}
 	for _, t := range all {
 		what := ui.Cell{Text: c.Word("transaction", t.Type)}
 		if t.PayrollID != "" {
 			what.Lines = []ui.Cell{c.LinkCell(t.PayrollID, payrollPath(t.PayrollID))}
 		}
-		p.Statement.Rows = append(p.Statement.Rows, []ui.Cell{c.TimeCell(t.At), what, c.AmountCell(t.Amount), c.AmountCell(t.Balance)})
+		p.Statement.Rows = append(p.Statement.Rows, []ui.Cell{
+			c.TimeCell(t.At), what, c.AmountCell(t.Amount), c.AmountCell(t.Balance)})
 	}
 	p.Pager = c.Pager(f.Page, f.PerPage, total)
 	p.CSV = c.URL("/wallets/statement.csv")
@@ -113,46 +115,48 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 			wanted = append(wanted, ui.Option{Value: string(a), Label: string(a)})
 		}
 	}
-	p.Request = []ui.Field{c.Field(ui.Field{Name: "asset", Label: c.Text("wallet.currency"), Type: "select", Options: wanted})}
+	p.Request = []ui.Field{c.Field(ui.Field{Name: "asset", Label: c.Text("wallet.currency"), Type: "select",
+		Options: wanted})}
 	return ui.View{Template: "wallets", Title: c.Text("wallets.title"), Wide: true, Data: p}, nil
 }
 
-// balanceChart draws how the balance in one currency went.
+// balanceChart draws the balance of one currency over time.
 func balanceChart(ctx context.Context, c *ui.Request, tx *db.Tx, f wallet.Filter) (ui.Chart, error) {
-	f.Page, f.PerPage = 1, charted
+	f.Page, f.PerPage = 1, maxChartLines
 	all, _, err := wallet.Transactions(ctx, tx, c.Session.Principal(), "", f)
 	if err != nil {
 		return ui.Chart{}, err
 	}
 	slices.Reverse(all)
-	ch := ui.Chart{Title: c.Text("wallet.chart", f.Currency), When: c.Text("step.at"), What: c.Text("wallet.balance"), Read: c.Text("chart.figures")}
+	ch := ui.Chart{Title: c.Text("wallet.chart", f.Currency), When: c.Text("step.at"), What: c.Text("wallet.balance"),
+		TableLabel: c.Text("chart.figures")}
 	for _, t := range all {
-		ch.Points = append(ch.Points, ui.Point{Label: c.FormatTime(t.At), Value: t.Balance.Units(), Text: c.FormatMoney(t.Balance)})
+		ch.Points = append(ch.Points, ui.Point{Label: c.FormatTime(t.At), Value: t.Balance.Units(),
+			Text: c.FormatMoney(t.Balance)})
 	}
 	return ch, nil
 }
 
-// requestWallet asks for a wallet in a currency.
+// requestWallet requests a wallet in a currency.
 func requestWallet(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	_, err := wallet.Request(ctx, tx, c.Session.Principal(), "", c.Form.Get("asset"))
-	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound {
-		return ui.View{}, (&apierr.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
-	}
-	return ui.View{Redirect: "/wallets"}, err
+	return ui.View{Redirect: "/wallets"}, ui.WholeFormError(err)
 }
 
-// walletCSV is the statement of the company's balances as a file.
+// walletCSV exports the statement of the company's balances as CSV.
 func walletCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	f := statementFilter(c)
-	f.Page, f.PerPage = 1, exported
+	f.Page, f.PerPage = 1, maxStatementLines
 	all, _, err := wallet.Transactions(ctx, tx, c.Session.Principal(), "", f)
 	if err != nil {
 		return ui.View{}, err
 	}
-	rows := [][]string{{"transaction_id", "time", "type", "description", "amount", "currency", "balance", "source_type", "source_id"}}
+	rows := [][]string{{"transaction_id", "time", "type", "description", "amount", "currency", "balance", "source_type",
+		"source_id"}}
 	for _, t := range all {
 		rows = append(rows, []string{
-			t.ID, ui.FormatTimestamp(t.At), t.Type, t.Description, t.Amount.String(), string(t.Amount.Asset()), t.Balance.String(), t.SourceType, t.SourceID,
+			t.ID, ui.FormatTimestamp(t.At), t.Type, t.Description, t.Amount.String(), string(t.Amount.Asset()),
+			t.Balance.String(), t.SourceType, t.SourceID,
 		})
 	}
 	sheet, err := Sheet("statement.csv", rows)

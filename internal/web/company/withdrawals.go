@@ -22,30 +22,33 @@ func withdrawalPath(id string) string { return withdrawalsPath + "/" + id }
 type withdrawalsPage struct {
 	List         ui.Table
 	Pager        ui.Pager
-	Fields       []ui.Field // of a new one, none where it cannot be asked for
+	Fields       []ui.Field // for a new withdrawal; empty if not possible
 	Changes      bool
-	Destinations []destinationShown
+	Destinations []destinationRow
 }
 
-type destinationShown struct {
+type destinationRow struct {
 	ID, Hint, Ready string
 	Cooling         bool
 }
 
-// showWithdrawals is what the company has taken out, where it can take money to, and the form for more.
+// showWithdrawals lists the withdrawals and destinations, and renders the form for a new withdrawal.
 func showWithdrawals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	by := c.Session.Principal()
 	all, total, err := withdrawal.List(ctx, tx, by, "", c.PageNumber(), ui.PerPage)
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := withdrawalsPage{Changes: c.Session.Administers(), Pager: c.Pager(c.PageNumber(), ui.PerPage, total), List: ui.Table{
-		Caption: c.Text("withdrawals.title"), Empty: c.Text("withdrawals.none"), Heads: c.Columns("step.at", "payment.amount#", "withdrawal.to", "payroll.status"),
-	}}
+	p := withdrawalsPage{Changes: c.Session.Administers(), Pager: c.Pager(c.PageNumber(), ui.PerPage, total),
+		List: ui.Table{
+			Caption: c.Text("withdrawals.title"), Empty: c.Text("withdrawals.none"),
+			Heads: c.Columns("step.at", "payment.amount#", "withdrawal.to", "payroll.status"),
+		}}
 	for _, w := range all {
 		at := c.TimeCell(w.CreatedAt)
 		at.Lines = []ui.Cell{c.LinkCell(w.ID, withdrawalPath(w.ID))}
-		p.List.Rows = append(p.List.Rows, []ui.Cell{at, c.AmountCell(w.Amount), {Text: w.Destination.Hint()}, withdrawalState(c, w)})
+		p.List.Rows = append(p.List.Rows, []ui.Cell{at, c.AmountCell(w.Amount), {Text: w.Destination.Hint()},
+			withdrawalState(c, w)})
 	}
 	to, err := withdrawal.Destinations(ctx, tx, by, "")
 	if err != nil {
@@ -53,18 +56,19 @@ func showWithdrawals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 	}
 	var options []ui.Option
 	for _, d := range to {
-		shown := destinationShown{ID: d.ID, Hint: d.Hint(), Ready: c.FormatTime(d.ReadyAt), Cooling: tx.Now().Before(d.ReadyAt)}
+		shown := destinationRow{ID: d.ID, Hint: d.Hint(), Ready: c.FormatTime(d.ReadyAt),
+			Cooling: tx.Now().Before(d.ReadyAt)}
 		p.Destinations = append(p.Destinations, shown)
 		if !shown.Cooling {
 			options = append(options, ui.Option{Value: d.ID, Label: d.Hint()})
 		}
 	}
 	if p.Changes && len(options) > 0 {
-		c.Labels = merged(c.Labels, "amount", c.Text("payment.amount"))
-		c.Labels = merged(c.Labels, "destination_id", c.Text("withdrawal.to"))
+		c.Labels = withLabel(c.Labels, "amount", c.Text("payment.amount"))
+		c.Labels = withLabel(c.Labels, "destination_id", c.Text("withdrawal.to"))
 		p.Fields = []ui.Field{
 			c.Field(ui.Field{Name: "destination_id", Label: c.Text("withdrawal.to"), Type: "select", Options: options}),
-			c.Field(ui.Field{Name: "amount", Label: c.Text("payment.amount"), Required: true, Most: 40}),
+			c.Field(ui.Field{Name: "amount", Label: c.Text("payment.amount"), Required: true, MaxLength: 40}),
 		}
 	}
 	return ui.View{Template: "withdrawals", Title: c.Text("withdrawals.title"), Wide: true, Data: p}, nil
@@ -78,9 +82,10 @@ func withdrawalState(c *ui.Request, w withdrawal.Withdrawal) ui.Cell {
 	return state
 }
 
-// wanted is the withdrawal that a form asks for.
-func wanted(c *ui.Request) withdrawal.Params {
-	return withdrawal.Params{DestinationID: c.Form.Get("destination_id"), AmountText: c.Form.Get("amount"), Key: c.Form.Get("key")}
+// postedWithdrawal returns the withdrawal in the posted form.
+func postedWithdrawal(c *ui.Request) withdrawal.Params {
+	return withdrawal.Params{DestinationID: c.Form.Get("destination_id"), AmountText: c.Form.Get("amount"),
+		Key: c.Form.Get("key")}
 }
 
 type withdrawalCheck struct {
@@ -88,9 +93,9 @@ type withdrawalCheck struct {
 	Approval                                  bool
 }
 
-// checkWithdrawal shows once more what would leave, before it does.
+// checkWithdrawal shows a withdrawal for confirmation.
 func checkWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	w, err := c.Withdrawals.Check(ctx, tx, c.Session.Principal(), wanted(c))
+	w, err := c.Withdrawals.Check(ctx, tx, c.Session.Principal(), postedWithdrawal(c))
 	if err != nil {
 		return ui.View{}, ui.FormConflict(err)
 	}
@@ -103,14 +108,15 @@ func checkWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 		return ui.View{}, err
 	}
 	return ui.View{Template: "withdrawal_check", Title: c.Text("withdrawal.check"), Data: withdrawalCheck{
-		Amount: c.FormatMoney(w.Amount), To: w.Destination.Hint(), Left: c.FormatMoney(left), Plain: c.Form.Get("amount"), Destination: w.Destination.ID,
-		Key: cmp.Or(c.Form.Get("key"), c.ID), Approval: w.Approval.Needed > 0,
+		Amount: c.FormatMoney(w.Amount), To: w.Destination.Hint(), Left: c.FormatMoney(left), Plain: c.Form.Get("amount"),
+		Destination: w.Destination.ID,
+		Key:         cmp.Or(c.Form.Get("key"), c.ID), Approval: w.Approval.Needed > 0,
 	}}, nil
 }
 
-// createWithdrawal takes money out. Sent twice, it is the same withdrawal.
+// createWithdrawal creates the confirmed withdrawal. Posting the form twice creates one.
 func createWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	p := wanted(c)
+	p := postedWithdrawal(c)
 	if p.Key == "" || len(p.Key) > 64 {
 		return ui.View{}, ui.ErrForm
 	}
@@ -118,23 +124,24 @@ func createWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, e
 	return ui.View{Redirect: withdrawalPath(w.ID)}, ui.FormConflict(err)
 }
 
-type withdrawalShown struct {
+type withdrawalPage struct {
 	Path, ID, Amount, To, TxHash, Created, By string
 	State                                     ui.Cell
-	Approval                                  approvalShown
+	Approval                                  approvalStatus
 	Cancellable                               bool
 	Steps                                     ui.Table
 }
 
-// showWithdrawal is one withdrawal and what became of it.
+// showWithdrawal renders a withdrawal with its history.
 func showWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	w, err := withdrawal.Get(ctx, tx, c.Session.Principal(), "", c.HTTP.PathValue("id"))
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := withdrawalShown{
-		Path: withdrawalPath(w.ID), ID: w.ID, Amount: c.FormatMoney(w.Amount), To: w.Destination.Hint(), TxHash: w.TxHash, Created: c.FormatTime(w.CreatedAt),
-		State: withdrawalState(c, w),
+	p := withdrawalPage{
+		Path: withdrawalPath(w.ID), ID: w.ID, Amount: c.FormatMoney(w.Amount), To: w.Destination.Hint(), TxHash: w.TxHash,
+		Created: c.FormatTime(w.CreatedAt),
+		State:   withdrawalState(c, w),
 	}
 	names, err := memberNames(ctx, c, tx, append([]string{w.CreatedBy}, w.Approval.By...)...)
 	if err != nil {
@@ -145,7 +152,8 @@ func showWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	switch w.State {
 	case withdrawal.AwaitingApproval:
 		me := c.Session.User.ID
-		p.Approval = approvalShown{Status: c.Text("approval.status", c.FormatCount(int64(len(w.Approval.By))), c.FormatCount(w.Approval.Needed)), Names: names[1:], Waits: true, Decides: administers}
+		p.Approval = approvalStatus{Status: c.Text("approval.status", c.FormatCount(int64(len(w.Approval.By))),
+			c.FormatCount(w.Approval.Needed)), Names: names[1:], Waits: true, Decides: administers}
 		p.Approval.Approves = administers && w.CreatedBy != me && !slices.Contains(w.Approval.By, me)
 		p.Cancellable = administers
 	case withdrawal.Pending, withdrawal.OnHold:
@@ -162,52 +170,56 @@ func showWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	return ui.View{Template: "withdrawal", Title: c.Text("withdrawal.title", w.ID), Wide: true, Data: p}, nil
 }
 
-// approveWithdrawal is the reader's word that a withdrawal may go.
+// approveWithdrawal records the user's approval of a withdrawal.
 func approveWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	id := c.HTTP.PathValue("id")
 	_, err := c.Withdrawals.Approve(ctx, tx, c.Session.Principal(), id)
 	return ui.View{Redirect: withdrawalPath(id)}, err
 }
 
-// declineWithdrawal ends a withdrawal that waits for an approval.
+// declineWithdrawal declines and cancels a withdrawal that needs approval.
 func declineWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	id := c.HTTP.PathValue("id")
 	_, err := c.Withdrawals.Decline(ctx, tx, c.Session.Principal(), id)
 	return ui.View{Redirect: withdrawalPath(id)}, err
 }
 
-// cancelWithdrawal ends a withdrawal that has not gone.
+// cancelWithdrawal cancels a withdrawal that has not been sent.
 func cancelWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	id := c.HTTP.PathValue("id")
 	_, err := c.Withdrawals.Cancel(ctx, tx, c.Session.Principal(), "", id)
 	return ui.View{Redirect: withdrawalPath(id)}, err
 }
 
-// showNewOwnDestination asks where the company takes its money to.
+// showNewOwnDestination renders the form for a destination of the company's withdrawals.
 func showNewOwnDestination(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
-	p := destinationPage{Path: "/wallets", Back: withdrawalsPath, Name: c.Text("withdrawals.title"), Symbol: chosen(c, "symbol"), Rail: chosen(c, dataPrefix+railKey)}
-	v, err := askDestination(c, p, c.Text("withdrawal.destination.new"), c.Session.Company.Country, func(symbol string) (destination.Requirement, error) {
-		return c.Withdrawals.Setup.RequiredIn(symbol, c.Session.Company.Country)
-	})
+	p := destinationPage{Path: "/wallets", Back: withdrawalsPath, Name: c.Text("withdrawals.title"),
+		Symbol: formOrQuery(c, "symbol"), Rail: formOrQuery(c, dataPrefix+railKey)}
+	v, err := askDestination(c, p, c.Text("withdrawal.destination.new"), c.Session.Company.Country,
+		func(symbol string) (destination.Requirement, error) {
+			return c.Withdrawals.Setup.RequiredIn(symbol, c.Session.Company.Country)
+		})
 	if p, ok := v.Data.(destinationPage); ok && p.Asks {
-		p.Fields = append([]ui.Field{c.Field(ui.Field{Name: "label", Label: c.Text("withdrawal.label"), Most: 40})}, p.Fields...)
-		c.Labels = merged(c.Labels, "label", c.Text("withdrawal.label"))
+		p.Fields = append([]ui.Field{c.Field(ui.Field{Name: "label", Label: c.Text("withdrawal.label"), MaxLength: 40})},
+			p.Fields...)
+		c.Labels = withLabel(c.Labels, "label", c.Text("withdrawal.label"))
 		v.Data = p
 	}
 	return v, err
 }
 
-// createOwnDestination adds a destination of the company's own.
+// createOwnDestination adds a destination for the company's withdrawals.
 func createOwnDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	data, err := destinationData(c)
 	if err != nil {
 		return ui.View{}, err
 	}
 	_, err = c.Withdrawals.AddDestination(ctx, tx, c.Session.Principal(), c.Form.Get("label"), c.Form.Get("symbol"), data)
-	return ui.View{Redirect: withdrawalsPath}, atDestination(err)
+	return ui.View{Redirect: withdrawalsPath}, destinationFormError(err)
 }
 
-// removeOwnDestination takes one out of use.
+// removeOwnDestination removes a destination of the company's withdrawals.
 func removeOwnDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: withdrawalsPath}, c.Withdrawals.RemoveDestination(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
+	return ui.View{Redirect: withdrawalsPath}, c.Withdrawals.RemoveDestination(
+		ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
 }

@@ -1,4 +1,7 @@
-// Package merchant has the checkout, where the payer of a claim pays it or asks for a refund.
+// Package merchant serves the checkout, on which the payer of a claim pays it or asks for a refund.
+//
+// Anyone with the link can open a checkout, on its own page or embedded in the merchant's (?embed). It needs no
+// sign-in and sets no cookies. The merchant determines its name, the description and the return URL.
 package merchant
 
 import (
@@ -13,50 +16,49 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// A checkout is open to whoever has its link, on a page of its own or within one of the merchant's (?embed). Nobody signs in and
-// no cookie is set. The merchant's part in it is a name, what is paid for, and where to go afterwards.
-
-// checkoutPage is what a payer sees of a claim, in each state of it.
+// checkoutPage shows a claim to its payer.
 type checkoutPage struct {
 	claim.Checkout
-	Path     string // of the page
-	Renew    string // where a new price is asked for
-	Now      string // the service's own
-	Embedded bool
-	Status   string // in a word or two
-	Told     string // for those who listen: with what cannot be missed
-	Means    string // what the payer should know, or do now
-	Price    string // in the merchant's currency
-	Rate     string
-	Sends    bool // money can be sent now
-	Part     bool // of it, some came already
-	Renews   bool // a new price can be had
-	Done     bool // this is the receipt
-	Amount   string
-	Plain    string // the same, to be copied
-	Worth    string // the same in the merchant's currency
-	Groups   []string
-	Pay      template.URL  // for a wallet
-	QR       template.HTML // the same, for a camera
-	Test     bool          // the network's coins are worth nothing
-	Until    string
-	UntilISO string
-	Left     string
-	Received string
-	Back     []ui.Cell // money that goes back to the payer, or could
-	At       ui.Cell   // when it was paid
-	Payments ui.Table
+	Path         string // of this page
+	Renew        string // form action that requests a new quote
+	Now          string // server time
+	Embedded     bool
+	Status       string // such as "Paid"
+	Announcement string // for screen readers
+	Means        string // explains the status and what to do
+	Price        string // in the merchant's currency
+	Rate         string
+	Sends        bool // the payer can pay now
+	Part         bool // part of the amount was received
+	Renews       bool // the payer can request a new quote
+	Done         bool // this is the receipt
+	Amount       string
+	Plain        string // Amount without currency, for copying
+	Worth        string // Amount in the merchant's currency
+	Groups       []string
+	Pay          template.URL  // payment link
+	QR           template.HTML // Pay as a QR code
+	Test         bool          // on a test network
+	Until        string
+	UntilISO     string
+	Left         string
+	Received     string
+	Back         []ui.Cell // refunds, pending or possible
+	At           ui.Cell   // time of payment
+	Payments     ui.Table
 }
 
-// showCheckout shows a claim to its payer.
+// showCheckout renders the checkout.
 func showCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	open, err := c.Claims.Checkout(ctx, tx, c.HTTP.PathValue("claim"))
 	if err != nil {
 		return ui.View{}, err
 	}
 	p := checkoutPage{
-		Checkout: open, Embedded: embedded(c), Price: c.FormatMoney(open.Amount), Groups: ui.GroupsOfFour(open.Address), Test: open.Network != "bitcoin",
-		Payments: incomingTable(c, open.Payments), Path: c.URL(checkoutPath(c, "")), Renew: c.URL(checkoutPath(c, "/price")), Now: ui.FormatTimestamp(tx.Now()),
+		Checkout: open, Embedded: embedded(c), Price: c.FormatMoney(open.Amount), Groups: ui.GroupsOfFour(open.Address),
+		Test:     open.Network != "bitcoin",
+		Payments: incomingTable(c, open.Payments), Path: c.URL(checkoutPath(c, "")), Renew: c.URL(checkoutPath(c, "/price")),
+		Now:  ui.FormatTimestamp(tx.Now()),
 		Done: open.State == claim.Paid,
 	}
 	q, state := open.Quote, string(open.State)
@@ -79,15 +81,16 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		p.Renews = true
 	}
 	if !q.Rate.IsZero() && q.Rate.Base() != q.Rate.Quote() {
-		p.Rate = c.Text("checkout.rate.is", string(q.Rate.Base()), c.FormatNumber(q.Rate.String()), string(q.Rate.Quote()), c.FormatTime(q.ValidFrom))
+		p.Rate = c.Text("checkout.rate.is", string(q.Rate.Base()), c.FormatNumber(q.Rate.String()), string(q.Rate.Quote()),
+			c.FormatTime(q.ValidFrom))
 	}
 	p.Status, p.Means = c.Text("checkout.state."+state), c.Text("checkout.means."+state, open.Merchant)
-	p.Told = p.Status + ". " + p.Means
+	p.Announcement = p.Status + ". " + p.Means
 	switch {
 	case p.Sends && left <= time.Minute:
-		p.Told = p.Status + ". " + p.Left
+		p.Announcement = p.Status + ". " + p.Left
 	case p.Sends && left <= 5*time.Minute:
-		p.Told = p.Status + ". " + c.Text("fund.left.soon")
+		p.Announcement = p.Status + ". " + c.Text("fund.left.soon")
 	}
 	for _, one := range open.Payments {
 		if p.Done && one.TxID == open.TxHash {
@@ -97,16 +100,17 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if received := open.Received(); received.Sign() > 0 {
 		p.Received = c.FormatMoney(received)
 	}
-	p.Back = goesBack(c, open)
+	p.Back = refundLines(c, open)
 	return ui.View{
-		Template: "checkout", Title: c.Text("checkout.title", open.Merchant), LivePath: c.URL(checkoutPath(c, "/live")), Data: p,
+		Template: "checkout", Title: c.Text("checkout.title", open.Merchant), LivePath: c.URL(checkoutPath(c, "/live")),
+		Data:           p,
 		FrameAncestors: open.Origins, Bare: p.Embedded,
 	}, nil
 }
 
-// goesBack says what a payer gets back, or could have: the transaction stands below it.
-func goesBack(c *ui.Request, open claim.Checkout) (all []ui.Cell) {
-	waits := open.Refunding // what is owed is spoken of already
+// refundLines describes the refunds of a claim and an overpayment that can be refunded.
+func refundLines(c *ui.Request, open claim.Checkout) (all []ui.Cell) {
+	waits := open.Refunding // the overpayment is part of a refund
 	for _, r := range open.Refunds {
 		waits = waits || r.State == claim.RefundOffered || r.State == claim.RefundAccepted
 		switch r.State {
@@ -115,8 +119,9 @@ func goesBack(c *ui.Request, open claim.Checkout) (all []ui.Cell) {
 		case claim.RefundAccepted:
 			all = append(all, ui.Cell{Text: c.Text("checkout.sending", c.FormatMoney(r.Net()), r.Address)})
 		case claim.RefundPaid:
-			all = append(all, ui.Cell{Text: c.Text("checkout.sent", c.FormatMoney(r.Net()), r.Address), Lines: []ui.Cell{ui.CodeCell(r.TxHash)}})
-		case claim.RefundWithdrawn: // as if it had not been
+			all = append(all, ui.Cell{Text: c.Text("checkout.sent", c.FormatMoney(r.Net()), r.Address),
+				Lines: []ui.Cell{ui.CodeCell(r.TxHash)}})
+		case claim.RefundWithdrawn: // replaced
 		}
 	}
 	if excess := open.Refundable(); excess.Sign() > 0 && !waits {
@@ -125,7 +130,7 @@ func goesBack(c *ui.Request, open claim.Checkout) (all []ui.Cell) {
 	return all
 }
 
-// refundPage is where a payer says where money goes back to.
+// refundPage asks the payer for the address of a refund.
 type refundPage struct {
 	claim.Refund
 	Merchant         string
@@ -136,7 +141,7 @@ type refundPage struct {
 	Where            ui.Field
 }
 
-// showRefund asks where to.
+// showRefund renders the form for the address.
 func showRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	r, _, err := c.Claims.Offer(ctx, tx, c.HTTP.PathValue("claim"), c.HTTP.PathValue("token"))
 	if err != nil {
@@ -145,9 +150,10 @@ func showRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	return refund(ctx, c, tx, "refund", r)
 }
 
-// checkRefund shows the address once more, with what it gets.
+// checkRefund shows the address again with the amount after fees, for confirmation.
 func checkRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	r, err := c.Claims.Check(ctx, tx, c.HTTP.PathValue("claim"), c.HTTP.PathValue("token"), strings.TrimSpace(c.Form.Get("address")))
+	r, err := c.Claims.Check(ctx, tx, c.HTTP.PathValue("claim"), c.HTTP.PathValue("token"),
+		strings.TrimSpace(c.Form.Get("address")))
 	if err != nil {
 		return ui.View{}, ui.FormError(err)
 	}
@@ -161,21 +167,24 @@ func refund(ctx context.Context, c *ui.Request, tx *db.Tx, page string, r claim.
 	}
 	return ui.View{Template: page, Title: c.Text(strings.ReplaceAll(page, "_", ".") + ".title"), Data: refundPage{
 		Refund: r, Merchant: open.Merchant, Path: "/pay/" + r.ClaimID + "/refund/" + c.HTTP.PathValue("token"),
-		Yours: c.FormatMoney(r.Amount), Fee: c.FormatMoney(r.Fee), Gets: c.FormatMoney(r.Net()), Groups: ui.GroupsOfFour(r.Address),
-		Until: c.FormatTime(r.ExpiresAt), UntilISO: ui.FormatTimestamp(r.ExpiresAt), Where: c.Field(ui.Field{Name: "address", Required: true, Most: 100}),
+		Yours: c.FormatMoney(r.Amount), Fee: c.FormatMoney(r.Fee), Gets: c.FormatMoney(r.Net()),
+		Groups: ui.GroupsOfFour(r.Address),
+		Until:  c.FormatTime(r.ExpiresAt), UntilISO: ui.FormatTimestamp(r.ExpiresAt),
+		Where: c.Field(ui.Field{Name: "address", Required: true, MaxLength: 100}),
 	}}, nil
 }
 
-// acceptRefund takes the address. The page of the claim then says how far the money is.
+// acceptRefund starts the refund to the confirmed address. The checkout then shows its progress.
 func acceptRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	r, err := c.Claims.Accept(ctx, tx, c.HTTP.PathValue("claim"), c.HTTP.PathValue("token"), strings.TrimSpace(c.Form.Get("address")))
+	r, err := c.Claims.Accept(ctx, tx, c.HTTP.PathValue("claim"), c.HTTP.PathValue("token"),
+		strings.TrimSpace(c.Form.Get("address")))
 	return ui.View{Redirect: "/pay/" + r.ClaimID}, ui.FormError(err)
 }
 
-// embedded says that the page is to stand within another one: without a head of its own.
+// embedded reports whether the page is shown within another site.
 func embedded(c *ui.Request) bool { return c.HTTP.URL.Query().Has("embed") }
 
-// checkoutPath is a page of the checkout, within another page or not as this one is.
+// checkoutPath returns a path below the checkout, and keeps ?embed.
 func checkoutPath(c *ui.Request, below string) string {
 	path := "/pay/" + c.HTTP.PathValue("claim") + below
 	if embedded(c) {
@@ -184,7 +193,7 @@ func checkoutPath(c *ui.Request, below string) string {
 	return path
 }
 
-// timeLeft is how long a price holds still, in minutes.
+// timeLeft says in minutes how long a quote is still valid.
 func timeLeft(c *ui.Request, d time.Duration) string {
 	switch {
 	case d <= time.Minute:
@@ -195,13 +204,15 @@ func timeLeft(c *ui.Request, d time.Duration) string {
 	return c.Text("fund.left", strconv.Itoa(int(d/time.Minute)))
 }
 
-// incomingTable is what came for a claim, with its confirmations.
+// incomingTable lists the payments received for a claim, with their confirmations.
 func incomingTable(c *ui.Request, all []claim.Payment) ui.Table {
-	t := ui.Table{Caption: c.Text("checkout.payments"), Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "deposits.tx")}
+	t := ui.Table{Caption: c.Text("checkout.payments"),
+		Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "deposits.tx")}
 	for _, p := range all {
 		state := ui.Cell{Text: c.Word("deposit.state", string(p.State))}
 		if p.State.Live() {
-			state.Lines = append(state.Lines, ui.Cell{Text: c.Text("deposits.of", c.FormatCount(min(p.Confirmations, p.Wanted)), c.FormatCount(p.Wanted))})
+			state.Lines = append(state.Lines, ui.Cell{Text: c.Text(
+				"deposits.of", c.FormatCount(min(p.Confirmations, p.Wanted)), c.FormatCount(p.Wanted))})
 		}
 		if !p.OnTime {
 			state.Lines = append(state.Lines, ui.Cell{Text: c.Text("deposits.late")})
@@ -213,7 +224,7 @@ func incomingTable(c *ui.Request, all []claim.Payment) ui.Table {
 	return t
 }
 
-// renewCheckout gets the payer a new price.
+// renewCheckout requests a new quote.
 func renewCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	_, err := c.Claims.Renew(ctx, tx, c.HTTP.PathValue("claim"))
 	return ui.View{Redirect: checkoutPath(c, "")}, ui.FormError(err)

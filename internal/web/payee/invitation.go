@@ -11,18 +11,18 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// invitationPage is what the reader of a link sees, in every state of the invitation.
+// invitationPage shows an invitation in any state to the invited person.
 type invitationPage struct {
 	Company, Email, Role string
-	State                string // of payee.Invitation, "declined", or "asked" for another
+	State                string // state of payee.Invitation, "declined", or "asked" after a request for a new one
 	Expires              string
-	Path                 string // below which the forms are posted
+	Path                 string // prefix of the form actions
 	Fields               []ui.Field
 }
 
 func invitationPath(c *ui.Request) string { return "/invitation/" + c.HTTP.PathValue("token") }
 
-// showInvitation says who invites to what, and asks for what paying needs to know of a person.
+// showInvitation renders an invitation and the profile fields that payouts require.
 func showInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	v, err := payee.InvitationByToken(ctx, tx, c.HTTP.PathValue("token"))
 	if err != nil {
@@ -41,31 +41,34 @@ func showInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	return ui.View{Template: "invitation", Title: c.Text("invitation."+p.State+".title", v.CompanyName), Data: p}, nil
 }
 
-// showAsked is what follows a request for another invitation.
+// showAsked confirms the request for a new invitation.
 func showAsked(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	v, err := payee.InvitationByToken(ctx, tx, c.HTTP.PathValue("token"))
 	if err != nil {
 		return ui.View{}, err
 	}
-	return ui.View{Template: "invitation", Title: c.Text("invitation.asked.title", v.CompanyName), Data: invitationPage{Company: v.CompanyName, State: "asked"}}, nil
+	return ui.View{Template: "invitation", Title: c.Text("invitation.asked.title", v.CompanyName),
+		Data: invitationPage{Company: v.CompanyName, State: "asked"}}, nil
 }
 
-// profileFields are the inputs for a person's names, birth date and address, with what is known of them.
+// profileFields returns the fields for name, birth date and address, filled from p.
 func profileFields(c *ui.Request, p identity.Profile) []ui.Field {
 	return []ui.Field{
-		c.Field(ui.Field{Name: "first_name", Value: p.FirstName, Autocomplete: "given-name", Required: true, Most: 100}),
-		c.Field(ui.Field{Name: "last_name", Value: p.LastName, Autocomplete: "family-name", Required: true, Most: 100}),
+		c.Field(ui.Field{Name: "first_name", Value: p.FirstName, Autocomplete: "given-name", Required: true, MaxLength: 100}),
+		c.Field(ui.Field{Name: "last_name", Value: p.LastName, Autocomplete: "family-name", Required: true, MaxLength: 100}),
 		c.Field(ui.Field{Name: "date_of_birth", Value: p.DateOfBirth, Type: "date", Autocomplete: "bday", Required: true}),
-		c.Field(ui.Field{Name: "country", Value: p.Country, Type: "select", Autocomplete: "country", Required: true, Options: c.Countries()}),
-		c.Field(ui.Field{Name: "street_address", Value: p.StreetAddress, Autocomplete: "address-line1", Required: true, Most: 200}),
-		c.Field(ui.Field{Name: "street_address_2", Value: p.StreetAddress2, Autocomplete: "address-line2", Most: 200}),
-		c.Field(ui.Field{Name: "city", Value: p.City, Autocomplete: "address-level2", Required: true, Most: 100}),
-		c.Field(ui.Field{Name: "state", Value: p.State, Autocomplete: "address-level1", Most: 100}),
-		c.Field(ui.Field{Name: "zip", Value: p.Zip, Autocomplete: "postal-code", Most: 20}),
+		c.Field(ui.Field{Name: "country", Value: p.Country, Type: "select", Autocomplete: "country", Required: true,
+			Options: c.Countries()}),
+		c.Field(ui.Field{Name: "street_address", Value: p.StreetAddress, Autocomplete: "address-line1", Required: true,
+			MaxLength: 200}),
+		c.Field(ui.Field{Name: "street_address_2", Value: p.StreetAddress2, Autocomplete: "address-line2", MaxLength: 200}),
+		c.Field(ui.Field{Name: "city", Value: p.City, Autocomplete: "address-level2", Required: true, MaxLength: 100}),
+		c.Field(ui.Field{Name: "state", Value: p.State, Autocomplete: "address-level1", MaxLength: 100}),
+		c.Field(ui.Field{Name: "zip", Value: p.Zip, Autocomplete: "postal-code", MaxLength: 20}),
 	}
 }
 
-// acceptInvitation takes who the reader is, and makes them a worker of the company. Accepting again shows what was accepted.
+// acceptInvitation accepts an invitation with the posted profile. If it was already accepted, the page shows that.
 func acceptInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	v, err := payee.InvitationByToken(ctx, tx, c.HTTP.PathValue("token"))
 	if err != nil {
@@ -77,13 +80,15 @@ func acceptInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, e
 	n := identity.NewUser{Profile: identity.Profile{
 		FirstName: c.Form.Get("first_name"), LastName: c.Form.Get("last_name"), Country: c.Form.Get("country"),
 		Details: identity.Details{
-			DateOfBirth: c.Form.Get("date_of_birth"), StreetAddress: c.Form.Get("street_address"), StreetAddress2: c.Form.Get("street_address_2"),
-			City: c.Form.Get("city"), State: c.Form.Get("state"), Zip: c.Form.Get("zip"),
+			DateOfBirth: c.Form.Get("date_of_birth"), StreetAddress: c.Form.Get("street_address"),
+			StreetAddress2: c.Form.Get("street_address_2"),
+			City:           c.Form.Get("city"), State: c.Form.Get("state"), Zip: c.Form.Get("zip"),
 		},
 	}}
-	// A page asks for all that paying needs at once, where the domain lets some of it follow.
+	// The page requires the whole profile, although parts of it could be added later.
 	var problems apierr.List
-	n.Profile.Check(&problems, tx.Now(), "first_name", "last_name", "date_of_birth", "country", "street_address", "city", "state", "zip")
+	n.Profile.Check(&problems, tx.Now(), "first_name", "last_name", "date_of_birth", "country", "street_address", "city",
+		"state", "zip")
 	if err := problems.Err(); err != nil {
 		return ui.View{}, err
 	}
@@ -91,12 +96,12 @@ func acceptInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, e
 	return answered(c, err)
 }
 
-// declineInvitation is the reader's no.
+// declineInvitation declines an invitation.
 func declineInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return answered(c, payee.DeclineInvitation(ctx, tx, c.HTTP.PathValue("token")))
 }
 
-// askForInvitation lets the company know that an expired invitation is missed.
+// askForInvitation notifies the company that the person wants a new invitation.
 func askForInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	err := payee.AskAgain(ctx, tx, c.HTTP.PathValue("token"))
 	if err == nil {
@@ -105,7 +110,7 @@ func askForInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, e
 	return answered(c, err)
 }
 
-// answered leads back to the invitation, which shows how it stands now, also when somebody else was faster.
+// answered redirects to the invitation, which shows its current state even after a concurrent answer.
 func answered(c *ui.Request, err error) (ui.View, error) {
 	if err == nil || errors.Is(err, payee.ErrNotOpen) {
 		return ui.View{Redirect: invitationPath(c)}, nil

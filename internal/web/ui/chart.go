@@ -11,37 +11,38 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Chart is a row of figures as a picture, with the figures themselves beside it for those who read.
+// Chart is a series of values, shown as an SVG picture and as a table.
 type Chart struct {
 	Title      string
-	When, What string // the headings of the figures
-	Read       string // leads to the figures
+	When, What string // When and What are the column headings of the table.
+	TableLabel string // label of the link to the table
 	Points     []Point
-	Bars       bool
+	// bars instead of a line
+	Bars bool
 }
 
-// Point is one value of a chart.
+// Point is one value of a chart, with its labels.
 type Point struct {
 	Label, Text string
 	Value       int64
 }
 
-// The picture's own units; the page scales it.
+// The size of the SVG view box.
 const (
 	chartWidth  = 640
 	chartHeight = 160
 )
 
-// Worth says whether there is something to see.
-func (ch Chart) Worth() bool { return len(ch.Points) > 1 }
+// Drawable reports whether there are enough values for a chart.
+func (ch Chart) Drawable() bool { return len(ch.Points) > 1 }
 
-// Drawing is the picture: bars, or a line that steps from one figure to the next.
-func (ch Chart) Drawing() template.HTML {
+// SVG returns the chart as SVG: bars, or a line that changes in steps.
+func (ch Chart) SVG() template.HTML {
 	most := int64(1)
 	for _, p := range ch.Points {
 		most = max(most, p.Value)
 	}
-	height := func(v int64) int { return int(float64(max(v, 0)) / float64(most) * (chartHeight - 4)) } // a picture may round
+	height := func(v int64) int { return int(float64(max(v, 0)) / float64(most) * (chartHeight - 4)) }
 	step := float64(chartWidth) / float64(len(ch.Points))
 	var b strings.Builder
 	for i, p := range ch.Points {
@@ -62,11 +63,13 @@ func (ch Chart) Drawing() template.HTML {
 	if ch.Bars {
 		kind = "bars"
 	}
-	return template.HTML(fmt.Sprintf(`<svg class="chart %s" viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true" focusable="false">%s</svg>`, kind, chartWidth, chartHeight, b.String())) //nolint:gosec // numbers only
+	return template.HTML(fmt.Sprintf( //nolint:gosec // numbers only
+		`<svg class="chart %s" viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true" focusable="false">%s</svg>`,
+		kind, chartWidth, chartHeight, b.String()))
 }
 
-// Figures are the same as a table.
-func (ch Chart) Figures() Table {
+// Table returns the values as a table.
+func (ch Chart) Table() Table {
 	t := Table{Caption: ch.Title, Heads: []Column{{Text: ch.When}, {Text: ch.What, Number: true}}}
 	for _, p := range ch.Points {
 		t.Rows = append(t.Rows, []Cell{{Text: p.Label}, {Text: p.Text, Kind: "number"}})
@@ -74,10 +77,10 @@ func (ch Chart) Figures() Table {
 	return t
 }
 
-// chartMonths is how far back the chart of what was paid goes.
+// chartMonths is the number of months that the chart of paid amounts shows.
 const chartMonths = 12
 
-// PaidCharts draw what was paid in each of the last months, one chart for each currency.
+// PaidCharts returns a chart of the amounts paid per month for each currency.
 func (c *Request) PaidCharts(ctx context.Context, tx *db.Tx) ([]Chart, error) {
 	now := tx.Now().UTC()
 	first := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC).AddDate(0, 1-chartMonths, 0)
@@ -104,10 +107,12 @@ func (c *Request) PaidCharts(ctx context.Context, tx *db.Tx) ([]Chart, error) {
 	months := strings.Fields(c.Text("time.months"))
 	var all []Chart
 	for _, a := range order {
-		ch := Chart{Title: c.Text("overview.chart", string(a)), When: c.Text("overview.month"), What: c.Text("overview.paid"), Read: c.Text("chart.figures"), Bars: true}
+		ch := Chart{Title: c.Text("overview.chart", string(a)), When: c.Text("overview.month"), What: c.Text("overview.paid"),
+			TableLabel: c.Text("chart.figures"), Bars: true}
 		for i, sum := range sums[a] {
 			at := first.AddDate(0, i, 0)
-			ch.Points = append(ch.Points, Point{Label: fmt.Sprintf("%s %d", months[at.Month()-1], at.Year()), Value: sum.Units(), Text: c.FormatMoney(sum)})
+			ch.Points = append(ch.Points, Point{Label: fmt.Sprintf("%s %d", months[at.Month()-1], at.Year()), Value: sum.Units(),
+				Text: c.FormatMoney(sum)})
 		}
 		all = append(all, ch)
 	}

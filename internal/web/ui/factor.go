@@ -11,13 +11,15 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// RequiresFactor says whether acting for a company needs a second factor.
+// RequiresFactor reports whether acting for a company requires a second factor. Seeded companies of a sandbox do
+// not.
 func (s *Server) RequiresFactor(companyID string) bool {
 	return companyID != "" && !slices.Contains(s.SeededCompanies, companyID)
 }
 
-// missingFactor is what a route asks of the second factor and the reader has not given. Their own account is theirs to guard: where they
-// have no second factor, it asks for none; to get one, for a fresh sign-in.
+// missingFactor returns the factor that rt requires and the session has not proven, or PasswordOnly if nothing is
+// missing. On the pages of their own account, a user without a second factor needs none; to set one up, they must
+// have signed in recently.
 func (c *Request) missingFactor(ctx context.Context, tx *db.Tx, rt Route) (Factor, error) {
 	switch {
 	case rt.Factor == PasswordOnly,
@@ -35,7 +37,7 @@ func (c *Request) missingFactor(ctx context.Context, tx *db.Tx, rt Route) (Facto
 	return rt.Factor, err
 }
 
-// FactorMethods are how the reader can show a second factor.
+// FactorMethods reports which second factors the user has: authenticator codes and passkeys.
 func (c *Request) FactorMethods(ctx context.Context, tx *db.Tx) (codes, keys bool, err error) {
 	if codes, err = auth.HasFactor(ctx, tx, c.Session.User.ID); err != nil {
 		return false, false, err
@@ -44,7 +46,7 @@ func (c *Request) FactorMethods(ctx context.Context, tx *db.Tx) (codes, keys boo
 	return codes, len(all) > 0, err
 }
 
-// ProofURL is the page to show a second factor that leads back here: to this page or, from a form, to the page that it is on.
+// ProofURL returns the URL of the second-factor page that then returns to this page, or to the page of this form.
 func (c *Request) ProofURL() string {
 	next := c.HTTP.URL.RequestURI()
 	if c.HTTP.Method != http.MethodGet {
@@ -53,10 +55,10 @@ func (c *Request) ProofURL() string {
 	return ProofPath(next)
 }
 
-// ProofPath returns the page that asks for the second factor and then leads to next.
+// ProofPath returns the URL of the second-factor page that then redirects to next.
 func ProofPath(next string) string { return "/account/proof?" + url.Values{"next": {next}}.Encode() }
 
-// pageOf is the nearest page at or above a path.
+// pageOf returns the nearest path at or above a path that has a page.
 func (s *Server) pageOf(at string) string {
 	for ; at != "/"; at = path.Dir(at) {
 		if _, pattern := s.mux.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: at}}); pattern != "/" {

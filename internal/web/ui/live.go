@@ -18,27 +18,29 @@ import (
 )
 
 const (
-	streamsAtOnce = 256              // of one process
-	streamsEach   = 32               // of them, from one network address
-	streamLife    = 10 * time.Minute // a browser then opens another one by itself
-	lookEvery     = 2 * time.Second
-	beatEvery     = 15 * time.Second // so that a reader who is gone is noticed
+	maxStreams          = 256              // per process
+	maxStreamsPerClient = 32               // per network address
+	streamLifetime      = 10 * time.Minute // then the browser reconnects
+	pollInterval        = 2 * time.Second
+	heartbeatInterval   = 15 * time.Second // detects clients that are gone
 )
 
-var errStreams = apierr.New(apierr.Unavailable, "retry_later", "Too many pages are kept up to date at the moment. Reload this one by hand.")
+var errTooManyStreams = apierr.New(apierr.Unavailable, "retry_later",
+	"Too many live connections. Reload this page manually.")
 
-// streams are the live parts that are open, by where their readers are: so nobody alone takes the places of all.
+// streams counts the open event streams by network address, so that one client cannot use them all.
 type streams struct {
 	mu  sync.Mutex
 	all int
 	of  map[netip.Addr]int
 }
 
-// enter takes a place for a reader, if there is one. Call leave when the reader has gone.
-func (s *streams) enter(from netip.Addr) (leave func(), ok bool) {
+// acquire reserves a stream for a client and reports whether one is free. The caller must call release when the stream
+// ends.
+func (s *streams) acquire(from netip.Addr) (release func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all >= streamsAtOnce || s.of[from] >= streamsEach {
+	if s.all >= maxStreams || s.of[from] >= maxStreamsPerClient {
 		return nil, false
 	}
 	s.all++
@@ -53,19 +55,19 @@ func (s *streams) enter(from netip.Addr) (leave func(), ok bool) {
 	}, true
 }
 
-// stream sends the part "live" of a page as a server-sent event, now and whenever it has changed. Who may see it is asked each time.
-// Whoever does not ask for events gets the part once, and is told when it has not changed since.
-func (s *Server) stream(w *answer, c *Request, rt Route) {
+// stream sends the "live" part of a page as server-sent events, immediately and after each change. Access is
+// checked again each time. A client that does not accept events gets the part once, with an ETag.
+func (s *Server) stream(w *responseWriter, c *Request, rt Route) {
 	if !strings.Contains(c.HTTP.Header.Get("Accept"), "text/event-stream") {
 		s.poll(w, c, rt)
 		return
 	}
-	leave, ok := s.streams.enter(session.Network(c.RemoteAddr()))
+	release, ok := s.streams.acquire(session.Network(c.RemoteAddr()))
 	if !ok {
-		s.writeError(w, c.HTTP, errStreams)
+		s.writeError(w, c.HTTP, errTooManyStreams)
 		return
 	}
-	defer leave()
+	defer release()
 	body, err := s.livePart(c, rt)
 	if err != nil {
 		s.writeError(w, c.HTTP, err)
@@ -78,10 +80,10 @@ func (s *Server) stream(w *answer, c *Request, rt Route) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
 	send := func(text string) error {
-		if err := out.SetWriteDeadline(s.Now().Add(beatEvery)); err != nil {
+		if err := out.SetWriteDeadline(s.Now().Add(heartbeatInterval)); err != nil {
 			return err
 		}
-		if _, err := w.Write([]byte(text)); err != nil { //nolint:gosec // html/template has escaped it
+		if _, err := w.Write([]byte(text)); err != nil { //nolint:gosec // escaped by html/template
 			return err
 		}
 		return out.Flush()
@@ -90,7 +92,7 @@ func (s *Server) stream(w *answer, c *Request, rt Route) {
 		return
 	}
 	last := sha256.Sum256(body)
-	look, beat, end := time.NewTicker(lookEvery), time.NewTicker(beatEvery), time.NewTimer(streamLife)
+	look, beat, end := time.NewTicker(pollInterval), time.NewTicker(heartbeatInterval), time.NewTimer(streamLifetime)
 	defer look.Stop()
 	defer beat.Stop()
 	defer end.Stop()
@@ -110,7 +112,7 @@ func (s *Server) stream(w *answer, c *Request, rt Route) {
 			body, err := s.livePart(c, rt)
 			if err != nil || body == nil {
 				if err != nil && c.HTTP.Context().Err() == nil {
-					s.Log.Warn("a page is no longer kept up to date", slog.String("request_id", c.ID), slog.String("error", err.Error()))
+					s.Log.Warn("a live page stopped updating", slog.String("request_id", c.ID), slog.String("error", err.Error()))
 				}
 				return
 			}
@@ -124,9 +126,11 @@ func (s *Server) stream(w *answer, c *Request, rt Route) {
 	}
 }
 
-// poll sends the part as it is now, to each reader of a page once a second at most.
-func (s *Server) poll(w *answer, c *Request, rt Route) {
-	if err := s.polls.Allow(s.Now(), session.Network(c.RemoteAddr()).String()+" "+c.HTTP.URL.Path, w.Header()); err != nil {
+// poll sends the current "live" part, at most once a second on average per client and page. It answers 304 if the
+// part is unchanged.
+func (s *Server) poll(w *responseWriter, c *Request, rt Route) {
+	if err := s.polls.Allow(s.Now(), session.Network(c.RemoteAddr()).String()+" "+c.HTTP.URL.Path,
+		w.Header()); err != nil {
 		s.writeError(w, c.HTTP, err)
 		return
 	}
@@ -148,10 +152,11 @@ func (s *Server) poll(w *answer, c *Request, rt Route) {
 	}
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; and a reader that left needs no part
+	_, _ = w.Write(body) //nolint:gosec // escaped by html/template; the client may be gone
 }
 
-// livePart makes the part of the page as it is now, nil for somebody who is no longer signed in.
+// livePart renders the current "live" part. It returns nil if the user has to sign in or prove a second factor
+// first.
 func (s *Server) livePart(c *Request, rt Route) ([]byte, error) {
 	var v View
 	err := s.DB.Read(c.HTTP.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
@@ -165,7 +170,7 @@ func (s *Server) livePart(c *Request, rt Route) ([]byte, error) {
 	return render(c, v)
 }
 
-// event is a server-sent event of some lines.
+// event encodes body as a server-sent event.
 func event(body []byte) string {
 	return "data: " + strings.Join(strings.Split(string(bytes.TrimSpace(body)), "\n"), "\ndata: ") + "\n\n"
 }

@@ -6,14 +6,15 @@ import (
 	"golang.org/x/image/font/gofont/goregular"
 )
 
-// Sizes on a page of A4, in millimetres.
+// Sizes on an A4 page, in millimeters.
 const (
 	PDFMargin = 15.0
 	PDFWidth  = 210 - 2*PDFMargin
 	PDFLine   = 5.0
 )
 
-// NewPDF begins a document of the reader's company: title, facts by the keys of their names, and a foot on each page.
+// NewPDF returns a document of the user's company with a title, facts and a footer on each page. Each fact is a
+// text key and a value; facts without a value are omitted.
 func (c *Request) NewPDF(title, id, now string, facts [][2]string) *fpdf.Fpdf {
 	doc := fpdf.New("P", "mm", "A4", "")
 	doc.AddUTF8FontFromBytes("go", "", goregular.TTF)
@@ -27,7 +28,8 @@ func (c *Request) NewPDF(title, id, now string, facts [][2]string) *fpdf.Fpdf {
 		doc.SetY(-PDFMargin)
 		doc.SetFont("go", "", 8)
 		doc.CellFormat(PDFWidth/2, PDFLine, "Stipend · "+id+" · "+now, "", 0, "L", false, 0, "")
-		doc.CellFormat(PDFWidth/2, PDFLine, c.Text("pdf.page", c.FormatCount(int64(doc.PageNo())), "{nb}"), "", 0, "R", false, 0, "")
+		doc.CellFormat(PDFWidth/2, PDFLine, c.Text("pdf.page", c.FormatCount(int64(doc.PageNo())), "{nb}"), "", 0, "R", false,
+			0, "")
 	})
 	doc.AddPage()
 	doc.SetFont("go", "B", 15)
@@ -50,7 +52,7 @@ func (c *Request) NewPDF(title, id, now string, facts [][2]string) *fpdf.Fpdf {
 	return doc
 }
 
-// Shorten cuts a text to a width.
+// Shorten truncates text to width millimeters and adds an ellipsis.
 func Shorten(doc *fpdf.Fpdf, text string, width float64) string {
 	runes := []rune(text)
 	if doc.GetStringWidth(text) <= width {

@@ -8,8 +8,8 @@ import (
 	"rsc.io/qr/coding"
 )
 
-// QRCode draws text for cameras: dark on white, with the margin that they need. Of a link that pays bitcoin, address and invoice are in
-// capitals: they mean the same, and make a code that is easier to read.
+// QRCode returns an SVG QR code of text, dark on white with a quiet zone. In bitcoin: links, address and Lightning
+// invoice are in uppercase: they mean the same, and the code has fewer modules.
 func QRCode(text string) (template.HTML, error) {
 	var parts []coding.Encoding
 	for _, part := range capitals(text) {
@@ -29,7 +29,7 @@ func QRCode(text string) (template.HTML, error) {
 			break
 		}
 		if version++; version > coding.MaxVersion {
-			return "", fmt.Errorf("web: %d bytes are too many for a code", len(text))
+			return "", fmt.Errorf("web: %d bytes do not fit into a QR code", len(text))
 		}
 	}
 	plan, err := coding.NewPlan(version, coding.M, 0)
@@ -50,18 +50,19 @@ func QRCode(text string) (template.HTML, error) {
 		}
 	}
 	size := code.Size + 2*quiet
-	return template.HTML(fmt.Sprintf(`<svg class="qr" viewBox="0 0 %d %d" aria-hidden="true" focusable="false"><path fill="#fff" d="M0 0h%dv%dH0z"/><path fill="#000" d="%s"/></svg>`, //nolint:gosec // numbers only
+	return template.HTML(fmt.Sprintf(`<svg class="qr" viewBox="0 0 %d %d" aria-hidden="true" focusable="false">`+
+		`<path fill="#fff" d="M0 0h%dv%dH0z"/><path fill="#000" d="%s"/></svg>`, //nolint:gosec // numbers only
 		size, size, size, size, path.String())), nil
 }
 
-// capitals cuts a text where its alphabet changes, and writes in capitals what may be.
+// capitals splits a bitcoin: link into parts of the same alphabet and converts case-insensitive parts to uppercase.
 func capitals(text string) []string {
 	address, isLink := strings.CutPrefix(text, "bitcoin:")
 	if !isLink {
 		return []string{text}
 	}
 	address, query, asks := strings.Cut(address, "?")
-	if strings.ToLower(address) != address { // of the old kind, where small letters and capitals differ
+	if strings.ToLower(address) != address { // a Base58 address is case-sensitive
 		return []string{text}
 	}
 	parts := []string{"bitcoin:", strings.ToUpper(address)}

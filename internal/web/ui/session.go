@@ -15,23 +15,20 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// How many passwords a process checks at a time; each takes 64 MiB. Operators have a place of their own: nobody else's sign-in
-// stands before theirs.
-const (
-	MaxPasswordChecks      = 2
-	maxStaffPasswordChecks = 1
-)
-
 // The one answer to every wrong sign-in: it does not say what of it was wrong.
 var (
+	// ErrSignIn is the error of every failed sign-in. It does not say which part was wrong.
 	ErrSignIn    = apierr.New(apierr.Invalid, "sign_in_failed", "The email address or the password is wrong.")
-	ErrAttempts  = apierr.New(apierr.RateLimited, "rate_limited", "There were too many attempts. Try again in 15 minutes.")
-	ErrFormToken = apierr.New(apierr.Forbidden, "csrf_failed", "This form was not made for you, or you have signed in anew since.")
-	errNoCompany = apierr.New(apierr.Forbidden, "not_a_member", "You are no member of a company, so there is nothing here.")
-	ErrRole      = apierr.New(apierr.Forbidden, "role_required", "Your role in this company may look, but not change this. Ask an owner or administrator.")
+	ErrAttempts  = apierr.New(apierr.RateLimited, "rate_limited", "Too many attempts. Try again in 15 minutes.")
+	ErrFormToken = apierr.New(apierr.Forbidden, "csrf_failed",
+		"This form belongs to an earlier session. Reload the page and try again.")
+	errNoCompany = apierr.New(apierr.Forbidden, "not_a_member", "This page is for company members.")
+	ErrRole      = apierr.New(apierr.Forbidden, "role_required",
+		"Your role has read-only access to this. Ask an owner or administrator.")
 )
 
-// cookieName is __Host- wherever a browser accepts that: then no other host can have set it. A sandbox on plain http has none.
+// cookieName returns the name of the session cookie. The __Host- prefix stops other hosts from setting it, but
+// needs HTTPS.
 func (s *Server) cookieName() string {
 	if s.secure() {
 		return "__Host-stipend_session"
@@ -43,16 +40,18 @@ func (s *Server) secure() bool {
 	return s.Env != identity.Sandbox || strings.HasPrefix(s.BaseURL, "https://")
 }
 
-// SessionCookie holds a session's token, or ends it with "".
+// SessionCookie returns the session cookie. An empty token deletes it.
 func (s *Server) SessionCookie(token string) *http.Cookie {
-	k := &http.Cookie{Name: s.cookieName(), Value: token, Path: "/", HttpOnly: true, Secure: s.secure(), SameSite: http.SameSiteLaxMode, MaxAge: int(session.Life.Seconds())} //nolint:gosec // Secure unless a sandbox is on plain http
+	k := &http.Cookie{Name: s.cookieName(), Value: token, Path: "/", HttpOnly: true, Secure: s.secure(),
+		SameSite: http.SameSiteLaxMode,
+		MaxAge:   int(session.Life.Seconds())} //nolint:gosec // Secure unless a sandbox is on plain http
 	if token == "" {
 		k.MaxAge = -1
 	}
 	return k
 }
 
-// SessionToken is what the browser holds, "" without.
+// SessionToken returns the token of the session cookie, or "".
 func (c *Request) SessionToken() string {
 	if k, err := c.HTTP.Cookie(c.cookieName()); err == nil {
 		return k.Value
@@ -60,11 +59,11 @@ func (c *Request) SessionToken() string {
 	return ""
 }
 
-// FormToken is what a form must carry that somebody sends who is signed in. It follows from the session's token, which no
-// other site can read, and does not tell it.
+// FormToken returns the token that each form of a session must carry. It is a digest of the session token, so other
+// sites cannot compute it and it does not reveal the session token.
 func FormToken(token string) string { return identity.Digest("form of " + token) }
 
-// formToken is that of who is signed in on this page: the house's pages have a session of their own.
+// formToken returns the form token of the staff session on staff pages, else of the user's session.
 func (c *Request) formToken() string {
 	if c.Staff != nil {
 		return FormToken(c.StaffToken())
@@ -72,12 +71,12 @@ func (c *Request) formToken() string {
 	return FormToken(c.SessionToken())
 }
 
-// HasFormToken says whether the posted form was made for this session.
+// HasFormToken reports whether the posted form carries the token of this session.
 func (c *Request) HasFormToken() bool {
 	return subtle.ConstantTimeCompare([]byte(c.Form.Get("form_token")), []byte(c.formToken())) == 1
 }
 
-// FindSession looks up who is signed in and says whether anybody is.
+// FindSession loads the session of the request and reports whether the user is signed in.
 func (c *Request) FindSession(ctx context.Context, tx *db.Tx) (bool, error) {
 	c.Session, c.Time = nil, tx.Now()
 	s, err := session.Find(ctx, tx, c.SessionToken())
@@ -88,8 +87,9 @@ func (c *Request) FindSession(ctx context.Context, tx *db.Tx) (bool, error) {
 	return err == nil, err
 }
 
-// admit runs a handler for those who may come, and sends others to sign in, or to show a second factor, first. It looks at each
-// request, so a session or a role that was ended is gone at once.
+// admit runs a handler if the user has the access that rt requires. Others are redirected to sign in or to prove a
+// second factor. Because the session is loaded for each request, revoked sessions and changed roles take effect
+// immediately.
 func (c *Request) admit(ctx context.Context, tx *db.Tx, rt Route, h handler) (View, error) {
 	switch rt.Access {
 	case Anyone:
@@ -126,7 +126,8 @@ func (c *Request) admit(ctx context.Context, tx *db.Tx, rt Route, h handler) (Vi
 	return h(ctx, tx, c)
 }
 
-// SignInURL is the page to sign in that leads back here. What was posted is lost.
+// SignInURL returns the URL of the sign-in page that then returns to this page. After a posted form it does not
+// return, because the posted values are lost.
 func (c *Request) SignInURL() string {
 	if c.HTTP.Method != http.MethodGet {
 		return "/sign-in"
@@ -134,52 +135,37 @@ func (c *Request) SignInURL() string {
 	return SignInPath(c.HTTP.URL.RequestURI())
 }
 
-// SignInPath returns the page that signs in and then leads to next.
+// SignInPath returns the URL of the sign-in page that then redirects to next.
 func SignInPath(next string) string { return "/sign-in?" + url.Values{"next": {next}}.Encode() }
 
-// touchSession notes that a session was used. That the note fails is no reason to refuse the page.
+// touchSession records that the session was used. If that fails, the page is still shown.
 func (c *Request) touchSession() {
 	if c.Session == nil || !c.Session.NeedsTouch(c.Time) {
 		return
 	}
-	err := c.DB.Write(c.HTTP.Context(), func(ctx context.Context, tx *db.Tx) error { return session.Touch(ctx, tx, *c.Session) })
+	err := c.DB.Write(c.HTTP.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return session.Touch(ctx, tx, *c.Session)
+	})
 	if err != nil {
-		c.Log.Warn("a session's use was not noted", slog.String("request_id", c.ID), slog.String("error", err.Error()))
+		c.Log.Warn("recording the use of a session failed", slog.String("request_id", c.ID),
+			slog.String("error", err.Error()))
 	}
 }
 
-// SamePath is where to go on after signing in: a path of this face, whatever was asked for.
-func SamePath(next string) string {
+// LocalPath returns next if it is a path of these pages, else "/account". It prevents redirects to other sites.
+func LocalPath(next string) string {
 	u, err := url.Parse(next)
-	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || u.Opaque != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || u.Opaque != "" || !strings.HasPrefix(next, "/") ||
+		strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
 		return "/account"
 	}
 	return next
 }
 
-// NextPath is where the reader wanted to go.
+// NextPath returns the path to continue with after this step.
 func (c *Request) NextPath() string {
 	if c.Form.Has("next") {
-		return SamePath(c.Form.Get("next"))
+		return LocalPath(c.Form.Get("next"))
 	}
-	return SamePath(c.HTTP.URL.Query().Get("next"))
-}
-
-// Hash runs what takes a place among the passwords that are checked or made at a time.
-func Hash(ctx context.Context, places chan struct{}, run func() error) error {
-	select {
-	case places <- struct{}{}:
-		defer func() { <-places }()
-		return run()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// RoleName returns the name of a member's role in the reader's language.
-func (c *Request) RoleName(role string) string {
-	if c.HasText("role." + role) {
-		return c.Text("role." + role)
-	}
-	return role
+	return LocalPath(c.HTTP.URL.Query().Get("next"))
 }

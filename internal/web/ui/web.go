@@ -1,30 +1,27 @@
-// Package ui serves the pages: routing, admission, forms, templates, texts, and the components that pages share.
+// Package ui serves the pages: routing, access control, forms, templates, texts, and the components that pages
+// share.
 //
-// A page is rendered on the server, in one read-only transaction, and works without JavaScript. A form is posted into one
-// transaction, and answered by a redirect, or by the same page with the problems beside the fields. Every page gets a
-// language, security headers, a check of its origin, authorization at its [Route], error pages with the request ID, and one
-// log line without the path, which may hold a token.
+// A page is rendered on the server, in one read-only transaction, and works without JavaScript. A posted form runs
+// in one transaction. The response is a redirect, or the same page with the problems shown at the fields. Every
+// response has a language, security headers and a request ID. Each request is checked for its origin and for the
+// access that its [Route] requires. The log gets one line per request, without the path, because a path may contain
+// a secret token.
 //
 // The package owns no table and no business rule.
 package ui
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/hex"
-	"errors"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -41,55 +38,61 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// Deps is what the face stands on. DB, Env and Now are required.
+// Deps are the dependencies of the pages. DB, Env and Now are required.
 type Deps struct {
 	DB *db.DB
-	// Env is the environment; a sandbox says so on every page.
+	// Env is the environment. In a sandbox, every page says that no real money moves.
 	Env identity.Environment
-	// BaseURL is where browsers find the pages, AuthURL where apps send them for consent, which may be another name for the
-	// same. Only forms of these origins are taken.
+	// BaseURL is the public URL of the pages. AuthURL is the public URL of the consent page and may have another host.
+	// Forms are accepted only from these two origins.
 	BaseURL, AuthURL string
-	// Payroll makes and reads pay runs.
+	// Payroll creates and reads payrolls.
 	Payroll *payroll.Service
-	// Claims are paid at checkouts.
+	// Claims serves the claims that are paid at checkouts.
 	Claims *claim.Service
-	// Operators are the house's own people. Nil: they have no pages here.
-	Operators *backoffice.Service
-	// Withdrawals take companies' money out.
+	// Backoffice authenticates staff and runs the back office. If nil, there are no staff pages.
+	Backoffice *backoffice.Service
+	// Withdrawals pays company balances out to the companies' own destinations.
 	Withdrawals *withdrawal.Service
-	// Webhooks is what endpoints are registered with.
+	// Webhooks is the configuration for new webhook endpoints.
 	Webhooks delivery.Setup
-	// Sealer seals personal data at rest.
+	// Sealer encrypts personal data before it is stored.
 	Sealer *identity.Sealer
-	// KYC has its cases decided on pages, where the environment is a sandbox. Nil: there are no such pages.
+	// KYC verifies people and companies. In a sandbox, users decide the verifications on pages. If nil, there are no
+	// verification pages.
 	KYC *kyc.Service
-	// Contract is what companies start with that sign up by themselves: their fees. Who they are is theirs to say.
+	// Contract holds the fees and other terms of companies that sign up on the pages. The name and email come from the
+	// form.
 	Contract identity.NewCompany
-	// SeededCompanies are those of a sandbox whose passwords and keys everybody knows. A second factor would protect nothing
-	// there, so none is asked for.
+	// SeededCompanies are the IDs of the companies that a sandbox starts with. Their passwords and API keys are
+	// public, so they need no second factor.
 	SeededCompanies []string
-	// Sandbox moves the simulated world. Nil: there are no such forms, as in production.
+	// Sandbox simulates payers and the clock. If nil, as in production, there are no forms for it.
 	Sandbox Sandbox
-	// Bodies is the room for large forms, which the faces of a process share. Nil: an own one.
+	// Bodies limits the memory for large request bodies across all handlers of the process. If nil, the pages use a
+	// budget of their own.
 	Bodies *ratelimit.BodyBudget
-	// Done ends what lasts, such as the pages' live parts, when the process stops. Nil never does.
+	// Done is closed when the process stops, and ends open event streams. If nil, they end by themselves.
 	Done <-chan struct{}
-	// Now is the clock of the log and of people's authenticators, never of the business.
+	// Now is the system time, for logs, rate limits and authenticator codes. Business rules use the transaction time
+	// instead.
 	Now func() time.Time
-	// Observe is told of every request that a route answered, for metrics.
+	// Observe records metrics of each request that matched a route.
 	Observe func(method, route string, status int, took time.Duration)
 	Log     *slog.Logger
 }
 
-// Sandbox plays the outside world for a company that tries the service: the payer, the chain and the clock.
+// Sandbox simulates the outside world for a company that tries the service: the payer, the chain and the clock.
 type Sandbox interface {
-	// Deposit pays a payroll of the principal's company on the simulated chain. An amount of "" lets the kind decide.
+	// Deposit pays a payroll of the principal's company on the simulated chain. If amount is empty, kind determines
+	// it.
 	Deposit(ctx context.Context, by identity.Principal, objectID, network, kind, amount string) (txid string, err error)
 	// Advance moves the service's clock forward and returns the new time.
 	Advance(ctx context.Context, by time.Duration) (time.Time, error)
 }
 
-// New makes the face.
+// New returns a server of the given routes. It panics if a required dependency is missing or a route declares no
+// access.
 func New(d Deps, routes []Route) *Server {
 	if d.DB == nil || d.Env == "" || d.Now == nil {
 		panic("web: Deps needs DB, Env and Now")
@@ -100,172 +103,80 @@ func New(d Deps, routes []Route) *Server {
 	if d.Bodies == nil {
 		d.Bodies = ratelimit.DefaultBodyBudget()
 	}
-	s := &Server{Deps: d, mux: http.NewServeMux(), pages: map[string]bool{}, origins: http.NewCrossOriginProtection(), streams: streams{of: map[netip.Addr]int{}}, polls: ratelimit.New(1, 60),
-		PasswordSlots: make(chan struct{}, MaxPasswordChecks), StaffPasswordSlots: make(chan struct{}, maxStaffPasswordChecks), AnonymousLimiter: ratelimit.New(2, 120)}
+	s := &Server{Deps: d, mux: http.NewServeMux(), pages: map[string]bool{}, origins: http.NewCrossOriginProtection(),
+		streams: streams{of: map[netip.Addr]int{}}, polls: ratelimit.New(1, 60), AnonymousLimiter: ratelimit.New(2, 120),
+		PasswordSlots:      make(chan struct{}, MaxPasswordChecks),
+		StaffPasswordSlots: make(chan struct{}, maxStaffPasswordChecks)}
 	for _, text := range []string{d.BaseURL, d.AuthURL} {
 		if u, err := url.Parse(text); err == nil && text != "" {
-			// Behind a proxy the Host may be another than the browser's.
-			_ = s.origins.AddTrustedOrigin(u.Scheme + "://" + u.Host) // a URL that is none was refused at start
+			// Behind a proxy, the Host header may differ from the origin that the browser sends.
+			_ = s.origins.AddTrustedOrigin(u.Scheme + "://" + u.Host) // the configuration has validated the URL
 		}
 	}
 	for _, rt := range routes {
-		if rt.NeedsKYC && s.KYC == nil || rt.SandboxOnly && s.Env != identity.Sandbox || rt.DecidesKYC && !s.CanDecideKYC() || rt.Simulated && !s.CanSimulate() || rt.Staff && s.Operators == nil {
+		if rt.NeedsKYC && s.KYC == nil || rt.SandboxOnly && s.Env != identity.Sandbox || rt.DecidesKYC && !s.CanDecideKYC() ||
+			rt.Simulated && !s.CanSimulate() || (rt.Staff || rt.Access == StaffOnly) && s.Backoffice == nil {
 			continue
 		}
 		if rt.Access == noAccess {
-			panic("web: " + rt.Method + " " + rt.Path + " does not say who may come")
+			panic("web: " + rt.Method + " " + rt.Path + " declares no access")
+		}
+		if rt.Kind == byMethod {
+			rt.Kind = Write
+			if rt.Method == http.MethodGet {
+				rt.Kind = Read
+			}
 		}
 		s.pages[rt.Path] = s.pages[rt.Path] || rt.Method == http.MethodGet
-		s.mux.HandleFunc(rt.Method+" "+rt.Path, func(w http.ResponseWriter, r *http.Request) { s.serve(w.(*answer), r, rt) })
+		s.mux.HandleFunc(rt.Method+" "+rt.Path, func(w http.ResponseWriter, r *http.Request) {
+			s.serve(w.(*responseWriter), r, rt)
+		})
 	}
-	s.mux.HandleFunc("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) { s.serveAsset(w.(*answer), r) })
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.writeError(w.(*answer), r, s.notFoundError(r)) })
+	s.mux.HandleFunc("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) {
+		s.serveAsset(w.(*responseWriter), r)
+	})
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.writeError(w.(*responseWriter), r, s.notFoundError(r))
+	})
 	return s
 }
 
-// Kind is how a route uses the database.
-type Kind int
-
-// The kinds of routes.
-const (
-	Plain        Kind = iota // not at all
-	Read                     // one read-only snapshot
-	ReadOnlyForm             // one read-only snapshot; a form that changes nothing
-	Write                    // one transaction; a form
-	Stream                   // one snapshot after another: a part of a page, sent again whenever it has changed
-	MultiStep                // a form, whose handler makes its transactions itself, because something slow stands between them
-)
-
-// Access is who may use a route. A form of a signed-in user must also carry that user's form token.
-type Access int
-
-// The levels of access, from none to the most.
-const (
-	noAccess      Access = iota // not declared; refused at start
-	Anyone                      // without signing in, too
-	SignedIn                    // any signed-in user
-	Member                      // who acts for a company: owners, administrators, developers and viewers
-	Manager                     // all members but viewers
-	Administrator               // owners and administrators: may change members and approve payments
-	StaffOnly                   // the operator's staff
-)
-
-// Factor is what a route asks of the second factor. Acting for a seeded company needs none.
-type Factor int
-
-// The requirements of a second factor.
-const (
-	PasswordOnly Factor = iota
-	ProvenFactor        // used in this session
-	FreshFactor         // used within session.Fresh: for money and credentials
-)
-
-// Route is one line of the table.
-type Route struct {
-	Method, Path string
-	Kind         Kind
-	Access       Access
-	Handler      handler
-	// factor is what the route asks of a second factor, besides the password.
-	Factor Factor
-	// enrols marks what leads to a second factor: who has none gives their password anew, or has just signed in.
-	Enrolls bool
-	// again shows the page of a form that was refused, with what was wrong in it. A write without it ends on an error page.
-	FormPage handler
-	// personal marks pages about somebody: nobody keeps a copy of them.
-	Private bool
-	// limit bounds what is posted, in bytes; 0 is formLimit. Only a form with a limit of its own may carry files.
-	MaxBody int64
-	// sandbox marks pages that are nowhere else: whoever reaches a sandbox may do there what is for the provider otherwise.
-	SandboxOnly bool
-	// decides marks pages that need Deps.KYC.
-	DecidesKYC bool
-	// verifies marks pages that need Deps.KYC, whoever decides.
-	NeedsKYC bool
-	// simulated marks forms that move the simulated world.
-	Simulated bool
-	// house marks the house's own pages, which need Deps.Operators.
-	Staff bool
-}
-
-// handler does what a route is for. It may run more than once, and touches nothing but its transaction, which is nil for
-// a plain route.
-type handler func(ctx context.Context, tx *db.Tx, c *Request) (View, error)
-
-// View is what is to be shown: a page, or another address.
-type View struct {
-	Template       string // a file of templates/, without .html
-	part           string // the template of a part of it, "" for the whole
-	Title          string
-	Data           any
-	status         int    // 0 is 200
-	Redirect       string // a path of this face; the rest is then empty
-	External       string // an app's registered address; the rest is then empty
-	File           *File  // to be kept by the reader; the rest is then empty
-	Cookie         *http.Cookie
-	Wide           bool     // it has tables
-	Bare           bool     // it stands within another page
-	FrameAncestors []string // the origins whose pages may show it within them
-	LivePath       string   // the path of the stream that keeps a part of it up to date
-	FormScheme     string   // a scheme to which a form of the page may lead on, besides home
-}
-
-// File is an answer that is no page.
-type File struct {
-	Name, ContentType string
-	Data              []byte
-}
-
-// Request is what a handler knows of its request.
+// Request is a request with its language, session and form.
 type Request struct {
 	*Server
 	HTTP     *http.Request
-	ID       string // of the request
+	ID       string // request ID
 	Language Language
-	Form     url.Values          // what was posted
-	Problem  *apierr.Fault       // what was wrong with it
-	Labels   map[string]string   // of fields that have none of their own in the catalogs
-	Session  *session.Session    // who is signed in, once that was looked up
-	Staff    *backoffice.Session // who of the house is, on its own pages
-	Time     time.Time           // of the transaction that did
+	Form     url.Values          // the posted values
+	Problem  *apierr.Fault       // the error of the posted form
+	Labels   map[string]string   // labels of fields that the catalogs do not name
+	Session  *session.Session    // the signed-in user; nil until looked up
+	Staff    *backoffice.Session // the signed-in staff member; only on staff pages
+	Time     time.Time           // transaction time of the session lookup
 }
 
-// Server is the face at work.
+// Server is the HTTP handler of the pages.
 type Server struct {
 	Deps
 	mux     *http.ServeMux
-	pages   map[string]bool // the paths of the table at which there is one
+	pages   map[string]bool // paths with a GET route
 	origins *http.CrossOriginProtection
-	// A place for each password that is being checked, of everybody and of operators.
+	// PasswordSlots and StaffPasswordSlots limit concurrent password hashing, for staff separately.
 	PasswordSlots, StaffPasswordSlots chan struct{}
-	AnonymousLimiter                  *ratelimit.Limiter // of the forms of anybody, by network
-	streams                           streams            // the live parts of pages
-	polls                             *ratelimit.Limiter // of the live parts that are asked for again and again
+	AnonymousLimiter                  *ratelimit.Limiter // limits forms that need no sign-in, by network
+	streams                           streams            // open event streams
+	polls                             *ratelimit.Limiter // limits polling of live parts, by network and path
 }
 
-// CanDecideKYC says whether people decide verifications here.
+// CanDecideKYC reports whether users of a sandbox decide verifications.
 func (s *Server) CanDecideKYC() bool { return s.Env == identity.Sandbox && s.KYC != nil }
 
-// CanSimulate says whether the world can be moved here.
+// CanSimulate reports whether the sandbox can simulate deposits and advance the clock.
 func (s *Server) CanSimulate() bool { return s.Env == identity.Sandbox && s.Sandbox != nil }
 
 // What this face itself refuses.
-var (
-	errNoPage     = apierr.NotFoundErr.Detailf("There is no such page.")
-	errMethod     = apierr.New(http.StatusMethodNotAllowed, "method_not_allowed", "This address does not take that method.")
-	errForeign    = apierr.New(apierr.Forbidden, "cross_origin", "This form was sent from another site.")
-	ErrForm       = apierr.New(apierr.BadRequest, "malformed_form", "The form could not be read.")
-	errTooLarge   = apierr.New(apierr.TooLarge, "payload_too_large", "The form is too large.")
-	errMediaType  = apierr.New(apierr.Unsupported, "unsupported_media_type", "Send the form as application/x-www-form-urlencoded.")
-	errRetryLater = apierr.New(apierr.Unavailable, "retry_later", "The service could not finish in time. Try again.")
-	ErrInternal   = apierr.New(apierr.Internal, "internal", "Something went wrong in the service. It has been noted under this request id.")
-)
-
-// FormLimit bounds what is posted, in bytes.
-const FormLimit = 64 << 10
-
-// answer is the ResponseWriter of a request, with what the log wants to know of it.
-type answer struct {
+// responseWriter is a ResponseWriter that records what the request log needs.
+type responseWriter struct {
 	http.ResponseWriter
 	ID     string
 	route  string
@@ -273,18 +184,19 @@ type answer struct {
 	status int
 }
 
-func (a *answer) WriteHeader(status int) {
+func (a *responseWriter) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets http.ResponseController reach the connection.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+// Unwrap returns the underlying ResponseWriter, for http.ResponseController.
+func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// policy lets a page load its own files, send its forms home or also where it says, hear from home where a part of it is kept up to
-// date, and stand within other pages only where it names them.
+// policy returns the Content-Security-Policy header. A page may load only its own files and send forms only to its
+// own origin or to FormScheme. Only a page with LivePath may open connections, and only FrameAncestors may embed
+// it.
 func (v View) policy() string {
 	forms, frames, connect := "'self'", "'none'", ""
 	if v.FormScheme != "" {
@@ -300,11 +212,12 @@ func (v View) policy() string {
 		"; frame-ancestors " + frames + "; base-uri 'none'" + connect
 }
 
-// ServeHTTP gives every request its id, its headers and a net under it.
+// ServeHTTP assigns a request ID, sets the security headers, recovers from panics, checks the origin and writes the
+// log line.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := s.Now()
 	random := uuid.New()
-	a := &answer{ResponseWriter: w, ID: "req_" + hex.EncodeToString(random[:])}
+	a := &responseWriter{ResponseWriter: w, ID: "req_" + hex.EncodeToString(random[:])}
 	h := w.Header()
 	h.Set("X-Request-Id", a.ID)
 	h.Set("Content-Security-Policy", View{}.policy())
@@ -319,26 +232,28 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
+			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it the same way
 				panic(p)
 			}
-			s.Log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("request_id", a.ID), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			s.Log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("request_id", a.ID), slog.Any("panic", p),
+				slog.String("stack", string(debug.Stack())))
 			s.writeError(a, r, ErrInternal)
 		}
 		s.logRequest(r, a, s.Now().Sub(start))
 	}()
 	if err := s.origins.Check(r); err != nil {
-		s.writeError(a, r, errForeign)
+		s.writeError(a, r, errCrossOrigin)
 		return
 	}
 	s.mux.ServeHTTP(a, r)
 }
 
-// statusLeft stands in log and metrics, where others use it too, for a reader who left before there was an answer. Nobody saw it.
+// statusLeft is the status in logs and metrics of a request that the client canceled. It is never sent; nginx uses
+// the same code.
 const statusLeft = 499
 
-// logRequest writes the one log line of a request.
-func (s *Server) logRequest(r *http.Request, a *answer, took time.Duration) {
+// logRequest writes the log line of a request.
+func (s *Server) logRequest(r *http.Request, a *responseWriter, took time.Duration) {
 	if a.status == http.StatusServiceUnavailable && r.Context().Err() != nil {
 		a.status, a.code = statusLeft, ""
 	}
@@ -349,22 +264,23 @@ func (s *Server) logRequest(r *http.Request, a *answer, took time.Duration) {
 	if a.status >= 500 {
 		level = slog.LevelError
 	}
-	s.Log.LogAttrs(r.Context(), level, "page", slog.String("request_id", a.ID), slog.String("method", r.Method), slog.String("route", a.route),
+	s.Log.LogAttrs(r.Context(), level, "page", slog.String("request_id", a.ID), slog.String("method", r.Method),
+		slog.String("route", a.route),
 		slog.Int("status", a.status), slog.String("code", a.code), slog.Duration("took", took))
 }
 
-// serve makes the way of a request through a route.
-func (s *Server) serve(w *answer, r *http.Request, rt Route) {
+// serve runs a route and writes the response.
+func (s *Server) serve(w *responseWriter, r *http.Request, rt Route) {
 	w.route = rt.Path
 	if !validText(r.URL.Path) || !allValidText(r.URL.Query()) {
 		s.writeError(w, r, errNoPage)
 		return
 	}
-	c := s.call(w, r)
-	if rt.Private {
-		w.Header().Set("X-Robots-Tag", "noindex")
-	} else {
+	c := s.newRequest(w, r)
+	if rt.Public {
 		w.Header().Set("Cache-Control", "no-cache")
+	} else {
+		w.Header().Set("X-Robots-Tag", "noindex")
 	}
 	if rt.Kind == Stream {
 		s.stream(w, c, rt)
@@ -412,35 +328,37 @@ func (s *Server) serve(w *answer, r *http.Request, rt Route) {
 		h.Set("Content-Length", strconv.Itoa(len(v.File.Data)))
 		w.WriteHeader(http.StatusOK)
 		if r.Method != http.MethodHead {
-			_, _ = w.Write(v.File.Data) // a reader that left needs no file
+			_, _ = w.Write(v.File.Data) // the client may be gone
 		}
 		return
 	}
 	s.writePage(w, c, v)
 }
 
-// run runs the handler as its kind wants it.
-func (s *Server) run(w *answer, c *Request, rt Route) (v View, err error) {
+// run reads the form and runs the handler in the transaction that the kind of the route requires.
+func (s *Server) run(w *responseWriter, c *Request, rt Route) (v View, err error) {
 	fn := func(ctx context.Context, tx *db.Tx) error {
 		v, err = c.admit(ctx, tx, rt, rt.Handler)
 		return err
 	}
 	if rt.Kind == ReadOnlyForm || rt.Kind == Write || rt.Kind == MultiStep {
-		if rt.Access == Anyone { // before anything is read, hashed or written
+		if rt.Access == Anyone { // limited before anything is read, hashed or written
 			if err := s.AnonymousLimiter.Allow(s.Now(), session.Network(c.RemoteAddr()).String(), http.Header{}); err != nil {
 				return v, err
 			}
 		}
-		if rt.MaxBody > FormLimit { // who may not come sends nothing large, either
-			v, err := c.admit(c.HTTP.Context(), nil, rt, func(context.Context, *db.Tx, *Request) (View, error) { return View{}, nil })
+		if rt.MaxBody > FormLimit { // check access before accepting a large body
+			v, err := c.admit(c.HTTP.Context(), nil, rt, func(context.Context, *db.Tx, *Request) (View, error) {
+				return View{}, nil
+			})
 			if err != nil || v.Redirect != "" {
 				return v, err
 			}
-			leave, ok := s.Bodies.Acquire(w, c.HTTP, s.Now(), rt.MaxBody)
+			release, ok := s.Bodies.Acquire(w, c.HTTP, s.Now(), rt.MaxBody)
 			if !ok {
 				return v, errRetryLater
 			}
-			defer leave()
+			defer release()
 		}
 		if err := c.readForm(w, max(rt.MaxBody, FormLimit)); err != nil {
 			return v, err
@@ -457,89 +375,15 @@ func (s *Server) run(w *answer, c *Request, rt Route) (v View, err error) {
 	return v, err
 }
 
-// call begins a call in the reader's language.
-func (s *Server) call(w *answer, r *http.Request) *Request {
+// newRequest returns the Request of r, in the reader's language.
+func (s *Server) newRequest(w *responseWriter, r *http.Request) *Request {
 	c := &Request{Server: s, HTTP: r, ID: w.ID, Language: chooseLanguage(r)}
 	w.Header().Set("Content-Language", c.Language.Tag)
 	w.Header().Add("Vary", "Accept-Language")
 	return c
 }
 
-// readForm reads what was posted, up to a limit. Files stay in memory.
-func (c *Request) readForm(w *answer, limit int64) error {
-	kind, _, err := mime.ParseMediaType(c.HTTP.Header.Get("Content-Type"))
-	withFiles := kind == "multipart/form-data" && limit > FormLimit
-	if err != nil || kind != "application/x-www-form-urlencoded" && !withFiles {
-		return errMediaType
-	}
-	c.HTTP.Body = http.MaxBytesReader(w.ResponseWriter, c.HTTP.Body, limit)
-	read := c.HTTP.ParseForm
-	if withFiles {
-		read = func() error { return c.HTTP.ParseMultipartForm(limit) } //nolint:gosec // the body is bounded
-	}
-	if err := read(); err != nil {
-		var over *http.MaxBytesError
-		if errors.As(err, &over) {
-			return errTooLarge
-		}
-		return ErrForm
-	}
-	if !allValidText(c.HTTP.PostForm) {
-		return ErrForm
-	}
-	c.Form = c.HTTP.PostForm
-	return nil
-}
-
-// validText says whether both databases can hold a text.
-func validText(text string) bool { return utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 }
-
-func allValidText(values url.Values) bool {
-	for name, all := range values {
-		if !validText(name) || slices.ContainsFunc(all, func(text string) bool { return !validText(text) }) {
-			return false
-		}
-	}
-	return true
-}
-
-// Upload is a file that was posted, nil without one.
-func (c *Request) Upload(name string) ([]byte, error) {
-	if c.HTTP.MultipartForm == nil || len(c.HTTP.MultipartForm.File[name]) == 0 {
-		return nil, nil
-	}
-	f, err := c.HTTP.MultipartForm.File[name][0].Open()
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(f) // all of it is in memory already
-}
-
-// Picture is a file that was posted, in base64, "" without one. It can be had once: the form lets go of it, for it may wait long
-// for its turn.
-func (c *Request) Picture(name string) (string, error) {
-	if c.HTTP.MultipartForm == nil || len(c.HTTP.MultipartForm.File[name]) == 0 {
-		return "", nil
-	}
-	posted := c.HTTP.MultipartForm.File[name][0]
-	delete(c.HTTP.MultipartForm.File, name)
-	f, err := posted.Open()
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	var text strings.Builder
-	text.Grow(base64.StdEncoding.EncodedLen(int(posted.Size)))
-	w := base64.NewEncoder(base64.StdEncoding, &text)
-	if _, err := io.Copy(w, f); err != nil {
-		return "", err
-	}
-	err = w.Close() // which writes the last bytes
-	return text.String(), err
-}
-
-// URL is a path of this face, in the language that was asked for by name.
+// URL returns path with the lang parameter, if the reader chose the language by that parameter.
 func (c *Request) URL(path string) string {
 	if !c.Language.Explicit {
 		return path
@@ -550,8 +394,8 @@ func (c *Request) URL(path string) string {
 	return path + "?lang=" + c.Language.Tag
 }
 
-// home is where the page of an answer is to be found again: "" for where it is, and for what is answered to a form the path of the form, or the
-// nearest above it, at which there is a page.
+// home returns the path of the page to which a form belongs: the form's own path, or the nearest parent path with a
+// page. For a GET request it returns "", which means the current path.
 func (c *Request) home() string {
 	if c.HTTP.Method == http.MethodGet || c.HTTP.Method == http.MethodHead {
 		return ""
@@ -559,77 +403,19 @@ func (c *Request) home() string {
 	above := func(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
 	at, route := c.HTTP.URL.EscapedPath(), strings.TrimPrefix(c.HTTP.Pattern, c.HTTP.Method+" ")
 	for ; !c.pages[route]; at, route = above(at), above(route) {
-		if route == "" { // nothing of the table is above it, or it was refused before the table was asked
+		if route == "" { // no parent page, or rejected before routing
 			return "/"
 		}
 	}
 	return at
 }
 
-// notFoundError says why no route took a request.
-func (s *Server) notFoundError(r *http.Request) error {
-	probe := *r
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		probe.Method = method
-		if _, pattern := s.mux.Handler(&probe); pattern != "/" {
-			return errMethod.Set("allow", method)
-		}
-	}
-	return errNoPage
-}
-
-// writeError answers with an error page. It does nothing once an answer has begun.
-func (s *Server) writeError(w *answer, r *http.Request, err error) {
-	if w.status != 0 {
-		return
-	}
-	f, ok := apierr.As(err)
-	switch {
-	case ok:
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		f = errRetryLater
-	default:
-		f = ErrInternal
-		s.Log.Error("internal error", slog.String("request_id", w.ID), slog.String("route", w.route), slog.String("error", err.Error()))
-	}
-	w.code = f.Code
-	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Robots-Tag", "noindex")
-	if allow := f.Meta["allow"]; allow != "" {
-		h.Set("Allow", allow)
-	}
-	if wait := f.Meta["retry_after"]; wait != "" {
-		h.Set("Retry-After", wait)
-	} else if f.Kind == apierr.Unavailable {
-		h.Set("Retry-After", "5")
-	}
-	c := s.call(w, r)
-	status := int(f.Kind)
-	if status < 400 || status > 599 {
-		status = http.StatusInternalServerError
-	}
-	group := "error." + strconv.Itoa(status)
-	if !c.HasText(group + ".title") {
-		group = "error.other"
-	}
-	s.writePage(w, c, View{Template: "error", Title: c.Text(group + ".title"), status: status, Data: errorPage{
-		Fault: f, What: c.Localize(f.Code, f.Detail), Do: c.Text(group + ".do"), RequestID: w.ID,
-	}})
-}
-
-type errorPage struct {
-	Fault     *apierr.Fault
-	What      LocalizedText
-	Do        string
-	RequestID string
-}
-
-// writePage sends a page, whole or not at all.
-func (s *Server) writePage(w *answer, c *Request, v View) {
+// writePage renders a page and sends it. If rendering fails, nothing of the page is sent.
+func (s *Server) writePage(w *responseWriter, c *Request, v View) {
 	body, err := render(c, v)
 	if err != nil {
-		s.Log.Error("a page cannot be made", slog.String("request_id", w.ID), slog.String("page", v.Template), slog.String("error", err.Error()))
+		s.Log.Error("rendering a page failed", slog.String("request_id", w.ID), slog.String("page", v.Template),
+			slog.String("error", err.Error()))
 		http.Error(w, ErrInternal.Detail+" "+w.ID, http.StatusInternalServerError)
 		return
 	}
@@ -638,31 +424,13 @@ func (s *Server) writePage(w *answer, c *Request, v View) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Content-Security-Policy", v.policy())
 	if len(v.FrameAncestors) > 0 {
-		h.Del("X-Frame-Options") // which cannot name them
+		h.Del("X-Frame-Options") // cannot list origins
 	}
 	if v.status == 0 {
 		v.status = http.StatusOK
 	}
 	w.WriteHeader(v.status)
 	if c.HTTP.Method != http.MethodHead {
-		_, _ = w.Write(body) //nolint:gosec // html/template has escaped it; and a reader that left needs no page
-	}
-}
-
-// serveAsset sends an embedded file. Its name changes with its content, so browsers may keep it for good.
-func (s *Server) serveAsset(w *answer, r *http.Request) {
-	w.route = "/static/{name}"
-	i := slices.IndexFunc(assets, func(a asset) bool { return a.url == r.URL.Path })
-	if i < 0 {
-		s.writeError(w, r, errNoPage)
-		return
-	}
-	h := w.Header()
-	h.Set("Content-Type", assets[i].contentType)
-	h.Set("Content-Length", strconv.Itoa(len(assets[i].data)))
-	h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	w.WriteHeader(http.StatusOK)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(assets[i].data) // a reader that left needs no file
+		_, _ = w.Write(body) //nolint:gosec // escaped by html/template; the client may be gone
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Visitor is a browser without windows: it keeps cookies and sends forms as they stand, and follows no redirect by itself. It is
-// for journeys through many pages, and for what a real browser would not send.
+// Visitor is a browser without windows: it keeps cookies and sends forms as they stand, and follows no redirect by
+// itself. It is for journeys through many pages, and for what a real browser would not send.
 type Visitor struct {
 	t      testing.TB
 	base   *url.URL
@@ -30,7 +30,8 @@ func NewVisitor(t testing.TB, base string) *Visitor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Visitor{t: t, base: u, client: &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &Visitor{t: t, base: u, client: &http.Client{
+		Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
 // Visit is a page that came.

@@ -1,6 +1,7 @@
 // Package webtest looks at pages through a real browser: Chromium, headless, with axe-core inside.
 //
-// Chromium and axe-core are brought by tools/install.sh. Where one is missing, a test fails and says so; none is skipped.
+// Chromium and axe-core are brought by tools/install.sh. Where one is missing, a test fails and says so; none is
+// skipped.
 package webtest
 
 import (
@@ -64,7 +65,8 @@ func Start(t testing.TB) *Browser {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	ctx, stop := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
+		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.Headless, chromedp.NoSandbox,
+		chromedp.DisableGPU, chromedp.NoFirstRun,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("no-proxy-server", true),
@@ -167,7 +169,8 @@ func (b *Browser) Open(address string, look Look) *Page {
 			_, err = cdp.Call(ctx, t, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: headers})
 		}
 		if err == nil {
-			_, err = cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: look.NoScript})
+			_, err = cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled,
+				emulation.SetScriptExecutionDisabledParams{Value: look.NoScript})
 		}
 		return err
 	}))
@@ -184,12 +187,13 @@ func (p *Page) emulate(look Look) {
 	if look.Dark {
 		scheme = "dark"
 	}
-	p.Do(chromedp.EmulateViewport(int64(look.width()), 800), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
-		return err
-	}))
+	p.Do(chromedp.EmulateViewport(int64(look.width()), 800),
+		chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+			_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+			})
+			return err
+		}))
 }
 
 // Close closes the tab, and with it the streams that its page holds: a browser has six connections for each site.
@@ -247,10 +251,11 @@ func (p *Page) Authenticator() {
 	p.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, webauthn.Enable, webauthn.EnableParams{})
 		if err == nil {
-			_, err = cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
-				Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
-				HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
-			}})
+			_, err = cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator,
+				webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
+					Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
+					HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
+				}})
 		}
 		return err
 	}))
@@ -276,8 +281,9 @@ func (p *Page) Keys(keys string) {
 	p.Do(chromedp.KeyEvent(keys))
 }
 
-// Reach goes from control to control, with the tabulator alone, until the one that a selector names has the focus. Whoever goes so
-// must see where they are: a control that does not look different from when it has no focus ends the test.
+// Reach goes from control to control, with the tabulator alone, until the one that a selector names has the focus.
+// Whoever goes so must see where they are: a control that does not look different from when it has no focus ends the
+// test.
 func (p *Page) Reach(selector string) {
 	p.t.Helper()
 	for range 200 {
@@ -370,8 +376,8 @@ type finding struct {
 	} `json:"nodes"`
 }
 
-// Audit fails the test for every serious or critical finding of axe-core, for a page wider than its window, and for whatever Quiet
-// fails it for.
+// Audit fails the test for every serious or critical finding of axe-core, for a page wider than its window, and for
+// whatever Quiet fails it for.
 func (p *Page) Audit() {
 	p.t.Helper()
 	if !Evaluate[bool](p, "'axe' in window") {
@@ -393,8 +399,8 @@ func (p *Page) Audit() {
 	p.Quiet()
 }
 
-// Quiet fails the test for a request to another host than the page's own, for whatever the browser's log holds against the page's
-// policy, and for errors of its scripts.
+// Quiet fails the test for a request to another host than the page's own, for whatever the browser's log holds against
+// the page's policy, and for errors of its scripts.
 func (p *Page) Quiet() {
 	p.t.Helper()
 	own := Evaluate[string](p, "location.host")
@@ -413,8 +419,8 @@ func (p *Page) Quiet() {
 // Looks are those that every page must stand.
 var Looks = []Look{{}, {Dark: true}, {Width: 320}, {Width: 320, Dark: true}}
 
-// Check audits an address in all looks. A page knows no look but by its style sheet, so that one tab shows them all, which takes half as
-// long as a tab for each.
+// Check audits an address in all looks. A page knows no look but by its style sheet, so that one tab shows them all,
+// which takes half as long as a tab for each.
 func (b *Browser) Check(address string) {
 	b.t.Helper()
 	p := b.Open(address, Looks[0])

@@ -1,14 +1,13 @@
-// Keeps the part of a page with data-live up to date, counts down to the instants marked with data-until, and offers to copy what
-// is marked with data-copy.
+// Keeps the part of a page with data-live current, shows the countdowns of data-until, and adds the copy buttons of data-copy.
 "use strict";
 
 const part = document.querySelector("[data-live]");
-const told = document.querySelector("[data-told]");
-const ahead = part?.dataset.now ? Date.parse(part.dataset.now) - Date.now() : 0; // of the service's clock
-const pollEvery = 5000; // where streams do not come through
-const toldFor = 5000; // what was copied, before the state is shown again
+const announcer = document.querySelector("[data-announce]");
+const ahead = part?.dataset.now ? Date.parse(part.dataset.now) - Date.now() : 0; // server time minus local time, in ms
+const pollEvery = 5000; // ms, if streams do not get through
+const copiedFor = 5000; // ms to show "copied"
 
-// copy puts a text on the clipboard, also where the page came unencrypted or stands in one that lets it do nothing.
+// copy puts text on the clipboard, without the clipboard API where that is not allowed. It reports whether that worked.
 async function copy(text) {
 	try {
 		await navigator.clipboard.writeText(text);
@@ -16,7 +15,7 @@ async function copy(text) {
 	} catch {
 		const area = document.createElement("textarea");
 		area.value = text;
-		area.style.position = "fixed"; // so that nothing scrolls to it
+		area.style.position = "fixed"; // prevents scrolling
 		document.body.append(area);
 		area.select();
 		const done = document.execCommand("copy");
@@ -25,20 +24,20 @@ async function copy(text) {
 	}
 }
 
-// offer lets each value marked with data-copy be copied.
+// offer shows the copy buttons, which need JavaScript.
 function offer(root) {
 	for (const button of root.querySelectorAll("button[data-copy]")) {
 		button.hidden = false;
 		button.addEventListener("click", async () => {
 			if (!await copy(button.dataset.copy)) return;
 			button.focus();
-			told.textContent = button.dataset.copied;
-			setTimeout(() => { told.textContent = told.dataset.now; }, toldFor);
+			announcer.textContent = button.dataset.copied;
+			setTimeout(() => { announcer.textContent = announcer.dataset.now; }, copiedFor);
 		});
 	}
 }
 
-// count shows minutes and seconds. They are seen only: what must be heard is told when a minute or five are left.
+// count shows the remaining minutes and seconds. Screen readers do not announce it; the server announces five and one minute left.
 function count() {
 	for (const clock of document.querySelectorAll("[data-until]")) {
 		const left = Math.max(0, Math.floor((Date.parse(clock.dataset.until) - Date.now() - ahead) / 1000));
@@ -46,9 +45,9 @@ function count() {
 	}
 }
 
-let shown = part?.innerHTML.trim(); // as it came
+let shown = part?.innerHTML.trim(); // as loaded
 
-// show puts the part as it is now in the place of the one before, if they differ: somebody may be reading it, or copying from it.
+// show replaces the live part if it has changed. Otherwise the reader would lose a selection.
 function show(body) {
 	const fresh = document.createElement("template");
 	fresh.innerHTML = body;
@@ -62,27 +61,27 @@ function show(body) {
 	count();
 	if (opened && part.querySelector("details")) part.querySelector("details").open = true;
 	if (focused) document.getElementById(focused)?.focus();
-	const now = part.querySelector("[data-says]")?.dataset.says;
-	if (now && told.dataset.now !== now) {
-		told.dataset.now = now;
-		told.textContent = now;
+	const now = part.querySelector("[data-announcement]")?.dataset.announcement;
+	if (now && announcer.dataset.now !== now) {
+		announcer.dataset.now = now;
+		announcer.textContent = now;
 	}
 }
 
 let polling = false;
 let tag = "";
 
-// poll asks for the part once in a while, and gets it only when it has changed.
+// poll loads the part if it has changed, and again after pollEvery.
 async function poll() {
 	try {
 		if (document.hidden) return;
-		const answer = await fetch(part.dataset.live, tag ? { headers: { "If-None-Match": tag } } : {});
-		if (answer.ok) {
-			tag = answer.headers.get("ETag");
-			show(await answer.text());
+		const response = await fetch(part.dataset.live, tag ? { headers: { "If-None-Match": tag } } : {});
+		if (response.ok) {
+			tag = response.headers.get("ETag");
+			show(await response.text());
 		}
 	} catch {
-		// The network is away for the moment.
+		// offline; try again later
 	} finally {
 		setTimeout(poll, pollEvery);
 	}
@@ -90,21 +89,21 @@ async function poll() {
 
 let stream = null;
 
-// follow hears of changes as long as the page is looked at.
+// follow opens the event stream while the page is visible.
 function follow() {
 	stream?.close();
 	stream = null;
 	if (document.hidden || polling) return;
 	const mine = new EventSource(part.dataset.live);
 	stream = mine;
-	let heard = false;
-	mine.addEventListener("message", (news) => {
-		heard = true;
-		show(news.data);
+	let received = false;
+	mine.addEventListener("message", (event) => {
+		received = true;
+		show(event.data);
 	});
-	// The first event comes at once. Where none does, something on the way holds streams back or refuses them.
+	// The server sends the first event immediately. If none arrives, a proxy buffers or blocks streams.
 	setTimeout(() => {
-		if (!heard && stream === mine) {
+		if (!received && stream === mine) {
 			mine.close();
 			polling = true;
 			poll();
@@ -119,6 +118,6 @@ if (part) {
 		setInterval(count, 1000);
 	}
 	follow();
-	// A browser has few connections for each site, and every stream holds one: a page that nobody looks at lets go of it.
+	// Browsers limit connections per site, so a hidden page closes its stream.
 	document.addEventListener("visibilitychange", follow);
 }

@@ -1,5 +1,4 @@
-// Asks the browser for a passkey and puts its answer into the form that asked. The one thing here that needs a script: the
-// password and the authenticator work without.
+// Asks the browser for a passkey and posts its response with the form. Only passkeys need a script; password and authenticator do not.
 "use strict";
 (() => {
 	const bytes = text => Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), c => c.charCodeAt(0));

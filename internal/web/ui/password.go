@@ -2,27 +2,20 @@ package ui
 
 import (
 	"context"
-	"net/netip"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// NewPasswordField asks for a password that is chosen now.
-func (c *Request) NewPasswordField() Field {
-	return c.Field(Field{Name: "new_password", Type: "password", Autocomplete: "new-password", Required: true, Most: identity.MaxPassword})
-}
+// Concurrent password checks per process; each uses 64 MiB. Staff have a slot of their own, so that other sign-ins
+// cannot block theirs.
+const (
+	MaxPasswordChecks      = 2
+	maxStaffPasswordChecks = 1
+)
 
-// RemoteAddr is the network address that asks.
-func (c *Request) RemoteAddr() netip.Addr {
-	at, err := netip.ParseAddrPort(c.HTTP.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return at.Addr()
-}
-
-// NewPassword is the hash of the password that was chosen, unless something is wrong with it or was with the rest of the form.
+// NewPassword checks and hashes the posted new password. If rest, the error of the other fields, has problems too,
+// all are returned together.
 func (c *Request) NewPassword(ctx context.Context, email string, rest error) (hash string, err error) {
 	var problems apierr.List
 	if f, ok := apierr.As(rest); ok {
@@ -39,11 +32,22 @@ func (c *Request) NewPassword(ctx context.Context, email string, rest error) (ha
 	return c.HashNewPassword(ctx)
 }
 
-// HashNewPassword hashes the password that was posted as new_password.
+// HashNewPassword hashes the posted new_password without checking it.
 func (c *Request) HashNewPassword(ctx context.Context) (hash string, err error) {
-	err = Hash(ctx, c.PasswordSlots, func() (err error) {
+	err = WithSlot(ctx, c.PasswordSlots, func() (err error) {
 		hash, err = identity.HashPassword(c.Form.Get("new_password"))
 		return err
 	})
 	return hash, err
+}
+
+// WithSlot runs a function that hashes a password as soon as one of the slots is free.
+func WithSlot(ctx context.Context, places chan struct{}, run func() error) error {
+	select {
+	case places <- struct{}{}:
+		defer func() { <-places }()
+		return run()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -1,4 +1,4 @@
-// Package payee has the pages of people who are paid: invitations, and their own profile and documents.
+// Package payee serves the pages of people who are paid: invitations, and their own profile and documents.
 package payee
 
 import (
@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/web/company"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -22,24 +23,24 @@ type personPage struct {
 	State, Means     string
 	Reasons, Missing []string
 	Documents        ui.Table
-	Papers, Face     []ui.Field // what a picture is of; the face has a camera of its own
-	Number           []ui.Field // of a tax id
+	Papers, Face     []ui.Field // Papers are the fields of a document image, Face those of a selfie
+	Number           []ui.Field // fields of a tax ID
 	FileProblem      ui.LocalizedText
 	FaceProblem      ui.LocalizedText
-	Profile, Payer   []ui.Field // asked for while they are missing
+	Profile, Payer   []ui.Field // shown while they are incomplete
 	Startable        bool
 }
 
-// alone is the reader as themselves, whomever they act for at other pages.
-func alone(c *ui.Request) identity.Principal {
+// self returns the signed-in user as a principal without a company.
+func self(c *ui.Request) identity.Principal {
 	by := c.Session.Principal()
 	by.CompanyID = ""
 	return by
 }
 
-// showPerson is how far the verification of the reader is, what they have handed in, and what is missing.
+// showPerson renders the user's verification: its status, the uploaded documents and the missing items.
 func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	at, err := c.KYC.StatusOf(ctx, tx, alone(c), "")
+	at, err := c.KYC.StatusOf(ctx, tx, self(c), "")
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -47,7 +48,8 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	for _, r := range at.Reasons {
 		p.Reasons = append(p.Reasons, c.Reason(r))
 	}
-	p.Documents = ui.Table{Caption: c.Text("documents.title"), Empty: c.Text("documents.none"), Heads: c.Columns("field.doc_type", "recipient.country")}
+	p.Documents = ui.Table{Caption: c.Text("documents.title"), Empty: c.Text("documents.none"),
+		Heads: c.Columns("field.doc_type", "recipient.country")}
 	for _, d := range at.Documents {
 		p.Documents.Rows = append(p.Documents.Rows, []ui.Cell{{Text: c.Word("paper", d.DocType)}, {Text: d.IssuingCountry}})
 	}
@@ -55,7 +57,7 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		return ui.View{Template: "person", Title: c.Text("kyc.title"), Wide: true, Data: p}, nil
 	}
 	for _, m := range at.Missing {
-		p.Missing = append(p.Missing, lack(c, m))
+		p.Missing = append(p.Missing, missingText(c, m))
 	}
 	p.Startable = len(at.Missing) == 0
 	home := at.User.Country
@@ -64,16 +66,20 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	}
 	if slices.Contains(at.Missing, "payer") {
 		p.Payer = []ui.Field{
-			c.Field(ui.Field{Name: "payer_name", Required: true, Most: 200}),
-			c.Field(ui.Field{Name: "company_type", Type: "select", Options: []ui.Option{{Value: payer.Employer, Label: c.Text("payer.employer")}, {Value: payer.Client, Label: c.Text("payer.client")}}}),
-			c.Field(ui.Field{Name: "payroll_invoice_currency", Type: "select", Options: []ui.Option{{Value: string(money.USD), Label: "USD"}, {Value: string(money.EUR), Label: "EUR"}}}),
+			c.Field(ui.Field{Name: "payer_name", Required: true, MaxLength: 200}),
+			c.Field(ui.Field{Name: "company_type", Type: "select",
+				Options: []ui.Option{{Value: payer.Employer, Label: c.Text("payer.employer")},
+					{Value: payer.Client, Label: c.Text("payer.client")}}}),
+			c.Field(ui.Field{Name: "payroll_invoice_currency", Type: "select",
+				Options: []ui.Option{{Value: string(money.USD), Label: "USD"}, {Value: string(money.EUR), Label: "EUR"}}}),
 		}
 	}
 	var papers, numbers []ui.Option
 	for _, n := range at.Needs {
 		switch n.DocType {
 		case kyc.Selfie:
-			p.Face = []ui.Field{c.Field(ui.Field{Name: "issuing_country", Label: c.Text("recipient.country"), Type: "hidden", Value: home})}
+			p.Face = []ui.Field{c.Field(ui.Field{Name: "issuing_country", Label: c.Text("recipient.country"), Type: "hidden",
+				Value: home})}
 		case kyc.TaxID:
 			for _, kind := range n.TaxIDTypes {
 				numbers = append(numbers, ui.Option{Value: kind, Label: strings.ToUpper(kind)})
@@ -85,14 +91,17 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if len(papers) > 0 {
 		p.Papers = []ui.Field{
 			c.Field(ui.Field{Name: "doc_type", Type: "select", Options: papers}),
-			c.Field(ui.Field{Name: "category", Type: "select", Options: []ui.Option{{Value: kyc.Front, Label: c.Text("paper.front")}, {Value: kyc.Back, Label: c.Text("paper.back")}}}),
-			c.Field(ui.Field{Name: "issuing_country", Required: true, Most: 2, Hint: c.Text("recipient.country.hint"), Value: home}),
+			c.Field(ui.Field{Name: "category", Type: "select",
+				Options: []ui.Option{{Value: kyc.Front, Label: c.Text("paper.front")},
+					{Value: kyc.Back, Label: c.Text("paper.back")}}}),
+			c.Field(ui.Field{Name: "issuing_country", Required: true, MaxLength: 2, Hint: c.Text("recipient.country.hint"),
+				Value: home}),
 		}
 	}
 	if len(numbers) > 0 {
 		p.Number = []ui.Field{
 			c.Field(ui.Field{Name: "tax_id_type", Type: "select", Options: numbers}),
-			c.Field(ui.Field{Name: "tax_id", Label: c.Text("bank.tax_id"), Required: true, Most: 64, Autocomplete: "off"}),
+			c.Field(ui.Field{Name: "tax_id", Label: c.Text("bank.tax_id"), Required: true, MaxLength: 64, Autocomplete: "off"}),
 		}
 	}
 	for _, w := range c.Problems() {
@@ -106,39 +115,33 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	return ui.View{Template: "person", Title: c.Text("kyc.title"), Wide: true, Data: p}, nil
 }
 
-// profileNames are the members of a profile that a verification may lack.
+// profileNames are the profile fields that a verification may require.
 var profileNames = []string{"first_name", "last_name", "date_of_birth", "country", "street_address", "city"}
 
-// saveProfile notes who the reader is.
+// saveProfile stores the user's profile.
 func saveProfile(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	value := func(name string) *string {
 		text := strings.TrimSpace(c.Form.Get(name))
 		return &text
 	}
-	_, err := payee.UpdateUser(ctx, tx, c.Sealer, alone(c), "", identity.ProfileChanges{
-		FirstName: value("first_name"), LastName: value("last_name"), DateOfBirth: value("date_of_birth"), Country: value("country"),
-		StreetAddress: value("street_address"), StreetAddress2: value("street_address_2"), City: value("city"), State: value("state"), Zip: value("zip"),
+	_, err := payee.UpdateUser(ctx, tx, c.Sealer, self(c), "", identity.ProfileChanges{
+		FirstName: value("first_name"), LastName: value("last_name"), DateOfBirth: value("date_of_birth"),
+		Country:       value("country"),
+		StreetAddress: value("street_address"), StreetAddress2: value("street_address_2"), City: value("city"),
+		State: value("state"), Zip: value("zip"),
 	})
 	return ui.View{Redirect: personPath}, ui.FormError(err)
 }
 
-// savePayer notes who pays the reader, in which currency: that decides what must be handed in.
+// savePayer stores who pays the user in which currency. The currency determines the required documents.
 func savePayer(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	name, kind, currency := c.Form.Get("payer_name"), c.Form.Get("company_type"), c.Form.Get("payroll_invoice_currency")
-	_, err := payer.Create(ctx, tx, c.Sealer, alone(c), "", payer.Changes{Name: &name, Type: &kind, Currency: &currency})
-	if f, ok := apierr.As(err); ok && len(f.Fields) > 0 {
-		return ui.View{}, ui.RenameFields(f, func(pointer string) string {
-			if pointer == "/name" {
-				return "/payer_name"
-			}
-			return pointer
-		})
-	}
-	return ui.View{Redirect: personPath}, ui.FormError(err)
+	_, err := payer.Create(ctx, tx, c.Sealer, self(c), "", payer.Changes{Name: &name, Type: &kind, Currency: &currency})
+	return ui.View{Redirect: personPath}, ui.FormError(ui.RenameField(err, "/name", "/payer_name"))
 }
 
-// lack says what a verification still needs. One side of a document that is there is named with it.
-func lack(c *ui.Request, name string) string {
+// missingText describes a missing item. For a document with one side uploaded, it names the other side.
+func missingText(c *ui.Request, name string) string {
 	if c.HasText("kyc.missing." + name) {
 		return c.Text("kyc.missing." + name)
 	}
@@ -150,10 +153,11 @@ func lack(c *ui.Request, name string) string {
 	return c.Word("paper", name)
 }
 
-// uploadOwnDocument keeps a picture of a document of the reader, or of their face, or their tax id.
+// uploadOwnDocument stores an ID document, selfie or tax ID of the user.
 func uploadOwnDocument(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	input := "image"
-	u := kyc.Upload{DocType: c.Form.Get("doc_type"), Category: c.Form.Get("category"), IssuingCountry: strings.ToUpper(strings.TrimSpace(c.Form.Get("issuing_country")))}
+	u := kyc.Upload{DocType: c.Form.Get("doc_type"), Category: c.Form.Get("category"),
+		IssuingCountry: strings.ToUpper(strings.TrimSpace(c.Form.Get("issuing_country")))}
 	switch u.DocType {
 	case kyc.TaxID:
 		u.TaxID, u.TaxIDType = strings.TrimSpace(c.Form.Get("tax_id")), c.Form.Get("tax_id_type")
@@ -166,34 +170,20 @@ func uploadOwnDocument(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, e
 			return ui.View{}, err
 		}
 		if image == "" {
-			return ui.View{}, apierr.New(apierr.Invalid, "no_file", "Choose a picture.").At("body", "/"+input)
+			return ui.View{}, apierr.New(apierr.Invalid, "no_file", "Choose an image file.").At("body", "/"+input)
 		}
 		u.Base64 = image
 	}
-	by := alone(c)
+	by := self(c)
 	picture, err := c.KYC.Read(ctx, c.DB, by, "", u)
 	if err == nil {
 		err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return c.KYC.Store(ctx, tx, by, "", u, picture) })
 	}
-	if f, ok := apierr.As(err); ok && len(f.Fields) > 0 {
-		return ui.View{}, ui.RenameFields(f, func(pointer string) string {
-			if pointer == "/base64_image" {
-				return "/" + input
-			}
-			return pointer
-		})
-	}
-	if f, ok := apierr.As(err); ok && slices.Contains([]string{kyc.ErrImage.Code, kyc.ErrTooLarge.Code}, f.Code) {
-		return ui.View{}, f.At("body", "/"+input)
-	}
-	return ui.View{Redirect: personPath}, ui.FormError(err)
+	return ui.View{Redirect: personPath}, company.ImageFormError(err, input)
 }
 
-// startOwn has the reader verified.
+// startOwn submits the user's verification.
 func startOwn(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	_, err := c.KYC.Initiate(ctx, tx, alone(c), "")
-	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound {
-		return ui.View{}, (&apierr.Fault{Kind: f.Kind, Code: f.Code, Detail: f.Detail}).At("body", "")
-	}
-	return ui.View{Redirect: personPath}, err
+	_, err := c.KYC.Initiate(ctx, tx, self(c), "")
+	return ui.View{Redirect: personPath}, ui.WholeFormError(err)
 }

@@ -1,27 +1,17 @@
 package ui
 
 import (
-	"time"
-
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/oauth"
 )
 
-// FormatDay shows an instant, in one form for every language.
-func FormatDay(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format("2006-01-02 15:04 UTC")
-}
-
-// ScopeGroup are scopes of one gravity, in words.
+// ScopeGroup is a list of scope descriptions of the same risk.
 type ScopeGroup struct {
 	Name, Title string
 	Scopes      []string
 }
 
-// ScopeGroups are scopes in plain words, from harmless to grave.
+// ScopeGroups describes scopes in the reader's language, grouped by increasing risk.
 func (c *Request) ScopeGroups(scopes identity.Scopes) []ScopeGroup {
 	var all []ScopeGroup
 	for _, g := range []oauth.Group{oauth.See, oauth.Change, oauth.MoveMoney} {

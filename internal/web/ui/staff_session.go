@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// The house's own pages stand below one path, with a cookie and a session of their own. A company's session is nobody here.
+// Paths of the staff pages. They have a session cookie of their own: a company's session gives no access.
 const (
 	StaffPath       = "/operations"
 	StaffSignInPath = StaffPath + "/sign-in"
@@ -23,7 +23,7 @@ func (s *Server) staffCookieName() string {
 	return strings.Replace(s.cookieName(), "session", "operator", 1)
 }
 
-// StaffToken is what the browser of an operator holds, "" without.
+// StaffToken returns the token of the staff session cookie, or "".
 func (c *Request) StaffToken() string {
 	if k, err := c.HTTP.Cookie(c.staffCookieName()); err == nil {
 		return k.Value
@@ -31,7 +31,8 @@ func (c *Request) StaffToken() string {
 	return ""
 }
 
-// StaffCookie goes to the house's own pages only, and comes with no link from elsewhere.
+// StaffCookie returns the staff session cookie, which browsers send only with requests from the pages themselves.
+// An empty token deletes it.
 func (s *Server) StaffCookie(token string) *http.Cookie {
 	k := s.SessionCookie(token) //nolint:gosec // Secure and HttpOnly as that one is
 	k.Name, k.SameSite = s.staffCookieName(), http.SameSiteStrictMode
@@ -41,7 +42,8 @@ func (s *Server) StaffCookie(token string) *http.Cookie {
 	return k
 }
 
-// admitStaff runs a handler for an operator. Whoever is none, or signed in too long ago to act, is sent to sign in.
+// admitStaff runs a handler for a signed-in staff member. Others, and those who signed in too long ago for rt, are
+// redirected to the sign-in page.
 func (c *Request) admitStaff(ctx context.Context, tx *db.Tx, rt Route, h handler) (View, error) {
 	s, err := backoffice.Find(ctx, tx, c.StaffToken())
 	if errors.Is(err, apierr.NotFoundErr) {
@@ -64,23 +66,10 @@ func (c *Request) touchStaffSession() {
 	if c.Staff == nil || !c.Staff.NeedsTouch(c.Time) {
 		return
 	}
-	if err := c.DB.Write(c.HTTP.Context(), func(ctx context.Context, tx *db.Tx) error { return backoffice.Touch(ctx, tx, *c.Staff) }); err != nil {
-		c.Log.Warn("an operator's session's use was not noted", slog.String("request_id", c.ID), slog.String("error", err.Error()))
+	if err := c.DB.Write(c.HTTP.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return backoffice.Touch(ctx, tx, *c.Staff)
+	}); err != nil {
+		c.Log.Warn("recording the use of a staff session failed", slog.String("request_id", c.ID),
+			slog.String("error", err.Error()))
 	}
-}
-
-// staffMenu are the parts of the house's pages.
-var staffMenu = []struct{ key, path string }{
-	{"operations.title", StaffPath}, {"position.title", StaffPath + "/position"}, {"reconciliation.title", StaffPath + "/reconciliation"}, {"operations.jobs", StaffJobsPath}, {"operations.acts", StaffPath + "/acts"},
-}
-
-// Operations is the menu of an operator.
-func (s PageData) Operations() (all []section) {
-	if s.request.Staff == nil {
-		return nil
-	}
-	for _, it := range staffMenu {
-		all = append(all, section{s.T(it.key), s.URL(it.path), s.request.HTTP.URL.Path == it.path})
-	}
-	return all
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// verification is a case as its pages show it.
+// verification is a verification case with its page and time.
 type verification struct {
 	kyc.Review
 	Path  string
@@ -24,7 +24,7 @@ func newVerification(r kyc.Review) verification {
 	return verification{r, "/sandbox/verifications/" + r.SubjectID, r.Opened.UTC().Format("2006-01-02 15:04 UTC")}
 }
 
-// listVerifications are the cases that wait in a sandbox.
+// listVerifications lists the open cases of the sandbox.
 func listVerifications(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	waiting, err := c.KYC.ListInSandbox(ctx, tx)
 	all := make([]verification, len(waiting))
@@ -34,7 +34,7 @@ func listVerifications(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, 
 	return ui.View{Template: "verifications", Title: c.Text("verifications.title"), Data: all}, err
 }
 
-// showVerification is the case of a user, an owner or a company by their id, as the interface names them.
+// showVerification renders the case of a user, owner or company, found by its ID.
 func showVerification(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	r, err := c.KYC.ReviewInSandbox(ctx, tx, c.HTTP.PathValue("subject"))
 	if err != nil {
@@ -44,8 +44,8 @@ func showVerification(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, e
 	return ui.View{Template: "verification", Title: c.Text("verification.title", v.Name), Data: v}, nil
 }
 
-// decideVerification takes a decision on the case that the reader saw. Where that one was decided meanwhile, the page shows how
-// it stands.
+// decideVerification decides the case that the form showed. If another user has already decided it, the page shows
+// the result.
 func decideVerification(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	subject := c.HTTP.PathValue("subject")
 	err := c.KYC.DecideCaseInSandbox(ctx, tx, subject, c.Form.Get("case_id"), kyc.State(c.Form.Get("result")))

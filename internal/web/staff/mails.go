@@ -12,17 +12,17 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// mailsShown is how many mails a page lists.
-const mailsShown = 50
+// maxMails is the number of mails that the page lists.
+const maxMails = 50
 
-type mailShown struct {
+type mailRow struct {
 	mail.Kept
 	At   string
-	Link string // that it is about, "" without
+	Link string // path of the link in the mail, or ""
 }
 
-// showMails lists what a sandbox without a mail server would have sent: to who manages a company, that company's mails; at the
-// machine itself also those on no company's behalf, with which accounts begin.
+// showMails lists the mails that the sandbox stored instead of sending: those of the signed-in user's company, and,
+// on the sandbox's own machine, those without a company, such as sign-up links.
 func showMails(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	signedIn, err := c.FindSession(ctx, tx)
 	if err != nil {
@@ -30,13 +30,13 @@ func showMails(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	var all []mail.Kept
 	if c.OnThisMachine() {
-		if all, _, err = mail.List(ctx, tx, "", 0, mailsShown); err != nil {
+		if all, _, err = mail.List(ctx, tx, "", 0, maxMails); err != nil {
 			return ui.View{}, err
 		}
 	}
 	switch {
 	case signedIn && c.Session.Manages():
-		own, _, err := mail.List(ctx, tx, c.Session.Company.ID, 0, mailsShown)
+		own, _, err := mail.List(ctx, tx, c.Session.Company.ID, 0, maxMails)
 		if err != nil {
 			return ui.View{}, err
 		}
@@ -47,17 +47,19 @@ func showMails(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	default:
 		return ui.View{Redirect: c.SignInURL()}, nil
 	}
-	slices.SortStableFunc(all, func(a, b mail.Kept) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID)) })
-	shown := []mailShown{}
-	for _, m := range all[:min(len(all), mailsShown)] {
-		shown = append(shown, mailShown{m, ui.FormatDay(m.Created), linkIn(m.Text)})
+	slices.SortStableFunc(all, func(a, b mail.Kept) int {
+		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID))
+	})
+	shown := []mailRow{}
+	for _, m := range all[:min(len(all), maxMails)] {
+		shown = append(shown, mailRow{m, ui.FormatDay(m.Created), linkIn(m.Text)})
 	}
 	return ui.View{Template: "mails", Title: c.Text("mails.title"), Data: shown}, nil
 }
 
 var address = regexp.MustCompile(`(?m)^https?://\S+$`)
 
-// linkIn is the path of these pages that a mail leads to.
+// linkIn returns the path of the first link in a mail, or "".
 func linkIn(text string) string {
 	u, err := url.Parse(address.FindString(text))
 	if err != nil || u.Path == "" {

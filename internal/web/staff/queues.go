@@ -1,0 +1,114 @@
+package staff
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/backoffice"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+type queuePage struct {
+	Name  string
+	Items ui.Table
+	Do    []queueItem // items that staff can decide here
+	Acts  bool
+}
+
+type queueItem struct {
+	Company, Object, Of, What, Reason, Amount, Since string
+	Release, Hit, Transfer, Deposit, Debt            bool
+}
+
+// showQueue renders one queue.
+func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	name := cmp.Or(c.HTTP.PathValue("queue"), c.Form.Get("queue"))
+	items, err := backoffice.Queue(ctx, tx, name)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := queuePage{Name: name, Acts: c.Staff.Acts(c.Time),
+		Items: ui.Table{Caption: c.Text("operations.queue." + name), Empty: c.Text("operations.empty"),
+			Heads: c.Columns("operations.since", "operations.object", "operations.company", "payment.amount#", "step.why")}}
+	for _, i := range items {
+		why := ui.Cell{Text: c.Word("reason", i.Reason)}
+		if i.State != "" {
+			why.Lines = append(why.Lines, ui.Cell{Text: c.Word("output.state", i.State)})
+		}
+		if i.Detail != "" {
+			why.Lines = append(why.Lines, ui.CodeCell(i.Detail))
+		}
+		object := ui.CodeCell(i.ObjectID)
+		if i.OfID != "" {
+			object.Lines = []ui.Cell{ui.CodeCell(i.OfID)}
+		}
+		amount := ui.Cell{Kind: "number"}
+		if i.Amount.Asset() != "" {
+			amount = c.AmountCell(i.Amount)
+		}
+		p.Items.Rows = append(p.Items.Rows, []ui.Cell{c.TimeCell(i.Since), object, ui.CodeCell(i.CompanyID), amount, why})
+		transfer := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "trf_")
+		deposit := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "dep_")
+		debt := name == backoffice.Debts && i.Amount.Sign() > 0
+		if name == backoffice.Hits || name == backoffice.Releases || transfer || deposit || debt {
+			p.Do = append(p.Do, queueItem{
+				Company: i.CompanyID, Object: i.ObjectID, Of: i.OfID, What: i.Detail, Reason: i.Reason,
+				Amount: c.FormatMoney(i.Amount), Since: c.FormatTime(i.Since),
+				Release: name == backoffice.Releases, Hit: name == backoffice.Hits, Transfer: transfer, Deposit: deposit,
+				Debt: debt,
+			})
+		}
+	}
+	return ui.View{Template: "operations_queue", Title: c.Text("operations.queue." + name), Wide: true, Data: p}, nil
+}
+
+// decideHit requests to clear a screening hit, or confirms it.
+func decideHit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	to := screening.Cleared
+	if c.Form.Get("answer") != "clear" {
+		to = screening.Confirmed
+	}
+	err := c.Backoffice.DecideHit(ctx, tx, *c.Staff, c.HTTP.PathValue("id"), to, c.Form.Get("reason"))
+	return ui.View{Redirect: ui.StaffPath + "/queues/" + backoffice.Hits}, ui.FormConflict(err)
+}
+
+// decideTransfer requests to credit an unmatched bank transfer or to send it back.
+func decideTransfer(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	to := ""
+	if c.Form.Get("answer") != "back" {
+		if to = strings.TrimSpace(c.Form.Get("to")); to == "" {
+			return ui.View{}, errNoTarget.At("body", "")
+		}
+	}
+	err := c.Backoffice.DecideTransfer(ctx, tx, *c.Staff, c.HTTP.PathValue("id"), to, c.Form.Get("reason"))
+	return ui.View{Redirect: ui.StaffPath + "/queues/" + backoffice.Suspense}, ui.FormConflict(err)
+}
+
+// decideDeposit requests to credit an unmatched deposit or to send it back.
+func decideDeposit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	to := strings.TrimSpace(c.Form.Get("to"))
+	if to == "" {
+		return ui.View{}, errNoTarget.At("body", "")
+	}
+	action := backoffice.CreditDeposit
+	if c.Form.Get("answer") == "back" {
+		action = backoffice.ReturnDeposit
+	}
+	err := c.Backoffice.DecideDeposit(ctx, tx, *c.Staff, action, c.Form.Get("company_id"), c.HTTP.PathValue("id"), to,
+		c.Form.Get("reason"))
+	return ui.View{Redirect: ui.StaffPath + "/queues/" + backoffice.Suspense}, ui.FormConflict(err)
+}
+
+// writeOffDebt requests to write off a company's debt.
+func writeOffDebt(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	err := c.Backoffice.AskWriteOff(ctx, tx, *c.Staff, c.Form.Get("company_id"), c.Form.Get("object_id"),
+		c.Form.Get("amount"), c.Form.Get("reason"))
+	return ui.View{Redirect: ui.StaffPath}, ui.FormConflict(err)
+}
+
+var errNoTarget = apierr.New(apierr.Invalid, "target_required",
+	"Enter the ID of the owner, or of the payroll or invoice that it pays.")
