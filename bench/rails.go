@@ -209,7 +209,7 @@ func (r *rails) arrive(ctx context.Context, accounts bool) (time.Duration, error
 	if err != nil {
 		return 0, err
 	}
-	if err := r.bank.Take(now); err != nil {
+	if err := r.bank.ProcessFiles(now); err != nil {
 		return 0, err
 	}
 	began := time.Now()

@@ -173,7 +173,7 @@ func (r *rails) take(t *testing.T) error {
 	if mathrand.N(10) > 0 {
 		return nil // banks take their time
 	}
-	if err := r.bank.Take(time.Now()); err != nil {
+	if err := r.bank.ProcessFiles(time.Now()); err != nil {
 		return err
 	}
 	answers, err := os.ReadDir(filepath.Join(r.desk, "in"))

@@ -79,7 +79,7 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 	if err := os.Rename(filepath.Join(s.root, "out", "S0000001.xml"), filepath.Join(desk, "out", "S0000001.xml")); err != nil {
 		t.Fatal(err)
 	}
-	if err := teller.Take(time.Now()); err != nil {
+	if err := teller.ProcessFiles(time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	names, err := filepath.Glob(filepath.Join(desk, "in", "*.xml"))

@@ -124,7 +124,7 @@ func (s *Service) bankRail() (*bank.Rail, error) {
 			if err != nil {
 				return err
 			}
-			return s.playedBank.Take(now)
+			return s.playedBank.ProcessFiles(now)
 		}
 	}
 	if c.Drop == nil {
@@ -137,7 +137,7 @@ func (s *Service) bankRail() (*bank.Rail, error) {
 func (s *Service) correction(setup destination.Setup) func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error {
 	return func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error {
 		a := destination.Asked{
-			CompanyID: o.CompanyID, Code: code, Reason: nacha.Says(code), Members: map[string]string{}, PayrollID: o.PayrollID, PaymentID: o.PaymentID, OutputID: o.ID,
+			CompanyID: o.CompanyID, Code: code, Reason: nacha.ReasonText(code), Members: map[string]string{}, PayrollID: o.PayrollID, PaymentID: o.PaymentID, OutputID: o.ID,
 		}
 		for name, value := range map[string]string{"routing_number": c.Routing, "account_number": c.Account, "account_type": c.Type, "account_holder_name": c.Name} {
 			if value != "" {

@@ -102,7 +102,7 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 			a.statements = append(a.statements, s)
 		}
 	}
-	files, err := bank.Numbers(ctx, tx)
+	files, err := bank.FileNumbers(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,12 +126,12 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 		name := m.SourceType + " " + m.SourceID
 		switch m.SourceType {
 		case bank.Source:
-			name = bank.Reference(files[m.SourceID])
+			name = bank.FileReference(files[m.SourceID])
 		case bankreceipt.Source:
 			name = cmp.Or(parts[m.SourceID], m.SourceID)
 		case bank.SourceFound:
-			if n, ok := bank.FindNamed(m.Purpose); ok {
-				name = bank.Reference(n.File)
+			if n, ok := bank.FindReference(m.Purpose); ok {
+				name = bank.FileReference(n.File)
 			}
 		default: // a payroll books its funding by the deposit
 			for _, part := range strings.Split(m.Purpose, ":") {

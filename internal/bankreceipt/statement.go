@@ -115,7 +115,7 @@ func (s *Statement) take(e *iso20022.Entry, credits []item) {
 	}
 	rest := e.Amount
 	for _, d := range e.Details {
-		n, is := bank.FindNamed(d.Names()...)
+		n, is := bank.FindReference(d.Names()...)
 		if !is {
 			continue
 		}
@@ -124,14 +124,14 @@ func (s *Statement) take(e *iso20022.Entry, credits []item) {
 			amount = rest
 		}
 		rest, _ = rest.Sub(amount) // what is there is not less
-		add(bank.Reference(n.File), amount, e.Credit)
+		add(bank.FileReference(n.File), amount, e.Credit)
 	}
 	if rest.IsZero() {
 		return
 	}
 	subject := ""
-	if n, is := bank.FindNamed(e.Batch.PaymentInfoID, e.Batch.MessageID, e.Reference, e.Servicer, e.Info); is {
-		subject = bank.Reference(n.File)
+	if n, is := bank.FindReference(e.Batch.PaymentInfoID, e.Batch.MessageID, e.Reference, e.Servicer, e.Info); is {
+		subject = bank.FileReference(n.File)
 	}
 	add(subject, rest, e.Credit)
 }

@@ -246,8 +246,8 @@ func returned(st *iso20022.Statement, e *iso20022.Entry, parts []bank.Part) (ite
 		return nil
 	}
 	add := func(it item, names []string) {
-		n, ours := bank.FindNamed(names...)
-		if it.payment = bank.Position(n.File, n.Position); !ours || !slices.Contains(parts, bank.Part{Payment: it.payment, Amount: it.Amount}) {
+		n, ours := bank.FindReference(names...)
+		if it.payment = bank.PaymentReference(n.File, n.Position); !ours || !slices.Contains(parts, bank.Part{Payment: it.payment, Amount: it.Amount}) {
 			return
 		}
 		it.reason = ReasonPayment
@@ -525,8 +525,8 @@ func (it *item) takeBack(ctx context.Context, tx *db.Tx, s *Summary) (id string,
 
 // subject is what reconciliation calls the bookings of a transfer: a part belongs to the file of its payment.
 func (t Transfer) subject() string {
-	if n, ok := bank.FindNamed(t.payment); ok {
-		return bank.Reference(n.File)
+	if n, ok := bank.FindReference(t.payment); ok {
+		return bank.FileReference(n.File)
 	}
 	return t.ID
 }

@@ -246,7 +246,7 @@ func showTransfer(c *request, p *payroll.Payroll) (*bankTransfer, error) {
 	if !ok || err != nil || p.State != payroll.Pending {
 		return nil, err
 	}
-	iban, number := t.To.Numbers()
+	iban, number := t.To.Identifiers()
 	return &bankTransfer{
 		Holder: t.To.Name, IBAN: iban, BIC: t.To.BIC, Routing: t.To.Routing, Number: number,
 		Currency: string(t.Amount.Asset()), Amount: amount(t.Amount), Reference: t.Reference,

@@ -89,7 +89,7 @@ func handleTransfer(b *bank.Sandbox, rail *bank.Rail) job.NetHandler {
 		if err != nil {
 			return err
 		}
-		if err := b.Bring(in.Name, in.Reference, money.New(in.Currency, in.Units), in.Back, now); err != nil {
+		if err := b.Receive(in.Name, in.Reference, money.New(in.Currency, in.Units), in.Back, now); err != nil {
 			return err
 		}
 		return rail.Collect(ctx, d)

@@ -102,11 +102,11 @@ func (c BankChangesCmd) Run(ctx context.Context, std Streams) error {
 	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
 		changes, err := bank.Changes(ctx, tx, c.Limit)
 		for _, n := range changes {
-			wanted, err := n.Wanted(sealer)
+			wanted, err := n.CorrectedData(sealer)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(std.Out, "%s  %s  %s  %s: %s\n", n.At.UTC().Format(time.RFC3339), bank.Position(n.Number, int(n.Position)), n.OutputID, n.Code, wanted)
+			fmt.Fprintf(std.Out, "%s  %s  %s  %s: %s\n", n.At.UTC().Format(time.RFC3339), bank.PaymentReference(n.Number, int(n.Position)), n.OutputID, n.Code, wanted)
 		}
 		return err
 	})
@@ -184,7 +184,7 @@ bank first: the payee is owed the whole payment again, and all that waits of it 
 
 // Run decides it.
 func (c BankCameBackCmd) Run(ctx context.Context, std Streams) error {
-	of, ok := bank.FindNamed(c.Payment)
+	of, ok := bank.FindReference(c.Payment)
 	if !ok || of.Position == 0 {
 		return fmt.Errorf("%q is no payment; want S0000012P00003", c.Payment)
 	}
@@ -198,12 +198,12 @@ func (c BankCameBackCmd) Run(ctx context.Context, std Streams) error {
 			if err != nil {
 				return err
 			}
-			return bank.CameBack(ctx, tx, of.File, of.Position, back, bankreceipt.CountParts)
+			return bank.RecordReturn(ctx, tx, of.File, of.Position, back, bankreceipt.CountParts)
 		})
 	}); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.Out, "%s came back.\n", bank.Position(of.File, of.Position))
+	fmt.Fprintf(std.Out, "%s came back.\n", bank.PaymentReference(of.File, of.Position))
 	return nil
 }
 
@@ -217,6 +217,6 @@ func decide(ctx context.Context, std Streams, at app.Storage, file string, how f
 	}); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.Out, said, bank.Reference(number))
+	fmt.Fprintf(std.Out, said, bank.FileReference(number))
 	return nil
 }

@@ -19,35 +19,36 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-// The formats of files.
+// Formats of payment files.
 const (
 	FormatNACHA = "nacha"
 	FormatPain  = "pain.001"
 )
 
-// MaxPayments is how many payments one file has at most.
+// MaxPayments is the largest number of payments in one file.
 const MaxPayments = 10_000
 
-// Account is an account of the house that payouts leave from.
+// Account is a bank account of the operator from which payouts are paid.
 type Account struct {
-	ID       string      `json:"id"` // by which the books know it
+	ID       string      `json:"id"` // dimension of ledger account 1020
 	Currency money.Asset `json:"currency"`
 	Format   string      `json:"format"` // nacha or pain.001
-	Name     string      `json:"name"`   // of its owner
-	Number   string      `json:"number"` // IBAN, or what the bank calls it
+	Name     string      `json:"name"`   // account holder
+	Number   string      `json:"number"` // IBAN or local account number
 	BIC      string      `json:"bic,omitempty"`
 	Country  string      `json:"country,omitempty"`
 	Calendar Calendar    `json:"calendar"`
-	CutOff   string      `json:"cut_off"` // 15:30: what comes later is of the next day
-	Zone     string      `json:"zone"`    // of the cut-off: Europe/Berlin
-	// ReturnFee is what the bank keeps at most of a payment that comes back, such as 25.00; empty is nothing. Where more is missing, a
-	// person decides.
+	CutOff   string      `json:"cut_off"` // time of day, such as 15:30; later files are executed on the next business day
+	Zone     string      `json:"zone"`    // time zone of CutOff, such as Europe/Berlin
+	// ReturnFee is the most that the bank withholds from a returned payment, such as 25.00; empty means nothing. If more
+	// is missing, staff decide.
 	ReturnFee string `json:"return_fee,omitempty"`
 
-	CompanyID       string `json:"company_id,omitempty"`       // NACHA: the originator's number, that the bank gave
-	Routing         string `json:"routing,omitempty"`          // NACHA: of the account's bank
-	Origin          string `json:"origin,omitempty"`           // NACHA: of who delivers the file; the originator's number where it is empty
-	Destination     string `json:"destination,omitempty"`      // NACHA: routing number of who takes the file; Routing where it is empty
+	CompanyID string `json:"company_id,omitempty"` // NACHA: company identification, assigned by the bank
+	Routing   string `json:"routing,omitempty"`    // NACHA: routing number of the account's bank
+	Origin    string `json:"origin,omitempty"`     // NACHA: immediate origin; empty: CompanyID
+	// NACHA: immediate destination, a routing number; empty: Routing
+	Destination     string `json:"destination,omitempty"`
 	DestinationName string `json:"destination_name,omitempty"` // NACHA
 	Savings         bool   `json:"savings,omitempty"`          // NACHA
 
@@ -55,7 +56,7 @@ type Account struct {
 	cutOff time.Duration
 }
 
-// ReadAccounts reads the list of accounts, a JSON array, and says everything that is wrong with it.
+// ReadAccounts decodes a JSON array of accounts. Its error lists every problem.
 func ReadAccounts(in io.Reader) ([]Account, error) {
 	d := json.NewDecoder(in)
 	d.DisallowUnknownFields()
@@ -71,7 +72,8 @@ func ReadAccounts(in io.Reader) ([]Account, error) {
 			problems = append(problems, fmt.Errorf("bank account %d (%s): %w", i+1, a.ID, err))
 		}
 		if key := string(a.Currency) + a.Format; ids[a.ID] || of[key] {
-			problems = append(problems, fmt.Errorf("bank account %d (%s): there is another one of this id, or for %s by %s", i+1, a.ID, a.Currency, a.Format))
+			problems = append(problems, fmt.Errorf("bank account %d (%s): another account has this id, or pays %s by %s", i+1,
+				a.ID, a.Currency, a.Format))
 		} else {
 			ids[a.ID], of[key] = true, true
 		}
@@ -83,42 +85,44 @@ func (a *Account) prepare() error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if _, known := money.Lookup(string(a.Currency)); !known || a.Currency.IsCrypto() {
-		bad("%q is no currency", a.Currency)
+		bad("%q is not a currency", a.Currency)
 	}
 	if a.ID == "" || a.Name == "" || a.Number == "" {
-		bad("id, name and number are needed")
+		bad("id, name and number are required")
 	}
 	if err := a.Calendar.check(); err != nil {
 		bad("%w", err)
 	}
-	if fee, err := a.KeepsOfReturn(); err != nil || fee.Sign() < 0 {
-		bad("return_fee %q is no amount such as 25.00", a.ReturnFee)
+	if fee, err := a.MaxReturnFee(); err != nil || fee.Sign() < 0 {
+		bad("return_fee %q is not an amount such as 25.00", a.ReturnFee)
 	}
 	at, err := time.Parse("15:04", a.CutOff)
 	if err != nil {
-		bad("cut_off %q is no time of day such as 15:30", a.CutOff)
+		bad("cut_off %q is not a time of day such as 15:30", a.CutOff)
 	}
 	a.cutOff = time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute
 	if a.zone, err = time.LoadLocation(a.Zone); err != nil || a.Zone == "" {
-		bad("zone %q is none, such as Europe/Berlin", a.Zone)
+		bad("zone %q is not a time zone such as Europe/Berlin", a.Zone)
 	}
 	switch a.Format {
 	case FormatNACHA:
-		if a.Currency != money.USD || !nacha.Routing(a.Routing) || a.CompanyID == "" || len(a.CompanyID) > 10 || len(a.Number) > 17 {
-			bad("an account for NACHA is in USD, has a routing number and a company_id of up to 10 characters")
+		if a.Currency != money.USD || !nacha.ValidRoutingNumber(a.Routing) || a.CompanyID == "" || len(a.CompanyID) > 10 ||
+			len(a.Number) > 17 {
+			bad("a NACHA account must be in USD and have a valid routing number, " +
+				"a company_id of up to 10 characters and a number of up to 17")
 		}
 		if a.Destination == "" {
 			a.Destination = a.Routing
 		}
-		if !nacha.Routing(a.Destination) {
-			bad("destination %q is no routing number", a.Destination)
+		if !nacha.ValidRoutingNumber(a.Destination) {
+			bad("destination %q is not a routing number", a.Destination)
 		}
 	case FormatPain:
 		if a.BIC != "" && !iso20022.IsBIC(a.BIC) {
-			bad("%q is no BIC", a.BIC)
+			bad("%q is not a BIC", a.BIC)
 		}
 		if a.Currency == money.EUR && !iso20022.IsIBAN(a.Number) {
-			bad("an account in EUR has an IBAN")
+			bad("an account in EUR must have an IBAN")
 		}
 	default:
 		bad("format %q is neither nacha nor pain.001", a.Format)
@@ -126,25 +130,25 @@ func (a *Account) prepare() error {
 	return errors.Join(problems...)
 }
 
-// KeepsOfReturn is ReturnFee as an amount.
-func (a Account) KeepsOfReturn() (money.Amount, error) {
+// MaxReturnFee returns ReturnFee as an amount.
+func (a Account) MaxReturnFee() (money.Amount, error) {
 	if a.ReturnFee == "" {
 		return money.Zero(a.Currency), nil
 	}
 	return money.Parse(a.Currency, a.ReturnFee)
 }
 
-// Numbers are what somebody who pays to the account writes on the order: its IBAN, or its number where it has none.
-func (a Account) Numbers() (iban, number string) {
+// Identifiers returns the account's IBAN or, if it has none, its local number.
+func (a Account) Identifiers() (iban, number string) {
 	if iso20022.IsIBAN(a.Number) {
 		return a.Number, ""
 	}
 	return "", a.Number
 }
 
-// Choose finds the account that a destination is paid from: US accounts by ACH through the clearing house where there is an account
-// for it, everything else by a credit transfer.
-func Choose(accounts []Account, asset money.Asset, country, scheme string) (Account, bool) {
+// ChooseAccount returns the account from which a destination is paid: an account for NACHA files for ACH destinations
+// in the United States, if there is one, otherwise an account for credit transfers.
+func ChooseAccount(accounts []Account, asset money.Asset, country, scheme string) (Account, bool) {
 	want := FormatPain
 	if asset == money.USD && country == "US" && scheme == "ach" {
 		want = FormatNACHA
@@ -154,7 +158,7 @@ func Choose(accounts []Account, asset money.Asset, country, scheme string) (Acco
 			return a, true
 		}
 	}
-	for _, a := range accounts { // an ACH destination has all that a credit transfer needs, but not the other way round
+	for _, a := range accounts { // an ACH destination has all data for a credit transfer; the reverse is not true
 		if a.Currency == asset && want == FormatNACHA {
 			return a, true
 		}
@@ -162,7 +166,7 @@ func Choose(accounts []Account, asset money.Asset, country, scheme string) (Acco
 	return Account{}, false
 }
 
-// Day is the date at the account's bank.
+// Day returns the date at the account's bank.
 func (a Account) Day(at time.Time) string {
 	if a.zone != nil {
 		at = at.In(a.zone)
@@ -170,18 +174,19 @@ func (a Account) Day(at time.Time) string {
 	return at.Format(time.DateOnly)
 }
 
-// execution is the day on which the bank acts on a file that it has now: today, if it works and the cut-off is to come, else the
-// next day on which it does. By ACH the money arrives on the working day after that, and that is the day that the file names.
-func (a Account) execution(now time.Time) time.Time {
+// executionDay returns the day on which the bank executes a file that it receives now: today before the cut-off of a
+// business day, otherwise the next business day. For NACHA files it is one business day later, when the money
+// arrives: that is the day that the file states.
+func (a Account) executionDay(now time.Time) time.Time {
 	local := now.In(a.zone)
 	day := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
 	since := time.Duration(local.Hour())*time.Hour + time.Duration(local.Minute())*time.Minute
-	if a.Calendar.Open(day) && since >= a.cutOff {
+	if a.Calendar.IsBusinessDay(day) && since >= a.cutOff {
 		day = day.AddDate(0, 0, 1)
 	}
-	day = a.Calendar.Next(day)
+	day = a.Calendar.NextBusinessDay(day)
 	if a.Format == FormatNACHA {
-		day = a.Calendar.Next(day.AddDate(0, 0, 1))
+		day = a.Calendar.NextBusinessDay(day.AddDate(0, 0, 1))
 	}
 	return day
 }
@@ -190,48 +195,51 @@ func (a Account) execution(now time.Time) time.Time {
 type Payment struct {
 	Amount  money.Amount
 	Country string          // of the destination
-	Scheme  string          // by which the destination is reached: ach, sepa_ct
-	Data    json.RawMessage // the destination's members
-	Text    string          // for the payee's statement
+	Scheme  string          // payment scheme, such as ach or sepa_ct
+	Data    json.RawMessage // fields of the destination
+	Text    string          // shown on the payee's statement
 }
 
-// Message is an encoded payment file, as the bank gets it.
+// Message is an encoded payment file.
 type Message struct {
-	Name    string // of the file itself: S0000012.xml
+	Name    string // file name, such as S0000012.xml
 	Execute time.Time
 	Body    []byte
-	Parts   []int // for each payment, which debit of the account pays for it, from 1
+	Parts   []int // for each payment, the number of its part: of the account debit that covers it, from 1
 }
 
-// Reference is the name of a file; Position that of a payment, from 1.
-func Reference(number int64) string { return fmt.Sprintf("S%07d", number) }
+// FileReference returns the reference of a file, such as S0000012.
+func FileReference(number int64) string { return fmt.Sprintf("S%07d", number) }
 
-// Position is the name of a payment within a file.
-func Position(number int64, position int) string { return fmt.Sprintf("S%07dP%05d", number, position) }
+// PaymentReference returns the reference of a payment, such as S0000012P00003; positions start at 1.
+func PaymentReference(number int64, position int) string {
+	return fmt.Sprintf("S%07dP%05d", number, position)
+}
 
-// Named is what of ours a text names: a file, and in it a payment or a part. 0 is none.
-type Named struct {
+// Reference identifies a file and, if not 0, a payment or a part in it.
+type Reference struct {
 	File     int64
 	Position int
 	Part     int
 }
 
-var named = regexp.MustCompile(`(?:^|[^A-Za-z0-9])S([0-9]{7})(?:([PB])([0-9]{5}))?(?:$|[^A-Za-z0-9])`)
+var referencePattern = regexp.MustCompile(`(?:^|[^A-Za-z0-9])S([0-9]{7})(?:([PB])([0-9]{5}))?(?:$|[^A-Za-z0-9])`)
 
-// FindNamed looks for a name of ours in texts that a bank gave back; one of a payment or part counts more than that of a file.
-func FindNamed(texts ...string) (n Named, ok bool) {
+// FindReference returns the first reference in the given texts; a reference to a payment or part takes precedence
+// over one to a file.
+func FindReference(texts ...string) (n Reference, ok bool) {
 	for _, text := range texts {
-		for _, m := range named.FindAllStringSubmatch(text, 8) {
+		for _, m := range referencePattern.FindAllStringSubmatch(text, 8) {
 			file, _ := strconv.ParseInt(m[1], 10, 64)
 			at, _ := strconv.Atoi(m[3])
-			found := Named{File: file}
+			found := Reference{File: file}
 			switch m[2] {
 			case "P":
 				found.Position = at
 			case "B":
 				found.Part = at
 			}
-			if !ok || n.Position == 0 && n.Part == 0 && found != (Named{File: file}) {
+			if !ok || n.Position == 0 && n.Part == 0 && found != (Reference{File: file}) {
 				n, ok = found, true
 			}
 		}
@@ -239,52 +247,54 @@ func FindNamed(texts ...string) (n Named, ok bool) {
 	return n, ok
 }
 
-// Part is what came back of a payment of ours that is not all of it: nobody knows yet why, and what becomes of the rest.
+// Part is an amount that came back for a payment and is not all of it. Its reason, and what becomes of the rest, is
+// unknown.
 type Part struct {
-	Payment string // S0000012P00003
+	Payment string // reference, such as S0000012P00003
 	Amount  money.Amount
 }
 
-// ErrDestination says that a destination lacks what a bank needs.
-var ErrDestination = errors.New("the destination lacks what a bank needs")
+// ErrDestination reports that a destination lacks data that the bank requires.
+var ErrDestination = errors.New("the destination lacks data that the bank requires")
 
-// ErrTooLarge says that one payment is of more than a bank takes.
-var ErrTooLarge = errors.New("the payment is larger than a bank takes")
+// ErrTooLarge reports that a payment exceeds the limit of its format.
+var ErrTooLarge = errors.New("the payment exceeds the limit of the file format")
 
-// Check says whether a payment can stand in a file of the account: ErrDestination when its destination is the reason, ErrTooLarge
-// when its amount is.
+// Check reports whether a payment can be part of a file of the account: the error wraps ErrDestination if its
+// destination is unusable and is ErrTooLarge if its amount is.
 func (a Account) Check(now time.Time, p Payment) error {
 	if a.Format == FormatNACHA && p.Amount.Units() > nacha.MaxCents {
 		return ErrTooLarge
 	}
-	// A file of its own shows whatever could stand against it in a file of many, which one bad payment must not hold up.
+	// Encode it alone: a payment that cannot be encoded must not block the file of all others.
 	if _, err := a.Encode(1, now, []Payment{p}); err != nil {
 		return fmt.Errorf("%w: %w", ErrDestination, err)
 	}
 	return nil
 }
 
-// Encode encodes the file with the given number.
+// Encode returns the payment file with the given number.
 func (a Account) Encode(number int64, now time.Time, payments []Payment) (Message, error) {
 	if number < 1 || number > 9_999_999 || len(payments) > MaxPayments {
-		return Message{}, fmt.Errorf("bank: no file %d of %d payments", number, len(payments))
+		return Message{}, fmt.Errorf("bank: file %d with %d payments is out of range", number, len(payments))
 	}
-	f := Message{Execute: a.execution(now), Parts: make([]int, len(payments))}
+	f := Message{Execute: a.executionDay(now), Parts: make([]int, len(payments))}
 	transfers := make([]transfer, len(payments))
 	for i, p := range payments {
 		t, err := a.transfer(p)
 		if err != nil {
 			return f, fmt.Errorf("payment %d: %w", i+1, err)
 		}
-		t.ID = Position(number, i+1)
+		t.ID = PaymentReference(number, i+1)
 		transfers[i], f.Parts[i] = t, 1
 	}
 	var err error
 	if a.Format == FormatNACHA {
-		f.Name = Reference(number) + ".ach"
+		f.Name = FileReference(number) + ".ach"
 		out := a.nacha(number, now)
 		for _, t := range transfers {
-			out.Entries = append(out.Entries, nacha.Entry{ID: t.ID, Name: t.Creditor.Name, Routing: t.routing, Account: t.Creditor.Account,
+			out.Entries = append(out.Entries, nacha.Entry{ID: t.ID, Name: t.Creditor.Name, Routing: t.routing,
+				Account: t.Creditor.Account,
 				Savings: t.savings, Company: t.Company, Cents: t.Amount.Units()})
 		}
 		if f.Parts, err = out.Parts(); err == nil {
@@ -292,8 +302,9 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 		}
 		return f, err
 	}
-	f.Name = Reference(number) + ".xml"
-	o := iso20022.Order{ID: Reference(number), Created: now, Execute: f.Execute, Initiator: a.Name, Debtor: iso20022.Party{Name: a.Name, Account: a.Number, Bank: a.BIC},
+	f.Name = FileReference(number) + ".xml"
+	o := iso20022.Order{ID: FileReference(number), Created: now, Execute: f.Execute, Initiator: a.Name,
+		Debtor:  iso20022.Party{Name: a.Name, Account: a.Number, Bank: a.BIC},
 		Country: a.Country, SEPA: a.Currency == money.EUR}
 	for _, t := range transfers {
 		o.Transfers = append(o.Transfers, t.Transfer)
@@ -305,16 +316,18 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 func (a Account) nacha(number int64, now time.Time) nacha.File {
 	const modifiers = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return nacha.File{
-		Originator: nacha.Originator{Name: a.Name, ID: a.CompanyID, ODFI: a.Routing, Account: a.Number, Savings: a.Savings, Destination: a.Destination,
-			DestinationFor: a.DestinationName, Origin: a.Origin},
-		Created: now.In(a.zone), Modifier: modifiers[number%int64(len(modifiers))], Reference: Reference(number), Effective: a.execution(now),
+		Originator: nacha.Originator{Name: a.Name, ID: a.CompanyID, ODFI: a.Routing, Account: a.Number, Savings: a.Savings,
+			Destination:     a.Destination,
+			DestinationName: a.DestinationName, Origin: a.Origin},
+		Created: now.In(a.zone), Modifier: modifiers[number%int64(len(modifiers))], Reference: FileReference(number),
+		Effective: a.executionDay(now),
 	}
 }
 
-// transfer is a payment as the destination's members say it.
+// transfer is a payment with the fields of its destination.
 type transfer struct {
 	iso20022.Transfer
-	routing string // of the United States
+	routing string // in the United States
 	savings bool
 }
 
@@ -342,7 +355,7 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 		t.Creditor.Bank = code
 	}
 	if !iso20022.IsIBAN(t.Creditor.Account) {
-		t.Clearing = member(p.Country, p.Scheme, t.Creditor.Account, t.Creditor.Bank, get)
+		t.Clearing = clearingMember(p.Country, p.Scheme, t.Creditor.Account, t.Creditor.Bank, get)
 	}
 	t.Kind = country.AccountType(get("account_type"))
 	if kind := get("pix_key_type"); kind != "" {
@@ -357,19 +370,21 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 		t.TaxID = get("tax_id")
 	case get("id_number") != "":
 		t.TaxID, t.IDKind = get("id_number"), get("id_type")
-	case get("date_of_birth") != "": // by which banks tell people of one name apart
+	case get("date_of_birth") != "": // distinguishes people of the same name
 		t.TaxID, t.IDKind = get("date_of_birth"), "date of birth"
 	}
 	if home, ok := d["address"].(map[string]any); ok {
 		at := func(key string) string { s, _ := home[key].(string); return latin(s) }
-		t.Address = iso20022.Address{Street: at("address_line1"), PostCode: at("postal_code"), Town: at("city"), State: at("state"), Country: at("country")}
+		t.Address = iso20022.Address{Street: at("address_line1"), PostCode: at("postal_code"), Town: at("city"),
+			State: at("state"), Country: at("country")}
 	}
 	t.Remittance = latin(p.Text)
 	return t, nil
 }
 
-// member is the payee's bank by the code of its country. Where ISO has no name for the system, ours says which it is.
-func member(countryCode, scheme, account, bic string, get func(string) string) iso20022.Member {
+// clearingMember returns the national code of the payee's bank. If ISO 20022 does not define the clearing system, it
+// is named by country and scheme.
+func clearingMember(countryCode, scheme, account, bic string, get func(string) string) iso20022.Member {
 	if c := country.Find(countryCode); c != nil && c.Clearing != nil {
 		code := ""
 		if digits := c.Clearing.AccountDigits; digits > 0 && len(account) >= digits {
@@ -398,7 +413,7 @@ func member(countryCode, scheme, account, bic string, get func(string) string) i
 	return iso20022.Member{System: countryCode + " " + scheme, Code: code}
 }
 
-// latin is a text in the characters that every bank takes.
+// latin transliterates a text to the characters that every bank accepts.
 func latin(s string) string {
 	s = unidecode.Unidecode(s)
 	return strings.TrimSpace(strings.Map(func(r rune) rune {

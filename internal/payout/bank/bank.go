@@ -1,30 +1,32 @@
-// Package bank is the rail that pays outputs by a bank: it makes files of them, hands each file over once, and books what the bank
-// answers.
+// Package bank is the payout rail for bank accounts: it writes payment files, hands each file over to a bank once,
+// and applies the bank's answers.
 //
 //	output   queued → prepared → sent → fulfilled → returned
-//	                     └→ in_doubt ↑  └→ failed
+//	             └→ failed  └→ in_doubt ↑  └→ failed
 //	file     prepared → in_doubt → sent → refused
 //	payment  ordered → paid → returned
 //	            └→ rejected
 //
-// An [Account] of the operator encodes a file: NACHA where the money stays in the clearing house of the United States, ISO 20022
-// pain.001 everywhere else, with the code of the payee's bank as its country writes it (account.go; packages nacha and iso20022).
-// Every file and every payment has a name that the bank gives back in its answers: S0000012 is a file, S0000012P00003 its third
-// payment. A [Drop] is the place where files are left and answers are found, a directory or one on an SFTP server (drop.go, sftp.go).
+// An [Account] of the operator defines the format of its files: NACHA for ACH payments in the United States, ISO
+// 20022 pain.001 for all others (account.go; packages nacha and iso20022). Every file and every payment has a
+// reference that the bank repeats in its answers: S0000012 is a file, S0000012P00003 its third payment. A [Drop] is
+// the directory, local or on an SFTP server, through which files and answers are exchanged (drop.go, sftp.go).
 //
 // Invariants:
 //
-//   - Write ahead. The file with its number and checksum, its payments, the journal and the outputs' state are committed before the
-//     bank can see anything. A file is of one company, one currency and one account, and its number is unique.
-//   - A file is in_doubt from before it is handed over until the bank is known to have it. To hand it over again is harmless: it
-//     moves the one staged copy, which can be moved once, see [Drop.Release]. When neither the copy nor the file is found, the bank
-//     may have taken it, and no second one is ever written: the bank's answer decides, or a person who has asked the bank.
-//   - An answer is a file of the bank. It is read once, identified by its content, and what it says of a payment counts once,
-//     whichever of the bank's files says it first: the payment's state is the guard. What cannot be understood is stored as a problem
-//     for a person and changes nothing.
-//   - Money that came back is owed to the payee again (account 2110). What the bank kept of it is the operator's cost (5010). A part
-//     that came back, from which more is missing than a fee, does not change the payment: it waits in suspense until a person
-//     decides.
+//   - Write ahead. The file with its number and checksum, its payments, the journal and the state of the outputs are
+//     committed before the bank can see the file. A file belongs to one company, one currency and one account, and
+//     its number is unique.
+//   - The outcome of a file is unknown (state in_doubt) from before it is handed over until it is certain that the
+//     bank received it. Repeating the hand-over is harmless: it renames one staged copy, which can be renamed only
+//     once, see [Drop.Release]. If neither the copy nor the file is found, the bank may have received it. No second
+//     file is ever written: the bank's answer decides, or staff who asked the bank.
+//   - An answer is a file from the bank. It is processed once, identified by its content. The state of a payment
+//     guards that each statement about it takes effect once, whichever file makes it first. Anything that cannot be
+//     parsed is stored as a problem for staff and changes nothing.
+//   - Money that came back is owed to the payee again (account 2110). The amount that the bank withheld is the
+//     operator's cost (5010). If more than the permitted fee is missing, the amount waits in suspense and the payment
+//     keeps its state until staff decide.
 package bank
 
 import (
@@ -49,63 +51,63 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-// jobChange is the kind of the job that reports a notification of change; its payload is a changeJob.
+// jobChange is the kind of the job that reports a notification of change. Its payload is a changeJob.
 const jobChange = "payout.bank_change"
 
 // Source types of journals.
 const (
-	Source      = "bank_file" // source ID: the file's
-	SourceFound = "output"    // posted by MarkPaid; source ID: the output's; the purpose names the payment
+	Source      = "bank_file" // the source ID is the file's
+	SourceFound = "output"    // posted by MarkPaid; the source ID is the output's, the purpose names the payment
 )
 
 // States of a file.
 const (
-	Prepared = "prepared" // stored; the bank has not seen it
-	InDoubt  = "in_doubt" // the bank may have it
-	Sent     = "sent"     // the bank has it, or can take it
-	Refused  = "refused"  // the bank will pay none of it
+	Prepared       = "prepared" // stored; not visible to the bank
+	UnknownOutcome = "in_doubt" // the bank may have received it
+	Sent           = "sent"     // the bank received it or can collect it
+	Refused        = "refused"  // the bank rejected every payment
 )
 
 // States of a payment.
 const (
 	Ordered  = "ordered"
 	Paid     = "paid"
-	Rejected = "rejected" // the bank never paid it
-	Returned = "returned" // it was paid and came back
+	Rejected = "rejected" // the bank did not pay it
+	Returned = "returned" // the bank paid it and the money came back
 )
 
-// Reasons of a failed output beside the bank's own codes.
+// Reasons of failed outputs, in addition to the codes of banks.
 const (
 	ReasonDestination = "destination_incomplete"
 	ReasonTooLarge    = "amount_above_limit"
 )
 
-// Destination is where an output goes, unsealed.
+// Destination is the bank account that an output is paid to, unsealed.
 type Destination struct {
 	Country, Scheme string
 	Data            json.RawMessage
 }
 
-// Config is what a Rail needs. Everything is required unless it says otherwise.
+// Config has the dependencies of a Rail. All are required unless stated otherwise.
 type Config struct {
 	Drop     *Drop
-	Accounts []Account // of the operator
+	Accounts []Account
 	Sealer   *identity.Sealer
-	// Reveal unseals a destination as it was at release.
+	// Reveal unseals a destination as it was at the release of the payroll.
 	Reveal func(snapshot json.RawMessage) (Destination, error)
-	// Changed is called with an output and what the bank wants changed about the payee's account before the next payment.
+	// Changed is called with an output and the correction that the payee's bank asks for.
 	Changed func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error
-	// Statement books each statement and notification beyond our own payments: incoming money, balances, and the parts of our
-	// payments that came back. It may be called again with the same one, and returns what a person should check. Optional: without
-	// it, all of that is a problem for a person.
+	// Statement books the entries of a statement or notification that are not about our payments: incoming money,
+	// balances, and returned parts of payments. It may be called repeatedly with the same statement, and returns
+	// problems for staff. Optional: without it, each such entry is a problem.
 	Statement func(ctx context.Context, d *db.DB, statement io.Reader, parts []Part) (problems []string, err error)
-	// Simulate runs a simulated bank before answers are read. Optional: a real bank needs none.
+	// Simulate lets a simulated bank act before answers are read. Optional; nil for a real bank.
 	Simulate func(ctx context.Context) error
 	Retry    time.Duration // delay after the first failed attempt to hand a file over; default 5 s
 	Log      *slog.Logger
 }
 
-// Rail pays outputs by a bank. It implements payout.Rail.
+// Rail pays outputs through a bank. It implements payout.Rail.
 type Rail struct{ c Config }
 
 var _ payout.Rail = (*Rail)(nil)
@@ -114,11 +116,11 @@ var _ payout.Rail = (*Rail)(nil)
 func New(c Config) (*Rail, error) {
 	switch {
 	case c.Drop == nil:
-		return nil, errors.New("bank: no drop for files is configured")
+		return nil, errors.New("bank: the drop is missing")
 	case len(c.Accounts) == 0:
-		return nil, errors.New("bank: no account of the operator is configured")
+		return nil, errors.New("bank: no bank account of the operator is configured")
 	case c.Sealer == nil || c.Reveal == nil || c.Changed == nil || c.Log == nil:
-		return nil, errors.New("bank: the sealer, the reader of destinations, the handler of changes or the logger is missing")
+		return nil, errors.New("bank: Sealer, Reveal, Changed or Log is missing")
 	}
 	if c.Retry == 0 {
 		c.Retry = 5 * time.Second
@@ -140,7 +142,8 @@ func (r *Rail) Periodic(d *db.DB) []job.Periodic {
 	}
 }
 
-// wake enqueues every company's queue, whatever it waited for: a pause that has ended, a hold, a new account.
+// wake enqueues a prepare job for each company with queued outputs: a pause or hold may have ended, or an account may
+// be new.
 func (r *Rail) wake(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		companies, err := payout.CompaniesWaiting(ctx, tx, r.Name())
@@ -151,7 +154,8 @@ func (r *Rail) wake(ctx context.Context, d *db.DB) error {
 	})
 }
 
-// Prepare implements payout.Rail: it makes files of the company's queue, oldest first, one per account.
+// Prepare implements payout.Rail. It writes the company's queued outputs to files, oldest first, one file per
+// account.
 func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return r.prepare(ctx, tx, companyID) })
 }
@@ -176,9 +180,9 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 		if err != nil {
 			return fmt.Errorf("output %s: %w", o.ID, err)
 		}
-		a, ok := Choose(r.c.Accounts, o.Amount.Asset(), to.Country, to.Scheme)
+		a, ok := ChooseAccount(r.c.Accounts, o.Amount.Asset(), to.Country, to.Scheme)
 		if !ok {
-			r.c.Log.WarnContext(ctx, "no account of the operator pays in this currency",
+			r.c.Log.WarnContext(ctx, "no bank account of the operator pays this currency",
 				"company_id", o.CompanyID, "currency", o.Amount.Asset())
 			continue
 		}
@@ -212,7 +216,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 	return nil
 }
 
-// makeFile encodes and stores one file, and enqueues its sending.
+// makeFile encodes and stores one file and enqueues a job to send it.
 func (r *Rail) makeFile(ctx context.Context, tx *db.Tx, a Account, outs []payout.Output, payments []Payment) error {
 	number, err := nextNumber(ctx, tx)
 	if err != nil {
@@ -230,7 +234,8 @@ func (r *Rail) makeFile(ctx context.Context, tx *db.Tx, a Account, outs []payout
 	}
 	f := File{
 		CompanyID: outs[0].CompanyID, ID: tx.NewID("bfl"), Number: number, Account: a.ID, Name: made.Name, Total: total,
-		Payments: int64(len(outs)), Execute: made.Execute.Format(time.DateOnly), Checksum: checksum(made.Body), State: Prepared, Version: 1,
+		Payments: int64(len(outs)), Execute: made.Execute.Format(time.DateOnly), Checksum: checksum(made.Body),
+		State: Prepared, Version: 1,
 	}
 	if f.sealed, err = r.c.Sealer.Seal(sealedAt(f), made.Body); err != nil {
 		return err
@@ -262,7 +267,7 @@ func sealedAt(f File) identity.Place {
 	return identity.Place{Table: "bank_files", Column: "sealed", Row: f.CompanyID + "/" + f.ID}
 }
 
-// Body returns the file's content, as it was or will be handed over.
+// Body returns the content of the file.
 func (f File) Body(s *identity.Sealer) ([]byte, error) {
 	b, err := s.Open(sealedAt(f), f.sealed)
 	if err == nil && checksum(b) != f.Checksum {
@@ -272,15 +277,16 @@ func (f File) Body(s *identity.Sealer) ([]byte, error) {
 }
 
 func (f File) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
-	return ledger.Post(tx, ledger.Journal{CompanyID: f.CompanyID, SourceType: Source, SourceID: f.ID, Purpose: purpose, Lines: lines})
+	return ledger.Post(tx, ledger.Journal{CompanyID: f.CompanyID, SourceType: Source, SourceID: f.ID, Purpose: purpose,
+		Lines: lines})
 }
 
 func enqueueSend(tx *db.Tx, f File, at time.Time) {
 	payout.EnqueueSend(tx, f.CompanyID, payout.RailBank, at, f.ID)
 }
 
-// Send implements payout.Rail: ids are those of files. It may run on several machines at once: only the one that changes a file from
-// prepared to in_doubt has a staged copy that counts, and that copy can be moved to the bank once.
+// Send implements payout.Rail. The ids are those of files. It may run on several machines at once: only the process
+// that changes a file from prepared to in_doubt has the valid staged copy, and that copy can be renamed once.
 func (r *Rail) Send(ctx context.Context, d *db.DB, companyID string, ids []string) error {
 	var failed []error
 	for _, id := range ids {
@@ -306,11 +312,14 @@ func (r *Rail) send(ctx context.Context, d *db.DB, companyID, fileID string) err
 			return err
 		}
 	}
-	if f.State != InDoubt {
+	if f.State != UnknownOutcome {
 		return nil
 	}
 	answer := r.c.Drop.Release(ctx, f.Name, f.token)
-	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return r.record(ctx, tx, f, answer) }); err != nil {
+	if err := d.Write(ctx, func(ctx context.Context,
+		tx *db.Tx) error {
+		return r.record(ctx, tx, f, answer)
+	}); err != nil {
 		return err
 	}
 	if answer.Outcome != payout.Accepted || r.c.Simulate == nil {
@@ -319,12 +328,12 @@ func (r *Rail) send(ctx context.Context, d *db.DB, companyID, fileID string) err
 	return r.Collect(ctx, d)
 }
 
-// stage writes a copy of the file and makes it the one that counts. It reports whether it did.
+// stage writes a copy of the file to the drop and records its token as the valid one. It reports whether it did.
 func (r *Rail) stage(ctx context.Context, d *db.DB, f *File) (staged bool, err error) {
 	token := ""
 	retry := func(why string) error {
 		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			r.c.Log.WarnContext(ctx, "a bank file waits", "file", f.Name, "reason", why)
+			r.c.Log.WarnContext(ctx, "cannot hand over a bank file now; it is retried", "file", f.Name, "reason", why)
 			enqueueSend(tx, *f, tx.Now().Add(payout.Backoff(r.c.Retry, f.Attempts)))
 			return countAttempt(ctx, tx, *f)
 		})
@@ -358,23 +367,23 @@ func (r *Rail) stage(ctx context.Context, d *db.DB, f *File) (staged bool, err e
 	case paused != "":
 		return false, retry("payouts are paused: " + paused)
 	case !staged:
-		return false, nil // another process hands it over
+		return false, nil // another process sends it
 	}
-	f.State, f.token = InDoubt, token
+	f.State, f.token = UnknownOutcome, token
 	f.Version++
 	return true, nil
 }
 
-// record stores the result of handing a file over.
+// record stores the result of a hand-over.
 func (r *Rail) record(ctx context.Context, tx *db.Tx, was File, answer payout.Answer) error {
 	f, err := lock(ctx, tx, was.Number)
-	if err != nil || f.State != InDoubt || f.token != was.token {
+	if err != nil || f.State != UnknownOutcome || f.token != was.token {
 		return err
 	}
 	if answer.Outcome == payout.Accepted {
 		return f.received(ctx, tx)
 	}
-	r.c.Log.ErrorContext(ctx, "it is not known whether the bank has a file",
+	r.c.Log.ErrorContext(ctx, "the outcome of a bank file is unknown",
 		"file", f.Name, "attempts", f.Attempts+1, "reason", answer.Reason)
 	if err := advanceOutputs(ctx, tx, f, payout.InDoubt, payout.Prepared); err != nil {
 		return err
@@ -383,9 +392,9 @@ func (r *Rail) record(ctx context.Context, tx *db.Tx, was File, answer payout.An
 	return countAttempt(ctx, tx, f)
 }
 
-// received records that the bank has the file.
+// received records that the bank received the file.
 func (f *File) received(ctx context.Context, tx *db.Tx) error {
-	if f.State != InDoubt && f.State != Prepared {
+	if f.State != UnknownOutcome && f.State != Prepared {
 		return nil
 	}
 	if err := f.advance(ctx, tx, Sent, ""); err != nil {
@@ -394,7 +403,7 @@ func (f *File) received(ctx context.Context, tx *db.Tx) error {
 	return advanceOutputs(ctx, tx, *f, payout.Sent, payout.Prepared, payout.InDoubt)
 }
 
-// advanceOutputs changes the state of those outputs of a file that are in one of some states.
+// advanceOutputs changes the state of the outputs of a file that have one of the states in from.
 func advanceOutputs(ctx context.Context, tx *db.Tx, f File, to payout.State, from ...payout.State) error {
 	outs, err := payout.InBatches(ctx, tx, f.CompanyID, f.ID)
 	if err != nil {
@@ -409,68 +418,69 @@ func advanceOutputs(ctx context.Context, tx *db.Tx, f File, to payout.State, fro
 	return payout.Advance(ctx, tx, some, to, func(*payout.Output) string { return "" })
 }
 
-// Why a person cannot decide about a file.
+// Errors of decisions by staff.
 var (
-	ErrNoFile     = errors.New("there is no such bank file")
-	ErrNotInDoubt = errors.New("the file is not in doubt")
+	ErrNoFile       = errors.New("bank file not found")
+	ErrOutcomeKnown = errors.New("the outcome of this file is known")
 )
 
-// ConfirmReceived records a person's statement that the bank has a file that was in doubt.
+// ConfirmReceived records that, according to staff, the bank received a file with unknown outcome.
 func ConfirmReceived(ctx context.Context, tx *db.Tx, number int64) error {
-	f, err := lockInDoubt(ctx, tx, number)
+	f, err := lockUnknown(ctx, tx, number)
 	if err != nil {
 		return err
 	}
 	return f.received(ctx, tx)
 }
 
-// Resend records a person's statement that the bank does not have a file that was in doubt and never will: the same file is handed
-// over again, under the same number.
+// Resend records that, according to staff, the bank did not receive a file with unknown outcome. The same file is
+// sent again, under the same number.
 func Resend(ctx context.Context, tx *db.Tx, number int64) error {
-	f, err := lockInDoubt(ctx, tx, number)
+	f, err := lockUnknown(ctx, tx, number)
 	if err != nil {
 		return err
 	}
-	if err := f.advance(ctx, tx, Prepared, "the bank does not have it"); err != nil {
+	if err := f.advance(ctx, tx, Prepared, "the bank did not receive it"); err != nil {
 		return err
 	}
 	enqueueSend(tx, f, tx.Now())
 	return nil
 }
 
-func lockInDoubt(ctx context.Context, tx *db.Tx, number int64) (File, error) {
+func lockUnknown(ctx context.Context, tx *db.Tx, number int64) (File, error) {
 	f, err := lock(ctx, tx, number)
 	switch {
 	case errors.Is(err, db.ErrNoRows):
-		return f, fmt.Errorf("%w: %s", ErrNoFile, Reference(number))
-	case err == nil && f.State != InDoubt:
-		err = fmt.Errorf("%w: %s is %s", ErrNotInDoubt, f.Name, f.State)
+		return f, fmt.Errorf("%w: %s", ErrNoFile, FileReference(number))
+	case err == nil && f.State != UnknownOutcome:
+		err = fmt.Errorf("%w: %s is %s", ErrOutcomeKnown, f.Name, f.State)
 	}
 	return f, err
 }
 
-// CameBack records a person's statement that an amount of a payment came back, whatever the bank kept of it. counted is called with
-// the payment's name when this is new, so that parts of it that were booked before are given up.
-func CameBack(ctx context.Context, tx *db.Tx, number int64, position int, back money.Amount,
+// RecordReturn records that, according to staff, the given amount of a payment came back; the rest is the bank's fee.
+// It calls counted with the payment's reference unless the return was recorded before, so that parts booked earlier
+// are cleared from suspense.
+func RecordReturn(ctx context.Context, tx *db.Tx, number int64, position int, back money.Amount,
 	counted func(ctx context.Context, tx *db.Tx, payment string, back money.Amount) error,
 ) error {
 	f, err := lock(ctx, tx, number)
 	if errors.Is(err, db.ErrNoRows) {
-		return fmt.Errorf("%w: %s", ErrNoFile, Reference(number))
+		return fmt.Errorf("%w: %s", ErrNoFile, FileReference(number))
 	}
 	if err != nil {
 		return err
 	}
-	b, err := newBooking(ctx, tx, f, money.Zero(f.Total.Asset()))
+	b, err := newFileUpdate(ctx, tx, f, money.Zero(f.Total.Asset()))
 	if err != nil {
 		return err
 	}
-	about := Named{File: f.Number, Position: position}
-	b.apply(fact{about: about, word: returned, amount: back, certain: true})
+	ref := Reference{File: f.Number, Position: position}
+	b.apply(fact{ref: ref, kind: returned, amount: back, certain: true})
 	switch {
 	case len(b.problems) > 0:
 		return errors.New(strings.Join(b.problems, "; "))
-	case len(b.back) == 0: // it is known already
+	case len(b.returned) == 0: // recorded before
 		return nil
 	}
 	if err := b.f.received(ctx, tx); err != nil {
@@ -479,5 +489,5 @@ func CameBack(ctx context.Context, tx *db.Tx, number int64, position int, back m
 	if err := b.write(ctx, tx); err != nil {
 		return err
 	}
-	return counted(ctx, tx, Position(number, position), back)
+	return counted(ctx, tx, PaymentReference(number, position), back)
 }

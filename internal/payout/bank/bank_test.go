@@ -26,12 +26,15 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-const company = "com_1"
+const (
+	company = "com_1"
+	payee   = `{"account_holder_name":"Ada","account_holder_type":"individual","iban":"DE89370400440532013000"}`
+)
 
-// unchanged ignores what a bank wants changed.
+// unchanged ignores requested corrections.
 func unchanged(context.Context, *db.Tx, payout.Output, string, nacha.Correction) error { return nil }
 
-// bench is an engine with a folder, and outputs that wait.
+// bench is a rail with a local drop and queued outputs.
 type bench struct {
 	*testing.T
 	d    *db.DB
@@ -54,21 +57,24 @@ func newBench(t *testing.T, d *db.DB, outputs int) *bench {
 	for i := range accounts {
 		accounts[i].ReturnFee = "0.50"
 	}
-	b.e, err = bank.New(bank.Config{Log: slog.New(slog.DiscardHandler), Changed: unchanged, Drop: drop, Accounts: accounts, Sealer: sealer, Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
-		return bank.Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
-	}})
+	b.e, err = bank.New(bank.Config{Log: slog.New(slog.DiscardHandler), Changed: unchanged, Drop: drop, Accounts: accounts,
+		Sealer: sealer, Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
+			return bank.Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		var outs []payout.Output
 		for i := range outputs {
-			o := payout.Output{CompanyID: company, ID: fmt.Sprintf("out_%d", i+1), PayrollID: "prl_1", PaymentID: fmt.Sprintf("pmt_%d", i+1), Rail: payout.RailBank,
+			o := payout.Output{CompanyID: company, ID: fmt.Sprintf("out_%d", i+1), PayrollID: "prl_1",
+				PaymentID: fmt.Sprintf("pmt_%d", i+1), Rail: payout.RailBank,
 				Amount: money.New(money.EUR, int64(100*(i+1))), Input: money.New(money.EUR, 100),
-				Destination: json.RawMessage(`{"account_holder_name":"Ada","account_holder_type":"individual","iban":"DE89370400440532013000"}`)}
+				Destination: json.RawMessage(payee)}
 			outs = append(outs, o)
-			if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe", Lines: []ledger.Line{
-				ledger.Debit(ledger.FXPosition, "", o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
+			if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe",
+				Lines: []ledger.Line{
+					ledger.Debit(ledger.FXPosition, "", o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
 				return err
 			}
 		}
@@ -100,7 +106,7 @@ func (b *bench) send() {
 	}
 }
 
-// files is what the bank was ever shown.
+// files returns the number of files that are or were visible to the bank.
 func (b *bench) files() int {
 	found, _ := filepath.Glob(filepath.Join(b.root, "*", "S*.xml"))
 	return len(found)
@@ -131,8 +137,9 @@ func (b *bench) balance(c ledger.Code, dim string) (a money.Amount) {
 	return a
 }
 
-// Wherever the program is killed while it hands a file over, the bank gets it once, and what cannot be known is in doubt.
-func TestAFileIsHandedOverOnceWhereverItIsKilled(t *testing.T) {
+// The bank receives a file once, wherever the program is killed during the hand-over. If that cannot be verified, the
+// outcome is unknown.
+func TestAFileIsHandedOverOnceWhereverTheProgramIsKilled(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newBench(t, d, 2)
 		b.is(bank.Prepared, payout.Prepared)
@@ -141,11 +148,11 @@ func TestAFileIsHandedOverOnceWhereverItIsKilled(t *testing.T) {
 		if err != nil || !bytes.Contains(body, []byte("S0000001P00002")) {
 			t.Fatalf("%v\n%s", err, body)
 		}
-		// Killed after a copy was staged, before anybody knew of it: the next one stages its own.
+		// Killed after staging a copy, before storing its token: the next attempt stages another copy.
 		if err := b.e.Config().Drop.Stage(t.Context(), f.Name, "lost", body); err != nil {
 			t.Fatal(err)
 		}
-		// Killed between the decision and the move.
+		// Killed after storing the token, before the release.
 		if err := b.e.Config().Drop.Stage(t.Context(), f.Name, "mine", body); err != nil {
 			t.Fatal(err)
 		}
@@ -156,13 +163,13 @@ func TestAFileIsHandedOverOnceWhereverItIsKilled(t *testing.T) {
 			}
 			return err
 		})
-		b.is(bank.InDoubt, payout.Prepared)
+		b.is(bank.UnknownOutcome, payout.Prepared)
 		if n := b.files(); n != 0 {
 			t.Fatalf("%d files", n)
 		}
 		b.send()
 		b.is(bank.Sent, payout.Sent)
-		// Killed between the move and its record: again in doubt, and found where it is.
+		// Killed after the release, before recording it: the outcome is unknown again, but the file is found.
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			_, err := tx.Exec(ctx, "UPDATE bank_files SET state = 'in_doubt' WHERE company_id = $1", company)
 			return err
@@ -172,7 +179,7 @@ func TestAFileIsHandedOverOnceWhereverItIsKilled(t *testing.T) {
 		if n := b.files(); n != 1 {
 			t.Fatalf("%d files", n)
 		}
-		// The same, and the bank has taken it away: nobody knows, and nothing sends it again.
+		// The same, but the bank has deleted the file: the outcome stays unknown and the file is not sent again.
 		if err := os.Remove(filepath.Join(b.root, "out", f.Name)); err != nil {
 			t.Fatal(err)
 		}
@@ -186,11 +193,11 @@ func TestAFileIsHandedOverOnceWhereverItIsKilled(t *testing.T) {
 		for range 3 {
 			b.send()
 		}
-		b.is(bank.InDoubt, payout.InDoubt)
+		b.is(bank.UnknownOutcome, payout.InDoubt)
 		if n := b.files(); n != 0 {
-			t.Fatalf("the bank would pay %d files again", n)
+			t.Fatalf("%d files are visible again", n)
 		}
-		// A person who has asked the bank decides; of another file there is nothing to decide.
+		// Staff decide after asking the bank; deciding about another file fails.
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			if err := bank.Resend(ctx, tx, 2); !errors.Is(err, bank.ErrNoFile) {
 				t.Errorf("no file: %v", err)
@@ -203,19 +210,20 @@ func TestAFileIsHandedOverOnceWhereverItIsKilled(t *testing.T) {
 		}
 		b.is(bank.Sent, payout.Sent)
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			if err := bank.ConfirmReceived(ctx, tx, 1); !errors.Is(err, bank.ErrNotInDoubt) {
-				t.Errorf("not in doubt: %v", err)
+			if err := bank.ConfirmReceived(ctx, tx, 1); !errors.Is(err, bank.ErrOutcomeKnown) {
+				t.Errorf("known outcome: %v", err)
 			}
 			return nil
 		})
 	})
 }
 
-// statement leaves a statement of the bank and has it read.
+// statement writes a statement to the drop and returns the answer after reading it.
 func (b *bench) statement(name string, entries ...iso20022.Entry) bank.Answer {
 	b.Helper()
 	var out bytes.Buffer
-	w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: name, ID: name, Created: time.Unix(0, 0), Account: "1"})
+	w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: name, ID: name, Created: time.Unix(0, 0),
+		Account: "1"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -241,7 +249,7 @@ func (b *bench) answer(name string, body []byte) (found bank.Answer) {
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		all, err := bank.Answers(ctx, tx, false, 100)
 		for _, a := range all {
-			if a.Checksum == bank.ChecksumOf(body) || a.Checksum == bank.TornChecksum(name, body) {
+			if a.Checksum == bank.ChecksumOf(body) || a.Checksum == bank.IncompleteChecksum(name, body) {
 				found = a
 			}
 		}
@@ -262,8 +270,9 @@ func one(id string, a money.Amount, credit bool, reason, kind string) iso20022.E
 		Details: []iso20022.Detail{{EndToEndID: id, Amount: a, Credit: credit, Type: t, ReturnReason: reason}}}
 }
 
-// What the bank says is booked once, whichever file says it and however often; what makes no sense changes nothing.
-func TestWhatTheBankSaysIsBookedOnce(t *testing.T) {
+// Each statement of the bank is booked once, whichever file has it and however often. Invalid statements change
+// nothing.
+func TestAnswersAreBookedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newBench(t, d, 3) // of 1, 2 and 3 euros
 		b.send()
@@ -271,18 +280,20 @@ func TestWhatTheBankSaysIsBookedOnce(t *testing.T) {
 		if got := b.balance(ledger.InTransit, f.ID); got != eur(600) {
 			t.Fatalf("%s in transit", got)
 		}
-		// The debit comes before the bank says that it rejects one of them: it waits, and is read again.
+		// The debit is reported before the rejection of one payment: the answer is pending and is read again.
 		if a := b.statement("early", debit(eur(400), "S0000001")); a.Settled || len(a.Problems) != 1 {
 			t.Errorf("%+v", a)
 		}
 		status, err := iso20022.Status{ID: "A1", Order: "S0000001", Code: "PART", Payments: []iso20022.PaymentStatus{
-			{ID: "S0000001P00002", Code: "RJCT", Reasons: []iso20022.Reason{{Code: "AC01"}}}, {ID: "S0000009P00001", Code: "RJCT"},
+			{ID: "S0000001P00002", Code: "RJCT", Reasons: []iso20022.Reason{{Code: "AC01"}}},
+			{ID: "S0000009P00001", Code: "RJCT"},
 			{ID: "S0000001P00001", Code: "XXXX"}}}.Write(time.Unix(0, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		// It speaks of another file's payment too, and says of one what nobody knows.
-		if a := b.answer("status", status); !a.Settled || len(a.Problems) != 2 || !strings.Contains(strings.Join(a.Problems, ""), `"XXXX"`) {
+		// The report also names a payment of another file, and has an unknown status for one payment.
+		if a := b.answer("status", status); !a.Settled || len(a.Problems) != 2 ||
+			!strings.Contains(strings.Join(a.Problems, ""), `"XXXX"`) {
 			t.Errorf("%+v", a)
 		}
 		strange := one("S0000001P00003", eur(300), true, "AC04", "RRTN")
@@ -293,24 +304,27 @@ func TestWhatTheBankSaysIsBookedOnce(t *testing.T) {
 		if err := b.e.Collect(t.Context(), b.d); err != nil {
 			t.Fatal(err)
 		}
-		for id, want := range map[string]payout.State{"out_1": payout.Fulfilled, "out_2": payout.Failed, "out_3": payout.Fulfilled} {
+		for id, want := range map[string]payout.State{"out_1": payout.Fulfilled, "out_2": payout.Failed,
+			"out_3": payout.Fulfilled} {
 			if o := b.state(id); o.State != want || want == payout.Failed && o.Reason != "AC01" {
 				t.Errorf("%s is %s %s, want %s", id, o.State, o.Reason, want)
 			}
 		}
-		check := func(house, transit, fees, owed1, owed2, owed3 int64) {
+		check := func(atBank, transit, fees, owed1, owed2, owed3 int64) {
 			t.Helper()
-			got := []money.Amount{b.balance(ledger.Bank, "sandbox"), b.balance(ledger.InTransit, f.ID), b.balance(ledger.BankFee, "sandbox"),
-				b.balance(ledger.OutputPayable, "out_1"), b.balance(ledger.OutputPayable, "out_2"), b.balance(ledger.OutputPayable, "out_3")}
-			want := []money.Amount{eur(house), eur(transit), eur(fees), eur(owed1), eur(owed2), eur(owed3)}
+			got := []money.Amount{b.balance(ledger.Bank, "sandbox"), b.balance(ledger.InTransit, f.ID),
+				b.balance(ledger.BankFee, "sandbox"),
+				b.balance(ledger.OutputPayable, "out_1"), b.balance(ledger.OutputPayable, "out_2"),
+				b.balance(ledger.OutputPayable, "out_3")}
+			want := []money.Amount{eur(atBank), eur(transit), eur(fees), eur(owed1), eur(owed2), eur(owed3)}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("the books say %v, want %v", got, want)
+				t.Errorf("the ledger has %v, want %v", got, want)
 			}
 		}
 		check(-400, 0, 0, 0, 200, 0)
 		b.statement("again", debit(eur(400), "S0000001"), one("S0000001P00001", eur(100), false, "", "ESCT"))
 		check(-400, 0, 0, 0, 200, 0)
-		// A fee, once; and a payment that comes back, less what the bank kept.
+		// A fee, booked once, and a returned payment, less a fee.
 		b.statement("fee", one("S0000001P00001", eur(20), false, "", "CHRG"))
 		b.statement("fee again", one("S0000001P00001", eur(20), false, "", "CHRG"))
 		check(-420, 0, 20, 0, 200, 0)
@@ -321,9 +335,9 @@ func TestWhatTheBankSaysIsBookedOnce(t *testing.T) {
 		if o := b.state("out_3"); o.State != payout.Returned || o.Reason != "AC04" {
 			t.Errorf("%+v", o)
 		}
-		// None of this is understood, and none of it moves anything.
+		// Each of these is a problem and changes nothing.
 		for i, e := range []iso20022.Entry{
-			one("S0000001P00002", eur(200), true, "AC04", "RRTN"), // it never left
+			one("S0000001P00002", eur(200), true, "AC04", "RRTN"), // it was rejected
 			one("S0000001P00001", eur(101), true, "AC04", "RRTN"), // more than was paid
 			one("S0000001P00009", eur(100), true, "AC04", "RRTN"),
 			one("S0000007P00001", eur(100), true, "AC04", "RRTN"),
@@ -342,23 +356,24 @@ func TestWhatTheBankSaysIsBookedOnce(t *testing.T) {
 			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE name = 'payout.returned'").Scan(&n)
 		})
 		if n != 1 {
-			t.Errorf("%d events of a return", n)
+			t.Errorf("%d payout.returned events", n)
 		}
 	})
 }
 
-// read has what the bank says beside our payments read as the service does.
+// read makes the rail pass statements to bankreceipt, as the service does.
 func (b *bench) read() {
 	accounts := []bank.Account{{ID: "sandbox", Number: "1", Currency: money.EUR}}
-	b.e.Config().Statement = func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string, error) {
+	b.e.Config().Statement = func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string,
+		error) {
 		s, err := bankreceipt.Import(ctx, d, statement, accounts, parts...)
 		return s.Problems, err
 	}
 }
 
-// Whoever was paid can send a little money and write the payment's name on it: that is no return. Of a return the bank keeps no more than
-// its account says; where more is missing, a person decides.
-func TestAPaymentComesBackOnlyWhenTheBankReturnsIt(t *testing.T) {
+// A payee can send a small amount with the payment's reference: that is not a return. A bank may withhold at most the
+// account's return fee; if more is missing, staff decide.
+func TestOnlyTheBankReturnsAPayment(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newBench(t, d, 1) // of one euro
 		b.read()
@@ -373,54 +388,59 @@ func TestAPaymentComesBackOnlyWhenTheBankReturnsIt(t *testing.T) {
 		}
 		early := one("X", eur(3), true, "", "ESCT")
 		if a := b.statement("early", debit(eur(99), "S0000001"), early); a.Settled || suspense() != 1 {
-			t.Errorf("a debit that waits keeps what came in beside it: %+v", a)
+			t.Errorf("a pending debit delays a credit: %+v", a)
 		}
 		early.Credit, early.Details[0].Credit, early.Reversal = false, false, true
 		if a := b.statement("reversal", early); len(a.Problems) != 0 || suspense() != 0 {
-			t.Errorf("what is taken back stays: %+v", a)
+			t.Errorf("a reversed credit stays: %+v", a)
 		}
 		b.statement("paid", debit(eur(100), "S0000001"))
 		check := func(what string, a bank.Answer, problems int, state payout.State, fees, owed int64) {
 			t.Helper()
 			o := b.state("out_1")
-			got := fmt.Sprint(len(a.Problems), o.State, b.balance(ledger.BankFee, "sandbox"), b.balance(ledger.OutputPayable, "out_1"))
+			got := fmt.Sprint(len(a.Problems), o.State, b.balance(ledger.BankFee, "sandbox"),
+				b.balance(ledger.OutputPayable, "out_1"))
 			if want := fmt.Sprint(problems, state, eur(fees), eur(owed)); got != want {
 				t.Errorf("%s: %s, want %s: %q", what, got, want, a.Problems)
 			}
 		}
-		check("a credit that names it", b.statement("cent", one("S0000001P00001", eur(1), true, "", "ESCT")), 0, payout.Fulfilled, 0, 0)
+		check("a credit with its reference", b.statement("cent", one("S0000001P00001", eur(1), true, "", "ESCT")), 0,
+			payout.Fulfilled, 0, 0)
 		whole := one("S0000001P00001", eur(100), true, "", "ESCT")
 		whole.Reference, whole.Servicer = "w", "w"
-		check("one of the whole amount", b.statement("whole", whole), 0, payout.Fulfilled, 0, 0)
+		check("a credit of the whole amount", b.statement("whole", whole), 0, payout.Fulfilled, 0, 0)
 		if n := suspense(); n != 2 {
 			t.Errorf("%d credits in suspense, want both", n)
 		}
-		check("a return of too little", b.statement("little", one("S0000001P00001", eur(49), true, "AC04", "RRTN")), 0, payout.Fulfilled, 0, 0)
+		check("a return of too little", b.statement("little", one("S0000001P00001", eur(49), true, "AC04", "RRTN")), 0,
+			payout.Fulfilled, 0, 0)
 		if n := suspense(); n != 3 {
-			t.Errorf("%d credits in suspense, want the part beside them", n)
+			t.Errorf("%d credits in suspense, want also the part", n)
 		}
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			if err := bank.CameBack(ctx, tx, 1, 1, eur(101), bankreceipt.CountParts); err == nil {
-				t.Error("more came back than was paid")
+			if err := bank.RecordReturn(ctx, tx, 1, 1, eur(101), bankreceipt.CountParts); err == nil {
+				t.Error("a return above the payment was accepted")
 			}
-			if err := bank.CameBack(ctx, tx, 9, 1, eur(1), bankreceipt.CountParts); !errors.Is(err, bank.ErrNoFile) {
+			if err := bank.RecordReturn(ctx, tx, 9, 1, eur(1), bankreceipt.CountParts); !errors.Is(err, bank.ErrNoFile) {
 				t.Errorf("no file: %v", err)
 			}
-			return bank.CameBack(ctx, tx, 1, 1, eur(49), bankreceipt.CountParts)
+			return bank.RecordReturn(ctx, tx, 1, 1, eur(49), bankreceipt.CountParts)
 		})
-		check("a person's word", bank.Answer{}, 0, payout.Returned, 51, 100)
-		check("the bank says the rest", b.statement("again", one("S0000001P00001", eur(100), true, "AC04", "RRTN")), 0, payout.Returned, 51, 100)
+		check("recorded by staff", bank.Answer{}, 0, payout.Returned, 51, 100)
+		check("the bank reports the rest", b.statement("again", one("S0000001P00001", eur(100), true, "AC04", "RRTN")), 0,
+			payout.Returned, 51, 100)
 	})
 }
 
-// A server shows an answer while the bank writes it. Half of one is read as nothing and stays where it is; the whole of it is read when it is
-// there. What stays the same for a while is all that comes, and is put away for a person.
-func TestAnAnswerIsReadWhenItIsWhole(t *testing.T) {
+// A server lists an answer while the bank writes it. An incomplete answer stays in the drop; it is read when it is
+// complete. If it stays unchanged for the timeout, it becomes a problem for staff.
+func TestAnAnswerIsReadWhenItIsComplete(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		b := newBench(t, d, 1)
 		b.send()
 		var out bytes.Buffer
-		w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: "s", ID: "s", Created: time.Unix(0, 0), Account: "1"})
+		w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: "s", ID: "s", Created: time.Unix(0, 0),
+			Account: "1"})
 		if err == nil {
 			err = errors.Join(w.Entry(debit(eur(100), "S0000001")), w.Close())
 		}
@@ -439,24 +459,25 @@ func TestAnAnswerIsReadWhenItIsWhole(t *testing.T) {
 				t.Errorf("%d bytes of %d: %+v", n, len(whole), a)
 			}
 			there("s.xml", true)
-			clock.Advance(bank.Unfinished - time.Second) // of each part
+			clock.Advance(bank.IncompleteTimeout - time.Second) // of each part
 		}
 		if o := b.state("out_1"); o.State != payout.Sent {
-			t.Errorf("it is %s", o.State)
+			t.Errorf("the output is %s", o.State)
 		}
-		if a := b.answer("s.xml", whole); !a.Settled || a.Facts != 1 || len(a.Problems) != 0 || b.state("out_1").State != payout.Fulfilled {
+		if a := b.answer("s.xml", whole); !a.Settled || a.Facts != 1 || len(a.Problems) != 0 ||
+			b.state("out_1").State != payout.Fulfilled {
 			t.Errorf("the whole: %+v, and the output is %s", a, b.state("out_1").State)
 		}
 		there("s.xml", false)
 		for _, junk := range []string{"101 half of a header", "<Document", "x"} {
 			b.answer("junk", []byte(junk))
-			clock.Advance(bank.Unfinished)
+			clock.Advance(bank.IncompleteTimeout)
 			if a := b.answer("junk", []byte(junk)); !a.Settled || len(a.Problems) != 1 {
 				t.Errorf("%q: %+v", junk, a)
 			}
 			there("junk", false)
 		}
-		for _, name := range []string{"junk", "t.xml"} { // what begins like one that was put away is another file
+		for _, name := range []string{"junk", "t.xml"} { // a new file may begin like an archived one
 			if a := b.answer(name, []byte("<Document")); a.Settled {
 				t.Errorf("%s: %+v", name, a)
 			}
@@ -471,16 +492,16 @@ func TestAnAnswerIsReadWhenItIsWhole(t *testing.T) {
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			all, err := bank.Answers(ctx, tx, false, 100)
 			if len(all) != 6 {
-				t.Errorf("%d answers are kept, want the whole one, three that nobody can read, and the two that wait", len(all))
+				t.Errorf("%d answers are stored, want a complete, three unreadable and two pending ones", len(all))
 			}
 			return err
 		})
 	})
 }
 
-// A database that comes back from a backup does not know which files the bank has since. The bank's word of one stops payouts; a person
-// says what it paid, once for each payment; then payouts go on, under numbers that no file had.
-func TestARestoredBackupPaysNobodyTwiceByBank(t *testing.T) {
+// A database restored from a backup lacks the files made since. A bank's answer about such a file pauses payouts.
+// Staff mark the payments that it made, each once. Then payouts continue, under numbers that no file had.
+func TestARestoredBackupPaysEachOutputOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newBench(t, d, 1)
 		b.send()
@@ -495,11 +516,14 @@ func TestARestoredBackupPaysNobodyTwiceByBank(t *testing.T) {
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			outs := []payout.Output{}
 			for i := range 3 {
-				o := payout.Output{CompanyID: company, ID: fmt.Sprintf("out_again_%d", i), PayrollID: "prl_2", PaymentID: fmt.Sprintf("pmt_again_%d", i), Rail: payout.RailBank,
-					Amount: eur(500), Input: eur(500), Destination: json.RawMessage(`{"account_holder_name":"Ada","account_holder_type":"individual","iban":"DE89370400440532013000"}`)}
+				o := payout.Output{CompanyID: company, ID: fmt.Sprintf("out_again_%d", i), PayrollID: "prl_2",
+					PaymentID: fmt.Sprintf("pmt_again_%d", i), Rail: payout.RailBank,
+					Amount: eur(500), Input: eur(500), Destination: json.RawMessage(payee)}
 				outs = append(outs, o)
-				if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe", Lines: []ledger.Line{
-					ledger.Debit(ledger.FXPosition, "", o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
+				if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe",
+					Lines: []ledger.Line{
+						ledger.Debit(ledger.FXPosition, "", o.Amount),
+						ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
 					return err
 				}
 			}
@@ -521,14 +545,17 @@ func TestARestoredBackupPaysNobodyTwiceByBank(t *testing.T) {
 			output, name string
 			want         error
 		}{
-			{"out_again_0", "S0000001P00001", bank.ErrKnown}, {"out_1", "S0000007P00001", bank.ErrNotQueued}, {"out_again_0", "S0000007P00001", nil},
-			{"out_again_1", "S0000007P00001", bank.ErrKnown}, {"out_again_0", "S0000007P00002", bank.ErrNotQueued}, {"out_again_1", "S0002000P00002", nil},
+			{"out_again_0", "S0000001P00001", bank.ErrKnown}, {"out_1", "S0000007P00001", bank.ErrNotQueued},
+			{"out_again_0", "S0000007P00001", nil},
+			{"out_again_1", "S0000007P00001", bank.ErrKnown}, {"out_again_0", "S0000007P00002", bank.ErrNotQueued},
+			{"out_again_1", "S0002000P00002", nil},
 		} {
 			if err := found(c.output, c.name); !errors.Is(err, c.want) {
 				t.Errorf("%s by %s: %v, want %v", c.output, c.name, err, c.want)
 			}
 		}
-		if o := b.state("out_again_0"); o.State != payout.Fulfilled || b.balance(ledger.Bank, "sandbox") != eur(-1000) || b.balance(ledger.OutputPayable, o.ID) != eur(0) {
+		if o := b.state("out_again_0"); o.State != payout.Fulfilled || b.balance(ledger.Bank, "sandbox") != eur(-1000) ||
+			b.balance(ledger.OutputPayable, o.ID) != eur(0) {
 			t.Errorf("%+v, %s at the bank", o, b.balance(ledger.Bank, "sandbox"))
 		}
 		b.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })

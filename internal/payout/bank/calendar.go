@@ -5,38 +5,39 @@ import (
 	"time"
 )
 
-// Calendar says on which days the banks of a place work.
+// Calendar identifies the holidays of a country's or region's banks.
 type Calendar string
 
-// The calendars.
+// Calendars.
 const (
-	FederalReserve Calendar = "us"       // of the Federal Reserve, which ACH and wires follow
-	Target         Calendar = "target"   // of the euro
-	England        Calendar = "england"  // of England and Wales
-	Weekdays       Calendar = "weekdays" // Monday to Friday: for banks whose holidays nobody has told
+	FederalReserve Calendar = "us"       // Federal Reserve; applies to ACH and wires
+	Target         Calendar = "target"   // TARGET, the euro's settlement system
+	England        Calendar = "england"  // England and Wales
+	Weekdays       Calendar = "weekdays" // Monday to Friday, for banks without a calendar here
 )
 
-// Open says whether the banks work on a day.
-func (c Calendar) Open(day time.Time) bool {
+// IsBusinessDay reports whether the banks are open on a day.
+func (c Calendar) IsBusinessDay(day time.Time) bool {
 	if w := day.Weekday(); w == time.Saturday || w == time.Sunday {
 		return false
 	}
 	switch c {
 	case FederalReserve:
-		return !federal(day)
+		return !federalHoliday(day)
 	case Target:
 		y := day.Year()
-		return !on(day, time.January, 1) && !on(day, time.May, 1) && !on(day, time.December, 25) && !on(day, time.December, 26) &&
-			!is(day, easter(y).AddDate(0, 0, -2)) && !is(day, easter(y).AddDate(0, 0, 1))
+		return !on(day, time.January, 1) && !on(day, time.May, 1) && !on(day, time.December, 25) &&
+			!on(day, time.December, 26) &&
+			!sameDay(day, easter(y).AddDate(0, 0, -2)) && !sameDay(day, easter(y).AddDate(0, 0, 1))
 	case England:
-		return !english(day)
+		return !englishHoliday(day)
 	}
 	return true
 }
 
-// Next is the first day on which the banks work, from a day on.
-func (c Calendar) Next(day time.Time) time.Time {
-	for !c.Open(day) {
+// NextBusinessDay returns the first business day on or after a day.
+func (c Calendar) NextBusinessDay(day time.Time) time.Time {
+	for !c.IsBusinessDay(day) {
 		day = day.AddDate(0, 0, 1)
 	}
 	return day
@@ -47,16 +48,16 @@ func (c Calendar) check() error {
 	case FederalReserve, Target, England, Weekdays:
 		return nil
 	}
-	return fmt.Errorf("there is no calendar %q; there are us, target, england and weekdays", string(c))
+	return fmt.Errorf("unknown calendar %q; use us, target, england or weekdays", string(c))
 }
 
 func on(day time.Time, m time.Month, d int) bool { return day.Month() == m && day.Day() == d }
 
-func is(day, other time.Time) bool {
+func sameDay(day, other time.Time) bool {
 	return day.Year() == other.Year() && day.YearDay() == other.YearDay()
 }
 
-// nth says whether a day is the n-th of its weekday in a month; the last one for n = -1.
+// nth reports whether a day is the n-th of its weekday in a month, or the last one for n = -1.
 func nth(day time.Time, m time.Month, w time.Weekday, n int) bool {
 	if day.Month() != m || day.Weekday() != w {
 		return false
@@ -67,20 +68,24 @@ func nth(day time.Time, m time.Month, w time.Weekday, n int) bool {
 	return (day.Day()-1)/7+1 == n
 }
 
-// federal is whether the Federal Reserve rests: a holiday on a Sunday moves to the Monday, one on a Saturday does not move.
-func federal(day time.Time) bool {
+// federalHoliday reports whether the Federal Reserve is closed. A holiday on a Sunday is observed on Monday; one on a
+// Saturday is not observed.
+func federalHoliday(day time.Time) bool {
 	fixed := func(m time.Month, d int) bool {
 		return on(day, m, d) || day.Weekday() == time.Monday && on(day.AddDate(0, 0, -1), m, d)
 	}
 	return fixed(time.January, 1) || nth(day, time.January, time.Monday, 3) || nth(day, time.February, time.Monday, 3) ||
-		nth(day, time.May, time.Monday, -1) || fixed(time.June, 19) || fixed(time.July, 4) || nth(day, time.September, time.Monday, 1) ||
-		nth(day, time.October, time.Monday, 2) || fixed(time.November, 11) || nth(day, time.November, time.Thursday, 4) || fixed(time.December, 25)
+		nth(day, time.May, time.Monday, -1) || fixed(time.June, 19) || fixed(time.July, 4) ||
+		nth(day, time.September, time.Monday, 1) ||
+		nth(day, time.October, time.Monday, 2) || fixed(time.November, 11) || nth(day, time.November, time.Thursday, 4) ||
+		fixed(time.December, 25)
 }
 
-// english is whether banks rest in England: a holiday on a weekend moves to the next working day.
-func english(day time.Time) bool {
+// englishHoliday reports whether banks in England are closed. A holiday on a weekend is observed on the next weekday.
+func englishHoliday(day time.Time) bool {
 	y := day.Year()
-	if is(day, easter(y).AddDate(0, 0, -2)) || is(day, easter(y).AddDate(0, 0, 1)) || nth(day, time.May, time.Monday, 1) ||
+	if sameDay(day, easter(y).AddDate(0, 0, -2)) || sameDay(day, easter(y).AddDate(0, 0, 1)) ||
+		nth(day, time.May, time.Monday, 1) ||
 		nth(day, time.May, time.Monday, -1) || nth(day, time.August, time.Monday, -1) {
 		return true
 	}
@@ -99,7 +104,7 @@ func english(day time.Time) bool {
 	return day.Day() <= 26
 }
 
-// easter is Easter Sunday of the Gregorian calendar (Butcher's algorithm).
+// easter returns Easter Sunday of a year of the Gregorian calendar (Butcher's algorithm).
 func easter(y int) time.Time {
 	a, b, c := y%19, y/100, y%100
 	d, e := b/4, b%4

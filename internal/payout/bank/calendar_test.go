@@ -11,36 +11,40 @@ import (
 	"github.com/rickar/cal/v2/us"
 )
 
-// Our calendars agree, day by day for forty years, with those that others wrote.
-func TestCalendarsAgreeWithOthers(t *testing.T) {
+// The calendars agree for 40 years with those of a third-party library.
+func TestCalendarsAgreeWithAThirdPartyLibrary(t *testing.T) {
 	federal := []*cal.Holiday{}
 	for _, h := range us.Holidays {
 		if h == us.NewYear || h == us.IndependenceDay || h == us.ChristmasDay || h == us.VeteransDay || h == us.Juneteenth {
 			c := h.Clone(nil)
-			c.Observed = []cal.AltDay{{Day: time.Sunday, Offset: 1}} // the Federal Reserve does not rest on the Friday before
+			c.Observed = []cal.AltDay{{Day: time.Sunday, Offset: 1}} // a holiday on a Saturday is not observed on Friday
 			h = c
 		}
 		federal = append(federal, h)
 	}
-	for c, holidays := range map[Calendar][]*cal.Holiday{FederalReserve: federal, Target: ecb.Holidays, England: gb.Holidays, Weekdays: nil} {
+	for c, holidays := range map[Calendar][]*cal.Holiday{FederalReserve: federal, Target: ecb.Holidays,
+		England: gb.Holidays, Weekdays: nil} {
 		theirs := cal.NewBusinessCalendar()
 		theirs.AddHoliday(holidays...)
 		for day := time.Date(2022, 1, 1, 12, 0, 0, 0, time.UTC); day.Year() < 2062; day = day.AddDate(0, 0, 1) {
-			if h := day.Format(time.DateOnly); c == England && (h == "2022-06-02" || h == "2022-06-03" || h == "2022-05-30" || h == "2022-09-19" || h == "2023-05-08") {
-				continue // royal days of single years
+			if h := day.Format(time.DateOnly); c == England &&
+				(h == "2022-06-02" || h == "2022-06-03" || h == "2022-05-30" || h == "2022-09-19" || h == "2023-05-08") {
+				continue // one-time bank holidays
 			}
-			if c.Open(day) != theirs.IsWorkday(day) {
-				t.Errorf("%s: %s is open: %v", c, day.Format("Mon 2006-01-02"), c.Open(day))
+			if c.IsBusinessDay(day) != theirs.IsWorkday(day) {
+				t.Errorf("%s: %s is open: %v", c, day.Format("Mon 2006-01-02"), c.IsBusinessDay(day))
 			}
 		}
 	}
 }
 
 const accountsJSON = `[
-	{"id":"eur","currency":"EUR","format":"pain.001","name":"Example","number":"DE89370400440532013000","calendar":"target","cut_off":"15:00","zone":"Europe/Berlin"},
-	{"id":"usd","currency":"USD","format":"nacha","name":"Example","number":"987654321","company_id":"1234567890","routing":"091400606","calendar":"us","cut_off":"17:30","zone":"America/New_York"}]`
+	{"id":"eur","currency":"EUR","format":"pain.001","name":"Example","number":"DE89370400440532013000",
+		"calendar":"target","cut_off":"15:00","zone":"Europe/Berlin"},
+	{"id":"usd","currency":"USD","format":"nacha","name":"Example","number":"987654321","company_id":"1234567890",
+		"routing":"091400606","calendar":"us","cut_off":"17:30","zone":"America/New_York"}]`
 
-func TestFilesAreExecutedOnWorkingDays(t *testing.T) {
+func TestFilesAreExecutedOnBusinessDays(t *testing.T) {
 	accounts, err := ReadAccounts(strings.NewReader(accountsJSON))
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +58,7 @@ func TestFilesAreExecutedOnWorkingDays(t *testing.T) {
 		{"eur", "2026-12-24T23:30:00Z", "2026-12-28"}, // it is the 25th in Berlin
 		{"usd", "2026-03-02T22:29:00Z", "2026-03-03"}, // sent on Monday, there on Tuesday
 		{"usd", "2026-03-02T22:30:00Z", "2026-03-04"},
-		{"usd", "2026-07-02T12:00:00Z", "2026-07-03"}, // the 4th is a Saturday, which does not move
+		{"usd", "2026-07-02T12:00:00Z", "2026-07-03"}, // the 4th is a Saturday and not observed
 		{"usd", "2026-11-25T12:00:00Z", "2026-11-27"}, // over Thanksgiving
 	} {
 		for _, a := range accounts {
@@ -62,25 +66,25 @@ func TestFilesAreExecutedOnWorkingDays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := a.execution(now).Format(time.DateOnly); a.ID == c.account && got != c.want {
+			if got := a.executionDay(now).Format(time.DateOnly); a.ID == c.account && got != c.want {
 				t.Errorf("%s at %s is executed on %s, want %s", c.account, c.now, got, c.want)
 			}
 		}
 	}
 }
 
-func TestAListOfAccountsSaysWhatIsWrong(t *testing.T) {
+func TestReadAccountsReportsEachProblem(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`:                   "bank accounts",
 		`[{"unknown":1}]`:      "unknown field",
-		`[{"currency":"BTC"}]`: `"BTC" is no currency`,
+		`[{"currency":"BTC"}]`: `"BTC" is not a currency`,
 		`[{"currency":"EUR"}]`: `format "" is neither`,
-		strings.Replace(accountsJSON, "target", "moon", 1):                            `no calendar "moon"`,
+		strings.Replace(accountsJSON, "target", "moon", 1):                            `unknown calendar "moon"`,
 		strings.Replace(accountsJSON, "15:00", "15 Uhr", 1):                           "cut_off",
 		strings.Replace(accountsJSON, "Europe/Berlin", "Europe/Nowhere", 1):           "zone",
 		strings.Replace(accountsJSON, "091400606", "091400607", 1):                    "routing number",
-		strings.Replace(accountsJSON, "DE89370400440532013000", "DE8937040044053", 1): "has an IBAN",
-		strings.Replace(accountsJSON, `"id":"usd"`, `"id":"eur"`, 1):                  "there is another one",
+		strings.Replace(accountsJSON, "DE89370400440532013000", "DE8937040044053", 1): "must have an IBAN",
+		strings.Replace(accountsJSON, `"id":"usd"`, `"id":"eur"`, 1):                  "another account has this id",
 	} {
 		if _, err := ReadAccounts(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
@@ -88,8 +92,8 @@ func TestAListOfAccountsSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestNamesOfOursAreFoundInWhatABankSays(t *testing.T) {
-	for text, want := range map[string]Named{
+func TestFindReference(t *testing.T) {
+	for text, want := range map[string]Reference{
 		"S0000012":                       {File: 12},
 		"SEPA CT S0000012P00003 payroll": {File: 12, Position: 3},
 		"ref:S0000012B00002/x":           {File: 12, Part: 2},
@@ -102,11 +106,11 @@ func TestNamesOfOursAreFoundInWhatABankSays(t *testing.T) {
 		"NOTPROVIDED":                    {},
 		"S9999999P99999":                 {File: 9999999, Position: 99999},
 	} {
-		if got, ok := FindNamed("", text); got != want || ok != (want != Named{}) {
-			t.Errorf("%q names %+v", text, got)
+		if got, ok := FindReference("", text); got != want || ok != (want != Reference{}) {
+			t.Errorf("%q refers to %+v", text, got)
 		}
 	}
-	if Position(12, 3) != "S0000012P00003" || Reference(12) != "S0000012" {
-		t.Error("names of ours are not what is looked for")
+	if PaymentReference(12, 3) != "S0000012P00003" || FileReference(12) != "S0000012" {
+		t.Error("references have the wrong format")
 	}
 }

@@ -12,17 +12,16 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-// Notifications of change: a payment arrived, and its bank wants something changed before the next one. They are stored sealed, as the
-// bank wrote them.
-
+// changeJob is the payload of a job for one notification of change: a payment arrived, and the payee's bank asks for
+// a correction before the next one. The corrected data is stored sealed, as the bank wrote it.
 type changeJob struct {
 	FileID   string `json:"file_id"`
 	Position int    `json:"position"`
 	Code     string `json:"code"`
 }
 
-// handleChange passes on what the bank wants changed about a payee's account (job payout.bank_change). What it wants of the operator, or
-// what cannot be read, is a problem of the answer and needs a person.
+// handleChange calls Config.Changed for a notification of change (job payout.bank_change). A notification about the
+// operator's own data, or one that cannot be parsed, is only listed as a problem of its answer.
 func (r *Rail) handleChange(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in changeJob
 	if err := j.Decode(&in); err != nil {
@@ -33,13 +32,13 @@ func (r *Rail) handleChange(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil || len(some) == 0 {
 		return err
 	}
-	wanted, err := some[0].Wanted(r.c.Sealer)
+	wanted, err := some[0].CorrectedData(r.c.Sealer)
 	if err != nil {
 		return err
 	}
 	c, err := nacha.Answer{Code: in.Code, Corrected: wanted}.Correction()
 	if err != nil {
-		return nil //nolint:nilerr // it is a problem of the answer
+		return nil //nolint:nilerr // listed as a problem of the answer
 	}
 	o, err := payout.Get(ctx, tx, j.CompanyID, some[0].OutputID)
 	if errors.Is(err, db.ErrNoRows) {
@@ -52,11 +51,12 @@ func (r *Rail) handleChange(ctx context.Context, tx *db.Tx, j job.Job) error {
 }
 
 func changeAt(f File, position int, code string) identity.Place {
-	return identity.Place{Table: "bank_changes", Column: "sealed", Row: f.CompanyID + "/" + f.ID + "/" + strconv.Itoa(position) + "/" + code}
+	return identity.Place{Table: "bank_changes", Column: "sealed",
+		Row: f.CompanyID + "/" + f.ID + "/" + strconv.Itoa(position) + "/" + code}
 }
 
-// Wanted returns what the bank wants instead, as it wrote it.
-func (c Change) Wanted(s *identity.Sealer) (string, error) {
+// CorrectedData returns the corrected data of the notification, as the bank wrote it.
+func (c Change) CorrectedData(s *identity.Sealer) (string, error) {
 	b, err := s.Open(changeAt(c.file, int(c.Position), c.Code), c.sealed)
 	return string(b), err
 }

@@ -15,53 +15,54 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// The parts of a drop. Where it keeps files of its own it makes the parts that are missing.
+// Subdirectories of a drop. A local drop creates those that are missing.
 const (
-	partOut   = "out"   // files that wait for the bank, which takes them away
-	partTaken = "taken" // files that the bank took, where it leaves them to be seen
+	partOut   = "out"   // files for the bank, which removes them
+	partTaken = "taken" // files that the bank received, if it keeps them
 	partIn    = "in"    // answers of the bank
-	partDone  = "done"  // answers that have been read
+	partDone  = "done"  // processed answers
 )
 
-// Drop is where a bank and we leave files for each other.
+// Drop is a directory through which files are exchanged with a bank.
 //
-// Handing a file over takes two steps, so that it happens at most once whatever breaks in between: Stage leaves the whole file under
-// a name that the bank does not look at, and Release gives it its name by moving it there. What was moved is not there to be moved again.
-// Who remembers the token of a staged file before the first Release may call Release as often as wanted.
+// A file is handed over in two steps, so that it happens at most once even if the program or the connection fails
+// between them. Stage writes the whole file under a hidden name. Release renames it to its final name; a renamed file
+// cannot be renamed again. A caller that stores the token of a staged file before the first Release may call Release
+// repeatedly.
 type Drop struct {
 	name  string
 	files files
 }
 
-// files is what a drop needs of a directory, on this machine or another one. Paths are relative, with slashes.
+// files connects to a directory, local or remote. Paths are relative, with slashes.
 type files interface {
-	// do runs f while there is a way to the directory.
+	// do calls f with the connected directory.
 	do(ctx context.Context, f func(dir) error) error
 }
 
-// dir is a directory that is reached.
+// dir is a connected directory.
 type dir interface {
-	Mkdir(name string) error // an existing one is none's error
+	Mkdir(name string) error // no error if it exists
 	Create(name string, body []byte) error
-	Move(from, to string) error // fails when there is nothing to move; never takes the place of something
+	Move(from, to string) error // fails if from is missing or to exists
 	Exists(name string) (bool, error)
 	List(name string) ([]fs.FileInfo, error)
 	Open(name string) (io.ReadCloser, error)
 }
 
-// Name says where it is, for logs.
+// Name returns the location of the drop, for logs.
 func (d *Drop) Name() string { return d.name }
 
-// fileName keeps names within their part.
+// fileName matches valid file names, which cannot leave their directory.
 var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 func staged(name, token string) string { return path.Join(partOut, "."+name+"."+token+".part") }
 
-// Stage leaves a file, complete and on disk, where the bank does not look. The token tells attempts apart: an attempt whose token
-// nobody remembers is never released.
+// Stage writes a complete file, synced to disk, under a hidden name. The token distinguishes attempts: an attempt
+// whose token was not stored is never released.
 func (d *Drop) Stage(ctx context.Context, name, token string, body []byte) error {
 	if !fileName.MatchString(name) || !fileName.MatchString(token) || len(body) == 0 {
-		return fmt.Errorf("bank drop: %q is no name of a file, or it is empty", name)
+		return fmt.Errorf("bank drop: the file name %q is invalid, or the file is empty", name)
 	}
 	return d.files.do(ctx, func(at dir) error {
 		if err := at.Mkdir(partOut); err != nil {
@@ -71,11 +72,11 @@ func (d *Drop) Stage(ctx context.Context, name, token string, body []byte) error
 	})
 }
 
-// Release lets the bank see a staged file. It answers Accepted when the bank has it or can take it, and Unclear for everything else. It
-// never answers Refused: a directory refuses no file.
+// Release makes a staged file visible to the bank. The answer is Accepted if the bank received the file or can
+// collect it, and Unclear otherwise. It is never Refused: a directory does not refuse files.
 func (d *Drop) Release(ctx context.Context, name, token string) payout.Answer {
 	if !fileName.MatchString(name) || !fileName.MatchString(token) {
-		return payout.Answer{Reason: "bank drop: no name of a file"}
+		return payout.Answer{Reason: "bank drop: the file name is invalid"}
 	}
 	var found bool
 	var moved error
@@ -93,10 +94,11 @@ func (d *Drop) Release(ctx context.Context, name, token string) payout.Answer {
 	case found:
 		return payout.Answer{Outcome: payout.Accepted}
 	}
-	return payout.Answer{Reason: fmt.Sprintf("the file is neither where it was staged (%v) nor where the bank takes it", moved)}
+	return payout.Answer{Reason: fmt.Sprintf("neither the staged copy (%v) nor the file itself is in the drop", moved)}
 }
 
-// Find reports whether the bank has a file or can take it. False is no proof that it never did: banks take files away.
+// Find reports whether a file is in the drop for the bank to collect, or kept there by the bank. False does not prove
+// that the bank never received it: banks may delete files.
 func (d *Drop) Find(ctx context.Context, name string) (found bool, err error) {
 	if !fileName.MatchString(name) {
 		return false, nil
@@ -106,7 +108,7 @@ func (d *Drop) Find(ctx context.Context, name string) (found bool, err error) {
 }
 
 func find(at dir, name string) (bool, error) {
-	for _, part := range []string{partOut, partTaken} { // in the order in which files move
+	for _, part := range []string{partOut, partTaken} { // the bank moves files in this order, so none is missed
 		if found, err := at.Exists(path.Join(part, name)); found || err != nil {
 			return found, err
 		}
@@ -114,8 +116,7 @@ func find(at dir, name string) (bool, error) {
 	return false, nil
 }
 
-// Answers lists the files that the bank has left, by name. Files whose names begin with a dot, and those with other characters than names
-// have, are not the bank's yet.
+// Answers returns the sorted names of the answer files. It ignores hidden files and invalid names.
 func (d *Drop) Answers(ctx context.Context) (names []string, err error) {
 	err = d.files.do(ctx, func(at dir) error {
 		all, err := at.List(partIn)
@@ -134,7 +135,7 @@ func (d *Drop) Answers(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// Read hands an answer to a function.
+// Read calls fn with the content of an answer.
 func (d *Drop) Read(ctx context.Context, name string, fn func(io.Reader) error) error {
 	return d.files.do(ctx, func(at dir) error {
 		f, err := at.Open(path.Join(partIn, name))
@@ -145,7 +146,7 @@ func (d *Drop) Read(ctx context.Context, name string, fn func(io.Reader) error) 
 	})
 }
 
-// Done puts an answer away. One that is away already is no error.
+// Done moves an answer to the processed ones. It returns no error if the answer was moved before.
 func (d *Drop) Done(ctx context.Context, name string) error {
 	return d.files.do(ctx, func(at dir) error {
 		if err := at.Mkdir(partDone); err != nil {
@@ -159,7 +160,7 @@ func (d *Drop) Done(ctx context.Context, name string) error {
 		if there, missing := at.Exists(from); missing == nil && !there {
 			return nil
 		}
-		for n := 2; n < 100; n++ { // the bank has used the name before
+		for n := 2; n < 100; n++ { // an earlier answer had the same name
 			if at.Move(from, fmt.Sprintf("%s.%d", to, n)) == nil {
 				return nil
 			}
@@ -168,7 +169,7 @@ func (d *Drop) Done(ctx context.Context, name string) error {
 	})
 }
 
-// OpenFolder makes a directory of this machine a drop.
+// OpenFolder returns a drop in a local directory.
 func OpenFolder(root string) (*Drop, error) {
 	for _, part := range []string{partOut, partTaken, partIn, partDone} {
 		if err := os.MkdirAll(filepath.Join(root, part), 0o700); err != nil {
@@ -205,7 +206,8 @@ func (f folder) Create(name string, body []byte) error {
 	return errors.Join(err, file.Sync(), file.Close(), syncDir(filepath.Dir(f.at(name))))
 }
 
-// Move renames. A link and its removal would leave a moment in which a crash keeps both names, and the file could be moved twice.
+// Move renames a file. Linking and unlinking instead could leave both names after a crash, and the file could be
+// moved twice.
 func (f folder) Move(from, to string) error {
 	if there, err := f.Exists(to); err != nil || there {
 		return errors.Join(err, fs.ErrExist)

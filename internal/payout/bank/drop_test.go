@@ -20,7 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// key makes a key pair: the private half as PEM, the public one as a line.
+// key returns a key pair: the private key as PEM and as a signer, and the public key as a line.
 func key(t *testing.T) (private []byte, signer ssh.Signer, line []byte) {
 	t.Helper()
 	_, secret, err := ed25519.GenerateKey(rand.Reader)
@@ -37,15 +37,15 @@ func key(t *testing.T) (private []byte, signer ssh.Signer, line []byte) {
 	return pem.EncodeToMemory(block), signer, ssh.MarshalAuthorizedKey(signer.PublicKey())
 }
 
-// sshd serves SFTP on this machine to the holder of one key: by OpenSSH's own server program, or by a library that has fewer of its
-// extensions. It says what a drop needs to know.
+// sshd starts an SFTP server that accepts one key: OpenSSH's server program, or a library that supports fewer
+// extensions. It returns the settings to connect.
 func sshd(t *testing.T, root string, openssh bool) SFTP {
 	t.Helper()
 	_, host, hostLine := key(t)
 	private, user, _ := key(t)
 	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
 		if string(k.Marshal()) != string(user.PublicKey().Marshal()) {
-			return nil, fmt.Errorf("who is that")
+			return nil, fmt.Errorf("unknown key")
 		}
 		return nil, nil
 	}}
@@ -96,7 +96,7 @@ func serve(conn net.Conn, config *ssh.ServerConfig, root string, openssh bool) {
 	}
 }
 
-// What a drop promises, on a directory and on two kinds of servers.
+// Drops in a local directory and on two kinds of servers keep the contract of Drop.
 func TestDrops(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, root string) *Drop{
 		"folder": func(t *testing.T, root string) *Drop {
@@ -150,29 +150,31 @@ func keepsTheContract(t *testing.T, root string, d *Drop) {
 			t.Fatalf("found: %v, %v", got, err)
 		}
 	}
-	// What is staged is not seen. Two attempts do not disturb each other.
+	// A staged file is hidden. Attempts are independent.
 	for _, token := range []string{"a", "b"} {
 		if err := d.Stage(ctx, "S0000001.xml", token, []byte("<order/>")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := d.Stage(ctx, "S0000001.xml", "a", []byte("<another/>")); err == nil {
-		t.Fatal("an attempt was written over")
+		t.Fatal("a staged file was overwritten")
 	}
 	found(false)
 	if n := len(seen()); n != 0 {
 		t.Fatalf("the bank sees %d files", n)
 	}
-	// It is released once, however often that is asked for.
+	// Release is idempotent.
 	for range 3 {
 		release("a", payout.Accepted)
 	}
 	found(true)
-	if b, err := os.ReadFile(filepath.Join(root, "out", "S0000001.xml")); err != nil || string(b) != "<order/>" || len(seen()) != 1 {
+	if b, err := os.ReadFile(filepath.Join(root, "out", "S0000001.xml")); err != nil || string(b) != "<order/>" ||
+		len(seen()) != 1 {
 		t.Fatalf("%q, %v", b, err)
 	}
-	// The bank takes it, and leaves it to be seen; then it does not even that.
-	if err := os.Rename(filepath.Join(root, "out", "S0000001.xml"), filepath.Join(root, "taken", "S0000001.xml")); err != nil {
+	// The bank moves the file to "taken", then deletes it.
+	if err := os.Rename(filepath.Join(root, "out", "S0000001.xml"),
+		filepath.Join(root, "taken", "S0000001.xml")); err != nil {
 		t.Fatal(err)
 	}
 	found(true)
@@ -183,17 +185,17 @@ func keepsTheContract(t *testing.T, root string, d *Drop) {
 	found(false)
 	release("a", payout.Unclear)
 	if n := len(seen()); n != 0 {
-		t.Fatalf("the bank would pay %d files again", n)
+		t.Fatalf("%d files are visible again", n)
 	}
 	for _, bad := range []string{"", "../x", "a/b", ".x", "a b"} {
 		if err := d.Stage(ctx, bad, "a", []byte("x")); err == nil {
-			t.Errorf("%q is a name", bad)
+			t.Errorf("the file name %q was accepted", bad)
 		}
 		if got := d.Release(ctx, bad, "a"); got.Outcome != payout.Unclear {
 			t.Errorf("%q: %+v", bad, got)
 		}
 	}
-	// Answers are listed, read, and put away for good, also a second one of the same name.
+	// Answers are listed, read and moved to "done", also a second one of the same name.
 	for range 2 {
 		for _, name := range []string{"b.xml", "a.xml", ".hidden", "c d.xml"} {
 			if err := os.WriteFile(filepath.Join(root, "in", name), []byte("answer "+name), 0o600); err != nil {
@@ -225,12 +227,12 @@ func keepsTheContract(t *testing.T, root string, d *Drop) {
 		t.Errorf("%v, %v", names, err)
 	}
 	if kept, _ := filepath.Glob(filepath.Join(root, "done", "*")); len(kept) != 4 {
-		t.Errorf("kept %v", kept)
+		t.Errorf("done has %v", kept)
 	}
 }
 
-// A server that shows another key than the one that was pinned gets nothing, and neither does one that does not know us.
-func TestOnlyThePinnedServerIsTrusted(t *testing.T) {
+// A server with another host key gets no file, and neither does one that does not accept the user.
+func TestSFTPTrustsOnlyTheConfiguredHostKey(t *testing.T) {
 	root := t.TempDir()
 	right := sshd(t, root, false)
 	_, _, otherHost := key(t)
@@ -238,7 +240,7 @@ func TestOnlyThePinnedServerIsTrusted(t *testing.T) {
 	for name, change := range map[string]func(*SFTP){
 		"another server": func(s *SFTP) { s.HostKey = otherHost },
 		"another user":   func(s *SFTP) { s.Key = otherUser },
-		"nobody there":   func(s *SFTP) { s.Address = "127.0.0.1:1" },
+		"no server":      func(s *SFTP) { s.Address = "127.0.0.1:1" },
 	} {
 		s := right
 		change(&s)
@@ -256,9 +258,10 @@ func TestOnlyThePinnedServerIsTrusted(t *testing.T) {
 			t.Errorf("%s: it answered", name)
 		}
 	}
-	for name, s := range map[string]SFTP{"no key": {Address: "a:1", User: "u", HostKey: otherHost}, "no host key": {Address: "a:1", User: "u", Key: otherUser}, "no address": {}} {
+	for name, s := range map[string]SFTP{"no key": {Address: "a:1", User: "u", HostKey: otherHost},
+		"no host key": {Address: "a:1", User: "u", Key: otherUser}, "no address": {}} {
 		if _, err := OpenSFTP(s); err == nil {
-			t.Errorf("%s is enough", name)
+			t.Errorf("%s: OpenSFTP succeeded", name)
 		}
 	}
 	if files, _ := filepath.Glob(filepath.Join(root, "*", "*")); len(files) != 0 {

@@ -7,19 +7,19 @@ import (
 	"github.com/stipend/stipend/internal/payout/payouttest"
 )
 
-// What external tests use of the package's inside.
-const Unfinished = unfinished
+// Internals that external tests use.
+const IncompleteTimeout = incompleteTimeout
 
 var (
-	Claim        = claim
-	ChecksumOf   = checksum
-	TornChecksum = tornChecksum
+	Claim              = claim
+	ChecksumOf         = checksum
+	IncompleteChecksum = incompleteChecksum
 )
 
-// Config returns the rail's configuration, to be changed by a test.
+// Config returns the rail's configuration, which a test may change.
 func (r *Rail) Config() *Config { return &r.c }
 
-// broken is a server whose connection breaks.
+// broken is a drop whose connection fails.
 type broken struct {
 	files
 	connection payouttest.Connection
@@ -36,7 +36,7 @@ func (b *broken) do(ctx context.Context, fn func(dir) error) error {
 	return err
 }
 
-// Break returns a function that changes the connection of a drop.
+// Break returns a function that sets the state of a drop's connection.
 func Break(d *Drop) func(payouttest.Connection) {
 	b := &broken{files: d.files}
 	d.files = b

@@ -10,30 +10,29 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Why an output cannot be marked as paid.
+// Errors of MarkPaid.
 var (
-	ErrNotQueued = errors.New("there is no such output in the queue for banks; " +
-		"only a queued output can have been paid without this database knowing")
-	ErrKnown = errors.New("this database knows what became of it")
+	ErrNotQueued = errors.New("this output is not queued for payout by bank; only queued outputs can be marked as paid")
+	ErrKnown     = errors.New("the outcome of this payment is known to the database")
 )
 
-// SkipNumbers prepares a database that was restored from a backup, which does not know which files were made since: the next numbers
-// stay unused, so that no two files ever have the same number.
+// SkipNumbers leaves the next n file numbers unused. It prepares a database restored from a backup, which does not
+// contain the files made since: no two files may have the same number.
 func SkipNumbers(ctx context.Context, tx *db.Tx, n int64) error { return skipNumbers(ctx, tx, n) }
 
-// MarkPaid records a person's statement that a queued output was paid by a payment that this database does not know, such as
-// S0000012P00003: it was restored from a backup that is older than the file. Payouts must be paused, and a payment pays one output.
-// It is posted as paid from an account of the operator.
+// MarkPaid records that, according to staff, a queued output was paid by a payment, such as S0000012P00003, that the
+// database does not contain because it was restored from an older backup. Payouts must be paused, and a payment pays
+// one output. The amount is posted as paid from the given account of the operator.
 func MarkPaid(ctx context.Context, tx *db.Tx, outputID, name, account string) (payout.Output, error) {
 	if err := payout.RequirePaused(ctx, tx); err != nil {
 		return payout.Output{}, err
 	}
-	at, ok := FindNamed(name)
+	at, ok := FindReference(name)
 	if !ok || at.Position == 0 {
-		return payout.Output{}, fmt.Errorf("%q is no payment of a file; want one such as S0000012P00003", name)
+		return payout.Output{}, fmt.Errorf("%q is not the reference of a payment, such as S0000012P00003", name)
 	}
-	name = Position(at.File, at.Position)
-	if err := reachNumber(ctx, tx, at.File); err != nil { // also serializes concurrent calls
+	name = PaymentReference(at.File, at.Position)
+	if err := reachNumber(ctx, tx, at.File); err != nil { // also locks out concurrent calls
 		return payout.Output{}, err
 	}
 	taken, err := payout.PaidByPrefix(ctx, tx, payout.RailBank, name)

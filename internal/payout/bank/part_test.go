@@ -15,17 +15,17 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 )
 
-// back is a return of a payment, in whatever amount, under a name of the bank's.
+// back returns the entry of a return of a payment, in any amount, with the bank's reference name.
 func back(payment string, a money.Amount, name string) iso20022.Entry {
 	e := one(payment, a, true, "FOCR", "RRTN")
 	e.Reference, e.Servicer = name, name
 	return e
 }
 
-// A bank gives a part of a payment back, after a recall, say. The part waits in suspense for a person, and the books have what the bank's
-// account has; the payment stays paid. Each part counts once, and leaves suspense when a person says that the payment came back, when its
-// bank takes it back, or when it is given to somebody.
-func TestAPartOfAPaymentComesBack(t *testing.T) {
+// A bank returns a part of a payment, for example after a recall. The part waits in suspense for staff, the ledger
+// agrees with the bank's account, and the payment stays fulfilled. Each part counts once. It leaves suspense when
+// staff record the return of the payment, when the bank takes it back, or when it is assigned to a company.
+func TestAReturnedPartWaitsInSuspense(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newBench(t, d, 3) // of 1, 2 and 3 euros
 		b.read()
@@ -40,14 +40,15 @@ func TestAPartOfAPaymentComesBack(t *testing.T) {
 		}
 		check := func(what, waits string, first payout.State, fees, owed int64) {
 			t.Helper()
-			got := fmt.Sprint(b.state("out_1").State, b.balance(ledger.BankFee, "sandbox"), b.balance(ledger.OutputPayable, "out_1"))
+			got := fmt.Sprint(b.state("out_1").State, b.balance(ledger.BankFee, "sandbox"),
+				b.balance(ledger.OutputPayable, "out_1"))
 			if want := fmt.Sprint(first, eur(fees), eur(owed)); got != want {
 				t.Errorf("%s: %s, want %s", what, got, want)
 			}
 			b.write(func(ctx context.Context, tx *db.Tx) error {
 				places, err := ledger.ByDimension(ctx, tx, ledger.Bank)
 				if len(places) != 1 || places[0] != (ledger.DimensionBalance{Dim: "sandbox", Amount: eur(account)}) {
-					t.Errorf("%s: the books have %v at the bank, which has %d", what, places, account)
+					t.Errorf("%s: the ledger has %v at the bank, which has %d", what, places, account)
 				}
 				if err != nil {
 					return err
@@ -76,43 +77,43 @@ func TestAPartOfAPaymentComesBack(t *testing.T) {
 				return err
 			})
 		}
-		// The part is told before the debit is, by which the payments left.
+		// The part is reported before the debit of the file.
 		say("part", 0, -600+40, back("S0000001P00001", eur(40), "r1"), debit(eur(600), "S0000001"))
 		check("a part", "0.40 ", payout.Fulfilled, 0, 0)
 		say("again", 0, 0, back("S0000001P00001", eur(40), "r1"))
-		check("told again", "0.40 ", payout.Fulfilled, 0, 0)
+		check("reported again", "0.40 ", payout.Fulfilled, 0, 0)
 		say("more", 0, 5+5, back("S0000001P00001", eur(5), "r2"), back("S0000001P00001", eur(5), "r3"))
-		check("two more parts, alike", "0.40 0.05 0.05 ", payout.Fulfilled, 0, 0)
+		check("two more equal parts", "0.40 0.05 0.05 ", payout.Fulfilled, 0, 0)
 
-		// Several in one booking: a part, and a whole payment less what the bank keeps.
+		// One entry with a part and a whole payment, less the bank's fee.
 		both := back("S0000001P00002", eur(70), "r4")
 		both.Amount = eur(70 + 260)
 		whole := both.Details[0]
 		whole.EndToEndID, whole.Amount = "S0000001P00003", eur(260)
 		both.Details = append(both.Details, whole)
 		say("both", 0, 70+260, both)
-		check("in one booking with a return", "0.40 0.05 0.05 0.70 ", payout.Fulfilled, 40, 0)
+		check("in one entry with a return", "0.40 0.05 0.05 0.70 ", payout.Fulfilled, 40, 0)
 		if two, three := b.state("out_2").State, b.state("out_3").State; two != payout.Fulfilled || three != payout.Returned {
 			t.Errorf("%s and %s", two, three)
 		}
 
 		cameBack := func(cents int64) error {
 			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				return bank.CameBack(ctx, tx, 1, 1, eur(cents), bankreceipt.CountParts)
+				return bank.RecordReturn(ctx, tx, 1, 1, eur(cents), bankreceipt.CountParts)
 			})
 		}
 		if err := cameBack(49); err == nil {
-			t.Error("less came back than the bank has given back")
+			t.Error("a return below the sum of the parts was accepted")
 		}
 		check("refused", "0.40 0.05 0.05 0.70 ", payout.Fulfilled, 40, 0)
 		for range 2 {
 			if err := cameBack(50); err != nil {
 				t.Error(err)
 			}
-			check("the parts were all of it", "0.70 ", payout.Returned, 90, 100)
+			check("the parts were the whole return", "0.70 ", payout.Returned, 90, 100)
 		}
 		say("old", 0, 0, back("S0000001P00001", eur(40), "r1"), both)
-		check("the bank tells of them again", "0.70 ", payout.Returned, 90, 100)
+		check("the bank reports them again", "0.70 ", payout.Returned, 90, 100)
 
 		taken := back("S0000001P00002", eur(70), "r5")
 		taken.Credit, taken.Details[0].Credit = false, false
@@ -124,24 +125,24 @@ func TestAPartOfAPaymentComesBack(t *testing.T) {
 			_, err := bankreceipt.Assign(ctx, tx, b.suspended(ctx, tx)[0].ID, ledger.Operator)
 			return err
 		})
-		check("given to somebody", "", payout.Returned, 90, 100)
+		check("assigned", "", payout.Returned, 90, 100)
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			return bank.CameBack(ctx, tx, 1, 2, eur(30), bankreceipt.CountParts)
+			return bank.RecordReturn(ctx, tx, 1, 2, eur(30), bankreceipt.CountParts)
 		}); err == nil {
-			t.Error("what was given to somebody came back for the payee")
+			t.Error("a return of an assigned part was accepted")
 		}
-		check("refused, for it was given", "", payout.Returned, 90, 100)
+		check("rejected after the assignment", "", payout.Returned, 90, 100)
 		if o := b.state("out_2"); o.State != payout.Fulfilled {
 			t.Errorf("%s", o.State)
 		}
-		// What is no statement books nothing.
+		// Without Config.Statement a part is not booked.
 		b.e.Config().Statement = nil
 		say("unread", 1, 0, back("S0000001P00002", eur(10), "r7"))
-		check("nobody books it", "", payout.Returned, 90, 100)
+		check("not booked", "", payout.Returned, 90, 100)
 	})
 }
 
-// suspended are the transfers that wait.
+// suspended returns the transfers in suspense.
 func (b *bench) suspended(ctx context.Context, tx *db.Tx) []bankreceipt.Transfer {
 	b.Helper()
 	waits, err := bankreceipt.List(ctx, tx, false, 10)

@@ -19,7 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/payouttest"
 )
 
-// The bank rail against a simulated bank that takes files from a directory.
+// The bank rail against a simulated bank that reads files from a directory.
 func TestRail(t *testing.T) {
 	payouttest.Run(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) payouttest.Outside {
 		must := func(err error) {
@@ -42,11 +42,12 @@ func TestRail(t *testing.T) {
 		must(err)
 		payees := 0
 		to := func(iban string) payout.Output {
-			payees++ // each payee has a name of their own, by which the orders to pay them are counted
-			data := `{"account_holder_name":"Payee ` + strconv.Itoa(payees) + `","account_holder_type":"individual","iban":"` + iban + `"}`
+			payees++ // each payee has a unique name, by which Executed counts payments
+			data := `{"account_holder_name":"Payee ` + strconv.Itoa(payees) + `","account_holder_type":"individual","iban":"` +
+				iban + `"}`
 			return payout.Output{Amount: eur(100), Destination: json.RawMessage(data)}
 		}
-		orders := map[string][]byte{} // the files that the bank received, by name
+		orders := map[string][]byte{} // contents of files that the bank received, by name
 		readOrders := func() error {
 			return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 				if err != nil || e.IsDir() || filepath.Ext(path) != ".xml" || filepath.Base(path)[0] != 'S' {
@@ -68,7 +69,7 @@ func TestRail(t *testing.T) {
 				now, err := d.Now(t.Context())
 				must(err)
 				must(readOrders())
-				must(simulated.Take(now))
+				must(simulated.ProcessFiles(now))
 				must(rail.Collect(t.Context(), d))
 			},
 			Revert: func(o payout.Output) {

@@ -19,33 +19,35 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-// Sandbox is a bank on the other side of a folder. It takes each file when it is told of it and answers at once, as banks do over
-// days: it accepts and books the file, and sends back or rejects what is paid to a number that asks for it.
+// Sandbox simulates a bank that exchanges files through a local directory. It answers each file at once: it accepts
+// and books the file, and returns or rejects payments to special account numbers.
 //
-// The last six digits of the payee's account number say what becomes of a payment: 990 and three digits send it back, 991 and three
-// digits reject it, or by ACH ask for a change. The three digits are those of the ACH reason (R03 is 003, C01 is 001), or where ISO's
-// reason stands in [SandboxReasons], from 001. Every other number is paid.
+// The last six digits of the payee's account number select the outcome of a payment: 990NNN returns it; 991NNN
+// rejects it or, for ACH, asks for a correction. NNN is the number of the ACH code (R03 is 003, C01 is 001) or the
+// position, from 1, of the ISO reason in [SandboxReasons]. Payments to other numbers succeed.
 type Sandbox struct {
 	root     string
 	accounts []Account
 }
 
-// OpenSandbox makes a folder with a bank behind it, and accounts of the house in every currency.
+// OpenSandbox returns a drop in a local directory and the simulated bank that reads it.
 func OpenSandbox(root string) (*Drop, *Sandbox, error) {
 	d, err := OpenFolder(root)
 	return d, &Sandbox{root, SandboxAccounts()}, err
 }
 
-// SandboxAccounts are accounts of nobody, in every currency.
+// SandboxAccounts returns a fictitious account of the operator for each currency and format.
 func SandboxAccounts() []Account {
-	all := []Account{{ID: "sandbox", Currency: money.USD, Format: FormatNACHA, Name: "Stipend Sandbox", Number: "123456789", Calendar: FederalReserve,
+	all := []Account{{ID: "sandbox", Currency: money.USD, Format: FormatNACHA, Name: "Stipend Sandbox",
+		Number: "123456789", Calendar: FederalReserve,
 		CompanyID: "1234567890", Routing: "091000019", Destination: "091000019", DestinationName: "Sandbox Bank"}}
 	calendars := map[money.Asset]Calendar{money.USD: FederalReserve, money.EUR: Target, money.GBP: England}
 	for _, asset := range money.All() {
 		if asset.IsCrypto() {
 			continue
 		}
-		a := Account{ID: "sandbox", Currency: asset, Format: FormatPain, Name: "Stipend Sandbox", Number: "DE89370400440532013000", Country: "DE", Calendar: calendars[asset]}
+		a := Account{ID: "sandbox", Currency: asset, Format: FormatPain, Name: "Stipend Sandbox",
+			Number: "DE89370400440532013000", Country: "DE", Calendar: calendars[asset]}
 		if a.Calendar == "" {
 			a.Calendar = Weekdays
 		}
@@ -57,18 +59,18 @@ func SandboxAccounts() []Account {
 	return all
 }
 
-// SandboxReasons are the reasons of ISO 20022 that the sandbox's bank can give, each at its number less one.
+// SandboxReasons returns the ISO 20022 reasons that the simulated bank can give, sorted.
 func SandboxReasons() []string { return iso20022.Reasons() }
 
-// wish is what an account number asks for.
-type wish struct {
+// scenario is the simulated outcome that an account number selects.
+type scenario struct {
 	back, other bool
 	number      int
 }
 
 var tail = regexp.MustCompile(`99([01])([0-9]{3})$`)
 
-func wanted(account string) wish {
+func scenarioOf(account string) scenario {
 	m := tail.FindStringSubmatch(strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {
 			return -1
@@ -76,27 +78,27 @@ func wanted(account string) wish {
 		return r
 	}, account))
 	if m == nil {
-		return wish{}
+		return scenario{}
 	}
 	n, _ := strconv.Atoi(m[2])
-	return wish{m[1] == "0", m[1] == "1", n}
+	return scenario{m[1] == "0", m[1] == "1", n}
 }
 
-func (w wish) iso() string {
+func (w scenario) iso() string {
 	if all := SandboxReasons(); w.number >= 1 && w.number <= len(all) {
 		return all[w.number-1]
 	}
 	return "MS03"
 }
 
-// order is what the bank reads of a payment.
-type order struct {
+// sandboxPayment is a payment as the simulated bank reads it.
+type sandboxPayment struct {
 	id, account, name, trace string
 	amount                   money.Amount
 }
 
-// Take takes every file that waits and answers it. A file that it has taken is gone.
-func (s *Sandbox) Take(now time.Time) error {
+// ProcessFiles answers and removes every file in the drop.
+func (s *Sandbox) ProcessFiles(now time.Time) error {
 	files, err := os.ReadDir(filepath.Join(s.root, partOut))
 	if err != nil {
 		return err
@@ -109,13 +111,13 @@ func (s *Sandbox) Take(now time.Time) error {
 		body, err := os.ReadFile(at)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			continue // it was just taken
+			continue // another call has processed it
 		case err != nil:
 			return err
 		case strings.HasSuffix(f.Name(), ".ach"):
-			err = s.takeACH(f.Name(), body, now)
+			err = s.processACH(f.Name(), body, now)
 		default:
-			err = s.takePain(f.Name(), body, now)
+			err = s.processPain(f.Name(), body, now)
 		}
 		if err != nil {
 			return fmt.Errorf("sandbox bank: %s: %w", f.Name(), err)
@@ -127,7 +129,7 @@ func (s *Sandbox) Take(now time.Time) error {
 	return nil
 }
 
-func (s *Sandbox) takePain(name string, body []byte, now time.Time) error {
+func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
 	var in struct {
 		ID        string `xml:"CstmrCdtTrfInitn>GrpHdr>MsgId"`
 		Transfers []struct {
@@ -152,42 +154,47 @@ func (s *Sandbox) takePain(name string, body []byte, now time.Time) error {
 		if i == 0 {
 			total = money.Zero(amount.Asset())
 		}
-		w := wanted(t.IBAN + t.Other)
+		w := scenarioOf(t.IBAN + t.Other)
 		if w.other {
 			status.Code = "PART"
-			status.Payments = append(status.Payments, iso20022.PaymentStatus{ID: t.ID, Code: "RJCT", Reasons: []iso20022.Reason{{Code: w.iso()}}})
+			status.Payments = append(status.Payments,
+				iso20022.PaymentStatus{ID: t.ID, Code: "RJCT", Reasons: []iso20022.Reason{{Code: w.iso()}}})
 			continue
 		}
 		if total, err = total.Add(amount); err != nil {
 			return err
 		}
 		if w.back {
-			back = append(back, returnEntry(order{id: t.ID, name: t.Name, account: t.IBAN + t.Other, amount: amount}, w.iso(), now))
+			back = append(back, returnEntry(sandboxPayment{id: t.ID, name: t.Name, account: t.IBAN + t.Other, amount: amount},
+				w.iso(), now))
 		}
 	}
 	answer, err := status.Write(now)
 	if err != nil {
 		return err
 	}
-	if err := s.leave(name+".1.status.xml", answer); err != nil || total.IsZero() {
+	if err := s.writeAnswer(name+".1.status.xml", answer); err != nil || total.IsZero() {
 		return err
 	}
-	debit := iso20022.Entry{Reference: in.ID, Amount: total, Booked: now, Valued: now, Type: iso20022.Type{Domain: "PMNT", Family: "ICDT", SubFamily: "ESCT"},
+	debit := iso20022.Entry{Reference: in.ID, Amount: total, Booked: now, Valued: now,
+		Type:  iso20022.Type{Domain: "PMNT", Family: "ICDT", SubFamily: "ESCT"},
 		Batch: iso20022.Batch{MessageID: in.ID, PaymentInfoID: in.ID}}
 	return s.statement(name, append([]iso20022.Entry{debit}, back...), now)
 }
 
-func returnEntry(o order, reason string, now time.Time) iso20022.Entry {
+func returnEntry(o sandboxPayment, reason string, now time.Time) iso20022.Entry {
 	return iso20022.Entry{Reference: "R" + o.id, Amount: o.amount, Credit: true, Booked: now, Valued: now,
 		Type: iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "RRTN"},
-		Details: []iso20022.Detail{{EndToEndID: o.id, Amount: o.amount, Credit: true, Debtor: iso20022.Party{Name: o.name, Account: o.account},
-			ReturnReason: reason, ReturnInfo: []string{iso20022.Says(reason)}}}}
+		Details: []iso20022.Detail{{EndToEndID: o.id, Amount: o.amount, Credit: true,
+			Debtor:       iso20022.Party{Name: o.name, Account: o.account},
+			ReturnReason: reason, ReturnInfo: []string{iso20022.ReasonText(reason)}}}}
 }
 
 func (s *Sandbox) statement(name string, entries []iso20022.Entry, now time.Time) error {
 	var out bytes.Buffer
 	id := "ST" + strings.TrimSuffix(strings.TrimSuffix(name, ".xml"), ".ach")
-	w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: id, ID: id, Created: now, Account: "DE89370400440532013000"})
+	w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: id, ID: id, Created: now,
+		Account: "DE89370400440532013000"})
 	if err != nil {
 		return err
 	}
@@ -199,10 +206,10 @@ func (s *Sandbox) statement(name string, entries []iso20022.Entry, now time.Time
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return s.leave(name+".2.statement.xml", out.Bytes())
+	return s.writeAnswer(name+".2.statement.xml", out.Bytes())
 }
 
-func (s *Sandbox) takeACH(name string, body []byte, now time.Time) error {
+func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
 	var answers []nacha.Answer
 	var debits []iso20022.Entry
 	for _, l := range strings.Split(string(body), "\n") {
@@ -213,73 +220,79 @@ func (s *Sandbox) takeACH(name string, body []byte, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		o := order{id: strings.TrimSpace(l[39:54]), account: strings.TrimSpace(l[12:29]), name: strings.TrimSpace(l[54:76]), trace: l[79:94], amount: money.New(money.USD, cents)}
+		o := sandboxPayment{id: strings.TrimSpace(l[39:54]), account: strings.TrimSpace(l[12:29]),
+			name: strings.TrimSpace(l[54:76]), trace: l[79:94], amount: money.New(money.USD, cents)}
 		if strings.Contains(o.id, "B") {
-			debits = append(debits, iso20022.Entry{Reference: o.id, Amount: o.amount, Booked: now, Valued: now, Info: "ACH " + o.id,
+			debits = append(debits, iso20022.Entry{Reference: o.id, Amount: o.amount, Booked: now, Valued: now,
+				Info: "ACH " + o.id,
 				Type: iso20022.Type{Domain: "PMNT", Family: "ICDT", SubFamily: "ACHT"}})
 			continue
 		}
-		if a, ok := achAnswer(o, wanted(o.account)); ok {
+		if a, ok := achAnswer(o, scenarioOf(o.account)); ok {
 			answers = append(answers, a)
 		}
 	}
 	if err := s.statement(name, debits, now); err != nil || len(answers) == 0 {
 		return err
 	}
-	return s.leaveACH(name+".3.return.ach", answers, now)
+	return s.writeACHAnswers(name+".3.return.ach", answers, now)
 }
 
-func achAnswer(o order, w wish) (nacha.Answer, bool) {
+func achAnswer(o sandboxPayment, w scenario) (nacha.Answer, bool) {
 	a := nacha.Answer{ID: o.id, Name: o.name, Trace: o.trace}
 	switch {
 	case w.back:
 		a.Code, a.Cents = fmt.Sprintf("R%02d", w.number), o.amount.Units()
 	case w.other:
 		a.Code = fmt.Sprintf("C%02d", w.number)
-		a.Corrected = nacha.Correction{Routing: "021000021", Account: "1918171614", Name: "Ada Q Example", Type: "savings"}.Corrected(a.Code)
+		a.Corrected = nacha.Correction{Routing: "021000021", Account: "1918171614", Name: "Ada Q Example",
+			Type: "savings"}.Corrected(a.Code)
 	}
-	return a, w.number >= 1 && w.number < 100 && nacha.Says(a.Code) != ""
+	return a, w.number >= 1 && w.number < 100 && nacha.ReasonText(a.Code) != ""
 }
 
-func (s *Sandbox) leaveACH(name string, answers []nacha.Answer, now time.Time) error {
+func (s *Sandbox) writeACHAnswers(name string, answers []nacha.Answer, now time.Time) error {
 	i := slices.IndexFunc(s.accounts, func(a Account) bool { return a.Format == FormatNACHA })
 	body, err := s.accounts[i].nacha(1, now).WriteAnswers(answers)
 	if err != nil {
 		return err
 	}
-	return s.leave(name, body)
+	return s.writeAnswer(name, body)
 }
 
-// Return sends one payment back that was paid before, with a reason of the list of its format, or the usual one.
+// Return returns a payment that was paid before. A reason that is unknown in the payment's format is replaced by a
+// common one.
 func (s *Sandbox) Return(number int64, position int, a money.Amount, ach bool, reason string, now time.Time) error {
-	o := order{id: Position(number, position), amount: a}
+	o := sandboxPayment{id: PaymentReference(number, position), amount: a}
 	if ach {
-		if nacha.Says(reason) == "" || reason[0] != 'R' {
+		if nacha.ReasonText(reason) == "" || reason[0] != 'R' {
 			reason = "R03"
 		}
-		return s.leaveACH(o.id+".3.return.ach", []nacha.Answer{{Code: reason, ID: o.id, Cents: a.Units()}}, now)
+		return s.writeACHAnswers(o.id+".3.return.ach", []nacha.Answer{{Code: reason, ID: o.id, Cents: a.Units()}}, now)
 	}
-	if iso20022.Says(reason) == "" {
+	if iso20022.ReasonText(reason) == "" {
 		reason = "AC04"
 	}
 	return s.statement(o.id, []iso20022.Entry{returnEntry(o, reason, now)}, now)
 }
 
-// Bring has money come to the house's account, by a name of the bank's own and with a reference in the sender's words; with back the
-// bank takes it out again.
-func (s *Sandbox) Bring(name, reference string, a money.Amount, back bool, now time.Time) error {
+// Receive reports incoming money on the operator's account under the bank's reference name, with the payer's text. If
+// back is set, the bank takes it back in the same statement.
+func (s *Sandbox) Receive(name, reference string, a money.Amount, back bool, now time.Time) error {
 	entries := []iso20022.Entry{{Reference: name, Amount: a, Credit: true, Booked: now, Valued: now, Servicer: name,
-		Type:    iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "ESCT"},
-		Details: []iso20022.Detail{{EndToEndID: "NOTPROVIDED", Amount: a, Credit: true, Debtor: iso20022.Party{Name: "A Sandbox Company"}, Remittance: []string{reference}}}}}
+		Type: iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "ESCT"},
+		Details: []iso20022.Detail{{EndToEndID: "NOTPROVIDED", Amount: a, Credit: true,
+			Debtor: iso20022.Party{Name: "A Sandbox Company"}, Remittance: []string{reference}}}}}
 	if back {
-		entries = append(entries, iso20022.Entry{Reference: name + "R", Amount: a, Reversal: true, Booked: now, Valued: now, Servicer: name,
-			Type: iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "ESCT"}})
+		entries = append(entries, iso20022.Entry{Reference: name + "R", Amount: a, Reversal: true, Booked: now, Valued: now,
+			Servicer: name,
+			Type:     iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "ESCT"}})
 	}
 	return s.statement(name, entries, now)
 }
 
-// leave puts an answer where it is looked for, whole.
-func (s *Sandbox) leave(name string, body []byte) error {
+// writeAnswer stores an answer in the drop atomically.
+func (s *Sandbox) writeAnswer(name string, body []byte) error {
 	temp, err := os.CreateTemp(filepath.Join(s.root, partIn), ".new-*")
 	if err != nil {
 		return err

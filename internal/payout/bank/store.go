@@ -15,25 +15,25 @@ import (
 // File is a file of payments of one company.
 type File struct {
 	CompanyID string
-	ID        string // the batch of its outputs
-	Number    int64  // of all files of the house
-	Account   string // of the house, that pays
+	ID        string // also the batch ID of its outputs
+	Number    int64  // unique across companies
+	Account   string // ID of the operator's account that pays
 	Name      string
 	Total     money.Amount
 	Payments  int64
-	Execute   string // the day on which the bank acts, 2026-03-02
+	Execute   string // execution date, such as 2026-03-02
 	Checksum  string // SHA-256, hexadecimal
 	State     string
-	Attempts  int64 // to hand it over that did not succeed
+	Attempts  int64 // failed attempts to hand it over
 	Version   int64
 	Created   time.Time
-	SentAt    time.Time // zero before the bank had it
+	SentAt    time.Time // zero before the bank received it
 	token     string
 	sealed    string
 }
 
-const fileColumns = `company_id, file_id, number, account, name, asset, payments, total, execute_on, checksum, sealed, state, token, attempts,
-	version, created_at, sent_at`
+const fileColumns = `company_id, file_id, number, account, name, asset, payments, total, execute_on, checksum, sealed,
+	state, token, attempts, version, created_at, sent_at`
 
 func scanFile(r interface{ Scan(...any) error }) (File, error) {
 	var (
@@ -41,7 +41,8 @@ func scanFile(r interface{ Scan(...any) error }) (File, error) {
 		asset                string
 		total, created, sent int64
 	)
-	err := r.Scan(&f.CompanyID, &f.ID, &f.Number, &f.Account, &f.Name, &asset, &f.Payments, &total, &f.Execute, &f.Checksum, &f.sealed, &f.State,
+	err := r.Scan(&f.CompanyID, &f.ID, &f.Number, &f.Account, &f.Name, &asset, &f.Payments, &total, &f.Execute,
+		&f.Checksum, &f.sealed, &f.State,
 		&f.token, &f.Attempts, &f.Version, &created, &sent)
 	f.Total, f.Created = money.New(money.Asset(asset), total), db.Time(created)
 	if sent > 0 {
@@ -51,32 +52,35 @@ func scanFile(r interface{ Scan(...any) error }) (File, error) {
 }
 
 func get(ctx context.Context, tx *db.Tx, companyID, fileID string) (File, error) {
-	return scanFile(tx.QueryRow(ctx, "SELECT "+fileColumns+" FROM bank_files WHERE company_id = $1 AND file_id = $2", companyID, fileID))
+	return scanFile(tx.QueryRow(ctx, "SELECT "+fileColumns+" FROM bank_files WHERE company_id = $1 AND file_id = $2",
+		companyID, fileID))
 }
 
-// lock reads a file to decide about it, and keeps it for the rest of the transaction, where the engine lets several write at once.
-// db.ErrNoRows when there is none of this number.
+// lock returns the file of a number and locks it for the rest of the transaction. It returns db.ErrNoRows if there is
+// none.
 func lock(ctx context.Context, tx *db.Tx, number int64) (File, error) {
-	return scanFile(tx.QueryRow(ctx, "UPDATE bank_files SET version = version WHERE number = $1 RETURNING "+fileColumns, number))
+	return scanFile(tx.QueryRow(ctx, "UPDATE bank_files SET version = version WHERE number = $1 RETURNING "+fileColumns,
+		number))
 }
 
-// List is the files of all companies, newest first: those in doubt or not handed over only, or all.
+// List returns files of all companies, newest first: all, or only those that the bank may not have received.
 func List(ctx context.Context, tx *db.Tx, open bool, limit int) ([]File, error) {
 	where := "number > 0"
 	if open {
 		where = "state IN ('prepared', 'in_doubt')"
 	}
-	rows, err := tx.Query(ctx, "SELECT "+fileColumns+" FROM bank_files WHERE "+where+" ORDER BY number DESC LIMIT $1", int64(limit))
+	rows, err := tx.Query(ctx, "SELECT "+fileColumns+" FROM bank_files WHERE "+where+" ORDER BY number DESC LIMIT $1",
+		int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (File, error) { return scanFile(r) })
 }
 
-// Find is the file of a number; db.ErrNoRows when there is none.
+// Find returns the file of a number, or db.ErrNoRows.
 func Find(ctx context.Context, tx *db.Tx, number int64) (File, error) {
 	return scanFile(tx.QueryRow(ctx, "SELECT "+fileColumns+" FROM bank_files WHERE number = $1", number))
 }
 
-// nextNumber counts the files of the house. Who takes a number makes the others wait until it is committed or given back, so there
-// are no gaps.
+// nextNumber returns the next file number. A concurrent transaction waits until this one ends, so the numbers have no
+// gaps.
 func nextNumber(ctx context.Context, tx *db.Tx) (int64, error) {
 	var text string
 	err := tx.QueryRow(ctx, `INSERT INTO settings (key, value) VALUES ('bank.file_number', '1')
@@ -87,35 +91,40 @@ func nextNumber(ctx context.Context, tx *db.Tx) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// skipNumbers leaves the next numbers unused.
+// skipNumbers leaves the next n file numbers unused.
 func skipNumbers(ctx context.Context, tx *db.Tx, n int64) error {
 	_, err := tx.Exec(ctx, `INSERT INTO settings (key, value) VALUES ('bank.file_number', CAST(CAST($1 AS BIGINT) AS TEXT))
-		ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(settings.value AS BIGINT) + CAST(excluded.value AS BIGINT) AS TEXT)`, n)
+		ON CONFLICT (key) DO UPDATE
+		SET value = CAST(CAST(settings.value AS BIGINT) + CAST(excluded.value AS BIGINT) AS TEXT)`, n)
 	return err
 }
 
-// reachNumber has the count of files go on behind a number.
+// reachNumber raises the last used file number to number, if it is lower.
 func reachNumber(ctx context.Context, tx *db.Tx, number int64) error {
 	_, err := tx.Exec(ctx, `INSERT INTO settings (key, value) VALUES ('bank.file_number', CAST(CAST($1 AS BIGINT) AS TEXT))
-		ON CONFLICT (key) DO UPDATE SET value = CASE WHEN CAST(settings.value AS BIGINT) < CAST(excluded.value AS BIGINT) THEN excluded.value ELSE settings.value END`, number)
+		ON CONFLICT (key) DO UPDATE SET value = excluded.value
+		WHERE CAST(settings.value AS BIGINT) < CAST(excluded.value AS BIGINT)`, number)
 	return err
 }
 
 func insertFile(ctx context.Context, tx *db.Tx, f File, outs []payout.Output, parts []int) error {
 	if _, err := tx.Exec(ctx, `INSERT INTO bank_files (`+fileColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, '', 0, 1, $13, 0)`, f.CompanyID, f.ID, f.Number, f.Account, f.Name, string(f.Total.Asset()),
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, '', 0, 1, $13, 0)`,
+		f.CompanyID, f.ID, f.Number, f.Account, f.Name, string(f.Total.Asset()),
 		f.Payments, f.Total.Units(), f.Execute, f.Checksum, f.sealed, f.State, db.Micros(tx.Now())); err != nil {
 		return err
 	}
 	db.History(tx, f.CompanyID, f.ID, 1, "", f.State, "")
 	rows := make([][]any, len(outs))
 	for i, o := range outs {
-		rows[i] = []any{f.CompanyID, f.ID, int64(i + 1), int64(parts[i]), o.ID, o.Amount.Units(), Ordered, "", int64(0), db.Micros(tx.Now())}
+		rows[i] = []any{f.CompanyID, f.ID, int64(i + 1), int64(parts[i]), o.ID, o.Amount.Units(), Ordered, "", int64(0),
+			db.Micros(tx.Now())}
 	}
-	return tx.Insert(ctx, "bank_payments", []string{"company_id", "file_id", "position", "part", "output_id", "amount", "state", "reason", "fee", "updated_at"}, rows)
+	return tx.Insert(ctx, "bank_payments", []string{"company_id", "file_id", "position", "part", "output_id", "amount",
+		"state", "reason", "fee", "updated_at"}, rows)
 }
 
-// advance changes a file, guarded by the version that was read.
+// advance changes the state of a file, guarded by the version that was read.
 func (f *File) advance(ctx context.Context, tx *db.Tx, state, reason string) error {
 	sent := int64(0)
 	if !f.SentAt.IsZero() {
@@ -143,19 +152,21 @@ func (f *File) advance(ctx context.Context, tx *db.Tx, state, reason string) err
 	return nil
 }
 
-// claim makes a staged copy the one that counts. It reports whether the file was still prepared.
+// claim changes a prepared file to in_doubt and stores the token of its valid copy. It reports whether the file was
+// still prepared.
 func claim(ctx context.Context, tx *db.Tx, f File, token string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE bank_files SET state = 'in_doubt', token = $3, version = version + 1
 		WHERE company_id = $1 AND file_id = $2 AND state = 'prepared' AND version = $4`, f.CompanyID, f.ID, token, f.Version)
 	if err == nil && n == 1 {
-		db.History(tx, f.CompanyID, f.ID, f.Version+1, Prepared, InDoubt, "")
+		db.History(tx, f.CompanyID, f.ID, f.Version+1, Prepared, UnknownOutcome, "")
 	}
 	return n == 1, err
 }
 
 // countAttempt counts a failed attempt to hand a file over.
 func countAttempt(ctx context.Context, tx *db.Tx, f File) error {
-	_, err := tx.Exec(ctx, "UPDATE bank_files SET attempts = attempts + 1 WHERE company_id = $1 AND file_id = $2", f.CompanyID, f.ID)
+	_, err := tx.Exec(ctx, "UPDATE bank_files SET attempts = attempts + 1 WHERE company_id = $1 AND file_id = $2",
+		f.CompanyID, f.ID)
 	return err
 }
 
@@ -193,7 +204,7 @@ type Attempt struct {
 	State    string
 }
 
-// Latest is the last attempt to pay an output; db.ErrNoRows when there was none.
+// Latest returns the last attempt to pay an output, or db.ErrNoRows.
 func Latest(ctx context.Context, tx *db.Tx, companyID, outputID string) (Attempt, error) {
 	var (
 		a                Attempt
@@ -208,7 +219,7 @@ func Latest(ctx context.Context, tx *db.Tx, companyID, outputID string) (Attempt
 	return a, err
 }
 
-// storePayments stores changed payments. The caller holds the file locked, so no other transaction changes them.
+// storePayments updates payments of a locked file.
 func storePayments(ctx context.Context, tx *db.Tx, f File, changed []*payment) error {
 	rows := make([][]any, len(changed))
 	for i, p := range changed {
@@ -230,14 +241,15 @@ type Answer struct {
 	Checksum string
 	Name     string
 	Kind     string
-	Facts    int64 // what it said of payments of ours
+	Facts    int64 // number of statements about our payments
 	Problems []string
-	Settled  bool // false: it waits for what the bank says elsewhere, and is read again
+	Settled  bool // false: it is read again, since it depends on another answer or is incomplete
 	At       time.Time
 }
 
-// known says whether an answer was read for good, and otherwise since when what it says was there; never is the zero time.
-func known(ctx context.Context, tx *db.Tx, checksum string) (settled bool, since time.Time, err error) {
+// findAnswer reports whether an answer was processed completely and, if not, when its content was first seen; zero
+// means never.
+func findAnswer(ctx context.Context, tx *db.Tx, checksum string) (settled bool, since time.Time, err error) {
 	var at int64
 	err = tx.QueryRow(ctx, "SELECT settled, read_at FROM bank_answers WHERE checksum = $1", checksum).Scan(&settled, &at)
 	if errors.Is(err, db.ErrNoRows) {
@@ -246,30 +258,34 @@ func known(ctx context.Context, tx *db.Tx, checksum string) (settled bool, since
 	return settled, db.Time(at), err
 }
 
-// noteAnswer keeps what was read, and since when it was there. What was there under its name before and was not whole is forgotten: it
-// was a part of it.
-func noteAnswer(ctx context.Context, tx *db.Tx, a Answer) error {
+// storeAnswer records an answer and the time when its content was first seen. It deletes earlier, incomplete contents
+// of the same file name.
+func storeAnswer(ctx context.Context, tx *db.Tx, a Answer) error {
 	problems, err := json.Marshal(a.Problems)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "DELETE FROM bank_answers WHERE name = $1 AND checksum <> $2 AND facts = 0 AND NOT settled", a.Name, a.Checksum); err != nil {
+	if _, err := tx.Exec(ctx, "DELETE FROM bank_answers WHERE name = $1 AND checksum <> $2 AND facts = 0 AND NOT settled",
+		a.Name, a.Checksum); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO bank_answers (checksum, name, kind, facts, problems, settled, read_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+	_, err = tx.Exec(ctx, `INSERT INTO bank_answers (checksum, name, kind, facts, problems, settled, read_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (checksum) DO UPDATE SET problems = excluded.problems, settled = excluded.settled,
 			read_at = CASE WHEN bank_answers.settled THEN excluded.read_at ELSE bank_answers.read_at END
-		WHERE NOT bank_answers.settled OR NOT excluded.settled`, a.Checksum, a.Name, a.Kind, a.Facts, string(problems), a.Settled, db.Micros(tx.Now()))
+		WHERE NOT bank_answers.settled OR NOT excluded.settled`,
+		a.Checksum, a.Name, a.Kind, a.Facts, string(problems), a.Settled, db.Micros(tx.Now()))
 	return err
 }
 
-// Answers is what banks sent, newest first: what has problems, or all.
+// Answers returns answers, newest first: all, or only those with problems.
 func Answers(ctx context.Context, tx *db.Tx, problems bool, limit int) ([]Answer, error) {
 	where := "read_at > 0"
 	if problems {
 		where = "problems <> 'null'"
 	}
-	rows, err := tx.Query(ctx, "SELECT checksum, name, kind, facts, problems, settled, read_at FROM bank_answers WHERE "+where+" ORDER BY read_at DESC, name LIMIT $1", int64(limit))
+	rows, err := tx.Query(ctx, `SELECT checksum, name, kind, facts, problems, settled, read_at FROM bank_answers
+		WHERE `+where+` ORDER BY read_at DESC, name LIMIT $1`, int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (Answer, error) {
 		var (
 			a    Answer
@@ -284,7 +300,7 @@ func Answers(ctx context.Context, tx *db.Tx, problems bool, limit int) ([]Answer
 	})
 }
 
-// Change is what a bank asks to be put right before the next payment.
+// Change is a bank's request to correct a destination before the next payment.
 type Change struct {
 	Number   int64
 	Position int64
@@ -295,20 +311,24 @@ type Change struct {
 	sealed   string
 }
 
-// noteChange says whether it is new.
-func noteChange(ctx context.Context, tx *db.Tx, f File, position int, code, sealed string) (bool, error) {
-	n, err := tx.Exec(ctx, `INSERT INTO bank_changes (company_id, file_id, position, code, sealed, noted_at) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (company_id, file_id, position, code) DO NOTHING`, f.CompanyID, f.ID, int64(position), code, sealed, db.Micros(tx.Now()))
+// insertChange stores a change and reports whether it is new.
+func insertChange(ctx context.Context, tx *db.Tx, f File, position int, code, sealed string) (bool, error) {
+	n, err := tx.Exec(ctx, `INSERT INTO bank_changes (company_id, file_id, position, code, sealed, noted_at)
+		VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (company_id, file_id, position, code) DO NOTHING`,
+		f.CompanyID, f.ID, int64(position), code, sealed, db.Micros(tx.Now()))
 	return n == 1, err
 }
 
-// Changes is what banks asked for, newest first.
+// Changes returns notifications of change, newest first.
 func Changes(ctx context.Context, tx *db.Tx, limit int) ([]Change, error) {
 	return selectChanges(ctx, tx, "c.noted_at > 0 ORDER BY c.noted_at DESC LIMIT $1", int64(limit))
 }
 
 func selectChanges(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Change, error) {
-	rows, err := tx.Query(ctx, `SELECT c.company_id, c.file_id, f.number, c.position, p.output_id, c.code, c.sealed, c.noted_at FROM bank_changes c
+	rows, err := tx.Query(ctx, `
+		SELECT c.company_id, c.file_id, f.number, c.position, p.output_id, c.code, c.sealed, c.noted_at
+		FROM bank_changes c
 		JOIN bank_files f ON f.company_id = c.company_id AND f.file_id = c.file_id
 		JOIN bank_payments p ON p.company_id = c.company_id AND p.file_id = c.file_id AND p.position = c.position
 		WHERE `+where, args...)
@@ -323,8 +343,8 @@ func selectChanges(ctx context.Context, tx *db.Tx, where string, args ...any) ([
 	})
 }
 
-// Numbers are those of all files, by their ids.
-func Numbers(ctx context.Context, tx *db.Tx) (map[string]int64, error) {
+// FileNumbers returns the numbers of all files by file ID.
+func FileNumbers(ctx context.Context, tx *db.Tx) (map[string]int64, error) {
 	rows, err := tx.Query(ctx, "SELECT file_id, number FROM bank_files")
 	of := map[string]int64{}
 	_, err = db.Collect(rows, err, func(r *db.Rows) (struct{}, error) {

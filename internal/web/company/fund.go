@@ -121,7 +121,7 @@ type fact struct{ Name, Value string }
 
 // bankFacts returns the details of an incoming bank transfer.
 func bankFacts(c *ui.Request, t payroll.Transfer) (all []fact) {
-	iban, number := t.To.Numbers()
+	iban, number := t.To.Identifiers()
 	for _, f := range []fact{
 		{"fund.bank.holder", t.To.Name}, {"fund.bank.iban", strings.Join(ui.GroupsOfFour(iban), " ")},
 		{"fund.bank.bic", t.To.BIC},

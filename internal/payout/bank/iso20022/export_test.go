@@ -1,4 +1,4 @@
 package iso20022
 
-// Conforms checks a message by a schema, for the tests of who writes messages.
+// Conforms exports conforms to external tests.
 var Conforms = conforms

@@ -12,45 +12,46 @@ import (
 
 const namespaceOrder = "urn:iso:std:iso:20022:tech:xsd:pain.001.001.09"
 
-// Order is a file of credit transfers from one account in one currency, on one day.
+// Order is a file of credit transfers from one account, in one currency and on one day.
 type Order struct {
-	ID        string // of the file; its one group of payments has the same
+	ID        string // message ID, also the ID of its one payment group
 	Created   time.Time
-	Execute   time.Time // the day
-	SEPA      bool      // under the rules of SEPA, else as an ordinary credit transfer
-	Initiator string    // who sends the file
-	Debtor    Party     // whose account it is from; Bank is a BIC, or "" where the bank asks for none
-	Country   string    // of the debtor
+	Execute   time.Time // execution date
+	SEPA      bool      // SEPA credit transfers, otherwise ordinary ones
+	Initiator string    // name of the sender of the file
+	Debtor    Party     // account holder; Bank is a BIC, or "" if the bank requires none
+	Country   string    // country code of the debtor
 	Transfers []Transfer
 }
 
 // Transfer is one payment of an order.
 type Transfer struct {
-	ID         string // end to end, and of the instruction
+	ID         string // end-to-end and instruction ID
 	Amount     money.Amount
 	Creditor   Party
-	Number     string // what kind of number the account has when it is no IBAN: "BBAN", "CLABE"; "" for any
-	Kind       string // of the account, by ISO's code (CACC, SVGS) or as its country calls it; "" for any
-	Clearing   Member // the creditor's bank, by its national code; beside or without Creditor.Bank
+	Number     string // scheme of an account number that is not an IBAN, such as "BBAN" or "CLABE"; "" if unspecified
+	Kind       string // account type: an ISO code (CACC, SVGS) or a national term; "" if unspecified
+	Clearing   Member // national code of the creditor's bank, with or without Creditor.Bank
 	BankName   string
 	Address    Address
-	TaxID      string // or another number that the creditor is known by
-	IDKind     string // what kind of number that is; "" for any
+	TaxID      string // tax ID or another identification of the creditor
+	IDKind     string // scheme of TaxID; "" if unspecified
 	Email      string
 	Phone      string
-	Company    bool   // the creditor is one
-	Purpose    string // by the code of the creditor's country
+	Company    bool   // the creditor is a company
+	Purpose    string // purpose code of the creditor's country
 	Remittance string
 }
 
-// Member is a bank by its code in a clearing system: a code of ISO's list (GBDSC), or a name of its own.
+// Member identifies a bank by its code in a clearing system. The system is named by an ISO code (GBDSC) or a
+// proprietary name.
 type Member struct {
 	System string
-	Listed bool // System is on ISO's list
+	Listed bool // System is an ISO code
 	Code   string
 }
 
-// Address is where a creditor lives, as far as it is known.
+// Address is the known part of a creditor's address.
 type Address struct {
 	Street, PostCode, Town, State, Country string
 }
@@ -87,20 +88,20 @@ type (
 		Country  string `xml:"Ctry,omitempty"`
 	}
 	orderAccount struct {
-		IBAN     *string `xml:"Id>IBAN"`
-		Other    *string `xml:"Id>Othr>Id"`
-		Scheme   *string `xml:"Id>Othr>SchmeNm>Prtry"`
-		Kind     *string `xml:"Tp>Cd"`
-		OwnKind  *string `xml:"Tp>Prtry"`
-		Currency string  `xml:"Ccy,omitempty"`
+		IBAN            *string `xml:"Id>IBAN"`
+		Other           *string `xml:"Id>Othr>Id"`
+		Scheme          *string `xml:"Id>Othr>SchmeNm>Prtry"`
+		Kind            *string `xml:"Tp>Cd"`
+		ProprietaryKind *string `xml:"Tp>Prtry"`
+		Currency        string  `xml:"Ccy,omitempty"`
 	}
 	orderBank struct {
-		BIC    *string `xml:"FinInstnId>BICFI"`
-		System *string `xml:"FinInstnId>ClrSysMmbId>ClrSysId>Cd"`
-		Own    *string `xml:"FinInstnId>ClrSysMmbId>ClrSysId>Prtry"`
-		Member *string `xml:"FinInstnId>ClrSysMmbId>MmbId"`
-		Name   *string `xml:"FinInstnId>Nm"`
-		None   *string `xml:"FinInstnId>Othr>Id"`
+		BIC         *string `xml:"FinInstnId>BICFI"`
+		System      *string `xml:"FinInstnId>ClrSysMmbId>ClrSysId>Cd"`
+		Proprietary *string `xml:"FinInstnId>ClrSysMmbId>ClrSysId>Prtry"`
+		Member      *string `xml:"FinInstnId>ClrSysMmbId>MmbId"`
+		Name        *string `xml:"FinInstnId>Nm"`
+		None        *string `xml:"FinInstnId>Othr>Id"`
 	}
 	orderTransfer struct {
 		Instruction string       `xml:"PmtId>InstrId"`
@@ -114,37 +115,37 @@ type (
 	}
 )
 
-// Write makes the file, as pain.001.001.09. It refuses an order that no bank can take: without payments, with two of one
-// name, in several currencies, or with a number that is no IBAN under the rules of SEPA.
+// Write returns the file as pain.001.001.09. It returns an error for an order that no bank accepts: one without
+// payments, with duplicate IDs, with several currencies, or with a SEPA payment to an account that is not an IBAN.
 func (o Order) Write() ([]byte, error) {
 	if len(o.Transfers) == 0 || o.Created.IsZero() || o.Execute.IsZero() || o.Debtor.Account == "" {
-		return nil, errors.New("iso20022: an order has payments, an account, and the days of its making and its execution")
+		return nil, errors.New("iso20022: an order must have payments, an account, a creation time and an execution date")
 	}
-	if err := identifiers(o.ID); err != nil {
+	if err := checkIDs(o.ID); err != nil {
 		return nil, err
 	}
 	asset := o.Transfers[0].Amount.Asset()
 	sum, seen := money.Zero(asset), map[string]bool{}
 	transfers := make([]orderTransfer, len(o.Transfers))
 	for i, t := range o.Transfers {
-		if err := identifiers(t.ID); err != nil {
+		if err := checkIDs(t.ID); err != nil {
 			return nil, err
 		}
 		if seen[t.ID] {
-			return nil, fmt.Errorf("iso20022: two payments are called %s", t.ID)
+			return nil, fmt.Errorf("iso20022: two payments have the ID %s", t.ID)
 		}
 		seen[t.ID] = true
 		if t.Amount.Sign() <= 0 {
-			return nil, fmt.Errorf("iso20022: payment %s is of nothing", t.ID)
+			return nil, fmt.Errorf("iso20022: the amount of payment %s is not positive", t.ID)
 		}
 		if o.SEPA && (asset != money.EUR || !IsIBAN(t.Creditor.Account)) {
-			return nil, fmt.Errorf("iso20022: payment %s is none under the rules of SEPA: it needs euros and an IBAN", t.ID)
+			return nil, fmt.Errorf("iso20022: payment %s is not a SEPA payment: it must be in EUR to an IBAN", t.ID)
 		}
 		var err error
 		if sum, err = sum.Add(t.Amount); err != nil {
 			return nil, fmt.Errorf("iso20022: order %s: %w", o.ID, err)
 		}
-		transfers[i] = t.shape()
+		transfers[i] = t.toXML()
 	}
 	totals := orderTotals{len(transfers), sum.String()}
 	service := "NURG"
@@ -177,21 +178,23 @@ func (o Order) Write() ([]byte, error) {
 	}
 	message.Space = namespaceOrder
 	h := &message.Head
-	h.ID, h.Created, h.orderTotals, h.Initiator = o.ID, instantText(o.Created), totals, cut(o.Initiator, 140)
+	h.ID, h.Created, h.orderTotals, h.Initiator = o.ID, formatTime(o.Created), totals, truncate(o.Initiator, 140)
 	g := &message.Group
-	g.ID, g.Method, g.Batch, g.orderTotals, g.Service, g.Execute = o.ID, "TRF", true, totals, service, o.Execute.Format(time.DateOnly)
-	g.Debtor = orderParty{Name: cut(o.Debtor.Name, 140)}
+	g.ID, g.Method, g.Batch, g.orderTotals, g.Service, g.Execute = o.ID, "TRF", true, totals, service,
+		o.Execute.Format(time.DateOnly)
+	g.Debtor = orderParty{Name: truncate(o.Debtor.Name, 140)}
 	if o.Country != "" {
 		g.Debtor.Address = &orderAddress{Country: o.Country}
 	}
 	g.Account = orderAccount{IBAN: debtor.IBAN, Other: debtor.Other, Currency: string(asset)}
-	// Who pays what is decided by the rules of the scheme, or shared: the payee gets what they were promised, less what their own bank takes.
-	g.Bank, g.Charges, g.Transfers = orderBank{BIC: some(o.Debtor.Bank)}, "SHAR", transfers
+	// Charges follow the rules of the scheme or are shared: the payee receives the amount less the charges of the
+	// payee's own bank.
+	g.Bank, g.Charges, g.Transfers = orderBank{BIC: optional(o.Debtor.Bank)}, "SHAR", transfers
 	if o.SEPA {
 		g.Charges = "SLEV"
 	}
 	if g.Bank.BIC == nil {
-		g.Bank.None = some("NOTPROVIDED")
+		g.Bank.None = optional("NOTPROVIDED")
 	}
 	var out bytes.Buffer
 	out.WriteString(xml.Header)
@@ -204,31 +207,34 @@ func (o Order) Write() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func (t Transfer) shape() orderTransfer {
-	s := orderTransfer{Instruction: t.ID, EndToEnd: t.ID, Amount: amountOf(t.Amount), Creditor: orderParty{Name: cut(t.Creditor.Name, 140)},
-		Purpose: some(cut(t.Purpose, 35)), Remittance: some(cut(t.Remittance, 140))}
+func (t Transfer) toXML() orderTransfer {
+	s := orderTransfer{Instruction: t.ID, EndToEnd: t.ID, Amount: amountOf(t.Amount),
+		Creditor: orderParty{Name: truncate(t.Creditor.Name, 140)},
+		Purpose:  optional(truncate(t.Purpose, 35)), Remittance: optional(truncate(t.Remittance, 140))}
 	switch t.Kind {
 	case "CACC", "SVGS":
 		s.Account.Kind = &t.Kind
 	default:
-		s.Account.OwnKind = some(cut(t.Kind, 35))
+		s.Account.ProprietaryKind = optional(truncate(t.Kind, 35))
 	}
 	if IsIBAN(t.Creditor.Account) {
 		s.Account.IBAN = &t.Creditor.Account
 	} else {
-		s.Account.Other, s.Account.Scheme = some(cut(t.Creditor.Account, 34)), some(cut(t.Number, 35))
+		s.Account.Other, s.Account.Scheme = optional(truncate(t.Creditor.Account, 34)), optional(truncate(t.Number, 35))
 	}
 	if t.Creditor.Bank != "" || t.Clearing.Code != "" {
-		s.Bank = &orderBank{BIC: some(t.Creditor.Bank), Member: some(cut(t.Clearing.Code, 35)), Name: some(cut(t.BankName, 140))}
+		s.Bank = &orderBank{BIC: optional(t.Creditor.Bank), Member: optional(truncate(t.Clearing.Code, 35)),
+			Name: optional(truncate(t.BankName, 140))}
 		switch {
 		case t.Clearing.Code == "":
 		case t.Clearing.Listed:
-			s.Bank.System = some(t.Clearing.System)
+			s.Bank.System = optional(t.Clearing.System)
 		default:
-			s.Bank.Own = some(cut(t.Clearing.System, 35))
+			s.Bank.Proprietary = optional(truncate(t.Clearing.System, 35))
 		}
 	}
-	a := orderAddress{Street: cut(t.Address.Street, 70), PostCode: cut(t.Address.PostCode, 16), Town: cut(t.Address.Town, 35), State: cut(t.Address.State, 35),
+	a := orderAddress{Street: truncate(t.Address.Street, 70), PostCode: truncate(t.Address.PostCode, 16),
+		Town: truncate(t.Address.Town, 35), State: truncate(t.Address.State, 35),
 		Country: t.Address.Country}
 	if a != (orderAddress{}) {
 		s.Creditor.Address = &a
@@ -239,7 +245,7 @@ func (t Transfer) shape() orderTransfer {
 			s.Creditor.Contact.Phone = &orderPhone{"TELE", t.Phone}
 		}
 	}
-	switch id := (orderID{cut(t.TaxID, 35), some(cut(t.IDKind, 35))}); {
+	switch id := (orderID{truncate(t.TaxID, 35), optional(truncate(t.IDKind, 35))}); {
 	case t.TaxID == "":
 	case t.Company:
 		s.Creditor.Org = &id

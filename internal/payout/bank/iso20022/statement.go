@@ -11,115 +11,116 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Statement is the head of what a bank says of one account.
+// Statement has the head data of a statement, report or notification of one account.
 type Statement struct {
 	Message  Message // BankStatement, AccountReport or Notification
-	File     string  // the identity of the whole message
+	File     string  // ID of the whole message
 	ID       string
-	Sequence string // the electronic number, "" without
+	Sequence string // electronic sequence number, or ""
 	Created  time.Time
-	From, To time.Time // the period, zero without
-	Account  string    // the IBAN, or the bank's own number
-	Currency string    // of the account, "" when the bank does not say
-	Owner    string    // the name of the account's owner
-	Bank     string    // the BIC of the account's bank
+	From, To time.Time // period, or zero
+	Account  string    // IBAN or local number
+	Currency string    // account currency, or ""
+	Owner    string    // account holder
+	Bank     string    // BIC of the account's bank
 	Balances []Balance
-	Err      error // a balance or date of the head that cannot be read
+	Err      error // error of the first invalid balance or date
 }
 
-// Balance is what was on the account.
+// Balance is a balance of an account.
 type Balance struct {
 	Type   string // OPBD opening, CLBD closing, and others
 	Amount money.Amount
 	Day    time.Time
 }
 
-// Entry is one booking on an account. It has as many details as payments are booked by it, often one, and none
-// when the bank says nothing about them.
+// Entry is one entry of an account. It has a detail for each payment that it books, often one, or none if the bank
+// gives no details.
 type Entry struct {
-	Reference string // the bank's name of the booking, "" without
-	Servicer  string // the bank's reference of the booking
+	Reference string // entry reference, or ""
+	Servicer  string // account servicer reference
 	Amount    money.Amount
-	Credit    bool   // money came in
-	Reversal  bool   // an earlier booking of the other side is taken back
+	Credit    bool   // money was received
+	Reversal  bool   // reverses an earlier entry of the opposite sign
 	Status    string // BOOK, PDNG, INFO or FUTR
 	Booked    time.Time
 	Valued    time.Time
 	Type      Type
-	Batch     Batch // of payments that were ordered and booked together
+	Batch     Batch // set if payments were ordered and booked together
 	Details   []Detail
 	Info      string
-	Err       error // what cannot be read of it: its amount, a date. The others stand.
+	Err       error // error of an invalid amount or date; other entries are not affected
 }
 
-// Final says whether the bank has booked it, rather than merely announced it.
+// Final reports whether the entry is booked, not only announced.
 func (e *Entry) Final() bool { return e.Status == "BOOK" }
 
-// Returned says whether it takes an earlier payment back, or one of these payments of it does: whoever ordered it, no payer can make a
-// credit look so by what they write.
+// Returned reports whether the entry, or one of the given details of it, returns an earlier payment. It depends only
+// on fields that the bank sets: text from a payer cannot make a credit look like a return.
 func (e *Entry) Returned(details ...Detail) bool {
-	return e.Reversal || e.Type.Returned() || slices.ContainsFunc(details, func(d Detail) bool { return d.ReturnReason != "" || d.Type.Returned() })
+	return e.Reversal || e.Type.Returned() ||
+		slices.ContainsFunc(details, func(d Detail) bool { return d.ReturnReason != "" || d.Type.Returned() })
 }
 
-// Type is what kind of booking it is: PMNT RCDT ESCT is a credit transfer that came in, PMNT ICDT RRTN one that
-// was sent back.
+// Type is the bank transaction code: PMNT RCDT ESCT is a received credit transfer, PMNT ICDT RRTN a returned one.
 type Type struct {
 	Domain, Family, SubFamily string
-	Own                       string // the bank's own code
+	Proprietary               string // proprietary code
 }
 
-// Returned says whether it is the return of an earlier payment.
+// Returned reports whether the code is that of a returned payment.
 func (t Type) Returned() bool { return t.SubFamily == "RRTN" || t.SubFamily == "PRRT" }
 
-// Batch names the group of payments that a booking is of, by what its order called it.
+// Batch identifies the payment order that an entry books.
 type Batch struct {
 	MessageID     string `xml:"MsgId,omitempty"`
 	PaymentInfoID string `xml:"PmtInfId,omitempty"`
 }
 
-// Detail is one payment of a booking.
+// Detail is one payment of an entry.
 type Detail struct {
-	MessageID      string // of the message that ordered it
-	PaymentInfoID  string // of the group within that message
+	MessageID      string // message ID of the order
+	PaymentInfoID  string // payment group in the order
 	InstructionID  string
-	EndToEndID     string // "" also when the bank writes that there is none
+	EndToEndID     string // "" also for NOTPROVIDED
 	TransactionID  string
 	Servicer       string
 	UETR           string
 	MandateID      string
-	Amount         money.Amount // the booking's own when it has one detail without an amount
+	Amount         money.Amount // that of the entry, if this is its only detail and has no amount
 	Credit         bool
-	Type           Type // the booking's own when the detail has none
+	Type           Type // that of the entry, if the detail has none
 	Charges        []Charge
 	Debtor         Party
 	UltimateDebtor string
 	Creditor       Party
-	Remittance     []string // lines of free text
-	Creditors      []string // structured references: RF…, a creditor's own number
-	ReturnReason   string   // why it came back: AC04; "" when it did not
+	Remittance     []string // unstructured, by line
+	Creditors      []string // structured creditor references, such as RF18…
+	ReturnReason   string   // reason code of a return, such as AC04, or ""
 	ReturnInfo     []string
 	Info           string
 }
 
-// Names are all texts in which a name that the one who ordered the payment gave it may stand.
+// Names returns all texts that may contain the reference of the party that ordered the payment.
 func (d Detail) Names() []string {
-	return append([]string{d.EndToEndID, d.InstructionID, d.PaymentInfoID, d.MessageID, d.TransactionID, d.Servicer, d.Info}, d.Remittance...)
+	return append([]string{d.EndToEndID, d.InstructionID, d.PaymentInfoID, d.MessageID, d.TransactionID, d.Servicer,
+		d.Info}, d.Remittance...)
 }
 
-// Party is one end of a payment.
+// Party is the debtor or creditor of a payment.
 type Party struct {
 	Name    string
-	Account string // the IBAN, or a national number
-	Bank    string // the BIC, or a national code
+	Account string // IBAN or local number
+	Bank    string // BIC or national code
 }
 
-// Charge is what the bank took for a payment, or gave back.
+// Charge is a bank's charge for a payment or, if Credit, a refund of one.
 type Charge struct {
 	Amount money.Amount
 	Credit bool
 }
 
-// The shapes of the messages. They serve all versions from 02 on: where a version moved something, both places stand here.
+// XML elements. They cover all versions from 02 on: if a version moved an element, both places are listed.
 type (
 	account struct {
 		IBAN     *string `xml:"Id>IBAN"`
@@ -136,10 +137,10 @@ type (
 		Date   *date  `xml:"Dt"`
 	}
 	bookingType struct {
-		Domain    *string `xml:"Domn>Cd"`
-		Family    *string `xml:"Domn>Fmly>Cd"`
-		SubFamily *string `xml:"Domn>Fmly>SubFmlyCd"`
-		Own       *string `xml:"Prtry>Cd"`
+		Domain      *string `xml:"Domn>Cd"`
+		Family      *string `xml:"Domn>Fmly>Cd"`
+		SubFamily   *string `xml:"Domn>Fmly>SubFmlyCd"`
+		Proprietary *string `xml:"Prtry>Cd"`
 	}
 	status struct {
 		Code string `xml:"Cd,omitempty"`
@@ -160,7 +161,7 @@ type (
 		Side   string `xml:"CdtDbtInd,omitempty"`
 	}
 	charges struct {
-		Amount  *Amount  `xml:"Amt"` // up to version 03 each charge stands by itself
+		Amount  *Amount  `xml:"Amt"` // up to version 03 charges are not grouped in records
 		Side    string   `xml:"CdtDbtInd,omitempty"`
 		Records []charge `xml:"Rcrd"`
 	}
@@ -206,8 +207,9 @@ type (
 	}
 )
 
-// ReadStatements reads a camt.052, camt.053 or camt.054 message: fn gets each statement at its beginning, without an entry, and then
-// each of its entries in their order. The balances are known from the beginning on. What fn gets is its own to keep.
+// ReadStatements parses a camt.052, camt.053 or camt.054 message. It calls fn with each statement and a nil entry,
+// when the head including the balances is read, and then with each entry in order. fn may keep its arguments.
+// ReadStatements stops at the first error of fn and returns it.
 func ReadStatements(in io.Reader, fn func(*Statement, *Entry) error) error {
 	r := newReader(in)
 	kind, err := r.open()
@@ -216,14 +218,14 @@ func ReadStatements(in io.Reader, fn func(*Statement, *Entry) error) error {
 	}
 	inner := map[Message]string{BankStatement: "Stmt", AccountReport: "Rpt", Notification: "Ntfctn"}[kind]
 	if inner == "" {
-		return fmt.Errorf("iso20022: %.40q is no statement, report or notification of an account", kind)
+		return fmt.Errorf("iso20022: message %.40q is not an account statement, report or notification", kind)
 	}
 	file := ""
 	for heads := 0; ; heads++ {
 		if heads > maxHeads {
-			return r.where(fmt.Errorf("%w: over %d statements", ErrTooMuch, maxHeads))
+			return r.withPosition(fmt.Errorf("%w: over %d statements", ErrTooMuch, maxHeads))
 		}
-		r.part()
+		r.resetPart()
 		e, ok, err := r.child()
 		if err != nil {
 			return err
@@ -252,7 +254,7 @@ func ReadStatements(in io.Reader, fn func(*Statement, *Entry) error) error {
 	}
 }
 
-// end reads what is behind the message, so that a truncated file is not taken for a whole one.
+// end reads to the end of the file, to detect a truncated one.
 func (r *reader) end() error {
 	for {
 		_, err := r.d.Token()
@@ -260,7 +262,7 @@ func (r *reader) end() error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return r.where(err)
+			return r.withPosition(err)
 		}
 	}
 }
@@ -280,7 +282,7 @@ func (r *reader) statement(s *Statement, fn func(*Statement, *Entry) error) erro
 		}
 	}
 	for {
-		r.unit()
+		r.resetTokens()
 		e, ok, err := r.child()
 		if err != nil {
 			return err
@@ -301,7 +303,7 @@ func (r *reader) statement(s *Statement, fn func(*Statement, *Entry) error) erro
 		case "CreDtTm":
 			var at string
 			if err = text(&at); err == nil {
-				s.Created, err = instant(at)
+				s.Created, err = parseTime(at)
 				note(err)
 				err = nil
 			}
@@ -312,20 +314,21 @@ func (r *reader) statement(s *Statement, fn func(*Statement, *Entry) error) erro
 			}
 			if err = r.decode(&period, e); err == nil {
 				var bad error
-				if s.From, bad = instant(period.From); bad != nil {
+				if s.From, bad = parseTime(period.From); bad != nil {
 					note(bad)
 				}
-				if s.To, bad = instant(period.To); bad != nil {
+				if s.To, bad = parseTime(period.To); bad != nil {
 					note(bad)
 				}
 			}
 		case "Acct":
 			var a account
 			err = r.decode(&a, e)
-			s.Account, s.Currency, s.Owner, s.Bank = a.number(), strings.TrimSpace(a.Currency), said(a.Owner), either(said(a.BIC), said(a.OldBIC))
+			s.Account, s.Currency, s.Owner, s.Bank = a.number(), strings.TrimSpace(a.Currency), deref(a.Owner),
+				firstOf(deref(a.BIC), deref(a.OldBIC))
 		case "Bal":
 			if len(s.Balances) >= 100 {
-				return r.where(fmt.Errorf("%w: over 100 balances", ErrTooMuch))
+				return r.withPosition(fmt.Errorf("%w: over 100 balances", ErrTooMuch))
 			}
 			var b balance
 			if err = r.decode(&b, e); err == nil {
@@ -340,7 +343,7 @@ func (r *reader) statement(s *Statement, fn func(*Statement, *Entry) error) erro
 			if err = begin(); err != nil {
 				return err
 			}
-			r.part()
+			r.resetPart()
 			var entry *Entry
 			if entry, err = r.entry(); err == nil {
 				err = fn(s, entry)
@@ -370,7 +373,7 @@ func (b balance) read() (Balance, error) {
 	return Balance{Type: b.Type.value(), Amount: amount, Day: day}, err
 }
 
-// entry reads one booking, and one transaction of it at a time.
+// entry reads one entry, one transaction at a time.
 func (r *reader) entry() (*Entry, error) {
 	var e Entry
 	var amount Amount
@@ -422,7 +425,7 @@ func (r *reader) entry() (*Entry, error) {
 		case "Sts":
 			var st status
 			err = r.decode(&st, start)
-			e.Status = either(st.Code, st.Text)
+			e.Status = firstOf(st.Code, st.Text)
 		case "BookgDt":
 			err = day(&e.Booked)
 		case "ValDt":
@@ -450,7 +453,7 @@ func (r *reader) entry() (*Entry, error) {
 		note(errors.New("iso20022: the entry is neither credit nor debit"))
 	}
 	if !slices.Contains([]string{"BOOK", "PDNG", "INFO", "FUTR"}, e.Status) {
-		note(fmt.Errorf("iso20022: nobody knows whether the entry is booked, its status is %.10q", e.Status))
+		note(fmt.Errorf("iso20022: the status %.10q of the entry is unknown", e.Status))
 	}
 	for i := range transactions {
 		e.Details = append(e.Details, transactions[i].read(&e, len(transactions) == 1, note))
@@ -458,12 +461,12 @@ func (r *reader) entry() (*Entry, error) {
 	return &e, nil
 }
 
-// skipWithin passes over an element of an entry, whose size counts for the entry.
-func (r *reader) skipWithin() error { return r.where(r.d.Skip()) }
+// skipWithin skips an element whose size counts toward the limits of its entry.
+func (r *reader) skipWithin() error { return r.withPosition(r.d.Skip()) }
 
 func (r *reader) details(of *Entry, all []transaction) ([]transaction, error) {
 	for {
-		r.unit()
+		r.resetTokens()
 		start, ok, err := r.child()
 		if err != nil || !ok {
 			return all, err
@@ -474,7 +477,7 @@ func (r *reader) details(of *Entry, all []transaction) ([]transaction, error) {
 				return all, err
 			}
 			if of.Batch == (Batch{}) {
-				of.Batch = Batch{word(b.MessageID), word(b.PaymentInfoID)}
+				of.Batch = Batch{idText(b.MessageID), idText(b.PaymentInfoID)}
 			}
 			continue
 		}
@@ -485,7 +488,7 @@ func (r *reader) details(of *Entry, all []transaction) ([]transaction, error) {
 			continue
 		}
 		if len(all) >= maxUnits {
-			return all, r.where(fmt.Errorf("%w: over %d transactions in one entry", ErrTooMuch, maxUnits))
+			return all, r.withPosition(fmt.Errorf("%w: over %d transactions in one entry", ErrTooMuch, maxUnits))
 		}
 		var t transaction
 		if err := r.decode(&t, start); err != nil {
@@ -501,18 +504,20 @@ func (t *transaction) read(e *Entry, only bool, note func(error)) Detail {
 		refs = new(references)
 	}
 	d := Detail{
-		MessageID: word(refs.MessageID), PaymentInfoID: word(refs.PaymentInfoID), InstructionID: word(refs.InstructionID),
-		EndToEndID: word(refs.EndToEndID), TransactionID: word(refs.TransactionID), Servicer: word(refs.Servicer),
-		UETR: word(refs.UETR), MandateID: word(refs.MandateID),
+		MessageID: idText(refs.MessageID), PaymentInfoID: idText(refs.PaymentInfoID),
+		InstructionID: idText(refs.InstructionID),
+		EndToEndID:    idText(refs.EndToEndID), TransactionID: idText(refs.TransactionID), Servicer: idText(refs.Servicer),
+		UETR: idText(refs.UETR), MandateID: idText(refs.MandateID),
 		Credit: e.Credit, Type: e.Type,
-		Debtor: t.Debtor.read(t.DebtorAt, t.DebtorBank), Creditor: t.Creditor.read(t.CreditorAt, t.CreditBank), UltimateDebtor: t.Ultimate.name(),
-		Info: strings.TrimSpace(t.Info),
+		Debtor: t.Debtor.read(t.DebtorAt, t.DebtorBank), Creditor: t.Creditor.read(t.CreditorAt, t.CreditBank),
+		UltimateDebtor: t.Ultimate.name(),
+		Info:           strings.TrimSpace(t.Info),
 	}
 	if m := t.Remittance; m != nil {
 		free := m.Free
 		for _, s := range m.Structured {
 			free = append(free, s.Free...)
-			if ref := said(s.Reference); ref != "" {
+			if ref := deref(s.Reference); ref != "" {
 				d.Creditors = append(d.Creditors, ref)
 			}
 		}
@@ -560,56 +565,56 @@ func (t *transaction) read(e *Entry, only bool, note func(error)) Detail {
 }
 
 func (t bookingType) read() Type {
-	return Type{said(t.Domain), said(t.Family), said(t.SubFamily), said(t.Own)}
+	return Type{deref(t.Domain), deref(t.Family), deref(t.SubFamily), deref(t.Proprietary)}
 }
 
 func (a *account) number() string {
 	if a == nil {
 		return ""
 	}
-	return strings.ReplaceAll(either(said(a.IBAN), said(a.Other)), " ", "")
+	return strings.ReplaceAll(firstOf(deref(a.IBAN), deref(a.Other)), " ", "")
 }
 
 func (p *party) name() string {
 	if p == nil {
 		return ""
 	}
-	return either(either(said(p.Party), p.Name), said(p.Agent))
+	return firstOf(firstOf(deref(p.Party), p.Name), deref(p.Agent))
 }
 
 func (p *party) read(at *account, bank *agent) Party {
 	who := Party{Name: p.name(), Account: at.number()}
 	if bank != nil {
-		who.Bank = either(either(said(bank.BIC), said(bank.OldBIC)), said(bank.Member))
+		who.Bank = firstOf(firstOf(deref(bank.BIC), deref(bank.OldBIC)), deref(bank.Member))
 	}
 	return who
 }
 
-// said is a text that may be absent.
-func said(s *string) string {
+// deref returns the trimmed text of an optional element, or "".
+func deref(s *string) string {
 	if s == nil {
 		return ""
 	}
 	return strings.TrimSpace(*s)
 }
 
-// some is the other way round.
-func some(s string) *string {
+// optional returns nil for "".
+func optional(s string) *string {
 	if s == "" {
 		return nil
 	}
 	return &s
 }
 
-// word is a reference; banks write NOTPROVIDED where there is none.
-func word(s string) string {
+// idText returns an ID, or "" for NOTPROVIDED, which banks write if there is none.
+func idText(s string) string {
 	if s = strings.TrimSpace(s); s == "NOTPROVIDED" {
 		return ""
 	}
 	return s
 }
 
-func either(a, b string) string {
+func firstOf(a, b string) string {
 	if a = strings.TrimSpace(a); a != "" {
 		return a
 	}

@@ -61,11 +61,12 @@ func readFile(t *testing.T, name string) read {
 
 var same = cmp.Options{cmp.AllowUnexported(money.Amount{}), cmpopts.EquateErrors()}
 
-func TestAStatementIsReadWhole(t *testing.T) {
+func TestReadStatementsReadsAllFields(t *testing.T) {
 	got := readFile(t, "camt053_v08.xml")
 	want := []Statement{{
-		Message: BankStatement, File: "STM-20260302", ID: "STM-20260302-1", Sequence: "42", Created: time.Date(2026, 3, 2, 20, 5, 0, 0, time.UTC),
-		From: time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC), To: time.Date(2026, 3, 2, 22, 59, 59, 0, time.UTC),
+		Message: BankStatement, File: "STM-20260302", ID: "STM-20260302-1", Sequence: "42",
+		Created: time.Date(2026, 3, 2, 20, 5, 0, 0, time.UTC),
+		From:    time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC), To: time.Date(2026, 3, 2, 22, 59, 59, 0, time.UTC),
 		Account: "DE89370400440532013000", Currency: "EUR", Owner: "Example Payments GmbH", Bank: "COBADEFFXXX",
 		Balances: []Balance{{"OPBD", eur(1000_00), day("2026-03-02")}, {"CLBD", eur(-21_50), day("2026-03-02")}},
 	}}
@@ -79,7 +80,8 @@ func TestAStatementIsReadWhole(t *testing.T) {
 		Reference: "1", Servicer: "SRV1", Amount: eur(250_00), Credit: true, Status: "BOOK", Booked: day("2026-03-02"),
 		Valued: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC), Type: Type{"PMNT", "RCDT", "ESCT", "NTRF+166"},
 		Details: []Detail{{
-			EndToEndID: "INV-77", UETR: "eb6305c9-1f7f-49de-aed0-16487c27b42d", Amount: eur(250_00), Credit: true, Type: Type{"PMNT", "RCDT", "ESCT", "NTRF+166"},
+			EndToEndID: "INV-77", UETR: "eb6305c9-1f7f-49de-aed0-16487c27b42d", Amount: eur(250_00), Credit: true,
+			Type:   Type{"PMNT", "RCDT", "ESCT", "NTRF+166"},
 			Debtor: Party{"Müller & Söhne", "NL91ABNA0417164300", "ABNANL2A"}, UltimateDebtor: "Anna Müller",
 			Remittance: []string{"payroll prl_1", "March"}, Creditors: []string{"RF18539007547034"},
 		}},
@@ -91,32 +93,37 @@ func TestAStatementIsReadWhole(t *testing.T) {
 		t.Errorf("a batch of %+v", b)
 	}
 	batch := got.entries[1].Details
-	if len(batch) != 2 || batch[0].Amount != eur(800_00) || batch[0].EndToEndID != "out_a" || batch[0].PaymentInfoID != "STP1-1" || batch[0].Credit ||
+	if len(batch) != 2 || batch[0].Amount != eur(800_00) || batch[0].EndToEndID != "out_a" ||
+		batch[0].PaymentInfoID != "STP1-1" || batch[0].Credit ||
 		batch[1].Amount != eur(500_00) || len(batch[1].Charges) != 1 || batch[1].Charges[0] != (Charge{eur(20), false}) {
 		t.Errorf("a batch: %+v", batch)
 	}
 	back := got.entries[2]
-	if d := back.Details[0]; !back.Reversal || back.Final() || !d.Type.Returned() || d.ReturnReason != "AC04" || d.ReturnInfo[0] != "account closed" ||
+	if d := back.Details[0]; !back.Reversal || back.Final() || !d.Type.Returned() || d.ReturnReason != "AC04" ||
+		d.ReturnInfo[0] != "account closed" ||
 		d.Amount != eur(28_50) || !d.Credit || back.Info != "return" {
 		t.Errorf("a return: %+v", back)
 	}
-	if bad := got.entries[3]; bad.Err == nil || !strings.Contains(bad.Err.Error(), `"1.2.3" is no amount of EUR`) || bad.Reference != "4" {
+	if bad := got.entries[3]; bad.Err == nil || !strings.Contains(bad.Err.Error(), `"1.2.3" is no amount of EUR`) ||
+		bad.Reference != "4" {
 		t.Errorf("an amount that is none: %+v", bad)
 	}
 }
 
-func TestOldVersionsAndNotificationsAreReadToo(t *testing.T) {
+func TestReadStatementsReadsOldVersionsAndNotifications(t *testing.T) {
 	old := readFile(t, "camt053_v02.xml")
 	yen := money.New(money.JPY, 5000)
-	entry := Type{Own: "166"}
+	entry := Type{Proprietary: "166"}
 	want := []Entry{{
 		Amount: yen, Credit: true, Status: "BOOK", Booked: day("2026-03-02"), Type: entry,
-		Details: []Detail{{Amount: yen, Credit: true, Type: entry, Charges: []Charge{{money.New(money.JPY, 30), false}}, Debtor: Party{"Jörg Müller", "123456", "ABNANL2A"}}},
+		Details: []Detail{{Amount: yen, Credit: true, Type: entry, Charges: []Charge{{money.New(money.JPY, 30), false}},
+			Debtor: Party{"Jörg Müller", "123456", "ABNANL2A"}}},
 	}}
 	if diff := cmp.Diff(want, old.entries, same); diff != "" {
 		t.Error(diff)
 	}
-	if s := old.statements[0]; s.Account != "55779911" || s.Bank != "COBADEFF" || s.Created != time.Date(2026, 3, 2, 21, 5, 0, 0, time.UTC) {
+	if s := old.statements[0]; s.Account != "55779911" || s.Bank != "COBADEFF" ||
+		s.Created != time.Date(2026, 3, 2, 21, 5, 0, 0, time.UTC) {
 		t.Errorf("%+v", s)
 	}
 	note := readFile(t, "camt054.xml")
@@ -128,8 +135,8 @@ func TestOldVersionsAndNotificationsAreReadToo(t *testing.T) {
 	}
 }
 
-// What is written is read again as it was.
-func TestAStatementIsWrittenAsItIsRead(t *testing.T) {
+// A written statement is read back unchanged.
+func TestWrittenStatementsAreReadUnchanged(t *testing.T) {
 	for _, name := range []string{"camt053_v08.xml", "camt054.xml"} {
 		first := readFile(t, name)
 		var out bytes.Buffer
@@ -160,7 +167,8 @@ func TestAStatementIsWrittenAsItIsRead(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if _, err := WriteStatement(io.Discard, Statement{File: strings.Repeat("x", 36), ID: "1", Account: "1", Created: day("2026-03-02")}); err == nil {
+	if _, err := WriteStatement(io.Discard, Statement{File: strings.Repeat("x", 36), ID: "1", Account: "1",
+		Created: day("2026-03-02")}); err == nil {
 		t.Error("an identification of 36 characters")
 	}
 	w, err := WriteStatement(io.Discard, Statement{File: "1", ID: "1", Account: "1", Created: day("2026-03-02")})
@@ -172,23 +180,26 @@ func TestAStatementIsWrittenAsItIsRead(t *testing.T) {
 	}
 }
 
-// document is a statement with something in one entry.
+// document returns a statement with one entry that has the given content.
 func document(entry string) string {
-	return `<Document><BkToCstmrStmt><GrpHdr><MsgId>1</MsgId></GrpHdr><Stmt><Id>1</Id><Ntry>` + entry + `</Ntry></Stmt></BkToCstmrStmt></Document>`
+	return `<Document><BkToCstmrStmt><GrpHdr><MsgId>1</MsgId></GrpHdr><Stmt><Id>1</Id><Ntry>` + entry +
+		`</Ntry></Stmt></BkToCstmrStmt></Document>`
 }
 
-func TestHostileMessagesAreRefusedInBoundedMemory(t *testing.T) {
+func TestReadStatementsRejectsHostileMessagesInBoundedMemory(t *testing.T) {
 	long := strings.Repeat("x", maxPart+10_000)
 	for name, c := range map[string]struct {
 		in   io.Reader
 		much bool
 	}{
-		"a document type":        {strings.NewReader(`<!DOCTYPE x [<!ENTITY a "b">]>` + document(`<NtryRef>1</NtryRef>`)), false},
-		"an entity":              {strings.NewReader(document(`<NtryRef>&a;</NtryRef>`)), false},
-		"another message":        {strings.NewReader(`<Document><CstmrCdtTrfInitn/></Document>`), false},
-		"another root":           {strings.NewReader(`<html/>`), false},
-		"nothing":                {strings.NewReader(``), false},
-		"an end too early":       {strings.NewReader(strings.TrimSuffix(document(`<NtryRef>1</NtryRef>`), "</Document>")), false},
+		"a document type": {strings.NewReader(`<!DOCTYPE x [<!ENTITY a "b">]>` + document(`<NtryRef>1</NtryRef>`)),
+			false},
+		"an entity":       {strings.NewReader(document(`<NtryRef>&a;</NtryRef>`)), false},
+		"another message": {strings.NewReader(`<Document><CstmrCdtTrfInitn/></Document>`), false},
+		"another root":    {strings.NewReader(`<html/>`), false},
+		"nothing":         {strings.NewReader(``), false},
+		"an end too early": {strings.NewReader(strings.TrimSuffix(document(`<NtryRef>1</NtryRef>`), "</Document>")),
+			false},
 		"crossed elements":       {strings.NewReader(document(`<NtryDtls></Ntry></NtryDtls>`)), false},
 		"an unknown encoding":    {strings.NewReader(`<?xml version="1.0" encoding="ebcdic"?><Document/>`), false},
 		"deep nesting":           {strings.NewReader(document(strings.Repeat("<A>", 10_000))), true},
@@ -196,10 +207,13 @@ func TestHostileMessagesAreRefusedInBoundedMemory(t *testing.T) {
 		"a long text":            {strings.NewReader(document("<NtryRef>" + long)), true},
 		"a long attribute":       {strings.NewReader(document(`<NtryRef a="` + long)), true},
 		"a long comment":         {strings.NewReader(document(`<!--` + long)), true},
-		"many charges":           {strings.NewReader(document(`<NtryDtls><TxDtls>` + strings.Repeat("<Chrgs/>", maxTokens))), true},
-		"many balances":          {strings.NewReader(`<Document><BkToCstmrStmt><Stmt>` + strings.Repeat(`<Bal><Amt Ccy="EUR">1</Amt><CdtDbtInd>CRDT</CdtDbtInd></Bal>`, 101)), true},
-		"many transactions":      {strings.NewReader(document(`<NtryDtls>` + strings.Repeat("<TxDtls/>", maxUnits+1))), true},
-		"endless statements":     {io.MultiReader(strings.NewReader(`<Document><BkToCstmrStmt>`), endless(`<Stmt><Id>1</Id></Stmt>`)), true},
+		"many charges": {strings.NewReader(document(`<NtryDtls><TxDtls>` + strings.Repeat("<Chrgs/>", maxTokens))),
+			true},
+		"many balances": {strings.NewReader(`<Document><BkToCstmrStmt><Stmt>` +
+			strings.Repeat(`<Bal><Amt Ccy="EUR">1</Amt><CdtDbtInd>CRDT</CdtDbtInd></Bal>`, 101)), true},
+		"many transactions": {strings.NewReader(document(`<NtryDtls>` + strings.Repeat("<TxDtls/>", maxUnits+1))), true},
+		"endless statements": {io.MultiReader(strings.NewReader(`<Document><BkToCstmrStmt>`),
+			endless(`<Stmt><Id>1</Id></Stmt>`)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
@@ -233,11 +247,12 @@ func (r *endlessReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// A reading that is stopped by who asked for it ends there, with their error.
-func TestReadingStops(t *testing.T) {
+// ReadStatements stops at the first error of its callback and returns it.
+func TestReadStatementsStopsAtAnErrorOfItsCallback(t *testing.T) {
 	enough := errors.New("enough")
 	n := 0
-	err := ReadStatements(io.MultiReader(strings.NewReader(`<Document><BkToCstmrStmt><Stmt>`), endless(`<Ntry><Amt Ccy="EUR">1</Amt></Ntry>`)), func(_ *Statement, e *Entry) error {
+	err := ReadStatements(io.MultiReader(strings.NewReader(`<Document><BkToCstmrStmt><Stmt>`),
+		endless(`<Ntry><Amt Ccy="EUR">1</Amt></Ntry>`)), func(_ *Statement, e *Entry) error {
 		if n++; n > 1000 {
 			return enough
 		}
@@ -248,8 +263,9 @@ func TestReadingStops(t *testing.T) {
 	}
 }
 
-func TestAmountsAreDigitsOnly(t *testing.T) {
-	for text, want := range map[string]string{"1": "1.00", "0012.30": "12.30", " 5 ": "5.00", "1e2": "", "-1": "", "+1": "", "1,00": "", "": "", ".": "", "1.234": "",
+func TestAmountsHaveOnlyDigitsAndAPoint(t *testing.T) {
+	for text, want := range map[string]string{"1": "1.00", "0012.30": "12.30", " 5 ": "5.00", "1e2": "", "-1": "",
+		"+1": "", "1,00": "", "": "", ".": "", "1.234": "",
 		"92233720368547758.07": "92233720368547758.07", "92233720368547758.08": ""} {
 		got, err := Amount{"EUR", text}.Money()
 		if (err != nil) != (want == "") || err == nil && got.String() != want {
@@ -263,8 +279,9 @@ func TestAmountsAreDigitsOnly(t *testing.T) {
 	}
 }
 
-func TestIBANsAreToldByTheirCheckDigits(t *testing.T) {
-	for number, want := range map[string]bool{"DE89370400440532013000": true, "DE88370400440532013000": false, "NO9386011117947": true, "NL91 ABNA": false, "123456789012345": false} {
+func TestIsIBANChecksTheCheckDigits(t *testing.T) {
+	for number, want := range map[string]bool{"DE89370400440532013000": true, "DE88370400440532013000": false,
+		"NO9386011117947": true, "NL91 ABNA": false, "123456789012345": false} {
 		if IsIBAN(number) != want {
 			t.Errorf("%s: %v", number, !want)
 		}
@@ -273,7 +290,7 @@ func TestIBANsAreToldByTheirCheckDigits(t *testing.T) {
 
 var byText = cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sprint(b) })
 
-// No input makes the reader panic or go on without end, and what it can read it reads the same way twice.
+// No input makes the reader panic or loop, and reading twice gives the same result.
 func FuzzReadStatements(f *testing.F) {
 	for _, name := range []string{"camt053_v08.xml", "camt053_v02.xml", "camt054.xml"} {
 		b, err := os.ReadFile(filepath.Join("testdata", name))
@@ -285,7 +302,8 @@ func FuzzReadStatements(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		first, err := readAll(bytes.NewReader(b))
 		again, twice := readAll(bytes.NewReader(b))
-		if fmt.Sprint(err) != fmt.Sprint(twice) || !cmp.Equal(first, again, cmp.AllowUnexported(money.Amount{}, read{}), byText) {
+		if fmt.Sprint(err) != fmt.Sprint(twice) ||
+			!cmp.Equal(first, again, cmp.AllowUnexported(money.Amount{}, read{}), byText) {
 			t.Errorf("%v and then %v", err, twice)
 		}
 	})

@@ -12,19 +12,19 @@ import (
 
 const namespaceStatement = "urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"
 
-// StatementWriter writes one statement of one account, as camt.053.001.08, entry by entry.
+// StatementWriter writes a camt.053.001.08 message with one statement, entry by entry.
 type StatementWriter struct {
 	out *xml.Encoder
 	end []xml.EndElement
 }
 
-// WriteStatement writes the head of a statement. Its file, id, creation and account must be given; a period and the balances
-// are written when they are. Entries follow, then Close.
+// WriteStatement writes the head of a statement. File, ID, Created and Account are required; period and balances are
+// optional. Call Entry for each entry, then Close.
 func WriteStatement(w io.Writer, s Statement) (*StatementWriter, error) {
 	if s.Created.IsZero() || s.Account == "" {
-		return nil, errors.New("iso20022: a statement says of which account it is and when it was made")
+		return nil, errors.New("iso20022: a statement must have an account and a creation time")
 	}
-	if err := identifiers(s.File, s.ID); err != nil {
+	if err := checkIDs(s.File, s.ID); err != nil {
 		return nil, err
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
@@ -34,7 +34,7 @@ func WriteStatement(w io.Writer, s Statement) (*StatementWriter, error) {
 	sw.out.Indent("", " ")
 	sw.open("Document", xml.Attr{Name: xml.Name{Local: "xmlns"}, Value: namespaceStatement})
 	sw.open(string(BankStatement))
-	created := instantText(s.Created)
+	created := formatTime(s.Created)
 	sw.put("GrpHdr", struct {
 		ID      string `xml:"MsgId"`
 		Created string `xml:"CreDtTm"`
@@ -49,10 +49,10 @@ func WriteStatement(w io.Writer, s Statement) (*StatementWriter, error) {
 		sw.put("FrToDt", struct {
 			From string `xml:"FrDtTm"`
 			To   string `xml:"ToDtTm"`
-		}{instantText(s.From), instantText(s.To)})
+		}{formatTime(s.From), formatTime(s.To)})
 	}
 	at := accountOf(s.Account)
-	at.Currency, at.Owner, at.BIC = s.Currency, some(cut(s.Owner, 140)), some(s.Bank)
+	at.Currency, at.Owner, at.BIC = s.Currency, optional(truncate(s.Owner, 140)), optional(s.Bank)
 	sw.put("Acct", at)
 	for _, b := range s.Balances {
 		side, amount := "CRDT", b.Amount
@@ -64,15 +64,15 @@ func WriteStatement(w io.Writer, s Statement) (*StatementWriter, error) {
 	return sw, nil
 }
 
-// Entry writes one booking. Its amount is positive; its side is said by Credit.
+// Entry writes one entry. Its amount must not be negative; Credit states the direction.
 func (w *StatementWriter) Entry(e Entry) error {
 	if e.Amount.Sign() < 0 {
-		return fmt.Errorf("iso20022: entry %s: a booking of %s %s has no side", e.Reference, e.Amount, e.Amount.Asset())
+		return fmt.Errorf("iso20022: entry %s: the amount %s %s is negative", e.Reference, e.Amount, e.Amount.Asset())
 	}
 	if e.Status == "" {
 		e.Status = "BOOK"
 	}
-	shape := struct {
+	entry := struct {
 		Reference string        `xml:"NtryRef,omitempty"`
 		Amount    Amount        `xml:"Amt"`
 		Side      string        `xml:"CdtDbtInd"`
@@ -85,19 +85,21 @@ func (w *StatementWriter) Entry(e Entry) error {
 		Details   *entryDetails `xml:"NtryDtls"`
 		Info      string        `xml:"AddtlNtryInf,omitempty"`
 	}{
-		Reference: cut(e.Reference, 35), Amount: amountOf(e.Amount), Side: sideOf(e.Credit), Reversal: e.Reversal, Status: status{Code: e.Status},
-		Booked: dayOf(e.Booked), Valued: dayOf(e.Valued), Servicer: cut(e.Servicer, 35), Type: e.Type.shape(), Info: cut(e.Info, 500),
+		Reference: truncate(e.Reference, 35), Amount: amountOf(e.Amount), Side: sideOf(e.Credit), Reversal: e.Reversal,
+		Status: status{Code: e.Status},
+		Booked: dayOf(e.Booked), Valued: dayOf(e.Valued), Servicer: truncate(e.Servicer, 35), Type: e.Type.toXML(),
+		Info: truncate(e.Info, 500),
 	}
 	if e.Batch != (Batch{}) || len(e.Details) > 0 {
-		shape.Details = new(entryDetails)
+		entry.Details = new(entryDetails)
 	}
 	if e.Batch != (Batch{}) {
-		shape.Details.Batch = &Batch{cut(e.Batch.MessageID, 35), cut(e.Batch.PaymentInfoID, 35)}
+		entry.Details.Batch = &Batch{truncate(e.Batch.MessageID, 35), truncate(e.Batch.PaymentInfoID, 35)}
 	}
 	for _, d := range e.Details {
-		shape.Details.Payments = append(shape.Details.Payments, d.shape(e))
+		entry.Details.Payments = append(entry.Details.Payments, d.toXML(e))
 	}
-	return w.out.EncodeElement(shape, xml.StartElement{Name: xml.Name{Local: "Ntry"}})
+	return w.out.EncodeElement(entry, xml.StartElement{Name: xml.Name{Local: "Ntry"}})
 }
 
 type entryDetails struct {
@@ -105,7 +107,7 @@ type entryDetails struct {
 	Payments []transaction `xml:"TxDtls"`
 }
 
-// Close ends the statement and the message.
+// Close ends the statement and the message and returns the first error of writing the head.
 func (w *StatementWriter) Close() error {
 	for len(w.end) > 0 {
 		last := w.end[len(w.end)-1]
@@ -117,7 +119,7 @@ func (w *StatementWriter) Close() error {
 	return w.out.Close()
 }
 
-// open and put leave their errors to the encoder, which repeats the first one when it is closed.
+// open starts an element. The encoder repeats its first error on Close, so open and put ignore theirs.
 func (w *StatementWriter) open(name string, attrs ...xml.Attr) {
 	start := xml.StartElement{Name: xml.Name{Local: name}, Attr: attrs}
 	_ = w.out.EncodeToken(start)
@@ -128,26 +130,28 @@ func (w *StatementWriter) put(name string, v any) {
 	_ = w.out.EncodeElement(v, xml.StartElement{Name: xml.Name{Local: name}})
 }
 
-func (d Detail) shape(e Entry) transaction {
+func (d Detail) toXML(e Entry) transaction {
 	amount := d.Amount
 	if amount.Asset() == "" {
 		amount = e.Amount
 	}
-	shaped := amountOf(amount)
+	xmlAmount := amountOf(amount)
 	t := transaction{
-		References: &references{MessageID: cut(d.MessageID, 35), Servicer: cut(d.Servicer, 35), PaymentInfoID: cut(d.PaymentInfoID, 35),
-			InstructionID: cut(d.InstructionID, 35), EndToEndID: cut(d.EndToEndID, 35), UETR: d.UETR, TransactionID: cut(d.TransactionID, 35),
-			MandateID: cut(d.MandateID, 35)},
-		Amount: &shaped, Side: sideOf(d.Credit),
+		References: &references{MessageID: truncate(d.MessageID, 35), Servicer: truncate(d.Servicer, 35),
+			PaymentInfoID: truncate(d.PaymentInfoID, 35),
+			InstructionID: truncate(d.InstructionID, 35), EndToEndID: truncate(d.EndToEndID, 35), UETR: d.UETR,
+			TransactionID: truncate(d.TransactionID, 35),
+			MandateID:     truncate(d.MandateID, 35)},
+		Amount: &xmlAmount, Side: sideOf(d.Credit),
 		Debtor: partyOf(d.Debtor.Name), DebtorAt: accountAt(d.Debtor.Account), Ultimate: partyOf(d.UltimateDebtor),
 		Creditor: partyOf(d.Creditor.Name), CreditorAt: accountAt(d.Creditor.Account),
-		DebtorBank: agentOf(d.Debtor.Bank), CreditBank: agentOf(d.Creditor.Bank), Info: cut(d.Info, 500),
+		DebtorBank: agentOf(d.Debtor.Bank), CreditBank: agentOf(d.Creditor.Bank), Info: truncate(d.Info, 500),
 	}
 	if *t.References == (references{}) {
 		t.References = nil
 	}
 	if d.Type != (Type{}) && d.Type != e.Type {
-		own := d.Type.shape()
+		own := d.Type.toXML()
 		t.Type = &own
 	}
 	if len(d.Charges) > 0 {
@@ -161,26 +165,26 @@ func (d Detail) shape(e Entry) transaction {
 		t.Remittance = new(remittance)
 	}
 	for _, line := range d.Remittance {
-		t.Remittance.Free = append(t.Remittance.Free, cut(line, 140))
+		t.Remittance.Free = append(t.Remittance.Free, truncate(line, 140))
 	}
 	for _, ref := range d.Creditors {
-		t.Remittance.Structured = append(t.Remittance.Structured, structured{Reference: some(cut(ref, 35))})
+		t.Remittance.Structured = append(t.Remittance.Structured, structured{Reference: optional(truncate(ref, 35))})
 	}
 	if d.ReturnReason != "" {
-		t.Return = &returned{Reason: &code{Code: cut(d.ReturnReason, 4)}}
+		t.Return = &returned{Reason: &code{Code: truncate(d.ReturnReason, 4)}}
 		for _, line := range d.ReturnInfo {
-			t.Return.Info = append(t.Return.Info, cut(line, 105))
+			t.Return.Info = append(t.Return.Info, truncate(line, 105))
 		}
 	}
 	return t
 }
 
-// shape writes that a type is not known where it is not.
-func (t Type) shape() bookingType {
+// toXML encodes an unknown type as "not available".
+func (t Type) toXML() bookingType {
 	if t == (Type{}) {
 		t = Type{Domain: "XTND", Family: "NTAV", SubFamily: "NTAV"}
 	}
-	return bookingType{some(t.Domain), some(t.Family), some(t.SubFamily), some(t.Own)}
+	return bookingType{optional(t.Domain), optional(t.Family), optional(t.SubFamily), optional(t.Proprietary)}
 }
 
 func sideOf(credit bool) string {
@@ -194,7 +198,7 @@ func partyOf(name string) *party {
 	if name == "" {
 		return nil
 	}
-	return &party{Party: some(cut(name, 140))}
+	return &party{Party: optional(truncate(name, 140))}
 }
 
 func accountAt(number string) *account {
@@ -205,12 +209,12 @@ func accountAt(number string) *account {
 	return &a
 }
 
-// accountOf tells an IBAN from another number by its form.
+// accountOf returns an account identified by its IBAN or local number.
 func accountOf(number string) account {
 	if IsIBAN(number) {
 		return account{IBAN: &number}
 	}
-	return account{Other: some(cut(number, 34))}
+	return account{Other: optional(truncate(number, 34))}
 }
 
 func agentOf(bank string) *agent {
@@ -220,10 +224,10 @@ func agentOf(bank string) *agent {
 	case IsBIC(bank):
 		return &agent{BIC: &bank}
 	}
-	return &agent{Member: some(cut(bank, 35))}
+	return &agent{Member: optional(truncate(bank, 35))}
 }
 
-// IsIBAN says whether a number has the form and the check digits of an IBAN.
+// IsIBAN reports whether s has the form and check digits of an IBAN.
 func IsIBAN(s string) bool {
 	if len(s) < 15 || len(s) > 34 || !letters(s[:2]) || !digits(s[2:4]) {
 		return false
@@ -242,26 +246,27 @@ func IsIBAN(s string) bool {
 	return sum == 1
 }
 
-// IsBIC says whether a text has the form of a BIC.
+// IsBIC reports whether s has the form of a BIC.
 func IsBIC(s string) bool {
-	return (len(s) == 8 || len(s) == 11) && letters(s[:6]) && strings.Trim(s[6:], "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
+	return (len(s) == 8 || len(s) == 11) && letters(s[:6]) &&
+		strings.Trim(s[6:], "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
 }
 
 func letters(s string) bool { return strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" }
 func digits(s string) bool  { return strings.Trim(s, "0123456789") == "" }
 
-// identifiers are the names that a message stands or falls with: 1 to 35 characters.
-func identifiers(ids ...string) error {
+// checkIDs returns an error unless all IDs have 1 to 35 characters.
+func checkIDs(ids ...string) error {
 	for _, id := range ids {
 		if id == "" || utf8.RuneCountInString(id) > 35 {
-			return fmt.Errorf("iso20022: %.60q is no identification: it has 1 to 35 characters", id)
+			return fmt.Errorf("iso20022: the ID %.60q must have 1 to 35 characters", id)
 		}
 	}
 	return nil
 }
 
-// cut shortens a text to what its place in a message holds.
-func cut(s string, n int) string {
+// truncate trims s and shortens it to n characters.
+func truncate(s string, n int) string {
 	s = strings.TrimSpace(s)
 	if utf8.RuneCountInString(s) <= n {
 		return s
@@ -269,4 +274,4 @@ func cut(s string, n int) string {
 	return strings.TrimSpace(string([]rune(s)[:n]))
 }
 
-func instantText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }

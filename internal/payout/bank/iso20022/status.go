@@ -11,45 +11,45 @@ import (
 
 const namespaceStatus = "urn:iso:std:iso:20022:tech:xsd:pain.002.001.10"
 
-// Status is what a bank says of one order (pain.002): of all of it, of its group of payments, or of single ones.
+// Status is a status report (pain.002) on one order: on the whole order or on single payments.
 type Status struct {
-	ID       string // of the answer
-	Order    string // the file that it answers
-	Code     string // of the whole, "" when the bank speaks of payments only
+	ID       string // message ID of the report
+	Order    string // message ID of the order
+	Code     string // status of the whole order; "" if only payments have one
 	Reasons  []Reason
 	Payments []PaymentStatus
 }
 
-// PaymentStatus is what a bank says of one payment.
+// PaymentStatus is the status of one payment.
 type PaymentStatus struct {
-	ID      string // end to end
+	ID      string // end-to-end ID
 	Code    string
 	Reasons []Reason
 }
 
-// Reason is why: a code of ISO's list or the bank's own, and words.
+// Reason is a reason code, from ISO's list or proprietary, with additional text.
 type Reason struct {
 	Code string
 	Info []string
 }
 
-// Meaning is what a status comes to.
-type Meaning int
+// Outcome is the meaning of a status code.
+type Outcome int
 
-// The meanings.
+// The reasonTexts.
 const (
-	Unknown  Meaning = iota // not said yet, or a code that nobody knows
-	Taken                   // the bank has it, and it is on its way
-	Paid                    // the money has left for good
-	Rejected                // it will not be paid
-	Mixed                   // some of it is rejected; the payments say which
+	Unknown  Outcome = iota // no status, or an unknown code
+	Accepted                // received by the bank, not yet executed
+	Paid                    // executed; the money left the account
+	Rejected                // not executed
+	Mixed                   // partly rejected; see the payments
 )
 
-// Means reads a status of the list of ISO 20022.
-func Means(code string) Meaning {
+// OutcomeOf returns the outcome of an ISO 20022 status code.
+func OutcomeOf(code string) Outcome {
 	switch code {
 	case "RCVD", "ACTC", "ACCP", "ACSP", "ACWC", "ACWP", "ACFC", "PDNG", "PATC", "ACPD":
-		return Taken
+		return Accepted
 	case "ACSC", "ACCC":
 		return Paid
 	case "RJCT", "CANC":
@@ -77,8 +77,8 @@ type (
 	}
 )
 
-// ReadStatus reads a pain.002 message. A status of the group holds for the whole when the whole has none, since our files have one
-// group each.
+// ReadStatus parses a pain.002 message. If the order has no status, that of its payment group is used: orders of this
+// service have one group.
 func ReadStatus(in io.Reader) (Status, error) {
 	r := newReader(in)
 	kind, err := r.open()
@@ -86,11 +86,11 @@ func ReadStatus(in io.Reader) (Status, error) {
 		return Status{}, err
 	}
 	if kind != StatusReport {
-		return Status{}, fmt.Errorf("iso20022: %.40q is no answer to an order", kind)
+		return Status{}, fmt.Errorf("iso20022: message %.40q is not a status report", kind)
 	}
 	var s Status
 	for {
-		r.unit()
+		r.resetTokens()
 		e, ok, err := r.child()
 		if err != nil {
 			return s, err
@@ -119,14 +119,14 @@ func ReadStatus(in io.Reader) (Status, error) {
 			err = r.skipWithin()
 		}
 		if err != nil {
-			return s, r.where(err)
+			return s, r.withPosition(err)
 		}
 	}
 }
 
 func (r *reader) group(s *Status) error {
 	for {
-		r.unit()
+		r.resetTokens()
 		e, ok, err := r.child()
 		if err != nil || !ok {
 			return err
@@ -144,11 +144,12 @@ func (r *reader) group(s *Status) error {
 			}
 		case "TxInfAndSts":
 			if len(s.Payments) >= maxUnits {
-				return fmt.Errorf("%w: over %d payments in one answer", ErrTooMuch, maxUnits)
+				return fmt.Errorf("%w: over %d payments in one report", ErrTooMuch, maxUnits)
 			}
 			var p statusPayment
 			if err = r.decode(&p, e); err == nil {
-				s.Payments = append(s.Payments, PaymentStatus{ID: either(word(p.EndToEnd), word(p.Instruction)), Code: strings.TrimSpace(p.Status), Reasons: reasons(p.Reasons)})
+				s.Payments = append(s.Payments, PaymentStatus{ID: firstOf(idText(p.EndToEnd), idText(p.Instruction)),
+					Code: strings.TrimSpace(p.Status), Reasons: reasons(p.Reasons)})
 			}
 		default:
 			err = r.skipWithin()
@@ -169,9 +170,9 @@ func reasons(in []statusReason) []Reason {
 	return out
 }
 
-// Write makes the message, as pain.002.001.10.
+// Write returns the report as pain.002.001.10.
 func (s Status) Write(created time.Time) ([]byte, error) {
-	if err := identifiers(s.ID, s.Order); err != nil {
+	if err := checkIDs(s.ID, s.Order); err != nil {
 		return nil, err
 	}
 	var message struct {
@@ -185,13 +186,15 @@ func (s Status) Write(created time.Time) ([]byte, error) {
 		Reasons []statusReason `xml:"CstmrPmtStsRpt>OrgnlGrpInfAndSts>StsRsnInf"`
 		Group   *statusGroup   `xml:"CstmrPmtStsRpt>OrgnlPmtInfAndSts"`
 	}
-	message.Space, message.ID, message.Created, message.Order, message.Name = namespaceStatus, s.ID, instantText(created), s.Order, "pain.001.001.09"
-	message.Status, message.Reasons = s.Code, shapeReasons(s.Reasons)
+	message.Space, message.ID, message.Created, message.Order, message.Name = namespaceStatus, s.ID, formatTime(created),
+		s.Order, "pain.001.001.09"
+	message.Status, message.Reasons = s.Code, reasonsToXML(s.Reasons)
 	if len(s.Payments) > 0 {
 		message.Group = &statusGroup{ID: s.Order}
 	}
 	for _, p := range s.Payments {
-		message.Group.Payments = append(message.Group.Payments, statusPayment{EndToEnd: p.ID, Status: p.Code, Reasons: shapeReasons(p.Reasons)})
+		message.Group.Payments = append(message.Group.Payments,
+			statusPayment{EndToEnd: p.ID, Status: p.Code, Reasons: reasonsToXML(p.Reasons)})
 	}
 	var out bytes.Buffer
 	out.WriteString(xml.Header)
@@ -204,7 +207,7 @@ func (s Status) Write(created time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func shapeReasons(in []Reason) []statusReason {
+func reasonsToXML(in []Reason) []statusReason {
 	var out []statusReason
 	for _, r := range in {
 		out = append(out, statusReason{Code: &code{Code: r.Code}, Info: r.Info})

@@ -1,12 +1,13 @@
-// Package iso20022 reads and writes the messages of ISO 20022 that a company and its bank exchange: payment
-// orders (pain.001), the answers to them (pain.002), and what happened on an account (camt.052, 053 and 054).
+// Package iso20022 reads and writes the ISO 20022 messages that a company and its bank exchange: payment orders
+// (pain.001), their status reports (pain.002), and account reports, statements and notifications (camt.052, 053 and
+// 054).
 //
-// What a bank sends is foreign input. It is read as a stream, in bounded memory: document types, entities,
-// deep nesting, endless texts and endless lists are refused with an error that says what was too much, and an
-// entry whose amount or date makes no sense carries its own error, so that it hides none of the others.
-// Versions are told apart by what they contain, never by their namespace: banks send all of them.
+// Messages from a bank are not trusted. They are read as a stream, in bounded memory: document types, entities, deep
+// nesting, and texts or lists over a limit are rejected. An entry with an invalid amount or date carries its own
+// error, so that the other entries remain usable. Readers accept every version from 02 on by its elements and ignore
+// the namespace, since banks send all of them.
 //
-// The package knows the messages only. What a payment means is its callers' matter.
+// The package encodes and decodes messages only. Callers decide what a payment means.
 package iso20022
 
 import (
@@ -22,28 +23,28 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Limits on what is read.
+// Limits of messages that are read.
 const (
 	maxFile   = 256 << 20 // bytes of a message
-	maxHeads  = 10_000    // statements of a message
-	maxPart   = 16 << 20  // bytes of one part: a statement's head, an entry
-	maxTokens = 4_000     // elements and texts of the smallest unit: an entry's head, one transaction
-	maxUnits  = 20_000    // transactions of one entry
+	maxHeads  = 10_000    // statements in a message
+	maxPart   = 16 << 20  // bytes of one part: the head of a statement, or an entry
+	maxTokens = 4_000     // elements and texts of one unit: the head of an entry, or a transaction
+	maxUnits  = 20_000    // transactions in an entry
 	maxDepth  = 40
 )
 
-// ErrTooMuch is input beyond the limits of this package.
-var ErrTooMuch = errors.New("iso20022: the message is larger than any that a bank sends")
+// ErrTooMuch reports that a message exceeds a limit of this package.
+var ErrTooMuch = errors.New("iso20022: the message exceeds a size limit")
 
-// meter lets so many bytes through.
-type meter struct {
+// limitedReader limits the bytes of a message and of its current part.
+type limitedReader struct {
 	r     io.Reader
 	file  int64
 	part  int64
 	limit error
 }
 
-func (m *meter) Read(b []byte) (int, error) {
+func (m *limitedReader) Read(b []byte) (int, error) {
 	left := min(m.file, m.part)
 	if left <= 0 {
 		m.limit = ErrTooMuch
@@ -55,7 +56,7 @@ func (m *meter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// tokens is the source of a decoder that counts what passes.
+// tokens is a token source that limits the number and depth of elements.
 type tokens struct {
 	d     *xml.Decoder
 	left  int
@@ -78,20 +79,20 @@ func (t *tokens) Token() (xml.Token, error) {
 	case xml.EndElement:
 		t.depth--
 	case xml.Directive:
-		return nil, errors.New("iso20022: a message has no document type")
+		return nil, errors.New("iso20022: document types are not allowed")
 	}
 	return token, nil
 }
 
-// reader walks through one message.
+// reader reads one message element by element.
 type reader struct {
-	meter  *meter
+	limit  *limitedReader
 	tokens *tokens
 	d      *xml.Decoder
 }
 
 func newReader(r io.Reader) *reader {
-	m := &meter{r: r, file: maxFile, part: maxPart}
+	m := &limitedReader{r: r, file: maxFile, part: maxPart}
 	raw := xml.NewDecoder(m)
 	raw.CharsetReader = func(charset string, in io.Reader) (io.Reader, error) {
 		switch strings.ToLower(charset) {
@@ -104,28 +105,28 @@ func newReader(r io.Reader) *reader {
 		case "us-ascii":
 			return in, nil
 		}
-		return nil, fmt.Errorf("iso20022: a message is not written in %q", charset)
+		return nil, fmt.Errorf("iso20022: unsupported encoding %q", charset)
 	}
 	t := &tokens{d: raw, left: maxTokens}
-	return &reader{meter: m, tokens: t, d: xml.NewTokenDecoder(t)}
+	return &reader{limit: m, tokens: t, d: xml.NewTokenDecoder(t)}
 }
 
-// unit begins a unit of its own, which may have as many elements as any.
-func (r *reader) unit() { r.tokens.left = maxTokens }
+// resetTokens starts a unit with a full allowance of tokens.
+func (r *reader) resetTokens() { r.tokens.left = maxTokens }
 
-// part begins a part of its own, which may be as long as any.
-func (r *reader) part() {
-	r.unit()
-	r.meter.part = maxPart
+// resetPart starts a part with a full allowance of bytes and tokens.
+func (r *reader) resetPart() {
+	r.resetTokens()
+	r.limit.part = maxPart
 }
 
-// where adds the place to an error.
-func (r *reader) where(err error) error {
+// withPosition adds the line and column to an error.
+func (r *reader) withPosition(err error) error {
 	if err == nil {
 		return nil
 	}
-	if r.meter.limit != nil {
-		err = r.meter.limit
+	if r.limit.limit != nil {
+		err = r.limit.limit
 	}
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
@@ -134,12 +135,12 @@ func (r *reader) where(err error) error {
 	return fmt.Errorf("line %d, column %d: %w", line, column, err)
 }
 
-// child is the next element within the present one; false when the present one ends.
+// child returns the next child element of the current one, or false at its end.
 func (r *reader) child() (xml.StartElement, bool, error) {
 	for {
 		token, err := r.d.Token()
 		if err != nil {
-			return xml.StartElement{}, false, r.where(err)
+			return xml.StartElement{}, false, r.withPosition(err)
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
@@ -150,18 +151,18 @@ func (r *reader) child() (xml.StartElement, bool, error) {
 	}
 }
 
-// decode reads an element into a value.
+// decode decodes an element into v.
 func (r *reader) decode(v any, start xml.StartElement) error {
-	return r.where(r.d.DecodeElement(v, &start))
+	return r.withPosition(r.d.DecodeElement(v, &start))
 }
 
-// skip passes over an element, however long it is.
+// skip skips an element of any length.
 func (r *reader) skip() error {
 	for depth := 1; depth > 0; {
-		r.part()
+		r.resetPart()
 		token, err := r.d.Token()
 		if err != nil {
-			return r.where(err)
+			return r.withPosition(err)
 		}
 		switch token.(type) {
 		case xml.StartElement:
@@ -173,18 +174,18 @@ func (r *reader) skip() error {
 	return nil
 }
 
-// Message is the kind of a message, by the name of the element in its document.
+// Message is the kind of a message: the name of its element in the document.
 type Message string
 
-// The messages that are read.
+// Kinds of messages that are read.
 const (
-	StatusReport  Message = "CstmrPmtStsRpt"        // pain.002: what becomes of an order
-	AccountReport Message = "BkToCstmrAcctRpt"      // camt.052: a day so far
-	BankStatement Message = "BkToCstmrStmt"         // camt.053: a day as it is booked
-	Notification  Message = "BkToCstmrDbtCdtNtfctn" // camt.054: single bookings
+	StatusReport  Message = "CstmrPmtStsRpt"        // pain.002: status of an order
+	AccountReport Message = "BkToCstmrAcctRpt"      // camt.052: entries of the current day
+	BankStatement Message = "BkToCstmrStmt"         // camt.053: booked entries of a period
+	Notification  Message = "BkToCstmrDbtCdtNtfctn" // camt.054: single entries
 )
 
-// open goes into the document and its message.
+// open enters the document and its message and returns the kind of the message.
 func (r *reader) open() (Message, error) {
 	root, ok, err := r.child()
 	if err != nil {
@@ -203,39 +204,39 @@ func (r *reader) open() (Message, error) {
 	return Message(message.Name.Local), nil
 }
 
-// KindOf says which message a file has. It reads the beginning only.
+// KindOf returns the kind of the message in a file. It reads only the beginning.
 func KindOf(in io.Reader) (Message, error) { return newReader(in).open() }
 
-// Amount is a sum as a message writes it.
+// Amount is an amount of money as written in a message.
 type Amount struct {
 	Currency string `xml:"Ccy,attr"`
 	Text     string `xml:",chardata"`
 }
 
-// amountOf writes a sum.
 func amountOf(a money.Amount) Amount { return Amount{Currency: string(a.Asset()), Text: a.String()} }
 
-// Money is the sum. Only digits and a point make one; a message says in words on which side it stands.
+// Money returns the parsed amount. It accepts digits and a decimal point only; messages state the sign in a separate
+// element.
 func (a Amount) Money() (money.Amount, error) {
 	text := strings.TrimSpace(a.Text)
 	asset, ok := money.Lookup(strings.TrimSpace(a.Currency))
 	if !ok || asset.IsCrypto() {
-		return money.Amount{}, fmt.Errorf("iso20022: %.8q is no currency", a.Currency)
+		return money.Amount{}, fmt.Errorf("iso20022: %.8q is not a currency", a.Currency)
 	}
 	if text == "" || len(text) > 24 || strings.Trim(text, "0123456789.") != "" {
-		return money.Amount{}, fmt.Errorf("iso20022: %.24q is no amount", text)
+		return money.Amount{}, fmt.Errorf("iso20022: %.24q is not an amount", text)
 	}
 	m, err := money.Parse(asset, text)
 	if err != nil {
-		return m, fmt.Errorf("iso20022: %q is no amount of %s: %w", text, asset, err)
+		return m, fmt.Errorf("iso20022: %q is not an amount of %s: %w", text, asset, err)
 	}
 	return m, nil
 }
 
-// date is a day, or an instant, as a message writes it.
+// date is a date or a time as written in a message.
 type date struct {
-	Day     string `xml:"Dt,omitempty"`
-	Instant string `xml:"DtTm,omitempty"`
+	Day  string `xml:"Dt,omitempty"`
+	Time string `xml:"DtTm,omitempty"`
 }
 
 func dayOf(t time.Time) *date {
@@ -245,34 +246,36 @@ func dayOf(t time.Time) *date {
 	return &date{Day: t.UTC().Format(time.DateOnly)}
 }
 
-// time is the day or instant, zero when there is none. What has no zone is taken as UTC.
+// time returns the parsed date or time in UTC, or the zero time if there is none. Times without a zone are taken as
+// UTC.
 func (d *date) time() (time.Time, error) {
 	if d == nil {
 		return time.Time{}, nil
 	}
-	if d.Instant != "" {
-		return instant(d.Instant)
+	if d.Time != "" {
+		return parseTime(d.Time)
 	}
 	if d.Day == "" {
 		return time.Time{}, nil
 	}
-	return instant(d.Day)
+	return parseTime(d.Day)
 }
 
-func instant(text string) (time.Time, error) {
+func parseTime(text string) (time.Time, error) {
 	text = strings.TrimSpace(text)
-	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999", "2006-01-02Z07:00"} {
+	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999",
+		"2006-01-02Z07:00"} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("iso20022: %.40q is no date", text)
+	return time.Time{}, fmt.Errorf("iso20022: %.40q is not a date", text)
 }
 
-// code is a reason or a type: one of the lists of ISO 20022, or the bank's own.
+// code is a code of an ISO 20022 list or a proprietary one.
 type code struct {
-	Code string `xml:"Cd,omitempty"`
-	Own  string `xml:"Prtry,omitempty"`
+	Code        string `xml:"Cd,omitempty"`
+	Proprietary string `xml:"Prtry,omitempty"`
 }
 
 func (c *code) value() string {
@@ -282,6 +285,6 @@ func (c *code) value() string {
 	case c.Code != "":
 		return strings.TrimSpace(c.Code)
 	default:
-		return strings.TrimSpace(c.Own)
+		return strings.TrimSpace(c.Proprietary)
 	}
 }

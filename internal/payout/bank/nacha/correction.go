@@ -5,19 +5,20 @@ import (
 	"strings"
 )
 
-// Correction is what a notification of change says that an entry should have had. What is empty was right.
+// Correction has the data that a notification of change asks for. Empty fields need no correction.
 type Correction struct {
 	Routing, Account, Name string
 	Type                   string // checking or savings
 }
 
-// about says where the parts of a correction stand in the corrected data of an addenda record 98, by the code; -1 for none.
-var about = map[string]struct{ routing, account, name, kind int }{
+// correctionFields has, by code, the offsets of the fields in the corrected data of an addenda record 98; -1 means
+// the field is absent.
+var correctionFields = map[string]struct{ routing, account, name, kind int }{
 	"C01": {-1, 0, -1, -1}, "C02": {0, -1, -1, -1}, "C03": {0, 12, -1, -1}, "C04": {-1, -1, 0, -1},
 	"C05": {-1, -1, -1, 0}, "C06": {-1, 0, -1, 20}, "C07": {0, 9, -1, 26},
 }
 
-// The widths of the parts.
+// Widths of the fields.
 const (
 	routingWidth = 9
 	accountWidth = 17
@@ -25,20 +26,20 @@ const (
 	kindWidth    = 2
 )
 
-// Correction reads what a notification of change wants. It refuses one that is not about the receiver's account (what it wants is the
-// originator's own matter), and one whose data is not what its code says.
+// Correction parses the corrected data of a notification of change. It returns an error if the code is not about the
+// receiver's account or the data does not match the code.
 func (a Answer) Correction() (c Correction, err error) {
-	at, known := about[a.Code]
+	at, known := correctionFields[a.Code]
 	if !known {
-		return c, fmt.Errorf("nacha: %s (%s) is not about the receiver's account", a.Code, Says(a.Code))
+		return c, fmt.Errorf("nacha: %s (%s) is not about the receiver's account", a.Code, ReasonText(a.Code))
 	}
 	data := a.Corrected + strings.Repeat(" ", width)
 	bad := func(what, got string) (Correction, error) {
-		return Correction{}, fmt.Errorf("nacha: %s wants the %s %q, which is none", a.Code, what, got)
+		return Correction{}, fmt.Errorf("nacha: %s asks for the %s %q, which is invalid", a.Code, what, got)
 	}
 	part := func(from, n int) string { return strings.TrimSpace(data[from : from+n]) }
 	if at.routing >= 0 {
-		if c.Routing = part(at.routing, routingWidth); !Routing(c.Routing) {
+		if c.Routing = part(at.routing, routingWidth); !ValidRoutingNumber(c.Routing) {
 			return bad("routing number", c.Routing)
 		}
 	}
@@ -65,9 +66,10 @@ func (a Answer) Correction() (c Correction, err error) {
 	return c, nil
 }
 
-// Corrected writes a correction as a notification of change with a code has it: the parts that the code is about.
+// Corrected returns the corrected data of a notification of change with the given code. It has only the fields that
+// the code is about.
 func (c Correction) Corrected(code string) string {
-	at, known := about[code]
+	at, known := correctionFields[code]
 	if !known {
 		return ""
 	}

@@ -1,11 +1,12 @@
-// Package nacha writes files of ACH credits as Nacha's rules want them, and reads what comes back: returns and
-// notifications of change.
+// Package nacha writes files of ACH credits under Nacha's rules and reads files of returns and notifications of
+// change.
 //
-// A file has one batch, or more where the sum is too large for one, of PPD entries (people) and of CCD entries (companies). Each is
-// balanced: a debit of the originator's own account stands beside the credits, so the file moves money by itself. What comes back
-// is foreign input: a file whose totals disagree with its entries is refused whole.
+// A file has batches of PPD entries (people) and of CCD entries (companies); a kind has several batches if its total
+// exceeds the limit of one entry. Each batch is balanced: it has a debit of the originator's account for the sum of
+// its credits. A file that is read comes from outside and is not trusted: if its totals do not match its entries, all
+// of it is rejected.
 //
-// The package knows the records only. What a return means is its callers' matter.
+// The package encodes and decodes records only. Callers decide what a return means.
 package nacha
 
 import (
@@ -19,65 +20,67 @@ import (
 	"github.com/mozillazg/go-unidecode"
 )
 
-// hashModulus keeps the last ten digits of the sum of routing numbers, the entry hash of batches and files.
+// hashModulus limits the entry hash, the sum of routing numbers, of batches and files to ten digits.
 const hashModulus = 10_000_000_000
 
-// Originator is who sends, by which bank, and which account pays.
+// Originator is the sender of a file, with its bank and account.
 type Originator struct {
-	Name           string // of the company, 16 characters are sent
-	ID             string // 10 characters, that the bank gave
-	ODFI           string // routing number of the bank, 9 digits
-	Account        string // that pays
-	Savings        bool   // it is a savings account
-	Destination    string // routing number of who takes the file, 9 digits
-	DestinationFor string // its name
-	Origin         string // who delivers the file, as the bank names it: 9 or 10 characters; the ID where it is empty
+	Name            string // company name; 16 characters are sent
+	ID              string // company identification, up to 10 characters, assigned by the bank
+	ODFI            string // routing number of the originator's bank, 9 digits
+	Account         string // debited for each batch
+	Savings         bool   // whether Account is a savings account
+	Destination     string // immediate destination: routing number of the recipient of the file, 9 digits
+	DestinationName string // name of the immediate destination
+	Origin          string // immediate origin, 9 or 10 characters, assigned by the bank; default ID
 }
 
-// File is credits that leave together.
+// File is a file of credits that are executed on one day.
 type File struct {
 	Originator
-	Created   time.Time // in the bank's own zone
-	Modifier  byte      // A to Z, 0 to 9: tells the files of one minute apart
-	Reference string    // 8 characters of our own
-	Effective time.Time // the day on which the money shall arrive
+	Created   time.Time // in the bank's time zone
+	Modifier  byte      // A to Z or 0 to 9; distinguishes files created in the same minute
+	Reference string    // reference of the file, 8 characters
+	Effective time.Time // day on which the money should arrive
 	Entries   []Entry
 }
 
 // Entry is one credit.
 type Entry struct {
-	ID      string // of the payment, up to 15 characters; it comes back with a return
-	Name    string // of the receiver
-	Routing string // 9 digits
+	ID      string // reference of the payment, up to 15 characters; repeated in a return
+	Name    string // name of the receiver
+	Routing string // routing number, 9 digits
 	Account string // up to 17 characters
 	Savings bool
-	Company bool  // the receiver is one: the entry is CCD, else PPD
+	Company bool  // the receiver is a company: the entry is CCD, otherwise PPD
 	Cents   int64 // up to 99,999,999.99 dollars
 }
 
 // MaxCents is the largest amount of one entry.
 const MaxCents = 99_999_999_99
 
-// Limits of the records.
+// Limits of records.
 const (
 	maxLines = 9_999
 	width    = 94
 )
 
-// batch is entries of one kind.
+// batch is a batch of entries of one kind.
 type batch struct {
 	company bool
 	cents   int64
 	entries []Entry
 }
 
-// Write makes the file. It refuses what no bank takes, and says which entry it is.
+// Write returns the encoded file. It returns an error that names the entry if a bank would not accept it.
 func (f File) Write() ([]byte, error) {
-	if !Routing(f.ODFI) || !Routing(f.Destination) {
-		return nil, errors.New("nacha: the bank's routing numbers must be right")
+	if !ValidRoutingNumber(f.ODFI) || !ValidRoutingNumber(f.Destination) {
+		return nil, errors.New("nacha: a routing number of the bank is invalid")
 	}
-	if f.Account == "" || len(f.Account) > 17 || f.ID == "" || len(f.ID) > 10 || f.Effective.IsZero() || f.Created.IsZero() {
-		return nil, errors.New("nacha: a file needs the originator's account and number, its day and its making")
+	if f.Account == "" || len(f.Account) > 17 || f.ID == "" || len(f.ID) > 10 || f.Effective.IsZero() ||
+		f.Created.IsZero() {
+		return nil,
+			errors.New("nacha: the originator's account or identification, the effective date or the creation time is missing")
 	}
 	batches, err := f.batches()
 	if err != nil {
@@ -88,21 +91,24 @@ func (f File) Write() ([]byte, error) {
 		origin = f.ID
 	}
 	w := &writer{}
-	w.line("101"+ten(f.Destination)+ten(text(origin, 10))+f.Created.Format("060102")+f.Created.Format("1504")+string(f.Modifier)+"094101",
-		left(f.DestinationFor, 23)+left(f.Name, 23)+left(f.Reference, 8))
+	w.line("101"+padLeft10(f.Destination)+padLeft10(ascii(origin,
+		10))+f.Created.Format("060102")+f.Created.Format("1504")+string(f.Modifier)+"094101",
+		padRight(f.DestinationName, 23)+padRight(f.Name, 23)+padRight(f.Reference, 8))
 	trace := 0
 	var count, hash, total int64
 	for i, b := range batches {
-		number := zeros(int64(i+1), 7)
+		number := zeroPadded(int64(i+1), 7)
 		kind, purpose := "PPD", "PAYROLL"
 		if b.company {
 			kind, purpose = "CCD", "PAYMENT"
 		}
-		w.line("5200"+left(f.Name, 16)+left("", 20)+left(f.ID, 10)+kind+left(purpose, 10)+f.Effective.Format("060102")+f.Effective.Format("060102")+"   1"+f.ODFI[:8]+number, "")
+		w.line("5200"+padRight(f.Name, 16)+padRight("", 20)+padRight(f.ID, 10)+kind+padRight(purpose,
+			10)+f.Effective.Format("060102")+f.Effective.Format("060102")+"   1"+f.ODFI[:8]+number, "")
 		var sum int64
 		credit := func(code string, e Entry) {
 			trace++
-			w.line("6"+code+e.Routing+left(e.Account, 17)+zeros(e.Cents, 10)+left(e.ID, 15)+left(e.Name, 22)+"  0"+f.ODFI[:8]+zeros(int64(trace), 7), "")
+			w.line("6"+code+e.Routing+padRight(e.Account, 17)+zeroPadded(e.Cents, 10)+padRight(e.ID, 15)+padRight(e.Name,
+				22)+"  0"+f.ODFI[:8]+zeroPadded(int64(trace), 7), "")
 			prefix, _ := strconv.ParseInt(e.Routing[:8], 10, 64)
 			sum += prefix
 		}
@@ -119,34 +125,36 @@ func (f File) Write() ([]byte, error) {
 		}
 		credit(offset, Entry{ID: f.Part(i + 1), Name: f.Name, Routing: f.ODFI, Account: f.Account, Cents: b.cents})
 		n := int64(len(b.entries) + 1)
-		w.line("8200"+zeros(n, 6)+zeros(sum%hashModulus, 10)+zeros(b.cents, 12)+zeros(b.cents, 12)+left(f.ID, 10)+left("", 25)+f.ODFI[:8]+number, "")
+		w.line("8200"+zeroPadded(n, 6)+zeroPadded(sum%hashModulus, 10)+zeroPadded(b.cents, 12)+zeroPadded(b.cents,
+			12)+padRight(f.ID, 10)+padRight("", 25)+f.ODFI[:8]+number, "")
 		count, hash, total = count+n, hash+sum, total+b.cents
 	}
 	blocks := (w.lines + 1 + 9) / 10
-	w.line("9"+zeros(int64(len(batches)), 6)+zeros(int64(blocks), 6)+zeros(count, 8)+zeros(hash%hashModulus, 10)+zeros(total, 12)+zeros(total, 12)+left("", 39), "")
+	w.line("9"+zeroPadded(int64(len(batches)), 6)+zeroPadded(int64(blocks), 6)+zeroPadded(count,
+		8)+zeroPadded(hash%hashModulus, 10)+zeroPadded(total, 12)+zeroPadded(total, 12)+padRight("", 39), "")
 	for w.lines%10 != 0 {
 		w.line(strings.Repeat("9", width), "")
 	}
 	return w.out.Bytes(), w.err
 }
 
-// batches divides the entries by kind, and where one debit could not pay for all.
+// batches groups the entries by kind. It starts a new batch when the debit of a batch would exceed the limit.
 func (f File) batches() ([]*batch, error) {
 	if len(f.Entries) == 0 {
-		return nil, errors.New("nacha: a file has entries")
+		return nil, errors.New("nacha: a file must have entries")
 	}
 	var all []*batch
 	open := map[bool]*batch{}
 	for _, e := range f.Entries {
 		switch {
 		case e.Cents <= 0 || e.Cents > MaxCents:
-			return nil, fmt.Errorf("nacha: entry %s is of %d cents; one can be of 1 to %d", e.ID, e.Cents, int64(MaxCents))
-		case !Routing(e.Routing):
-			return nil, fmt.Errorf("nacha: entry %s has no right routing number", e.ID)
+			return nil, fmt.Errorf("nacha: entry %s has %d cents; want 1 to %d", e.ID, e.Cents, int64(MaxCents))
+		case !ValidRoutingNumber(e.Routing):
+			return nil, fmt.Errorf("nacha: entry %s has an invalid routing number", e.ID)
 		case e.Account == "" || len(e.Account) > 17:
-			return nil, fmt.Errorf("nacha: entry %s has no account number of up to 17 characters", e.ID)
+			return nil, fmt.Errorf("nacha: the account number of entry %s must have 1 to 17 characters", e.ID)
 		case e.ID == "" || len(e.ID) > 15:
-			return nil, fmt.Errorf("nacha: an entry's name %q has 1 to 15 characters", e.ID)
+			return nil, fmt.Errorf("nacha: entry ID %q must have 1 to 15 characters", e.ID)
 		}
 		b := open[e.Company]
 		if b == nil || b.cents+e.Cents > MaxCents || len(b.entries) >= maxLines {
@@ -160,8 +168,8 @@ func (f File) batches() ([]*batch, error) {
 	return all, nil
 }
 
-// Parts says in which batch, from 1, each entry stands: the originator's account is debited for one batch at a time, under the name
-// that [File.Part] gives it.
+// Parts returns the number of the batch, from 1, for each entry. The originator's account is debited once per batch,
+// with the ID that [File.Part] returns.
 func (f File) Parts() ([]int, error) {
 	all, err := f.batches()
 	at := map[string]int{}
@@ -177,7 +185,7 @@ func (f File) Parts() ([]int, error) {
 	return parts, err
 }
 
-// Part is the name of the debit of one batch.
+// Part returns the ID of the debit of a batch.
 func (f File) Part(n int) string { return fmt.Sprintf("%sB%05d", f.Reference, n) }
 
 type writer struct {
@@ -196,8 +204,8 @@ func (w *writer) line(record, rest string) {
 	w.lines++
 }
 
-// text is what a record can hold of a name: letters without marks, digits, signs.
-func text(s string, n int) string {
+// ascii transliterates s to printable ASCII characters and truncates it to n.
+func ascii(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return -1
@@ -208,13 +216,13 @@ func text(s string, n int) string {
 	return strings.TrimSpace(s[:min(n, len(s))])
 }
 
-func left(s string, n int) string { return fmt.Sprintf("%-*s", n, text(s, n)) }
-func ten(s string) string         { return fmt.Sprintf("%10s", s) }
+func padRight(s string, n int) string { return fmt.Sprintf("%-*s", n, ascii(s, n)) }
+func padLeft10(s string) string       { return fmt.Sprintf("%10s", s) }
 
-func zeros(v int64, n int) string { return fmt.Sprintf("%0*d", n, v) }
+func zeroPadded(v int64, n int) string { return fmt.Sprintf("%0*d", n, v) }
 
-// Routing says whether a routing number has nine digits, of which the last one fits.
-func Routing(s string) bool {
+// ValidRoutingNumber reports whether s has nine digits and a correct check digit.
+func ValidRoutingNumber(s string) bool {
 	if len(s) != 9 || strings.Trim(s, "0123456789") != "" {
 		return false
 	}

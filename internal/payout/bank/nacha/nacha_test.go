@@ -11,20 +11,23 @@ import (
 )
 
 var ours = Originator{
-	Name: "Example Payments Inc.", ID: "1234567890", ODFI: "091400606", Account: "987654321", Destination: "091400606", DestinationFor: "First Bank",
+	Name: "Example Payments Inc.", ID: "1234567890", ODFI: "091400606", Account: "987654321", Destination: "091400606",
+	DestinationName: "First Bank",
 }
 
 func file(entries ...Entry) File {
-	return File{Originator: ours, Created: time.Date(2026, 3, 2, 14, 5, 0, 0, time.UTC), Modifier: 'B', Reference: "S0000012",
+	return File{Originator: ours, Created: time.Date(2026, 3, 2, 14, 5, 0, 0, time.UTC), Modifier: 'B',
+		Reference: "S0000012",
 		Effective: time.Date(2026, 3, 3, 0, 0, 0, 0, time.UTC), Entries: entries}
 }
 
 func entry(n int, cents int64) Entry {
-	return Entry{ID: fmt.Sprintf("S0000012P%05d", n), Name: "Zoë Müller-Łukasz", Routing: "011000015", Account: fmt.Sprintf("1000%05d", n), Cents: cents}
+	return Entry{ID: fmt.Sprintf("S0000012P%05d", n), Name: "Zoë Müller-Łukasz", Routing: "011000015",
+		Account: fmt.Sprintf("1000%05d", n), Cents: cents}
 }
 
-// A reader that others wrote takes the files, and finds in them what was put in.
-func TestOthersReadOurFiles(t *testing.T) {
+// A third-party reader reads the files and finds every value.
+func TestAThirdPartyReaderReadsWrittenFiles(t *testing.T) {
 	saver, firm := entry(2, 7), entry(3, 100_00)
 	saver.Savings, firm.Company = true, true
 	b, err := file(entry(1, 1234_56), saver, firm, entry(4, MaxCents), entry(5, MaxCents)).Write()
@@ -44,35 +47,42 @@ func TestOthersReadOurFiles(t *testing.T) {
 	}
 	var lines []line
 	for _, b := range got.Batches {
-		if h := b.GetHeader(); h.EffectiveEntryDate != "260303" || h.CompanyIdentification != "1234567890" || h.ServiceClassCode != ach.MixedDebitsAndCredits {
+		if h := b.GetHeader(); h.EffectiveEntryDate != "260303" || h.CompanyIdentification != "1234567890" ||
+			h.ServiceClassCode != ach.MixedDebitsAndCredits {
 			t.Errorf("%+v", h)
 		}
 		if c := b.GetControl(); c.TotalDebitEntryDollarAmount != c.TotalCreditEntryDollarAmount {
 			t.Errorf("a batch is not balanced: %+v", c)
 		}
 		for _, e := range b.GetEntries() {
-			lines = append(lines, line{b.GetHeader().StandardEntryClassCode, fmt.Sprint(e.TransactionCode), strings.TrimSpace(e.IdentificationNumber), strings.TrimSpace(e.DFIAccountNumber), strings.TrimSpace(e.IndividualName), e.Amount})
+			lines = append(lines, line{b.GetHeader().StandardEntryClassCode, fmt.Sprint(e.TransactionCode),
+				strings.TrimSpace(e.IdentificationNumber), strings.TrimSpace(e.DFIAccountNumber),
+				strings.TrimSpace(e.IndividualName), e.Amount})
 		}
 	}
 	name, own := "Zoe Muller-Lukasz", "Example Payments Inc."
 	want := []line{
-		{"PPD", "22", "S0000012P00001", "100000001", name, 1234_56}, {"PPD", "32", "S0000012P00002", "100000002", name, 7}, {"PPD", "27", "S0000012B00001", "987654321", own, 1234_63},
+		{"PPD", "22", "S0000012P00001", "100000001", name, 1234_56}, {"PPD", "32", "S0000012P00002", "100000002", name, 7},
+		{"PPD", "27", "S0000012B00001", "987654321", own, 1234_63},
 		{"CCD", "22", "S0000012P00003", "100000003", name, 100_00}, {"CCD", "27", "S0000012B00002", "987654321", own, 100_00},
-		{"PPD", "22", "S0000012P00004", "100000004", name, MaxCents}, {"PPD", "27", "S0000012B00003", "987654321", own, MaxCents},
-		{"PPD", "22", "S0000012P00005", "100000005", name, MaxCents}, {"PPD", "27", "S0000012B00004", "987654321", own, MaxCents},
+		{"PPD", "22", "S0000012P00004", "100000004", name, MaxCents},
+		{"PPD", "27", "S0000012B00003", "987654321", own, MaxCents},
+		{"PPD", "22", "S0000012P00005", "100000005", name, MaxCents},
+		{"PPD", "27", "S0000012B00004", "987654321", own, MaxCents},
 	}
 	if fmt.Sprint(lines) != fmt.Sprint(want) {
 		t.Errorf("got\n%v\nwant\n%v", lines, want)
 	}
-	if h := got.Header; h.FileCreationDate != "260302" || h.FileCreationTime != "1405" || h.FileIDModifier != "B" || h.ReferenceCode != "S0000012" {
+	if h := got.Header; h.FileCreationDate != "260302" || h.FileCreationTime != "1405" || h.FileIDModifier != "B" ||
+		h.ReferenceCode != "S0000012" {
 		t.Errorf("%+v", h)
 	}
 	if len(b)%(10*(width+1)) != 0 {
-		t.Errorf("%d bytes are no whole blocks", len(b))
+		t.Errorf("%d bytes are not a multiple of the block size", len(b))
 	}
 }
 
-func TestWhatNoBankTakesIsNotWritten(t *testing.T) {
+func TestWriteRejectsInvalidFiles(t *testing.T) {
 	change := func(f func(*Entry)) File {
 		e := entry(1, 100)
 		f(&e)
@@ -84,7 +94,7 @@ func TestWhatNoBankTakesIsNotWritten(t *testing.T) {
 		"too large":         change(func(e *Entry) { e.Cents = MaxCents + 1 }),
 		"a routing number":  change(func(e *Entry) { e.Routing = "011000016" }),
 		"an account number": change(func(e *Entry) { e.Account = "123456789012345678" }),
-		"a name":            change(func(e *Entry) { e.ID = "1234567890123456" }),
+		"an entry ID":       change(func(e *Entry) { e.ID = "1234567890123456" }),
 		"no originator":     {Created: time.Now(), Effective: time.Now(), Entries: []Entry{entry(1, 1)}},
 	} {
 		if b, err := f.Write(); err == nil {
@@ -93,25 +103,29 @@ func TestWhatNoBankTakesIsNotWritten(t *testing.T) {
 	}
 }
 
-// back makes a file of one entry that comes back, by a writer that others wrote.
+// back returns a file with one returned entry, written by a third-party library.
 func back(t *testing.T, code, trace string) []byte {
 	t.Helper()
 	h := ach.NewBatchHeader()
-	h.ServiceClassCode, h.CompanyName, h.CompanyIdentification, h.CompanyEntryDescription = ach.CreditsOnly, "Example", "1234567890", "RETURN"
+	h.ServiceClassCode, h.CompanyName, h.CompanyIdentification, h.CompanyEntryDescription = ach.CreditsOnly, "Example",
+		"1234567890", "RETURN"
 	h.StandardEntryClassCode, h.EffectiveEntryDate, h.ODFIIdentification = ach.PPD, "260304", "01100001"
 	e := ach.NewEntryDetail()
 	e.TransactionCode = ach.CheckingReturnNOCCredit
 	e.SetRDFI("091400606")
-	e.DFIAccountNumber, e.Amount, e.IdentificationNumber, e.IndividualName, e.AddendaRecordIndicator = "100000001", 1234_56, "S0000012P00001", "Zoe Muller", 1
+	e.DFIAccountNumber, e.Amount, e.IdentificationNumber, e.IndividualName, e.AddendaRecordIndicator = "100000001",
+		1234_56, "S0000012P00001", "Zoe Muller", 1
 	e.SetTraceNumber("01100001", 1)
 	if code[0] == 'C' {
 		h.StandardEntryClassCode, e.Amount = ach.COR, 0
 		a := ach.NewAddenda98()
-		a.ChangeCode, a.OriginalTrace, a.OriginalDFI, a.CorrectedData, a.TraceNumber = code, trace, "01100001", "1918171614", e.TraceNumber
+		a.ChangeCode, a.OriginalTrace, a.OriginalDFI, a.CorrectedData, a.TraceNumber = code, trace, "01100001", "1918171614",
+			e.TraceNumber
 		e.Addenda98, e.Category = a, ach.CategoryNOC
 	} else {
 		a := ach.NewAddenda99()
-		a.ReturnCode, a.OriginalTrace, a.OriginalDFI, a.AddendaInformation, a.TraceNumber = code, trace, "01100001", "words of the bank", e.TraceNumber
+		a.ReturnCode, a.OriginalTrace, a.OriginalDFI, a.AddendaInformation, a.TraceNumber = code, trace, "01100001",
+			"text of the bank", e.TraceNumber
 		e.Addenda99, e.Category = a, ach.CategoryReturn
 	}
 	b, err := ach.NewBatch(h)
@@ -124,7 +138,8 @@ func back(t *testing.T, code, trace string) []byte {
 	}
 	f := ach.NewFile()
 	fh := ach.NewFileHeader()
-	fh.ImmediateDestination, fh.ImmediateOrigin, fh.FileCreationDate, fh.FileCreationTime = "091400606", "011000015", "260304", "0900"
+	fh.ImmediateDestination, fh.ImmediateOrigin, fh.FileCreationDate, fh.FileCreationTime = "091400606", "011000015",
+		"260304", "0900"
 	f.SetHeader(fh)
 	f.AddBatch(b)
 	if err := f.Create(); err != nil {
@@ -137,8 +152,8 @@ func back(t *testing.T, code, trace string) []byte {
 	return out.Bytes()
 }
 
-// Every reason of which the other library knows is read, in files that it wrote, and we know what it says.
-func TestEveryReasonIsRead(t *testing.T) {
+// Every reason that the third-party library knows is read from files that it wrote, and has a text.
+func TestReadReadsEveryReason(t *testing.T) {
 	known := 0
 	for _, letter := range "RC" {
 		for n := 1; n < 100; n++ {
@@ -147,25 +162,27 @@ func TestEveryReasonIsRead(t *testing.T) {
 				continue
 			}
 			if letter == 'C' && n >= 60 {
-				continue // refusals of a notification, which the bank that sent it gets, and not we
+				continue // refused notifications, which only the receiving bank gets
 			}
 			known++
-			if Says(code) == "" {
-				t.Errorf("%s: nobody here knows what that says", code)
+			if ReasonText(code) == "" {
+				t.Errorf("%s has no text", code)
 			}
 			if dishonored := code >= "R61" && code <= "R77"; dishonored {
-				continue // they have another record, of which the reader of the whole file decides; see below
+				continue // their addenda record differs; see TestAThirdPartyReaderReadsWrittenAnswers
 			}
 			got, err := Read(bytes.NewReader(back(t, code, "091400600000001")))
 			if err != nil {
 				t.Errorf("%s: %v", code, err)
 				continue
 			}
-			want := Answer{Code: code, ID: "S0000012P00001", Trace: "091400600000001", Name: "Zoe Muller", Cents: 1234_56, Info: "words of the bank"}
+			want := Answer{Code: code, ID: "S0000012P00001", Trace: "091400600000001", Name: "Zoe Muller", Cents: 1234_56,
+				Info: "text of the bank"}
 			if letter == 'C' {
 				want.Cents, want.Info, want.Corrected = 0, "", "1918171614"
 			}
-			if len(got.Answers) != 1 || got.Answers[0] != want || got.Answers[0].Change() != (letter == 'C') || got.Answers[0].Contested() {
+			if len(got.Answers) != 1 || got.Answers[0] != want || got.Answers[0].IsChange() != (letter == 'C') ||
+				got.Answers[0].Dishonored() {
 				t.Errorf("%s: %+v", code, got.Answers)
 			}
 		}
@@ -175,14 +192,18 @@ func TestEveryReasonIsRead(t *testing.T) {
 	}
 }
 
-// What a change wants is read by its code, as another library reads it, and what is not of the receiver's account is refused.
-func TestCorrections(t *testing.T) {
+// Correction reads the data of every change code as the third-party library does, and rejects codes that are not
+// about the receiver's account.
+func TestCorrectionReadsTheDataOfEachCode(t *testing.T) {
 	all := Correction{Routing: "021000021", Account: "1918171614", Name: "Ada Q Example", Type: "savings"}
 	for code, want := range map[string]Correction{
-		"C01": {Account: all.Account}, "C02": {Routing: all.Routing}, "C03": {Routing: all.Routing, Account: all.Account}, "C04": {Name: all.Name},
-		"C05": {Type: all.Type}, "C06": {Account: all.Account, Type: all.Type}, "C07": {Routing: all.Routing, Account: all.Account, Type: all.Type},
+		"C01": {Account: all.Account}, "C02": {Routing: all.Routing}, "C03": {Routing: all.Routing, Account: all.Account},
+		"C04": {Name: all.Name},
+		"C05": {Type: all.Type}, "C06": {Account: all.Account, Type: all.Type},
+		"C07": {Routing: all.Routing, Account: all.Account, Type: all.Type},
 	} {
-		written, err := file().WriteAnswers([]Answer{{Code: code, ID: "S0000012P00001", Trace: "091400600000001", Name: "Zoe", Corrected: all.Corrected(code)}})
+		written, err := file().WriteAnswers([]Answer{{Code: code, ID: "S0000012P00001", Trace: "091400600000001", Name: "Zoe",
+			Corrected: all.Corrected(code)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,12 +219,14 @@ func TestCorrections(t *testing.T) {
 			t.Fatal(err)
 		}
 		data := theirs.NotificationOfChange[0].GetEntries()[0].Addenda98.ParseCorrectedData()
-		if data == nil || data.AccountNumber != want.Account || data.RoutingNumber != want.Routing || data.Name != want.Name ||
+		if data == nil || data.AccountNumber != want.Account || data.RoutingNumber != want.Routing ||
+			data.Name != want.Name ||
 			(data.TransactionCode == ach.SavingsCredit) != (want.Type == "savings") {
-			t.Errorf("%s: others read %+v in %q", code, data, all.Corrected(code))
+			t.Errorf("%s: the third-party library reads %+v in %q", code, data, all.Corrected(code))
 		}
 		for _, wrong := range []string{"", "x"} {
-			if c, err := (Answer{Code: code, Corrected: wrong}).Correction(); err == nil && (wrong == "" || code != "C01" && code != "C04") {
+			if c, err := (Answer{Code: code, Corrected: wrong}).Correction(); err == nil &&
+				(wrong == "" || code != "C01" && code != "C04") {
 				t.Errorf("%s: %q is %+v", code, wrong, c)
 			}
 		}
@@ -215,8 +238,8 @@ func TestCorrections(t *testing.T) {
 	}
 }
 
-// What our own bank of the sandbox answers is what others read.
-func TestOthersReadTheAnswersOfTheSandbox(t *testing.T) {
+// The third-party library reads the answers that the simulated bank writes.
+func TestAThirdPartyReaderReadsWrittenAnswers(t *testing.T) {
 	want := []Answer{
 		{Code: "R03", ID: "S0000012P00001", Trace: "091400600000001", Name: "Zoe", Cents: 5, Info: "no account"},
 		{Code: "C01", ID: "S0000012P00002", Trace: "091400600000002", Name: "Zoe", Corrected: "1918171614"},
@@ -227,7 +250,7 @@ func TestOthersReadTheAnswersOfTheSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := Read(bytes.NewReader(b))
-	if err != nil || fmt.Sprint(got.Answers) != fmt.Sprint(want) || !got.Answers[2].Contested() {
+	if err != nil || fmt.Sprint(got.Answers) != fmt.Sprint(want) || !got.Answers[2].Dishonored() {
 		t.Errorf("%+v, %v", got, err)
 	}
 	b, err = file().WriteAnswers(want[:2])
@@ -238,12 +261,13 @@ func TestOthersReadTheAnswersOfTheSandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(theirs.ReturnEntries) != 1 || len(theirs.NotificationOfChange) != 1 || theirs.ReturnEntries[0].GetEntries()[0].Addenda99.ReturnCode != "R03" {
+	if len(theirs.ReturnEntries) != 1 || len(theirs.NotificationOfChange) != 1 ||
+		theirs.ReturnEntries[0].GetEntries()[0].Addenda99.ReturnCode != "R03" {
 		t.Errorf("%+v", theirs)
 	}
 }
 
-func TestAFileThatDisagreesWithItselfIsRefusedWhole(t *testing.T) {
+func TestReadRejectsInconsistentFiles(t *testing.T) {
 	good := string(back(t, "R03", "091400600000001"))
 	if _, err := Read(strings.NewReader(strings.ReplaceAll(good, "\n", "\r\n"))); err != nil {
 		t.Error(err)
@@ -264,8 +288,8 @@ func TestAFileThatDisagreesWithItselfIsRefusedWhole(t *testing.T) {
 		"more behind":        good + lines[1],
 		"another record":     lines[0] + "2" + good[96:],
 		"no digits":          strings.Replace(good, "0000123456", "00x0123456", 1),
-		"a reason of none":   strings.Replace(good, "799R03", "799RXX", 1),
-		"other characters":   strings.Replace(good, "words", "wor\x01s", 1),
+		"an invalid reason":  strings.Replace(good, "799R03", "799RXX", 1),
+		"invalid characters": strings.Replace(good, "text", "te\x01t", 1),
 		"nothing":            "",
 	} {
 		if got, err := Read(strings.NewReader(bad)); err == nil {
@@ -275,7 +299,8 @@ func TestAFileThatDisagreesWithItselfIsRefusedWhole(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	b, err := file().WriteAnswers([]Answer{{Code: "R03", ID: "S0000012P00001", Trace: "091400600000001", Cents: 5}, {Code: "C01", ID: "x", Corrected: "1"}})
+	b, err := file().WriteAnswers([]Answer{{Code: "R03", ID: "S0000012P00001", Trace: "091400600000001", Cents: 5},
+		{Code: "C01", ID: "x", Corrected: "1"}})
 	if err != nil {
 		f.Fatal(err)
 	}
