@@ -57,7 +57,7 @@ func (r *Report) compareBanks(ctx context.Context, tx *db.Tx, listed []bank.Acco
 			}
 			continue
 		}
-		told, err := bankreceipt.ToldOf(ctx, tx, a.number, a.currency)
+		told, err := bankreceipt.StatementTotals(ctx, tx, a.number, a.currency)
 		if err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (a *bankAccount) sequence(r *Report) {
 }
 
 // compare compares what the books say with what the statements say, thing by thing, and the sums.
-func (a *bankAccount) compare(r *Report, told []bankreceipt.Told) {
+func (a *bankAccount) compare(r *Report, told []bankreceipt.StatementTotal) {
 	first, last := a.statements[0], a.statements[len(a.statements)-1]
 	var open []*subject
 	for _, t := range told {

@@ -209,7 +209,7 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 		b.closes(part)
 		b.compare("a part came back")
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			return bank.RecordReturn(ctx, tx, 1, 2, eur(30_00), bankreceipt.CountParts)
+			return bank.RecordReturn(ctx, tx, 1, 2, eur(30_00), bankreceipt.ClearParts)
 		})
 		b.compare("the part was all")
 

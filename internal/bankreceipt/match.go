@@ -20,7 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/virtualaccount"
 )
 
-// match finds out whose a credit is and what it pays.
+// match determines the owner of a credit and what it pays.
 func (t *Transfer) match(ctx context.Context, tx *db.Tx) error {
 	t.Reason = ReasonUnknown
 	for _, number := range []string{t.Number, t.BankAccount} {
@@ -41,21 +41,21 @@ func (t *Transfer) match(ctx context.Context, tx *db.Tx) error {
 		t.State, t.Reason, t.OwnerID, t.CompanyID = Credited, ReasonAccount, account.OwnerID, account.CompanyID
 		break
 	}
-	named := t.named()
+	mentioned := t.mentionedIDs()
 	if t.State == Suspense {
-		if err := t.byReference(ctx, tx, named); err != nil || t.State == Suspense {
+		if err := t.matchOwner(ctx, tx, mentioned); err != nil || t.State == Suspense {
 			return err
 		}
 	}
-	return t.pays(ctx, tx, named)
+	return t.matchPurpose(ctx, tx, mentioned)
 }
 
-// ids are how the ids of what a payer may name begin; a bank leaves no underscore in between.
+// ids matches the IDs that a payer may write, without the underscore, which banks remove.
 var ids = regexp.MustCompile(`(com|inv|prl)[0-9a-hjkmnp-tv-z]{26}`)
 
-// named are the ids in the payer's words, whatever a bank and a person put between their letters. Each place where one may begin
-// counts: the words before it may end in its letters.
-func (t *Transfer) named() (found []string) {
+// mentionedIDs returns the IDs in the payer's text, whatever characters a bank or a person inserted. It tries every
+// position, since the text before an ID may end in the letters of a prefix.
+func (t *Transfer) mentionedIDs() (found []string) {
 	text := letters(strings.Join(t.Lines, " "))
 	for i := range text {
 		if at := ids.FindStringIndex(text[i:]); at != nil && at[0] == 0 {
@@ -67,7 +67,7 @@ func (t *Transfer) named() (found []string) {
 	return found
 }
 
-// letters is a text in lower case without anything but letters without accents and digits.
+// letters returns the lower-case letters, without accents, and digits of a text.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -77,16 +77,16 @@ func letters(s string) string {
 	}, strings.ToLower(norm.NFKD.String(s)))
 }
 
-// byReference finds the one owner of what the payer named.
-func (t *Transfer) byReference(ctx context.Context, tx *db.Tx, named []string) error {
+// matchOwner sets the owner if the mentioned IDs have exactly one.
+func (t *Transfer) matchOwner(ctx context.Context, tx *db.Tx, mentioned []string) error {
 	var owners []string
-	var told string
+	var companyID string
 	add := func(id, company string) {
 		if id != "" && !slices.Contains(owners, id) {
-			owners, told = append(owners, id), company
+			owners, companyID = append(owners, id), company
 		}
 	}
-	for _, id := range named {
+	for _, id := range mentioned {
 		switch {
 		case strings.HasPrefix(id, "com_"):
 			c, err := identity.CompanyByID(ctx, tx, id)
@@ -112,18 +112,18 @@ func (t *Transfer) byReference(ctx context.Context, tx *db.Tx, named []string) e
 	case 0:
 		return nil
 	case 1:
-		t.State, t.Reason, t.OwnerID, t.CompanyID = Credited, ReasonReference, owners[0], told
+		t.State, t.Reason, t.OwnerID, t.CompanyID = Credited, ReasonReference, owners[0], companyID
 		return nil
 	}
 	t.Reason = ReasonAmbiguous
 	return nil
 }
 
-// pays finds what of its owner's a credit pays: the pay run that the payer named or, where they named nothing, the one that waits
-// for exactly this amount; else the payer by their name, and an invoice, by its id or number or, where that names none, by the payer
-// and the exact amount.
-func (t *Transfer) pays(ctx context.Context, tx *db.Tx, named []string) error {
-	for _, id := range named {
+// matchPurpose determines what a credit pays: the payroll that the payer mentioned or, if the payer mentioned
+// nothing, the one that waits for exactly this amount. Otherwise it determines the payer by name, and an invoice by
+// its ID or number or, if none is mentioned, by payer and exact amount.
+func (t *Transfer) matchPurpose(ctx context.Context, tx *db.Tx, mentioned []string) error {
+	for _, id := range mentioned {
 		if !strings.HasPrefix(id, "prl_") {
 			continue
 		}
@@ -136,13 +136,14 @@ func (t *Transfer) pays(ctx context.Context, tx *db.Tx, named []string) error {
 		}
 	}
 	var err error
-	if len(named) == 0 && strings.HasPrefix(t.OwnerID, "com_") {
+	if len(mentioned) == 0 && strings.HasPrefix(t.OwnerID, "com_") {
 		if t.PayrollID, err = payroll.AwaitsTransfer(ctx, tx, t.OwnerID, t.Amount); err != nil {
 			return err
 		}
 	}
 	if t.PayrollID != "" {
-		if t.funds, err = payroll.TakesTransfer(ctx, tx, t.OwnerID, t.PayrollID, t.Amount.Asset()); err != nil || t.funds {
+		if t.fundsPayroll, err = payroll.TakesTransfer(ctx, tx, t.OwnerID, t.PayrollID, t.Amount.Asset()); err != nil ||
+			t.fundsPayroll {
 			return err
 		}
 	}
@@ -167,7 +168,7 @@ func (t *Transfer) pays(ctx context.Context, tx *db.Tx, named []string) error {
 		}
 	}
 	byName := func(v invoice.Invoice) bool {
-		return slices.Contains(named, v.ID) || slices.Contains(words, letters(v.Number))
+		return slices.Contains(mentioned, v.ID) || slices.Contains(words, letters(v.Number))
 	}
 	exact := func(v invoice.Invoice) bool {
 		due, err := v.Due()
@@ -186,29 +187,30 @@ func (t *Transfer) pays(ctx context.Context, tx *db.Tx, named []string) error {
 	if len(fit) != 1 {
 		return nil
 	}
-	return t.count(ctx, tx, fit[0])
+	return t.applyToInvoice(ctx, tx, fit[0])
 }
 
-// count counts a credit on an invoice, as much as is due.
-func (t *Transfer) count(ctx context.Context, tx *db.Tx, v invoice.Invoice) (err error) {
+// applyToInvoice pays an invoice with a credit, up to the amount due.
+func (t *Transfer) applyToInvoice(ctx context.Context, tx *db.Tx, v invoice.Invoice) (err error) {
 	t.InvoiceID = v.ID
 	if t.PayerID == "" {
 		t.PayerID = v.PayerID
 	}
-	t.part, err = invoice.Receive(ctx, tx, v.UserID, v.ID, t.Amount)
+	t.invoiceAmount, err = invoice.Receive(ctx, tx, v.UserID, v.ID, t.Amount)
 	return err
 }
 
-// Get is one transfer.
+// Get returns a transfer, or ErrNotFound.
 func Get(ctx context.Context, tx *db.Tx, id string) (Transfer, error) { return find(ctx, tx, id) }
 
-// List is the transfers that wait for a decision, the oldest first, or the latest of all of them.
+// List returns the transfers in suspense, oldest first, or the latest of all transfers.
 func List(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, error) {
 	return list(ctx, tx, all, limit)
 }
 
-// Assign says whose a transfer in suspense is: a company's or user's, or that of whoever an open invoice, a payer or a payroll belongs
-// to, by id; [ledger.Operator] is the operator's own money. It is the operator's word: the currency need not be that of a funding account.
+// Assign credits a transfer in suspense, as staff decided, to a company or user, or to the owner of an open invoice,
+// a payer or a payroll; to is an ID, or [ledger.Operator] for the operator. The currency may differ from that of the
+// owner's funding account.
 func Assign(ctx context.Context, tx *db.Tx, id, to string) (Transfer, error) {
 	t, err := find(ctx, tx, id)
 	if err != nil {
@@ -217,21 +219,21 @@ func Assign(ctx context.Context, tx *db.Tx, id, to string) (Transfer, error) {
 	if t.State != Suspense {
 		return t, ErrState
 	}
-	if err := t.give(ctx, tx, to); err != nil {
+	if err := t.assignTo(ctx, tx, to); err != nil {
 		return t, err
 	}
-	if err := t.move(ctx, tx, Credited, ReasonOperator); err != nil {
+	if err := t.advance(ctx, tx, Credited, ReasonOperator); err != nil {
 		return t, err
 	}
 	if err := t.post(tx, "leave", ledger.Operator,
-		ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.place, t.Amount)); err != nil {
+		ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.accountID, t.Amount)); err != nil {
 		return t, err
 	}
 	return t, t.credit(ctx, tx)
 }
 
-// give finds the owner of what an id names, and what of theirs the transfer pays.
-func (t *Transfer) give(ctx context.Context, tx *db.Tx, to string) (err error) {
+// assignTo sets the owner of an ID and what the transfer pays.
+func (t *Transfer) assignTo(ctx context.Context, tx *db.Tx, to string) (err error) {
 	kind, _, _ := strings.Cut(to, "_")
 	switch kind {
 	case "inv":
@@ -248,7 +250,7 @@ func (t *Transfer) give(ctx context.Context, tx *db.Tx, to string) (err error) {
 			return errInvoice
 		}
 		t.OwnerID, t.CompanyID = v.UserID, v.CompanyID
-		return t.count(ctx, tx, v)
+		return t.applyToInvoice(ctx, tx, v)
 	case "pyr":
 		p, err := payer.ByID(ctx, tx, to)
 		if isUnknown(err) {
@@ -262,16 +264,16 @@ func (t *Transfer) give(ctx context.Context, tx *db.Tx, to string) (err error) {
 			return cmp.Or(err, error(errOwner))
 		}
 		t.OwnerID, t.CompanyID, t.PayrollID = company, company, to
-		t.funds, err = payroll.TakesTransfer(ctx, tx, company, to, t.Amount.Asset())
+		t.fundsPayroll, err = payroll.TakesTransfer(ctx, tx, company, to, t.Amount.Asset())
 		return err
 	}
 	t.OwnerID = to
-	t.CompanyID, err = toldOf(ctx, tx, to)
+	t.CompanyID, err = notifiedCompany(ctx, tx, to)
 	return err
 }
 
-// SendBack books that the operator has the bank send a transfer in suspense back to where it came from. When the statement shows
-// it, nothing more is booked.
+// SendBack records that staff had the bank send a transfer in suspense back to its sender. When a statement shows it,
+// nothing more is booked.
 func SendBack(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
 	t, err := find(ctx, tx, id)
 	if err != nil {
@@ -280,12 +282,12 @@ func SendBack(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
 	if t.State != Suspense {
 		return t, ErrState
 	}
-	return t, t.giveBack(ctx, tx, ReasonOperator)
+	return t, t.reverse(ctx, tx, ReasonOperator)
 }
 
-// toldOf is the company that hears of an owner's transfers: itself, or the one that the user belongs to. It refuses an id that is no
-// company's and no user's.
-func toldOf(ctx context.Context, tx *db.Tx, id string) (company string, err error) {
+// notifiedCompany returns the company that gets the events of an owner's transfers: the owner itself or the company
+// of the user. It returns an error if the ID is neither a company's nor a user's.
+func notifiedCompany(ctx context.Context, tx *db.Tx, id string) (company string, err error) {
 	switch {
 	case id == ledger.Operator:
 		return "", nil

@@ -14,37 +14,38 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 )
 
-// Statement is what a bank says of an account at the end of a day (camt.053), as it is kept for reconciliation.
+// Statement is a bank's statement of an account for a period (camt.053), stored for reconciliation.
 type Statement struct {
-	Number           string // of the account
+	Number           string // account number
 	Currency         money.Asset
 	ID               string
-	Sequence         int64        // the bank's count, 0 without one
-	Balanced         bool         // the bank says with what it opens and closes
-	Opening, Closing money.Amount // where it is balanced
-	Opens, Closes    string       // days, 2026-03-02
+	Sequence         int64        // the bank's sequence number, or 0
+	Balanced         bool         // the statement has an opening and a closing balance
+	Opening, Closing money.Amount // set if Balanced
+	Opens, Closes    string       // dates, such as 2026-03-02
 	Made             time.Time
-	Sum              money.Amount // of its bookings
+	Sum              money.Amount // sum of the entries
 
 	entries []*entry
 }
 
-// Told is what the statements of an account say in all about one thing of ours: a file of payments (S0000012) or a transfer (trf_…).
-// About what nobody knows, each booking stands by itself, without a subject.
-type Told struct {
+// StatementTotal is the sum of all entries on an account about one subject: a payment file (S0000012) or a transfer
+// (trf_…). Each entry about an unknown subject has its own total, with an empty Subject.
+type StatementTotal struct {
 	Subject string
-	Name    string // the bank's, of the booking or the first of them
+	Name    string // the bank's reference of the first entry
 	Amount  money.Amount
 }
 
-// entry is one thing that a booking is about.
+// entry is the share of a statement entry that is about one subject.
 type entry struct {
 	subject, name string
 	amount        money.Amount
 }
 
-// placeOf is where money on an account stands on 1020: by the id of the house's account, and by the number where it has none.
-func placeOf(accounts []bank.Account, number string, a money.Asset) string {
+// accountIDOf returns the dimension of ledger account 1020 for a bank account: the ID of the operator's account, or
+// the number if it has none.
+func accountIDOf(accounts []bank.Account, number string, a money.Asset) string {
 	number = compact(number)
 	for _, x := range accounts {
 		if compact(x.Number) == number && x.Currency == a {
@@ -54,10 +55,10 @@ func placeOf(accounts []bank.Account, number string, a money.Asset) string {
 	return number
 }
 
-// open begins a statement.
-func open(st *iso20022.Statement) *Statement {
+// newStatement returns a statement without entries.
+func newStatement(st *iso20022.Statement) *Statement {
 	s := &Statement{Number: compact(st.Account), Currency: money.Asset(st.Currency), ID: st.ID, Made: st.Created}
-	s.Sequence, _ = strconv.ParseInt(st.Sequence, 10, 64) // a bank that counts otherwise does not count
+	s.Sequence, _ = strconv.ParseInt(st.Sequence, 10, 64) // a sequence that is not a number is ignored
 	var opens, closes bool
 	for _, b := range st.Balances {
 		switch b.Type {
@@ -73,7 +74,7 @@ func open(st *iso20022.Statement) *Statement {
 	if s.Balanced {
 		s.Currency = s.Closing.Asset()
 	}
-	// A statement opens where the one before it closed; its own days are those that it says.
+	// The opening balance is dated to the day before the statement; From is more exact.
 	if !st.From.IsZero() {
 		s.Opens = day(st.From)
 	}
@@ -93,12 +94,14 @@ func day(t time.Time) string {
 	return t.Format(time.DateOnly)
 }
 
-// take keeps what a booking is about: payments of ours, the credits that it was split into, or nobody knows what.
-func (s *Statement) take(e *iso20022.Entry, credits []item) {
+// addEntry adds the subjects of an entry: payment files, the credits that were extracted from it, or an unknown
+// subject.
+func (s *Statement) addEntry(e *iso20022.Entry, credits []item) {
 	if s.Currency == "" {
 		s.Currency = e.Amount.Asset()
 	}
-	name := strings.Join(slices.Compact(slices.DeleteFunc([]string{e.Reference, e.Servicer}, func(s string) bool { return s == "" })), " ")
+	name := strings.Join(slices.Compact(slices.DeleteFunc([]string{e.Reference, e.Servicer},
+		func(s string) bool { return s == "" })), " ")
 	add := func(subject string, a money.Amount, credit bool) *entry {
 		if !credit {
 			a = a.Neg()
@@ -123,7 +126,7 @@ func (s *Statement) take(e *iso20022.Entry, credits []item) {
 		if len(e.Details) == 1 || amount.Asset() != rest.Asset() || amount.Cmp(rest) > 0 {
 			amount = rest
 		}
-		rest, _ = rest.Sub(amount) // what is there is not less
+		rest, _ = rest.Sub(amount) // cannot fail: amount is at most rest
 		add(bank.FileReference(n.File), amount, e.Credit)
 	}
 	if rest.IsZero() {
@@ -136,23 +139,26 @@ func (s *Statement) take(e *iso20022.Entry, credits []item) {
 	add(subject, rest, e.Credit)
 }
 
-// keep stores statements, each in place of what was kept of it before.
-func keep(ctx context.Context, d *db.DB, all []*Statement) error {
+// storeStatements stores statements; each replaces an earlier version of itself.
+func storeStatements(ctx context.Context, d *db.DB, all []*Statement) error {
 	for _, s := range all {
 		if s.Currency == "" {
-			continue // nothing is booked in it, and it says no balance
+			continue // it has neither entries nor balances
 		}
-		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return replaceStatement(ctx, tx, s) }); err != nil {
+		if err := d.Write(ctx, func(ctx context.Context,
+			tx *db.Tx) error {
+			return replaceStatement(ctx, tx, s)
+		}); err != nil {
 			return fmt.Errorf("statement %s: %w", s.ID, err)
 		}
 	}
 	return nil
 }
 
-// Statements are those of all accounts, by account and in the order of their days.
+// Statements returns the statements of all accounts, ordered by account and date.
 func Statements(ctx context.Context, tx *db.Tx) ([]Statement, error) { return statements(ctx, tx) }
 
-// ToldOf is what the statements of an account are about.
-func ToldOf(ctx context.Context, tx *db.Tx, number string, currency money.Asset) ([]Told, error) {
-	return told(ctx, tx, number, currency)
+// StatementTotals returns the totals of all statements of an account by subject.
+func StatementTotals(ctx context.Context, tx *db.Tx, number string, currency money.Asset) ([]StatementTotal, error) {
+	return statementTotals(ctx, tx, number, currency)
 }

@@ -11,44 +11,49 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-const columns = `transfer_id, bank_account, number, currency, amount, booked_on, debtor, debtor_account, lines, likeness, seen, state, reason,
-	owner_id, company_id, payer_id, invoice_id, invoice_part, payroll_id, version, created_at, place, payment`
+const columns = `transfer_id, bank_account, number, currency, amount, booked_on, debtor, debtor_account, lines,
+	likeness, seen, state, reason, owner_id, company_id, payer_id, invoice_id, invoice_part, payroll_id, version, created_at, place,
+	payment`
 
-// tail is the end of an account number: enough to tell it from others.
-func tail(number string) string {
+// lastDigits returns the last four characters of an account number: enough to distinguish accounts, too little to
+// misuse.
+func lastDigits(number string) string {
 	if len(number) <= 4 || strings.HasPrefix(number, "…") {
 		return number
 	}
 	return "…" + number[len(number)-4:]
 }
 
-func insert(ctx context.Context, tx *db.Tx, t Transfer, names []string) error {
+func insert(ctx context.Context, tx *db.Tx, t Transfer, references []string) error {
 	lines, err := json.Marshal(t.Lines)
 	if err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, "INSERT INTO transfers ("+columns+", updated_at) VALUES "+db.Placeholders(1, 24, 1),
-		t.ID, t.BankAccount, tail(t.Number), string(t.Amount.Asset()), t.Amount.Units(), t.BookedOn, t.Debtor, tail(t.DebtorAccount), string(lines), t.likeness,
-		t.seen, string(t.State), t.Reason, t.OwnerID, t.CompanyID, t.PayerID, t.InvoiceID, t.part.Units(), t.PayrollID, t.Version, db.Micros(t.CreatedAt), t.place, t.payment, db.Micros(tx.Now())); err != nil {
+		t.ID, t.BankAccount, lastDigits(t.Number), string(t.Amount.Asset()), t.Amount.Units(), t.BookedOn, t.Debtor,
+		lastDigits(t.DebtorAccount), string(lines), t.fingerprint,
+		t.seen, string(t.State), t.Reason, t.OwnerID, t.CompanyID, t.PayerID, t.InvoiceID, t.invoiceAmount.Units(),
+		t.PayrollID, t.Version, db.Micros(t.CreatedAt), t.accountID, t.payment, db.Micros(tx.Now())); err != nil {
 		return err
 	}
-	return insertNames(ctx, tx, t, names)
+	return insertReferences(ctx, tx, t, references)
 }
 
-// lockAccount keeps an account's credits for the rest of the transaction: who looks whether one is known sees those of whoever looked
-// before. It takes the row of no name.
+// lockAccount locks the credits of an account for the rest of the transaction, so that two transactions cannot both
+// find a credit missing and insert it. It updates the row with the empty name.
 func lockAccount(ctx context.Context, tx *db.Tx, account string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO transfer_names (bank_account, name, transfer_id) VALUES ($1, '', '')
 		ON CONFLICT (bank_account, name) DO UPDATE SET transfer_id = excluded.transfer_id`, account)
 	return err
 }
 
-// insertNames keeps the names of a credit; one that another credit has got meanwhile is db.ErrConflict.
-func insertNames(ctx context.Context, tx *db.Tx, t Transfer, names []string) error {
-	for _, name := range names {
+// insertReferences stores the bank's references of a credit. It returns db.ErrConflict if another credit has one of
+// them.
+func insertReferences(ctx context.Context, tx *db.Tx, t Transfer, references []string) error {
+	for _, name := range references {
 		n, err := tx.Exec(ctx, `INSERT INTO transfer_names (bank_account, name, transfer_id) VALUES ($1, $2, $3)
-			ON CONFLICT (bank_account, name) DO UPDATE SET name = excluded.name WHERE transfer_names.transfer_id = excluded.transfer_id`,
-			t.BankAccount, name, t.ID)
+			ON CONFLICT (bank_account, name) DO UPDATE SET name = excluded.name
+			WHERE transfer_names.transfer_id = excluded.transfer_id`, t.BankAccount, name, t.ID)
 		if err != nil {
 			return err
 		}
@@ -59,27 +64,31 @@ func insertNames(ctx context.Context, tx *db.Tx, t Transfer, names []string) err
 	return nil
 }
 
-func namesOf(ctx context.Context, tx *db.Tx, t Transfer) ([]string, error) {
-	rows, err := tx.Query(ctx, "SELECT name FROM transfer_names WHERE bank_account = $1 AND transfer_id = $2", t.BankAccount, t.ID)
+func referencesOf(ctx context.Context, tx *db.Tx, t Transfer) ([]string, error) {
+	rows, err := tx.Query(ctx, "SELECT name FROM transfer_names WHERE bank_account = $1 AND transfer_id = $2",
+		t.BankAccount, t.ID)
 	return db.Collect(rows, err, func(r *db.Rows) (name string, err error) { return name, r.Scan(&name) })
 }
 
 func scan(scan func(...any) error) (t Transfer, err error) {
 	var currency, lines, state string
 	var amount, part, created int64
-	if err := scan(&t.ID, &t.BankAccount, &t.Number, &currency, &amount, &t.BookedOn, &t.Debtor, &t.DebtorAccount, &lines, &t.likeness, &t.seen, &state,
-		&t.Reason, &t.OwnerID, &t.CompanyID, &t.PayerID, &t.InvoiceID, &part, &t.PayrollID, &t.Version, &created, &t.place, &t.payment); err != nil {
+	if err := scan(&t.ID, &t.BankAccount, &t.Number, &currency, &amount, &t.BookedOn, &t.Debtor, &t.DebtorAccount, &lines,
+		&t.fingerprint, &t.seen, &state,
+		&t.Reason, &t.OwnerID, &t.CompanyID, &t.PayerID, &t.InvoiceID, &part, &t.PayrollID, &t.Version, &created,
+		&t.accountID, &t.payment); err != nil {
 		return t, err
 	}
-	if t.place == "" {
-		t.place = t.BankAccount // booked before accounts had places
+	if t.accountID == "" {
+		t.accountID = t.BankAccount // stored before accounts had IDs
 	}
 	a := money.Asset(currency)
-	t.Amount, t.part, t.State, t.CreatedAt = money.New(a, amount), money.New(a, part), State(state), db.Time(created)
+	t.Amount, t.invoiceAmount, t.State, t.CreatedAt = money.New(a, amount), money.New(a, part), State(state),
+		db.Time(created)
 	return t, json.Unmarshal([]byte(lines), &t.Lines)
 }
 
-func some(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Transfer, error) {
+func selectTransfers(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Transfer, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM transfers WHERE "+where, args...)
 	return db.Collect(rows, err, func(r *db.Rows) (Transfer, error) { return scan(r.Scan) })
 }
@@ -92,10 +101,11 @@ func find(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
 	return t, err
 }
 
-// byNames is the credit that has one of these names, the zero Transfer where none has.
-func byNames(ctx context.Context, tx *db.Tx, account string, names []string) (Transfer, error) {
-	for in, args := range tx.In(names, 2) {
-		found, err := some(ctx, tx, `transfer_id IN (SELECT transfer_id FROM transfer_names WHERE bank_account = $1 AND name IN `+in+`)
+// byReferences returns the credit that has one of these references, or the zero Transfer.
+func byReferences(ctx context.Context, tx *db.Tx, account string, references []string) (Transfer, error) {
+	for in, args := range tx.In(references, 2) {
+		found, err := selectTransfers(ctx, tx,
+			`transfer_id IN (SELECT transfer_id FROM transfer_names WHERE bank_account = $1 AND name IN `+in+`)
 			ORDER BY created_at, transfer_id LIMIT 1`, append([]any{account}, args...)...)
 		if err != nil || len(found) > 0 {
 			return append(found, Transfer{})[0], err
@@ -104,38 +114,44 @@ func byNames(ctx context.Context, tx *db.Tx, account string, names []string) (Tr
 	return Transfer{}, nil
 }
 
-// alike are the credits on an account that say the same, in the order in which they were told.
-func alike(ctx context.Context, tx *db.Tx, account, likeness string) ([]Transfer, error) {
-	return some(ctx, tx, "bank_account = $1 AND likeness = $2 ORDER BY created_at, transfer_id", account, likeness)
+// byFingerprint returns the credits on an account with the same content, in the order of their import.
+func byFingerprint(ctx context.Context, tx *db.Tx, account, fingerprint string) ([]Transfer, error) {
+	return selectTransfers(ctx, tx, "bank_account = $1 AND likeness = $2 ORDER BY created_at, transfer_id", account,
+		fingerprint)
 }
 
-// ofAmount are the latest credits of an amount on an account that are not gone back.
-func ofAmount(ctx context.Context, tx *db.Tx, account string, x money.Amount) ([]Transfer, error) {
-	return some(ctx, tx, "bank_account = $1 AND currency = $2 AND amount = $3 AND state <> 'returned' ORDER BY created_at DESC, transfer_id DESC LIMIT 100",
-		account, string(x.Asset()), x.Units())
+// byAmount returns the latest credits of an amount on an account that were not returned.
+func byAmount(ctx context.Context, tx *db.Tx, account string, x money.Amount) ([]Transfer, error) {
+	return selectTransfers(ctx, tx, `bank_account = $1 AND currency = $2 AND amount = $3 AND state <> 'returned'
+		ORDER BY created_at DESC, transfer_id DESC LIMIT 100`, account, string(x.Asset()), x.Units())
 }
 
-// nearby are the credits of an amount on an account that were booked between two days, in the order in which they were told.
-func nearby(ctx context.Context, tx *db.Tx, account string, x money.Amount, from, to string) ([]Transfer, error) {
-	return some(ctx, tx, `bank_account = $1 AND currency = $2 AND amount = $3 AND booked_on >= $4 AND booked_on <= $5 ORDER BY created_at, transfer_id LIMIT 100`,
+// byAmountAndDate returns the credits of an amount on an account that were booked between two days, in the order of
+// their import.
+func byAmountAndDate(ctx context.Context, tx *db.Tx, account string, x money.Amount, from, to string) ([]Transfer,
+	error,
+) {
+	return selectTransfers(ctx, tx, `bank_account = $1 AND currency = $2 AND amount = $3
+			AND booked_on >= $4 AND booked_on <= $5
+		ORDER BY created_at, transfer_id LIMIT 100`,
 		account, string(x.Asset()), x.Units(), from, to)
 }
 
 func list(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, error) {
 	if all {
-		return some(ctx, tx, "created_at >= 0 ORDER BY created_at DESC, transfer_id DESC LIMIT $1", int64(limit))
+		return selectTransfers(ctx, tx, "created_at >= 0 ORDER BY created_at DESC, transfer_id DESC LIMIT $1", int64(limit))
 	}
-	return some(ctx, tx, "state = 'suspense' ORDER BY created_at, transfer_id LIMIT $1", int64(limit))
+	return selectTransfers(ctx, tx, "state = 'suspense' ORDER BY created_at, transfer_id LIMIT $1", int64(limit))
 }
 
-// partsOf are the parts of a payment that came back.
-func partsOf(ctx context.Context, tx *db.Tx, payment string) ([]Transfer, error) {
-	return some(ctx, tx, "payment = $1 ORDER BY created_at, transfer_id", payment)
+// returnedPartsOf returns the parts of a payment that came back.
+func returnedPartsOf(ctx context.Context, tx *db.Tx, payment string) ([]Transfer, error) {
+	return selectTransfers(ctx, tx, "payment = $1 ORDER BY created_at, transfer_id", payment)
 }
 
-// payments are those of which a part came back, by the transfer of the part.
+// payments returns the references of the payments with returned parts, by ID of the part's transfer.
 func payments(ctx context.Context, tx *db.Tx) (map[string]string, error) {
-	all, err := some(ctx, tx, "payment <> '' ORDER BY transfer_id")
+	all, err := selectTransfers(ctx, tx, "payment <> '' ORDER BY transfer_id")
 	of := make(map[string]string, len(all))
 	for _, t := range all {
 		of[t.ID] = t.payment
@@ -148,11 +164,14 @@ func setSeen(ctx context.Context, tx *db.Tx, t Transfer, seen string) error {
 	return err
 }
 
-// update writes what can change of a transfer as its next version, provided that nobody else has written one.
+// update stores the mutable fields of a transfer as its next version. It returns db.ErrConflict if the version or
+// state changed.
 func update(ctx context.Context, tx *db.Tx, t *Transfer, from State) error {
-	n, err := tx.Exec(ctx, `UPDATE transfers SET state = $1, reason = $2, owner_id = $3, payer_id = $4, invoice_id = $5, invoice_part = $6,
-		payroll_id = $7, company_id = $8, version = version + 1, updated_at = $9 WHERE transfer_id = $10 AND version = $11 AND state = $12`,
-		string(t.State), t.Reason, t.OwnerID, t.PayerID, t.InvoiceID, t.part.Units(), t.PayrollID, t.CompanyID, db.Micros(tx.Now()), t.ID, t.Version,
+	n, err := tx.Exec(ctx, `UPDATE transfers SET state = $1, reason = $2, owner_id = $3, payer_id = $4, invoice_id = $5,
+			invoice_part = $6, payroll_id = $7, company_id = $8, version = version + 1, updated_at = $9
+		WHERE transfer_id = $10 AND version = $11 AND state = $12`,
+		string(t.State), t.Reason, t.OwnerID, t.PayerID, t.InvoiceID, t.invoiceAmount.Units(), t.PayrollID, t.CompanyID,
+		db.Micros(tx.Now()), t.ID, t.Version,
 		string(from))
 	if err != nil {
 		return err
@@ -166,42 +185,53 @@ func update(ctx context.Context, tx *db.Tx, t *Transfer, from State) error {
 
 func replaceStatement(ctx context.Context, tx *db.Tx, s *Statement) error {
 	key := []any{s.Number, string(s.Currency), s.ID}
-	if _, err := tx.Exec(ctx, `INSERT INTO bank_statements (number, currency, statement_id, sequence, balanced, opening, closing, opens_on, closes_on, made_at, taken_at)
+	if _, err := tx.Exec(ctx, `INSERT INTO bank_statements
+			(number, currency, statement_id, sequence, balanced, opening, closing, opens_on, closes_on, made_at, taken_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-		ON CONFLICT (number, currency, statement_id) DO UPDATE SET sequence = excluded.sequence, balanced = excluded.balanced, opening = excluded.opening,
-			closing = excluded.closing, opens_on = excluded.opens_on, closes_on = excluded.closes_on, made_at = excluded.made_at`,
-		append(key, s.Sequence, s.Balanced, s.Opening.Units(), s.Closing.Units(), s.Opens, s.Closes, db.Micros(s.Made), db.Micros(tx.Now()))...); err != nil {
+		ON CONFLICT (number, currency, statement_id) DO UPDATE SET sequence = excluded.sequence,
+			balanced = excluded.balanced, opening = excluded.opening, closing = excluded.closing,
+			opens_on = excluded.opens_on, closes_on = excluded.closes_on, made_at = excluded.made_at`,
+		append(key, s.Sequence, s.Balanced, s.Opening.Units(), s.Closing.Units(), s.Opens, s.Closes, db.Micros(s.Made),
+			db.Micros(tx.Now()))...); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "DELETE FROM bank_entries WHERE number = $1 AND currency = $2 AND statement_id = $3", key...); err != nil {
+	if _, err := tx.Exec(ctx, "DELETE FROM bank_entries WHERE number = $1 AND currency = $2 AND statement_id = $3",
+		key...); err != nil {
 		return err
 	}
 	rows := make([][]any, len(s.entries))
 	for i, e := range s.entries {
 		rows[i] = append(slices.Clone(key), int64(i), e.subject, e.amount.Units(), e.name)
 	}
-	return tx.Insert(ctx, "bank_entries", []string{"number", "currency", "statement_id", "position", "subject", "amount", "name"}, rows)
+	return tx.Insert(ctx, "bank_entries", []string{"number", "currency", "statement_id", "position", "subject", "amount",
+		"name"}, rows)
 }
 
 func statements(ctx context.Context, tx *db.Tx) ([]Statement, error) {
-	rows, err := tx.Query(ctx, `SELECT s.number, s.currency, s.statement_id, s.sequence, s.balanced, s.opening, s.closing, s.opens_on, s.closes_on, s.made_at,
-			CAST(COALESCE((SELECT SUM(e.amount) FROM bank_entries e WHERE e.number = s.number AND e.currency = s.currency AND e.statement_id = s.statement_id), 0) AS BIGINT)
+	rows, err := tx.Query(ctx, `SELECT s.number, s.currency, s.statement_id, s.sequence, s.balanced, s.opening, s.closing,
+			s.opens_on, s.closes_on, s.made_at,
+			CAST(COALESCE((SELECT SUM(e.amount) FROM bank_entries e
+				WHERE e.number = s.number AND e.currency = s.currency AND e.statement_id = s.statement_id), 0) AS BIGINT)
 		FROM bank_statements s ORDER BY s.number, s.currency, s.closes_on, s.sequence, s.made_at, s.statement_id`)
 	return db.Collect(rows, err, func(r *db.Rows) (s Statement, err error) {
 		var opening, closing, made, sum int64
 		var currency string
-		err = r.Scan(&s.Number, &currency, &s.ID, &s.Sequence, &s.Balanced, &opening, &closing, &s.Opens, &s.Closes, &made, &sum)
+		err = r.Scan(&s.Number, &currency, &s.ID, &s.Sequence, &s.Balanced, &opening, &closing, &s.Opens, &s.Closes, &made,
+			&sum)
 		s.Currency, s.Made = money.Asset(currency), db.Time(made)
-		s.Opening, s.Closing, s.Sum = money.New(s.Currency, opening), money.New(s.Currency, closing), money.New(s.Currency, sum)
+		s.Opening, s.Closing, s.Sum = money.New(s.Currency, opening), money.New(s.Currency, closing),
+			money.New(s.Currency, sum)
 		return s, err
 	})
 }
 
-func told(ctx context.Context, tx *db.Tx, number string, currency money.Asset) ([]Told, error) {
-	rows, err := tx.Query(ctx, `SELECT subject, MIN(name), CAST(SUM(amount) AS BIGINT) FROM bank_entries WHERE number = $1 AND currency = $2
-		GROUP BY subject, CASE WHEN subject = '' THEN statement_id ELSE '' END, CASE WHEN subject = '' THEN position ELSE 0 END
+func statementTotals(ctx context.Context, tx *db.Tx, number string, currency money.Asset) ([]StatementTotal, error) {
+	rows, err := tx.Query(ctx, `SELECT subject, MIN(name), CAST(SUM(amount) AS BIGINT) FROM bank_entries
+		WHERE number = $1 AND currency = $2
+		GROUP BY subject, CASE WHEN subject = '' THEN statement_id ELSE '' END,
+			CASE WHEN subject = '' THEN position ELSE 0 END
 		ORDER BY MIN(statement_id), MIN(position)`, number, string(currency))
-	return db.Collect(rows, err, func(r *db.Rows) (t Told, err error) {
+	return db.Collect(rows, err, func(r *db.Rows) (t StatementTotal, err error) {
 		var units int64
 		err = r.Scan(&t.Subject, &t.Name, &units)
 		t.Amount = money.New(currency, units)

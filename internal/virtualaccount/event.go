@@ -5,14 +5,14 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Credited is the state of a transfer whose amount its owner has.
+// Credited is the state of a transfer that is in its owner's balance.
 const Credited = "credited"
 
-// Returned is the state of a transfer that had come in and was taken back: it is no longer the owner's.
+// Returned is the state of a transfer that was taken back from its owner.
 const Returned = "returned"
 
-// EmitTransfer emits the event of a bank transfer, which came in to a funding account or to the operator's own account
-// (package bankreceipt). A transfer of a user who acts for no company has no event.
+// EmitTransfer emits the event of a transfer received on a funding account or on the operator's account (package
+// bankreceipt). A transfer to a user without a company has no event.
 func EmitTransfer(tx *db.Tx, ownerID string, version int64, d webhook.TransferData) error {
 	if d.CompanyID == "" {
 		return nil

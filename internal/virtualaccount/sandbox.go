@@ -9,17 +9,16 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// SandboxName is the provider of accounts that the sandbox gives out.
+// SandboxName is the provider name of simulated accounts.
 const SandboxName = "sandbox"
 
-// Sandbox is a bank that exists in a sandbox only. Its numbers are well-formed, the same each time for one owner, and belong
-// to no bank: no German bank code and no American routing number starts with 99. Euro accounts are there at once, dollar
-// accounts are asked for by a job, as at real banks.
+// Sandbox is a simulated bank. Its account numbers are well-formed and deterministic for each owner, and belong to no
+// real bank: no German bank code and no American routing number starts with 99. Euro accounts are opened immediately;
+// dollar accounts are opened by a job, as with real banks.
 type Sandbox struct{}
 
 var _ Bank = Sandbox{}
 
-// Name is SandboxName.
 func (Sandbox) Name() string { return SandboxName }
 
 const (
@@ -29,15 +28,15 @@ const (
 	sandboxBankName = "Sandbox Bank"
 )
 
-// Now gives a euro account.
-func (b Sandbox) Now(a Application) (Opened, bool) {
+// OpenImmediately opens euro accounts.
+func (b Sandbox) OpenImmediately(a Application) (Opened, bool) {
 	if a.Currency != money.EUR {
 		return Opened{}, false
 	}
 	return b.open(a), true
 }
 
-// Open gives the account of an application.
+// Open implements Bank.
 func (b Sandbox) Open(_ context.Context, a Application) (Opened, error) { return b.open(a), nil }
 
 func (Sandbox) open(a Application) Opened {
@@ -52,8 +51,8 @@ func (Sandbox) open(a Application) Opened {
 	return o
 }
 
-// iban puts the check digits between a country and a domestic number of digits only (ISO 13616: 98 less the remainder by 97
-// of the number followed by the country, letters as 10 to 35, and two zeros).
+// iban returns the IBAN of a country and a domestic number of digits: the check digits are 98 minus the remainder by
+// 97 of the number followed by the country (letters as 10 to 35) and two zeros (ISO 13616).
 func iban(country, number string) string {
 	rest := 0
 	for _, c := range number {
@@ -66,7 +65,7 @@ func iban(country, number string) string {
 	return fmt.Sprintf("%s%02d%s", country, 98-rest, number)
 }
 
-// Receipts are none: in a sandbox a transfer arrives when somebody says so.
+// Receipts returns nothing: simulated transfers are booked by [Service.Deposit].
 func (Sandbox) Receipts(_ context.Context, _ string, _ money.Asset, cursor string) ([]Receipt, string, error) {
 	return nil, cursor, nil
 }

@@ -198,7 +198,7 @@ func (c BankCameBackCmd) Run(ctx context.Context, std Streams) error {
 			if err != nil {
 				return err
 			}
-			return bank.RecordReturn(ctx, tx, of.File, of.Position, back, bankreceipt.CountParts)
+			return bank.RecordReturn(ctx, tx, of.File, of.Position, back, bankreceipt.ClearParts)
 		})
 	}); err != nil {
 		return err

@@ -298,7 +298,7 @@ func TestAnswersAreBookedOnce(t *testing.T) {
 		}
 		strange := one("S0000001P00003", eur(300), true, "AC04", "RRTN")
 		strange.Status = "WXYZ"
-		if a := b.statement("strange", strange); !strings.Contains(fmt.Sprint(a), `its status is "WXYZ"`) {
+		if a := b.statement("strange", strange); !strings.Contains(fmt.Sprint(a), `the status "WXYZ"`) {
 			t.Errorf("%+v", a)
 		}
 		if err := b.e.Collect(t.Context(), b.d); err != nil {
@@ -418,13 +418,13 @@ func TestOnlyTheBankReturnsAPayment(t *testing.T) {
 			t.Errorf("%d credits in suspense, want also the part", n)
 		}
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			if err := bank.RecordReturn(ctx, tx, 1, 1, eur(101), bankreceipt.CountParts); err == nil {
+			if err := bank.RecordReturn(ctx, tx, 1, 1, eur(101), bankreceipt.ClearParts); err == nil {
 				t.Error("a return above the payment was accepted")
 			}
-			if err := bank.RecordReturn(ctx, tx, 9, 1, eur(1), bankreceipt.CountParts); !errors.Is(err, bank.ErrNoFile) {
+			if err := bank.RecordReturn(ctx, tx, 9, 1, eur(1), bankreceipt.ClearParts); !errors.Is(err, bank.ErrNoFile) {
 				t.Errorf("no file: %v", err)
 			}
-			return bank.RecordReturn(ctx, tx, 1, 1, eur(49), bankreceipt.CountParts)
+			return bank.RecordReturn(ctx, tx, 1, 1, eur(49), bankreceipt.ClearParts)
 		})
 		check("recorded by staff", bank.Answer{}, 0, payout.Returned, 51, 100)
 		check("the bank reports the rest", b.statement("again", one("S0000001P00001", eur(100), true, "AC04", "RRTN")), 0,

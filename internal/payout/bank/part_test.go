@@ -99,7 +99,7 @@ func TestAReturnedPartWaitsInSuspense(t *testing.T) {
 
 		cameBack := func(cents int64) error {
 			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				return bank.RecordReturn(ctx, tx, 1, 1, eur(cents), bankreceipt.CountParts)
+				return bank.RecordReturn(ctx, tx, 1, 1, eur(cents), bankreceipt.ClearParts)
 			})
 		}
 		if err := cameBack(49); err == nil {
@@ -127,7 +127,7 @@ func TestAReturnedPartWaitsInSuspense(t *testing.T) {
 		})
 		check("assigned", "", payout.Returned, 90, 100)
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			return bank.RecordReturn(ctx, tx, 1, 2, eur(30), bankreceipt.CountParts)
+			return bank.RecordReturn(ctx, tx, 1, 2, eur(30), bankreceipt.ClearParts)
 		}); err == nil {
 			t.Error("a return of an assigned part was accepted")
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/stipend/stipend/internal/virtualaccount"
 )
 
-// An account is opened by a job, and what came in on it is booked once, however often it is collected.
-func TestMoneyIsCollectedOnce(t *testing.T) {
+// A job opens the account, and each receipt is booked once, however often it is collected.
+func TestReceiptsAreBookedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		bank, b := open(t)
 		sealer, err := identity.NewSealer(make([]byte, 32))
@@ -37,7 +37,8 @@ func TestMoneyIsCollectedOnce(t *testing.T) {
 			return a
 		}
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "DE", Email: "ops@acme.example", KYBStatus: identity.KYCApproved})
+			c, err := identity.CreateCompany(ctx, tx,
+				identity.NewCompany{Name: "Acme", Country: "DE", Email: "ops@acme.example", KYBStatus: identity.KYCApproved})
 			by = identity.Principal{Kind: identity.KindAPIKey, CompanyID: c.ID, Scopes: identity.AllScopes()}
 			return err
 		}); err != nil {
@@ -59,7 +60,7 @@ func TestMoneyIsCollectedOnce(t *testing.T) {
 				bank.add("funded", "eur", int64(100+i))
 				want += int64(100 + i)
 			}
-			if round == 1 { // the cursor is lost: everything is given again
+			if round == 1 { // without a cursor all receipts are returned again
 				if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 					_, err := tx.Exec(ctx, "UPDATE funding_accounts SET cursor = ''")
 					return err
@@ -76,12 +77,13 @@ func TestMoneyIsCollectedOnce(t *testing.T) {
 				t.Errorf("the balance is %s, want %d cents", a.Balance, want)
 			}
 		}
-		// What nobody knows moves nothing, and is told once. It keeps nothing else waiting.
+		// A transaction of an unknown type is reported once, books nothing and does not block the others.
 		bank.add("return_initiated", "eur", -50)
 		bank.add("funded", "eur", 1)
 		want++
-		if err := s.Collect(t.Context(), d); err == nil || !strings.Contains(err.Error(), `nothing is booked for `) || !strings.Contains(err.Error(), `"return_initiated"`) {
-			t.Errorf("a transaction of an unknown kind: %v", err)
+		if err := s.Collect(t.Context(), d); err == nil || !strings.Contains(err.Error(), `is not booked`) ||
+			!strings.Contains(err.Error(), `"return_initiated"`) {
+			t.Errorf("a transaction of an unknown type: %v", err)
 		}
 		if err := s.Collect(t.Context(), d); err != nil {
 			t.Error(err)
@@ -89,7 +91,7 @@ func TestMoneyIsCollectedOnce(t *testing.T) {
 		if a := ask(); a.Balance.Units() != want {
 			t.Errorf("the balance is %s, want %d cents", a.Balance, want)
 		}
-		// The sender's bank takes money back: the owner's balance pays, and the rest is owed, once.
+		// The sender's bank takes money back: it is taken from the owner's balance, and the rest becomes a debt, once.
 		bank.add("funding_reversed", "eur", -200)
 		bank.add("funding_reversed", "eur", -want)
 		for range 2 {
@@ -99,8 +101,8 @@ func TestMoneyIsCollectedOnce(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Collect(t.Context(), d); err == nil { // it is given again, and so told again
-				t.Error("a transaction of an unknown kind is told no more")
+			if err := s.Collect(t.Context(), d); err == nil { // returned again, and so reported again
+				t.Error("a transaction of an unknown type is not reported again")
 			}
 		}
 		if a := ask(); !a.Balance.IsZero() {

@@ -1,10 +1,9 @@
-// Package stripe opens funding accounts as Stripe's bank transfer funding instructions: virtual account numbers of a
-// customer, by which transfers are recognised.
+// Package stripe opens virtual accounts by Stripe's bank transfer funding instructions, which assign account numbers
+// to a customer.
 //
-// It speaks three operations of Stripe's published interface and no more: create a customer, create its funding
-// instructions, list its cash balance transactions. The customer's cash balance is reconciled by hand, so that Stripe
-// applies nothing by itself: what was funded is what has come in. Requests that create carry the account's id as
-// idempotency key, so asking again makes nothing twice.
+// It uses three operations of Stripe's API: create a customer, create its funding instructions, and list its cash
+// balance transactions. The customer's cash balance is reconciled manually, so that Stripe does not apply it to
+// payments. Create requests have the account's ID as idempotency key.
 package stripe
 
 import (
@@ -23,34 +22,34 @@ import (
 	"github.com/stipend/stipend/internal/virtualaccount"
 )
 
-// Name is this provider's, in the rows.
+// Name is the name of this provider, stored with accounts.
 const Name = "stripe"
 
-// DefaultURL is where the interface is served.
+// DefaultURL is the base URL of Stripe's API.
 const DefaultURL = "https://api.stripe.com"
 
 const (
 	maxAnswer = 4 << 20
 	pageSize  = 100
-	maxPages  = 100 // of one account in one look; the rest comes with the next one
+	maxPages  = 100 // per call of Receipts; the next call continues
 )
 
-// Options say which account is used. Key is required.
+// Options configure a Bank. Key is required.
 type Options struct {
-	Key string // a secret or restricted key
-	URL string // "" means DefaultURL
-	// Country is where euro accounts are: BE, DE, ES, FR, IE or NL. "" means DE.
+	Key string // secret or restricted API key
+	URL string // default DefaultURL
+	// Country is the country of euro accounts: BE, DE, ES, FR, IE or NL; default DE.
 	Country string
-	// HTTP is the client to use. Default: one with a timeout of 20 seconds.
+	// HTTP is the client to use; default one with a timeout of 20 seconds.
 	HTTP *http.Client
 }
 
-// Bank is a virtualaccount.Bank.
+// Bank implements virtualaccount.Bank.
 type Bank struct{ o Options }
 
 var _ virtualaccount.Bank = (*Bank)(nil)
 
-// New prepares a bank; it calls nobody.
+// New returns a bank. It does not connect to Stripe.
 func New(o Options) *Bank {
 	if o.URL == "" {
 		o.URL = DefaultURL
@@ -65,11 +64,11 @@ func New(o Options) *Bank {
 	return &Bank{o}
 }
 
-// Name is Name.
+// Name implements virtualaccount.Bank.
 func (*Bank) Name() string { return Name }
 
-// Now is never: every account is asked for.
-func (*Bank) Now(virtualaccount.Application) (virtualaccount.Opened, bool) {
+// OpenImmediately returns false: Stripe opens accounts on request.
+func (*Bank) OpenImmediately(virtualaccount.Application) (virtualaccount.Opened, bool) {
 	return virtualaccount.Opened{}, false
 }
 
@@ -96,8 +95,8 @@ type instructions struct {
 	} `json:"bank_transfer"`
 }
 
-// Open makes a customer for the owner and gives the numbers of its funding instructions. The account's holder is whom Stripe
-// names, which may be Stripe's own entity: a payer must write that name.
+// Open creates a customer for the owner and returns the account numbers of its funding instructions. The account
+// holder that Stripe returns may be a Stripe entity; payers must use that name.
 func (b *Bank) Open(ctx context.Context, a virtualaccount.Application) (virtualaccount.Opened, error) {
 	var c customer
 	if err := b.call(ctx, http.MethodPost, "/v1/customers", url.Values{
@@ -107,7 +106,7 @@ func (b *Bank) Open(ctx context.Context, a virtualaccount.Application) (virtuala
 		return virtualaccount.Opened{}, err
 	}
 	if c.ID == "" {
-		return virtualaccount.Opened{}, errors.New("stripe: a customer without an id")
+		return virtualaccount.Opened{}, errors.New("stripe: the customer has no id")
 	}
 	form := url.Values{"currency": {strings.ToLower(string(a.Currency))}, "funding_type": {"bank_transfer"}}
 	if a.Currency == money.EUR {
@@ -117,13 +116,15 @@ func (b *Bank) Open(ctx context.Context, a virtualaccount.Application) (virtuala
 		form.Set("bank_transfer[type]", "us_bank_transfer")
 	}
 	var in instructions
-	if err := b.call(ctx, http.MethodPost, "/v1/customers/"+url.PathEscape(c.ID)+"/funding_instructions", form, a.AccountID+"-instructions", &in); err != nil {
+	if err := b.call(ctx, http.MethodPost, "/v1/customers/"+url.PathEscape(c.ID)+"/funding_instructions", form,
+		a.AccountID+"-instructions", &in); err != nil {
 		return virtualaccount.Opened{}, err
 	}
 	for _, f := range in.BankTransfer.FinancialAddresses {
 		switch {
 		case f.Type == "iban" && f.IBAN != nil && a.Currency == money.EUR:
-			return virtualaccount.Opened{Ref: c.ID, Details: virtualaccount.Details{Holder: f.IBAN.AccountHolderName, IBAN: f.IBAN.IBAN, BIC: f.IBAN.BIC}}, nil
+			return virtualaccount.Opened{Ref: c.ID, Details: virtualaccount.Details{Holder: f.IBAN.AccountHolderName,
+				IBAN: f.IBAN.IBAN, BIC: f.IBAN.BIC}}, nil
 		case f.Type == "aba" && f.ABA != nil && a.Currency == money.USD:
 			holder := f.ABA.AccountHolderName
 			if holder == "" {
@@ -142,17 +143,21 @@ type transactions struct {
 		ID        string `json:"id"`
 		Type      string `json:"type"`
 		Currency  string `json:"currency"`
-		NetAmount int64  `json:"net_amount"` // in the currency's smallest unit, as ours is
+		NetAmount int64  `json:"net_amount"` // in the smallest unit of the currency
 	} `json:"data"`
 	HasMore bool `json:"has_more"`
 }
 
-// ownMoves are the kinds of transactions by which the house moves what has come in, within Stripe.
-var ownMoves = []string{"applied_to_payment", "unapplied_from_payment", "refunded_from_payment", "transferred_to_balance"}
+// internalTypes are the types of transactions that only move received money within Stripe.
+var internalTypes = []string{"applied_to_payment", "unapplied_from_payment", "refunded_from_payment",
+	"transferred_to_balance"}
 
-// Receipts lists what funded the customer's cash balance, and what of that was reversed, after the transaction that the cursor names. Stripe lists the newest
-// first: without a cursor pages are turned backwards, with one forwards from it.
-func (b *Bank) Receipts(ctx context.Context, ref string, currency money.Asset, cursor string) ([]virtualaccount.Receipt, string, error) {
+// Receipts returns the transactions that funded the customer's cash balance, and their reversals, after the
+// transaction in the cursor. Stripe lists the newest first: without a cursor Receipts follows the pages backward to
+// the oldest, with a cursor forward.
+func (b *Bank) Receipts(ctx context.Context, ref string, currency money.Asset, cursor string) ([]virtualaccount.Receipt,
+	string, error,
+) {
 	var found []virtualaccount.Receipt // newest first
 	next, turn, at := cursor, "ending_before", cursor
 	if cursor == "" {
@@ -164,12 +169,13 @@ func (b *Bank) Receipts(ctx context.Context, ref string, currency money.Asset, c
 			query.Set(turn, at)
 		}
 		var page transactions
-		if err := b.call(ctx, http.MethodGet, "/v1/customers/"+url.PathEscape(ref)+"/cash_balance_transactions?"+query.Encode(), nil, "", &page); err != nil {
+		if err := b.call(ctx, http.MethodGet,
+			"/v1/customers/"+url.PathEscape(ref)+"/cash_balance_transactions?"+query.Encode(), nil, "", &page); err != nil {
 			return nil, cursor, err
 		}
 		var some []virtualaccount.Receipt
 		for _, t := range page.Data {
-			if !strings.EqualFold(t.Currency, string(currency)) || slices.Contains(ownMoves, t.Type) {
+			if !strings.EqualFold(t.Currency, string(currency)) || slices.Contains(internalTypes, t.Type) {
 				continue
 			}
 			r := virtualaccount.Receipt{Reference: t.ID, Amount: money.New(currency, t.NetAmount)}
@@ -195,13 +201,13 @@ func (b *Bank) Receipts(ctx context.Context, ref string, currency money.Asset, c
 		}
 	}
 	if cursor == "" {
-		return nil, cursor, errors.New("stripe: the first look at an account found too many transactions")
+		return nil, cursor, errors.New("stripe: the account has too many transactions for a first import")
 	}
 	slices.Reverse(found)
 	return found, next, nil
 }
 
-// failure is what Stripe says of a request that it refused.
+// failure is Stripe's error response.
 type failure struct {
 	Error struct {
 		Type string `json:"type"`
@@ -209,8 +215,8 @@ type failure struct {
 	} `json:"error"`
 }
 
-// call sends one request. A final refusal of what was asked, not of how or when, is virtualaccount.ErrRefused. Messages are left
-// out of errors: they may repeat what was sent.
+// call sends one request. It returns virtualaccount.ErrRefused if Stripe rejects the content of the request. Errors
+// omit Stripe's message, which may repeat personal data of the request.
 func (b *Bank) call(ctx context.Context, method, path string, form url.Values, key string, out any) error {
 	var body io.Reader
 	if form != nil {
@@ -227,25 +233,26 @@ func (b *Bank) call(ctx context.Context, method, path string, form url.Values, k
 	}
 	answer, err := b.o.HTTP.Do(r)
 	if err != nil {
-		return fmt.Errorf("stripe: %s cannot be reached: %w", b.o.URL, err)
+		return fmt.Errorf("stripe: cannot reach %s: %w", b.o.URL, err)
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("stripe: reading the answer: %w", err)
+		return fmt.Errorf("stripe: cannot read the response: %w", err)
 	case len(text) > maxAnswer:
-		return errors.New("stripe: the answer is too large")
+		return errors.New("stripe: the response is too large")
 	case answer.StatusCode == http.StatusOK:
 		if err := json.Unmarshal(text, out); err != nil {
-			return fmt.Errorf("stripe: the answer cannot be read: %w", err)
+			return fmt.Errorf("stripe: cannot decode the response: %w", err)
 		}
 		return nil
 	}
 	var f failure
-	_ = json.Unmarshal(text, &f) // what is not JSON has no code
+	_ = json.Unmarshal(text, &f) // a response that is not JSON has no code
 	err = fmt.Errorf("stripe: %d %s %s", answer.StatusCode, f.Error.Type, f.Error.Code)
-	if (answer.StatusCode == http.StatusBadRequest || answer.StatusCode == http.StatusPaymentRequired) && f.Error.Type != "idempotency_error" {
+	if (answer.StatusCode == http.StatusBadRequest || answer.StatusCode == http.StatusPaymentRequired) &&
+		f.Error.Type != "idempotency_error" {
 		return errors.Join(virtualaccount.ErrRefused, err)
 	}
 	return err

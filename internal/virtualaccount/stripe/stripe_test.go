@@ -19,8 +19,8 @@ import (
 
 const key = "sk_test_only"
 
-// server behaves as Stripe documents the three operations: bearer key, form bodies, idempotency keys that replay, lists of
-// the newest first with starting_after and ending_before.
+// server implements the three operations as Stripe documents them: bearer key, form bodies, idempotent replays, and
+// lists with the newest first, starting_after and ending_before.
 type server struct {
 	t         *testing.T
 	mu        sync.Mutex
@@ -83,12 +83,17 @@ func (s *server) create(r *http.Request) string {
 		return fmt.Sprintf(`{"id":"cus_%d","object":"customer"}`, s.customers)
 	case !strings.HasSuffix(r.URL.Path, "/funding_instructions") || f.Get("funding_type") != "bank_transfer":
 		return ""
-	case f.Get("currency") == "eur" && f.Get("bank_transfer[type]") == "eu_bank_transfer" && f.Get("bank_transfer[eu_bank_transfer][country]") == "NL":
-		return `{"object":"funding_instructions","bank_transfer":{"country":"NL","financial_addresses":[{"iban":{"account_holder_name":"Agent Ltd","bic":"AAAANL2A",
-			"country":"NL","iban":"NL91ABNA0417164300"},"supported_networks":["sepa"],"type":"iban"}],"type":"eu_bank_transfer"},"currency":"eur","funding_type":"bank_transfer","livemode":false}`
+	case f.Get("currency") == "eur" && f.Get("bank_transfer[type]") == "eu_bank_transfer" &&
+		f.Get("bank_transfer[eu_bank_transfer][country]") == "NL":
+		return `{"object":"funding_instructions","bank_transfer":{"country":"NL","financial_addresses":[
+			{"iban":{"account_holder_name":"Agent Ltd","bic":"AAAANL2A","country":"NL","iban":"NL91ABNA0417164300"},
+			"supported_networks":["sepa"],"type":"iban"}],"type":"eu_bank_transfer"},
+			"currency":"eur","funding_type":"bank_transfer","livemode":false}`
 	case f.Get("currency") == "usd" && f.Get("bank_transfer[type]") == "us_bank_transfer":
-		return `{"object":"funding_instructions","bank_transfer":{"country":"US","financial_addresses":[{"type":"swift","swift":{"swift_code":"X"}},
-			{"aba":{"account_number":"11119987600453127","bank_name":"Some Bank","routing_number":"999999992"},"supported_networks":["ach","domestic_wire_us"],"type":"aba"}],
+		return `{"object":"funding_instructions","bank_transfer":{"country":"US","financial_addresses":[
+			{"type":"swift","swift":{"swift_code":"X"}},
+			{"aba":{"account_number":"11119987600453127","bank_name":"Some Bank","routing_number":"999999992"},
+			"supported_networks":["ach","domestic_wire_us"],"type":"aba"}],
 			"type":"us_bank_transfer"},"currency":"usd","funding_type":"bank_transfer","livemode":false}`
 	}
 	return ""
@@ -131,8 +136,9 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) {
 func (s *server) add(kind, currency string, amount int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.txs = append(s.txs, map[string]any{"id": fmt.Sprintf("ccsbtxn_%04d", len(s.txs)), "object": "customer_cash_balance_transaction",
-		"type": kind, "currency": currency, "net_amount": amount})
+	s.txs = append(s.txs, map[string]any{"id": fmt.Sprintf("ccsbtxn_%04d", len(s.txs)),
+		"object": "customer_cash_balance_transaction",
+		"type":   kind, "currency": currency, "net_amount": amount})
 }
 
 func open(t *testing.T) (*server, *stripe.Bank) {
@@ -144,13 +150,15 @@ func open(t *testing.T) (*server, *stripe.Bank) {
 
 func TestOpen(t *testing.T) {
 	s, b := open(t)
-	euro := virtualaccount.Application{AccountID: "fac_1", OwnerID: "usr_1", Currency: money.EUR, Holder: "Ada Lovelace", Email: "ada@example.com"}
-	if _, ok := b.Now(euro); ok {
-		t.Error("it answers without being asked")
+	euro := virtualaccount.Application{AccountID: "fac_1", OwnerID: "usr_1", Currency: money.EUR, Holder: "Ada Lovelace",
+		Email: "ada@example.com"}
+	if _, ok := b.OpenImmediately(euro); ok {
+		t.Error("the account was opened without a request")
 	}
-	for range 2 { // a lost answer is asked for again
+	for range 2 { // the second request repeats the first
 		got, err := b.Open(t.Context(), euro)
-		want := virtualaccount.Opened{Ref: "cus_1", Details: virtualaccount.Details{Holder: "Agent Ltd", IBAN: "NL91ABNA0417164300", BIC: "AAAANL2A"}}
+		want := virtualaccount.Opened{Ref: "cus_1",
+			Details: virtualaccount.Details{Holder: "Agent Ltd", IBAN: "NL91ABNA0417164300", BIC: "AAAANL2A"}}
 		if err != nil || got != want {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -158,14 +166,16 @@ func TestOpen(t *testing.T) {
 	dollar := euro
 	dollar.AccountID, dollar.Currency = "fac_2", money.USD
 	got, err := b.Open(t.Context(), dollar)
-	if want := (virtualaccount.Opened{Ref: "cus_2", Details: virtualaccount.Details{Holder: "Ada Lovelace", BankName: "Some Bank", RoutingNumber: "999999992", AccountNumber: "11119987600453127"}}); err != nil || got != want {
+	if want := (virtualaccount.Opened{Ref: "cus_2",
+		Details: virtualaccount.Details{Holder: "Ada Lovelace", BankName: "Some Bank", RoutingNumber: "999999992",
+			AccountNumber: "11119987600453127"}}); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if s.customers != 2 {
 		t.Errorf("%d customers for two accounts", s.customers)
 	}
 
-	// What the provider refuses for good is told apart from what may work later, and no message of its own is passed on.
+	// Permanent refusals are distinguished from temporary failures, and Stripe's message is not passed on.
 	other := euro
 	other.AccountID = "fac_3"
 	for status, final := range map[int]bool{400: true, 401: false, 429: false, 500: false} {
@@ -176,14 +186,14 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	s.refuse = 0
-	other.AccountID, other.Holder = "fac_1", "Somebody Else" // the key of another request
+	other.AccountID, other.Holder = "fac_1", "Another Person" // the idempotency key of another request
 	if _, err := b.Open(t.Context(), other); err == nil || errors.Is(err, virtualaccount.ErrRefused) {
 		t.Errorf("a reused key: %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Open(ended, euro); !errors.Is(err, context.Canceled) {
-		t.Errorf("a call that was called off: %v", err)
+		t.Errorf("a canceled call: %v", err)
 	}
 }
 
@@ -191,7 +201,7 @@ func TestReceipts(t *testing.T) {
 	s, b := open(t)
 	var cursor string
 	var seen []string
-	look := func() (n int) {
+	collect := func() (n int) {
 		t.Helper()
 		got, next, err := b.Receipts(t.Context(), "cus_1", money.EUR, cursor)
 		if err != nil {
@@ -206,7 +216,7 @@ func TestReceipts(t *testing.T) {
 		cursor = next
 		return len(got)
 	}
-	if look() != 0 || cursor != "" {
+	if collect() != 0 || cursor != "" {
 		t.Errorf("%v %q", seen, cursor)
 	}
 	for i := range 250 {
@@ -214,16 +224,16 @@ func TestReceipts(t *testing.T) {
 	}
 	s.add("applied_to_payment", "eur", -5)
 	s.add("funded", "usd", 7)
-	if n := look(); n != 250 {
-		t.Errorf("first look: %d", n)
+	if n := collect(); n != 250 {
+		t.Errorf("first call: %d", n)
 	}
-	if n := look(); n != 0 {
+	if n := collect(); n != 0 {
 		t.Errorf("nothing new: %d", n)
 	}
 	for range 230 {
 		s.add("funded", "eur", 1)
 	}
-	if n := look(); n != 230 {
+	if n := collect(); n != 230 {
 		t.Errorf("later: %d", n)
 	}
 	s.refuse = 500

@@ -104,7 +104,7 @@ func TestReadStatementsReadsAllFields(t *testing.T) {
 		d.Amount != eur(28_50) || !d.Credit || back.Info != "return" {
 		t.Errorf("a return: %+v", back)
 	}
-	if bad := got.entries[3]; bad.Err == nil || !strings.Contains(bad.Err.Error(), `"1.2.3" is no amount of EUR`) ||
+	if bad := got.entries[3]; bad.Err == nil || !strings.Contains(bad.Err.Error(), `"1.2.3" is not an amount of EUR`) ||
 		bad.Reference != "4" {
 		t.Errorf("an amount that is none: %+v", bad)
 	}

@@ -1,16 +1,17 @@
-// Package virtualaccount gives users and companies bank accounts of their own to be paid on, and credits what comes in.
+// Package virtualaccount gives users and companies virtual bank accounts, called funding accounts in the API, and
+// credits the money received on them.
 //
-// An account is virtual: numbers that a bank or its agent (see [Bank]) gives out for one owner in one currency. Money that
-// arrives on it is booked to the owner's available balance, once for each reference of the bank.
+// A virtual account is a set of account numbers that a bank or its agent (see [Bank]) assigns to one owner in one
+// currency. Money received on it is booked to the owner's available balance, once for each reference of the bank.
 //
 //	requested → terms_pending → pending → active ⇄ suspended
 //	    └──────────────────────────↑ ↓
 //	                             closed
 //
-// An owner must be verified before they get one, and must have accepted the terms: the answer says where they can be read,
-// and the next request names the version that was read. A bank that needs no asking opens the account in the same
-// transaction; another one is asked by a job. When the owner's verification ends, the account is suspended: what still comes
-// is credited, since the bank has taken it, but the account is not shown for use until the owner is verified again.
+// An owner must be verified and must have accepted the terms: the first response says where the terms are, and the
+// next request names the accepted version. If the bank assigns accounts immediately, the account is opened in the
+// same transaction; otherwise a job requests it. When the owner's verification ends, the account is suspended: money
+// received is still credited, but the account is not shown until the owner is verified again.
 package virtualaccount
 
 import (
@@ -33,45 +34,49 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// State is where an account stands.
+// State is the state of an account.
 type State string
 
-// The states of an account.
 const (
 	Requested    State = "requested"
-	TermsPending State = "terms_pending" // waits for the terms to be accepted
-	Pending      State = "pending"       // the bank is asked
+	TermsPending State = "terms_pending" // the owner must accept the terms
+	Pending      State = "pending"       // requested from the bank
 	Active       State = "active"
-	Suspended    State = "suspended" // the owner is not verified any more
-	Closed       State = "closed"    // the bank refused it
+	Suspended    State = "suspended" // the owner is no longer verified
+	Closed       State = "closed"    // refused by the bank
 )
 
-// Why an account is suspended or closed.
+// Reasons of suspended and closed accounts.
 const (
 	ReasonVerification = "verification_ended"
 	ReasonRefused      = "refused_by_bank"
 )
 
-// TermsVersion names the terms that are to be accepted now.
+// TermsVersion is the version of the terms that owners must accept.
 const TermsVersion = "2026-01"
 
-// JobOpen asks the bank for an account (payload {owner_id, account_id}).
+// JobOpen is the kind of the job that requests an account from the bank. Its payload has owner_id and account_id.
 const JobOpen = "funding.open"
 
 const sourceType = "bank_deposit" // of the journals
 
-// What a caller may be told.
+// Errors of requests.
 var (
-	ErrNotFound   = apierr.New(apierr.NotFound, "not_found", "There is no such funding account.")
-	ErrVerify     = apierr.New(apierr.Forbidden, "kyc_required", "A funding account is given to verified owners only. Complete the verification first.")
+	ErrNotFound = apierr.New(apierr.NotFound, "not_found", "There is no such funding account.")
+	ErrVerify   = apierr.New(apierr.Forbidden, "kyc_required",
+		"Only verified owners can have a funding account. Complete the verification first.")
 	ErrCurrency   = apierr.New(apierr.Invalid, "currency_not_supported", "Funding accounts are in EUR or USD.")
-	ErrNotOffered = apierr.New(apierr.Conflict, "invalid_state", "This installation has no bank that opens funding accounts.")
-	ErrNotActive  = apierr.New(apierr.Conflict, "invalid_state", "The funding account is not in use yet.")
-	ErrReference  = apierr.New(apierr.Conflict, "invalid_state", "The bank has used this reference for another transfer to the account.")
-	errTerms      = apierr.New(apierr.Invalid, "invalid_parameter", "These are not the terms in force; read GET /api/user/funding/account/tos.")
+	ErrNotOffered = apierr.New(apierr.Conflict, "invalid_state",
+		"This installation has no bank that opens funding accounts.")
+	ErrNotActive = apierr.New(apierr.Conflict, "invalid_state", "The funding account is not active.")
+	ErrReference = apierr.New(apierr.Conflict, "invalid_state",
+		"The bank has used this reference for another transfer to the account.")
+	errTerms = apierr.New(apierr.Invalid, "invalid_parameter",
+		"These are not the terms in force; read GET /api/user/funding/account/tos.")
 )
 
-// Details are what a payer needs to transfer to an account. European accounts have an IBAN, American ones the two numbers.
+// Details has the data that a payer needs to transfer money to an account: the IBAN in Europe, routing and account
+// number in the United States.
 type Details struct {
 	Holder        string `json:"holder"`
 	BankName      string `json:"bank_name,omitempty"`
@@ -81,7 +86,7 @@ type Details struct {
 	AccountNumber string `json:"account_number,omitempty"`
 }
 
-// key is the digest by which a transfer finds the account.
+// key returns the digest of the account's number, by which a transfer is matched to the account.
 func (d Details) key() string {
 	number := d.IBAN
 	if number == "" {
@@ -95,7 +100,7 @@ func numberKey(number string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Account is one funding account.
+// Account is a virtual account.
 type Account struct {
 	OwnerID      string
 	ID           string
@@ -103,20 +108,20 @@ type Account struct {
 	Currency     money.Asset
 	Provider     string
 	State        State
-	Reason       string // why it is suspended or closed, "" otherwise
-	Details             // empty until it is active, and where it was read without a sealer
-	TermsVersion string // that was accepted, "" before
+	Reason       string // reason of a suspended or closed account, or ""
+	Details             // empty before the account is active or if it was read without a sealer
+	TermsVersion string // accepted version, or ""
 	Version      int64
 	CreatedAt    time.Time
-	Balance      money.Amount // of the owner in this currency; by List and Open only
+	Balance      money.Amount // owner's balance in this currency; set by List and Open only
 
 	sealed, numberKey, providerRef, cursor string
 	termsAt                                time.Time
 }
 
-// Application is what a bank is told about an account that it is to open.
+// Application is a request to a bank to open an account.
 type Application struct {
-	AccountID string // ours; asking again with the same one must not open a second account
+	AccountID string // idempotency key: the bank opens one account for each
 	OwnerID   string
 	Currency  money.Asset
 	Holder    string
@@ -124,36 +129,37 @@ type Application struct {
 	Country   string
 }
 
-// Opened is an account as the bank gave it out.
+// Opened is an account that a bank has opened.
 type Opened struct {
 	Details
-	Ref string // the bank's own name of it
+	Ref string // the bank's reference of the account
 }
 
-// Receipt is a transfer that has arrived, or what the sender's bank took back of one.
+// Receipt is a transfer received on an account, or the reversal of one.
 type Receipt struct {
-	Reference string       // the bank's own, unique for the account
-	Amount    money.Amount // negative: it was taken back
-	Unknown   string       // what the bank calls it, where nobody here knows what that means; nothing is booked
+	Reference string       // the bank's reference, unique for the account
+	Amount    money.Amount // negative for a reversal
+	Unknown   string       // the bank's name of an unknown transaction type, which is not booked; or ""
 }
 
-// ErrRefused is a bank's final no.
-var ErrRefused = errors.New("funding: the bank refuses the account")
+// ErrRefused reports that the bank refuses an account permanently.
+var ErrRefused = errors.New("virtualaccount: the bank refuses the account")
 
-// Bank opens accounts and says what came in on them. All methods but Now may talk to the network.
+// Bank opens accounts and lists the money received on them. Its methods except Name and OpenImmediately may use the
+// network.
 type Bank interface {
-	// Name stands in the rows; it never changes.
+	// Name returns the name stored with accounts; it never changes.
 	Name() string
-	// Now gives an account that needs no asking. ok is false where Open must be called.
-	Now(a Application) (o Opened, ok bool)
-	// Open gives the account for an application, the same one however often it is asked, or ErrRefused.
+	// OpenImmediately returns an account that is opened without a request. If ok is false, Open must be called.
+	OpenImmediately(a Application) (o Opened, ok bool)
+	// Open requests an account. It is idempotent by AccountID, and returns ErrRefused if the bank refuses permanently.
 	Open(ctx context.Context, a Application) (Opened, error)
-	// Receipts gives what came in on an account after a cursor, "" for all, oldest first, and the next cursor. A receipt
-	// may be given again.
+	// Receipts returns the receipts of an account after a cursor ("" for all), oldest first, and the next cursor.
+	// Receipts may be returned repeatedly.
 	Receipts(ctx context.Context, ref string, currency money.Asset, cursor string) ([]Receipt, string, error)
 }
 
-// Service opens accounts at a bank. Without a bank it opens none.
+// Service opens accounts at Bank and credits receipts. If Bank is nil, no accounts are offered.
 type Service struct {
 	Bank   Bank
 	Sealer *identity.Sealer
@@ -164,7 +170,7 @@ type openPayload struct {
 	AccountID string `json:"account_id"`
 }
 
-// verified says whether the owner may have an account.
+// verified reports whether the owner may have an account.
 func verified(o identity.Owner) bool {
 	if o.User.ID != "" {
 		return o.User.KYCStatus == identity.KYCApproved
@@ -172,10 +178,12 @@ func verified(o identity.Owner) bool {
 	return o.Company.KYBStatus == identity.KYCApproved
 }
 
-// Open asks for an account of the acting user or, with an API key that names none, of its company. There is one for each
-// currency: asking again answers the one that is there, and accepts the terms when it names their version. It returns
-// ErrVerify, ErrCurrency, ErrNotOffered.
-func (s *Service) Open(ctx context.Context, tx *db.Tx, by identity.Principal, userID, currency, terms string) (Account, error) {
+// Open returns the account of the acting user, or of the company for an API key without a user, in a currency. It
+// creates the account if there is none, and accepts the terms if terms is their version. It returns ErrVerify,
+// ErrCurrency or ErrNotOffered.
+func (s *Service) Open(ctx context.Context, tx *db.Tx, by identity.Principal, userID, currency, terms string) (Account,
+	error,
+) {
 	owner, err := identity.ChangingOwner(ctx, tx, by, userID)
 	if err != nil {
 		return Account{}, err
@@ -194,7 +202,8 @@ func (s *Service) Open(ctx context.Context, tx *db.Tx, by identity.Principal, us
 	a, err := byCurrency(ctx, tx, owner.ID, asset)
 	if errors.Is(err, ErrNotFound) {
 		a = Account{
-			OwnerID: owner.ID, ID: tx.NewID("fac"), CompanyID: owner.CompanyID, Currency: asset, Provider: s.Bank.Name(), State: Requested,
+			OwnerID: owner.ID, ID: tx.NewID("fac"), CompanyID: owner.CompanyID, Currency: asset, Provider: s.Bank.Name(),
+			State:   Requested,
 			Version: 1, CreatedAt: tx.Now(),
 		}
 		var first bool
@@ -217,19 +226,19 @@ func (s *Service) Open(ctx context.Context, tx *db.Tx, by identity.Principal, us
 	return s.read(ctx, tx, a)
 }
 
-// advance takes an account as far as it comes now: to the terms, to the bank, or into use.
+// advance moves a new account to its next state: it waits for the terms or the bank, or is active.
 func (s *Service) advance(ctx context.Context, tx *db.Tx, a *Account, owner identity.Owner, terms string) error {
 	if terms == "" {
 		if a.State == TermsPending {
 			return nil
 		}
-		return a.move(ctx, tx, TermsPending, "")
+		return a.advance(ctx, tx, TermsPending, "")
 	}
 	a.TermsVersion, a.termsAt = terms, tx.Now()
-	if err := a.move(ctx, tx, Pending, ""); err != nil {
+	if err := a.advance(ctx, tx, Pending, ""); err != nil {
 		return err
 	}
-	if o, ok := s.Bank.Now(application(*a, owner)); ok {
+	if o, ok := s.Bank.OpenImmediately(application(*a, owner)); ok {
 		return s.activate(ctx, tx, a, o)
 	}
 	job.Enqueue(tx, job.New{CompanyID: a.tenant(), Kind: JobOpen, Payload: openPayload{a.OwnerID, a.ID}})
@@ -237,27 +246,28 @@ func (s *Service) advance(ctx context.Context, tx *db.Tx, a *Account, owner iden
 }
 
 func application(a Account, o identity.Owner) Application {
-	p := Application{AccountID: a.ID, OwnerID: a.OwnerID, Currency: a.Currency, Holder: o.Company.Name, Email: o.Company.Email, Country: o.Company.Country}
+	p := Application{AccountID: a.ID, OwnerID: a.OwnerID, Currency: a.Currency, Holder: o.Company.Name,
+		Email: o.Company.Email, Country: o.Company.Country}
 	if o.User.ID != "" {
 		p.Holder, p.Email, p.Country = o.User.Name(), o.User.Email, o.User.Country
 	}
 	return p
 }
 
-// activate puts the numbers into the account and the account into use.
+// activate stores the numbers of an account and activates it.
 func (s *Service) activate(ctx context.Context, tx *db.Tx, a *Account, o Opened) error {
 	a.Details, a.providerRef, a.numberKey = o.Details, o.Ref, o.key()
 	text, err := json.Marshal(a.Details)
 	if err != nil {
 		return err
 	}
-	if a.sealed, err = s.Sealer.Seal(a.place(), text); err != nil {
+	if a.sealed, err = s.Sealer.Seal(a.sealPlace(), text); err != nil {
 		return err
 	}
-	return a.move(ctx, tx, Active, "")
+	return a.advance(ctx, tx, Active, "")
 }
 
-// owner reads who an account belongs to.
+// owner returns the owner of an account.
 func (a Account) owner(ctx context.Context, tx *db.Tx) (o identity.Owner, err error) {
 	o.ID, o.CompanyID = a.OwnerID, a.CompanyID
 	if strings.HasPrefix(a.OwnerID, "com_") {
@@ -268,14 +278,14 @@ func (a Account) owner(ctx context.Context, tx *db.Tx) (o identity.Owner, err er
 	return o, err
 }
 
-// HandleOpen asks the bank for an account (job funding.open), outside of any transaction.
+// HandleOpen requests an account from the bank (job funding.open), outside of a transaction.
 func (s *Service) HandleOpen(ctx context.Context, d *db.DB, j job.Job) error {
 	var in openPayload
 	if err := j.Decode(&in); err != nil {
 		return err
 	}
 	if s.Bank == nil {
-		return errors.New("funding: no bank is configured, the account waits")
+		return errors.New("virtualaccount: no bank is configured; configure one to open the account")
 	}
 	var a Account
 	var p Application
@@ -297,22 +307,22 @@ func (s *Service) HandleOpen(ctx context.Context, d *db.DB, j job.Job) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		a, err := find(ctx, tx, in.OwnerID, in.AccountID)
 		if err != nil || a.State != Pending {
-			return err // a twin was first
+			return err // a concurrent job was first
 		}
 		if refused {
-			return a.move(ctx, tx, Closed, ReasonRefused)
+			return a.advance(ctx, tx, Closed, ReasonRefused)
 		}
 		return s.activate(ctx, tx, &a, o)
 	})
 }
 
-// List is the owner's accounts with their numbers and balances, the closed ones last.
+// List returns the owner's accounts with numbers and balances, closed ones last.
 func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) ([]Account, error) {
 	owner, err := identity.ActingOwner(ctx, tx, by, userID)
 	if err != nil {
 		return nil, err
 	}
-	all, err := of(ctx, tx, owner.ID)
+	all, err := byOwner(ctx, tx, owner.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -324,32 +334,35 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, us
 	return all, nil
 }
 
-// read adds what the row does not say in the open.
+// read adds the balance and the unsealed numbers to an account.
 func (s *Service) read(ctx context.Context, tx *db.Tx, a Account) (Account, error) {
 	var err error
-	if a.Balance, err = ledger.Balance(ctx, tx, a.OwnerID, ledger.CompanyFunds, "", a.Currency); err != nil || a.sealed == "" {
+	if a.Balance, err = ledger.Balance(ctx, tx, a.OwnerID, ledger.CompanyFunds, "", a.Currency); err != nil ||
+		a.sealed == "" {
 		return a, err
 	}
-	text, err := s.Sealer.Open(a.place(), a.sealed)
+	text, err := s.Sealer.Open(a.sealPlace(), a.sealed)
 	if err != nil {
 		return a, err
 	}
 	return a, json.Unmarshal(text, &a.Details)
 }
 
-// ByNumber finds the account that has a number, an IBAN or routing number/account number, whoever's it is: a bank says where money
-// arrived, not for whom. It returns ErrNotFound.
+// ByNumber returns the account with an IBAN, or a routing number and account number joined by a slash, of any owner.
+// It returns ErrNotFound if there is none.
 func ByNumber(ctx context.Context, tx *db.Tx, number string) (Account, error) {
 	return byNumber(ctx, tx, numberKey(number))
 }
 
-// Terms says which terms are in force, and which the owner accepted last: "" for none.
-func (s *Service) Terms(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (accepted string, at time.Time, err error) {
+// Terms returns the version of the terms that the owner accepted last, or "", and the time.
+func (s *Service) Terms(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (accepted string,
+	at time.Time, err error,
+) {
 	owner, err := identity.ActingOwner(ctx, tx, by, userID)
 	if err != nil {
 		return "", at, err
 	}
-	all, err := of(ctx, tx, owner.ID)
+	all, err := byOwner(ctx, tx, owner.ID)
 	for _, a := range all {
 		if a.TermsVersion != "" && a.termsAt.After(at) {
 			accepted, at = a.TermsVersion, a.termsAt
@@ -358,31 +371,35 @@ func (s *Service) Terms(ctx context.Context, tx *db.Tx, by identity.Principal, u
 	return accepted, at, err
 }
 
-// HasOpen says whether an owner has an account that is not closed: on it money may still come in, and with it stands their name.
+// HasOpen reports whether an owner has an account that is not closed. Such an account can still receive money and is
+// held under the owner's name.
 func HasOpen(ctx context.Context, tx *db.Tx, ownerID string) (bool, error) {
-	all, err := of(ctx, tx, ownerID)
+	all, err := byOwner(ctx, tx, ownerID)
 	return slices.ContainsFunc(all, func(a Account) bool { return a.State != Closed }), err
 }
 
-// maxTransfer is the most that the sandbox's bank carries at once, in minor units: more than any bank, and little enough for
-// thousands of them to add up.
+// maxTransfer is the largest simulated transfer, in minor units. It is small enough that thousands of transfers
+// cannot overflow.
 const maxTransfer = 10_000_000_000_000
 
-// Incoming is a transfer that somebody says has come in, for [Service.Deposit].
+// Incoming is a simulated transfer, see [Service.Deposit].
 type Incoming struct {
-	AccountID string // or IBAN
+	AccountID string // either AccountID or IBAN
 	IBAN      string
-	Amount    string // the JSON number's own text
+	Amount    string // decimal number
 	Currency  string
 	Reference string
 }
 
-// Deposit lets the sandbox's bank receive a transfer to an account that the principal may act for.
-func (s *Service) Deposit(ctx context.Context, tx *db.Tx, by identity.Principal, in Incoming) (receiptID string, a Account, err error) {
+// Deposit simulates a transfer to an account of the sandbox's bank that the principal may act for.
+func (s *Service) Deposit(ctx context.Context, tx *db.Tx, by identity.Principal, in Incoming) (receiptID string,
+	a Account, err error,
+) {
 	var list apierr.List
 	reference := identity.Line(&list, "/reference", in.Reference, 1, 140)
 	if (in.AccountID == "") == (in.IBAN == "") {
-		list.Add("invalid_parameter", "/funding_account_id", "Name the account by funding_account_id or by iban, one of them.")
+		list.Add("invalid_parameter", "/funding_account_id",
+			"Name the account by funding_account_id or by iban, one of them.")
 	}
 	if err := list.Err(); err != nil {
 		return "", a, err
@@ -428,8 +445,8 @@ func (s *Service) Deposit(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return receiptID, a, err
 }
 
-// credit books a transfer to the owner's balance, or what the provider took back out of it, once for each reference. The same one again gives the first one's id; with
-// another amount it is ErrReference.
+// credit books a receipt to the owner's balance, or its reversal, once for each reference, and returns the receipt's
+// ID. It returns ErrReference if the reference was booked with another amount.
 func credit(ctx context.Context, tx *db.Tx, a Account, r Receipt) (receiptID string, err error) {
 	id := tx.NewID("dep")
 	first, err := insertReceipt(ctx, tx, a, id, r)
@@ -443,16 +460,19 @@ func credit(ctx context.Context, tx *db.Tx, a Account, r Receipt) (receiptID str
 		}
 		return id, err
 	}
-	data := webhook.TransferData{CompanyID: a.CompanyID, TransferID: id, Status: Credited, Currency: a.Currency, Amount: r.Amount.String()}
+	data := webhook.TransferData{CompanyID: a.CompanyID, TransferID: id, Status: Credited, Currency: a.Currency,
+		Amount: r.Amount.String()}
 	j := ledger.Journal{CompanyID: a.OwnerID, SourceType: sourceType, SourceID: id, Purpose: "credit"}
 	if r.Amount.Sign() < 0 {
 		gone := r.Amount.Neg()
 		if j.Lines, err = ledger.ReversalLines(ctx, tx, a.OwnerID, gone); err != nil {
 			return "", err
 		}
-		data.Status, data.Amount, j.Purpose, j.Lines = Returned, gone.String(), "return", append(j.Lines, ledger.Credit(ledger.Bank, a.Provider, gone))
+		data.Status, data.Amount, j.Purpose, j.Lines = Returned, gone.String(), "return",
+			append(j.Lines, ledger.Credit(ledger.Bank, a.Provider, gone))
 	} else {
-		j.Lines = []ledger.Line{ledger.Debit(ledger.Bank, a.Provider, r.Amount), ledger.Credit(ledger.CompanyFunds, "", r.Amount)}
+		j.Lines = []ledger.Line{ledger.Debit(ledger.Bank, a.Provider, r.Amount),
+			ledger.Credit(ledger.CompanyFunds, "", r.Amount)}
 	}
 	db.History(tx, a.OwnerID, id, 1, "", data.Status, "")
 	if err := EmitTransfer(tx, a.OwnerID, 1, data); err != nil {
@@ -461,12 +481,12 @@ func credit(ctx context.Context, tx *db.Tx, a Account, r Receipt) (receiptID str
 	return id, ledger.Post(tx, j)
 }
 
-// Collect asks the bank what came in on every account in use, and books it. It belongs to no request: run it now and then.
+// Collect fetches the receipts of all open accounts from the bank and books them. It is called periodically.
 func (s *Service) Collect(ctx context.Context, d *db.DB) error {
 	if s.Bank == nil {
 		return nil
 	}
-	return s.each(ctx, d, func(a Account) error {
+	return s.forEachOpen(ctx, d, func(a Account) error {
 		if a.Provider != s.Bank.Name() {
 			return nil
 		}
@@ -477,7 +497,8 @@ func (s *Service) Collect(ctx context.Context, d *db.DB) error {
 		var unknown []error
 		for _, r := range got {
 			if r.Unknown != "" {
-				unknown = append(unknown, fmt.Errorf("funding account %s: nothing is booked for %s of %s %s, which the bank calls %.40q; somebody must look there",
+				unknown = append(unknown, fmt.Errorf("funding account %s: transaction %s of %s %s has the unknown type %.40q "+
+					"and is not booked; check it at the bank",
 					a.ID, r.Reference, r.Amount, r.Amount.Asset(), r.Unknown))
 			}
 		}
@@ -492,13 +513,14 @@ func (s *Service) Collect(ctx context.Context, d *db.DB) error {
 		}); err != nil {
 			return err
 		}
-		return errors.Join(unknown...) // told once
+		return errors.Join(unknown...) // reported once, since the cursor has advanced
 	})
 }
 
-// Review suspends the accounts of owners whose verification has ended, and lifts that when they are verified again.
+// Review suspends accounts of owners whose verification has ended, and reactivates those of owners who are verified
+// again.
 func (s *Service) Review(ctx context.Context, d *db.DB) error {
-	return s.each(ctx, d, func(a Account) error {
+	return s.forEachOpen(ctx, d, func(a Account) error {
 		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 			a, err := find(ctx, tx, a.OwnerID, a.ID)
 			if err != nil {
@@ -510,22 +532,22 @@ func (s *Service) Review(ctx context.Context, d *db.DB) error {
 			}
 			switch ok := verified(owner); {
 			case a.State == Active && !ok:
-				return a.move(ctx, tx, Suspended, ReasonVerification)
+				return a.advance(ctx, tx, Suspended, ReasonVerification)
 			case a.State == Suspended && ok:
-				return a.move(ctx, tx, Active, "")
+				return a.advance(ctx, tx, Active, "")
 			}
 			return nil
 		})
 	})
 }
 
-// each visits the accounts that are or were in use. An error of one does not keep the others.
-func (s *Service) each(ctx context.Context, d *db.DB, visit func(Account) error) error {
+// forEachOpen calls visit for each active or suspended account. An error does not stop it; the errors are joined.
+func (s *Service) forEachOpen(ctx context.Context, d *db.DB, visit func(Account) error) error {
 	var problems []error
 	for after := ""; ; {
 		var some []Account
 		if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			some, err = opened(ctx, tx, after)
+			some, err = openAccounts(ctx, tx, after)
 			return err
 		}); err != nil || len(some) == 0 {
 			return errors.Join(append(problems, err)...)
@@ -539,7 +561,7 @@ func (s *Service) each(ctx context.Context, d *db.DB, visit func(Account) error)
 	}
 }
 
-// tenant is whose job and event it is.
+// tenant returns the company ID, or the owner's ID if there is none, for jobs and events.
 func (a Account) tenant() string {
 	if a.CompanyID != "" {
 		return a.CompanyID
@@ -547,12 +569,12 @@ func (a Account) tenant() string {
 	return a.OwnerID
 }
 
-func (a Account) place() identity.Place {
+func (a Account) sealPlace() identity.Place {
 	return identity.Place{Table: "funding_accounts", Column: "details", Row: a.OwnerID + "/" + a.ID}
 }
 
-// move takes an account on from the version that was read, with its history and its event.
-func (a *Account) move(ctx context.Context, tx *db.Tx, to State, reason string) error {
+// advance changes the state of an account, guarded by its version, and adds history and event.
+func (a *Account) advance(ctx context.Context, tx *db.Tx, to State, reason string) error {
 	from := a.State
 	a.State, a.Reason = to, reason
 	if err := update(ctx, tx, a, from); err != nil {
