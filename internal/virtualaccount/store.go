@@ -8,8 +8,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-const columns = `owner_id, account_id, company_id, currency, provider, status, reason, details, number_key, provider_ref,
-	cursor, terms_version, terms_at, version, created_at`
+const columns = `owner_id, account_id, company_id, currency, provider, status, reason, details, number_key,
+	provider_ref, cursor, terms_version, terms_at, version, created_at`
 
 // insert reports whether the owner had no account in this currency; a unique index decides between concurrent
 // requests.
