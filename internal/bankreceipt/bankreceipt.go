@@ -388,10 +388,10 @@ func (it *item) book(ctx context.Context, tx *db.Tx, imported map[string]bool, s
 	if err := insert(ctx, tx, t, it.references); err != nil {
 		return "", err
 	}
-	db.History(tx, ledger.House, t.ID, t.Version, "", string(t.State), t.Reason)
+	db.History(tx, ledger.Operator, t.ID, t.Version, "", string(t.State), t.Reason)
 	if t.State == Suspense {
 		s.Suspense++
-		return t.ID, t.post(tx, "suspense", ledger.House,
+		return t.ID, t.post(tx, "suspense", ledger.Operator,
 			ledger.Debit(ledger.Bank, t.accountID, t.Amount), ledger.Credit(ledger.SuspenseUnknown, t.ID, t.Amount))
 	}
 	s.Credited++
@@ -585,7 +585,7 @@ func ClearParts(ctx context.Context, tx *db.Tx, payment string, most money.Amoun
 		if err := t.advance(ctx, tx, Returned, ReasonPayment); err != nil {
 			return err
 		}
-		if err := t.post(tx, "counted", ledger.House,
+		if err := t.post(tx, "counted", ledger.Operator,
 			ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount),
 			ledger.Credit(ledger.Bank, t.accountID, t.Amount)); err != nil {
 			return err
@@ -630,7 +630,7 @@ func (t *Transfer) reverse(ctx context.Context, tx *db.Tx, reason string) error 
 		return err
 	}
 	if from == Suspense {
-		return t.post(tx, "return", ledger.House,
+		return t.post(tx, "return", ledger.Operator,
 			ledger.Debit(ledger.SuspenseUnknown, t.ID, t.Amount), ledger.Credit(ledger.Bank, t.accountID, t.Amount))
 	}
 	if t.PayrollID != "" {
@@ -639,10 +639,10 @@ func (t *Transfer) reverse(ctx context.Context, tx *db.Tx, reason string) error 
 		}
 	}
 	out := ledger.Credit(ledger.Bank, t.accountID, t.Amount)
-	if owner == ledger.House {
+	if owner == ledger.Operator {
 		return t.post(tx, "return", owner, ledger.Debit(t.ledgerCode(), "", t.Amount), out)
 	}
-	lines, err := ledger.TakeBack(ctx, tx, owner, t.Amount)
+	lines, err := ledger.ReversalLines(ctx, tx, owner, t.Amount)
 	if err != nil {
 		return err
 	}
@@ -651,7 +651,7 @@ func (t *Transfer) reverse(ctx context.Context, tx *db.Tx, reason string) error 
 
 // ledgerCode returns the account that has a credited transfer.
 func (t *Transfer) ledgerCode() ledger.Code {
-	if t.OwnerID == ledger.House {
+	if t.OwnerID == ledger.Operator {
 		return ledger.FXPosition
 	}
 	return ledger.CompanyFunds
@@ -672,7 +672,7 @@ func (t *Transfer) advance(ctx context.Context, tx *db.Tx, to State, reason stri
 	if err := update(ctx, tx, t, from); err != nil {
 		return err
 	}
-	db.History(tx, ledger.House, t.ID, t.Version, string(from), string(to), reason)
+	db.History(tx, ledger.Operator, t.ID, t.Version, string(from), string(to), reason)
 	if from == Suspense {
 		from = "" // a transfer in suspense had no event
 	}

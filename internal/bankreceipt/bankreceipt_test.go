@@ -473,7 +473,7 @@ func TestStaffDecideAboutTransfersInSuspense(t *testing.T) {
 		b.want("at the bank", b.account(ledger.Operator, ledger.SuspenseUnknown, first, money.EUR)+b.account(ledger.Operator,
 			ledger.SuspenseUnknown, second, money.EUR), 0)
 		b.read(func(ctx context.Context, tx *db.Tx) error {
-			own, err := ledger.Own(ctx, tx, money.EUR)
+			own, err := ledger.OperatorBalances(ctx, tx, money.EUR)
 			b.want("the operator's own funds", own[money.EUR], "30.00")
 			waiting, err2 := List(ctx, tx, false, 10)
 			b.want("in suspense", len(waiting), 0)
