@@ -135,8 +135,8 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 		return nil, err
 	}
 	l.rail = rail
-	l.watcher = chain.NewWatcher(d, lineChain, node{l.chain, &l.outside}, quiet)
-	if err := l.watcher.Remember(signer.Deriver(), chain.RememberFrom); err != nil {
+	l.watcher = chain.NewWatcher(d, lineChain, node{l.chain, &l.outside}, 1, quiet)
+	if err := l.watcher.CacheAddresses(signer.Deriver(), chain.AddressCacheThreshold); err != nil {
 		return nil, err
 	}
 	match := job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund}}

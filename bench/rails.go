@@ -71,7 +71,7 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 		return nil, err
 	}
 	r.evm, r.to = evmsim.New(l.d, network), signer.Deriver()
-	hot, err := r.to.Hot()
+	hot, err := r.to.HotAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 	if err := account.RefreshFees(ctx, l.d); err != nil {
 		return nil, err
 	}
-	r.on = chain.NewPacedWatcher(l.d, railsNetwork, r.evm, network.BlocksPerConfirmation, quiet)
+	r.on = chain.NewWatcher(l.d, railsNetwork, r.evm, network.BlocksPerConfirmation, quiet)
 	if err := r.on.Sync(ctx); err != nil {
 		return nil, err
 	}

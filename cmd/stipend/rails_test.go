@@ -27,8 +27,8 @@ import (
 
 // rails are the ways out beside Bitcoin: a real node of an Ethereum-like network, and a bank on the other side of a folder.
 type rails struct {
-	lab   *evmtest.Lab
-	gas   *evmtest.Lab // who sends the account that pays what it needs for gas
+	lab   *evmtest.Chain
+	gas   *evmtest.Chain // who sends the account that pays what it needs for gas
 	hot   string
 	nodes []string // flags by which commands find the node
 	flags []string // by which the service finds all of it
@@ -46,7 +46,7 @@ func openRails(t *testing.T) *rails {
 	t.Helper()
 	r := &rails{drop: t.TempDir(), desk: t.TempDir(), took: map[string][]byte{}}
 	node := evmtest.Start(t)
-	r.lab = node.Lab(t, money.USDC)
+	r.lab = node.Chain(t, money.USDC)
 	xprv, err := evm.MasterFromSeed([]byte(evmKey))
 	if err != nil {
 		t.Fatal(err)
@@ -55,8 +55,8 @@ func openRails(t *testing.T) *rails {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hot, err := signer.Deriver().Hot()
-	r.hot, r.gas = hot, node.Lab(t, money.ETH)
+	hot, err := signer.Deriver().HotAddress()
+	r.hot, r.gas = hot, node.Chain(t, money.ETH)
 	if err == nil {
 		_, r.bank, err = bank.OpenSandbox(r.desk)
 	}
@@ -77,7 +77,7 @@ func openRails(t *testing.T) *rails {
 		t.Fatal(err)
 	}
 	r.nodes = []string{"--evm-rpc", "base=" + node.URL, "--evm-chain-id", fmt.Sprintf("base=%d", evmtest.ChainID)}
-	for _, token := range node.Of().Tokens {
+	for _, token := range node.Spec().Tokens {
 		if token.Asset == money.USDC {
 			r.nodes = append(r.nodes, "--evm-token", "base.USDC="+token.Contract)
 		}

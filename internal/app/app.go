@@ -86,7 +86,7 @@ type Service struct {
 	witnesses []chain.Witness   // of Bitcoin's chain
 	sim       *bitcoinsim.Chain // nil on a real chain
 	evms      []EVMChain
-	accounts  chain.Accounts
+	accounts  chain.EVMNetworks
 	rates     *rates.Refresher
 	lightning *lightning.Service // nil where it is not switched on
 	metrics   *metrics

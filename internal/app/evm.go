@@ -204,14 +204,14 @@ func (s *Service) openAccounts(ctx context.Context) error {
 		n := a.Network
 		names = append(names, n.Name)
 		_, test := s.cfg.EVMChainID[n.Name]
-		s.accounts.Networks = append(s.accounts.Networks, chain.AccountNetwork{
+		s.accounts.Networks = append(s.accounts.Networks, chain.EVMNetwork{
 			Name: n.Name, Assets: n.Assets(), Test: test || a.Sim != nil, URI: n.URI,
 		})
 	}
 	s.accounts.Pool = chain.NewPool(s.db, EVMWallet, deriver, names...)
 	// Addresses that were given out before a network was added are their objects' there, too.
 	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return chain.Adopt(ctx, tx, names)
+		return chain.BackfillAddresses(ctx, tx, names)
 	})
 }
 
@@ -229,7 +229,7 @@ func (s *Service) evmRail(ctx context.Context, a EVMChain) (*evmrail.Rail, error
 	if err != nil || a.Sim == nil {
 		return rail, err
 	}
-	hot, err := signer.Deriver().Hot()
+	hot, err := signer.Deriver().HotAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (s *Service) evmRail(ctx context.Context, a EVMChain) (*evmrail.Rail, error
 
 // chainOf is the key of a network's rows: networks of accounts are their own, the other ones are Bitcoin's.
 func (s *Service) chainOf(network string) string {
-	if _, ok := s.accounts.Network(network); ok {
+	if _, ok := s.accounts.Lookup(network); ok {
 		return network
 	}
 	return BitcoinChain

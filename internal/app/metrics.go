@@ -91,7 +91,7 @@ func (r rows) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(descDue, prometheus.GaugeValue, float64(pending))
 		ch <- prometheus.MustNewConstMetric(descDead, prometheus.GaugeValue, float64(dead))
-		standings, err := chain.Standings(ctx, tx)
+		standings, err := chain.LoadHealth(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (r rows) Collect(ch chan<- prometheus.Metric) {
 	})
 }
 
-func collectStanding(ch chan<- prometheus.Metric, name string, stands chain.Standing) {
+func collectStanding(ch chan<- prometheus.Metric, name string, stands chain.Health) {
 	if !stands.TipTime.IsZero() {
 		ch <- prometheus.MustNewConstMetric(descTip, prometheus.GaugeValue, float64(stands.TipTime.Unix()), name)
 	}

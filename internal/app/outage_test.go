@@ -240,7 +240,7 @@ func TestANodeThatIsDown(t *testing.T) {
 
 func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
 	node := start(t)
-	proxy, second := newCable(t, node.URL()), node.Twin(t)
+	proxy, second := newCable(t, node.URL()), node.Clone(t)
 	proxy.cut()
 	s := boot(t, dbtest.SQLite(t), func(c *app.Config) {
 		c.BitcoinRPC, c.BlindLimit, c.BitcoinWitness = proxy.url(), 10*time.Minute, []string{second.URL()}
@@ -274,12 +274,12 @@ func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
 			t.Fatal(err)
 		}
 	}
-	must(second.Mine(t.Context(), chain.Apart+2))
+	must(second.Mine(t.Context(), chain.MaxDivergence+2))
 	d.alarm(chain.Behind, true)
-	must(node.Mine(t.Context(), chain.Apart+1))
+	must(node.Mine(t.Context(), chain.MaxDivergence+1))
 	d.alarm(chain.Contradicted, true)
 	d.refused(503, "retry_later", "POST", createPath, body, "Idempotency-Key", freshKey())
-	must(node.Learn(t.Context(), second))
+	must(node.CopyBlocks(t.Context(), second))
 	d.alarm(chain.Contradicted, false)
 	d.alarm(chain.Behind, false)
 	eventually(t, 30*time.Second, "prices are held once more", func() bool {

@@ -362,14 +362,14 @@ func TestReconciliation(t *testing.T) {
 			t.Errorf("%v, %d coins\n%s", err, settled.Coins, out.String())
 		}
 
-		var held []chain.Held
+		var held []chain.HeldCoin
 		if err := o.s.DB().Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 			held, err = chain.HeldCoins(ctx, tx, app.BitcoinChain)
 			return err
 		}); err != nil || len(held) == 0 {
 			t.Fatal(err, len(held))
 		}
-		i := slices.IndexFunc(held, func(h chain.Held) bool { return !h.Change && h.Confirmed })
+		i := slices.IndexFunc(held, func(h chain.HeldCoin) bool { return !h.Change && h.Confirmed })
 		coin := held[i]
 		set("UPDATE deposits SET state = 'seen' WHERE txid = $1", coin.TxID)
 		finds(backoffice.DepositMissing, coin.TxID)

@@ -245,7 +245,7 @@ func (s *Service) startWorker(ctx, background context.Context, p parts) error {
 	}
 	table := jobs(p.payroll, p.claims, payouts, p.screening, s.operators, wallet.Opener{Verified: s.cfg.Env == Production, Pool: p.pool, Accounts: s.accounts}, p.withdrawals, s.funding, s.kyc)
 	if s.lightning != nil {
-		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.Handle, Limit: 8}
+		table[lightning.JobInvoice] = job.Entry{Net: s.lightning.HandleInvoice, Limit: 8}
 	}
 	if s.cfg.Env == Sandbox {
 		table[payroll.JobRelease] = job.Entry{Tx: sandbox.WithPayoutFailures(p.payroll.Release)}

@@ -39,7 +39,7 @@ func Reconcile(ctx context.Context, d *db.DB, w backoffice.World) (r backoffice.
 
 // reconcileNow compares, where the node can be asked for coins.
 func (s *Service) reconcileNow(ctx context.Context) error {
-	node, ok := s.source.(chain.Keeper)
+	node, ok := s.source.(chain.UTXOSource)
 	if !ok {
 		return nil
 	}

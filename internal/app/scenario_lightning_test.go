@@ -89,7 +89,7 @@ func (d *door) invoiceOf(id string, sats int64) (request string) {
 func (d *door) noInvoice(n *lightningtest.Node, id, request string) {
 	d.Helper()
 	eventually(d.T, 20*time.Second, "the invoice is withdrawn", func() bool {
-		return d.claimStatus(id)["quote"].(object)["lightning_invoice"] == "" && n.State(request) == lightning.Canceled
+		return d.claimStatus(id)["quote"].(object)["lightning_invoice"] == "" && n.State(request) == lightning.NodeCanceled
 	})
 	if err := n.Pay(d.Context(), request); err == nil {
 		d.Error("an invoice that was withdrawn could be paid")
@@ -155,7 +155,7 @@ func lightningDownAtCreation(d *door, n *lightningtest.Node) {
 		d.Errorf("%v", made)
 	}
 	restart(d, n)
-	n.LoseAnswers(1)
+	n.LoseResponses(1)
 	d.payInvoice(n, d.invoiceOf(made["claim_id"].(string), 200_000))
 	d.claimIs(made["claim_id"].(string), "paid", "none")
 }

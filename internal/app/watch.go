@@ -26,15 +26,15 @@ type follower struct {
 // startWatcher follows the chains and, where they are simulated, finds their blocks. The first look is taken before anything is
 // served, where the node answers: until there was one, no address is given out.
 func (s *Service) startWatcher(ctx, background context.Context, keys chain.Deriver) error {
-	w := chain.NewWatcher(s.watching, BitcoinChain, s.source, s.log)
-	if err := w.Remember(keys, chain.RememberFrom); err != nil {
+	w := chain.NewWatcher(s.watching, BitcoinChain, s.source, 1, s.log)
+	if err := w.CacheAddresses(keys, chain.AddressCacheThreshold); err != nil {
 		return err
 	}
-	w.Heed(s.witnesses, s.cfg.TipLimit)
+	w.SetWitnesses(s.witnesses, s.cfg.TipLimit)
 	all := []*follower{{chain: BitcoinChain, watcher: w, every: s.cfg.PollInterval}}
 	for _, a := range s.evms {
-		f := &follower{chain: a.Network.Name, watcher: chain.NewPacedWatcher(s.watching, a.Network.Name, a.Node, a.Network.BlocksPerConfirmation, s.log), every: s.cfg.PollInterval}
-		f.watcher.Heed(a.Witnesses, s.cfg.TipLimit)
+		f := &follower{chain: a.Network.Name, watcher: chain.NewWatcher(s.watching, a.Network.Name, a.Node, a.Network.BlocksPerConfirmation, s.log), every: s.cfg.PollInterval}
+		f.watcher.SetWitnesses(a.Witnesses, s.cfg.TipLimit)
 		if a.Sim != nil {
 			f.every = simulatedEvery
 			s.work.Go(func() { s.miner.Run(background, a.Network.Name, a.Sim.Settle) }) // where somebody waits for a block
@@ -96,7 +96,7 @@ func (s *Service) look(ctx context.Context, f *follower) error {
 			return err
 		}
 		progressed, err := f.watcher.Step(ctx)
-		if errors.Is(err, chain.ErrContradicted) {
+		if errors.Is(err, chain.ErrNodesDisagree) {
 			return nil // an alarm tells of it
 		}
 		if err != nil {
@@ -112,11 +112,11 @@ func (s *Service) look(ctx context.Context, f *follower) error {
 // noteWatched writes the instant down, not more often than quotes expire. What a node that is behind has not shown was not seen: no quote
 // ends by it.
 func (s *Service) noteWatched(ctx context.Context, f *follower, seen time.Time) error {
-	if seen.Sub(f.noted) < 2*time.Second || f.watcher.Ahead() {
+	if seen.Sub(f.noted) < 2*time.Second || f.watcher.WitnessAhead() {
 		return nil
 	}
 	err := s.watching.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if all, err := chain.Standings(ctx, tx); err != nil || all[f.chain].Unsure() {
+		if all, err := chain.LoadHealth(ctx, tx); err != nil || all[f.chain].Unreliable() {
 			return err
 		}
 		return db.SetSetting(ctx, tx, settingWatched(f.chain), strconv.FormatInt(db.Micros(seen), 10))

@@ -54,7 +54,7 @@ func hostOf(address string) string {
 // standings is how the chains stood at an instant. A process believes it for as long as a watcher pauses.
 type standings struct {
 	at  time.Time
-	all map[string]chain.Standing
+	all map[string]chain.Health
 }
 
 // errUnsure refuses a price of which nobody knows on which chain it would be paid.
@@ -64,14 +64,14 @@ var errUnsure = apierr.New(apierr.Unavailable, "retry_later", "The nodes of the 
 func (s *Service) checkStanding(ctx context.Context, tx *db.Tx, name string) error {
 	known := s.standings.Load()
 	if known == nil || tx.Now().Sub(known.at).Abs() > s.cfg.PollInterval {
-		all, err := chain.Standings(ctx, tx)
+		all, err := chain.LoadHealth(ctx, tx)
 		if err != nil {
 			return err
 		}
 		known = &standings{tx.Now(), all}
 		s.standings.Store(known)
 	}
-	if known.all[name].Unsure() {
+	if known.all[name].Unreliable() {
 		return errUnsure
 	}
 	return nil

@@ -132,10 +132,10 @@ func TestASecondNode(t *testing.T) {
 		priced(http.StatusOK)
 		second.other.Store(false)
 		d.alarm(chain.WitnessSilent, false)
-		second.ahead.Store(chain.Apart)
+		second.ahead.Store(chain.MaxDivergence)
 		d.alarm(chain.Behind, false)
 		priced(http.StatusOK)
-		second.ahead.Store(chain.Apart + 5) // one block of ours may come before the node is asked again
+		second.ahead.Store(chain.MaxDivergence + 5) // one block of ours may come before the node is asked again
 		d.alarm(chain.Behind, true)
 		says("a second node is ahead")
 		priced(http.StatusServiceUnavailable)
@@ -175,10 +175,10 @@ func TestASecondNode(t *testing.T) {
 		unlock := sync.OnceFunc(resume)
 		defer unlock()
 		d.advance(91 * time.Minute)
-		d.alarm(chain.TipOld, true)
+		d.alarm(chain.TipStale, true)
 		priced(http.StatusOK)
 		unlock()
-		d.alarm(chain.TipOld, false)
+		d.alarm(chain.TipStale, false)
 		d.checkBooks()
 	})
 }

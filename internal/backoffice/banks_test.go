@@ -271,7 +271,7 @@ func TestTheChannelsAndTheBooksAreCompared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request, err := client.Add(t.Context(), lightning.NewInvoice{Preimage: [32]byte{7}, Amount: 5_000, Memo: "Order 7", Expiry: time.Hour})
+		request, err := client.AddInvoice(t.Context(), lightning.NewInvoice{Preimage: [32]byte{7}, Amount: 5_000, Memo: "Order 7", Expiry: time.Hour})
 		if err == nil {
 			err = node.Pay(t.Context(), request)
 		}
@@ -295,7 +295,7 @@ func TestTheChannelsAndTheBooksAreCompared(t *testing.T) {
 		if r := compare(); !r.Clean() || len(r.NotCompared) != 0 {
 			t.Errorf("%+v", r)
 		}
-		node.Lose(1)
+		node.RemoveFunds(1)
 		if r := compare(); len(r.Differences) != 1 || r.Differences[0] != (Difference{ChannelTotal, "1001", "0.00005000 BTC", "0.00004999 BTC"}) {
 			t.Errorf("%+v", r)
 		}

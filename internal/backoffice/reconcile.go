@@ -73,9 +73,9 @@ func btc(sats int64) string { return text(money.BTC, sats) }
 
 // World is what the books are compared with.
 type World struct {
-	Chain    string       // under whose name the rows of Bitcoin's coins are
-	Node     chain.Keeper // nil: nobody can be asked for them
-	Accounts []evm.Node   // of the networks of accounts
+	Chain    string           // under whose name the rows of Bitcoin's coins are
+	Node     chain.UTXOSource // nil: nobody can be asked for them
+	Accounts []evm.Node       // of the networks of accounts
 	Banks    []bank.Account
 	Channels *lightning.Client // nil: there is no Lightning node, or nobody may ask it
 }
@@ -84,7 +84,7 @@ type World struct {
 // networks, and with the bank's statements. It keeps its report.
 func Reconcile(ctx context.Context, d *db.DB, w World) (Report, error) {
 	var r Report
-	var coins []chain.Held
+	var coins []chain.HeldCoin
 	chainName := w.Chain
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		r = Report{At: tx.Now()}
@@ -122,7 +122,7 @@ func Reconcile(ctx context.Context, d *db.DB, w World) (Report, error) {
 }
 
 // compareBooks compares the books with what the watcher has seen, in one snapshot.
-func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []chain.Held) error {
+func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []chain.HeldCoin) error {
 	check, err := ledger.Check(ctx, tx)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []c
 		return err
 	}
 	for _, o := range others {
-		if !slices.ContainsFunc(w.Accounts, func(n evm.Node) bool { return n.Of().Name == o.Dim }) {
+		if !slices.ContainsFunc(w.Accounts, func(n evm.Node) bool { return n.Spec().Name == o.Dim }) {
 			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s, %s: %s %s", ledger.OtherWallets, ledger.OtherWallets.Name(), o.Dim, o.Amount, o.Amount.Asset()))
 		}
 	}
@@ -174,7 +174,7 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []c
 		return err
 	}
 	for _, n := range w.Accounts {
-		if err := r.compareRows(ctx, tx, n.Of().Name); err != nil {
+		if err := r.compareRows(ctx, tx, n.Spec().Name); err != nil {
 			return err
 		}
 	}
@@ -207,7 +207,7 @@ func (r *Report) compareRows(ctx context.Context, tx *db.Tx, chainName string) e
 	for _, t := range vanished {
 		r.differ(PayoutGone, t.TxID, "batch "+t.BatchID+" of "+t.CompanyID+" is fulfilled", "in no block")
 	}
-	strangers, err := chain.Strangers(ctx, tx, chainName)
+	strangers, err := chain.UnknownSpends(ctx, tx, chainName)
 	for _, s := range strangers {
 		spent := "spent " + btc(s.Amount)
 		if s.Nonce != "" {
@@ -234,7 +234,7 @@ func (r *Report) compareChannels(ctx context.Context, d *db.DB, node *lightning.
 	}); err != nil {
 		return err
 	}
-	holds, err := node.Holds(ctx)
+	holds, err := node.Balance(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
@@ -249,11 +249,11 @@ func (r *Report) compareChannels(ctx context.Context, d *db.DB, node *lightning.
 // compareAccounts compares what the books hold on a network of accounts with what our accounts held at the block up to which
 // everything is booked. Of the network's own coin each move may have been rounded by one unit.
 func (r *Report) compareAccounts(ctx context.Context, d *db.DB, node evm.Node) error {
-	n := node.Of()
-	var held chain.AccountsHeld
+	n := node.Spec()
+	var held chain.EVMHoldings
 	books := map[money.Asset]int64{}
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		if held, err = chain.HeldByAccounts(ctx, tx, n.Name); err != nil {
+		if held, err = chain.LoadEVMHoldings(ctx, tx, n.Name); err != nil {
 			return err
 		}
 		clear(books)
@@ -273,10 +273,10 @@ func (r *Report) compareAccounts(ctx context.Context, d *db.DB, node evm.Node) e
 		return err
 	}
 	world := map[money.Asset]int64{}
-	for asset, early := range held.Early {
+	for asset, early := range held.Unconfirmed {
 		world[asset] -= early
 	}
-	holds, err := node.Holdings(ctx, held.Addresses, held.Height)
+	holds, err := node.Balances(ctx, held.Addresses, held.Height)
 	if errors.Is(err, chain.ErrNotFound) {
 		r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s: the node does not say what was held at block %d: %v", n.Name, held.Height, err))
 		return nil
@@ -293,7 +293,7 @@ func (r *Report) compareAccounts(ctx context.Context, d *db.DB, node evm.Node) e
 	}
 	for _, asset := range slices.Sorted(maps.Keys(world)) {
 		off := world[asset] - books[asset]
-		if off == 0 || asset == n.Native && -held.Moves <= off && off <= held.Moves {
+		if off == 0 || asset == n.Native && -held.Movements <= off && off <= held.Movements {
 			continue
 		}
 		r.differ(AccountTotal, string(ledger.OtherWallets)+" "+n.Name, text(asset, books[asset]), text(asset, world[asset])+", block "+fmt.Sprint(held.Height)+", difference "+text(asset, off))
@@ -308,7 +308,7 @@ func text(asset money.Asset, units int64) string {
 func coin(o chain.Outpoint) string { return fmt.Sprintf("%s:%d", o.TxID, o.Vout) }
 
 // compareCoin asks the node for a coin. What the watcher has heard of meanwhile is no difference.
-func (r *Report) compareCoin(ctx context.Context, d *db.DB, chainName string, node chain.Keeper, c chain.Held) error {
+func (r *Report) compareCoin(ctx context.Context, d *db.DB, chainName string, node chain.UTXOSource, c chain.HeldCoin) error {
 	r.Coins++
 	sats, err := node.Coin(ctx, c.Outpoint)
 	if err != nil && !errors.Is(err, chain.ErrNotFound) {
@@ -334,7 +334,7 @@ func (r *Report) compareCoin(ctx context.Context, d *db.DB, chainName string, no
 		switch {
 		case err != nil:
 			return err
-		case now.State != chain.Mined || now.Spend == chain.Spent:
+		case now.State != chain.Mined || now.SpendState == chain.Spent:
 			return nil
 		case seen != top:
 			r.NotCompared = append(r.NotCompared, "coin "+coin(c.Outpoint)+": the watcher is behind the node")

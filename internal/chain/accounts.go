@@ -6,15 +6,15 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Accounts are the networks of accounts that an installation is paid on and pays on. One wallet serves them all: an address is the
+// EVMNetworks are the networks of accounts that an installation is paid on and pays on. One wallet serves them all: an address is the
 // same on each, and belongs to one object on each. The zero value is an installation without any.
-type Accounts struct {
+type EVMNetworks struct {
 	Pool     *Pool
-	Networks []AccountNetwork // the one to prefer first
+	Networks []EVMNetwork // the one to prefer first
 }
 
-// AccountNetwork is one of them.
-type AccountNetwork struct {
+// EVMNetwork is one of them.
+type EVMNetwork struct {
 	Name   string // the key of its rows, too
 	Assets []money.Asset
 	Test   bool // what is paid there is worth nothing
@@ -22,8 +22,8 @@ type AccountNetwork struct {
 	URI func(address string, amount money.Amount) string
 }
 
-// On names the networks that carry an asset.
-func (a Accounts) On(asset money.Asset) []string {
+// Carrying names the networks that carry an asset.
+func (a EVMNetworks) Carrying(asset money.Asset) []string {
 	var names []string
 	for _, n := range a.Networks {
 		if slices.Contains(n.Assets, asset) {
@@ -33,21 +33,21 @@ func (a Accounts) On(asset money.Asset) []string {
 	return names
 }
 
-// Network is one of them by its name.
-func (a Accounts) Network(name string) (n AccountNetwork, ok bool) {
-	i := slices.IndexFunc(a.Networks, func(n AccountNetwork) bool { return n.Name == name })
+// Lookup is one of them by its name.
+func (a EVMNetworks) Lookup(name string) (n EVMNetwork, ok bool) {
+	i := slices.IndexFunc(a.Networks, func(n EVMNetwork) bool { return n.Name == name })
 	if i < 0 {
 		return n, false
 	}
 	return a.Networks[i], true
 }
 
-// AccountsHeld are the accounts of ours on a network that ever held anything, as the watcher has seen it.
-type AccountsHeld struct {
-	Height    int64 // up to which everything that has its confirmations is booked
-	Addresses []string
-	Early     map[money.Asset]int64 // deposits in blocks up to there that need more confirmations
-	Moves     int64                 // deposits and transactions of ours: as often may have been rounded
+// EVMHoldings are the accounts of ours on a network that ever held anything, as the watcher has seen it.
+type EVMHoldings struct {
+	Height      int64 // up to which everything that has its confirmations is booked
+	Addresses   []string
+	Unconfirmed map[money.Asset]int64 // deposits in blocks up to there that need more confirmations
+	Movements   int64                 // deposits and transactions of ours: as often may have been rounded
 }
 
 // Dust is the least of an asset that is worth moving on its chain: of Bitcoin what nodes relay to an address of the kind we give

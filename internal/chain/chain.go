@@ -55,13 +55,13 @@ const (
 	Change   uint32 = 1
 )
 
-// Kinds of the jobs that a Watcher enqueues. Their payloads are [OutputNews] and, of the others, [TxNews].
+// Kinds of the jobs that a Watcher enqueues. Their payloads are [OutputRef] and, of the others, [TxRef].
 const (
 	JobOutput = "chain.output"
 	JobTx     = "chain.tx"
-	// JobStranger is that a coin of ours was spent by a transaction that is not known here. Only our key can do that, so
+	// JobUnknownSpend is that a coin of ours was spent by a transaction that is not known here. Only our key can do that, so
 	// either somebody else has it, or the database was restored from before the transaction was made.
-	JobStranger = "chain.stranger"
+	JobUnknownSpend = "chain.stranger"
 )
 
 var (
@@ -76,8 +76,8 @@ var (
 	ErrUnknown = apierr.New(apierr.NotFound, "chain_unknown", "No watched output or transaction has this id.")
 	// ErrCoinTaken answers a reservation of a coin that is no longer available.
 	ErrCoinTaken = apierr.New(apierr.Conflict, "coin_taken", "A coin chosen for the transaction is no longer available.")
-	// ErrNotFollowed means that nobody has looked at the chain yet, so that an address given out now could be paid unseen.
-	ErrNotFollowed = apierr.New(apierr.Unavailable, "retry_later", "The blockchain is not watched yet. Try again when the service has reached its node.")
+	// ErrNotWatched means that nobody has looked at the chain yet, so that an address given out now could be paid unseen.
+	ErrNotWatched = apierr.New(apierr.Unavailable, "retry_later", "The blockchain is not watched yet. Try again when the service has reached its node.")
 )
 
 // Source is one chain as one node sees it. It is safe for concurrent use.
@@ -110,10 +110,10 @@ type Broadcaster interface {
 	BroadcastAll(ctx context.Context, raws [][]byte) []error
 }
 
-// Waiter is a Source whose Mempool may leave out transactions that still wait, such as those that do not fit into the next block.
-type Waiter interface {
-	// Waits says whether the node still has a transaction that is in no block.
-	Waits(ctx context.Context, txid string) (bool, error)
+// PendingChecker is a Source whose Mempool may leave out transactions that still wait, such as those that do not fit into the next block.
+type PendingChecker interface {
+	// IsPending says whether the node still has a transaction that is in no block.
+	IsPending(ctx context.Context, txid string) (bool, error)
 }
 
 // Outpoint names an output by its transaction and its place there.
@@ -153,15 +153,15 @@ type Block struct {
 	Txs        []Tx
 }
 
-// OutputNews is the payload of a JobOutput.
-type OutputNews struct {
+// OutputRef is the payload of a JobOutput.
+type OutputRef struct {
 	Chain string `json:"chain"`
 	TxID  string `json:"txid"`
 	Vout  uint32 `json:"vout"`
 }
 
-// TxNews is the payload of a JobTx and of a JobStranger.
-type TxNews struct {
+// TxRef is the payload of a JobTx and of a JobStranger.
+type TxRef struct {
 	Chain string `json:"chain"`
 	TxID  string `json:"txid"`
 }
@@ -205,23 +205,23 @@ type WatchedOutput struct {
 	BlockHash             string
 	Depth                 int64
 	FirstSeen             time.Time
-	Wanted                int64
+	RequiredConfirmations int64
 	Confirmed             bool
 	Coinbase              bool
 	ReplacedBy            string
-	Spend                 SpendState
+	SpendState            SpendState
 	SpentBy               string
 	BlocksPerConfirmation int64 // of the chain, see [Watcher]
 }
 
-// Requiring is the output when it is to lie so deep before it is called confirmed. One of a coinbase never needs less than
+// WithConfirmations is the output when it is to lie so deep before it is called confirmed. One of a coinbase never needs less than
 // CoinbaseMaturity.
-func (w WatchedOutput) Requiring(confirmations int64) WatchedOutput {
-	w.Wanted = confirmations
+func (w WatchedOutput) WithConfirmations(confirmations int64) WatchedOutput {
+	w.RequiredConfirmations = confirmations
 	if w.Coinbase {
-		w.Wanted = max(w.Wanted, CoinbaseMaturity)
+		w.RequiredConfirmations = max(w.RequiredConfirmations, CoinbaseMaturity)
 	}
-	w.Confirmed = w.State == Mined && w.Depth >= w.Wanted || w.State == Seen && w.Wanted == 0
+	w.Confirmed = w.State == Mined && w.Depth >= w.RequiredConfirmations || w.State == Seen && w.RequiredConfirmations == 0
 	return w
 }
 
@@ -230,18 +230,18 @@ func (w WatchedOutput) Requiring(confirmations int64) WatchedOutput {
 // still win. Attested says of the block in either state that a second node has it, too, where there is one to ask; see [Witness]. Fee
 // and Failed are those of [Tx], while it is mined.
 type WatchedTx struct {
-	TxID         string
-	CompanyID    string
-	ObjectID     string
-	State        State
-	Height       int64
-	Depth        int64
-	Wanted       int64
-	Confirmed    bool
-	Attested     bool
-	ConflictedBy string
-	Fee          int64
-	Failed       bool
+	TxID                  string
+	CompanyID             string
+	ObjectID              string
+	State                 State
+	Height                int64
+	Depth                 int64
+	RequiredConfirmations int64
+	Confirmed             bool
+	Verified              bool
+	ConflictedBy          string
+	Fee                   int64
+	Failed                bool
 }
 
 // WalletCoin is a coin that our keys can spend. Unconfirmed is the number of our own unmined transactions that it rests on,
@@ -256,14 +256,14 @@ type WalletCoin struct {
 	Asset       money.Asset // empty for Bitcoin
 }
 
-// IsOwn says whether an address was given out by this service.
-func IsOwn(ctx context.Context, tx *db.Tx, chain, address string) (bool, error) {
-	own, err := addressesOf(ctx, tx, chain, []string{address})
+// IsOwnAddress says whether an address was given out by this service.
+func IsOwnAddress(ctx context.Context, tx *db.Tx, chain, address string) (bool, error) {
+	own, err := loadAddresses(ctx, tx, chain, []string{address})
 	return len(own) > 0, err
 }
 
-// Stranger is a transaction that spent coins of ours and is not known here.
-type Stranger struct {
+// UnknownSpend is a transaction that spent coins of ours and is not known here.
+type UnknownSpend struct {
 	Chain  string
 	TxID   string
 	Height int64 // of its block, 0 while it is in the mempool

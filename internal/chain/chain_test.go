@@ -17,12 +17,12 @@ type simLab struct{ *bitcoinsim.Chain }
 
 func (l simLab) Source() chain.Source { return l.Chain }
 
-func onSim(_ *testing.T, d *db.DB) chaintest.Lab { return simLab{bitcoinsim.New(d)} }
+func onSim(_ *testing.T, d *db.DB) chaintest.Chain { return simLab{bitcoinsim.New(d)} }
 
 // onNode gives all subtests of a test one node: starting one takes longer than they do.
 func onNode(t *testing.T, start func(testing.TB) *btcdtest.Node) chaintest.Factory {
 	once := sync.OnceValue(func() *btcdtest.Node { return start(t) })
-	return func(*testing.T, *db.DB) chaintest.Lab { return once() }
+	return func(*testing.T, *db.DB) chaintest.Chain { return once() }
 }
 
 func TestSource(t *testing.T) {

@@ -29,31 +29,31 @@ const rangeSize = 200
 // One wallet may serve several chains whose addresses are alike. Then an address belongs to its object on all of them: what is
 // paid there is that object's, whichever of the chains the payer chose.
 type Pool struct {
-	d       *db.DB
-	name    string
-	chains  []string
-	keys    Deriver
-	keysAre func() (string, error) // see keysName
-	refill  chan struct{}
-	// followed is set once the chain is known to have a watcher's cursor; it never loses it again.
-	followed atomic.Bool
+	d      *db.DB
+	name   string
+	chains []string
+	keys   Deriver
+	keyID  func() (string, error) // see keysName
+	refill chan struct{}
+	// watched is set once the chain is known to have a watcher's cursor; it never loses it again.
+	watched atomic.Bool
 
 	mu   sync.Mutex
 	free [2][]indexRange
 
-	// made are external addresses whose keys were worked out before anybody asked: that takes longer than all else of giving one
+	// derived are external addresses whose keys were worked out before anybody asked: that takes longer than all else of giving one
 	// out, and transactions that share a commit run one after another.
-	made chan made
-	more chan struct{}
+	derived    chan derivedAddress
+	deriveMore chan struct{}
 }
 
-type made struct {
+type derivedAddress struct {
 	address string
 	index   int64
 }
 
 // madeAhead is how many they are at most.
-const madeAhead = 64
+const derivedAhead = 64
 
 type indexRange struct{ next, end int64 }
 
@@ -63,8 +63,8 @@ func NewPool(d *db.DB, name string, keys Deriver, chains ...string) *Pool {
 	if len(chains) == 0 {
 		chains = []string{name}
 	}
-	return &Pool{d: d, name: name, chains: chains, keys: keys, keysAre: sync.OnceValues(func() (string, error) { return keysName(keys) }), refill: make(chan struct{}, 1),
-		made: make(chan made, madeAhead), more: make(chan struct{}, 1),
+	return &Pool{d: d, name: name, chains: chains, keys: keys, keyID: sync.OnceValues(func() (string, error) { return keyID(keys) }), refill: make(chan struct{}, 1),
+		derived: make(chan derivedAddress, derivedAhead), deriveMore: make(chan struct{}, 1),
 	}
 }
 
@@ -73,7 +73,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	if err := p.fill(ctx); err != nil {
 		return err
 	}
-	go p.makeAhead(ctx)
+	go p.deriveAhead(ctx)
 	go func() {
 		for {
 			select {
@@ -93,16 +93,16 @@ func (p *Pool) Start(ctx context.Context) error {
 	return nil
 }
 
-// makeAhead keeps addresses ready once the first was asked for, until ctx ends.
-func (p *Pool) makeAhead(ctx context.Context) {
+// deriveAhead keeps addresses ready once the first was asked for, until ctx ends.
+func (p *Pool) deriveAhead(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.more:
+		case <-p.deriveMore:
 		}
-		for ctx.Err() == nil && len(p.made) < madeAhead {
-			index, ok := p.next(External)
+		for ctx.Err() == nil && len(p.derived) < derivedAhead {
+			index, ok := p.nextIndex(External)
 			if !ok {
 				break // whoever takes the next one asks again
 			}
@@ -110,7 +110,7 @@ func (p *Pool) makeAhead(ctx context.Context) {
 			if err != nil {
 				continue // this index has no key, or there is none left, which Take tells
 			}
-			p.made <- made{addr, index}
+			p.derived <- derivedAddress{addr, index}
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (p *Pool) derive(branch uint32, index int64) (string, error) {
 
 func (p *Pool) fill(ctx context.Context) error {
 	for _, branch := range []uint32{External, Change} {
-		if p.left(branch) >= rangeSize/2 {
+		if p.unused(branch) >= rangeSize/2 {
 			continue
 		}
 		var first int64
@@ -143,14 +143,14 @@ func (p *Pool) fill(ctx context.Context) error {
 }
 
 func (p *Pool) reserve(ctx context.Context, tx *db.Tx, branch uint32, n int64) (first int64, err error) {
-	keys, err := p.keysAre()
+	keys, err := p.keyID()
 	if err != nil {
 		return 0, err
 	}
 	return reserveIndexes(ctx, tx, p.name, keys, branch, n)
 }
 
-func (p *Pool) left(branch uint32) (n int64) {
+func (p *Pool) unused(branch uint32) (n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.free[branch] {
@@ -159,26 +159,26 @@ func (p *Pool) left(branch uint32) (n int64) {
 	return n
 }
 
-// Take gives an object a new address to be paid at. It is watched for ever from the commit on. Before the chain's watcher has
+// NewAddress gives an object a new address to be paid at. It is watched for ever from the commit on. Before the chain's watcher has
 // taken its first look it answers ErrNotFollowed.
-func (p *Pool) Take(ctx context.Context, tx *db.Tx, companyID, objectID string) (string, error) {
-	return p.take(ctx, tx, External, companyID, objectID)
+func (p *Pool) NewAddress(ctx context.Context, tx *db.Tx, companyID, objectID string) (string, error) {
+	return p.newAddress(ctx, tx, External, companyID, objectID)
 }
 
-// TakeChange is Take for the change of our own transaction.
-func (p *Pool) TakeChange(ctx context.Context, tx *db.Tx, companyID, objectID string) (string, error) {
-	return p.take(ctx, tx, Change, companyID, objectID)
+// NewChangeAddress is Take for the change of our own transaction.
+func (p *Pool) NewChangeAddress(ctx context.Context, tx *db.Tx, companyID, objectID string) (string, error) {
+	return p.newAddress(ctx, tx, Change, companyID, objectID)
 }
 
-func (p *Pool) take(ctx context.Context, tx *db.Tx, branch uint32, companyID, objectID string) (string, error) {
-	if err := p.checkFollowed(ctx, tx); err != nil {
+func (p *Pool) newAddress(ctx context.Context, tx *db.Tx, branch uint32, companyID, objectID string) (string, error) {
+	if err := p.checkWatched(ctx, tx); err != nil {
 		return "", err
 	}
 	if branch == External {
-		wake(p.more)
+		signal(p.deriveMore)
 		select {
-		case m := <-p.made:
-			p.give(tx, address{m.address, companyID, objectID, int64(branch), m.index})
+		case m := <-p.derived:
+			p.assign(tx, address{m.address, companyID, objectID, int64(branch), m.index})
 			return m.address, nil
 		default:
 		}
@@ -186,7 +186,7 @@ func (p *Pool) take(ctx context.Context, tx *db.Tx, branch uint32, companyID, ob
 	// One index in 2^127 has no key; the next one does.
 	var last error
 	for range 3 {
-		index, ok := p.next(branch)
+		index, ok := p.nextIndex(branch)
 		if !ok {
 			var err error
 			if index, err = p.reserve(ctx, tx, branch, 1); err != nil {
@@ -198,36 +198,30 @@ func (p *Pool) take(ctx context.Context, tx *db.Tx, branch uint32, companyID, ob
 			last = err
 			continue
 		}
-		p.give(tx, address{addr, companyID, objectID, int64(branch), index})
+		p.assign(tx, address{addr, companyID, objectID, int64(branch), index})
 		return addr, nil
 	}
 	return "", last
 }
 
-func (p *Pool) give(tx *db.Tx, a address) {
+func (p *Pool) assign(tx *db.Tx, a address) {
 	for _, name := range p.chains {
 		insertAddress(tx, name, a)
 	}
 }
 
-// wake tells whoever listens, unless it was told already.
-func wake(c chan struct{}) {
+// signal tells whoever listens, unless it was told already.
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// Ours says that an address was given out by the wallet.
-func Ours(ctx context.Context, tx *db.Tx, chainName, address string) (bool, error) {
-	found, err := addressesOf(ctx, tx, chainName, []string{address})
-	return len(found) > 0, err
-}
-
-// checkFollowed refuses while the chain has no cursor: a new watcher begins at the tip of its first look, so it would miss
+// checkWatched refuses while the chain has no cursor: a new watcher begins at the tip of its first look, so it would miss
 // what is paid in a block before that.
-func (p *Pool) checkFollowed(ctx context.Context, tx *db.Tx) error {
-	if p.followed.Load() {
+func (p *Pool) checkWatched(ctx context.Context, tx *db.Tx) error {
+	if p.watched.Load() {
 		return nil
 	}
 	for _, name := range p.chains {
@@ -236,15 +230,15 @@ func (p *Pool) checkFollowed(ctx context.Context, tx *db.Tx) error {
 			return err
 		}
 		if !ok {
-			return ErrNotFollowed
+			return ErrNotWatched
 		}
 	}
-	p.followed.Store(true)
+	p.watched.Store(true)
 	return nil
 }
 
-// next is an index of those that were taken ahead, if there is one.
-func (p *Pool) next(branch uint32) (index int64, ok bool) {
+// nextIndex is an index of those that were taken ahead, if there is one.
+func (p *Pool) nextIndex(branch uint32) (index int64, ok bool) {
 	p.mu.Lock()
 	left := int64(0)
 	ranges := p.free[branch]
@@ -261,7 +255,7 @@ func (p *Pool) next(branch uint32) (index int64, ok bool) {
 	p.free[branch] = ranges
 	p.mu.Unlock()
 	if left < rangeSize/2 {
-		wake(p.refill)
+		signal(p.refill)
 	}
 	return index, ok
 }

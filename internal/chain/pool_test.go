@@ -18,8 +18,8 @@ import (
 // Two processes share a wallet; each has a pool, and one of them was never started.
 func TestPoolGivesEachAddressOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		keys := chaintest.Wallet(t, d).Deriver()
-		chaintest.Follow(t, d, "regtest")
+		keys := chaintest.NewSigner(t, d).Deriver()
+		chaintest.StartWatching(t, d, "regtest")
 		started, lazy := chain.NewPool(d, "regtest", keys), chain.NewPool(d, "regtest", keys)
 		if err := started.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -28,12 +28,12 @@ func TestPoolGivesEachAddressOnce(t *testing.T) {
 		given := map[string]bool{}
 		var all sync.WaitGroup
 		for i := range 300 {
-			pool, take := started, (*chain.Pool).Take
+			pool, take := started, (*chain.Pool).NewAddress
 			if i%3 == 0 {
 				pool = lazy
 			}
 			if i%5 == 0 {
-				take = (*chain.Pool).TakeChange
+				take = (*chain.Pool).NewChangeAddress
 			}
 			all.Go(func() {
 				var addr string
@@ -56,17 +56,17 @@ func TestPoolGivesEachAddressOnce(t *testing.T) {
 // An address given out before the watcher has its place on the chain could be paid in a block that nobody looks at.
 func TestPoolWaitsForTheWatcher(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		pool := chain.NewPool(d, "regtest", chaintest.Wallet(t, d).Deriver())
+		pool := chain.NewPool(d, "regtest", chaintest.NewSigner(t, d).Deriver())
 		take := func() error {
 			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				_, err := pool.Take(ctx, tx, "com_1", "obj_1")
+				_, err := pool.NewAddress(ctx, tx, "com_1", "obj_1")
 				return err
 			})
 		}
-		if err := take(); !errors.Is(err, chain.ErrNotFollowed) {
+		if err := take(); !errors.Is(err, chain.ErrNotWatched) {
 			t.Errorf("before the first look: %v", err)
 		}
-		chaintest.Follow(t, d, "regtest")
+		chaintest.StartWatching(t, d, "regtest")
 		if err := take(); err != nil {
 			t.Errorf("after the first look: %v", err)
 		}
@@ -100,7 +100,7 @@ func TestReorgDeeperThanKept(t *testing.T) {
 	if err := src.Mine(ctx, 130); err != nil {
 		t.Fatal(err)
 	}
-	w := chain.NewWatcher(d, "regtest", src, slog.New(slog.DiscardHandler))
+	w := chain.NewWatcher(d, "regtest", src, 1, slog.New(slog.DiscardHandler))
 	for _, depth := range []int{chain.MaxReorg, chain.MaxReorg + 20} {
 		if err := w.Sync(ctx); err != nil {
 			t.Fatal(err)
@@ -134,8 +134,8 @@ func TestCoinSpentBeforeItIsSeen(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
 	ctx := t.Context()
 	src := &lateParent{Chain: bitcoinsim.New(d)}
-	w := chain.NewWatcher(d, "regtest", src, slog.New(slog.DiscardHandler))
-	keys := chaintest.Wallet(t, d)
+	w := chain.NewWatcher(d, "regtest", src, 1, slog.New(slog.DiscardHandler))
+	keys := chaintest.NewSigner(t, d)
 	pool := chain.NewPool(d, "regtest", keys.Deriver())
 	must := func(err error) {
 		t.Helper()
@@ -146,7 +146,7 @@ func TestCoinSpentBeforeItIsSeen(t *testing.T) {
 	must(w.Sync(ctx))
 	var addr string
 	must(d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		addr, err = pool.Take(ctx, tx, "com_1", "obj_1")
+		addr, err = pool.NewAddress(ctx, tx, "com_1", "obj_1")
 		return err
 	}))
 	parent, err := src.Pay(ctx, addr, 100_000)
@@ -160,7 +160,7 @@ func TestCoinSpentBeforeItIsSeen(t *testing.T) {
 	must(w.Sync(ctx))
 	must(d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		o, err := chain.GetOutput(ctx, tx, "regtest", chain.Outpoint{TxID: parent})
-		if o.Spend != chain.Spent || o.SpentBy != child {
+		if o.SpendState != chain.Spent || o.SpentBy != child {
 			t.Errorf("%+v", o)
 		}
 		return err

@@ -9,26 +9,26 @@ import (
 )
 
 // Nobody is the company of addresses that were given out and forgotten.
-const Nobody = "house"
+const UnassignedCompany = "house"
 
 // lookBack is how far below the next index addresses may lie that were given out since a backup: processes reserve indexes ahead.
-const lookBack = 10 * rangeSize
+const recoveryMargin = 10 * rangeSize
 
 // ErrOtherWallet says that a key is not that of the wallet whose addresses were given out.
 var ErrOtherWallet = errors.New("chain: the addresses of this database are not those of this key")
 
-// Forgotten prepares a database that was restored from a backup, which does not know which addresses were given out since. The
+// RecoverAddresses prepares a database that was restored from a backup, which does not know which addresses were given out since. The
 // next skip indexes stay unused, of both branches, so that no address has two owners. The watch first of them, and those that
-// processes had reserved and, as far as is known, not used, are watched for [Nobody]: what was paid there since the backup, or
+// processes had reserved and, as far as is known, not used, are watched for [UnassignedCompany]: what was paid there since the backup, or
 // ever will be, is found. It says how many are watched. With chains named, the wallet is theirs together, networks of accounts, which
 // have one address of the other branch; see [NewPool].
-func Forgotten(ctx context.Context, tx *db.Tx, wallet string, keys Deriver, skip, watch int64, chains ...string) (watched int, err error) {
+func RecoverAddresses(ctx context.Context, tx *db.Tx, wallet string, keys Deriver, skip, watch int64, chains ...string) (watched int, err error) {
 	branches := []uint32{External}
 	if len(chains) == 0 {
 		chains, branches = []string{wallet}, []uint32{External, Change}
 	}
 	for _, c := range chains {
-		known, found, err := anAddress(ctx, tx, c)
+		known, found, err := firstAddress(ctx, tx, c)
 		if err != nil {
 			return 0, err
 		}
@@ -38,7 +38,7 @@ func Forgotten(ctx context.Context, tx *db.Tx, wallet string, keys Deriver, skip
 			}
 		}
 	}
-	name, err := keysName(keys)
+	name, err := keyID(keys)
 	if err != nil {
 		return 0, err
 	}
@@ -47,10 +47,10 @@ func Forgotten(ctx context.Context, tx *db.Tx, wallet string, keys Deriver, skip
 		if err != nil {
 			return 0, err
 		}
-		from := max(0, next-lookBack)
+		from := max(0, next-recoveryMargin)
 		used := map[string]map[int64]bool{}
 		for _, c := range chains {
-			if used[c], err = reservedSince(ctx, tx, c, branch, from); err != nil {
+			if used[c], err = usedIndexes(ctx, tx, c, branch, from); err != nil {
 				return 0, err
 			}
 		}
@@ -62,7 +62,7 @@ func Forgotten(ctx context.Context, tx *db.Tx, wallet string, keys Deriver, skip
 			fresh := false
 			for _, c := range chains {
 				if !used[c][i] {
-					insertAddress(tx, c, address{a, Nobody, "", int64(branch), i})
+					insertAddress(tx, c, address{a, UnassignedCompany, "", int64(branch), i})
 					fresh = true
 				}
 			}
@@ -74,10 +74,10 @@ func Forgotten(ctx context.Context, tx *db.Tx, wallet string, keys Deriver, skip
 	return watched, nil
 }
 
-// UsedOf are those of some chains whose addresses were given out.
-func UsedOf(ctx context.Context, tx *db.Tx, chains []string) (used []string, err error) {
+// ChainsInUse are those of some chains whose addresses were given out.
+func ChainsInUse(ctx context.Context, tx *db.Tx, chains []string) (used []string, err error) {
 	for _, c := range chains {
-		_, found, err := anAddress(ctx, tx, c)
+		_, found, err := firstAddress(ctx, tx, c)
 		if err != nil {
 			return nil, err
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// asked are the questions for many keys: a query that ends in "IN", in which $1 is the chain.
-func asked[T any](tx *db.Tx, query, chain string, keys []string, scan func(*db.Rows) (T, error), found func(T)) (all []db.Question) {
+// inQueries are the questions for many keys: a query that ends in "IN", in which $1 is the chain.
+func inQueries[T any](tx *db.Tx, query, chain string, keys []string, scan func(*db.Rows) (T, error), found func(T)) (all []db.Question) {
 	for in, args := range tx.In(keys, 2) {
 		all = append(all, db.Question{Query: query + " " + in, Args: append([]any{chain}, args...), Row: func(r *db.Rows) error {
 			v, err := scan(r)
@@ -40,26 +40,26 @@ type cursor struct {
 
 // loadCursor says false when the chain was never watched.
 func loadCursor(ctx context.Context, tx *db.Tx, chain string) (c cursor, pace int64, ok bool, err error) { //nolint:unparam // the pace is part of what is kept
-	var s Standing
-	err = tx.Ask(ctx, []db.Question{askCursor(chain, &c, &pace, &s, &ok)})
+	var s Health
+	err = tx.Ask(ctx, []db.Question{cursorQuery(chain, &c, &pace, &s, &ok)})
 	return c, pace, ok, err
 }
 
-func askCursor(chain string, c *cursor, pace *int64, s *Standing, ok *bool) db.Question {
-	return db.Question{Query: `SELECT height, hash, blocks_per_step, ` + standingColumns + ` FROM chain_cursors WHERE chain = $1`, Args: []any{chain}, Row: func(r *db.Rows) error {
+func cursorQuery(chain string, c *cursor, pace *int64, s *Health, ok *bool) db.Question {
+	return db.Question{Query: `SELECT height, hash, blocks_per_step, ` + healthColumns + ` FROM chain_cursors WHERE chain = $1`, Args: []any{chain}, Row: func(r *db.Rows) error {
 		*ok = true
 		return s.scan(r, &c.height, &c.hash, pace)
 	}}
 }
 
-const standingColumns = `verified_height, alarms, tip_time, conflicting_witness`
+const healthColumns = `verified_height, alarms, tip_time, conflicting_witness`
 
 // scan reads a row that ends in standingColumns.
-func (s *Standing) scan(r *db.Rows, before ...any) error {
+func (s *Health) scan(r *db.Rows, before ...any) error {
 	var alarms, contradictedBy string
 	var made int64
-	err := r.Scan(append(before, &s.attested, &alarms, &made, &contradictedBy)...)
-	s.Alarms, s.TipTime, s.contradictedBy = nil, time.Time{}, strings.Fields(contradictedBy)
+	err := r.Scan(append(before, &s.verifiedHeight, &alarms, &made, &contradictedBy)...)
+	s.Alarms, s.TipTime, s.conflictingWitnesses = nil, time.Time{}, strings.Fields(contradictedBy)
 	for _, a := range strings.Fields(alarms) {
 		s.Alarms = append(s.Alarms, Alarm(a))
 	}
@@ -69,7 +69,7 @@ func (s *Standing) scan(r *db.Rows, before ...any) error {
 	return err
 }
 
-func setStanding(ctx context.Context, tx *db.Tx, chain string, s Standing) error {
+func setHealth(ctx context.Context, tx *db.Tx, chain string, s Health) error {
 	alarms, made := make([]string, len(s.Alarms)), int64(0)
 	for i, a := range s.Alarms {
 		alarms[i] = string(a)
@@ -78,14 +78,14 @@ func setStanding(ctx context.Context, tx *db.Tx, chain string, s Standing) error
 		made = db.Micros(s.TipTime)
 	}
 	return tx.Later(ctx, nil, `UPDATE chain_cursors SET verified_height = $2, alarms = $3, tip_time = $4, conflicting_witness = $5 WHERE chain = $1`,
-		chain, s.attested, strings.Join(alarms, " "), made, strings.Join(s.contradictedBy, " "))
+		chain, s.verifiedHeight, strings.Join(alarms, " "), made, strings.Join(s.conflictingWitnesses, " "))
 }
 
-// Standings is how each chain stands that was ever watched.
-func Standings(ctx context.Context, tx *db.Tx) (map[string]Standing, error) {
-	all := map[string]Standing{}
-	rows, err := tx.Query(ctx, `SELECT chain, `+standingColumns+` FROM chain_cursors`)
-	_, err = db.Collect(rows, err, func(r *db.Rows) (s Standing, err error) {
+// LoadHealth is how each chain stands that was ever watched.
+func LoadHealth(ctx context.Context, tx *db.Tx) (map[string]Health, error) {
+	all := map[string]Health{}
+	rows, err := tx.Query(ctx, `SELECT chain, `+healthColumns+` FROM chain_cursors`)
+	_, err = db.Collect(rows, err, func(r *db.Rows) (s Health, err error) {
 		var name string
 		err = s.scan(r, &name)
 		all[name] = s
@@ -94,7 +94,7 @@ func Standings(ctx context.Context, tx *db.Tx) (map[string]Standing, error) {
 	return all, err
 }
 
-func setPace(ctx context.Context, tx *db.Tx, chain string, pace int64) error {
+func setBlocksPerConfirmation(ctx context.Context, tx *db.Tx, chain string, pace int64) error {
 	_, err := tx.Exec(ctx, `UPDATE chain_cursors SET blocks_per_step = $2 WHERE chain = $1`, chain, pace)
 	return err
 }
@@ -122,8 +122,8 @@ func startCursor(ctx context.Context, tx *db.Tx, chain string, pace int64, last 
 	return true, tx.Insert(ctx, "chain_blocks", []string{"chain", "height", "hash"}, rows)
 }
 
-// moveCursor is the compare-and-set on which every step rests; false when another watcher was first.
-func moveCursor(ctx context.Context, tx *db.Tx, chain string, from, to cursor) (bool, error) {
+// advanceCursor is the compare-and-set on which every step rests; false when another watcher was first.
+func advanceCursor(ctx context.Context, tx *db.Tx, chain string, from, to cursor) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE chain_cursors SET height = $2, hash = $3, updated = $4 WHERE chain = $1 AND height = $5 AND hash = $6`,
 		chain, to.height, to.hash, db.Micros(tx.Now()), from.height, from.hash)
 	return n == 1, err
@@ -146,33 +146,33 @@ func deleteBlock(ctx context.Context, tx *db.Tx, chain string, b cursor) error {
 	return err
 }
 
-// askParent asks for the hash of the block below the cursor, if it is kept.
-func askParent(chain string, hash *[]string) db.Question {
+// parentHashQuery asks for the hash of the block below the cursor, if it is kept.
+func parentHashQuery(chain string, hash *[]string) db.Question {
 	return db.Collecting(hash, scanString, `SELECT hash FROM chain_blocks WHERE chain = $1 AND height = (SELECT height - 1 FROM chain_cursors WHERE chain = $1)`, chain)
 }
 
-// askKept asks for the hash of a block, if it is kept.
-func askKept(chain string, height int64, hash *[]string) db.Question {
+// hashQuery asks for the hash of a block, if it is kept.
+func hashQuery(chain string, height int64, hash *[]string) db.Question {
 	return db.Collecting(hash, scanString, `SELECT hash FROM chain_blocks WHERE chain = $1 AND height = $2`, chain, height)
 }
 
 // spendsKept is how many blocks longer than need be spends are kept: looking for old ones takes longer than keeping them.
-const spendsKept = 16
+const pruneSpendsEvery = 16
 
 // prune forgets what lies too deep to be taken back, after the blocks up to tip were connected.
 func prune(ctx context.Context, tx *db.Tx, chain string, from, tip int64) error {
 	last := tip - MaxReorg - 1
-	if err := tx.Later(ctx, nil, `DELETE FROM chain_blocks WHERE chain = $1 AND height < $2`, chain, last); err != nil || from/spendsKept == tip/spendsKept {
+	if err := tx.Later(ctx, nil, `DELETE FROM chain_blocks WHERE chain = $1 AND height < $2`, chain, last); err != nil || from/pruneSpendsEvery == tip/pruneSpendsEvery {
 		return err
 	}
 	// What others did with the account that pays stays, until a person has explained it.
 	return tx.Later(ctx, nil, `DELETE FROM chain_spends WHERE chain = $1 AND height > 0 AND height < $2
-		AND NOT (EXISTS (SELECT 1 FROM chain_addresses a WHERE a.chain = $1 AND a.object_id = 'fx_account' AND `+byAccount+`)
+		AND NOT (EXISTS (SELECT 1 FROM chain_addresses a WHERE a.chain = $1 AND a.object_id = 'fx_account' AND `+spentByAccount+`)
 			AND NOT EXISTS (SELECT 1 FROM chain_txs t WHERE t.chain = $1 AND t.txid = chain_spends.txid))`, chain, last)
 }
 
 // byAccount says that an account spent a nonce: a nonce is named by its account, a stroke and the number.
-const byAccount = `chain_spends.prev_txid >= a.address || '/' AND chain_spends.prev_txid < a.address || '0'`
+const spentByAccount = `chain_spends.prev_txid >= a.address || '/' AND chain_spends.prev_txid < a.address || '0'`
 
 // ---- addresses
 
@@ -187,17 +187,17 @@ func insertAddress(tx *db.Tx, chain string, a address) {
 	addressRows.Add(tx, []any{chain, a.address, a.companyID, a.objectID, a.branch, a.index, db.Micros(tx.Now())})
 }
 
-func askAddresses(tx *db.Tx, chain string, addresses []string, into map[string]address) []db.Question {
-	return asked(tx, `SELECT address, company_id, object_id, branch, idx FROM chain_addresses WHERE chain = $1 AND address IN`,
+func addressQueries(tx *db.Tx, chain string, addresses []string, into map[string]address) []db.Question {
+	return inQueries(tx, `SELECT address, company_id, object_id, branch, idx FROM chain_addresses WHERE chain = $1 AND address IN`,
 		chain, addresses, func(r *db.Rows) (a address, err error) {
 			err = r.Scan(&a.address, &a.companyID, &a.objectID, &a.branch, &a.index)
 			return a, err
 		}, func(a address) { into[a.address] = a })
 }
 
-func addressesOf(ctx context.Context, tx *db.Tx, chain string, addresses []string) (map[string]address, error) {
+func loadAddresses(ctx context.Context, tx *db.Tx, chain string, addresses []string) (map[string]address, error) {
 	found := make(map[string]address, len(addresses))
-	return found, tx.Ask(ctx, askAddresses(tx, chain, addresses, found))
+	return found, tx.Ask(ctx, addressQueries(tx, chain, addresses, found))
 }
 
 // PayingAccount is the object that the account belongs to from which a wallet pays on networks of accounts. What others send there,
@@ -212,9 +212,9 @@ func WatchAccount(ctx context.Context, tx *db.Tx, network, address, companyID st
 	return err
 }
 
-// HeldByAccounts says where money of ours lies on a network of accounts.
-func HeldByAccounts(ctx context.Context, tx *db.Tx, network string) (h AccountsHeld, err error) {
-	h.Early = map[money.Asset]int64{}
+// LoadEVMHoldings says where money of ours lies on a network of accounts.
+func LoadEVMHoldings(ctx context.Context, tx *db.Tx, network string) (h EVMHoldings, err error) {
+	h.Unconfirmed = map[money.Asset]int64{}
 	err = tx.QueryRow(ctx, `SELECT height - blocks_per_step + 1 FROM chain_cursors WHERE chain = $1`, network).Scan(&h.Height)
 	if err != nil {
 		return h, err
@@ -230,19 +230,19 @@ func HeldByAccounts(ctx context.Context, tx *db.Tx, network string) (h AccountsH
 		var asset string
 		var sum int64
 		err = r.Scan(&asset, &sum)
-		h.Early[money.Asset(asset)] = sum
+		h.Unconfirmed[money.Asset(asset)] = sum
 		return none, err
 	}); err != nil {
 		return h, err
 	}
 	err = tx.QueryRow(ctx, `SELECT (SELECT COUNT(*) FROM chain_outputs WHERE chain = $1 AND state = 'mined')
-		+ (SELECT COUNT(*) FROM chain_txs WHERE chain = $1 AND state = 'mined')`, network).Scan(&h.Moves)
+		+ (SELECT COUNT(*) FROM chain_txs WHERE chain = $1 AND state = 'mined')`, network).Scan(&h.Movements)
 	return h, err
 }
 
-// Adopt gives networks that share a wallet the addresses of each other, so that a payment on one that was added later is not lost.
+// BackfillAddresses gives networks that share a wallet the addresses of each other, so that a payment on one that was added later is not lost.
 // What a network has already stays.
-func Adopt(ctx context.Context, tx *db.Tx, networks []string) error {
+func BackfillAddresses(ctx context.Context, tx *db.Tx, networks []string) error {
 	for _, to := range networks {
 		for _, from := range networks {
 			if from == to {
@@ -268,18 +268,18 @@ func reserveIndexes(ctx context.Context, tx *db.Tx, chain, keys string, branch u
 	return first - n, err
 }
 
-func askReserved(chain string, into *reserved) db.Question {
+func poolQuery(chain string, into *poolState) db.Question {
 	return db.Question{Query: "SELECT branch, next, keys FROM chain_pools WHERE chain = $1", Args: []any{chain}, Row: func(r *db.Rows) error {
 		var branch, next int64
 		var keys string
 		err := r.Scan(&branch, &next, &keys)
-		into.next[branch], into.keys[branch] = next, keys
+		into.next[branch], into.keyIDs[branch] = next, keys
 		return err
 	}}
 }
 
-// addressesAfter are the next addresses that were given out, in the order of the addresses.
-func addressesAfter(ctx context.Context, tx *db.Tx, chain, after string, limit int) ([]address, error) {
+// addressPage are the next addresses that were given out, in the order of the addresses.
+func addressPage(ctx context.Context, tx *db.Tx, chain, after string, limit int) ([]address, error) {
 	rows, err := tx.Query(ctx, `SELECT address, branch, idx FROM chain_addresses WHERE chain = $1 AND address > $2 ORDER BY address LIMIT $3`, chain, after, int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (a address, err error) {
 		err = r.Scan(&a.address, &a.branch, &a.index)
@@ -297,49 +297,49 @@ type output struct {
 	own       bool
 	state     State
 	depth     int64
-	pays      Output
+	output    Output
 }
 
-// silent says that nobody waits for news of the output: it is our own change.
-func (o output) silent() bool { return o.own && o.branch == int64(Change) }
+// isChange says that nobody waits for news of the output: it is our own change.
+func (o output) isChange() bool { return o.own && o.branch == int64(Change) }
 
 const outputColumns = `txid, vout, company_id, branch, own, state, depth, address, amount, asset`
 
 func scanOutput(r *db.Rows) (o output, err error) {
 	var vout int64
 	var state, asset string
-	err = r.Scan(&o.TxID, &vout, &o.companyID, &o.branch, &o.own, &state, &o.depth, &o.pays.Address, &o.pays.Amount, &asset)
-	o.Vout, o.state, o.pays.Asset = uint32(vout), State(state), money.Asset(asset)
+	err = r.Scan(&o.TxID, &vout, &o.companyID, &o.branch, &o.own, &state, &o.depth, &o.output.Address, &o.output.Amount, &asset)
+	o.Vout, o.state, o.output.Asset = uint32(vout), State(state), money.Asset(asset)
 	return o, err
 }
 
-func askOutputs(tx *db.Tx, chain string, txids []string, into map[Outpoint]output) []db.Question {
-	return asked(tx, `SELECT `+outputColumns+` FROM chain_outputs WHERE chain = $1 AND txid IN`, chain, txids, scanOutput,
+func outputQueries(tx *db.Tx, chain string, txids []string, into map[Outpoint]output) []db.Question {
+	return inQueries(tx, `SELECT `+outputColumns+` FROM chain_outputs WHERE chain = $1 AND txid IN`, chain, txids, scanOutput,
 		func(o output) { into[o.Outpoint] = o })
 }
 
-func (m *arrivals) store(ctx context.Context, tx *db.Tx) error {
+func (m *outputWrites) store(ctx context.Context, tx *db.Tx) error {
 	if err := tx.Insert(ctx, "chain_outputs", []string{"chain", "txid", "vout", "company_id", "object_id", "address", "branch", "idx", "amount",
 		"own", "coinbase", "state", "height", "block_hash", "first_seen", "want_confirmations", "confirmed", "replaced_by",
-		"spend_state", "reserved_by", "spent_by", "spent_height", "depth", "asset"}, m.added); err != nil {
+		"spend_state", "reserved_by", "spent_by", "spent_height", "depth", "asset"}, m.inserted); err != nil {
 		return err
 	}
 	stored := 0
-	for values, args := range tx.Values(m.moved, 4) {
+	for values, args := range tx.Values(m.updated, 4) {
 		n, err := tx.Exec(ctx, `WITH v (txid, vout, was, state, depth, own) AS (`+values+`)
 			UPDATE chain_outputs SET state = v.state, height = $2, block_hash = $3, replaced_by = '', depth = v.depth, own = v.own,
 				confirmed = (want_confirmations = 0) FROM v
 			WHERE chain_outputs.chain = $1 AND chain_outputs.txid = v.txid AND chain_outputs.vout = v.vout AND chain_outputs.state = v.was`,
-			append([]any{m.chain, m.at.height, m.at.hash}, args...)...)
+			append([]any{m.chain, m.position.height, m.position.hash}, args...)...)
 		if err != nil {
 			return err
 		}
 		stored += int(n)
 	}
-	if stored != len(m.moved) {
-		return fmt.Errorf("chain %s: %d of %d outputs are not where they were", m.chain, len(m.moved)-stored, len(m.moved))
+	if stored != len(m.updated) {
+		return fmt.Errorf("chain %s: %d of %d outputs are not where they were", m.chain, len(m.updated)-stored, len(m.updated))
 	}
-	m.added, m.moved = nil, nil
+	m.inserted, m.updated = nil, nil
 	return nil
 }
 
@@ -364,7 +364,7 @@ func unmineOutputs(ctx context.Context, tx *db.Tx, chain string, height int64) (
 	return db.Collect(rows, err, scanOutput)
 }
 
-func confirmOutputs(chain string, tip int64, confirmed *[]output) db.Question {
+func confirmOutputsQuery(chain string, tip int64, confirmed *[]output) db.Question {
 	return db.Collecting(confirmed, scanOutput, `UPDATE chain_outputs SET confirmed = TRUE
 		WHERE chain = $1 AND state = 'mined' AND confirmed = FALSE AND height <= $2 - want_confirmations + 1 RETURNING `+outputColumns, chain, tip)
 }
@@ -375,13 +375,13 @@ func spendOutput(ctx context.Context, tx *db.Tx, chain string, o Outpoint, by st
 	return err
 }
 
-// Strangers lists them, newest first.
-func Strangers(ctx context.Context, tx *db.Tx, chainName string) ([]Stranger, error) {
+// UnknownSpends lists them, newest first.
+func UnknownSpends(ctx context.Context, tx *db.Tx, chainName string) ([]UnknownSpend, error) {
 	rows, err := tx.Query(ctx, `SELECT o.spent_by, MAX(o.spent_height), COUNT(*), SUM(o.amount) FROM chain_outputs o
 		WHERE o.chain = $1 AND o.spend_state = 'spent'
 		AND NOT EXISTS (SELECT 1 FROM chain_txs t WHERE t.chain = o.chain AND t.txid = o.spent_by)
 		GROUP BY o.spent_by ORDER BY MAX(o.spent_height) = 0 DESC, MAX(o.spent_height) DESC, o.spent_by`, chainName)
-	coins, err := db.Collect(rows, err, func(r *db.Rows) (s Stranger, err error) {
+	coins, err := db.Collect(rows, err, func(r *db.Rows) (s UnknownSpend, err error) {
 		s.Chain = chainName
 		err = r.Scan(&s.TxID, &s.Height, &s.Coins, &s.Amount)
 		return s, err
@@ -389,11 +389,11 @@ func Strangers(ctx context.Context, tx *db.Tx, chainName string) ([]Stranger, er
 	if err != nil {
 		return nil, err
 	}
-	rows, err = tx.Query(ctx, `SELECT chain_spends.txid, chain_spends.height, chain_spends.prev_txid FROM chain_addresses a JOIN chain_spends ON chain_spends.chain = a.chain AND `+byAccount+`
+	rows, err = tx.Query(ctx, `SELECT chain_spends.txid, chain_spends.height, chain_spends.prev_txid FROM chain_addresses a JOIN chain_spends ON chain_spends.chain = a.chain AND `+spentByAccount+`
 		WHERE a.chain = $1 AND a.object_id = 'fx_account'
 		AND NOT EXISTS (SELECT 1 FROM chain_txs t WHERE t.chain = $1 AND t.txid = chain_spends.txid)
 		ORDER BY chain_spends.height = 0 DESC, chain_spends.height DESC, chain_spends.txid`, chainName)
-	accounts, err := db.Collect(rows, err, func(r *db.Rows) (s Stranger, err error) {
+	accounts, err := db.Collect(rows, err, func(r *db.Rows) (s UnknownSpend, err error) {
 		s.Chain = chainName
 		err = r.Scan(&s.TxID, &s.Height, &s.Nonce)
 		return s, err
@@ -401,8 +401,8 @@ func Strangers(ctx context.Context, tx *db.Tx, chainName string) ([]Stranger, er
 	return append(coins, accounts...), err
 }
 
-// reservedSince are the indexes of a branch from one on that have an address, and the next that will be reserved.
-func reservedSince(ctx context.Context, tx *db.Tx, chain string, branch uint32, from int64) (used map[int64]bool, err error) {
+// usedIndexes are the indexes of a branch from one on that have an address, and the next that will be reserved.
+func usedIndexes(ctx context.Context, tx *db.Tx, chain string, branch uint32, from int64) (used map[int64]bool, err error) {
 	rows, err := tx.Query(ctx, "SELECT idx FROM chain_addresses WHERE chain = $1 AND branch = $2 AND idx >= $3", chain, int64(branch), from)
 	all, err := db.Collect(rows, err, func(r *db.Rows) (i int64, err error) { return i, r.Scan(&i) })
 	used = make(map[int64]bool, len(all))
@@ -412,8 +412,8 @@ func reservedSince(ctx context.Context, tx *db.Tx, chain string, branch uint32, 
 	return used, err
 }
 
-// anAddress is one that was given out on the external branch, if any was.
-func anAddress(ctx context.Context, tx *db.Tx, chain string) (a address, found bool, err error) {
+// firstAddress is one that was given out on the external branch, if any was.
+func firstAddress(ctx context.Context, tx *db.Tx, chain string) (a address, found bool, err error) {
 	err = tx.QueryRow(ctx, "SELECT address, branch, idx FROM chain_addresses WHERE chain = $1 LIMIT 1", chain).Scan(&a.address, &a.branch, &a.index)
 	if errors.Is(err, db.ErrNoRows) {
 		return a, false, nil
@@ -438,10 +438,10 @@ func scanWatched(scan func(...any) error) (w WatchedOutput, err error) {
 	var vout, branch, firstSeen, tip int64
 	var state, spend, asset string
 	if err := scan(&w.TxID, &vout, &w.CompanyID, &w.ObjectID, &w.Address, &branch, &w.Amount, &state, &w.Height, &w.BlockHash, &firstSeen,
-		&w.Wanted, &w.Confirmed, &w.Coinbase, &w.ReplacedBy, &spend, &w.SpentBy, &tip, &w.BlocksPerConfirmation, &asset); err != nil {
+		&w.RequiredConfirmations, &w.Confirmed, &w.Coinbase, &w.ReplacedBy, &spend, &w.SpentBy, &tip, &w.BlocksPerConfirmation, &asset); err != nil {
 		return WatchedOutput{}, err
 	}
-	w.Vout, w.Branch, w.State, w.Spend, w.FirstSeen = uint32(vout), uint32(branch), State(state), SpendState(spend), db.Time(firstSeen)
+	w.Vout, w.Branch, w.State, w.SpendState, w.FirstSeen = uint32(vout), uint32(branch), State(state), SpendState(spend), db.Time(firstSeen)
 	w.Asset = cmp.Or(money.Asset(asset), money.BTC)
 	if w.State == Mined {
 		w.Depth = tip - w.Height + 1
@@ -458,8 +458,8 @@ func GetOutput(ctx context.Context, tx *db.Tx, chainName string, o Outpoint) (Wa
 	return w, err
 }
 
-// AskOutputs is the question for all watched outputs of a transaction.
-func AskOutputs(chainName, txid string, found func(WatchedOutput)) db.Question {
+// OutputsQuery is the question for all watched outputs of a transaction.
+func OutputsQuery(chainName, txid string, found func(WatchedOutput)) db.Question {
 	return db.Question{Query: watchedOutputs, Args: []any{chainName, txid}, Row: func(r *db.Rows) error {
 		w, err := scanWatched(r.Scan)
 		if err == nil {
@@ -481,12 +481,12 @@ func OutputsOf(ctx context.Context, tx *db.Tx, chainName, companyID, objectID st
 	})
 }
 
-// RequireConfirmations stores how deep outputs must lie before they are called confirmed, as [WatchedOutput.Requiring] has it of each. What
+// RequireConfirmations stores how deep outputs must lie before they are called confirmed, as [WatchedOutput.WithConfirmations] has it of each. What
 // already stands so changes nothing. An error says that the watcher moved one of them since it was read.
 func RequireConfirmations(ctx context.Context, tx *db.Tx, chainName string, outputs []WatchedOutput) error {
 	rows := make([][]any, len(outputs))
 	for i, o := range outputs {
-		rows[i] = []any{o.TxID, int64(o.Vout), string(o.State), o.Height, o.Wanted, o.Confirmed}
+		rows[i] = []any{o.TxID, int64(o.Vout), string(o.State), o.Height, o.RequiredConfirmations, o.Confirmed}
 	}
 	stored := 0
 	for values, args := range tx.Values(rows, 2) {
@@ -619,22 +619,22 @@ func GetTxs(ctx context.Context, tx *db.Tx, chainName string, txids []string) (m
 	scan := func(r *db.Rows) (w WatchedTx, err error) {
 		var state string
 		var tip, attested int64
-		err = r.Scan(&w.TxID, &w.CompanyID, &w.ObjectID, &state, &w.Height, &w.Wanted, &w.Confirmed, &w.ConflictedBy, &tip, &attested, &w.Fee, &w.Failed)
+		err = r.Scan(&w.TxID, &w.CompanyID, &w.ObjectID, &state, &w.Height, &w.RequiredConfirmations, &w.Confirmed, &w.ConflictedBy, &tip, &attested, &w.Fee, &w.Failed)
 		if w.State = State(state); w.Height > 0 {
-			w.Depth, w.Attested = tip-w.Height+1, w.Height <= attested
+			w.Depth, w.Verified = tip-w.Height+1, w.Height <= attested
 		}
 		return w, err
 	}
-	return all, tx.Ask(ctx, asked(tx, `SELECT t.txid, t.company_id, t.object_id, t.state, t.height, t.want_confirmations, t.confirmed, t.conflicted_by,
+	return all, tx.Ask(ctx, inQueries(tx, `SELECT t.txid, t.company_id, t.object_id, t.state, t.height, t.want_confirmations, t.confirmed, t.conflicted_by,
 		COALESCE(c.height, 0), COALESCE(c.verified_height, 0), t.fee, t.failed FROM chain_txs t LEFT JOIN chain_cursors c ON c.chain = t.chain WHERE t.chain = $1 AND t.txid IN`,
 		chainName, txids, scan, func(w WatchedTx) { all[w.TxID] = w }))
 }
 
-func askOwnTxs(tx *db.Tx, chain string, txids []string, into map[string]ownTx) []db.Question {
-	return asked(tx, `SELECT `+ownColumns+` FROM chain_txs WHERE chain = $1 AND txid IN`, chain, txids, scanOwn, func(t ownTx) { into[t.txid] = t })
+func ownTxQueries(tx *db.Tx, chain string, txids []string, into map[string]ownTx) []db.Question {
+	return inQueries(tx, `SELECT `+ownColumns+` FROM chain_txs WHERE chain = $1 AND txid IN`, chain, txids, scanOwn, func(t ownTx) { into[t.txid] = t })
 }
 
-func placeTx(ctx context.Context, tx *db.Tx, chain string, t ownTx, to State, height int64, as Tx) (bool, error) {
+func setTxState(ctx context.Context, tx *db.Tx, chain string, t ownTx, to State, height int64, as Tx) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE chain_txs SET state = $4, height = $5, conflicted_by = '', confirmed = FALSE, fee = $6, failed = $7
 		WHERE chain = $1 AND txid = $2 AND state = $3`, chain, t.txid, string(t.state), string(to), height, as.Fee, as.Failed)
 	return n == 1, err
@@ -654,14 +654,14 @@ func unmineTxs(ctx context.Context, tx *db.Tx, chain string, height int64) ([]ow
 	return db.Collect(rows, err, scanOwn)
 }
 
-func confirmTxs(chain string, tip int64, confirmed *[]ownTx) db.Question {
+func confirmTxsQuery(chain string, tip int64, confirmed *[]ownTx) db.Question {
 	return db.Collecting(confirmed, scanOwn, `UPDATE chain_txs SET confirmed = TRUE
 		WHERE chain = $1 AND state IN ('mined', 'conflicted') AND confirmed = FALSE AND height > 0 AND height <= $2 - want_confirmations + 1
 		RETURNING `+ownColumns, chain, tip)
 }
 
-// loseTx takes back what rested on a transaction that left the mempool: that ours was seen, or that it conflicted with ours.
-func loseTx(ctx context.Context, tx *db.Tx, chain, txid string) ([]ownTx, error) {
+// dropTxRows takes back what rested on a transaction that left the mempool: that ours was seen, or that it conflicted with ours.
+func dropTxRows(ctx context.Context, tx *db.Tx, chain, txid string) ([]ownTx, error) {
 	rows, err := tx.Query(ctx, `UPDATE chain_txs SET state = 'watched', conflicted_by = ''
 		WHERE chain = $1 AND (txid = $2 AND state = 'seen' OR conflicted_by = $2 AND state = 'conflicted' AND height = 0)
 		RETURNING `+ownColumns, chain, txid)
@@ -676,8 +676,8 @@ type spend struct {
 	height int64
 }
 
-func askSpends(tx *db.Tx, chain string, prevTxIDs []string, into map[Outpoint][]spend) []db.Question {
-	return asked(tx, `SELECT prev_txid, prev_vout, txid, height FROM chain_spends WHERE chain = $1 AND prev_txid IN`,
+func spendQueries(tx *db.Tx, chain string, prevTxIDs []string, into map[Outpoint][]spend) []db.Question {
+	return inQueries(tx, `SELECT prev_txid, prev_vout, txid, height FROM chain_spends WHERE chain = $1 AND prev_txid IN`,
 		chain, prevTxIDs, func(r *db.Rows) (s spend, err error) {
 			var vout int64
 			err = r.Scan(&s.prev.TxID, &vout, &s.txid, &s.height)
@@ -711,32 +711,32 @@ func unmineSpends(ctx context.Context, tx *db.Tx, chain string, height int64) er
 
 // ---- the mempool
 
-// waiting asks for the transactions that some row believes to be in the mempool.
-func waiting(chain string, txids *[]string) db.Question {
+// mempoolQuery asks for the transactions that some row believes to be in the mempool.
+func mempoolQuery(chain string, txids *[]string) db.Question {
 	return db.Collecting(txids, scanString, `SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'seen'
 		UNION SELECT txid FROM chain_txs WHERE chain = $1 AND state = 'seen'
 		UNION SELECT spent_by FROM chain_outputs WHERE chain = $1 AND spend_state = 'spent' AND spent_height = 0
 		UNION SELECT conflicted_by FROM chain_txs WHERE chain = $1 AND state = 'conflicted' AND height = 0`, chain)
 }
 
-// unconfirmedDue asks for what lies deep enough and is not yet called confirmed: a requirement was lowered while a block was being
+// dueQuery asks for what lies deep enough and is not yet called confirmed: a requirement was lowered while a block was being
 // connected.
-func unconfirmedDue(chain string, txids *[]string) db.Question {
+func dueQuery(chain string, txids *[]string) db.Question {
 	const tip = "(SELECT height FROM chain_cursors WHERE chain = $1)"
 	return db.Collecting(txids, scanString, `SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'mined' AND confirmed = FALSE AND height <= `+tip+` - want_confirmations + 1
 		UNION SELECT txid FROM chain_txs WHERE chain = $1 AND state IN ('mined', 'conflicted') AND confirmed = FALSE
 			AND height > 0 AND height <= `+tip+` - want_confirmations + 1`, chain)
 }
 
-// Keeper is a Source that can say whether a coin is there: in a block, and spent by no block.
-type Keeper interface {
+// UTXOSource is a Source that can say whether a coin is there: in a block, and spent by no block.
+type UTXOSource interface {
 	Source
 	// Coin is the amount of an unspent output, in satoshis; ErrNotFound when there is none.
 	Coin(ctx context.Context, o Outpoint) (sats int64, err error)
 }
 
-// Held is a coin of ours that a block has, and that no block spends.
-type Held struct {
+// HeldCoin is a coin of ours that a block has, and that no block spends.
+type HeldCoin struct {
 	Outpoint
 	CompanyID, ObjectID string
 	Amount              int64
@@ -745,10 +745,10 @@ type Held struct {
 }
 
 // HeldCoins are all coins of ours, whatever they are reserved for.
-func HeldCoins(ctx context.Context, tx *db.Tx, chainName string) ([]Held, error) {
+func HeldCoins(ctx context.Context, tx *db.Tx, chainName string) ([]HeldCoin, error) {
 	rows, err := tx.Query(ctx, `SELECT txid, vout, company_id, object_id, amount, branch, confirmed FROM chain_outputs
 		WHERE chain = $1 AND state = 'mined' AND (spend_state <> 'spent' OR spent_height = 0) ORDER BY txid, vout`, chainName)
-	return db.Collect(rows, err, func(r *db.Rows) (h Held, err error) {
+	return db.Collect(rows, err, func(r *db.Rows) (h HeldCoin, err error) {
 		var vout, branch int64
 		err = r.Scan(&h.TxID, &vout, &h.CompanyID, &h.ObjectID, &h.Amount, &branch, &h.Confirmed)
 		h.Vout, h.Change = uint32(vout), uint32(branch) == Change

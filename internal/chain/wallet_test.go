@@ -34,8 +34,8 @@ func newPayers(t *testing.T, d *db.DB, keys chain.Deriver) *payers {
 // watch starts the watching process again.
 func (p *payers) watch(keys chain.Deriver) {
 	p.Helper()
-	p.w = chain.NewWatcher(p.d, "regtest", p.src, slog.New(slog.DiscardHandler))
-	p.must(p.w.Remember(keys, 0))
+	p.w = chain.NewWatcher(p.d, "regtest", p.src, 1, slog.New(slog.DiscardHandler))
+	p.must(p.w.CacheAddresses(keys, 0))
 	p.learn()
 }
 
@@ -56,7 +56,7 @@ func (p *payers) learn() {
 
 func (p *payers) take(pool *chain.Pool) (addr string, err error) {
 	err = p.d.Write(p.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-		addr, err = pool.Take(ctx, tx, "com_1", "obj_1")
+		addr, err = pool.NewAddress(ctx, tx, "com_1", "obj_1")
 		return err
 	})
 	return addr, err
@@ -97,7 +97,7 @@ func (p *payers) missesNothing(when string) {
 
 func TestARememberingWatcherMissesNothing(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		keys := chaintest.Wallet(t, d).Deriver()
+		keys := chaintest.NewSigner(t, d).Deriver()
 		p := newPayers(t, d, keys)
 		ahead, lazy := chain.NewPool(d, "regtest", keys), chain.NewPool(d, "regtest", keys)
 		p.must(ahead.Start(t.Context()))
@@ -109,11 +109,11 @@ func TestARememberingWatcherMissesNothing(t *testing.T) {
 		p.watch(keys)
 		p.must(p.payTo(old))
 		p.missesNothing("given out before it started")
-		foreign, err := chaintest.Wallet(t, d).Deriver().Address(chain.External, 0)
+		foreign, err := chaintest.NewSigner(t, d).Deriver().Address(chain.External, 0)
 		p.must(err)
 		home, err := p.take(ahead)
 		p.must(err)
-		if got := p.w.Doubts(foreign, home, p.src.Home()); !slices.Equal(got, []string{home}) {
+		if got := p.w.MaybeOwn(foreign, home, p.src.Home()); !slices.Equal(got, []string{home}) {
 			t.Errorf("it looks for %v in the database, want only %s", got, home)
 		}
 		p.must(p.pay(ahead))
@@ -158,8 +158,8 @@ func TestARememberingWatcherMissesNothing(t *testing.T) {
 // What another key's addresses are the watcher cannot derive. Once there are any it looks for all in the database.
 func TestARememberingWatcherOfAWalletWithAnotherKey(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		keys := chaintest.Wallet(t, d).Deriver()
-		other := chaintest.Wallet(t, d).Deriver()
+		keys := chaintest.NewSigner(t, d).Deriver()
+		other := chaintest.NewSigner(t, d).Deriver()
 		p := newPayers(t, d, keys)
 		before, after := chain.NewPool(d, "regtest", keys), chain.NewPool(d, "regtest", other)
 		p.must(before.Start(t.Context()))

@@ -24,43 +24,39 @@ const scanSize = 500
 // A chain has a pace: how many of its blocks stand for one of Bitcoin's where confirmations are counted. It is kept with the
 // cursor, for those who count.
 type Watcher struct {
-	d    *db.DB
-	name string
-	src  Source
-	pace int64
-	log  *slog.Logger
+	d                     *db.DB
+	name                  string
+	src                   Source
+	blocksPerConfirmation int64
+	log                   *slog.Logger
 
 	mu sync.Mutex
 	// known are the transactions of the mempool that were looked at. It saves asking the node again; losing it costs time only.
 	known map[string]bool
 	// missing are transactions that the last scan expected in the mempool and did not find. A node that is just taking a block
 	// back may show its mempool before it put the block's transactions there again, so one look is not enough.
-	missing map[string]bool
-	ours    *wallet // nil when it remembers none, see Remember
+	missing   map[string]bool
+	addresses *addressCache // nil when it remembers none, see Remember
 
 	// See Heed. Silent is in how many looks, one after the other, each witness said nothing; found is what the last look at the tip found;
 	// begun is how a chain stands that could not be begun yet, which no row tells; idle counts the steps at the tip.
-	witnesses []Witness
-	silent    []int
-	found     map[Alarm]bool
-	begun     Standing
-	old       time.Duration
-	idle      int
+	witnesses     []Witness
+	failedChecks  []int
+	observed      map[Alarm]bool
+	initialHealth Health
+	maxTipAge     time.Duration
+	stepsAtTip    int
 }
 
-// NewWatcher makes a watcher of the chain called name, the key of all its rows, whose pace is 1.
-func NewWatcher(d *db.DB, name string, src Source, log *slog.Logger) *Watcher {
-	return NewPacedWatcher(d, name, src, 1, log)
+// NewWatcher returns a watcher of the chain with the given name, the key of all its rows. On a chain with faster blocks than
+// Bitcoin's, blocksPerConfirmation of them count as one confirmation.
+func NewWatcher(d *db.DB, name string, src Source, blocksPerConfirmation int64, log *slog.Logger) *Watcher {
+	return &Watcher{d: d, name: name, src: src, blocksPerConfirmation: max(blocksPerConfirmation, 1), log: log.With("chain", name), known: map[string]bool{}, missing: map[string]bool{},
+		observed: map[Alarm]bool{}}
 }
 
-// NewPacedWatcher makes a watcher of a chain with another pace.
-func NewPacedWatcher(d *db.DB, name string, src Source, pace int64, log *slog.Logger) *Watcher {
-	return &Watcher{d: d, name: name, src: src, pace: max(pace, 1), log: log.With("chain", name), known: map[string]bool{}, missing: map[string]bool{},
-		found: map[Alarm]bool{}}
-}
-
-// place is where a transaction is: in a block, or at height 0 in the mempool.
-type place struct {
+// position is where a transaction is: in a block, or at height 0 in the mempool.
+type position struct {
 	height int64
 	hash   string
 }
@@ -82,17 +78,19 @@ func (w *Watcher) Step(ctx context.Context) (progressed bool, err error) {
 			clear(w.missing)
 		}
 	}()
-	var g glance
+	var g snapshot
 	err = w.d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		g = glance{now: tx.Now()}
-		return tx.Ask(ctx, []db.Question{askCursor(w.name, &g.at, &g.pace, &g.standing, &g.started), askParent(w.name, &g.parent),
-			waiting(w.name, &g.expected), unconfirmedDue(w.name, &g.due)})
+		g = snapshot{now: tx.Now()}
+		return tx.Ask(ctx, []db.Question{cursorQuery(w.name, &g.tip, &g.blocksPerConfirmation, &g.health, &g.started), parentHashQuery(w.name, &g.parent),
+			mempoolQuery(w.name, &g.expected), dueQuery(w.name, &g.due)})
 	})
 	if err != nil {
 		return false, err
 	}
-	if g.started && g.pace != w.pace {
-		return true, w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return setPace(ctx, tx, w.name, w.pace) })
+	if g.started && g.blocksPerConfirmation != w.blocksPerConfirmation {
+		return true, w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			return setBlocksPerConfirmation(ctx, tx, w.name, w.blocksPerConfirmation)
+		})
 	}
 	height, hash, err := w.src.Tip(ctx)
 	if err != nil {
@@ -101,86 +99,86 @@ func (w *Watcher) Step(ctx context.Context) (progressed bool, err error) {
 	if !g.started {
 		return true, w.start(ctx, g, cursor{height, hash})
 	}
-	if g.at == (cursor{height, hash}) {
-		return w.rest(ctx, g)
+	if g.tip == (cursor{height, hash}) {
+		return w.stepAtTip(ctx, g)
 	}
-	here, err := w.src.BlockHash(ctx, g.at.height)
+	here, err := w.src.BlockHash(ctx, g.tip.height)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return false, err
 	}
-	if here != g.at.hash {
-		return w.takeBack(ctx, g, height)
+	if here != g.tip.hash {
+		return w.disconnectTip(ctx, g, height)
 	}
-	blocks, err := w.following(ctx, g.at, height)
+	blocks, err := w.nextBlocks(ctx, g.tip, height)
 	if err != nil || len(blocks) == 0 {
 		return err == nil, err // without any the chain moved while we looked
 	}
-	last := tip{g.at.height + int64(len(blocks)), blocks[len(blocks)-1].Time, false}
-	last.last = last.height == height
-	is, err := w.judge(ctx, g, last, w.recorded(g.at.height, blocks))
+	last := chainTip{g.tip.height + int64(len(blocks)), blocks[len(blocks)-1].Time, false}
+	last.synced = last.height == height
+	is, err := w.checkHealth(ctx, g, last, w.recordedHashes(g.tip.height, blocks))
 	if err != nil {
 		return false, err
 	}
-	if is.refuse(w.name) != nil {
-		return false, w.settle(ctx, g, is)
+	if is.disagreement(w.name) != nil {
+		return false, w.saveHealth(ctx, g, is)
 	}
-	return true, w.connect(ctx, g.at, blocks, is)
+	return true, w.connect(ctx, g.tip, blocks, is)
 }
 
-// glance is what the rows say when a step begins.
-type glance struct {
-	at                    cursor
+// snapshot is what the rows say when a step begins.
+type snapshot struct {
+	tip                   cursor
 	started               bool
-	pace                  int64
+	blocksPerConfirmation int64
 	parent, expected, due []string
-	standing              Standing
+	health                Health
 	now                   time.Time
 }
 
-// rest is a step at the tip. The witnesses are asked now and then, and at each step while they disagree with the node or are ahead.
-func (w *Watcher) rest(ctx context.Context, g glance) (bool, error) {
-	if w.ours != nil {
-		if err := w.ours.learn(ctx, w.d, w.name); err != nil {
+// stepAtTip is a step at the tip. The witnesses are asked now and then, and at each step while they disagree with the node or are ahead.
+func (w *Watcher) stepAtTip(ctx context.Context, g snapshot) (bool, error) {
+	if w.addresses != nil {
+		if err := w.addresses.load(ctx, w.d, w.name); err != nil {
 			return false, err
 		}
 	}
-	if w.idle++; w.idle%idleSteps == 1 || w.found[Behind] || g.standing.refuse(w.name) != nil {
-		made := g.standing.TipTime
+	if w.stepsAtTip++; w.stepsAtTip%stepsPerWitnessCheck == 1 || w.observed[Behind] || g.health.disagreement(w.name) != nil {
+		made := g.health.TipTime
 		if made.IsZero() { // the block was recorded by a program that did not keep it
-			b, err := w.src.Block(ctx, g.at.hash)
+			b, err := w.src.Block(ctx, g.tip.hash)
 			if err != nil {
 				return false, err
 			}
 			made = b.Time
 		}
-		is, err := w.judge(ctx, g, tip{g.at.height, made, true}, w.recorded(g.at.height, nil))
+		is, err := w.checkHealth(ctx, g, chainTip{g.tip.height, made, true}, w.recordedHashes(g.tip.height, nil))
 		if err == nil {
-			err = w.settle(ctx, g, is)
+			err = w.saveHealth(ctx, g, is)
 		}
 		if err != nil {
 			return false, err
 		}
 	}
-	return w.scan(ctx, g.at, g.expected, len(g.due) > 0)
+	return w.scan(ctx, g.tip, g.expected, len(g.due) > 0)
 }
 
-// takeBack disconnects the last block, which the node's chain, up to a height, does not have any more: unless a witness says that the
+// disconnectTip disconnects the last block, which the node's chain, up to a height, does not have any more: unless a witness says that the
 // node is wrong there, or that it is behind, so that it may only have lost what it had.
-func (w *Watcher) takeBack(ctx context.Context, g glance, height int64) (bool, error) {
-	is, err := w.judge(ctx, g, tip{height, g.standing.TipTime, true}, w.src.BlockHash)
+func (w *Watcher) disconnectTip(ctx context.Context, g snapshot, height int64) (bool, error) {
+	is, err := w.checkHealth(ctx, g, chainTip{height, g.health.TipTime, true}, w.src.BlockHash)
 	if err != nil {
 		return false, err
 	}
 	if len(w.witnesses) > 0 { // of what is recorded nothing is known before the chains are one again
-		is.attested = noneAttested
+		is.verifiedHeight = verifiedNone
 	}
-	if is.Unsure() || w.found[Behind] {
-		return false, errors.Join(w.settle(ctx, g, is), fmt.Errorf("%w: %s, block %d is gone", ErrContradicted, w.name, g.at.height))
+	if is.Unreliable() || w.observed[Behind] {
+		return false, errors.Join(w.saveHealth(ctx, g, is), fmt.Errorf("%w: %s, block %d is gone", ErrNodesDisagree, w.name, g.tip.height))
 	}
 	if len(g.parent) == 0 {
-		return false, fmt.Errorf("%w: %s, block %d %s", ErrTooDeep, w.name, g.at.height, g.at.hash)
+		return false, fmt.Errorf("%w: %s, block %d %s", ErrTooDeep, w.name, g.tip.height, g.tip.hash)
 	}
-	return true, w.disconnect(ctx, g.at, cursor{g.at.height - 1, g.parent[0]}, is)
+	return true, w.disconnect(ctx, g.tip, cursor{g.tip.height - 1, g.parent[0]}, is)
 }
 
 // Blocks that one step connects when it catches up: no more than so many, and no more after so many transactions.
@@ -189,8 +187,8 @@ const (
 	catchUpTxs    = 2000
 )
 
-// following reads the next blocks of the chain, each upon the one before, up to a height.
-func (w *Watcher) following(ctx context.Context, at cursor, upTo int64) ([]Block, error) {
+// nextBlocks reads the next blocks of the chain, each upon the one before, up to a height.
+func (w *Watcher) nextBlocks(ctx context.Context, at cursor, upTo int64) ([]Block, error) {
 	var blocks []Block
 	for txs := 0; at.height < upTo && len(blocks) < catchUpBlocks && txs < catchUpTxs; {
 		hash, err := w.src.BlockHash(ctx, at.height+1)
@@ -220,17 +218,17 @@ func (w *Watcher) Sync(ctx context.Context) error {
 	}
 }
 
-func (w *Watcher) start(ctx context.Context, g glance, top cursor) error {
+func (w *Watcher) start(ctx context.Context, g snapshot, top cursor) error {
 	b, err := w.src.Block(ctx, top.hash)
 	if err != nil {
 		return err
 	}
-	g.standing = w.begun
-	is, err := w.judge(ctx, g, tip{top.height, b.Time, true}, w.src.BlockHash)
+	g.health = w.initialHealth
+	is, err := w.checkHealth(ctx, g, chainTip{top.height, b.Time, true}, w.src.BlockHash)
 	if err != nil {
 		return err
 	}
-	if w.begun = is; is.refuse(w.name) != nil {
+	if w.initialHealth = is; is.disagreement(w.name) != nil {
 		return fmt.Errorf("chain: %s cannot be begun while the nodes disagree about its blocks", w.name)
 	}
 	// Older hashes are kept from the start, so that the first reorganisation is no special case.
@@ -244,32 +242,32 @@ func (w *Watcher) start(ctx context.Context, g glance, top cursor) error {
 	}
 	last = append(last, top)
 	return w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if ok, err := startCursor(ctx, tx, w.name, w.pace, last); err != nil || !ok {
+		if ok, err := startCursor(ctx, tx, w.name, w.blocksPerConfirmation, last); err != nil || !ok {
 			return err
 		}
-		return setStanding(ctx, tx, w.name, is)
+		return setHealth(ctx, tx, w.name, is)
 	})
 }
 
-func (w *Watcher) connect(ctx context.Context, from cursor, blocks []Block, is Standing) error {
+func (w *Watcher) connect(ctx context.Context, from cursor, blocks []Block, is Health) error {
 	to := cursor{from.height + int64(len(blocks)), blocks[len(blocks)-1].Hash}
 	err := w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if ok, err := moveCursor(ctx, tx, w.name, from, to); err != nil || !ok {
+		if ok, err := advanceCursor(ctx, tx, w.name, from, to); err != nil || !ok {
 			return err
 		}
 		if err := insertBlocks(ctx, tx, w.name, from.height, blocks); err != nil {
 			return err
 		}
-		if err := setStanding(ctx, tx, w.name, is); err != nil {
+		if err := setHealth(ctx, tx, w.name, is); err != nil {
 			return err
 		}
-		txs, err := w.concerning(ctx, tx, blocks)
+		txs, err := w.relevantTxs(ctx, tx, blocks)
 		if err != nil {
 			return err
 		}
-		n := news{chain: w.name, told: map[Outpoint]bool{}}
+		n := changes{chain: w.name, seen: map[Outpoint]bool{}}
 		for i, b := range blocks {
-			if err := w.record(ctx, tx, &n, txs[i], place{from.height + 1 + int64(i), b.Hash}); err != nil {
+			if err := w.record(ctx, tx, &n, txs[i], position{from.height + 1 + int64(i), b.Hash}); err != nil {
 				return err
 			}
 		}
@@ -286,9 +284,9 @@ func (w *Watcher) connect(ctx context.Context, from cursor, blocks []Block, is S
 	return err
 }
 
-// concerning gives the transactions of each block that record has to look at: of several blocks, most of which hold nothing of ours,
+// relevantTxs gives the transactions of each block that record has to look at: of several blocks, most of which hold nothing of ours,
 // only those that touch what is known, or what one before them touches.
-func (w *Watcher) concerning(ctx context.Context, tx *db.Tx, blocks []Block) ([][]Tx, error) {
+func (w *Watcher) relevantTxs(ctx context.Context, tx *db.Tx, blocks []Block) ([][]Tx, error) {
 	txs := make([][]Tx, len(blocks))
 	if len(blocks) == 1 {
 		txs[0] = blocks[0].Txs
@@ -298,14 +296,14 @@ func (w *Watcher) concerning(ctx context.Context, tx *db.Tx, blocks []Block) ([]
 	for _, b := range blocks {
 		all = append(all, b.Txs...)
 	}
-	k, err := w.knownOf(ctx, tx, all)
+	k, err := w.loadKnown(ctx, tx, all)
 	if err != nil {
 		return nil, err
 	}
 	met, spent := map[string]bool{}, map[Outpoint]bool{}
 	for i, b := range blocks {
 		for _, t := range b.Txs {
-			if !k.concern(t) && !slices.ContainsFunc(t.Inputs, func(in Outpoint) bool { return met[in.TxID] || spent[in] }) {
+			if !k.concerns(t) && !slices.ContainsFunc(t.Inputs, func(in Outpoint) bool { return met[in.TxID] || spent[in] }) {
 				continue
 			}
 			met[t.ID] = true
@@ -318,18 +316,18 @@ func (w *Watcher) concerning(ctx context.Context, tx *db.Tx, blocks []Block) ([]
 	return txs, nil
 }
 
-func (w *Watcher) disconnect(ctx context.Context, from, to cursor, is Standing) error {
+func (w *Watcher) disconnect(ctx context.Context, from, to cursor, is Health) error {
 	err := w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if ok, err := moveCursor(ctx, tx, w.name, from, to); err != nil || !ok {
+		if ok, err := advanceCursor(ctx, tx, w.name, from, to); err != nil || !ok {
 			return err
 		}
 		if err := deleteBlock(ctx, tx, w.name, from); err != nil {
 			return err
 		}
-		if err := setStanding(ctx, tx, w.name, is); err != nil {
+		if err := setHealth(ctx, tx, w.name, is); err != nil {
 			return err
 		}
-		n := news{chain: w.name, told: map[Outpoint]bool{}}
+		n := changes{chain: w.name, seen: map[Outpoint]bool{}}
 		outputs, err := unmineOutputs(ctx, tx, w.name, from.height)
 		if err != nil {
 			return err
@@ -379,10 +377,10 @@ func (w *Watcher) scan(ctx context.Context, at cursor, expected []string, due bo
 	}
 	var gone []string
 	missing := map[string]bool{}
-	waiter, _ := w.src.(Waiter)
+	waiter, _ := w.src.(PendingChecker)
 	for _, id := range expected {
 		if waiter != nil && !present[id] {
-			if present[id], err = waiter.Waits(ctx, id); err != nil {
+			if present[id], err = waiter.IsPending(ctx, id); err != nil {
 				return false, err
 			}
 		}
@@ -397,16 +395,16 @@ func (w *Watcher) scan(ctx context.Context, at cursor, expected []string, due bo
 	if len(txs) > 0 || len(gone) > 0 || due {
 		raced := false
 		err := w.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			ok, err := moveCursor(ctx, tx, w.name, at, at)
+			ok, err := advanceCursor(ctx, tx, w.name, at, at)
 			if raced = !ok; err != nil || !ok {
 				return err
 			}
-			n := news{chain: w.name, told: map[Outpoint]bool{}}
-			if err := w.record(ctx, tx, &n, txs, place{}); err != nil {
+			n := changes{chain: w.name, seen: map[Outpoint]bool{}}
+			if err := w.record(ctx, tx, &n, txs, position{}); err != nil {
 				return err
 			}
 			for _, id := range gone {
-				if err := w.lose(ctx, tx, &n, id); err != nil {
+				if err := w.dropTx(ctx, tx, &n, id); err != nil {
 					return err
 				}
 			}

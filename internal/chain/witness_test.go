@@ -58,8 +58,8 @@ func TestAWitness(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		node := bitcoinsim.New(d)
 		source, witness := &lossy{Chain: node}, &second{Chain: node}
-		w := chain.NewWatcher(d, "witnessed", source, slog.New(slog.DiscardHandler))
-		w.Heed([]chain.Witness{{Source: witness, Name: "second"}}, 0)
+		w := chain.NewWatcher(d, "witnessed", source, 1, slog.New(slog.DiscardHandler))
+		w.SetWitnesses([]chain.Witness{{Source: witness, Name: "second"}}, 0)
 		must := func(err error) {
 			t.Helper()
 			if err != nil {
@@ -73,7 +73,7 @@ func TestAWitness(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				all, err := chain.Standings(ctx, tx)
+				all, err := chain.LoadHealth(ctx, tx)
 				if got := all["witnessed"]; at != want || !slices.Equal(got.Alarms, alarms) {
 					t.Fatalf("at block %d with alarms %v, want block %d and %v", at, got.Alarms, want, alarms)
 				}
@@ -99,7 +99,7 @@ func TestAWitness(t *testing.T) {
 		// second look.
 		source.to = height - 5
 		for _, alarms := range [][]chain.Alarm{nil, {chain.Behind}} {
-			if err := w.Sync(t.Context()); !errors.Is(err, chain.ErrContradicted) {
+			if err := w.Sync(t.Context()); !errors.Is(err, chain.ErrNodesDisagree) {
 				t.Fatalf("a node that lost its blocks: %v", err)
 			}
 			stands(height+3, alarms...)
@@ -110,7 +110,7 @@ func TestAWitness(t *testing.T) {
 		must(node.Mine(t.Context(), 20))
 		witness.fork = height + 4
 		for range 3 {
-			if err := w.Sync(t.Context()); !errors.Is(err, chain.ErrContradicted) {
+			if err := w.Sync(t.Context()); !errors.Is(err, chain.ErrNodesDisagree) {
 				t.Fatalf("the step is answered with %v", err)
 			}
 			stands(height+3, chain.Contradicted)
@@ -139,7 +139,7 @@ type witnessed struct {
 
 func newWitnessed(t *testing.T, d *db.DB, pace int64) *witnessed {
 	w := &witnessed{T: t, d: d, node: bitcoinsim.New(d)}
-	w.watcher = chain.NewPacedWatcher(d, "witnessed", w.node, pace, slog.New(slog.NewTextHandler(&w.log, nil)))
+	w.watcher = chain.NewWatcher(d, "witnessed", w.node, pace, slog.New(slog.NewTextHandler(&w.log, nil)))
 	return w
 }
 
@@ -168,22 +168,22 @@ func TestOneOfTwoWitnesses(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := newWitnessed(t, d, 1)
 		witness := &second{Chain: w.node}
-		w.watcher.Heed([]chain.Witness{{Source: gone{}, Name: "host"}, {Source: witness, Name: "host"}}, 0)
+		w.watcher.SetWitnesses([]chain.Witness{{Source: gone{}, Name: "host"}, {Source: witness, Name: "host"}}, 0)
 		w.mine(10)
 		w.must(w.watcher.Sync(t.Context()))
 		witness.fork = w.top() + 1
 		w.mine(5)
-		if err := w.watcher.Sync(t.Context()); !errors.Is(err, chain.ErrContradicted) {
+		if err := w.watcher.Sync(t.Context()); !errors.Is(err, chain.ErrNodesDisagree) {
 			t.Fatalf("one of two has other blocks: %v", err)
 		}
 		// Another process takes over, and that witness is down.
-		w.watcher = chain.NewWatcher(d, "witnessed", w.node, slog.New(slog.DiscardHandler))
-		w.watcher.Heed([]chain.Witness{{Source: witness.Chain, Name: "host"}, {Source: gone{}, Name: "host"}}, 0)
-		if err := w.watcher.Sync(t.Context()); !errors.Is(err, chain.ErrContradicted) {
+		w.watcher = chain.NewWatcher(d, "witnessed", w.node, 1, slog.New(slog.DiscardHandler))
+		w.watcher.SetWitnesses([]chain.Witness{{Source: witness.Chain, Name: "host"}, {Source: gone{}, Name: "host"}}, 0)
+		if err := w.watcher.Sync(t.Context()); !errors.Is(err, chain.ErrNodesDisagree) {
 			t.Fatalf("one that had other blocks is silent: %v", err)
 		}
 		witness.fork = 0
-		w.watcher.Heed([]chain.Witness{{Source: gone{}, Name: "host"}, {Source: witness, Name: "host"}}, 0)
+		w.watcher.SetWitnesses([]chain.Witness{{Source: gone{}, Name: "host"}, {Source: witness, Name: "host"}}, 0)
 		w.must(w.watcher.Sync(t.Context()))
 	})
 }
@@ -194,7 +194,7 @@ func TestAWitnessThatLeaves(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := newWitnessed(t, d, 10)
 		witness := &second{Chain: w.node}
-		w.watcher.Heed([]chain.Witness{{Source: gone{}, Name: "silent"}, {Source: witness, Name: "second"}}, 0)
+		w.watcher.SetWitnesses([]chain.Witness{{Source: gone{}, Name: "silent"}, {Source: witness, Name: "second"}}, 0)
 		w.mine(40)
 		w.must(w.watcher.Sync(t.Context()))
 		txid, err := w.node.Pay(t.Context(), "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 5_000)
@@ -208,7 +208,7 @@ func TestAWitnessThatLeaves(t *testing.T) {
 			w.must(w.watcher.Sync(t.Context()))
 			w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				found, err := chain.GetTx(ctx, tx, "witnessed", txid)
-				if found.State != chain.Mined || found.Attested != want {
+				if found.State != chain.Mined || found.Verified != want {
 					t.Fatalf("%s, the transaction is %+v, want it attested: %v", when, found, want)
 				}
 				return err
@@ -219,9 +219,9 @@ func TestAWitnessThatLeaves(t *testing.T) {
 		attested("when the witness has left", false)
 		witness.fork = 0
 		attested("when it has come back", true)
-		w.watcher.Heed([]chain.Witness{{Source: gone{}, Name: "silent"}}, 0)
+		w.watcher.SetWitnesses([]chain.Witness{{Source: gone{}, Name: "silent"}}, 0)
 		attested("when none answers", false)
-		w.watcher.Heed(nil, 0)
+		w.watcher.SetWitnesses(nil, 0)
 		attested("when there is none to ask", true)
 	})
 }
@@ -264,10 +264,10 @@ func TestAlarmsDoNotFlap(t *testing.T) {
 		}
 		// Nodes that disagree from the first look on.
 		witness := &second{Chain: w.node, fork: 1}
-		w.watcher.Heed([]chain.Witness{{Source: witness, Name: "second"}}, 0)
+		w.watcher.SetWitnesses([]chain.Witness{{Source: witness, Name: "second"}}, 0)
 		w.mine(10)
 		for range 3 {
-			if err := w.watcher.Sync(t.Context()); err == nil || errors.Is(err, chain.ErrContradicted) {
+			if err := w.watcher.Sync(t.Context()); err == nil || errors.Is(err, chain.ErrNodesDisagree) {
 				t.Fatalf("a chain that no row tells of yet: %v", err)
 			}
 		}
@@ -281,17 +281,17 @@ func TestAlarmsDoNotFlap(t *testing.T) {
 			w.mine(1)
 			w.must(w.watcher.Sync(t.Context()))
 		}
-		w.watcher.Heed([]chain.Witness{{Source: second, Name: "second"}}, 0)
+		w.watcher.SetWitnesses([]chain.Witness{{Source: second, Name: "second"}}, 0)
 		look()
-		second.by = chain.Apart + 1
+		second.by = chain.MaxDivergence + 1
 		w.mine(1)
-		if _, err := w.watcher.Step(t.Context()); err != nil || !w.watcher.Ahead() {
+		if _, err := w.watcher.Step(t.Context()); err != nil || !w.watcher.WitnessAhead() {
 			t.Fatalf("a node ahead is not noticed: %v", err)
 		}
 		second.by = 0
 		look()
 		says("ahead once")
-		second.by = chain.Apart + 1
+		second.by = chain.MaxDivergence + 1
 		look()
 		look()
 		says("ahead for two looks", "+behind")
@@ -302,7 +302,7 @@ func TestAlarmsDoNotFlap(t *testing.T) {
 		w.must(w.watcher.Sync(t.Context()))
 		says("many blocks at once")
 
-		w.watcher.Heed([]chain.Witness{{Source: gone{}, Name: "second"}}, 90*time.Minute)
+		w.watcher.SetWitnesses([]chain.Witness{{Source: gone{}, Name: "second"}}, 90*time.Minute)
 		step := func(times int) {
 			for range times {
 				_, err := w.watcher.Step(t.Context())

@@ -55,7 +55,7 @@ type simLab struct{ *bitcoinsim.Chain }
 
 func (l simLab) Source() chain.Source { return l.Chain }
 
-func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) {
+func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Chain) {
 	till := newTill(t, d, clock, lab)
 	for _, c := range []struct {
 		name string
@@ -364,7 +364,7 @@ type till struct {
 	keys    *bitcoin.Signer
 	d       *db.DB
 	clock   *dbtest.Clock
-	lab     chaintest.Lab
+	lab     chaintest.Chain
 	watcher *chain.Watcher
 	jobs    *job.Runner
 	claims  *claim.Service
@@ -373,7 +373,7 @@ type till struct {
 	by      identity.Principal
 }
 
-func newTill(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) *till {
+func newTill(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Chain) *till {
 	t.Helper()
 	const ever = 10_000 * time.Hour
 	r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
@@ -381,9 +381,9 @@ func newTill(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Lab) *ti
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	keys := chaintest.Wallet(t, d)
+	keys := chaintest.NewSigner(t, d)
 	pool := chain.NewPool(d, network, keys.Deriver())
-	x := &till{d: d, keys: keys, clock: clock, lab: lab, watcher: chain.NewWatcher(d, network, lab.Source(), log)}
+	x := &till{d: d, keys: keys, clock: clock, lab: lab, watcher: chain.NewWatcher(d, network, lab.Source(), 1, log)}
 	x.guards = claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}
 	claims, err := claim.New(claim.Config{
 		Pool: pool, ChainName: network, Network: network, Validity: validity, BaseURL: "https://pay.example.com",
@@ -536,7 +536,7 @@ func (s *sale) dust(o chain.Output) {
 		}
 		return
 	}
-	raw, _, err := miner.Sign(o)
+	raw, _, err := miner.SignPayment(o)
 	s.must(err)
 	s.must(miner.MineTx(s.Context(), raw))
 }

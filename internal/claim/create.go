@@ -74,7 +74,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		}
 	}
 	c.ID, c.Network, c.CreatedAt, c.UpdatedAt = tx.NewID("clm"), s.Network, tx.Now(), tx.Now()
-	if c.Address, err = s.Pool.Take(ctx, tx, companyID, c.ID); err != nil {
+	if c.Address, err = s.Pool.NewAddress(ctx, tx, companyID, c.ID); err != nil {
 		return Claim{}, err
 	}
 	q, err := quote.Make(ctx, tx, s.params(&c, c.Amount))

@@ -24,13 +24,13 @@ func (s *Service) offer(ctx context.Context, tx *db.Tx, f *facts) error {
 	}
 	wanted := f.payable()
 	offered := slices.ContainsFunc(all, func(i lightning.Invoice) bool {
-		return i.QuoteID == f.Newest().ID && (i.State == lightning.Wanted || i.State == lightning.Asked ||
+		return i.QuoteID == f.Newest().ID && (i.State == lightning.Requested || i.State == lightning.Open ||
 			i.State == lightning.Paid)
 	})
 	if wanted && offered {
 		return nil
 	}
-	if err := lightning.End(ctx, tx, c.CompanyID, c.ID); err != nil || !wanted {
+	if err := lightning.CancelAll(ctx, tx, c.CompanyID, c.ID); err != nil || !wanted {
 		return err
 	}
 	return s.invoice(tx, c, f.Newest())
@@ -52,7 +52,7 @@ func (f *facts) payable() bool {
 
 // invoice requests an invoice for a quote.
 func (s *Service) invoice(tx *db.Tx, c *Claim, q quote.Quote) error {
-	return s.Lightning.Ask(tx, lightning.Order{
+	return s.Lightning.Create(tx, lightning.InvoiceParams{
 		CompanyID: c.CompanyID, ObjectID: c.ID, QuoteID: q.ID, Amount: q.Funding, Memo: c.Description,
 		ExpiresAt: q.ValidTo,
 	})

@@ -332,11 +332,11 @@ func Retry(ctx context.Context, tx *db.Tx, companyID, refundID string) error {
 // payableTo checks an address that money is to be sent to: it must be of the network, and not one of the service's
 // own.
 func (s *Service) payableTo(ctx context.Context, tx *db.Tx, address string) (string, error) {
-	normal, err := bitcoin.NormalAddress(address, s.Network)
+	normal, err := bitcoin.NormalizeAddress(address, s.Network)
 	if err != nil {
 		return "", errAddress.At("body", "/address")
 	}
-	ours, err := chain.Ours(ctx, tx, s.ChainName, normal)
+	ours, err := chain.IsOwnAddress(ctx, tx, s.ChainName, normal)
 	if err == nil && ours {
 		err = errOwnAddress.At("body", "/address")
 	}

@@ -100,7 +100,7 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 	if err := r.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	chaintest.Follow(t, d, "regtest")
+	chaintest.StartWatching(t, d, "regtest")
 	var deps Deps
 	b := newFixture(t, d, func(own *Deps) {
 		own.Sealer, own.Sandbox = sealer, &toySandbox{}

@@ -64,7 +64,7 @@ func listCurrencies(_ context.Context, _ *db.Tx, c *request, _ *none) (*currency
 		item := currencyItem{
 			Symbol: string(a), Type: "fiat", Decimals: a.Exponent(), Minimum: amount(payroll.Minimum(a)), Networks: []string{},
 		}
-		item.Funding = append([]string{}, c.Payroll.Accounts.On(a)...)
+		item.Funding = append([]string{}, c.Payroll.Accounts.Carrying(a)...)
 		if a.IsCrypto() {
 			item.Type, item.Networks = "crypto", append(item.Networks, c.setup().Networks(a)...)
 		}

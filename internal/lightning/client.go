@@ -70,10 +70,10 @@ type Client struct {
 }
 
 const (
-	maxAnswer = 1 << 20
-	// subscribedFor is after what time a subscription is made anew, in case something between here and the node has
+	maxResponse = 1 << 20
+	// maxSubscription is after what time a subscription is made anew, in case something between here and the node has
 	// forgotten it without a word.
-	subscribedFor = 10 * time.Minute
+	maxSubscription = 10 * time.Minute
 )
 
 // NewClient prepares a client; it does not call the node.
@@ -119,8 +119,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("lightning: the node says: %s (code %d, status %d)", e.Message, e.Code, e.Status)
 }
 
-// says tells whether a refusal is about something. LND has no codes of its own: most refusals are "unknown" with a text.
-func says(err error, text string) bool {
+// refusalContains tells whether a refusal is about something. LND has no codes of its own: most refusals are "unknown" with a text.
+func refusalContains(err error, text string) bool {
 	var refusal *Error
 	return errors.As(err, &refusal) && strings.Contains(refusal.Message, text)
 }
@@ -129,7 +129,7 @@ const codeNotFound = 5
 
 func isNotFound(err error) bool {
 	var refusal *Error
-	return errors.As(err, &refusal) && (refusal.Code == codeNotFound || says(err, "unable to locate invoice") || says(err, "there are no existing invoices"))
+	return errors.As(err, &refusal) && (refusal.Code == codeNotFound || refusalContains(err, "unable to locate invoice") || refusalContains(err, "there are no existing invoices"))
 }
 
 func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
@@ -162,7 +162,7 @@ func (c *Client) call(ctx context.Context, result any, method, path string, body
 		return fmt.Errorf("lightning: %w", err)
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
 	if err != nil {
 		return fmt.Errorf("lightning: %s: %w", path, err)
 	}
@@ -238,9 +238,9 @@ func (c *Client) ID(ctx context.Context) (string, error) {
 	return i.ID, nil
 }
 
-// Holds is what the node has, in satoshis: its side of the channels, those that are opened or closed just now included, and the coins of its
+// Balance is what the node has, in satoshis: its side of the channels, those that are opened or closed just now included, and the coins of its
 // own wallet. It needs a macaroon that may read both.
-func (c *Client) Holds(ctx context.Context) (sats int64, err error) {
+func (c *Client) Balance(ctx context.Context) (sats int64, err error) {
 	type part struct {
 		Sats number64 `json:"sat"`
 	}
@@ -274,9 +274,9 @@ type NewInvoice struct {
 // Hash is the invoice's name.
 func (n NewInvoice) Hash() Hash { return hashOf(n.Preimage) }
 
-// Add makes an invoice at the node, or finds it when it was made before, and gives its payment request. The request is
+// AddInvoice makes an invoice at the node, or finds it when it was made before, and gives its payment request. The request is
 // believed only after it was read back: [ErrWrongNode] when its network, amount, hash or signer is not what was asked for.
-func (c *Client) Add(ctx context.Context, n NewInvoice) (string, error) {
+func (c *Client) AddInvoice(ctx context.Context, n NewInvoice) (string, error) {
 	id, err := c.ID(ctx)
 	if err != nil {
 		return "", err
@@ -292,8 +292,8 @@ func (c *Client) Add(ctx context.Context, n NewInvoice) (string, error) {
 		"memo":       n.Memo,
 		"private":    n.Private,
 	})
-	if says(err, "payment hash already exists") {
-		made, err := c.Look(ctx, n.Hash())
+	if refusalContains(err, "payment hash already exists") {
+		made, err := c.Lookup(ctx, n.Hash())
 		if err != nil {
 			return "", err
 		}
@@ -301,10 +301,10 @@ func (c *Client) Add(ctx context.Context, n NewInvoice) (string, error) {
 	} else if err != nil {
 		return "", err
 	}
-	return a.PaymentRequest, c.check(a.PaymentRequest, n, id)
+	return a.PaymentRequest, c.checkRequest(a.PaymentRequest, n, id)
 }
 
-func (c *Client) check(text string, n NewInvoice, id string) error {
+func (c *Client) checkRequest(text string, n NewInvoice, id string) error {
 	r, err := Decode(text)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrWrongNode, err)
@@ -327,10 +327,10 @@ type NodeState string
 
 // States at the node.
 const (
-	Open     NodeState = "OPEN"
-	Accepted NodeState = "ACCEPTED" // parts of a payment are there, not all
-	Settled  NodeState = "SETTLED"
-	Canceled NodeState = "CANCELED" // by the node itself when it expired, too
+	NodeOpen     NodeState = "OPEN"
+	NodeAccepted NodeState = "ACCEPTED" // parts of a payment are there, not all
+	NodeSettled  NodeState = "SETTLED"
+	NodeCanceled NodeState = "CANCELED" // by the node itself when it expired, too
 )
 
 // NodeInvoice is an invoice as the node sees it.
@@ -370,18 +370,18 @@ func (a nodeInvoice) read() (NodeInvoice, error) {
 	}
 	i := NodeInvoice{Hash: Hash(a.Hash), State: a.State, PaymentRequest: a.PaymentRequest, PaidMsat: int64(a.Paid), SettleIndex: uint64(a.SettleIndex)}
 	switch i.State {
-	case Open, Accepted, Settled, Canceled:
+	case NodeOpen, NodeAccepted, NodeSettled, NodeCanceled:
 	default:
 		return i, fmt.Errorf("lightning: the node has invoice %x in the state %.40q, %w", a.Hash, string(i.State), errUnknownState)
 	}
-	if i.State == Settled {
+	if i.State == NodeSettled {
 		i.SettledAt = time.Unix(int64(a.SettleDate), 0).UTC()
 	}
 	return i, nil
 }
 
-// Look asks where an invoice stands: [ErrUnknown] when the node never made it.
-func (c *Client) Look(ctx context.Context, h Hash) (NodeInvoice, error) {
+// Lookup asks where an invoice stands: [ErrUnknown] when the node never made it.
+func (c *Client) Lookup(ctx context.Context, h Hash) (NodeInvoice, error) {
 	var a nodeInvoice
 	err := c.call(ctx, &a, http.MethodGet, "/v1/invoice/"+h.String(), nil)
 	if isNotFound(err) {
@@ -397,12 +397,12 @@ func (c *Client) Look(ctx context.Context, h Hash) (NodeInvoice, error) {
 	return i, err
 }
 
-// Cancel ends an invoice, so that it can be paid no more. Ending it twice is harmless; [ErrSettled] and [ErrUnknown] say that
+// CancelInvoice ends an invoice, so that it can be paid no more. Ending it twice is harmless; [ErrSettled] and [ErrUnknown] say that
 // there is nothing to end.
-func (c *Client) Cancel(ctx context.Context, h Hash) error {
+func (c *Client) CancelInvoice(ctx context.Context, h Hash) error {
 	err := c.call(ctx, &struct{}{}, http.MethodPost, "/v2/invoices/cancel", map[string]string{"payment_hash": base64.StdEncoding.EncodeToString(h[:])})
 	switch {
-	case says(err, "already settled"):
+	case refusalContains(err, "already settled"):
 		return ErrSettled
 	case isNotFound(err):
 		return ErrUnknown
@@ -416,7 +416,7 @@ func (c *Client) Cancel(ctx context.Context, h Hash) error {
 //
 // The node says nothing until there is something to say, not even that the subscription stands.
 func (c *Client) Subscribe(ctx context.Context, after uint64, f func(NodeInvoice) error) error {
-	bounded, cancel := context.WithTimeout(ctx, subscribedFor)
+	bounded, cancel := context.WithTimeout(ctx, maxSubscription)
 	defer cancel()
 	err := c.subscribe(bounded, after, f)
 	if ctx.Err() == nil && errors.Is(bounded.Err(), context.DeadlineExceeded) {
@@ -436,14 +436,14 @@ func (c *Client) subscribe(ctx context.Context, after uint64, f func(NodeInvoice
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
 		return refusal(resp.StatusCode, text)
 	}
 	one := &io.LimitedReader{R: resp.Body}
 	decoder := json.NewDecoder(one)
 	var unknown error // the first of them, told when the subscription ends
 	for {
-		one.N = maxAnswer // of each message, besides what was read ahead
+		one.N = maxResponse // of each message, besides what was read ahead
 		var a struct {
 			Result *nodeInvoice `json:"result"`
 			Error  *Error       `json:"error"`
@@ -457,7 +457,7 @@ func (c *Client) subscribe(ctx context.Context, after uint64, f func(NodeInvoice
 		if a.Result == nil {
 			continue
 		}
-		if s := a.Result.State; s == Open || s == Accepted || s == Canceled {
+		if s := a.Result.State; s == NodeOpen || s == NodeAccepted || s == NodeCanceled {
 			continue // new invoices are told too
 		}
 		i, err := a.Result.read()

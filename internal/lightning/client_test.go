@@ -15,7 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/lightning/lightningtest"
 )
 
-func TestContract(t *testing.T) { lightningtest.Contract(t, lightningtest.Start(t)) }
+func TestContract(t *testing.T) { lightningtest.RunContract(t, lightningtest.Start(t)) }
 
 func client(t *testing.T, o lightning.Options) *lightning.Client {
 	t.Helper()
@@ -37,13 +37,13 @@ func TestAPaymentRequestIsReadBack(t *testing.T) {
 		"network": func(r *lightning.Request) { r.Network = "bitcoin" },
 		"signer":  func(r *lightning.Request) { r.Payee = "" },
 	} {
-		n.Falsify(change)
-		if got, err := c.Add(t.Context(), lightning.NewInvoice{Preimage: [32]byte([]byte(strings.Repeat(name, 32)[:32])), Amount: 5_000, Expiry: time.Minute}); !errors.Is(err, lightning.ErrWrongNode) {
+		n.TamperRequests(change)
+		if got, err := c.AddInvoice(t.Context(), lightning.NewInvoice{Preimage: [32]byte([]byte(strings.Repeat(name, 32)[:32])), Amount: 5_000, Expiry: time.Minute}); !errors.Is(err, lightning.ErrWrongNode) {
 			t.Errorf("another %s was believed: %q, %v", name, got, err)
 		}
 	}
-	n.Falsify(nil)
-	if _, err := c.Add(t.Context(), lightning.NewInvoice{Amount: 5_000, Expiry: time.Minute}); err != nil {
+	n.TamperRequests(nil)
+	if _, err := c.AddInvoice(t.Context(), lightning.NewInvoice{Amount: 5_000, Expiry: time.Minute}); err != nil {
 		t.Error(err)
 	}
 }
@@ -52,19 +52,19 @@ func TestAPaymentRequestIsReadBack(t *testing.T) {
 func TestALostAnswerMakesNoSecondInvoice(t *testing.T) {
 	n := lightningtest.Start(t)
 	c := client(t, n.Options())
-	n.LoseAnswers(1)
+	n.LoseResponses(1)
 	order := lightning.NewInvoice{Preimage: [32]byte{1}, Amount: 5_000, Expiry: time.Minute}
-	if _, err := c.Add(t.Context(), order); err == nil {
+	if _, err := c.AddInvoice(t.Context(), order); err == nil {
 		t.Fatal("the answer was not lost")
 	}
-	request, err := c.Add(t.Context(), order)
+	request, err := c.AddInvoice(t.Context(), order)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Pay(t.Context(), request); err != nil {
 		t.Error(err)
 	}
-	if n.Count(lightning.Open)+n.Count(lightning.Settled) != 1 {
+	if n.Count(lightning.NodeOpen)+n.Count(lightning.NodeSettled) != 1 {
 		t.Error("there are two invoices")
 	}
 }
@@ -117,11 +117,11 @@ func TestAnUnknownStateOfAnInvoiceIsAnError(t *testing.T) {
 	c := client(t, lightning.Options{URL: node.URL, Macaroon: []byte{1}, Network: "regtest",
 		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: node.Certificate().Raw})})
 	state = "SETTLED"
-	if n, err := c.Look(t.Context(), hash); err != nil || n.State != lightning.Settled {
+	if n, err := c.Lookup(t.Context(), hash); err != nil || n.State != lightning.NodeSettled {
 		t.Errorf("%+v %v", n, err)
 	}
 	state = "HALF_SETTLED"
-	if _, err := c.Look(t.Context(), hash); err == nil || !strings.Contains(err.Error(), `"HALF_SETTLED", which this version does not know`) {
+	if _, err := c.Lookup(t.Context(), hash); err == nil || !strings.Contains(err.Error(), `"HALF_SETTLED", which this version does not know`) {
 		t.Errorf("got %v", err)
 	}
 }

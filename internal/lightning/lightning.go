@@ -17,7 +17,7 @@
 //   - Payments are followed by the node's own count of settled invoices, and the cursor is committed with what it stands for, so
 //     that none is lost while the program is down. Besides, each invoice is looked at when its time is over.
 //
-// The requests of a transaction are [Service.Ask] and [End]; the network is spoken to by the job [JobInvoice] and by
+// The requests of a transaction are [Service.Create] and [CancelAll]; the network is spoken to by the job [JobInvoice] and by
 // [Service.Watch]. News travels up as the job [JobPaid]: what a payment means is for the owner of the object to say.
 package lightning
 
@@ -43,7 +43,7 @@ import (
 // Chain is the name under which Lightning payments stand among those of chains.
 const Chain = "lightning"
 
-// Kinds of jobs. The payload of both is [News].
+// Kinds of jobs. The payload of both is [InvoiceRef].
 const (
 	// JobInvoice is that an invoice is to be brought to where it should be at the node.
 	JobInvoice = "lightning.invoice"
@@ -51,8 +51,8 @@ const (
 	JobPaid = "lightning.paid"
 )
 
-// News is the payload of the jobs.
-type News struct {
+// InvoiceRef is the payload of the jobs.
+type InvoiceRef struct {
 	InvoiceID string `json:"invoice_id"`
 }
 
@@ -61,18 +61,18 @@ type State string
 
 // States of an invoice.
 const (
-	Wanted State = "wanted" // the node is to make it
-	Asked  State = "open"   // it can be paid
-	Ending State = "ending" // it is to be cancelled at the node
-	Ended  State = "ended"  // it cannot be paid any more, and was not
-	Paid   State = "paid"
+	Requested State = "wanted" // the node is to make it
+	Open      State = "open"   // it can be paid
+	Ending    State = "ending" // it is to be cancelled at the node
+	Ended     State = "ended"  // it cannot be paid any more, and was not
+	Paid      State = "paid"
 )
 
 const (
-	// shortest is the least time in which a payment can be expected to arrive; for less no invoice is made.
-	shortest = 30 * time.Second
-	// grace is how long after its end an invoice is looked at: the node cancels it by a clock of its own.
-	grace = 30 * time.Second
+	// minLifetime is the least time in which a payment can be expected to arrive; for less no invoice is made.
+	minLifetime = 30 * time.Second
+	// checkDelay is how long after its end an invoice is looked at: the node cancels it by a clock of its own.
+	checkDelay = 30 * time.Second
 	// sweepEvery is between two looks at all open invoices, while the node's count is not known.
 	sweepEvery = 5 * time.Second
 	sweepSize  = 500
@@ -99,8 +99,8 @@ type Invoice struct {
 	settleIndex uint64
 }
 
-// Order is an invoice to ask for.
-type Order struct {
+// InvoiceParams is an invoice to ask for.
+type InvoiceParams struct {
 	CompanyID, ObjectID, QuoteID string
 	Amount                       money.Amount // BTC, more than 0
 	Memo                         string       // cut to 300 bytes
@@ -115,14 +115,14 @@ type Service struct {
 
 func hashOf(preimage [32]byte) Hash { return sha256.Sum256(preimage[:]) }
 
-func place(id string) identity.Place {
+func sealContext(id string) identity.Place {
 	return identity.Place{Table: "lightning_invoices", Column: "preimage", Row: id}
 }
 
-// Ask orders an invoice, which a job then makes. What was asked for the same object before is for [End]. With too little time
+// Create orders an invoice, which a job then makes. What was asked for the same object before is for [CancelAll]. With too little time
 // left for a payment nothing is ordered.
-func (s *Service) Ask(tx *db.Tx, o Order) error {
-	if o.ExpiresAt.Sub(tx.Now()) < shortest {
+func (s *Service) Create(tx *db.Tx, o InvoiceParams) error {
+	if o.ExpiresAt.Sub(tx.Now()) < minLifetime {
 		return nil
 	}
 	var preimage [32]byte
@@ -132,45 +132,45 @@ func (s *Service) Ask(tx *db.Tx, o Order) error {
 		o.Memo = o.Memo[:len(o.Memo)-size]
 	}
 	i := Invoice{
-		ID: tx.NewID("lni"), CompanyID: o.CompanyID, ObjectID: o.ObjectID, QuoteID: o.QuoteID, State: Wanted, Version: 1,
+		ID: tx.NewID("lni"), CompanyID: o.CompanyID, ObjectID: o.ObjectID, QuoteID: o.QuoteID, State: Requested, Version: 1,
 		Amount: o.Amount, Memo: o.Memo, ExpiresAt: o.ExpiresAt, Hash: hashOf(preimage).String(), Paid: money.Zero(money.BTC),
 	}
 	var err error
-	if i.preimage, err = s.Sealer.Seal(place(i.ID), preimage[:]); err != nil {
+	if i.preimage, err = s.Sealer.Seal(sealContext(i.ID), preimage[:]); err != nil {
 		return err
 	}
 	insert(tx, i)
 	db.History(tx, i.CompanyID, i.ID, i.Version, "", string(i.State), "asked for")
-	wake(tx, i, time.Time{})
+	enqueueCheck(tx, i, time.Time{})
 	return nil
 }
 
-// wake has an invoice looked at, now or at an instant.
-func wake(tx *db.Tx, i Invoice, at time.Time) {
-	job.Enqueue(tx, job.New{CompanyID: i.CompanyID, Kind: JobInvoice, Payload: News{i.ID}, RunAt: at})
+// enqueueCheck has an invoice looked at, now or at an instant.
+func enqueueCheck(tx *db.Tx, i Invoice, at time.Time) {
+	job.Enqueue(tx, job.New{CompanyID: i.CompanyID, Kind: JobInvoice, Payload: InvoiceRef{i.ID}, RunAt: at})
 }
 
-// End says that no invoice of an object is wanted any more. Those that can be paid are cancelled at the node by a job.
-func End(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
+// CancelAll says that no invoice of an object is wanted any more. Those that can be paid are cancelled at the node by a job.
+func CancelAll(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
 	all, err := ForObject(ctx, tx, companyID, objectID)
 	if err != nil {
 		return err
 	}
 	for _, i := range all {
-		if i.State != Wanted && i.State != Asked {
+		if i.State != Requested && i.State != Open {
 			continue
 		}
 		from := i.State
 		i.State = Ending
-		if err := step(ctx, tx, from, &i, "not wanted any more"); err != nil {
+		if err := transition(ctx, tx, from, &i, "not wanted any more"); err != nil {
 			return err
 		}
-		wake(tx, i, time.Time{})
+		enqueueCheck(tx, i, time.Time{})
 	}
 	return nil
 }
 
-func step(ctx context.Context, tx *db.Tx, from State, i *Invoice, reason string) error {
+func transition(ctx context.Context, tx *db.Tx, from State, i *Invoice, reason string) error {
 	moved, err := update(ctx, tx, *i)
 	if err != nil {
 		return err
@@ -186,30 +186,30 @@ func step(ctx context.Context, tx *db.Tx, from State, i *Invoice, reason string)
 // Current is the invoice of a quote that can be shown to its payer, if there is one.
 func Current(all []Invoice, quoteID string) (Invoice, bool) {
 	for _, i := range all {
-		if i.QuoteID == quoteID && i.State == Asked {
+		if i.QuoteID == quoteID && i.State == Open {
 			return i, true
 		}
 	}
 	return Invoice{}, false
 }
 
-// Handle is the handler of [JobInvoice]: it makes an invoice that is wanted, and ends at the node what is not or whose time is
+// HandleInvoice is the handler of [JobInvoice]: it makes an invoice that is wanted, and ends at the node what is not or whose time is
 // over.
-func (s *Service) Handle(ctx context.Context, d *db.DB, j job.Job) error {
-	var news News
+func (s *Service) HandleInvoice(ctx context.Context, d *db.DB, j job.Job) error {
+	var news InvoiceRef
 	if err := j.Decode(&news); err != nil {
 		return err
 	}
 	for range 5 {
 		// After a clash the invoice is read anew: it may be ending now, and then the node has to hear of it.
-		if err := s.handle(ctx, d, j.CompanyID, news.InvoiceID); !errors.Is(err, db.ErrConflict) {
+		if err := s.checkInvoice(ctx, d, j.CompanyID, news.InvoiceID); !errors.Is(err, db.ErrConflict) {
 			return err
 		}
 	}
 	return db.ErrConflict
 }
 
-func (s *Service) handle(ctx context.Context, d *db.DB, companyID, id string) error {
+func (s *Service) checkInvoice(ctx context.Context, d *db.DB, companyID, id string) error {
 	var i Invoice
 	var now time.Time
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -225,17 +225,17 @@ func (s *Service) handle(ctx context.Context, d *db.DB, companyID, id string) er
 	}
 	left := i.ExpiresAt.Sub(now)
 	switch {
-	case i.State == Wanted && left >= shortest:
-		return s.make(ctx, d, i, left)
-	case i.State == Wanted, i.State == Ending, i.State == Asked && left <= 0:
-		return s.end(ctx, d, i)
+	case i.State == Requested && left >= minLifetime:
+		return s.create(ctx, d, i, left)
+	case i.State == Requested, i.State == Ending, i.State == Open && left <= 0:
+		return s.cancel(ctx, d, i)
 	default:
 		return nil
 	}
 }
 
-func (s *Service) make(ctx context.Context, d *db.DB, i Invoice, left time.Duration) error {
-	raw, err := s.Sealer.Open(place(i.ID), i.preimage)
+func (s *Service) create(ctx context.Context, d *db.DB, i Invoice, left time.Duration) error {
+	raw, err := s.Sealer.Open(sealContext(i.ID), i.preimage)
 	if err != nil {
 		return err
 	}
@@ -250,22 +250,22 @@ func (s *Service) make(ctx context.Context, d *db.DB, i Invoice, left time.Durat
 	if err != nil {
 		return err
 	}
-	request, err := s.Client.Add(ctx, n)
+	request, err := s.Client.AddInvoice(ctx, n)
 	if err != nil {
 		return err
 	}
-	i.State, i.NodeID, i.Request, i.preimage = Asked, id, request, ""
+	i.State, i.NodeID, i.Request, i.preimage = Open, id, request, ""
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		made := i
-		if err := step(ctx, tx, Wanted, &made, "made at the node"); err != nil {
+		if err := transition(ctx, tx, Requested, &made, "made at the node"); err != nil {
 			return err
 		}
-		wake(tx, made, made.ExpiresAt.Add(grace))
+		enqueueCheck(tx, made, made.ExpiresAt.Add(checkDelay))
 		return nil
 	})
 }
 
-func (s *Service) end(ctx context.Context, d *db.DB, i Invoice) error {
+func (s *Service) cancel(ctx context.Context, d *db.DB, i Invoice) error {
 	hash, err := ParseHash(i.Hash)
 	if err != nil {
 		return err
@@ -275,37 +275,37 @@ func (s *Service) end(ctx context.Context, d *db.DB, i Invoice) error {
 		return err
 	}
 	if i.NodeID != "" && i.NodeID != id {
-		return s.gone(ctx, d, i)
+		return s.endForeign(ctx, d, i)
 	}
-	switch err := s.Client.Cancel(ctx, hash); {
+	switch err := s.Client.CancelInvoice(ctx, hash); {
 	case errors.Is(err, ErrSettled):
-		found, err := s.Client.Look(ctx, hash)
+		found, err := s.Client.Lookup(ctx, hash)
 		if err != nil {
 			return err
 		}
-		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return take(ctx, tx, found) })
+		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return recordPayment(ctx, tx, found) })
 	case err != nil && !errors.Is(err, ErrUnknown):
 		return err
 	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		ended := i
 		ended.State, ended.preimage = Ended, ""
-		return step(ctx, tx, i.State, &ended, "cancelled at the node")
+		return transition(ctx, tx, i.State, &ended, "cancelled at the node")
 	})
 }
 
-// gone ends an invoice of a node that is not the configured one any more, and can therefore not be asked. Should it be paid all
+// endForeign ends an invoice of a node that is not the configured one any more, and can therefore not be asked. Should it be paid all
 // the same, that is found when the node is configured again.
-func (s *Service) gone(ctx context.Context, d *db.DB, i Invoice) error {
+func (s *Service) endForeign(ctx context.Context, d *db.DB, i Invoice) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		ended := i
 		ended.State = Ended
-		return step(ctx, tx, i.State, &ended, "its node is not in use any more")
+		return transition(ctx, tx, i.State, &ended, "its node is not in use any more")
 	})
 }
 
-// take writes down that an invoice was paid, once. Invoices that others made at the node are passed over.
-func take(ctx context.Context, tx *db.Tx, n NodeInvoice) error {
+// recordPayment writes down that an invoice was paid, once. Invoices that others made at the node are passed over.
+func recordPayment(ctx context.Context, tx *db.Tx, n NodeInvoice) error {
 	i, err := byHash(ctx, tx, n.Hash.String())
 	if errors.Is(err, db.ErrNoRows) {
 		return nil
@@ -316,10 +316,10 @@ func take(ctx context.Context, tx *db.Tx, n NodeInvoice) error {
 	from := i.State
 	i.State, i.preimage, i.settleIndex, i.SettledAt = Paid, "", n.SettleIndex, n.SettledAt
 	i.Paid = money.New(money.BTC, n.PaidMsat/1000) // the rest is less than the smallest unit there is
-	if err := step(ctx, tx, from, &i, "settled at the node"); err != nil {
+	if err := transition(ctx, tx, from, &i, "settled at the node"); err != nil {
 		return err
 	}
-	job.Enqueue(tx, job.New{CompanyID: i.CompanyID, Kind: JobPaid, Payload: News{i.ID}})
+	job.Enqueue(tx, job.New{CompanyID: i.CompanyID, Kind: JobPaid, Payload: InvoiceRef{i.ID}})
 	return nil
 }
 
@@ -335,7 +335,7 @@ func (s *Service) Watch(ctx context.Context, d *db.DB) error {
 	}
 	var after uint64
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		after, err = cursor(ctx, tx, info.ID)
+		after, err = loadCursor(ctx, tx, info.ID)
 		return err
 	}); err != nil {
 		return err
@@ -347,10 +347,10 @@ func (s *Service) Watch(ctx context.Context, d *db.DB) error {
 		defer stop()
 		return s.Client.Subscribe(ctx, after, func(n NodeInvoice) error {
 			return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-				if err := take(ctx, tx, n); err != nil {
+				if err := recordPayment(ctx, tx, n); err != nil {
 					return err
 				}
-				return advance(ctx, tx, info.ID, n.SettleIndex)
+				return advanceCursor(ctx, tx, info.ID, n.SettleIndex)
 			})
 		})
 	})
@@ -388,7 +388,7 @@ func (s *Service) sweepOnce(ctx context.Context, d *db.DB, nodeID string, unknow
 	for {
 		var some []Invoice
 		if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			at, err := cursor(ctx, tx, nodeID)
+			at, err := loadCursor(ctx, tx, nodeID)
 			if known = at > 0; err != nil || known {
 				return err
 			}
@@ -398,7 +398,7 @@ func (s *Service) sweepOnce(ctx context.Context, d *db.DB, nodeID string, unknow
 			return known, err
 		}
 		for _, i := range some {
-			switch err := s.look(ctx, d, i); {
+			switch err := s.findPayment(ctx, d, i); {
 			case errors.Is(err, errUnknownState):
 				*unknown = cmp.Or(*unknown, err)
 			case err != nil:
@@ -409,18 +409,18 @@ func (s *Service) sweepOnce(ctx context.Context, d *db.DB, nodeID string, unknow
 	}
 }
 
-// look takes in an invoice that was paid unseen. It leaves the cursor alone: others may have been settled before it.
-func (s *Service) look(ctx context.Context, d *db.DB, i Invoice) error {
+// findPayment takes in an invoice that was paid unseen. It leaves the cursor alone: others may have been settled before it.
+func (s *Service) findPayment(ctx context.Context, d *db.DB, i Invoice) error {
 	hash, err := hex.DecodeString(i.Hash)
 	if err != nil {
 		return err
 	}
-	n, err := s.Client.Look(ctx, Hash(hash))
-	if errors.Is(err, ErrUnknown) || err == nil && n.State != Settled {
+	n, err := s.Client.Lookup(ctx, Hash(hash))
+	if errors.Is(err, ErrUnknown) || err == nil && n.State != NodeSettled {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return take(ctx, tx, n) })
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return recordPayment(ctx, tx, n) })
 }

@@ -40,12 +40,12 @@ func run(t *testing.T, f func(b *bench)) {
 			t.Fatal(err)
 		}
 		b := &bench{t: t, d: d, clock: clock, node: lightningtest.Start(t), paid: map[string]int{}}
-		b.node.Clock(clock.Now)
+		b.node.SetClock(clock.Now)
 		b.s = &lightning.Service{Client: client(t, b.node.Options()), Sealer: sealer}
 		b.jobs = job.NewRunner(d, job.Table{
-			lightning.JobInvoice: {Net: b.s.Handle},
+			lightning.JobInvoice: {Net: b.s.HandleInvoice},
 			lightning.JobPaid: {Net: func(_ context.Context, _ *db.DB, j job.Job) error {
-				var n lightning.News
+				var n lightning.InvoiceRef
 				err := j.Decode(&n)
 				b.paid[n.InvoiceID]++
 				return err
@@ -60,17 +60,17 @@ func (b *bench) ask(quoteID string) {
 	b.t.Helper()
 	b.clock.Advance(time.Second)
 	b.write(func(ctx context.Context, tx *db.Tx) error {
-		if err := lightning.End(ctx, tx, company, object); err != nil {
+		if err := lightning.CancelAll(ctx, tx, company, object); err != nil {
 			return err
 		}
-		return b.s.Ask(tx, lightning.Order{CompanyID: company, ObjectID: object, QuoteID: quoteID, Amount: money.New(money.BTC, 5_000),
+		return b.s.Create(tx, lightning.InvoiceParams{CompanyID: company, ObjectID: object, QuoteID: quoteID, Amount: money.New(money.BTC, 5_000),
 			Memo: "Order 7", ExpiresAt: tx.Now().Add(15 * time.Minute)})
 	})
 }
 
 func (b *bench) end() {
 	b.t.Helper()
-	b.write(func(ctx context.Context, tx *db.Tx) error { return lightning.End(ctx, tx, company, object) })
+	b.write(func(ctx context.Context, tx *db.Tx) error { return lightning.CancelAll(ctx, tx, company, object) })
 }
 
 func (b *bench) write(f func(context.Context, *db.Tx) error) {
@@ -140,11 +140,11 @@ func (b *bench) watch() {
 func TestAnInvoiceIsMadeShownAndPaid(t *testing.T) {
 	run(t, func(b *bench) {
 		b.ask("quo_1")
-		if i := b.last(lightning.Wanted); i.Request != "" {
+		if i := b.last(lightning.Requested); i.Request != "" {
 			t.Error("a payment request before there is an invoice")
 		}
 		b.drain()
-		i := b.last(lightning.Asked)
+		i := b.last(lightning.Open)
 		r, err := lightning.Decode(i.Request)
 		if err != nil || r.Msat != 5_000_000 || r.Hash.String() != i.Hash || r.Memo != "Order 7" || !r.Created.Add(r.Expiry).Equal(i.ExpiresAt) {
 			t.Errorf("%+v, %v", r, err)
@@ -173,7 +173,7 @@ func TestPaymentsAreCaughtUpWith(t *testing.T) {
 		for round := range 3 {
 			b.ask("quo_" + string(rune('a'+round)))
 			b.drain()
-			b.pay(b.last(lightning.Asked))
+			b.pay(b.last(lightning.Open))
 			b.watch()
 			if i := b.last(lightning.Paid); b.paid[i.ID] != 1 {
 				t.Errorf("round %d: told %d times", round, b.paid[i.ID])
@@ -181,7 +181,7 @@ func TestPaymentsAreCaughtUpWith(t *testing.T) {
 		}
 		// The node also makes invoices for others.
 		other := lightning.NewInvoice{Preimage: [32]byte{9}, Amount: 1, Expiry: time.Hour}
-		request, err := b.s.Client.Add(t.Context(), other)
+		request, err := b.s.Client.AddInvoice(t.Context(), other)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestPaymentsAreCaughtUpWith(t *testing.T) {
 		}
 		b.ask("quo_z")
 		b.drain()
-		b.pay(b.last(lightning.Asked))
+		b.pay(b.last(lightning.Open))
 		b.watch()
 		if len(b.paid) != 4 {
 			t.Errorf("told of %v", b.paid)
@@ -205,7 +205,7 @@ func TestAnUnknownStateHoldsUpNoOtherInvoice(t *testing.T) {
 		const later = "HALF_SETTLED"
 		say := func(i lightning.Invoice) {
 			t.Helper()
-			if err := b.node.Say(i.Request, later); err != nil {
+			if err := b.node.SetState(i.Request, later); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -224,7 +224,7 @@ func TestAnUnknownStateHoldsUpNoOtherInvoice(t *testing.T) {
 		for n := range 8 {
 			object := fmt.Sprintf("clm_%d", n+2)
 			b.write(func(ctx context.Context, tx *db.Tx) error {
-				return b.s.Ask(tx, lightning.Order{CompanyID: company, ObjectID: object, QuoteID: "quo_1", Amount: money.New(money.BTC, 5_000), Memo: "x",
+				return b.s.Create(tx, lightning.InvoiceParams{CompanyID: company, ObjectID: object, QuoteID: "quo_1", Amount: money.New(money.BTC, 5_000), Memo: "x",
 					ExpiresAt: tx.Now().Add(15 * time.Minute)})
 			})
 			b.drain()
@@ -289,15 +289,15 @@ func TestAnInvoiceIsMadeOnce(t *testing.T) {
 		if err := b.node.Restart(); err != nil {
 			t.Fatal(err)
 		}
-		b.node.LoseAnswers(1)
+		b.node.LoseResponses(1)
 		b.clock.Advance(10 * time.Second)
 		if err := b.jobs.Drain(t.Context()); err == nil {
 			t.Error("the answer was lost, and all is well")
 		}
 		b.clock.Advance(10 * time.Second)
 		b.drain()
-		b.last(lightning.Asked)
-		if n := b.node.Count(lightning.Open); n != 1 {
+		b.last(lightning.Open)
+		if n := b.node.Count(lightning.NodeOpen); n != 1 {
 			t.Errorf("the node has %d invoices", n)
 		}
 	})
@@ -308,7 +308,7 @@ func TestANewInvoiceEndsTheOld(t *testing.T) {
 	run(t, func(b *bench) {
 		b.ask("quo_1")
 		b.drain()
-		old := b.last(lightning.Asked)
+		old := b.last(lightning.Open)
 		b.ask("quo_2")
 		if _, ok := lightning.Current(b.invoices(), "quo_1"); ok {
 			t.Error("the old invoice is still shown")
@@ -317,7 +317,7 @@ func TestANewInvoiceEndsTheOld(t *testing.T) {
 		if err := b.node.Pay(t.Context(), old.Request); !errors.Is(err, lightningtest.ErrNoInvoice) {
 			t.Errorf("the old invoice: %v", err)
 		}
-		if all := b.invoices(); all[0].State != lightning.Ended || all[1].State != lightning.Asked {
+		if all := b.invoices(); all[0].State != lightning.Ended || all[1].State != lightning.Open {
 			t.Errorf("%s and %s", all[0].State, all[1].State)
 		}
 	})
@@ -330,13 +330,13 @@ func TestEndsAndPaymentsMeet(t *testing.T) {
 		b.end()
 		b.drain()
 		b.last(lightning.Ended)
-		if n := b.node.Count(lightning.Open); n != 0 {
+		if n := b.node.Count(lightning.NodeOpen); n != 0 {
 			t.Errorf("%d invoices can be paid", n)
 		}
 
 		b.ask("quo_2")
 		b.drain()
-		i := b.last(lightning.Asked)
+		i := b.last(lightning.Open)
 		b.end()
 		b.pay(i)
 		b.drain()
@@ -346,7 +346,7 @@ func TestEndsAndPaymentsMeet(t *testing.T) {
 
 		b.ask("quo_3")
 		b.drain()
-		b.pay(b.last(lightning.Asked))
+		b.pay(b.last(lightning.Open))
 		b.clock.Advance(16 * time.Minute) // nobody watched
 		b.drain()
 		if i = b.last(lightning.Paid); b.paid[i.ID] != 1 {
@@ -358,7 +358,7 @@ func TestEndsAndPaymentsMeet(t *testing.T) {
 		b.clock.Advance(16 * time.Minute)
 		b.drain()
 		b.last(lightning.Ended)
-		if n := b.node.Count(lightning.Open); n != 0 {
+		if n := b.node.Count(lightning.NodeOpen); n != 0 {
 			t.Errorf("%d invoices can be paid", n)
 		}
 	})
@@ -369,9 +369,9 @@ func TestANodeIsReplaced(t *testing.T) {
 	run(t, func(b *bench) {
 		b.ask("quo_1")
 		b.drain()
-		old, i := b.s.Client, b.last(lightning.Asked)
+		old, i := b.s.Client, b.last(lightning.Open)
 		second := lightningtest.Start(t)
-		second.Clock(b.clock.Now)
+		second.SetClock(b.clock.Now)
 		b.s.Client = client(t, second.Options())
 		b.pay(i)
 		b.clock.Advance(16 * time.Minute)
@@ -380,11 +380,11 @@ func TestANodeIsReplaced(t *testing.T) {
 		b.s.Client = old
 		b.ask("quo_2")
 		b.drain()
-		b.pay(b.last(lightning.Asked))
+		b.pay(b.last(lightning.Open))
 		b.watch()
 		b.ask("quo_3")
 		b.drain()
-		b.pay(b.last(lightning.Asked))
+		b.pay(b.last(lightning.Open))
 		b.watch()
 		if len(b.paid) != 2 {
 			t.Errorf("told of %v", b.paid)

@@ -25,7 +25,7 @@ import (
 // What the tests' own node is held to holds for a real one, and the two answer alike.
 func TestLND(t *testing.T) {
 	pair, own := lndtest.Start(t), lightningtest.Start(t)
-	t.Run("contract", func(t *testing.T) { lightningtest.Contract(t, pair) })
+	t.Run("contract", func(t *testing.T) { lightningtest.RunContract(t, pair) })
 	t.Run("answers", func(t *testing.T) {
 		preimage := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{77}, 32))
 		hash := lightning.NewInvoice{Preimage: [32]byte(bytes.Repeat([]byte{77}, 32))}.Hash()

@@ -55,8 +55,8 @@ func payable(ctx context.Context, tx *db.Tx, after string, limit int) ([]Invoice
 	return db.Collect(r, err, func(r *db.Rows) (Invoice, error) { return scan(r) })
 }
 
-// cursor is 0 for a node of which no settled invoice was seen.
-func cursor(ctx context.Context, tx *db.Tx, nodeID string) (uint64, error) {
+// loadCursor is 0 for a node of which no settled invoice was seen.
+func loadCursor(ctx context.Context, tx *db.Tx, nodeID string) (uint64, error) {
 	var index int64
 	err := tx.QueryRow(ctx, "SELECT settle_index FROM lightning_cursors WHERE node_id = $1", nodeID).Scan(&index)
 	if errors.Is(err, db.ErrNoRows) {
@@ -65,8 +65,8 @@ func cursor(ctx context.Context, tx *db.Tx, nodeID string) (uint64, error) {
 	return uint64(index), err
 }
 
-// advance moves the cursor forward, never back.
-func advance(ctx context.Context, tx *db.Tx, nodeID string, index uint64) error {
+// advanceCursor moves the cursor forward, never back.
+func advanceCursor(ctx context.Context, tx *db.Tx, nodeID string, index uint64) error {
 	_, err := tx.Exec(ctx, `INSERT INTO lightning_cursors (node_id, settle_index) VALUES ($1, $2)
 		ON CONFLICT (node_id) DO UPDATE SET settle_index = excluded.settle_index WHERE lightning_cursors.settle_index < excluded.settle_index`,
 		nodeID, int64(index))

@@ -38,8 +38,8 @@ func newStreet(t *testing.T, d *db.DB, clock *dbtest.Clock) *street {
 	h := newHouse(t, d, clock)
 	log := slog.New(slog.DiscardHandler)
 	x := &street{house: h, chain: bitcoinsim.New(d)}
-	h.s.Pool = chain.NewPool(d, "regtest", chaintest.Wallet(t, d).Deriver())
-	x.watcher = chain.NewWatcher(d, "regtest", x.chain, log)
+	h.s.Pool = chain.NewPool(d, "regtest", chaintest.NewSigner(t, d).Deriver())
+	x.watcher = chain.NewWatcher(d, "regtest", x.chain, 1, log)
 	x.jobs = job.NewRunner(d, job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged},
 		deposit.JobChanged: {Tx: h.s.Fund}}, nil, log)
 	x.must(nil)

@@ -216,7 +216,7 @@ func (s *Service) createOnChain(ctx context.Context, tx *db.Tx, p *Payroll, netw
 	if err := s.guards.CheckWatched(ctx, tx, network); err != nil {
 		return err
 	}
-	address, err := pool.Take(ctx, tx, p.CompanyID, p.ID)
+	address, err := pool.NewAddress(ctx, tx, p.CompanyID, p.ID)
 	if err != nil {
 		return err
 	}

@@ -252,8 +252,8 @@ type Config struct {
 	Pool          *chain.Pool // of Bitcoin addresses
 	ChainName     string
 	Network       string
-	Accounts      chain.Accounts // EVM networks on which payrolls can be funded
-	Banks         []bank.Account // the operator's bank accounts to which payrolls can be funded by transfer
+	Accounts      chain.EVMNetworks // EVM networks on which payrolls can be funded
+	Banks         []bank.Account    // the operator's bank accounts to which payrolls can be funded by transfer
 	SpreadBps     int64
 	QuoteValidity time.Duration
 	// CoolDown is how long a payment waits after its payee changed where it goes, counted from the change. Only

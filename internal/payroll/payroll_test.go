@@ -55,7 +55,7 @@ func run(t *testing.T, f func(h *house)) {
 
 func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *house {
 	t.Helper()
-	chaintest.Follow(t, d, "regtest")
+	chaintest.StartWatching(t, d, "regtest")
 	h := &house{t: t, d: d, clock: clock}
 	var err error
 	h.s, err = New(Config{

@@ -32,7 +32,7 @@ const (
 type plan struct {
 	currency, funding   money.Asset
 	method              string
-	accounts            chain.Accounts
+	accounts            chain.EVMNetworks
 	network             string // of accounts, that a payroll is funded on; "" is Bitcoin's
 	externalID          string
 	volume, fees, total money.Amount
@@ -124,7 +124,7 @@ func destinations(p payee.Payee, all map[string][]destination.Distribution) (own
 var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)
 
 // carried reports whether a rail exists for every destination.
-func carried(used []destination.Distribution, accounts chain.Accounts) bool {
+func carried(used []destination.Distribution, accounts chain.EVMNetworks) bool {
 	setup := destination.Setup{Accounts: accounts}
 	return !slices.ContainsFunc(used, func(d destination.Distribution) bool {
 		return !setup.Payable(d.Symbol,
@@ -139,7 +139,7 @@ func method(p CreateParams, c identity.Company) string {
 
 // terms decides how the payroll is denominated and funded. held is the currency of the wallet that the method names,
 // "" if the company has no such wallet. Problems are added to list; ok reports whether amounts can be parsed.
-func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, banks []bank.Account,
+func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.EVMNetworks, banks []bank.Account,
 	list *apierr.List) (t plan, ok bool) {
 	t.companyID, t.externalID, t.tolerance, t.accounts = c.ID, p.ExternalID, c.ToleranceBps, accounts
 	if len(p.ExternalID) > maxExternal {
@@ -186,7 +186,7 @@ func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.
 		return t, ok
 	}
 	a, known := money.Lookup(cmp.Or(p.FundingCurrency, string(fallback)))
-	on := accounts.On(a)
+	on := accounts.Carrying(a)
 	switch {
 	case !known:
 		list.Add("currency_not_supported", "/funding_currency",
@@ -240,7 +240,7 @@ func network(asked string, a money.Asset, on []string, list *apierr.List) string
 
 // newPlan applies every rule that needs no clock, rate or balance. All problems are added to list; the plan is
 // complete only if list stays empty.
-func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chain.Accounts, banks []bank.Account,
+func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chain.EVMNetworks, banks []bank.Account,
 	named map[string]invoice.Invoice, payees map[string]payee.Payee,
 	all map[string][]destination.Distribution, list *apierr.List,
 ) (plan, error) {

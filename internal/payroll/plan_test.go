@@ -45,7 +45,7 @@ func planned(t *testing.T, p CreateParams, payees map[string]payee.Payee,
 	t.Helper()
 	p.CompanyID = contract.ID
 	var list apierr.List
-	got, err := newPlan(p, contract, "", chain.Accounts{}, nil, nil, payees, all, &list)
+	got, err := newPlan(p, contract, "", chain.EVMNetworks{}, nil, nil, payees, all, &list)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -199,7 +199,7 @@ func (s *Sandbox) chain(network string) simulator {
 	if c := s.o.EVM[network]; c != nil {
 		return c
 	}
-	if _, evm := s.o.Accounts.Network(network); evm || s.o.Bitcoin == nil {
+	if _, evm := s.o.Accounts.Lookup(network); evm || s.o.Bitcoin == nil {
 		return nil
 	}
 	return bitcoinChain{s.o.Bitcoin}
@@ -256,7 +256,7 @@ func (s *Sandbox) await(ctx context.Context, p payable, txid string, ok func(cha
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	name := s.o.BitcoinChain
-	if _, evm := s.o.Accounts.Network(p.network); evm {
+	if _, evm := s.o.Accounts.Lookup(p.network); evm {
 		name = p.network
 	}
 	for {

@@ -48,7 +48,7 @@ func FundGas(ctx context.Context, d *db.DB, c *evmsim.Chain, hot string) error {
 	}); err != nil || given != "" {
 		return err
 	}
-	if _, err := c.Pay(ctx, hot, money.New(c.Of().Native, Gas)); err != nil {
+	if _, err := c.Pay(ctx, hot, money.New(c.Spec().Native, Gas)); err != nil {
 		return err
 	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, setting, hot) })

@@ -41,7 +41,7 @@ type Options struct {
 	BitcoinChain   string            // key of the Bitcoin chain's rows
 	BitcoinNetwork string            // such as regtest
 	Bitcoin        *bitcoinsim.Chain // nil with a real node
-	Accounts       chain.Accounts    // the EVM networks in use
+	Accounts       chain.EVMNetworks // the EVM networks in use
 	EVM            map[string]*evmsim.Chain
 	SimulatedBank  bool
 }

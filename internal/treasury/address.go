@@ -20,7 +20,7 @@ func OperatorAddress(ctx context.Context, tx *db.Tx, pool *chain.Pool) (string, 
 	if err != nil || address != "" {
 		return address, err
 	}
-	if address, err = pool.Take(ctx, tx, ledger.Operator, OperatorObject); err != nil {
+	if address, err = pool.NewAddress(ctx, tx, ledger.Operator, OperatorObject); err != nil {
 		return "", err
 	}
 	return address, db.SetSetting(ctx, tx, settingOperatorAddress, address)

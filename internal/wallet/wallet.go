@@ -136,15 +136,15 @@ type Opener struct {
 	Verified bool
 	// Pool gives out Bitcoin's addresses; Accounts are the networks of accounts.
 	Pool     *chain.Pool
-	Accounts chain.Accounts
+	Accounts chain.EVMNetworks
 }
 
 // Networks are those on which a wallet in an asset is paid, none where that is no coin. bitcoin is the network of Bitcoin's.
-func Networks(a money.Asset, bitcoin string, accounts chain.Accounts) []string {
+func Networks(a money.Asset, bitcoin string, accounts chain.EVMNetworks) []string {
 	if a == money.BTC {
 		return []string{bitcoin}
 	}
-	return accounts.On(a)
+	return accounts.Carrying(a)
 }
 
 // holds says that this installation can hold an asset for companies.
@@ -162,9 +162,9 @@ func (o Opener) give(ctx context.Context, tx *db.Tx, w *Wallet) (err error) {
 	switch {
 	case w.Address != "" || !w.Currency.IsCrypto():
 	case w.Currency == money.BTC:
-		w.Address, err = o.Pool.Take(ctx, tx, w.CompanyID, w.ID)
+		w.Address, err = o.Pool.NewAddress(ctx, tx, w.CompanyID, w.ID)
 	default:
-		w.Address, err = o.Accounts.Pool.Take(ctx, tx, w.CompanyID, w.ID)
+		w.Address, err = o.Accounts.Pool.NewAddress(ctx, tx, w.CompanyID, w.ID)
 	}
 	return err
 }

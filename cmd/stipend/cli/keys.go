@@ -100,7 +100,7 @@ func (k KeysShowCmd) Run(std Streams) error {
 		fmt.Fprintf(std.Out, "%s %s\n", b.name, a)
 	}
 	if d, err := evm.ParseXPub(c.EVMXPub); err == nil {
-		hot, err := d.Hot()
+		hot, err := d.HotAddress()
 		if err != nil {
 			return err
 		}

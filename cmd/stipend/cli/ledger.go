@@ -85,7 +85,7 @@ func (c LedgerSuspenseCmd) Run(ctx context.Context, std Streams) error {
 			fmt.Fprintln(t, "DEPOSIT\tASSET\tAMOUNT\tFIRST SEEN\tADDRESS\tTRANSACTION\tCOMPANY")
 			for _, p := range all {
 				company := p.CompanyID
-				if company == chain.Nobody {
+				if company == chain.UnassignedCompany {
 					company = "nobody remembers"
 				}
 				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s:%d\t%s\n", p.ID, p.Amount.Asset(), p.Amount, p.FirstSeen.Format("2006-01-02 15:04"), p.Address, p.TxID, p.Vout, company)

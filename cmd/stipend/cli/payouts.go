@@ -49,9 +49,9 @@ func (c PayoutsStatusCmd) Run(ctx context.Context, std Streams) error {
 			if err != nil {
 				return err
 			}
-			var strangers []chain.Stranger
+			var strangers []chain.UnknownSpend
 			for _, name := range append([]string{app.BitcoinChain}, network.Names(network.EVM)...) {
-				some, err := chain.Strangers(ctx, tx, name)
+				some, err := chain.UnknownSpends(ctx, tx, name)
 				if err != nil {
 					return err
 				}
@@ -104,7 +104,7 @@ func (c PayoutsResumeCmd) Run(ctx context.Context, std Streams) error {
 }
 
 // printPayouts shows whether payouts go out and what waits.
-func printPayouts(w io.Writer, why string, counts map[payout.State]int64, strangers []chain.Stranger) {
+func printPayouts(w io.Writer, why string, counts map[payout.State]int64, strangers []chain.UnknownSpend) {
 	if why == "" {
 		fmt.Fprintln(w, "Payouts go out.")
 	} else {
@@ -191,7 +191,7 @@ func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
 			var node evm.Node
 			node, err = c.network(d, c.Network)
 			source, mark = node, func(ctx context.Context, tx *db.Tx, t chain.Tx) (payout.Output, error) {
-				return evmrail.MarkPaid(ctx, tx, node.Of(), c.Output, t)
+				return evmrail.MarkPaid(ctx, tx, node.Spec(), c.Output, t)
 			}
 		}
 		if err != nil {

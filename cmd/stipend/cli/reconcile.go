@@ -25,7 +25,7 @@ type NodeFlags struct {
 }
 
 // node is the Bitcoin node, or the chain that the database simulates.
-func (c NodeFlags) node(d *db.DB) (chain.Keeper, error) {
+func (c NodeFlags) node(d *db.DB) (chain.UTXOSource, error) {
 	if c.BitcoinRPC == "" {
 		return bitcoinsim.New(d), nil
 	}

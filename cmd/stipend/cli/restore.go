@@ -60,10 +60,10 @@ func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
 	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
 		var watched int
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			if watched, err = chain.Forgotten(ctx, tx, app.BitcoinChain, keys, c.Skip, c.Watch); err != nil {
+			if watched, err = chain.RecoverAddresses(ctx, tx, app.BitcoinChain, keys, c.Skip, c.Watch); err != nil {
 				return err
 			}
-			networks, err := chain.UsedOf(ctx, tx, network.Names(network.EVM))
+			networks, err := chain.ChainsInUse(ctx, tx, network.Names(network.EVM))
 			if err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
 				if err != nil {
 					return fmt.Errorf("--evm-xpub: %w", err)
 				}
-				more, err := chain.Forgotten(ctx, tx, app.EVMWallet, keys, c.Skip, c.Watch, networks...)
+				more, err := chain.RecoverAddresses(ctx, tx, app.EVMWallet, keys, c.Skip, c.Watch, networks...)
 				if err != nil {
 					return err
 				}

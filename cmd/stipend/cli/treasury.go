@@ -397,14 +397,14 @@ func (c FXSendCmd) Run(ctx context.Context, std Streams) error {
 		return errors.New("this is too little for the chain")
 	}
 	full := app.Config{Storage: c.Storage, Env: c.Env, BitcoinNetwork: c.BitcoinNetwork}.Complete()
-	address, err := bitcoin.NormalAddress(c.Address, full.BitcoinNetwork)
+	address, err := bitcoin.NormalizeAddress(c.Address, full.BitcoinNetwork)
 	if err != nil {
 		return err
 	}
 	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
 		var id string
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			if own, err := chain.IsOwn(ctx, tx, app.BitcoinChain, address); err != nil {
+			if own, err := chain.IsOwnAddress(ctx, tx, app.BitcoinChain, address); err != nil {
 				return err
 			} else if own {
 				return destination.ErrOwnAddress

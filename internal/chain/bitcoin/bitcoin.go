@@ -44,9 +44,9 @@ func Params(network string) (*chaincfg.Params, error) {
 	return nil, fmt.Errorf("bitcoin: unknown network %q; want bitcoin, testnet, signet or regtest", network)
 }
 
-// genesis are the hashes of the first block that a node of the network may have. There are two public test networks; their
+// genesisHashes are the hashes of the first block that a node of the network may have. There are two public test networks; their
 // addresses and keys are alike.
-func genesis(network string) []string {
+func genesisHashes(network string) []string {
 	switch network {
 	case "bitcoin":
 		return []string{chaincfg.MainNetParams.GenesisHash.String()}
@@ -60,10 +60,10 @@ func genesis(network string) []string {
 	return nil
 }
 
-// NormalAddress is the one spelling of an address under which it is stored and compared: addresses in Bech32 may be typed in
+// NormalizeAddress is the one spelling of an address under which it is stored and compared: addresses in Bech32 may be typed in
 // capitals. ErrAddress and ErrAddressNetwork say that no money may be sent to it on the network; raw public keys, which the
 // decoder would take for addresses, are refused.
-func NormalAddress(addr, network string) (string, error) {
+func NormalizeAddress(addr, network string) (string, error) {
 	a, err := decodeAddress(addr, network)
 	if err != nil {
 		return "", err
@@ -140,7 +140,7 @@ func DecodeTx(raw []byte, network string) (chain.Tx, error) {
 	if r.Len() != 0 {
 		return chain.Tx{}, errors.New("bitcoin: decode transaction: bytes left over")
 	}
-	return convert(&msg, raw, params), nil
+	return toChainTx(&msg, raw, params), nil
 }
 
 // decodeBlock reads a raw block. Its height is -1: a block does not carry one that can be relied on.
@@ -161,13 +161,13 @@ func decodeBlock(raw []byte, network string) (chain.Block, error) {
 		Txs:    make([]chain.Tx, len(msg.Transactions)),
 	}
 	for i, tx := range msg.Transactions {
-		b.Txs[i] = convert(tx, nil, params)
+		b.Txs[i] = toChainTx(tx, nil, params)
 	}
 	return b, nil
 }
 
-// convert leaves Raw empty when raw is nil: a block's transactions are read for their outputs only.
-func convert(msg *wire.MsgTx, raw []byte, params *chaincfg.Params) chain.Tx {
+// toChainTx leaves Raw empty when raw is nil: a block's transactions are read for their outputs only.
+func toChainTx(msg *wire.MsgTx, raw []byte, params *chaincfg.Params) chain.Tx {
 	tx := chain.Tx{ID: msg.TxID(), Raw: raw, Outputs: make([]chain.Output, len(msg.TxOut))}
 	if len(msg.TxIn) == 1 && msg.TxIn[0].PreviousOutPoint.Index == wire.MaxPrevOutIndex &&
 		msg.TxIn[0].PreviousOutPoint.Hash == (chainhash.Hash{}) {

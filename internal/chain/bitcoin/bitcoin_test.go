@@ -147,11 +147,11 @@ func TestNormalAddress(t *testing.T) {
 		{"", "bitcoin", bitcoin.ErrAddress},
 		{"0x52908400098527886E0F7030069857D2E4169EE7", "bitcoin", bitcoin.ErrAddress},
 	} {
-		if _, err := bitcoin.NormalAddress(c.addr, c.network); !errors.Is(err, c.want) {
+		if _, err := bitcoin.NormalizeAddress(c.addr, c.network); !errors.Is(err, c.want) {
 			t.Errorf("%q on %s: %v, want %v", c.addr, c.network, err, c.want)
 		}
 	}
-	if a, err := bitcoin.NormalAddress("BC1QCR8TE4KR609GCAWUTMRZA0J4XV80JY8Z306FYU", "bitcoin"); err != nil || a != "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu" {
+	if a, err := bitcoin.NormalizeAddress("BC1QCR8TE4KR609GCAWUTMRZA0J4XV80JY8Z306FYU", "bitcoin"); err != nil || a != "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu" {
 		t.Errorf("%s, %v", a, err)
 	}
 }

@@ -98,7 +98,7 @@ const (
 )
 
 // maxAnswer bounds an answer: a block of 4 MB in hex, with room.
-const maxAnswer = 32 << 20
+const maxResponse = 32 << 20
 
 // Call asks the node one thing and decodes the result. A refusal by the node is an *Error.
 func (c *Client) Call(ctx context.Context, result any, method string, params ...any) error {
@@ -128,7 +128,7 @@ func (c *Client) Call(ctx context.Context, result any, method string, params ...
 		return fmt.Errorf("bitcoin: %s: %w", method, err)
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
 	if err != nil {
 		return fmt.Errorf("bitcoin: %s: %w", method, err)
 	}
@@ -170,14 +170,14 @@ func (c *Client) credentials() (user, password string, err error) {
 	return user, password, nil
 }
 
-// call is Call on a node whose network is known to be right. The codes given mean chain.ErrNotFound.
-func (c *Client) call(ctx context.Context, result any, notFound []int, method string, params ...any) error {
+// checkedCall is Call on a node whose network is known to be right. The codes given mean chain.ErrNotFound.
+func (c *Client) checkedCall(ctx context.Context, result any, notFound []int, method string, params ...any) error {
 	if !c.checked.Load() {
 		var hash string
 		if err := c.Call(ctx, &hash, "getblockhash", 0); err != nil {
 			return err
 		}
-		if !slices.Contains(genesis(c.o.Network), hash) {
+		if !slices.Contains(genesisHashes(c.o.Network), hash) {
 			return fmt.Errorf("%w: its first block is %s, not one of %s", ErrWrongNetwork, hash, c.o.Network)
 		}
 		c.checked.Store(true)
@@ -197,7 +197,7 @@ func (c *Client) Network() string { return c.o.Network }
 func (c *Client) Tip(ctx context.Context) (int64, string, error) {
 	for range 10 {
 		var height int64
-		if err := c.call(ctx, &height, nil, "getblockcount"); err != nil {
+		if err := c.checkedCall(ctx, &height, nil, "getblockcount"); err != nil {
 			return 0, "", err
 		}
 		hash, err := c.BlockHash(ctx, height)
@@ -211,7 +211,7 @@ func (c *Client) Tip(ctx context.Context) (int64, string, error) {
 
 // BlockHash implements chain.Source.
 func (c *Client) BlockHash(ctx context.Context, height int64) (hash string, err error) {
-	err = c.call(ctx, &hash, []int{codeMisc, codeOutOfRange}, "getblockhash", height)
+	err = c.checkedCall(ctx, &hash, []int{codeMisc, codeOutOfRange}, "getblockhash", height)
 	return hash, err
 }
 
@@ -230,7 +230,7 @@ func (c *Client) Block(ctx context.Context, hash string) (chain.Block, error) {
 
 // Mempool implements chain.Source.
 func (c *Client) Mempool(ctx context.Context) (txids []string, err error) {
-	err = c.call(ctx, &txids, nil, "getrawmempool")
+	err = c.checkedCall(ctx, &txids, nil, "getrawmempool")
 	return txids, err
 }
 
@@ -249,7 +249,7 @@ func (c *Client) Tx(ctx context.Context, txid string) (chain.Tx, error) {
 
 func (c *Client) hex(ctx context.Context, notFound []int, method string, params ...any) ([]byte, error) {
 	var s string
-	if err := c.call(ctx, &s, notFound, method, params...); err != nil {
+	if err := c.checkedCall(ctx, &s, notFound, method, params...); err != nil {
 		return nil, err
 	}
 	raw, err := hex.DecodeString(s)
@@ -261,7 +261,7 @@ func (c *Client) hex(ctx context.Context, notFound []int, method string, params 
 
 // Broadcast implements chain.Source.
 func (c *Client) Broadcast(ctx context.Context, raw []byte) error {
-	err := c.call(ctx, nil, nil, "sendrawtransaction", hex.EncodeToString(raw))
+	err := c.checkedCall(ctx, nil, nil, "sendrawtransaction", hex.EncodeToString(raw))
 	var refusal *Error
 	if !errors.As(err, &refusal) {
 		return err
@@ -302,7 +302,7 @@ func (c *Client) FeeRate(ctx context.Context) (int64, error) {
 	var smart struct {
 		Rate json.Number `json:"feerate"`
 	}
-	err := c.call(ctx, &smart, nil, "estimatesmartfee", feeTarget)
+	err := c.checkedCall(ctx, &smart, nil, "estimatesmartfee", feeTarget)
 	if rate, ok := satPerVByte(smart.Rate); err == nil && ok {
 		return max(rate, c.o.FeeFloor), nil
 	}
@@ -311,7 +311,7 @@ func (c *Client) FeeRate(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	var plain json.Number
-	err = c.call(ctx, &plain, nil, "estimatefee", feeTarget)
+	err = c.checkedCall(ctx, &plain, nil, "estimatefee", feeTarget)
 	if rate, ok := satPerVByte(plain); err == nil && ok {
 		return max(rate, c.o.FeeFloor), nil
 	}

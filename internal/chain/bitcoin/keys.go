@@ -35,13 +35,13 @@ const accountDepth = 3
 type Deriver struct {
 	params   *chaincfg.Params
 	account  string
-	branches [2]parent
-	lately   [keptAddresses]atomic.Pointer[derived]
+	branches [2]parentKey
+	cache    [cacheSize]atomic.Pointer[derived]
 }
 
 // keptAddresses is how many of the addresses that were lately asked for a Deriver keeps. Each is asked for twice, by the pool that gives
 // it out and by the watcher that remembers whose it is, and working one out is a tenth of all that a claim costs.
-const keptAddresses = 4096
+const cacheSize = 4096
 
 // derived is an address with its place.
 type derived struct {
@@ -160,30 +160,30 @@ func newDeriver(account *hdkeychain.ExtendedKey, params *chaincfg.Params) (*Deri
 	return d, nil
 }
 
-// parent is an extended public key whose children are public keys by BIP32. It keeps the key's point, which the library works out from
+// parentKey is an extended public key whose children are public keys by BIP32. It keeps the key's point, which the library works out from
 // its text for each child, as it does the child's: half of what a child costs.
-type parent struct {
-	point     btcec.JacobianPoint
-	text      []byte // compressed
-	chainCode []byte
+type parentKey struct {
+	point      btcec.JacobianPoint
+	compressed []byte // compressed
+	chainCode  []byte
 }
 
-func newParent(key *hdkeychain.ExtendedKey) (p parent, err error) {
+func newParent(key *hdkeychain.ExtendedKey) (p parentKey, err error) {
 	pub, err := key.ECPubKey()
 	if err != nil {
 		return p, err
 	}
 	pub.AsJacobian(&p.point)
-	p.text, p.chainCode = pub.SerializeCompressed(), key.ChainCode()
+	p.compressed, p.chainCode = pub.SerializeCompressed(), key.ChainCode()
 	return p, nil
 }
 
 var errNoKey = errors.New("this index has no key")
 
 // child is the public key at an index that is not hardened.
-func (p *parent) child(index uint32) (*btcec.PublicKey, error) {
+func (p *parentKey) child(index uint32) (*btcec.PublicKey, error) {
 	mac := hmac.New(sha512.New, p.chainCode)
-	mac.Write(p.text)
+	mac.Write(p.compressed)
 	mac.Write(binary.BigEndian.AppendUint32(nil, index))
 	var factor btcec.ModNScalar
 	if overflow := factor.SetByteSlice(mac.Sum(nil)[:32]); overflow {
@@ -217,11 +217,11 @@ func (d *Deriver) XPub() string { return d.account }
 
 // Address is the P2WPKH address at an index of a branch.
 func (d *Deriver) Address(branch, index uint32) (string, error) {
-	kept := &d.lately[index%keptAddresses]
+	kept := &d.cache[index%cacheSize]
 	if k := kept.Load(); k != nil && k.branch == branch && k.index == index {
 		return k.address, nil
 	}
-	a, err := d.witness(branch, index)
+	a, err := d.derive(branch, index)
 	if err != nil {
 		return "", err
 	}
@@ -230,7 +230,7 @@ func (d *Deriver) Address(branch, index uint32) (string, error) {
 	return k.address, nil
 }
 
-func (d *Deriver) witness(branch, index uint32) (*address.AddressWitnessPubKeyHash, error) {
+func (d *Deriver) derive(branch, index uint32) (*address.AddressWitnessPubKeyHash, error) {
 	if branch > chain.Change || index >= hdkeychain.HardenedKeyStart {
 		return nil, fmt.Errorf("bitcoin: no address at branch %d, index %d", branch, index)
 	}
@@ -261,7 +261,7 @@ func (s *Signer) Sign(unsigned *wire.MsgTx, inputs []chain.WalletCoin) (raw []by
 		if op := (wire.OutPoint{Hash: *hash, Index: c.Vout}); tx.TxIn[i].PreviousOutPoint != op {
 			return nil, "", fmt.Errorf("bitcoin: sign: input %d spends %v, coin is %v", i, tx.TxIn[i].PreviousOutPoint, op)
 		}
-		a, err := s.deriver.witness(c.Branch, c.Index)
+		a, err := s.deriver.derive(c.Branch, c.Index)
 		if err != nil {
 			return nil, "", err
 		}

@@ -53,8 +53,8 @@ type Node struct {
 	binary         string
 	core           bool
 	keys           *bitcoin.Signer
-	home           []byte // script of the miner's address
-	homeAddr       string
+	minerScript    []byte // script of the miner's address
+	minerAddress   string
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
@@ -116,7 +116,7 @@ func start(t testing.TB, binary string, core bool, twin *Node) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		dir: t.TempDir(), binary: binary, core: core, keys: keys, home: script, homeAddr: addr,
+		dir: t.TempDir(), binary: binary, core: core, keys: keys, minerScript: script, minerAddress: addr,
 		paid: map[string][]chain.WalletCoin{},
 	}
 	if n.rpc, err = freeport.Free(); err != nil {
@@ -135,11 +135,11 @@ func start(t testing.TB, binary string, core bool, twin *Node) (*Node, error) {
 	if err := n.run(t.Context()); err != nil || twin != nil {
 		return n, err
 	}
-	return n, n.grow(t.Context())
+	return n, n.mineInitial(t.Context())
 }
 
-// Twin starts another node with the same blocks. It hears of no others but by Learn, and makes its own.
-func (n *Node) Twin(t testing.TB) *Node {
+// Clone starts another node with the same blocks. It hears of no others but by Learn, and makes its own.
+func (n *Node) Clone(t testing.TB) *Node {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,8 +150,8 @@ func (n *Node) Twin(t testing.TB) *Node {
 	return twin
 }
 
-// Learn hands the node what blocks another one has.
-func (n *Node) Learn(ctx context.Context, from *Node) error {
+// CopyBlocks hands the node what blocks another one has.
+func (n *Node) CopyBlocks(ctx context.Context, from *Node) error {
 	from.mu.Lock()
 	blocks := slices.Clone(from.blocks)
 	from.mu.Unlock()
@@ -162,7 +162,7 @@ func (n *Node) Learn(ctx context.Context, from *Node) error {
 		if known {
 			continue
 		}
-		if err := n.hand(ctx, b); err != nil {
+		if err := n.submitHex(ctx, b); err != nil {
 			return err
 		}
 		n.mu.Lock()
@@ -232,9 +232,9 @@ func (n *Node) run(ctx context.Context) error {
 	return fmt.Errorf("the node does not answer:\n%s", output.String())
 }
 
-// forget leaves out of the blocks to hand in again those that are off the best chain: the node would take their transactions
+// dropStaleBlocks leaves out of the blocks to hand in again those that are off the best chain: the node would take their transactions
 // back into its mempool.
-func (n *Node) forget(ctx context.Context) error {
+func (n *Node) dropStaleBlocks(ctx context.Context) error {
 	height, _, err := n.Tip(ctx)
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (n *Node) replay(ctx context.Context) error {
 	blocks := slices.Clone(n.blocks)
 	n.mu.Unlock()
 	for _, b := range blocks {
-		if err := n.hand(ctx, b); err != nil {
+		if err := n.submitHex(ctx, b); err != nil {
 			return err
 		}
 	}
@@ -293,7 +293,7 @@ func (n *Node) stop() {
 
 // Stop stops the node.
 func (n *Node) Stop(ctx context.Context) error {
-	err := n.forget(ctx)
+	err := n.dropStaleBlocks(ctx)
 	n.stop()
 	return err
 }
@@ -307,14 +307,14 @@ func (n *Node) URL() string { return "http://u:p@" + n.rpc }
 // Source is the node as package chain sees it.
 func (n *Node) Source() chain.Source { return n.Client }
 
-// grow mines the first blocks, whose coins are what the harness pays with.
-func (n *Node) grow(ctx context.Context) error {
+// mineInitial mines the first blocks, whose coins are what the harness pays with.
+func (n *Node) mineInitial(ctx context.Context) error {
 	for range firstBlocks {
 		tx, err := n.mineOn(ctx, "", nil)
 		if err != nil {
 			return err
 		}
-		n.coins = append(n.coins, chain.WalletCoin{Outpoint: chain.Outpoint{TxID: tx.TxID()}, Address: n.homeAddr, Amount: tx.TxOut[0].Value})
+		n.coins = append(n.coins, chain.WalletCoin{Outpoint: chain.Outpoint{TxID: tx.TxID()}, Address: n.minerAddress, Amount: tx.TxOut[0].Value})
 	}
 	n.coins = n.coins[:len(n.coins)-maturity]
 	return nil
@@ -326,7 +326,7 @@ func (n *Node) Mine(ctx context.Context, count int) error {
 		var txs []*wire.MsgTx
 		if i == 0 {
 			var err error
-			if txs, err = n.waiting(ctx); err != nil {
+			if txs, err = n.mempoolTxs(ctx); err != nil {
 				return err
 			}
 		}
@@ -404,7 +404,7 @@ func (n *Node) submit(ctx context.Context, msg *wire.MsgBlock) error {
 		return err
 	}
 	text := hex.EncodeToString(b.Bytes())
-	if err := n.hand(ctx, text); err != nil {
+	if err := n.submitHex(ctx, text); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -413,7 +413,7 @@ func (n *Node) submit(ctx context.Context, msg *wire.MsgBlock) error {
 	return nil
 }
 
-func (n *Node) hand(ctx context.Context, block string) error {
+func (n *Node) submitHex(ctx context.Context, block string) error {
 	var refusal *string
 	if err := n.Call(ctx, &refusal, "submitblock", block); err != nil {
 		return err
@@ -441,7 +441,7 @@ func (n *Node) build(ctx context.Context, prev string, height int64, txs []*wire
 	}
 	// The version votes for every soft fork that may be voted on.
 	header := wire.BlockHeader{Version: 0x20000007, PrevBlock: parent.BlockHash(), Timestamp: at, Bits: chaincfg.RegressionNetParams.PowLimitBits}
-	reward := []*wire.TxOut{wire.NewTxOut(50_00000000>>(height/150), n.home)}
+	reward := []*wire.TxOut{wire.NewTxOut(50_00000000>>(height/150), n.minerScript)}
 	block, err := bitcoin.NewBlock(header, height, []byte(strconv.FormatInt(salt, 10)), reward, txs)
 	if err != nil {
 		return nil, nil, err
@@ -462,8 +462,8 @@ func (n *Node) header(ctx context.Context, hash string) (*wire.BlockHeader, erro
 	return &h, h.Deserialize(bytes.NewReader(raw))
 }
 
-// waiting is the mempool, parents before children.
-func (n *Node) waiting(ctx context.Context) ([]*wire.MsgTx, error) {
+// mempoolTxs is the mempool, parents before children.
+func (n *Node) mempoolTxs(ctx context.Context) ([]*wire.MsgTx, error) {
 	ids, err := n.Mempool(ctx)
 	if err != nil {
 		return nil, err
@@ -507,15 +507,15 @@ func (n *Node) waiting(ctx context.Context) ([]*wire.MsgTx, error) {
 
 // PayAll pays from a coin of the harness; the first outputs are those given, in their order. It waits in the mempool.
 func (n *Node) PayAll(ctx context.Context, outputs ...chain.Output) (string, error) {
-	raw, txid, err := n.Sign(outputs...)
+	raw, txid, err := n.SignPayment(outputs...)
 	if err != nil {
 		return "", err
 	}
 	return txid, n.Broadcast(ctx, raw)
 }
 
-// Sign is PayAll without telling the node.
-func (n *Node) Sign(outputs ...chain.Output) (raw []byte, txid string, err error) {
+// SignPayment is PayAll without telling the node.
+func (n *Node) SignPayment(outputs ...chain.Output) (raw []byte, txid string, err error) {
 	total := int64(payFee)
 	for _, o := range outputs {
 		total += o.Amount
@@ -569,7 +569,7 @@ func (n *Node) spend(coins []chain.WalletCoin, total int64, outputs []chain.Outp
 		msg.AddTxIn(in)
 		have += c.Amount
 	}
-	for _, o := range append(slices.Clone(outputs), chain.Output{Address: n.homeAddr, Amount: have - total}) {
+	for _, o := range append(slices.Clone(outputs), chain.Output{Address: n.minerAddress, Amount: have - total}) {
 		script, err := bitcoin.AddressScript(o.Address, network)
 		if err != nil {
 			return nil, "", err
@@ -585,11 +585,11 @@ func (n *Node) spend(coins []chain.WalletCoin, total int64, outputs []chain.Outp
 
 // Evict makes the node forget a transaction: it is restarted, which empties its mempool, and told all others again.
 func (n *Node) Evict(ctx context.Context, txid string) error {
-	others, err := n.waiting(ctx)
+	others, err := n.mempoolTxs(ctx)
 	if err != nil {
 		return err
 	}
-	if err := n.forget(ctx); err != nil {
+	if err := n.dropStaleBlocks(ctx); err != nil {
 		return err
 	}
 	n.stop()

@@ -9,10 +9,10 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// own is a payment of the wallet's account, watched but not broadcast.
-func (b *bench) own(nonce uint64, tip int64, to chain.Output) (raw []byte, txid string) {
+// signOwn is a payment of the wallet's account, watched but not broadcast.
+func (b *fixture) signOwn(nonce uint64, tip int64, to chain.Output) (raw []byte, txid string) {
 	b.Helper()
-	raw, txid, spends, err := b.accounts.Own(b.Context(), nonce, tip, to)
+	raw, txid, spends, err := b.accounts.SignOwn(b.Context(), nonce, tip, to)
 	b.must(err)
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		return chain.WatchNonce(ctx, tx, b.name, txid, company, "batch_1", 2, spends)
@@ -21,42 +21,42 @@ func (b *bench) own(nonce uint64, tip int64, to chain.Output) (raw []byte, txid 
 	return raw, txid
 }
 
-// hot takes the account that the wallet pays from, and fills it.
-func (b *bench) hot() (account string) {
+// fundHotAccount takes the account that the wallet pays from, and fills it.
+func (b *fixture) fundHotAccount() (account string) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		account, err = b.pool.TakeChange(ctx, tx, company, "")
+		account, err = b.pool.NewChangeAddress(ctx, tx, company, "")
 		return err
 	})
 	b.must(b.accounts.Fund(b.Context(), account, 1_000_000_000, 1_000_000_000))
 	b.sync()
-	b.news()
+	b.changes()
 	return account
 }
 
 // runAccounts is about our own transactions on a chain of accounts.
-func runAccounts(run func(name string, f func(b *bench))) {
+func runAccounts(run func(name string, f func(b *fixture))) {
 	const tip = 2_000_000_000
-	run("own transaction of a nonce", func(b *bench) {
-		b.hot()
-		to := b.take()
-		raw, txid := b.own(0, tip, chain.Output{Address: to, Amount: 300_000})
-		b.must(b.lab.Source().Broadcast(b.Context(), raw))
+	run("own transaction of a nonce", func(b *fixture) {
+		b.fundHotAccount()
+		to := b.newAddress()
+		raw, txid := b.signOwn(0, tip, chain.Output{Address: to, Amount: 300_000})
+		b.must(b.chain.Source().Broadcast(b.Context(), raw))
 		b.sync()
 		if w := b.wantTx(txid, chain.Seen, false); w.Fee != 0 {
 			b.Errorf("a fee before the block: %+v", w)
 		}
-		b.must(b.lab.Evict(b.Context(), txid))
+		b.must(b.chain.Evict(b.Context(), txid))
 		b.sync()
 		b.wantTx(txid, chain.Watched, false)
-		b.must(b.lab.Source().Broadcast(b.Context(), raw))
+		b.must(b.chain.Source().Broadcast(b.Context(), raw))
 		b.mine(1)
 		if w := b.wantTx(txid, chain.Mined, false); w.Fee <= 0 || w.Failed {
 			b.Errorf("%+v", w)
 		}
 		b.mine(1)
 		b.wantTx(txid, chain.Mined, true)
-		b.must(b.lab.Reorg(b.Context(), 2))
+		b.must(b.chain.Reorg(b.Context(), 2))
 		b.sync()
 		b.wantTx(txid, chain.Seen, false)
 		b.mine(2)
@@ -64,14 +64,14 @@ func runAccounts(run func(name string, f func(b *bench))) {
 			b.Errorf("%+v", w)
 		}
 	})
-	run("own transaction replaced at its nonce", func(b *bench) {
-		b.hot()
-		to := b.take()
-		raw, txid := b.own(0, tip, chain.Output{Address: to, Amount: 300_000})
-		b.must(b.lab.Source().Broadcast(b.Context(), raw))
+	run("own transaction replaced at its nonce", func(b *fixture) {
+		b.fundHotAccount()
+		to := b.newAddress()
+		raw, txid := b.signOwn(0, tip, chain.Output{Address: to, Amount: 300_000})
+		b.must(b.chain.Source().Broadcast(b.Context(), raw))
 		b.sync()
-		higher, second := b.own(0, 3*tip, chain.Output{Address: to, Amount: 300_000})
-		b.must(b.lab.Source().Broadcast(b.Context(), higher))
+		higher, second := b.signOwn(0, 3*tip, chain.Output{Address: to, Amount: 300_000})
+		b.must(b.chain.Source().Broadcast(b.Context(), higher))
 		b.sync()
 		if w := b.wantTx(txid, chain.Conflicted, false); w.ConflictedBy != second || w.Height != 0 {
 			b.Errorf("%+v", w)
@@ -81,13 +81,13 @@ func runAccounts(run func(name string, f func(b *bench))) {
 		b.wantTx(txid, chain.Conflicted, true)
 		b.wantTx(second, chain.Mined, true)
 	})
-	run("a stranger spends a nonce of ours", func(b *bench) {
-		b.hot()
-		to := b.take()
-		raw, txid := b.own(0, tip, chain.Output{Address: to, Amount: 300_000})
-		theft, rival, _, err := b.accounts.Own(b.Context(), 0, 5*tip, chain.Output{Address: to, Amount: 900_000})
+	run("a stranger spends a nonce of ours", func(b *fixture) {
+		b.fundHotAccount()
+		to := b.newAddress()
+		raw, txid := b.signOwn(0, tip, chain.Output{Address: to, Amount: 300_000})
+		theft, rival, _, err := b.accounts.SignOwn(b.Context(), 0, 5*tip, chain.Output{Address: to, Amount: 900_000})
 		b.must(err)
-		b.must(b.lab.Source().Broadcast(b.Context(), theft))
+		b.must(b.chain.Source().Broadcast(b.Context(), theft))
 		b.mine(1)
 		if w := b.wantTx(txid, chain.Conflicted, false); w.ConflictedBy != rival || w.Height == 0 {
 			b.Errorf("%+v", w)
@@ -95,7 +95,7 @@ func runAccounts(run func(name string, f func(b *bench))) {
 		var mu sync.Mutex
 		strangers := 0
 		count := func(_ context.Context, _ *db.Tx, j job.Job) error {
-			var n chain.TxNews
+			var n chain.TxRef
 			if err := j.Decode(&n); err != nil {
 				return err
 			}
@@ -106,17 +106,17 @@ func runAccounts(run func(name string, f func(b *bench))) {
 			}
 			return nil
 		}
-		b.drain(job.Table{chain.JobStranger: {Tx: count}})
+		b.drain(job.Table{chain.JobUnknownSpend: {Tx: count}})
 		if strangers == 0 {
 			b.Error("nobody heard of the stranger")
 		}
 		b.mine(1)
 		b.wantTx(txid, chain.Conflicted, true)
-		b.must(b.lab.Reorg(b.Context(), 2))
-		b.must(b.lab.Evict(b.Context(), rival))
+		b.must(b.chain.Reorg(b.Context(), 2))
+		b.must(b.chain.Evict(b.Context(), rival))
 		b.sync()
 		b.wantTx(txid, chain.Watched, false)
-		b.must(b.lab.Source().Broadcast(b.Context(), raw))
+		b.must(b.chain.Source().Broadcast(b.Context(), raw))
 		b.mine(2)
 		b.wantTx(txid, chain.Mined, true)
 		b.want(rival, 0, chain.Replaced, false)

@@ -1,5 +1,5 @@
 // Package chaintest is the written contract of a chain.Source as tests, and the tests of the watcher that run on every
-// source: [Run] and [RunWatcher]. A source brings a [Lab], which moves its chain.
+// source: [Run] and [RunWatcher]. A source brings a [Chain], which moves its chain.
 package chaintest
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// Lab is a chain of coins under the test's hand, regtest, unless it is an [AccountLab].
-type Lab interface {
+// Chain is a chain of coins under the test's hand, regtest, unless it is an [AccountChain].
+type Chain interface {
 	Source() chain.Source
 	// Mine adds blocks; the first takes the whole mempool.
 	Mine(ctx context.Context, n int) error
@@ -36,35 +36,35 @@ type Lab interface {
 	Reorg(ctx context.Context, depth int) error
 }
 
-// AccountLab is a chain of accounts under the test's hand. What it pays has places from 0 on and is of one asset. One that has a
+// AccountChain is a chain of accounts under the test's hand. What it pays has places from 0 on and is of one asset. One that has a
 // method PaysOne cannot pay several with one transaction.
-type AccountLab interface {
-	Lab
-	// Wallet is a fresh key, so that tests on one chain do not meet each other's addresses.
-	Wallet() chain.Deriver
-	// Again hands a payment of the lab's to the node again.
-	Again(ctx context.Context, txid string) error
-	// Own is a payment by the wallet's own account, the first of the change branch: of its nonce, and for a tip.
-	Own(ctx context.Context, nonce uint64, tip int64, to chain.Output) (raw []byte, txid string, spends chain.Outpoint, err error)
+type AccountChain interface {
+	Chain
+	// Deriver is a fresh key, so that tests on one chain do not meet each other's addresses.
+	Deriver() chain.Deriver
+	// Rebroadcast hands a payment of the lab's to the node again.
+	Rebroadcast(ctx context.Context, txid string) error
+	// SignOwn is a payment by the wallet's own account, the first of the change branch: of its nonce, and for a tip.
+	SignOwn(ctx context.Context, nonce uint64, tip int64, to chain.Output) (raw []byte, txid string, spends chain.Outpoint, err error)
 	// Fund gives an account coins and tokens out of nothing.
 	Fund(ctx context.Context, account string, native, tokens int64) error
 }
 
 // Factory opens a lab. The database is for sources that live in one. A factory may return the same chain each time: tests
 // look only at what they did themselves.
-type Factory func(t *testing.T, d *db.DB) Lab
+type Factory func(t *testing.T, d *db.DB) Chain
 
-// Follow gives the chain called name the first look of a watcher, on a simulated chain of its own, for tests that need
+// StartWatching gives the chain called name the first look of a watcher, on a simulated chain of its own, for tests that need
 // addresses and no blocks.
-func Follow(t testing.TB, d *db.DB, name string) {
+func StartWatching(t testing.TB, d *db.DB, name string) {
 	t.Helper()
-	if err := chain.NewWatcher(d, name, bitcoinsim.New(d), slog.New(slog.DiscardHandler)).Sync(t.Context()); err != nil {
+	if err := chain.NewWatcher(d, name, bitcoinsim.New(d), 1, slog.New(slog.DiscardHandler)).Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Wallet is a fresh key, so that tests on one chain do not meet each other's addresses.
-func Wallet(t testing.TB, d *db.DB) *bitcoin.Signer {
+// NewSigner is a fresh key, so that tests on one chain do not meet each other's addresses.
+func NewSigner(t testing.TB, d *db.DB) *bitcoin.Signer {
 	t.Helper()
 	var seed [16]byte
 	if err := d.Read(t.Context(), func(_ context.Context, tx *db.Tx) error {
@@ -121,13 +121,13 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 			t.Fatal(err)
 		}
 	}
-	accounts, _ := lab.(AccountLab)
+	accounts, _ := lab.(AccountChain)
 	var wallet *bitcoin.Signer
 	var keys chain.Deriver
 	if accounts != nil {
-		keys = accounts.Wallet()
+		keys = accounts.Deriver()
 	} else {
-		wallet = Wallet(t, d)
+		wallet = NewSigner(t, d)
 		keys = wallet.Deriver()
 	}
 	addr := func(i uint32) string {
@@ -194,7 +194,7 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 		}
 		again := func() error {
 			if accounts != nil {
-				return accounts.Again(ctx, txid)
+				return accounts.Rebroadcast(ctx, txid)
 			}
 			return src.Broadcast(ctx, tx.Raw)
 		}
@@ -275,7 +275,7 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 }
 
 // brokenByAccount is what a node refuses of an account, and what it leaves open.
-func brokenByAccount(t *testing.T, lab AccountLab, to string) {
+func brokenByAccount(t *testing.T, lab AccountChain, to string) {
 	ctx, src := t.Context(), lab.Source()
 	must := func(err error) {
 		t.Helper()
@@ -283,10 +283,10 @@ func brokenByAccount(t *testing.T, lab AccountLab, to string) {
 			t.Fatal(err)
 		}
 	}
-	hot, err := lab.Wallet().Address(chain.Change, 0)
+	hot, err := lab.Deriver().Address(chain.Change, 0)
 	must(err)
 	must(lab.Fund(ctx, hot, 1_000_000_000, 1_000_000))
-	raw, txid, _, err := lab.Own(ctx, 0, 2_000_000_000, chain.Output{Address: to, Amount: 80_000})
+	raw, txid, _, err := lab.SignOwn(ctx, 0, 2_000_000_000, chain.Output{Address: to, Amount: 80_000})
 	must(err)
 	truncated := raw[:len(raw)-1]
 	for name, bad := range map[string][]byte{"bytes": {1, 2, 3}, "cut": truncated} {
@@ -298,7 +298,7 @@ func brokenByAccount(t *testing.T, lab AccountLab, to string) {
 	must(lab.Mine(ctx, 1))
 	must(src.Broadcast(ctx, raw))
 	// Its nonce is gone now: a rival is no success, and its fate must not look settled either.
-	rival, other, _, err := lab.Own(ctx, 0, 3_000_000_000, chain.Output{Address: to, Amount: 70_000})
+	rival, other, _, err := lab.SignOwn(ctx, 0, 3_000_000_000, chain.Output{Address: to, Amount: 70_000})
 	must(err)
 	if err := src.Broadcast(ctx, rival); err == nil || errors.Is(err, chain.ErrRejected) || other == txid {
 		t.Errorf("a second spend of a nonce: %v", err)

@@ -17,25 +17,25 @@ import (
 // company owns all that the watcher's tests watch.
 const company = "com_chaintest"
 
-// bench is one watcher over one lab, with a wallet of its own.
-type bench struct {
+// fixture is one watcher over one lab, with a wallet of its own.
+type fixture struct {
 	*testing.T
-	d    *db.DB
-	lab  Lab
-	name string
-	w    *chain.Watcher
-	keys *bitcoin.Signer // of a chain of coins
-	pool *chain.Pool
+	d     *db.DB
+	chain Chain
+	name  string
+	w     *chain.Watcher
+	keys  *bitcoin.Signer // of a chain of coins
+	pool  *chain.Pool
 
-	accounts AccountLab // of a chain of accounts
+	accounts AccountChain // of a chain of accounts
 }
 
-func newBench(t *testing.T, d *db.DB, factory Factory) *bench {
-	b := &bench{T: t, d: d, lab: factory(t, d), name: "chain-" + t.Name()}
-	if b.accounts, _ = b.lab.(AccountLab); b.accounts != nil {
-		b.pool = chain.NewPool(d, b.name, b.accounts.Wallet())
+func newFixture(t *testing.T, d *db.DB, factory Factory) *fixture {
+	b := &fixture{T: t, d: d, chain: factory(t, d), name: "chain-" + t.Name()}
+	if b.accounts, _ = b.chain.(AccountChain); b.accounts != nil {
+		b.pool = chain.NewPool(d, b.name, b.accounts.Deriver())
 	} else {
-		b.keys = Wallet(t, d)
+		b.keys = NewSigner(t, d)
 		b.pool = chain.NewPool(d, b.name, b.keys.Deriver())
 	}
 	b.restart()
@@ -44,57 +44,57 @@ func newBench(t *testing.T, d *db.DB, factory Factory) *bench {
 }
 
 // restart is a stop of the program: only what is in the database is kept.
-func (b *bench) restart() {
-	b.w = chain.NewWatcher(b.d, b.name, b.lab.Source(), slog.New(slog.DiscardHandler))
+func (b *fixture) restart() {
+	b.w = chain.NewWatcher(b.d, b.name, b.chain.Source(), 1, slog.New(slog.DiscardHandler))
 	if b.keys != nil {
-		b.must(b.w.Remember(b.keys.Deriver(), 0))
+		b.must(b.w.CacheAddresses(b.keys.Deriver(), 0))
 	}
 }
 
-func (b *bench) must(err error) {
+func (b *fixture) must(err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)
 	}
 }
 
-func (b *bench) write(fn func(context.Context, *db.Tx) error) {
+func (b *fixture) write(fn func(context.Context, *db.Tx) error) {
 	b.Helper()
 	b.must(b.d.Write(b.Context(), fn))
 }
-func (b *bench) read(fn func(context.Context, *db.Tx) error) {
+func (b *fixture) read(fn func(context.Context, *db.Tx) error) {
 	b.Helper()
 	b.must(b.d.Read(b.Context(), fn))
 }
 
-func (b *bench) sync() {
+func (b *fixture) sync() {
 	b.Helper()
 	b.must(b.w.Sync(b.Context()))
 }
 
-func (b *bench) mine(n int) {
+func (b *fixture) mine(n int) {
 	b.Helper()
-	b.must(b.lab.Mine(b.Context(), n))
+	b.must(b.chain.Mine(b.Context(), n))
 	b.sync()
 }
 
-func (b *bench) take() (addr string) {
+func (b *fixture) newAddress() (addr string) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		addr, err = b.pool.Take(ctx, tx, company, "obj_1")
+		addr, err = b.pool.NewAddress(ctx, tx, company, "obj_1")
 		return err
 	})
 	return addr
 }
 
-func (b *bench) pay(outputs ...chain.Output) string {
+func (b *fixture) pay(outputs ...chain.Output) string {
 	b.Helper()
-	txid, err := b.lab.PayAll(b.Context(), outputs...)
+	txid, err := b.chain.PayAll(b.Context(), outputs...)
 	b.must(err)
 	return txid
 }
 
-func (b *bench) output(txid string, vout uint32) (o chain.WatchedOutput) {
+func (b *fixture) output(txid string, vout uint32) (o chain.WatchedOutput) {
 	b.Helper()
 	b.read(func(ctx context.Context, tx *db.Tx) (err error) {
 		o, err = chain.GetOutput(ctx, tx, b.name, chain.Outpoint{TxID: txid, Vout: vout})
@@ -103,7 +103,7 @@ func (b *bench) output(txid string, vout uint32) (o chain.WatchedOutput) {
 	return o
 }
 
-func (b *bench) tx(txid string) (w chain.WatchedTx) {
+func (b *fixture) tx(txid string) (w chain.WatchedTx) {
 	b.Helper()
 	b.read(func(ctx context.Context, tx *db.Tx) (err error) {
 		w, err = chain.GetTx(ctx, tx, b.name, txid)
@@ -112,7 +112,7 @@ func (b *bench) tx(txid string) (w chain.WatchedTx) {
 	return w
 }
 
-func (b *bench) coins() (coins []chain.WalletCoin) {
+func (b *fixture) coins() (coins []chain.WalletCoin) {
 	b.Helper()
 	b.read(func(ctx context.Context, tx *db.Tx) (err error) {
 		coins, err = chain.Coins(ctx, tx, b.name)
@@ -121,18 +121,18 @@ func (b *bench) coins() (coins []chain.WalletCoin) {
 	return coins
 }
 
-func (b *bench) require(txid string, vout uint32, n int64) {
+func (b *fixture) require(txid string, vout uint32, n int64) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		o, err := chain.GetOutput(ctx, tx, b.name, chain.Outpoint{TxID: txid, Vout: vout})
 		if err != nil {
 			return err
 		}
-		return chain.RequireConfirmations(ctx, tx, b.name, []chain.WatchedOutput{o.Requiring(n)})
+		return chain.RequireConfirmations(ctx, tx, b.name, []chain.WatchedOutput{o.WithConfirmations(n)})
 	})
 }
 
-func (b *bench) want(txid string, vout uint32, state chain.State, confirmed bool) chain.WatchedOutput {
+func (b *fixture) want(txid string, vout uint32, state chain.State, confirmed bool) chain.WatchedOutput {
 	b.Helper()
 	o := b.output(txid, vout)
 	if o.State != state || o.Confirmed != confirmed {
@@ -141,7 +141,7 @@ func (b *bench) want(txid string, vout uint32, state chain.State, confirmed bool
 	return o
 }
 
-func (b *bench) wantTx(txid string, state chain.State, confirmed bool) chain.WatchedTx {
+func (b *fixture) wantTx(txid string, state chain.State, confirmed bool) chain.WatchedTx {
 	b.Helper()
 	w := b.tx(txid)
 	if w.State != state || w.Confirmed != confirmed {
@@ -150,13 +150,13 @@ func (b *bench) wantTx(txid string, state chain.State, confirmed bool) chain.Wat
 	return w
 }
 
-// news takes the waiting jobs of this bench's chain and counts them by what they are about.
-func (b *bench) news() map[string]int {
+// changes takes the waiting jobs of this bench's chain and counts them by what they are about.
+func (b *fixture) changes() map[string]int {
 	b.Helper()
 	var mu sync.Mutex // the runner hands out several jobs at once
 	found := map[string]int{}
 	note := func(_ context.Context, _ *db.Tx, j job.Job) error {
-		var n chain.OutputNews // the payload of a JobTx is a part of it
+		var n chain.OutputRef // the payload of a JobTx is a part of it
 		if err := j.Decode(&n); err != nil {
 			return err
 		}
@@ -179,17 +179,17 @@ func (b *bench) news() map[string]int {
 }
 
 // drain hands the waiting jobs to who is in the table.
-func (b *bench) drain(table job.Table) {
+func (b *fixture) drain(table job.Table) {
 	b.Helper()
 	b.must(job.NewRunner(b.d, table, nil, slog.New(slog.DiscardHandler)).Drain(b.Context()))
 }
 
-// heard checks that there is news of each of the outputs, and no other.
-func (b *bench) heard(outpoints ...chain.Outpoint) {
+// wantChanges checks that there is news of each of the outputs, and no other.
+func (b *fixture) wantChanges(outpoints ...chain.Outpoint) {
 	b.Helper()
-	got := b.news()
+	got := b.changes()
 	for _, o := range outpoints {
-		about, err := json.Marshal(chain.OutputNews{Chain: b.name, TxID: o.TxID, Vout: o.Vout})
+		about, err := json.Marshal(chain.OutputRef{Chain: b.name, TxID: o.TxID, Vout: o.Vout})
 		b.must(err)
 		if got[chain.JobOutput+string(about)] == 0 {
 			b.Errorf("no news of %v", o)
@@ -204,40 +204,40 @@ func (b *bench) heard(outpoints ...chain.Outpoint) {
 // RunWatcher tests a watcher over a source.
 func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 	accounts := false
-	run := func(name string, f func(b *bench)) {
+	run := func(name string, f func(b *fixture)) {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, d, factory)
+			b := newFixture(t, d, factory)
 			accounts = b.accounts != nil
 			f(b)
 		})
 	}
-	run("exact payment", func(b *bench) {
-		addr := b.take()
+	run("exact payment", func(b *fixture) {
+		addr := b.newAddress()
 		txid := b.pay(chain.Output{Address: addr, Amount: 100_000})
 		b.sync()
 		o := b.want(txid, 0, chain.Seen, false)
 		if o.Amount != 100_000 || o.Address != addr || o.CompanyID != company || o.ObjectID != "obj_1" || o.FirstSeen.IsZero() || o.Height != 0 {
 			b.Fatalf("%+v", o)
 		}
-		b.heard(chain.Outpoint{TxID: txid})
+		b.wantChanges(chain.Outpoint{TxID: txid})
 		b.require(txid, 0, 2)
 		b.mine(1)
 		if o = b.want(txid, 0, chain.Mined, false); o.Depth != 1 || o.BlockHash == "" {
 			b.Fatalf("%+v", o)
 		}
-		b.heard(chain.Outpoint{TxID: txid})
+		b.wantChanges(chain.Outpoint{TxID: txid})
 		b.mine(1)
 		b.want(txid, 0, chain.Mined, true)
-		b.heard(chain.Outpoint{TxID: txid})
+		b.wantChanges(chain.Outpoint{TxID: txid})
 		b.mine(1)
 		b.sync()
-		b.heard() // nothing changed
+		b.wantChanges() // nothing changed
 		if again := b.output(txid, 0); again.FirstSeen != o.FirstSeen {
 			b.Errorf("first seen moved from %v to %v", o.FirstSeen, again.FirstSeen)
 		}
 	})
-	run("split payment", func(b *bench) {
-		addr := b.take()
+	run("split payment", func(b *fixture) {
+		addr := b.newAddress()
 		one := b.pay(chain.Output{Address: addr, Amount: 40_000})
 		b.sync()
 		two := b.pay(chain.Output{Address: addr, Amount: 60_000})
@@ -252,17 +252,17 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 			return err
 		})
 	})
-	run("two outputs of one transaction", func(b *bench) {
-		if _, one := b.lab.(interface{ PaysOne() }); one {
+	run("two outputs of one transaction", func(b *fixture) {
+		if _, one := b.chain.(interface{ PaysOne() }); one {
 			return
 		}
-		addr, other := b.take(), b.take()
+		addr, other := b.newAddress(), b.newAddress()
 		txid := b.pay(chain.Output{Address: addr, Amount: 40_000}, chain.Output{Address: other, Amount: 50_000}, chain.Output{Address: addr, Amount: 60_000})
 		b.sync()
 		if b.accounts != nil { // what a contract pays to several is known when a block has executed it
 			b.mine(1)
 		}
-		b.heard(chain.Outpoint{TxID: txid}, chain.Outpoint{TxID: txid, Vout: 1}, chain.Outpoint{TxID: txid, Vout: 2})
+		b.wantChanges(chain.Outpoint{TxID: txid}, chain.Outpoint{TxID: txid, Vout: 1}, chain.Outpoint{TxID: txid, Vout: 2})
 		b.mine(1)
 		for vout, amount := range []int64{40_000, 50_000, 60_000} {
 			if o := b.want(txid, uint32(vout), chain.Mined, false); o.Amount != amount {
@@ -270,8 +270,8 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 			}
 		}
 	})
-	run("requirement changes", func(b *bench) {
-		txid := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
+	run("requirement changes", func(b *fixture) {
+		txid := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
 		b.sync()
 		b.require(txid, 0, 0)
 		b.want(txid, 0, chain.Seen, true)
@@ -282,116 +282,116 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 		b.require(txid, 0, 2)
 		b.want(txid, 0, chain.Mined, true)
 	})
-	run("replaced by a payment to us", func(b *bench) {
-		addr := b.take()
+	run("replaced by a payment to us", func(b *fixture) {
+		addr := b.newAddress()
 		old := b.pay(chain.Output{Address: addr, Amount: 40_000})
 		b.sync()
-		b.news()
-		txid, err := b.lab.Replace(b.Context(), old, chain.Output{Address: addr, Amount: 41_000})
+		b.changes()
+		txid, err := b.chain.Replace(b.Context(), old, chain.Output{Address: addr, Amount: 41_000})
 		b.must(err)
 		b.sync()
 		if o := b.want(old, 0, chain.Replaced, false); o.ReplacedBy != txid {
 			b.Errorf("replaced by %s, want %s", o.ReplacedBy, txid)
 		}
 		b.want(txid, 0, chain.Seen, false)
-		b.heard(chain.Outpoint{TxID: old}, chain.Outpoint{TxID: txid})
+		b.wantChanges(chain.Outpoint{TxID: old}, chain.Outpoint{TxID: txid})
 		b.mine(6)
 		b.want(old, 0, chain.Replaced, false)
 		b.want(txid, 0, chain.Mined, true)
 	})
-	run("replaced by a payment to others", func(b *bench) {
-		old := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
+	run("replaced by a payment to others", func(b *fixture) {
+		old := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
 		b.sync()
 		b.restart()
-		txid, err := b.lab.Replace(b.Context(), old)
+		txid, err := b.chain.Replace(b.Context(), old)
 		b.must(err)
 		b.sync()
 		if o := b.want(old, 0, chain.Replaced, false); o.ReplacedBy != txid {
 			b.Errorf("replaced by %s, want %s", o.ReplacedBy, txid)
 		}
 	})
-	run("replaced unseen, found in the block", func(b *bench) {
-		old := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
+	run("replaced unseen, found in the block", func(b *fixture) {
+		old := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
 		b.sync()
-		txid, err := b.lab.Replace(b.Context(), old)
+		txid, err := b.chain.Replace(b.Context(), old)
 		b.must(err)
 		b.mine(1) // before any look at the mempool
 		if o := b.want(old, 0, chain.Replaced, false); o.ReplacedBy != txid {
 			b.Errorf("replaced by %s, want %s", o.ReplacedBy, txid)
 		}
 	})
-	run("evicted and back", func(b *bench) {
-		txid := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
+	run("evicted and back", func(b *fixture) {
+		txid := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
 		b.sync()
-		b.news()
-		known, err := b.lab.Source().Tx(b.Context(), txid)
+		b.changes()
+		known, err := b.chain.Source().Tx(b.Context(), txid)
 		b.must(err)
-		again := func() error { return b.lab.Source().Broadcast(b.Context(), known.Raw) }
+		again := func() error { return b.chain.Source().Broadcast(b.Context(), known.Raw) }
 		if b.accounts != nil {
-			again = func() error { return b.accounts.Again(b.Context(), txid) }
+			again = func() error { return b.accounts.Rebroadcast(b.Context(), txid) }
 		}
-		b.must(b.lab.Evict(b.Context(), txid))
+		b.must(b.chain.Evict(b.Context(), txid))
 		b.sync()
 		b.want(txid, 0, chain.Evicted, false)
-		b.heard(chain.Outpoint{TxID: txid})
+		b.wantChanges(chain.Outpoint{TxID: txid})
 		b.must(again())
 		b.sync()
 		b.want(txid, 0, chain.Seen, false)
-		b.heard(chain.Outpoint{TxID: txid})
+		b.wantChanges(chain.Outpoint{TxID: txid})
 		b.mine(6)
 		b.want(txid, 0, chain.Mined, true)
 	})
 	for depth := 1; depth <= 6; depth++ {
-		run(fmt.Sprintf("reorganisation of %d", depth), func(b *bench) {
-			older := b.pay(chain.Output{Address: b.take(), Amount: 30_000})
+		run(fmt.Sprintf("reorganisation of %d", depth), func(b *fixture) {
+			older := b.pay(chain.Output{Address: b.newAddress(), Amount: 30_000})
 			b.mine(1)
 			b.require(older, 0, 1)
-			txid := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
+			txid := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
 			b.mine(1)
 			b.require(txid, 0, 1)
 			if depth > 1 {
 				b.mine(depth - 1)
 			}
 			b.want(txid, 0, chain.Mined, true)
-			b.news()
+			b.changes()
 			before := b.output(txid, 0)
-			b.must(b.lab.Reorg(b.Context(), depth))
+			b.must(b.chain.Reorg(b.Context(), depth))
 			b.sync()
 			b.want(txid, 0, chain.Seen, false)
 			b.want(older, 0, chain.Mined, true)
-			b.heard(chain.Outpoint{TxID: txid})
+			b.wantChanges(chain.Outpoint{TxID: txid})
 			b.mine(1)
 			after := b.want(txid, 0, chain.Mined, true)
 			if after.BlockHash == before.BlockHash || after.FirstSeen != before.FirstSeen {
 				b.Errorf("before %+v, after %+v", before, after)
 			}
-			b.heard(chain.Outpoint{TxID: txid})
+			b.wantChanges(chain.Outpoint{TxID: txid})
 		})
 	}
-	run("reorganisation with a double spend", func(b *bench) {
-		txid := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
+	run("reorganisation with a double spend", func(b *fixture) {
+		txid := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
 		b.mine(1)
 		b.require(txid, 0, 1)
-		b.must(b.lab.Reorg(b.Context(), 1))
-		rival, err := b.lab.Replace(b.Context(), txid)
+		b.must(b.chain.Reorg(b.Context(), 1))
+		rival, err := b.chain.Replace(b.Context(), txid)
 		b.must(err)
 		b.mine(1)
 		if o := b.want(txid, 0, chain.Replaced, false); o.ReplacedBy != rival {
 			b.Errorf("replaced by %s, want %s", o.ReplacedBy, rival)
 		}
 	})
-	run("catch-up after a stop", func(b *bench) {
-		early, late := b.take(), b.take()
+	run("catch-up after a stop", func(b *fixture) {
+		early, late := b.newAddress(), b.newAddress()
 		first := b.pay(chain.Output{Address: early, Amount: 40_000})
 		b.mine(1)
 		b.require(first, 0, 1)
 		b.restart()
 		// While the program is down, its last block leaves the chain and others come.
-		b.must(b.lab.Reorg(b.Context(), 1))
-		b.must(b.lab.Mine(b.Context(), 1))
-		second, err := b.lab.PayAll(b.Context(), chain.Output{Address: late, Amount: 50_000})
+		b.must(b.chain.Reorg(b.Context(), 1))
+		b.must(b.chain.Mine(b.Context(), 1))
+		second, err := b.chain.PayAll(b.Context(), chain.Output{Address: late, Amount: 50_000})
 		b.must(err)
-		b.must(b.lab.Mine(b.Context(), 12))
+		b.must(b.chain.Mine(b.Context(), 12))
 		b.sync()
 		b.want(first, 0, chain.Mined, true)
 		b.want(second, 0, chain.Mined, true)
@@ -400,17 +400,17 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 			if err != nil {
 				return err
 			}
-			h, at, err := b.lab.Source().Tip(ctx)
+			h, at, err := b.chain.Source().Tip(ctx)
 			if h != height || at != hash {
 				b.Errorf("cursor at %d %s, tip at %d %s", height, hash, h, at)
 			}
 			return err
 		})
 	})
-	run("two watchers of one chain", func(b *bench) {
-		txid := b.pay(chain.Output{Address: b.take(), Amount: 40_000})
-		second := chain.NewWatcher(b.d, b.name, b.lab.Source(), slog.New(slog.DiscardHandler))
-		b.must(b.lab.Mine(b.Context(), 8))
+	run("two watchers of one chain", func(b *fixture) {
+		txid := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
+		second := chain.NewWatcher(b.d, b.name, b.chain.Source(), 1, slog.New(slog.DiscardHandler))
+		b.must(b.chain.Mine(b.Context(), 8))
 		done := make(chan error)
 		go func() { done <- second.Sync(b.Context()) }()
 		b.sync()
@@ -425,9 +425,9 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 }
 
 // runCoins is about our own transactions on a chain of coins.
-func runCoins(run func(name string, f func(b *bench))) {
-	run("own transaction and its change", func(b *bench) {
-		from := b.take()
+func runCoins(run func(name string, f func(b *fixture))) {
+	run("own transaction and its change", func(b *fixture) {
+		from := b.newAddress()
 		funded := b.pay(chain.Output{Address: from, Amount: 1_000_000})
 		b.mine(6)
 		coins := b.coins()
@@ -438,7 +438,7 @@ func runCoins(run func(name string, f func(b *bench))) {
 		var raw []byte
 		var txid string
 		b.write(func(ctx context.Context, tx *db.Tx) (err error) {
-			if change, err = b.pool.TakeChange(ctx, tx, company, "batch_1"); err != nil {
+			if change, err = b.pool.NewChangeAddress(ctx, tx, company, "batch_1"); err != nil {
 				return err
 			}
 			raw, txid = Spend(b.T, b.keys, coins, chain.Output{Address: from, Amount: 300_000}, chain.Output{Address: change, Amount: 695_000})
@@ -456,28 +456,28 @@ func runCoins(run func(name string, f func(b *bench))) {
 		}); err == nil {
 			b.Error("a coin was reserved twice")
 		}
-		b.news()
-		b.must(b.lab.Source().Broadcast(b.Context(), raw))
+		b.changes()
+		b.must(b.chain.Source().Broadcast(b.Context(), raw))
 		b.sync()
 		b.wantTx(txid, chain.Seen, false)
-		if o := b.output(funded, 0); o.Spend != chain.Spent || o.SpentBy != txid {
+		if o := b.output(funded, 0); o.SpendState != chain.Spent || o.SpentBy != txid {
 			b.Errorf("%+v", o)
 		}
 		// The change can be spent on; the payment to ourselves cannot before it is confirmed, and only it makes news.
 		if coins := b.coins(); len(coins) != 1 || coins[0].Address != change || coins[0].Unconfirmed != 1 || coins[0].Branch != chain.Change {
 			b.Fatalf("%+v", coins)
 		}
-		got := b.news()
+		got := b.changes()
 		if len(got) != 2 {
 			b.Errorf("news: %v", got)
 		}
-		b.must(b.lab.Evict(b.Context(), txid))
+		b.must(b.chain.Evict(b.Context(), txid))
 		b.sync()
 		b.wantTx(txid, chain.Watched, false)
-		if o := b.output(funded, 0); o.Spend != chain.Reserved || len(b.coins()) != 0 {
+		if o := b.output(funded, 0); o.SpendState != chain.Reserved || len(b.coins()) != 0 {
 			b.Errorf("%+v, coins %v", o, b.coins())
 		}
-		b.must(b.lab.Source().Broadcast(b.Context(), raw))
+		b.must(b.chain.Source().Broadcast(b.Context(), raw))
 		b.mine(1)
 		b.wantTx(txid, chain.Mined, false)
 		if coins := b.coins(); len(coins) != 1 || coins[0].Unconfirmed != 0 {
@@ -485,7 +485,7 @@ func runCoins(run func(name string, f func(b *bench))) {
 		}
 		b.mine(1)
 		b.wantTx(txid, chain.Mined, true)
-		b.must(b.lab.Reorg(b.Context(), 2))
+		b.must(b.chain.Reorg(b.Context(), 2))
 		b.sync()
 		b.wantTx(txid, chain.Seen, false)
 		b.mine(2)
@@ -493,27 +493,27 @@ func runCoins(run func(name string, f func(b *bench))) {
 			b.Errorf("%+v", w)
 		}
 	})
-	run("a coin comes and is taken while nobody looks", func(b *bench) {
-		from := b.take()
+	run("a coin comes and is taken while nobody looks", func(b *fixture) {
+		from := b.newAddress()
 		elsewhere, err := b.keys.Deriver().Address(chain.External, 1_000_000) // which nobody was given
 		b.must(err)
 		b.pay(chain.Output{Address: from, Amount: 1_000_000})
 		b.mine(6)
 		coin := b.coins()[0]
-		coin.TxID, err = b.lab.PayAll(b.Context(), chain.Output{Address: from, Amount: coin.Amount})
+		coin.TxID, err = b.chain.PayAll(b.Context(), chain.Output{Address: from, Amount: coin.Amount})
 		b.must(err)
 		coin.Vout = 0
-		b.must(b.lab.Mine(b.Context(), 2))
+		b.must(b.chain.Mine(b.Context(), 2))
 		theft, thief := Spend(b.T, b.keys, []chain.WalletCoin{coin}, chain.Output{Address: elsewhere, Amount: 900_000})
-		b.must(b.lab.Source().Broadcast(b.Context(), theft))
-		b.must(b.lab.Mine(b.Context(), 2))
+		b.must(b.chain.Source().Broadcast(b.Context(), theft))
+		b.must(b.chain.Mine(b.Context(), 2))
 		b.sync()
-		if o := b.want(coin.TxID, 0, chain.Mined, false); o.Spend != chain.Spent || o.SpentBy != thief || o.Depth != 4 {
+		if o := b.want(coin.TxID, 0, chain.Mined, false); o.SpendState != chain.Spent || o.SpentBy != thief || o.Depth != 4 {
 			b.Errorf("%+v", o)
 		}
 	})
-	run("own transaction loses its coin", func(b *bench) {
-		from := b.take()
+	run("own transaction loses its coin", func(b *fixture) {
+		from := b.newAddress()
 		b.pay(chain.Output{Address: from, Amount: 1_000_000})
 		b.mine(6)
 		coins := b.coins()
@@ -524,11 +524,11 @@ func runCoins(run func(name string, f func(b *bench))) {
 			}
 			return chain.WatchTx(ctx, tx, b.name, txid, company, "batch_1", 2)
 		})
-		b.must(b.lab.Source().Broadcast(b.Context(), raw))
+		b.must(b.chain.Source().Broadcast(b.Context(), raw))
 		b.sync()
 		// Somebody else has the key, and pays more.
 		theft, rival := Spend(b.T, b.keys, coins, chain.Output{Address: from, Amount: 900_000})
-		b.must(b.lab.Source().Broadcast(b.Context(), theft))
+		b.must(b.chain.Source().Broadcast(b.Context(), theft))
 		b.sync()
 		if w := b.wantTx(txid, chain.Conflicted, false); w.ConflictedBy != rival || w.Height != 0 {
 			b.Errorf("%+v", w)
@@ -540,13 +540,13 @@ func runCoins(run func(name string, f func(b *bench))) {
 		}
 		b.mine(1)
 		b.wantTx(txid, chain.Conflicted, true)
-		b.must(b.lab.Reorg(b.Context(), 2))
+		b.must(b.chain.Reorg(b.Context(), 2))
 		b.sync()
 		b.wantTx(txid, chain.Conflicted, false)
-		b.must(b.lab.Evict(b.Context(), rival))
+		b.must(b.chain.Evict(b.Context(), rival))
 		b.sync()
 		b.wantTx(txid, chain.Watched, false)
-		b.must(b.lab.Source().Broadcast(b.Context(), raw))
+		b.must(b.chain.Source().Broadcast(b.Context(), raw))
 		b.mine(2)
 		b.wantTx(txid, chain.Mined, true)
 		b.want(rival, 0, chain.Replaced, false)

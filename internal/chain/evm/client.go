@@ -86,29 +86,29 @@ const (
 	codeNoMethod = -32601
 	codeRevert   = 3
 
-	// maxAnswer bounds an answer: the receipts of a full block, with room.
-	maxAnswer = 64 << 20
-	// mostUnits bounds what one output is believed to pay: two million ETH, two milliard USDC.
-	mostUnits = 2_100_000_000_000_000
+	// maxResponse bounds an answer: the receipts of a full block, with room.
+	maxResponse = 64 << 20
+	// maxUnits bounds what one output is believed to pay: two million ETH, two milliard USDC.
+	maxUnits = 2_100_000_000_000_000
 	// batchSize is how many questions go into one request.
 	batchSize = 50
 )
 
-type question struct {
+type rpcRequest struct {
 	Version string `json:"jsonrpc"`
 	ID      int    `json:"id"`
 	Method  string `json:"method"`
 	Params  []any  `json:"params"`
 }
 
-type reply struct {
+type rpcResponse struct {
 	ID     int             `json:"id"`
 	Result json.RawMessage `json:"result"`
 	Error  *Error          `json:"error"`
 }
 
-// ask is one thing asked of the node, and its answer: result points to where it goes.
-type ask struct {
+// rpcCall is one thing asked of the node, and its answer: result points to where it goes.
+type rpcCall struct {
 	method string
 	params []any
 	result any
@@ -117,8 +117,8 @@ type ask struct {
 
 // Call asks the node one thing and decodes the result. A refusal by the node is an *Error.
 func (c *Client) Call(ctx context.Context, result any, method string, params ...any) error {
-	a := []ask{{method: method, params: params, result: result}}
-	if err := c.together(ctx, a); err != nil {
+	a := []rpcCall{{method: method, params: params, result: result}}
+	if err := c.batch(ctx, a); err != nil {
 		return err
 	}
 	if a[0].err != nil {
@@ -127,8 +127,8 @@ func (c *Client) Call(ctx context.Context, result any, method string, params ...
 	return nil
 }
 
-// together asks several things at once. A refusal stays with its question.
-func (c *Client) together(ctx context.Context, asks []ask) error {
+// batch asks several things at once. A refusal stays with its question.
+func (c *Client) batch(ctx context.Context, asks []rpcCall) error {
 	for some := range slices.Chunk(asks, batchSize) {
 		if err := c.post(ctx, some); err != nil {
 			return fmt.Errorf("evm: %s: %w", some[0].method, err)
@@ -137,13 +137,13 @@ func (c *Client) together(ctx context.Context, asks []ask) error {
 	return nil
 }
 
-func (c *Client) post(ctx context.Context, asks []ask) error {
-	questions := make([]question, len(asks))
+func (c *Client) post(ctx context.Context, asks []rpcCall) error {
+	questions := make([]rpcRequest, len(asks))
 	for i, a := range asks {
 		if a.params == nil {
 			a.params = []any{}
 		}
-		questions[i] = question{"2.0", i + 1, a.method, a.params}
+		questions[i] = rpcRequest{"2.0", i + 1, a.method, a.params}
 	}
 	var out any = questions
 	if len(questions) == 1 {
@@ -171,14 +171,14 @@ func (c *Client) post(ctx context.Context, asks []ask) error {
 		return err
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
 	if err != nil {
 		return err
 	}
-	if len(text) > maxAnswer {
+	if len(text) > maxResponse {
 		return errors.New("the answer is too long")
 	}
-	replies := make([]reply, 1)
+	replies := make([]rpcResponse, 1)
 	if len(asks) == 1 {
 		err = json.Unmarshal(text, &replies[0])
 	} else {
@@ -221,12 +221,12 @@ func (c *Client) check(ctx context.Context) error {
 		return nil
 	}
 	var id hexInt
-	asks := []ask{{method: "eth_chainId", result: &id}}
+	asks := []rpcCall{{method: "eth_chainId", result: &id}}
 	decimals := make([]hexInt, len(c.o.Network.Tokens))
 	for i, t := range c.o.Network.Tokens {
-		asks = append(asks, ask{method: "eth_call", params: []any{map[string]string{"to": t.Contract, "data": hexOf(selectDecimals)}, "latest"}, result: &decimals[i]})
+		asks = append(asks, rpcCall{method: "eth_call", params: []any{map[string]string{"to": t.Contract, "data": hexOf(selectorDecimals)}, "latest"}, result: &decimals[i]})
 	}
-	if err := c.together(ctx, asks); err != nil {
+	if err := c.batch(ctx, asks); err != nil {
 		return err
 	}
 	if asks[0].err != nil {
@@ -247,8 +247,8 @@ func (c *Client) check(ctx context.Context) error {
 	return nil
 }
 
-// get is Call on a node that is known to be right. An answer of null is chain.ErrNotFound.
-func (c *Client) get(ctx context.Context, result any, method string, params ...any) error {
+// getResult is Call on a node that is known to be right. An answer of null is chain.ErrNotFound.
+func (c *Client) getResult(ctx context.Context, result any, method string, params ...any) error {
 	if err := c.check(ctx); err != nil {
 		return err
 	}
@@ -340,8 +340,8 @@ type wireBlock struct {
 	Txs []wireTx `json:"transactions"`
 }
 
-// spelled is an address in its one spelling, "" for none.
-func spelled(text string) string {
+// checksummed is an address in its one spelling, "" for none.
+func checksummed(text string) string {
 	a, err := ParseAddress(strings.ToLower(text))
 	if err != nil {
 		return ""
@@ -349,30 +349,30 @@ func spelled(text string) string {
 	return a.String()
 }
 
-// called is whom a transaction calls, unless it creates a contract and calls nobody.
-func called(text string) (to Address, creates bool) {
+// callee is whom a transaction calls, unless it creates a contract and calls nobody.
+func callee(text string) (to Address, creates bool) {
 	to, err := ParseAddress(strings.ToLower(text))
 	return to, err != nil
 }
 
 // tx reads a transaction: as it was executed, or with no receipt what it would do.
 func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
-	t := chain.Tx{ID: w.Hash, From: spelled(w.From)}
+	t := chain.Tx{ID: w.Hash, From: checksummed(w.From)}
 	if t.From != "" && w.Nonce.IsUint64() {
-		t.Inputs = []chain.Outpoint{NonceOf(t.From, w.Nonce.Uint64())}
+		t.Inputs = []chain.Outpoint{NonceOutpoint(t.From, w.Nonce.Uint64())}
 	}
-	to, creates := called(w.To)
+	to, creates := callee(w.To)
 	n := c.o.Network
 	call := Call{To: to, Value: &w.Value.Int, Data: w.Input}
 	_, token := n.asset(to.String())
 	add := func(vout uint32, to string, amount *big.Int, asset money.Asset) {
 		// More than there is of any asset is a token that lies, and no amount that could be booked.
-		if to != "" && amount.Sign() > 0 && amount.IsInt64() && amount.Int64() <= mostUnits {
+		if to != "" && amount.Sign() > 0 && amount.IsInt64() && amount.Int64() <= maxUnits {
 			t.Outputs = append(t.Outputs, chain.Output{Vout: vout, Address: to, Amount: amount.Int64(), Asset: asset})
 		}
 	}
 	if r == nil {
-		if to, amount, ok := n.Moves(call); ok && !creates {
+		if to, amount, ok := n.ParseTransfer(call); ok && !creates {
 			vout := uint32(0)
 			if !token {
 				vout = NativeVout
@@ -399,15 +399,15 @@ func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
 	if t.Failed = r.Status.Sign() == 0; t.Failed {
 		return t, nil
 	}
-	wantTo, want, transfer := n.Moves(call)
+	wantTo, want, transfer := n.ParseTransfer(call)
 	moved := !token || !transfer
 	vout := uint32(0)
 	for _, l := range r.Logs {
-		asset, ours := n.asset(spelled(l.Address))
+		asset, ours := n.asset(checksummed(l.Address))
 		if !ours || l.Removed || len(l.Topics) != 3 || l.Topics[0] != topicTransfer || len(l.Data) != 32 || len(l.Topics[2]) != 66 {
 			continue
 		}
-		to, units := spelled("0x"+l.Topics[2][26:]), new(big.Int).SetBytes(l.Data)
+		to, units := checksummed("0x"+l.Topics[2][26:]), new(big.Int).SetBytes(l.Data)
 		add(vout, to, units, asset)
 		vout++
 		moved = moved || to == wantTo.String() && asset == want.Asset() && units.Cmp(big.NewInt(want.Units())) == 0
@@ -423,20 +423,20 @@ func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
 // Network implements chain.Source.
 func (c *Client) Network() string { return c.o.Network.Name }
 
-// Of implements Node.
-func (c *Client) Of() Network { return c.o.Network }
+// Spec implements Node.
+func (c *Client) Spec() Network { return c.o.Network }
 
 // Tip implements chain.Source.
 func (c *Client) Tip(ctx context.Context) (int64, string, error) {
 	var b wireHead
-	err := c.get(ctx, &b, "eth_getBlockByNumber", "latest", false)
+	err := c.getResult(ctx, &b, "eth_getBlockByNumber", "latest", false)
 	return b.Number.Int64(), b.Hash, err
 }
 
 // BlockHash implements chain.Source.
 func (c *Client) BlockHash(ctx context.Context, height int64) (string, error) {
 	var b wireHead
-	err := c.get(ctx, &b, "eth_getBlockByNumber", hexNumber(height), false)
+	err := c.getResult(ctx, &b, "eth_getBlockByNumber", hexNumber(height), false)
 	return b.Hash, err
 }
 
@@ -447,11 +447,11 @@ func (c *Client) Block(ctx context.Context, hash string) (chain.Block, error) {
 	}
 	var b *wireBlock
 	var receipts []wireReceipt
-	asks := []ask{
+	asks := []rpcCall{
 		{method: "eth_getBlockByHash", params: []any{hash, true}, result: &b},
 		{method: "eth_getBlockReceipts", params: []any{hash}, result: &receipts},
 	}
-	if err := c.together(ctx, asks); err != nil {
+	if err := c.batch(ctx, asks); err != nil {
 		return chain.Block{}, err
 	}
 	if b == nil && asks[0].err == nil {
@@ -485,7 +485,7 @@ func (c *Client) Block(ctx context.Context, hash string) (chain.Block, error) {
 // Mempool implements chain.Source: what the node would put into the next block, or nothing from a node that does not say.
 func (c *Client) Mempool(ctx context.Context) ([]string, error) {
 	var b wireBlock
-	err := c.get(ctx, &b, "eth_getBlockByNumber", "pending", true)
+	err := c.getResult(ctx, &b, "eth_getBlockByNumber", "pending", true)
 	var refusal *Error
 	if err != nil && !errors.Is(err, chain.ErrNotFound) && !errors.As(err, &refusal) {
 		return nil, err
@@ -506,10 +506,10 @@ func (c *Client) Mempool(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// Waits implements chain.Waiter.
-func (c *Client) Waits(ctx context.Context, txid string) (bool, error) {
+// IsPending implements chain.Waiter.
+func (c *Client) IsPending(ctx context.Context, txid string) (bool, error) {
 	var w wireTx
-	err := c.get(ctx, &w, "eth_getTransactionByHash", txid)
+	err := c.getResult(ctx, &w, "eth_getTransactionByHash", txid)
 	if errors.Is(err, chain.ErrNotFound) {
 		return false, nil
 	}
@@ -525,7 +525,7 @@ func (c *Client) Tx(ctx context.Context, txid string) (chain.Tx, error) {
 		return t, nil
 	}
 	var w wireTx
-	if err := c.get(ctx, &w, "eth_getTransactionByHash", txid); err != nil {
+	if err := c.getResult(ctx, &w, "eth_getTransactionByHash", txid); err != nil {
 		return chain.Tx{}, err
 	}
 	if w.Hash != txid {
@@ -535,7 +535,7 @@ func (c *Client) Tx(ctx context.Context, txid string) (chain.Tx, error) {
 		return c.tx(w, nil)
 	}
 	var r wireReceipt
-	if err := c.get(ctx, &r, "eth_getTransactionReceipt", txid); err != nil {
+	if err := c.getResult(ctx, &r, "eth_getTransactionReceipt", txid); err != nil {
 		return chain.Tx{}, err
 	}
 	return c.tx(w, &r)

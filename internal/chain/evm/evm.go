@@ -4,7 +4,7 @@
 //
 // Such a network knows accounts, not coins. To a watcher it looks as follows:
 //
-//   - A transaction spends one thing, the nonce of its sender, named by [NonceOf]. Two transactions with one nonce are rivals as
+//   - A transaction spends one thing, the nonce of its sender, named by [NonceOutpoint]. Two transactions with one nonce are rivals as
 //     two that spend one coin are: one of them can be in the chain.
 //   - Its outputs are what it moves of the assets that the network was set up with: each Transfer that a token logged, counted
 //     from 0, and the native coin that the transaction itself carries, at [NativeVout]. Coins that a contract passes on by itself
@@ -81,8 +81,8 @@ func keccak(data ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// NonceOf names the nonce of an account as the thing that a transaction spends.
-func NonceOf(account string, nonce uint64) chain.Outpoint {
+// NonceOutpoint names the nonce of an account as the thing that a transaction spends.
+func NonceOutpoint(account string, nonce uint64) chain.Outpoint {
 	return chain.Outpoint{TxID: account + "/" + strconv.FormatUint(nonce, 10)}
 }
 
@@ -124,15 +124,15 @@ func (n Network) asset(contract string) (money.Asset, bool) {
 
 // The one function and the one event of a token that matter here (ERC-20).
 var (
-	selectTransfer = keccak([]byte("transfer(address,uint256)"))[:4]
-	topicTransfer  = "0x" + hex.EncodeToString(keccak([]byte("Transfer(address,address,uint256)")))
-	selectBalance  = keccak([]byte("balanceOf(address)"))[:4]
-	selectDecimals = keccak([]byte("decimals()"))[:4]
-	selectDataFee  = keccak([]byte("getL1Fee(bytes)"))[:4] // of the contract at dataFees
+	selectorTransfer  = keccak([]byte("transfer(address,uint256)"))[:4]
+	topicTransfer     = "0x" + hex.EncodeToString(keccak([]byte("Transfer(address,address,uint256)")))
+	selectorBalanceOf = keccak([]byte("balanceOf(address)"))[:4]
+	selectorDecimals  = keccak([]byte("decimals()"))[:4]
+	selectorL1Fee     = keccak([]byte("getL1Fee(bytes)"))[:4] // of the contract at dataFees
 )
 
 // dataFees is the contract that tells on each network of the OP stack what publishing a transaction costs.
-const dataFees = "0x420000000000000000000000000000000000000F"
+const gasPriceOracle = "0x420000000000000000000000000000000000000F"
 
 // Call is what a transaction does.
 type Call struct {
@@ -141,8 +141,8 @@ type Call struct {
 	Data  []byte
 }
 
-// Pay is the call that pays an amount of one of the network's assets, and says so of any other.
-func (n Network) Pay(to Address, amount money.Amount) (Call, error) {
+// TransferCall is the call that pays an amount of one of the network's assets, and says so of any other.
+func (n Network) TransferCall(to Address, amount money.Amount) (Call, error) {
 	if amount.Sign() <= 0 {
 		return Call{}, fmt.Errorf("evm: cannot pay %s %s", amount, amount.Asset())
 	}
@@ -153,7 +153,7 @@ func (n Network) Pay(to Address, amount money.Amount) (Call, error) {
 	if !ok {
 		return Call{}, fmt.Errorf("evm: network %s does not carry %s", n.Name, amount.Asset())
 	}
-	data := slices.Concat(selectTransfer, make([]byte, 12), to[:], make([]byte, 32))
+	data := slices.Concat(selectorTransfer, make([]byte, 12), to[:], make([]byte, 32))
 	big.NewInt(amount.Units()).FillBytes(data[36:])
 	return Call{To: contract, Value: new(big.Int), Data: data}, nil
 }
@@ -166,11 +166,11 @@ func (n Network) URI(address string, amount money.Amount) string {
 	return fmt.Sprintf("ethereum:%s@%d?value=%s", address, n.ChainID, Wei(amount.Units()))
 }
 
-// Moves reads what a call means to pay, by its bytes alone: a transfer of a token's, or the coin that it carries. Nothing for
+// ParseTransfer reads what a call means to pay, by its bytes alone: a transfer of a token's, or the coin that it carries. Nothing for
 // any other call.
-func (n Network) Moves(c Call) (to Address, amount money.Amount, ok bool) {
+func (n Network) ParseTransfer(c Call) (to Address, amount money.Amount, ok bool) {
 	if asset, token := n.asset(c.To.String()); token {
-		if len(c.Data) != 68 || !slices.Equal(c.Data[:4], selectTransfer) {
+		if len(c.Data) != 68 || !slices.Equal(c.Data[:4], selectorTransfer) {
 			return to, amount, false
 		}
 		copy(to[:], c.Data[16:36])
@@ -189,8 +189,8 @@ func Wei(units int64) *big.Int { return new(big.Int).Mul(big.NewInt(units), big.
 // Gwei turns wei into booked units, rounded down.
 func Gwei(wei *big.Int) *big.Int { return new(big.Int).Quo(wei, big.NewInt(gwei)) }
 
-// Cost is what gas costs at a price in wei, in booked units, rounded up.
-func Cost(gas uint64, price int64) int64 {
+// GasCost is what gas costs at a price in wei, in booked units, rounded up.
+func GasCost(gas uint64, price int64) int64 {
 	wei := new(big.Int).Mul(new(big.Int).SetUint64(gas), big.NewInt(price))
 	wei.Add(wei, big.NewInt(gwei-1))
 	return Gwei(wei).Int64()

@@ -81,7 +81,7 @@ func TestTransactionsAreReadAsTheyWereSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, amount := range []money.Amount{money.New(money.ETH, 1), money.New(money.ETH, 2_100_000_000_000_000), money.New(money.USDC, 1_500_000)} {
-		call, err := network.Pay(to, amount)
+		call, err := network.TransferCall(to, amount)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,27 +91,27 @@ func TestTransactionsAreReadAsTheyWereSigned(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, from, err := evm.Decode(raw)
+			got, from, err := evm.DecodeTx(raw)
 			if err != nil || from.String() != firstOfAll || evm.ID(raw) != txid || got.Nonce != nonce || got.MaxFee != want.MaxFee {
 				t.Fatalf("%+v by %s: %v", got, from, err)
 			}
-			if who, moved, ok := network.Moves(got.Call); !ok || who != to || moved != amount {
+			if who, moved, ok := network.ParseTransfer(got.Call); !ok || who != to || moved != amount {
 				t.Fatalf("moves %s %s to %s", moved, moved.Asset(), who)
 			}
 			for i := range raw {
-				if _, _, err := evm.Decode(raw[:i]); err == nil {
+				if _, _, err := evm.DecodeTx(raw[:i]); err == nil {
 					t.Fatalf("%d of %d bytes were read", i, len(raw))
 				}
 			}
-			if _, _, err := evm.Decode(append(raw, 0)); err == nil {
+			if _, _, err := evm.DecodeTx(append(raw, 0)); err == nil {
 				t.Fatal("a byte too many was read")
 			}
 		}
 	}
-	if _, err := network.Pay(to, money.New(money.BTC, 1)); err == nil {
+	if _, err := network.TransferCall(to, money.New(money.BTC, 1)); err == nil {
 		t.Error("bitcoins on Ethereum")
 	}
-	if got := evm.Cost(21_000, 1); got != 1 {
+	if got := evm.GasCost(21_000, 1); got != 1 {
 		t.Errorf("21,000 wei cost %d gwei, want 1: a fee is rounded up", got)
 	}
 	if got := evm.Wei(3); got.Cmp(big.NewInt(3_000_000_000)) != 0 {
@@ -122,7 +122,7 @@ func TestTransactionsAreReadAsTheyWereSigned(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{2, 0xc0})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		tx, _, err := evm.Decode(raw)
+		tx, _, err := evm.DecodeTx(raw)
 		if err == nil && (tx.Value == nil || tx.Tip < 0 || tx.MaxFee < 0) {
 			t.Fatalf("%+v", tx)
 		}
@@ -137,7 +137,7 @@ func TestSourceAndWatcherOnARealNode(t *testing.T) {
 		if d.Engine() == db.SQLite {
 			asset = money.USDT
 		}
-		lab := func(t *testing.T, _ *db.DB) chaintest.Lab { return node.Lab(t, asset) }
+		lab := func(t *testing.T, _ *db.DB) chaintest.Chain { return node.Chain(t, asset) }
 		chaintest.Run(t, d, lab)
 		chaintest.RunWatcher(t, d, lab)
 	})
@@ -167,7 +167,7 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 	}
 	to := secondOf
 	t.Run("the coin itself", func(t *testing.T) {
-		lab := node.Lab(t, money.ETH)
+		lab := node.Chain(t, money.ETH)
 		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 12_345})
 		must(err)
 		tx := last()
@@ -176,12 +176,12 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 		}
 	})
 	t.Run("a fee beside the gas", func(t *testing.T) {
-		lab := node.Lab(t, money.ETH)
+		lab := node.Chain(t, money.ETH)
 		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 12_345})
 		must(err)
 		gas := last()
-		node.TakesBeside(7_000_000_000_000)
-		defer node.TakesBeside(0)
+		node.SetL1Fee(7_000_000_000_000)
+		defer node.SetL1Fee(0)
 		_, hash, err := node.Tip(ctx)
 		must(err)
 		b, err := node.Block(ctx, hash)
@@ -193,7 +193,7 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 		}
 	})
 	t.Run("a token that answers nothing", func(t *testing.T) {
-		lab := node.Lab(t, money.USDT)
+		lab := node.Chain(t, money.USDT)
 		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 7})
 		must(err)
 		if tx := last(); len(tx.Outputs) != 1 || tx.Outputs[0] != (chain.Output{Address: to, Amount: 7, Asset: money.USDT}) || tx.Failed {
@@ -202,7 +202,7 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 	})
 	for asset, why := range map[money.Asset]string{money.USDC: "fails", "DAI": "answers no"} {
 		t.Run("a transfer that "+why, func(t *testing.T) {
-			lab := node.Lab(t, asset)
+			lab := node.Chain(t, asset)
 			must(node.Blacklist(ctx, asset, to, true))
 			_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 9})
 			must(err)
@@ -213,62 +213,62 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 		})
 	}
 	t.Run("an account and what calls would need", func(t *testing.T) {
-		lab := node.Lab(t, money.USDC)
-		hot, err := lab.Keys().Deriver().Hot()
+		lab := node.Chain(t, money.USDC)
+		hot, err := lab.Signer().Deriver().HotAddress()
 		must(err)
 		must(node.Fund(ctx, hot, 5_000_000_000, 3_000_000))
 		s, err := node.State(ctx, hot)
 		must(err)
-		if s.Nonce != 0 || s.Holds[money.ETH] != 5_000_000_000 || s.Holds[money.USDC] != 3_000_000 || s.Holds[money.USDT] != 3_000_000 || s.BaseFee <= 0 {
+		if s.Nonce != 0 || s.Balances[money.ETH] != 5_000_000_000 || s.Balances[money.USDC] != 3_000_000 || s.Balances[money.USDT] != 3_000_000 || s.BaseFee <= 0 {
 			t.Fatalf("%+v", s)
 		}
-		before := node.Asked()
-		held, err := node.Holdings(ctx, []string{hot, to, hot}, s.Height)
+		before := node.Requests()
+		held, err := node.Balances(ctx, []string{hot, to, hot}, s.Height)
 		must(err)
-		second, err := node.Holdings(ctx, []string{to}, s.Height)
+		second, err := node.Balances(ctx, []string{to}, s.Height)
 		must(err)
-		if n := node.Asked() - before; n != 2 || held[money.USDC] != 6_000_000+second[money.USDC] || held[money.ETH] != 10_000_000_000+second[money.ETH] {
+		if n := node.Requests() - before; n != 2 || held[money.USDC] != 6_000_000+second[money.USDC] || held[money.ETH] != 10_000_000_000+second[money.ETH] {
 			t.Fatalf("%v and %v by %d requests", held, second, n)
 		}
 		good, err := evm.ParseAddress(to)
 		must(err)
 		var calls []evm.Call
 		for _, amount := range []money.Amount{money.New(money.USDC, 5), money.New(money.ETH, 5), money.New(money.USDC, 4_000_000)} {
-			call, err := node.Of().Pay(good, amount)
+			call, err := node.Spec().TransferCall(good, amount)
 			must(err)
 			calls = append(calls, call)
 		}
 		all, err := node.Estimate(ctx, hot, calls)
 		must(err)
-		if all[0].Gas < 30_000 || all[1].Gas < 21_000 || all[0].Refusal != "" || all[2].Refusal == "" || all[0].Data != 0 {
+		if all[0].Gas < 30_000 || all[1].Gas < 21_000 || all[0].Refusal != "" || all[2].Refusal == "" || all[0].DataFee != 0 {
 			t.Fatalf("%+v", all)
 		}
-		must(node.DataFee(ctx, 7_000_000_000_001))
-		defer func() { must(node.DataFee(ctx, 0)) }()
+		must(node.SetDataFee(ctx, 7_000_000_000_001))
+		defer func() { must(node.SetDataFee(ctx, 0)) }()
 		all, err = node.Estimate(ctx, hot, calls)
 		must(err)
-		if all[0].Gas < 30_000 || all[0].Data != 7_001 || all[1].Data != 7_001 || all[2].Verdict != evm.Short {
+		if all[0].Gas < 30_000 || all[0].DataFee != 7_001 || all[1].DataFee != 7_001 || all[2].Verdict != evm.InsufficientFunds {
 			t.Fatalf("%+v", all)
 		}
-		other := node.Of()
+		other := node.Spec()
 		other.DataFee, other.MinTip = false, 30_000_000_000
 		c, err := evm.NewClient(evm.Options{URL: node.URL, Network: other})
 		must(err)
 		all, err = c.Estimate(ctx, hot, calls)
 		must(err)
-		if s, err = c.State(ctx, hot); err != nil || s.Tip != 30_000_000_000 || all[0].Data != 0 {
+		if s, err = c.State(ctx, hot); err != nil || s.Tip != 30_000_000_000 || all[0].DataFee != 0 {
 			t.Fatalf("%+v, %+v, %v", s, all, err)
 		}
 	})
 	t.Run("another network, and another token", func(t *testing.T) {
-		other := node.Of()
+		other := node.Spec()
 		other.ChainID++
 		c, err := evm.NewClient(evm.Options{URL: node.URL, Network: other})
 		must(err)
 		if _, _, err := c.Tip(ctx); !errors.Is(err, evm.ErrWrongNetwork) {
 			t.Errorf("chain id: %v", err)
 		}
-		other = node.Of()
+		other = node.Spec()
 		other.Tokens = []evm.Token{{Asset: money.USDC, Contract: node.Payer.String()}}
 		if c, err = evm.NewClient(evm.Options{URL: node.URL, Network: other}); err != nil {
 			t.Fatal(err)
@@ -278,7 +278,7 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 		}
 	})
 	t.Run("a receipt that says neither", func(t *testing.T) {
-		lab := node.Lab(t, money.ETH)
+		lab := node.Chain(t, money.ETH)
 		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 12_345})
 		must(err)
 		last()
@@ -292,15 +292,15 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 			return err
 		}})
 		defer strange.Close()
-		c, err := evm.NewClient(evm.Options{URL: strange.URL, Network: node.Of()})
+		c, err := evm.NewClient(evm.Options{URL: strange.URL, Network: node.Spec()})
 		must(err)
 		if _, err := c.Block(ctx, hash); err == nil || !strings.Contains(err.Error(), "has the status 2, which is neither failure nor success") {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("a node that is gone", func(t *testing.T) {
-		node.Set(evmtest.LostBefore)
-		defer node.Set(evmtest.Fine)
+		node.SetConnection(evmtest.RequestsLost)
+		defer node.SetConnection(evmtest.Connected)
 		if _, _, err := node.Tip(ctx); err == nil || errors.Is(err, chain.ErrNotFound) || errors.Is(err, chain.ErrRejected) {
 			t.Errorf("tip: %v", err)
 		}
@@ -317,18 +317,18 @@ func TestWhatANodeSaysAgainstAPayment(t *testing.T) {
 		text          string
 		coins, tokens evm.Verdict
 	}{
-		{3, "execution reverted: blocked", evm.Refused, evm.Refused},
-		{-32000, "execution reverted", evm.Refused, evm.Refused},
-		{-32015, "VM execution error.", evm.Unclear, evm.Unclear},
-		{-32000, "invalid opcode: INVALID", evm.Refused, evm.Unclear},
-		{-32000, "gas required exceeds allowance (50000000)", evm.Refused, evm.Refused},
-		{3, "execution reverted: ERC20: transfer amount exceeds balance", evm.Refused, evm.Short},
-		{3, "execution reverted: insufficient funds", evm.Refused, evm.Short}, // whoever receives coins writes these words
-		{-32000, "insufficient funds for transfer", evm.Short, evm.Short},
-		{-32003, "Insufficient funds for gas * price + value", evm.Short, evm.Short},
-		{3, "execution reverted: Pausable: paused", evm.Refused, evm.Unclear},
-		{-32005, "limit exceeded", evm.Unclear, evm.Unclear},
-		{-32603, "Internal error", evm.Unclear, evm.Unclear},
+		{3, "execution reverted: blocked", evm.WillFail, evm.WillFail},
+		{-32000, "execution reverted", evm.WillFail, evm.WillFail},
+		{-32015, "VM execution error.", evm.Inconclusive, evm.Inconclusive},
+		{-32000, "invalid opcode: INVALID", evm.WillFail, evm.Inconclusive},
+		{-32000, "gas required exceeds allowance (50000000)", evm.WillFail, evm.WillFail},
+		{3, "execution reverted: ERC20: transfer amount exceeds balance", evm.WillFail, evm.InsufficientFunds},
+		{3, "execution reverted: insufficient funds", evm.WillFail, evm.InsufficientFunds}, // whoever receives coins writes these words
+		{-32000, "insufficient funds for transfer", evm.InsufficientFunds, evm.InsufficientFunds},
+		{-32003, "Insufficient funds for gas * price + value", evm.InsufficientFunds, evm.InsufficientFunds},
+		{3, "execution reverted: Pausable: paused", evm.WillFail, evm.Inconclusive},
+		{-32005, "limit exceeded", evm.Inconclusive, evm.Inconclusive},
+		{-32603, "Internal error", evm.Inconclusive, evm.Inconclusive},
 	} {
 		said := &evm.Error{Code: c.code, Message: c.text}
 		if coins, tokens := said.Verdict(evm.Call{}), said.Verdict(evm.Call{Data: []byte{1}}); coins != c.coins || tokens != c.tokens {

@@ -146,8 +146,8 @@ func (d *Deriver) Address(branch, index uint32) (string, error) {
 	return addressOf(public).String(), nil
 }
 
-// Hot is the address that payouts leave from and deposits are swept to: the first of the change branch.
-func (d *Deriver) Hot() (string, error) { return d.Address(chain.Change, 0) }
+// HotAddress is the address that payouts leave from and deposits are swept to: the first of the change branch.
+func (d *Deriver) HotAddress() (string, error) { return d.Address(chain.Change, 0) }
 
 // Deriver makes the addresses that the signer can spend from.
 func (s *Signer) Deriver() *Deriver { return s.deriver }

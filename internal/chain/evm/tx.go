@@ -39,7 +39,7 @@ func (t Tx) digest() []byte { return keccak([]byte{typeDynamicFee}, rlpList(t.it
 func (t Tx) sign(key *secp256k1.PrivateKey) (raw []byte, txid string) {
 	sig := ecdsa.SignCompact(key, t.digest(), false)
 	raw = append([]byte{typeDynamicFee}, rlpList(append(t.items(),
-		rlpUint(uint64(sig[0]-27)), rlpBytes(trim(sig[1:33])), rlpBytes(trim(sig[33:65]))))...)
+		rlpUint(uint64(sig[0]-27)), rlpBytes(trimZeros(sig[1:33])), rlpBytes(trimZeros(sig[33:65]))))...)
 	return raw, ID(raw)
 }
 
@@ -49,8 +49,8 @@ func ID(raw []byte) string { return "0x" + hex.EncodeToString(keccak(raw)) }
 // errMalformed: the bytes are not a transaction of EIP-1559.
 var errMalformed = errors.New("evm: not a transaction of EIP-1559")
 
-// Decode reads a signed transaction and says who signed it.
-func Decode(raw []byte) (t Tx, from Address, err error) {
+// DecodeTx reads a signed transaction and says who signed it.
+func DecodeTx(raw []byte) (t Tx, from Address, err error) {
 	if len(raw) == 0 || raw[0] != typeDynamicFee {
 		return t, from, errMalformed
 	}
@@ -98,7 +98,7 @@ func addressOf(key *secp256k1.PublicKey) (a Address) {
 
 // ---- RLP, as far as transactions need it
 
-func rlpUint(n uint64) []byte { return rlpBytes(trim(binary.BigEndian.AppendUint64(nil, n))) }
+func rlpUint(n uint64) []byte { return rlpBytes(trimZeros(binary.BigEndian.AppendUint64(nil, n))) }
 
 func rlpBytes(b []byte) []byte {
 	if len(b) == 1 && b[0] < 0x80 {
@@ -116,11 +116,11 @@ func rlpHead(kind byte, size int) []byte {
 	if size < 56 {
 		return []byte{kind + byte(size)}
 	}
-	length := trim(binary.BigEndian.AppendUint64(nil, uint64(size)))
+	length := trimZeros(binary.BigEndian.AppendUint64(nil, uint64(size)))
 	return append([]byte{kind + 55 + byte(len(length))}, length...)
 }
 
-func trim(b []byte) []byte {
+func trimZeros(b []byte) []byte {
 	for len(b) > 0 && b[0] == 0 {
 		b = b[1:]
 	}

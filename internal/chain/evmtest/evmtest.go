@@ -2,7 +2,7 @@
 //
 // The binary is that of the npm package @foundry-rs/anvil-linux-amd64 in .tools/anvil, which tools/install.sh brings. On the
 // network are two tokens whose source and code are in the directory contracts: a USDC that behaves as ERC-20 asks, and a USDT whose
-// transfer answers nothing. [Lab] is the node under a test's hand, as package chaintest wants it. Between the node and who asks it
+// transfer answers nothing. [Chain] is the node under a test's hand, as package chaintest wants it. Between the node and who asks it
 // stands a line that can be cut.
 package evmtest
 
@@ -42,29 +42,29 @@ var contracts embed.FS
 // ChainID is that of every node of a test.
 const ChainID = 31337
 
-// Line is how the line to the node behaves.
-type Line int32
+// Connection is how the line to the node behaves.
+type Connection int32
 
 // The lines.
 const (
-	Fine       Line = iota
-	LostBefore      // nothing reaches the node
-	LostAfter       // the node hears and does, but its answer is lost
+	Connected     Connection = iota
+	RequestsLost             // nothing reaches the node
+	ResponsesLost            // the node hears and does, but its answer is lost
 )
 
 // Node is a running anvil.
 type Node struct {
 	*evm.Client
-	// URL is where the node answers, over a line that [Node.Set] cuts.
+	// URL is where the node answers, over a line that [Node.SetConnection] cuts.
 	URL string
 	// Payer is a contract that pays many at once out of what it holds.
 	Payer evm.Address
 
-	direct *evm.Client // past the line
-	line   atomic.Int32
-	beside atomic.Int64 // see TakesBeside
-	labs   atomic.Int64
-	asked  atomic.Int64
+	direct     *evm.Client // past the line
+	connection atomic.Int32
+	l1Fee      atomic.Int64 // see TakesBeside
+	chains     atomic.Int64
+	requests   atomic.Int64
 }
 
 // Start starts a node, deploys the tokens and connects as network "base". It stops with the test.
@@ -132,7 +132,7 @@ func start(t testing.TB, flags []string) (*Node, error) {
 	if n.direct, err = evm.NewClient(evm.Options{URL: base, Network: network}); err != nil {
 		return nil, err
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.pass(w, r, base) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.proxy(w, r, base) }))
 	t.Cleanup(server.Close)
 	n.URL = server.URL
 	network.Tokens = slices.Clone(network.Tokens)
@@ -140,16 +140,16 @@ func start(t testing.TB, flags []string) (*Node, error) {
 	return n, err
 }
 
-// pass hands a request on, as the line is.
-func (n *Node) pass(w http.ResponseWriter, r *http.Request, base string) {
-	n.asked.Add(1)
-	line := Line(n.line.Load())
+// proxy hands a request on, as the line is.
+func (n *Node) proxy(w http.ResponseWriter, r *http.Request, base string) {
+	n.requests.Add(1)
+	line := Connection(n.connection.Load())
 	cut := func() {
 		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
 			c.Close()
 		}
 	}
-	if line == LostBefore {
+	if line == RequestsLost {
 		cut()
 		return
 	}
@@ -160,7 +160,7 @@ func (n *Node) pass(w http.ResponseWriter, r *http.Request, base string) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
-	if err != nil || line == LostAfter {
+	if err != nil || line == ResponsesLost {
 		if err == nil {
 			_, _ = io.Copy(io.Discard, res.Body)
 			res.Body.Close()
@@ -170,7 +170,7 @@ func (n *Node) pass(w http.ResponseWriter, r *http.Request, base string) {
 	}
 	defer res.Body.Close()
 	w.WriteHeader(res.StatusCode)
-	wei := n.beside.Load()
+	wei := n.l1Fee.Load()
 	if wei == 0 {
 		_, _ = io.Copy(w, res.Body)
 		return
@@ -184,20 +184,20 @@ func (n *Node) pass(w http.ResponseWriter, r *http.Request, base string) {
 	_, _ = w.Write(bytes.ReplaceAll(body, []byte(price), fmt.Appendf(nil, `"l1Fee":"%#x",%s`, wei, price)))
 }
 
-// TakesBeside has every receipt tell that the network took so many wei beside the gas, as those of the OP stack do.
-func (n *Node) TakesBeside(wei int64) { n.beside.Store(wei) }
+// SetL1Fee has every receipt tell that the network took so many wei beside the gas, as those of the OP stack do.
+func (n *Node) SetL1Fee(wei int64) { n.l1Fee.Store(wei) }
 
-// DataFee has the network tell that publishing a transaction costs so many wei, as those of the OP stack do by a contract.
-func (n *Node) DataFee(ctx context.Context, wei int64) error {
+// SetDataFee has the network tell that publishing a transaction costs so many wei, as those of the OP stack do by a contract.
+func (n *Node) SetDataFee(ctx context.Context, wei int64) error {
 	code := fmt.Sprintf("0x7f%064x60005260206000f3", wei) // put the number into memory, and return it
 	return n.direct.Call(ctx, nil, "anvil_setCode", "0x420000000000000000000000000000000000000F", code)
 }
 
-// Asked is how many requests came over the line.
-func (n *Node) Asked() int64 { return n.asked.Load() }
+// Requests is how many requests came over the line.
+func (n *Node) Requests() int64 { return n.requests.Load() }
 
-// Set changes the line.
-func (n *Node) Set(l Line) { n.line.Store(int32(l)) }
+// SetConnection changes the line.
+func (n *Node) SetConnection(l Connection) { n.connection.Store(int32(l)) }
 
 // install returns the binary, which tools/install.sh brings where it is missing.
 func install(ctx context.Context) (string, error) {
@@ -315,7 +315,7 @@ func (n *Node) Fund(ctx context.Context, account string, native, tokens int64) e
 	if tokens == 0 {
 		return nil
 	}
-	for _, t := range n.Of().Tokens {
+	for _, t := range n.Spec().Tokens {
 		if err := n.send(ctx, t.Contract, "40c10f19", account, tokens); err != nil { // mint(address,uint256)
 			return err
 		}
@@ -325,7 +325,7 @@ func (n *Node) Fund(ctx context.Context, account string, native, tokens int64) e
 
 // Blacklist has every transfer of a token to an account fail, or not any more.
 func (n *Node) Blacklist(ctx context.Context, asset money.Asset, account string, on bool) error {
-	contract, _ := n.Of().Contract(asset)
+	contract, _ := n.Spec().Contract(asset)
 	flag := int64(0)
 	if on {
 		flag = 1
@@ -360,8 +360,8 @@ func (n *Node) send(ctx context.Context, contract, selector, account string, num
 	return nil
 }
 
-// BaseFee sets what the next block asks for, in wei per unit of gas.
-func (n *Node) BaseFee(ctx context.Context, wei int64) error {
+// SetBaseFee sets what the next block asks for, in wei per unit of gas.
+func (n *Node) SetBaseFee(ctx context.Context, wei int64) error {
 	return n.direct.Call(ctx, nil, "anvil_setNextBlockBaseFeePerGas", "0x"+strconv.FormatInt(wei, 16))
 }
 
@@ -393,8 +393,8 @@ func (n *Node) Paid(ctx context.Context, asset money.Asset) (amounts map[string]
 	return amounts, times, nil
 }
 
-// Lab is a node under a test's hand, with a payer and a wallet of its own. What it pays is of one asset.
-type Lab struct {
+// Chain is a node under a test's hand, with a payer and a wallet of its own. What it pays is of one asset.
+type Chain struct {
 	*Node
 	asset  money.Asset
 	payer  *evm.Signer
@@ -409,13 +409,13 @@ type sent struct {
 	raw []byte
 }
 
-// Lab opens a lab that pays an asset.
-func (n *Node) Lab(t testing.TB, asset money.Asset) *Lab {
+// Chain opens a lab that pays an asset.
+func (n *Node) Chain(t testing.TB, asset money.Asset) *Chain {
 	t.Helper()
-	id := n.labs.Add(1)
-	l := &Lab{Node: n, asset: asset, payer: signer(t, 2*id), wallet: signer(t, 2*id+1), sent: map[string]sent{}}
+	id := n.chains.Add(1)
+	l := &Chain{Node: n, asset: asset, payer: signer(t, 2*id), wallet: signer(t, 2*id+1), sent: map[string]sent{}}
 	var err error
-	if l.from, err = l.payer.Deriver().Hot(); err == nil {
+	if l.from, err = l.payer.Deriver().HotAddress(); err == nil {
 		err = n.Fund(t.Context(), l.from, 1_000_000_000_000, 1_000_000_000_000)
 	}
 	if err == nil {
@@ -441,16 +441,16 @@ func signer(t testing.TB, id int64) *evm.Signer {
 }
 
 // Source implements chaintest.Lab.
-func (l *Lab) Source() chain.Source { return l.Client }
+func (l *Chain) Source() chain.Source { return l.Client }
 
-// Keys is the lab's wallet: deposits go to it, and its hot account pays.
-func (l *Lab) Keys() *evm.Signer { return l.wallet }
+// Signer is the lab's wallet: deposits go to it, and its hot account pays.
+func (l *Chain) Signer() *evm.Signer { return l.wallet }
 
-// Wallet implements chaintest.AccountLab.
-func (l *Lab) Wallet() chain.Deriver { return l.wallet.Deriver() }
+// Deriver implements chaintest.AccountLab.
+func (l *Chain) Deriver() chain.Deriver { return l.wallet.Deriver() }
 
 // PayAll implements chaintest.Lab: one output by a plain transfer, several by the contract that pays many.
-func (l *Lab) PayAll(ctx context.Context, outputs ...chain.Output) (string, error) {
+func (l *Chain) PayAll(ctx context.Context, outputs ...chain.Output) (string, error) {
 	var nonce hexCount
 	if err := l.direct.Call(ctx, &nonce, "eth_getTransactionCount", l.from, "pending"); err != nil {
 		return "", err
@@ -466,8 +466,8 @@ func (h *hexCount) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-func (l *Lab) call(outputs []chain.Output) (evm.Call, error) {
-	network := l.Of()
+func (l *Chain) call(outputs []chain.Output) (evm.Call, error) {
+	network := l.Spec()
 	if len(outputs) == 0 {
 		to, err := evm.ParseAddress(l.from)
 		return evm.Call{To: to, Value: new(big.Int)}, err
@@ -477,7 +477,7 @@ func (l *Lab) call(outputs []chain.Output) (evm.Call, error) {
 		if err != nil {
 			return evm.Call{}, err
 		}
-		return network.Pay(to, money.New(l.asset, outputs[0].Amount))
+		return network.TransferCall(to, money.New(l.asset, outputs[0].Amount))
 	}
 	contract, ok := network.Contract(l.asset)
 	if !ok {
@@ -501,7 +501,7 @@ func (l *Lab) call(outputs []chain.Output) (evm.Call, error) {
 	return evm.Call{To: l.Payer, Value: new(big.Int), Data: data}, nil
 }
 
-func (l *Lab) pay(ctx context.Context, nonce uint64, tip int64, outputs []chain.Output) (string, error) {
+func (l *Chain) pay(ctx context.Context, nonce uint64, tip int64, outputs []chain.Output) (string, error) {
 	call, err := l.call(outputs)
 	if err != nil {
 		return "", err
@@ -516,7 +516,7 @@ func (l *Lab) pay(ctx context.Context, nonce uint64, tip int64, outputs []chain.
 }
 
 // Replace implements chaintest.Lab.
-func (l *Lab) Replace(ctx context.Context, txid string, outputs ...chain.Output) (string, error) {
+func (l *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Output) (string, error) {
 	old, ok := l.sent[txid]
 	if !ok {
 		return "", fmt.Errorf("%s is not the lab's", txid)
@@ -524,14 +524,14 @@ func (l *Lab) Replace(ctx context.Context, txid string, outputs ...chain.Output)
 	return l.pay(ctx, old.tx.Nonce, 100*old.tx.Tip, outputs)
 }
 
-// Again implements chaintest.AccountLab.
-func (l *Lab) Again(ctx context.Context, txid string) error {
+// Rebroadcast implements chaintest.AccountLab.
+func (l *Chain) Rebroadcast(ctx context.Context, txid string) error {
 	return l.direct.Broadcast(ctx, l.sent[txid].raw)
 }
 
-// Own implements chaintest.AccountLab: a payment signed by the wallet's hot account.
-func (l *Lab) Own(ctx context.Context, nonce uint64, tip int64, to chain.Output) (raw []byte, txid string, spends chain.Outpoint, err error) {
-	hot, err := l.wallet.Deriver().Hot()
+// SignOwn implements chaintest.AccountLab: a payment signed by the wallet's hot account.
+func (l *Chain) SignOwn(ctx context.Context, nonce uint64, tip int64, to chain.Output) (raw []byte, txid string, spends chain.Outpoint, err error) {
+	hot, err := l.wallet.Deriver().HotAddress()
 	if err != nil {
 		return nil, "", spends, err
 	}
@@ -540,5 +540,5 @@ func (l *Lab) Own(ctx context.Context, nonce uint64, tip int64, to chain.Output)
 		return nil, "", spends, err
 	}
 	raw, txid, err = l.wallet.Sign(evm.Tx{ChainID: ChainID, Nonce: nonce, Tip: tip, MaxFee: 100_000_000_000 + tip, Gas: 100_000, Call: call}, chain.Change, 0)
-	return raw, txid, evm.NonceOf(hot, nonce), err
+	return raw, txid, evm.NonceOutpoint(hot, nonce), err
 }

@@ -18,8 +18,8 @@ type Payee interface {
 	Pay(ctx context.Context, request string) error
 }
 
-// Contract is what package lightning rests on. Every node must pass it.
-func Contract(t *testing.T, p Payee) {
+// RunContract is what package lightning rests on. Every node must pass it.
+func RunContract(t *testing.T, p Payee) {
 	c := client(t, p.Options())
 	serial := byte(0)
 	// fresh is an invoice that was never asked for.
@@ -30,7 +30,7 @@ func Contract(t *testing.T, p Payee) {
 	}
 	add := func(t *testing.T, n lightning.NewInvoice) string {
 		t.Helper()
-		request, err := c.Add(t.Context(), n)
+		request, err := c.AddInvoice(t.Context(), n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,8 +42,8 @@ func Contract(t *testing.T, p Payee) {
 		if err := p.Pay(t.Context(), add(t, n)); err != nil {
 			t.Fatal(err)
 		}
-		i, err := c.Look(t.Context(), n.Hash())
-		if err != nil || i.State != lightning.Settled || i.SettleIndex == 0 {
+		i, err := c.Lookup(t.Context(), n.Hash())
+		if err != nil || i.State != lightning.NodeSettled || i.SettleIndex == 0 {
 			t.Fatalf("%+v, %v", i, err)
 		}
 		return i
@@ -56,7 +56,7 @@ func Contract(t *testing.T, p Payee) {
 		}
 		other := p.Options()
 		other.Network = "bitcoin"
-		if _, err := client(t, other).Add(t.Context(), fresh()); !errors.Is(err, lightning.ErrWrongNode) {
+		if _, err := client(t, other).AddInvoice(t.Context(), fresh()); !errors.Is(err, lightning.ErrWrongNode) {
 			t.Errorf("a node on another network: %v", err)
 		}
 	})
@@ -84,8 +84,8 @@ func Contract(t *testing.T, p Payee) {
 		if err != nil || r.Msat != n.Amount*1000 || r.Memo != n.Memo || r.Expiry != n.Expiry || r.Hash != n.Hash() || r.Network != "regtest" {
 			t.Errorf("%+v, %v", r, err)
 		}
-		i, err := c.Look(t.Context(), n.Hash())
-		if err != nil || i != (lightning.NodeInvoice{Hash: n.Hash(), State: lightning.Open, PaymentRequest: request}) {
+		i, err := c.Lookup(t.Context(), n.Hash())
+		if err != nil || i != (lightning.NodeInvoice{Hash: n.Hash(), State: lightning.NodeOpen, PaymentRequest: request}) {
 			t.Errorf("%+v, %v", i, err)
 		}
 	})
@@ -95,11 +95,11 @@ func Contract(t *testing.T, p Payee) {
 		if err := p.Pay(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
-		i, err := c.Look(t.Context(), n.Hash())
-		if err != nil || i.State != lightning.Settled || i.PaidMsat != n.Amount*1000 || i.SettleIndex == 0 || i.SettledAt.IsZero() {
+		i, err := c.Lookup(t.Context(), n.Hash())
+		if err != nil || i.State != lightning.NodeSettled || i.PaidMsat != n.Amount*1000 || i.SettleIndex == 0 || i.SettledAt.IsZero() {
 			t.Errorf("%+v, %v", i, err)
 		}
-		if err := c.Cancel(t.Context(), n.Hash()); !errors.Is(err, lightning.ErrSettled) {
+		if err := c.CancelInvoice(t.Context(), n.Hash()); !errors.Is(err, lightning.ErrSettled) {
 			t.Errorf("cancelled what was paid: %v", err)
 		}
 		if err := p.Pay(t.Context(), request); err == nil {
@@ -113,11 +113,11 @@ func Contract(t *testing.T, p Payee) {
 		n := fresh()
 		request := add(t, n)
 		for range 2 {
-			if err := c.Cancel(t.Context(), n.Hash()); err != nil {
+			if err := c.CancelInvoice(t.Context(), n.Hash()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if i, err := c.Look(t.Context(), n.Hash()); err != nil || i.State != lightning.Canceled {
+		if i, err := c.Lookup(t.Context(), n.Hash()); err != nil || i.State != lightning.NodeCanceled {
 			t.Errorf("%+v, %v", i, err)
 		}
 		if err := p.Pay(t.Context(), request); err == nil {
@@ -125,10 +125,10 @@ func Contract(t *testing.T, p Payee) {
 		}
 	})
 	t.Run("knows what it does not know", func(t *testing.T) {
-		if _, err := c.Look(t.Context(), fresh().Hash()); !errors.Is(err, lightning.ErrUnknown) {
+		if _, err := c.Lookup(t.Context(), fresh().Hash()); !errors.Is(err, lightning.ErrUnknown) {
 			t.Errorf("look: %v", err)
 		}
-		if err := c.Cancel(t.Context(), fresh().Hash()); !errors.Is(err, lightning.ErrUnknown) {
+		if err := c.CancelInvoice(t.Context(), fresh().Hash()); !errors.Is(err, lightning.ErrUnknown) {
 			t.Errorf("cancel: %v", err)
 		}
 	})
@@ -137,8 +137,8 @@ func Contract(t *testing.T, p Payee) {
 		n.Expiry = time.Second
 		request := add(t, n)
 		eventually(t, func() error {
-			i, err := c.Look(t.Context(), n.Hash())
-			if err == nil && i.State != lightning.Canceled {
+			i, err := c.Lookup(t.Context(), n.Hash())
+			if err == nil && i.State != lightning.NodeCanceled {
 				err = fmt.Errorf("the invoice is %s", i.State)
 			}
 			return err

@@ -5,7 +5,7 @@
 // also when it is empty, refusals as {code, message, details} with the texts of LND, and a subscription that sends nothing,
 // not even headers, until there is something to tell. Its payment requests are real ones, signed with its key. What it lacks
 // is a network: [Node.Pay] is the payer, and the payment always arrives. The contract that it shares with a real node is
-// [Contract], which runs against both.
+// [RunContract], which runs against both.
 package lightningtest
 
 import (
@@ -51,18 +51,18 @@ type Node struct {
 	address string
 	server  *http.Server
 
-	mu       sync.Mutex
-	now      func() time.Time
-	invoices map[lightning.Hash]*invoice
-	order    []*invoice
-	settled  []*invoice
-	news     chan struct{} // closed and replaced at each settlement
-	locked   bool
-	lose     int
-	change   func(*lightning.Request)
-	refused  int
-	redirect string
-	gone     int64
+	mu            sync.Mutex
+	now           func() time.Time
+	invoices      map[lightning.Hash]*invoice
+	order         []*invoice
+	settled       []*invoice
+	settlement    chan struct{} // closed and replaced at each settlement
+	locked        bool
+	lostResponses int
+	tamper        func(*lightning.Request)
+	refused       int
+	redirect      string
+	removed       int64
 }
 
 type invoice struct {
@@ -83,11 +83,11 @@ func Start(t testing.TB) *Node {
 	t.Helper()
 	n := &Node{
 		Network: "regtest", Macaroon: random(64), now: time.Now,
-		invoices: map[lightning.Hash]*invoice{}, news: make(chan struct{}),
+		invoices: map[lightning.Hash]*invoice{}, settlement: make(chan struct{}),
 	}
 	var err error
 	if n.key, err = btcec.NewPrivateKey(); err == nil {
-		if err = n.certify(); err == nil {
+		if err = n.makeCertificate(); err == nil {
 			if n.address, err = freeport.Free(); err == nil {
 				err = n.Restart()
 			}
@@ -106,8 +106,8 @@ func random(size int) []byte {
 	return b
 }
 
-// certify makes a certificate as LND does: P-256, signed by itself, an authority of its own, for localhost.
-func (n *Node) certify() error {
+// makeCertificate makes a certificate as LND does: P-256, signed by itself, an authority of its own, for localhost.
+func (n *Node) makeCertificate() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -164,8 +164,8 @@ func (n *Node) Restart() error {
 	return nil
 }
 
-// Clock makes the node tell time by another clock than the machine's: invoices expire by it.
-func (n *Node) Clock(now func() time.Time) {
+// SetClock makes the node tell time by another clock than the machine's: invoices expire by it.
+func (n *Node) SetClock(now func() time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.now = now
@@ -183,18 +183,18 @@ func (n *Node) setLocked(locked bool) {
 	n.locked = locked
 }
 
-// LoseAnswers lets the next calls that add an invoice do so and break off before they answer.
-func (n *Node) LoseAnswers(count int) {
+// LoseResponses lets the next calls that add an invoice do so and break off before they answer.
+func (n *Node) LoseResponses(count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.lose = count
+	n.lostResponses = count
 }
 
-// Falsify changes what is written into payment requests from now on; nil ends that.
-func (n *Node) Falsify(change func(*lightning.Request)) {
+// TamperRequests changes what is written into payment requests from now on; nil ends that.
+func (n *Node) TamperRequests(change func(*lightning.Request)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.change = change
+	n.tamper = change
 }
 
 // Redirect sends every caller elsewhere.
@@ -239,8 +239,8 @@ func (n *Node) State(request string) lightning.NodeState {
 	return ""
 }
 
-// Say has the node name a state for the invoice of a payment request, such as one that only a later version has.
-func (n *Node) Say(request string, state lightning.NodeState) error {
+// SetState has the node name a state for the invoice of a payment request, such as one that only a later version has.
+func (n *Node) SetState(request string, state lightning.NodeState) error {
 	r, err := lightning.Decode(request)
 	if err != nil {
 		return err
@@ -281,33 +281,33 @@ func (n *Node) PayMsat(request string, msat int64) error {
 	n.expire()
 	i := n.invoices[r.Hash]
 	switch {
-	case i == nil || i.state != lightning.Open:
+	case i == nil || i.state != lightning.NodeOpen:
 		return ErrNoInvoice
 	case msat < i.Msat || msat > 2*i.Msat:
 		return ErrTooLittle
 	}
 	n.settled = append(n.settled, i)
-	i.state, i.paid, i.settleIndex, i.settledAt = lightning.Settled, msat, len(n.settled), n.now()
-	close(n.news)
-	n.news = make(chan struct{})
+	i.state, i.paid, i.settleIndex, i.settledAt = lightning.NodeSettled, msat, len(n.settled), n.now()
+	close(n.settlement)
+	n.settlement = make(chan struct{})
 	return nil
 }
 
 // expire cancels what was not paid in time. It is called with the lock held.
 func (n *Node) expire() {
 	for _, i := range n.order {
-		if i.state == lightning.Open && !n.now().Before(i.Created.Add(i.Expiry)) {
-			i.state = lightning.Canceled
+		if i.state == lightning.NodeOpen && !n.now().Before(i.Created.Add(i.Expiry)) {
+			i.state = lightning.NodeCanceled
 		}
 	}
 }
 
-// refuse writes an error as the gateway does.
-func refuse(w http.ResponseWriter, status, code int, message string) {
-	answer(w, status, map[string]any{"code": code, "message": message, "details": []any{}})
+// writeError writes an error as the gateway does.
+func writeError(w http.ResponseWriter, status, code int, message string) {
+	writeJSON(w, status, map[string]any{"code": code, "message": message, "details": []any{}})
 }
 
-func answer(w http.ResponseWriter, status int, body any) {
+func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // the peer may be gone
@@ -332,20 +332,20 @@ func (n *Node) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if locked {
-		refuse(w, http.StatusInternalServerError, codeUnknown, "wallet locked, unlock it to enable full RPC access")
+		writeError(w, http.StatusInternalServerError, codeUnknown, "wallet locked, unlock it to enable full RPC access")
 		return
 	}
 	if !right {
-		refuse(w, http.StatusInternalServerError, codeUnknown, "verification failed: signature mismatch after caveat verification")
+		writeError(w, http.StatusInternalServerError, codeUnknown, "verification failed: signature mismatch after caveat verification")
 		return
 	}
 	switch path := r.URL.Path; {
 	case r.Method == http.MethodGet && path == "/v1/getinfo":
 		n.info(w)
 	case r.Method == http.MethodGet && path == "/v1/balance/channels":
-		answer(w, http.StatusOK, map[string]any{"local_balance": map[string]string{"sat": strconv.FormatInt(n.received()/1000, 10)}})
+		writeJSON(w, http.StatusOK, map[string]any{"local_balance": map[string]string{"sat": strconv.FormatInt(n.received()/1000, 10)}})
 	case r.Method == http.MethodGet && path == "/v1/balance/blockchain":
-		answer(w, http.StatusOK, map[string]any{"total_balance": "0"})
+		writeJSON(w, http.StatusOK, map[string]any{"total_balance": "0"})
 	case r.Method == http.MethodPost && path == "/v1/invoices":
 		n.add(w, r)
 	case r.Method == http.MethodGet && path == "/v1/invoices/subscribe":
@@ -355,7 +355,7 @@ func (n *Node) serve(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && path == "/v2/invoices/cancel":
 		n.cancel(w, r)
 	default:
-		refuse(w, http.StatusNotFound, codeNotFound, "Not Found")
+		writeError(w, http.StatusNotFound, codeNotFound, "Not Found")
 	}
 }
 
@@ -364,22 +364,22 @@ func (n *Node) received() (msat int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, i := range n.invoices {
-		if i.state == lightning.Settled {
+		if i.state == lightning.NodeSettled {
 			msat += i.paid
 		}
 	}
-	return msat - n.gone
+	return msat - n.removed
 }
 
-// Lose has the node have less than it received, by other hands than the service's.
-func (n *Node) Lose(sats int64) {
+// RemoveFunds has the node have less than it received, by other hands than the service's.
+func (n *Node) RemoveFunds(sats int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.gone += 1000 * sats
+	n.removed += 1000 * sats
 }
 
 func (n *Node) info(w http.ResponseWriter) {
-	answer(w, http.StatusOK, map[string]any{
+	writeJSON(w, http.StatusOK, map[string]any{
 		"version": "0.21.1-beta", "commit_hash": "", "identity_pubkey": n.ID(), "alias": n.ID()[:20], "color": "#3399ff",
 		"num_pending_channels": 0, "num_active_channels": 1, "num_inactive_channels": 0, "num_peers": 1, "block_height": 441,
 		"block_hash": strings.Repeat("0", 64), "best_header_timestamp": "1700000000", "synced_to_chain": true, "synced_to_graph": true, "graph_cache_status": "GRAPH_CACHE_STATUS_LOADED", "wallet_synced": true,
@@ -408,7 +408,7 @@ func (n *Node) add(w http.ResponseWriter, r *http.Request) {
 	decoder := json.NewDecoder(io.LimitReader(r.Body, 1<<20))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&in); err != nil {
-		refuse(w, http.StatusBadRequest, codeInvalid, "proto: syntax error: "+err.Error())
+		writeError(w, http.StatusBadRequest, codeInvalid, "proto: syntax error: "+err.Error())
 		return
 	}
 	if in.Preimage == nil {
@@ -416,29 +416,29 @@ func (n *Node) add(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case len(in.Preimage) != 32:
-		refuse(w, http.StatusInternalServerError, codeUnknown, fmt.Sprintf("invalid preimage length of %d, want 32", len(in.Preimage)))
+		writeError(w, http.StatusInternalServerError, codeUnknown, fmt.Sprintf("invalid preimage length of %d, want 32", len(in.Preimage)))
 		return
 	case len(in.Memo) > 639:
-		refuse(w, http.StatusInternalServerError, codeUnknown, fmt.Sprintf("data length too big to fit within 10 bits: %d", (len(in.Memo)*8+4)/5))
+		writeError(w, http.StatusInternalServerError, codeUnknown, fmt.Sprintf("data length too big to fit within 10 bits: %d", (len(in.Memo)*8+4)/5))
 		return
 	case in.Msat < 0:
-		refuse(w, http.StatusInternalServerError, codeUnknown, "amount cannot be negative")
+		writeError(w, http.StatusInternalServerError, codeUnknown, "amount cannot be negative")
 		return
 	}
 	n.mu.Lock()
 	i, err := n.make(in.Preimage, in.Memo, int64(in.Msat), int64(in.Expiry), in.Private)
-	lose := n.lose > 0 && err == nil
+	lose := n.lostResponses > 0 && err == nil
 	if lose {
-		n.lose--
+		n.lostResponses--
 	}
 	n.mu.Unlock()
 	switch {
 	case err != nil:
-		refuse(w, http.StatusInternalServerError, codeUnknown, err.Error())
+		writeError(w, http.StatusInternalServerError, codeUnknown, err.Error())
 	case lose:
 		panic(http.ErrAbortHandler)
 	default:
-		answer(w, http.StatusOK, map[string]any{
+		writeJSON(w, http.StatusOK, map[string]any{
 			"r_hash": i.Hash[:], "payment_request": i.text, "add_index": strconv.Itoa(i.addIndex), "payment_addr": i.secret[:],
 		})
 	}
@@ -454,14 +454,14 @@ func (n *Node) make(preimage []byte, memo string, msat, expiry int64, private bo
 			Network: n.Network, Msat: msat, Hash: sha256.Sum256(preimage), Created: n.now().Truncate(time.Second),
 			Expiry: time.Duration(expiry) * time.Second, Memo: memo, Payee: n.ID(),
 		},
-		preimage: [32]byte(preimage), secret: [32]byte(random(32)), private: private, state: lightning.Open,
+		preimage: [32]byte(preimage), secret: [32]byte(random(32)), private: private, state: lightning.NodeOpen,
 	}
 	if n.invoices[i.Hash] != nil {
 		return nil, errors.New("invoice with payment hash already exists")
 	}
 	written, key := i.Request, n.key
-	if n.change != nil {
-		n.change(&written)
+	if n.tamper != nil {
+		n.tamper(&written)
 	}
 	if written.Payee != i.Payee { // somebody else's signature
 		var err error
@@ -482,7 +482,7 @@ func (n *Node) make(preimage []byte, memo string, msat, expiry int64, private bo
 func (n *Node) look(w http.ResponseWriter, text string) {
 	h, err := lightning.ParseHash(text)
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, codeUnknown, "encoding/hex: invalid byte")
+		writeError(w, http.StatusInternalServerError, codeUnknown, "encoding/hex: invalid byte")
 		return
 	}
 	n.mu.Lock()
@@ -494,10 +494,10 @@ func (n *Node) look(w http.ResponseWriter, text string) {
 	}
 	n.mu.Unlock()
 	if i == nil {
-		refuse(w, http.StatusNotFound, codeNotFound, "unable to locate invoice")
+		writeError(w, http.StatusNotFound, codeNotFound, "unable to locate invoice")
 		return
 	}
-	answer(w, http.StatusOK, body)
+	writeJSON(w, http.StatusOK, body)
 }
 
 func (n *Node) cancel(w http.ResponseWriter, r *http.Request) {
@@ -505,19 +505,19 @@ func (n *Node) cancel(w http.ResponseWriter, r *http.Request) {
 		Hash []byte `json:"payment_hash"`
 	}
 	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&in); err != nil || len(in.Hash) != 32 {
-		refuse(w, http.StatusInternalServerError, codeUnknown, fmt.Sprintf("invalid hash length of %d, want 32", len(in.Hash)))
+		writeError(w, http.StatusInternalServerError, codeUnknown, fmt.Sprintf("invalid hash length of %d, want 32", len(in.Hash)))
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch i := n.invoices[lightning.Hash(in.Hash)]; {
 	case i == nil:
-		refuse(w, http.StatusInternalServerError, codeUnknown, "unable to locate invoice")
-	case i.state == lightning.Settled:
-		refuse(w, http.StatusInternalServerError, codeUnknown, "invoice already settled")
+		writeError(w, http.StatusInternalServerError, codeUnknown, "unable to locate invoice")
+	case i.state == lightning.NodeSettled:
+		writeError(w, http.StatusInternalServerError, codeUnknown, "invoice already settled")
 	default:
-		i.state = lightning.Canceled
-		answer(w, http.StatusOK, map[string]any{})
+		i.state = lightning.NodeCanceled
+		writeJSON(w, http.StatusOK, map[string]any{})
 	}
 }
 
@@ -532,7 +532,7 @@ func (i *invoice) json() map[string]any {
 	int64Text := func(v int64) string { return strconv.FormatInt(v, 10) }
 	return map[string]any{
 		"memo": i.Memo, "r_preimage": base64.StdEncoding.EncodeToString(i.preimage[:]), "r_hash": i.Hash[:],
-		"value": int64Text(i.Msat / 1000), "value_msat": int64Text(i.Msat), "settled": i.state == lightning.Settled,
+		"value": int64Text(i.Msat / 1000), "value_msat": int64Text(i.Msat), "settled": i.state == lightning.NodeSettled,
 		"creation_date": unix(i.Created), "settle_date": unix(i.settledAt), "payment_request": i.text, "description_hash": "",
 		"expiry": int64Text(int64(i.Expiry / time.Second)), "fallback_addr": "", "cltv_expiry": "80", "route_hints": []any{},
 		"private": i.private, "add_index": strconv.Itoa(i.addIndex), "settle_index": strconv.Itoa(i.settleIndex),
@@ -562,14 +562,14 @@ func (n *Node) subscribe(w http.ResponseWriter, r *http.Request) {
 		n.mu.Lock()
 		var messages []map[string]any
 		for ; added < len(n.order); added++ {
-			if i := n.order[added]; i.state == lightning.Open {
+			if i := n.order[added]; i.state == lightning.NodeOpen {
 				messages = append(messages, i.json())
 			}
 		}
 		for ; sent < len(n.settled); sent++ {
 			messages = append(messages, n.settled[sent].json())
 		}
-		news := n.news
+		news := n.settlement
 		n.mu.Unlock()
 		for _, m := range messages {
 			if json.NewEncoder(w).Encode(map[string]any{"result": m}) != nil {

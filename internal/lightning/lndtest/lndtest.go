@@ -33,7 +33,7 @@ import (
 
 const (
 	channelSize = 5_000_000 // satoshis
-	patience    = 90 * time.Second
+	timeout     = 90 * time.Second
 )
 
 // Node is a running lnd.
@@ -64,7 +64,7 @@ func Start(t testing.TB) *Pair {
 }
 
 func (p *Pair) start(t testing.TB) error {
-	binary, err := find()
+	binary, err := findBinary()
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (p *Pair) start(t testing.TB) error {
 	return err
 }
 
-func find() (string, error) {
+func findBinary() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -155,7 +155,7 @@ func run(t testing.TB, binary, bitcoin, certificate string) (*Node, error) {
 		_ = cmd.Wait() // told to stop
 		force.Stop()
 	})
-	err := until(t.Context(), func(ctx context.Context) error { return n.open(ctx, dir) })
+	err := retry(t.Context(), func(ctx context.Context) error { return n.open(ctx, dir) })
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, n.log)
 	}
@@ -233,7 +233,7 @@ func (p *Pair) connect(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := until(ctx, func(ctx context.Context) error {
+	if err := retry(ctx, func(ctx context.Context) error {
 		return p.Payer.call(ctx, &struct{}{}, http.MethodPost, "/v1/channels", map[string]any{
 			"node_pubkey_string": p.Payee.ID, "local_funding_amount": fmt.Sprint(channelSize), "sat_per_vbyte": "2",
 		})
@@ -244,7 +244,7 @@ func (p *Pair) connect(ctx context.Context) error {
 		return err
 	}
 	for _, n := range []*Node{p.Payer, p.Payee} {
-		if err := until(ctx, func(ctx context.Context) error {
+		if err := retry(ctx, func(ctx context.Context) error {
 			var a struct {
 				Channels []any `json:"channels"`
 			}
@@ -260,7 +260,7 @@ func (p *Pair) connect(ctx context.Context) error {
 		}
 	}
 	// An open channel is not a way yet: the payer has to know the payee's terms first.
-	return until(ctx, func(ctx context.Context) error {
+	return retry(ctx, func(ctx context.Context) error {
 		return p.Payer.call(ctx, &struct{}{}, http.MethodGet, "/v1/graph/routes/"+p.Payee.ID+"/1000", nil)
 	})
 }
@@ -287,8 +287,8 @@ func (p *Pair) Pay(ctx context.Context, request string) error {
 	return err
 }
 
-// Withdrawn says that the payee takes no money for a payment request any more.
-func (p *Pair) Withdrawn(ctx context.Context, request string) bool {
+// IsCanceled says that the payee takes no money for a payment request any more.
+func (p *Pair) IsCanceled(ctx context.Context, request string) bool {
 	r, err := lightning.Decode(request)
 	if err != nil {
 		return false
@@ -297,12 +297,12 @@ func (p *Pair) Withdrawn(ctx context.Context, request string) bool {
 		State lightning.NodeState `json:"state"`
 	}
 	err = p.Payee.call(ctx, &a, http.MethodGet, "/v1/invoice/"+r.Hash.String(), nil)
-	return err == nil && a.State == lightning.Canceled
+	return err == nil && a.State == lightning.NodeCanceled
 }
 
-// until repeats f until it succeeds, or patience is at its end.
-func until(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// retry repeats f until it succeeds, or patience is at its end.
+func retry(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
 		err := f(ctx)

@@ -26,7 +26,7 @@ import (
 
 // bitcoinAddress reads base58check, bech32 and bech32m (BIP 13, 173, 350).
 func bitcoinAddress(text, network string) (addr, why string) {
-	addr, err := bitcoin.NormalAddress(text, network)
+	addr, err := bitcoin.NormalizeAddress(text, network)
 	if err == nil {
 		return addr, ""
 	}

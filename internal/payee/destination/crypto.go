@@ -222,7 +222,7 @@ func (s Setup) AddressOn(ctx context.Context, tx *db.Tx, chainName, text string)
 	if why != "" {
 		return "", apierr.New(apierr.Invalid, "address_invalid", why).At("body", "")
 	}
-	own, err := chain.IsOwn(ctx, tx, chainName, addr)
+	own, err := chain.IsOwnAddress(ctx, tx, chainName, addr)
 	if err == nil && own {
 		err = apierr.New(apierr.Invalid, "address_of_service", "This address belongs to the service itself. Name one of the sender's.").At("body", "")
 	}

@@ -85,7 +85,7 @@ type Distribution struct {
 // networks of accounts carry that it was set up with. A destination in another one is checked and kept all the same, for the day
 // when a rail carries it; until then no pay run takes its payee while it has an allocation.
 func (s Setup) Payable(symbol money.Asset, network string) bool {
-	on := s.Accounts.On(symbol)
+	on := s.Accounts.Carrying(symbol)
 	return !symbol.IsCrypto() || symbol == money.BTC || slices.Contains(on, network) || network == "" && len(on) > 0
 }
 
@@ -98,7 +98,7 @@ type Setup struct {
 	// Chain is the key under which the service's own addresses on that network are kept: nobody is paid to one of them.
 	Chain string
 	// Accounts are the networks of accounts that it pays on.
-	Accounts chain.Accounts
+	Accounts chain.EVMNetworks
 }
 
 // CreateParams is a wanted destination.
@@ -205,7 +205,7 @@ func Preview(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal,
 func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country string) (Distribution, []byte, error) {
 	d, clean, err := s.check(p, country)
 	name := s.Chain
-	if _, ok := s.Accounts.Network(d.Network); ok && d.Rail == RailEVM {
+	if _, ok := s.Accounts.Lookup(d.Network); ok && d.Rail == RailEVM {
 		name = d.Network
 	} else if d.Rail != RailBitcoin {
 		name = ""
@@ -213,7 +213,7 @@ func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country s
 	if err != nil || name == "" {
 		return d, clean, err
 	}
-	own, err := chain.IsOwn(ctx, tx, name, d.Address)
+	own, err := chain.IsOwnAddress(ctx, tx, name, d.Address)
 	if err != nil {
 		return d, nil, err
 	}

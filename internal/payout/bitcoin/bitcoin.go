@@ -214,7 +214,7 @@ func (r *Rail) sign(ctx context.Context, tx *db.Tx, companyID string, outs []pay
 	var change []byte
 	if plan.Change > 0 {
 		var err error
-		if b.Change, err = r.c.Pool.TakeChange(ctx, tx, companyID, b.ID); err != nil {
+		if b.Change, err = r.c.Pool.NewChangeAddress(ctx, tx, companyID, b.ID); err != nil {
 			return err
 		}
 		if change, err = bitcoin.AddressScript(b.Change, r.Source.Network()); err != nil {
@@ -275,7 +275,7 @@ func (r *Rail) Replace(ctx context.Context, tx *db.Tx, b onchain.Batch, old onch
 	case errors.Is(err, chain.ErrUnknown): // not seen by the watcher, so not offered to any transaction
 	case err != nil:
 		return onchain.Transaction{}, err
-	case w.Spend != chain.Available:
+	case w.SpendState != chain.Available:
 		return onchain.Transaction{}, onchain.ErrChangeSpent
 	default:
 		if err := chain.Reserve(ctx, tx, b.Chain, []chain.Outpoint{change}, b.ChangeReservation()); err != nil {
@@ -300,7 +300,7 @@ func (r *Rail) Cost(t onchain.Transaction, _ chain.WatchedTx) int64 { return t.F
 func MarkPaid(ctx context.Context, tx *db.Tx, chainName, outputID string, t chain.Tx) (payout.Output, error) {
 	o, _, err := onchain.MarkPaid(ctx, tx, onchain.Unknown{
 		Rail: payout.RailBitcoin, Chain: chainName, Native: money.BTC, Depth: chain.DefaultConfirmations,
-		Fee: func(t chain.Tx, spent chain.Stranger) int64 {
+		Fee: func(t chain.Tx, spent chain.UnknownSpend) int64 {
 			fee := spent.Amount
 			for _, out := range t.Outputs {
 				fee -= out.Amount

@@ -88,14 +88,14 @@ func run(t *testing.T, f func(w *world)) {
 		log := slog.New(slog.DiscardHandler)
 		w.pool = chain.NewPool(d, network, w.signer.Deriver())
 		w.must(w.pool.Start(w.ctx))
-		w.watcher = chain.NewWatcher(d, network, w.node, log)
+		w.watcher = chain.NewWatcher(d, network, w.node, 1, log)
 		var err error
 		w.rail, err = bitcoinrail.New(bitcoinrail.Config{Chain: network, Source: w.node, Pool: w.pool, Signer: w.signer, Log: log})
 		w.must(err)
 		w.payouts, err = payout.New(w.rail)
 		w.must(err)
 		table := w.payouts.Jobs()
-		delete(table, chain.JobStranger) // a rival in these tests has the wallet's key; the switch has tests of its own
+		delete(table, chain.JobUnknownSpend) // a rival in these tests has the wallet's key; the switch has tests of its own
 		table[payout.JobChanged] = job.Entry{Tx: func(_ context.Context, _ *db.Tx, j job.Job) error {
 			var c payout.Changed
 			if err := j.Decode(&c); err != nil {
@@ -173,7 +173,7 @@ func (w *world) fund(sats ...int64) {
 	for i, n := range sats {
 		var addr string
 		w.write(func(ctx context.Context, tx *db.Tx) (err error) {
-			addr, err = w.pool.Take(ctx, tx, "com_funds", fmt.Sprintf("fund_%d_%d", i, n))
+			addr, err = w.pool.NewAddress(ctx, tx, "com_funds", fmt.Sprintf("fund_%d_%d", i, n))
 			return err
 		})
 		_, err := w.node.Pay(w.ctx, addr, n)

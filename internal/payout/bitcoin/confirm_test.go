@@ -244,7 +244,7 @@ func TestASilentWitnessIsAskedOnceABroadcast(t *testing.T) {
 func TestAConflictNeedsBothNodes(t *testing.T) {
 	run(t, func(w *world) {
 		witness := &secondNode{Source: w.node.Chain}
-		w.watcher.Heed([]chain.Witness{{Source: witness, Name: "second"}}, 0)
+		w.watcher.SetWitnesses([]chain.Witness{{Source: witness, Name: "second"}}, 0)
 		w.fund(2_000_000)
 		w.node.broadcast = func([]byte) (bool, error) { return false, errors.New("timeout") }
 		w.release(1_000_000)

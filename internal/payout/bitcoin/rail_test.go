@@ -55,7 +55,7 @@ func TestRail(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		w.pool = chain.NewPool(d, network, w.signer.Deriver())
 		w.must(w.pool.Start(w.ctx))
-		w.watcher = chain.NewWatcher(d, network, outside, log)
+		w.watcher = chain.NewWatcher(d, network, outside, 1, log)
 		var err error
 		w.rail, err = bitcoinrail.New(bitcoinrail.Config{Chain: network, Source: outside, Pool: w.pool, Signer: w.signer, Log: log})
 		w.must(err)
@@ -68,7 +68,7 @@ func TestRail(t *testing.T) {
 		for i := range 4 {
 			var address string
 			w.write(func(ctx context.Context, tx *db.Tx) (err error) {
-				address, err = w.pool.Take(ctx, tx, "com_funds", fmt.Sprintf("fund_%d", i))
+				address, err = w.pool.NewAddress(ctx, tx, "com_funds", fmt.Sprintf("fund_%d", i))
 				return err
 			})
 			_, err := w.node.Pay(w.ctx, address, 5_000_000)

@@ -71,11 +71,11 @@ func New(ctx context.Context, d *db.DB, c Config) (*Rail, error) {
 	if d == nil || c.Node == nil || c.Signer == nil {
 		return nil, errors.New("evm: the database, the node or the signer is missing")
 	}
-	hot, err := c.Signer.Deriver().Hot()
+	hot, err := c.Signer.Deriver().HotAddress()
 	if err != nil {
 		return nil, err
 	}
-	n := c.Node.Of()
+	n := c.Node.Spec()
 	r := &Rail{
 		network: n, node: c.Node, signer: c.Signer, hot: hot,
 		maxOutputs: cmp.Or(c.MaxOutputs, 100), sweepEvery: cmp.Or(c.SweepEvery, 5*time.Second),
@@ -111,33 +111,33 @@ func (r *Rail) Periodic(d *db.DB) []job.Periodic {
 
 // Watch implements onchain.Family: a transaction spends the nonce of its account.
 func (r *Rail) Watch(ctx context.Context, tx *db.Tx, b onchain.Batch, txid string) error {
-	return chain.WatchNonce(ctx, tx, b.Chain, txid, b.CompanyID, b.ID, r.Confirmations, evm.NonceOf(b.Account, b.Nonce))
+	return chain.WatchNonce(ctx, tx, b.Chain, txid, b.CompanyID, b.ID, r.Confirmations, evm.NonceOutpoint(b.Account, b.Nonce))
 }
 
 // Replace implements onchain.Family: it signs the same call with the same nonce and a higher fee. Nodes accept it when both of its
 // prices are higher by a tenth.
 func (r *Rail) Replace(_ context.Context, _ *db.Tx, b onchain.Batch, old onchain.Transaction, rate int64) (onchain.Transaction, error) {
-	signed, _, err := evm.Decode(old.Raw)
+	signed, _, err := evm.DecodeTx(old.Raw)
 	if err != nil {
 		return onchain.Transaction{}, err
 	}
 	if rate > r.MaxFeeRate {
 		return onchain.Transaction{}, onchain.ErrFeeTooHigh
 	}
-	before := evm.Cost(signed.Gas, signed.MaxFee)
+	before := evm.GasCost(signed.Gas, signed.MaxFee)
 	signed.MaxFee = max(signed.MaxFee+signed.MaxFee/8+1, 2*rate)
 	signed.Tip += signed.Tip/8 + 1
 	if signed.Nonce != b.Nonce || len(b.Inputs) != 1 {
 		return onchain.Transaction{}, fmt.Errorf("evm: transaction %s of batch %s has another nonce", old.TxID, b.ID)
 	}
 	raw, txid, err := r.signer.Sign(signed, b.Inputs[0].Branch, b.Inputs[0].Index)
-	fee := b.Fee + evm.Cost(signed.Gas, signed.MaxFee) - before
+	fee := b.Fee + evm.GasCost(signed.Gas, signed.MaxFee) - before
 	return onchain.Transaction{TxID: txid, Raw: raw, Fee: fee, Size: old.Size}, err
 }
 
 // Underpays implements onchain.Family.
 func (r *Rail) Underpays(_ onchain.Batch, t onchain.Transaction, rate int64) bool {
-	signed, _, err := evm.Decode(t.Raw)
+	signed, _, err := evm.DecodeTx(t.Raw)
 	return err == nil && rate > signed.MaxFee
 }
 
@@ -151,7 +151,7 @@ func (r *Rail) native(units int64) money.Amount { return money.New(r.network.Nat
 func MarkPaid(ctx context.Context, tx *db.Tx, n evm.Network, outputID string, t chain.Tx) (payout.Output, error) {
 	o, spent, err := onchain.MarkPaid(ctx, tx, onchain.Unknown{
 		Rail: payout.RailName(n.Name), Chain: n.Name, Native: n.Native, Depth: chain.DefaultConfirmations * n.BlocksPerConfirmation,
-		Fee: func(t chain.Tx, _ chain.Stranger) int64 { return t.Fee },
+		Fee: func(t chain.Tx, _ chain.UnknownSpend) int64 { return t.Fee },
 	}, outputID, t)
 	if err != nil {
 		return o, err

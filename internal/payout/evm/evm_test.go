@@ -30,7 +30,7 @@ type accountWorld struct {
 	d       *db.DB
 	clock   *dbtest.Clock
 	node    ground
-	lab     *evmtest.Lab // of a real node
+	lab     *evmtest.Chain // of a real node
 	keys    *evm.Signer
 	hot     string
 	watcher *chain.Watcher
@@ -72,12 +72,12 @@ type ground interface {
 	evm.Node
 	Fund(ctx context.Context, account string, native, tokens int64) error
 	Mine(ctx context.Context, blocks int) error
-	BaseFee(ctx context.Context, wei int64) error
+	SetBaseFee(ctx context.Context, wei int64) error
 }
 
 func newAccountWorld(t *testing.T, d *db.DB, clock *dbtest.Clock, node *evmtest.Node) *accountWorld {
-	lab := node.Lab(t, money.USDC)
-	w := newWorldOn(t, d, clock, node, lab.Keys())
+	lab := node.Chain(t, money.USDC)
+	w := newWorldOn(t, d, clock, node, lab.Signer())
 	w.lab = lab
 	return w
 }
@@ -85,7 +85,7 @@ func newAccountWorld(t *testing.T, d *db.DB, clock *dbtest.Clock, node *evmtest.
 func newWorldOn(t *testing.T, d *db.DB, clock *dbtest.Clock, node ground, keys *evm.Signer) *accountWorld {
 	w := &accountWorld{T: t, d: d, clock: clock, node: node, keys: keys}
 	var err error
-	w.hot, err = keys.Deriver().Hot()
+	w.hot, err = keys.Deriver().HotAddress()
 	w.must(err)
 	w.must(node.Fund(t.Context(), w.hot, 1_000_000_000_000, 1_000_000_000))
 	log := slog.New(slog.DiscardHandler)
@@ -97,7 +97,7 @@ func newWorldOn(t *testing.T, d *db.DB, clock *dbtest.Clock, node ground, keys *
 	nothing := job.Entry{Tx: func(context.Context, *db.Tx, job.Job) error { return nil }}
 	table[payout.JobChanged], table[chain.JobOutput] = nothing, nothing
 	w.runner = job.NewRunner(d, table, nil, log)
-	w.watcher = chain.NewPacedWatcher(d, node.Of().Name, node, 1, log)
+	w.watcher = chain.NewWatcher(d, node.Spec().Name, node, 1, log)
 	w.look()
 	return w
 }
@@ -288,10 +288,10 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 
 		// Several are paid by as many requests to the node as one.
 		asked := func(n int) int64 {
-			before := node.Asked()
+			before := node.Requests()
 			ids := w.oweAll(usdc(100), to[:n]...)
 			w.must(w.runner.Drain(w.Context()))
-			requests := node.Asked() - before
+			requests := node.Requests() - before
 			w.mine()
 			for _, id := range ids {
 				w.want(id, payout.Fulfilled, "")
@@ -303,11 +303,11 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		}
 
 		// The node does not answer for a while.
-		node.Set(evmtest.LostBefore)
+		node.SetConnection(evmtest.RequestsLost)
 		address, id := w.owe(usdc(1_000_000))
 		w.must(w.runner.Drain(w.Context()))
 		w.want(id, payout.Queued, "")
-		node.Set(evmtest.Fine)
+		node.SetConnection(evmtest.Connected)
 		w.clock.Advance(time.Minute)
 		w.must(w.rail.RefreshFees(w.Context(), d))
 		w.look()
@@ -320,7 +320,7 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		address, id = w.owe(usdc(2_000_000))
 		w.look()
 		first := w.want(id, payout.Sent, "")
-		w.must(node.BaseFee(w.Context(), 15_000_000_000))
+		w.must(node.SetBaseFee(w.Context(), 15_000_000_000))
 		w.mine()
 		w.want(id, payout.Sent, "")
 		w.must(w.rail.RefreshFees(w.Context(), d))
@@ -339,7 +339,7 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		stuckTo, stuck := w.owe(usdc(2_500_000))
 		w.look()
 		first = w.want(stuck, payout.Sent, "")
-		w.must(node.BaseFee(w.Context(), 30_000_000_000))
+		w.must(node.SetBaseFee(w.Context(), 30_000_000_000))
 		w.mine()
 		w.must(w.rail.RefreshFees(w.Context(), d))
 		w.wait(3 * time.Minute)
@@ -352,7 +352,7 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		if w.want(stuck, payout.Sent, "").TxID != first.TxID {
 			t.Error("a fee above the cap was offered")
 		}
-		w.must(node.BaseFee(w.Context(), 1_000_000_000))
+		w.must(node.SetBaseFee(w.Context(), 1_000_000_000))
 		w.mine()
 		w.wait(time.Minute)
 		w.want(stuck, payout.Fulfilled, "")
@@ -375,7 +375,7 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		w.must(node.Blacklist(w.Context(), money.USDC, address, true))
 		w.wait(time.Minute) // forgotten by the node, it is sent again
 		witness := &secondNode{Source: node, down: true}
-		w.watcher.Heed([]chain.Witness{{Source: witness, Name: "second"}}, 0)
+		w.watcher.SetWitnesses([]chain.Witness{{Source: witness, Name: "second"}}, 0)
 		w.mine()
 		w.wait(time.Minute)
 		w.want(id, payout.Sent, "") // one node alone says that nobody was paid
@@ -386,7 +386,7 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		w.wait(time.Minute)
 		w.want(id, payout.Failed, onchain.ReasonRefused)
 		w.paid(address, usdc(0))
-		w.watcher.Heed(nil, 0)
+		w.watcher.SetWitnesses(nil, 0)
 
 		// More than the account holds waits, and is not a failure.
 		_, id = w.owe(usdc(900_000_000_000))
@@ -411,7 +411,7 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		// Somebody else uses the key: everything stops.
 		state, err := node.State(t.Context(), w.hot)
 		w.must(err)
-		raw, _, _, err := w.lab.Own(t.Context(), state.Nonce, 2_000_000_000, chain.Output{Address: to[0], Amount: 1})
+		raw, _, _, err := w.lab.SignOwn(t.Context(), state.Nonce, 2_000_000_000, chain.Output{Address: to[0], Amount: 1})
 		w.must(err)
 		w.must(node.Broadcast(t.Context(), raw))
 		w.mine()
@@ -429,14 +429,14 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		_, other := w.owe(usdc(6_000_000))
 		w.look()
 		w.want(id, payout.Queued, "")
-		raw, txid, _, err := w.lab.Own(t.Context(), state.Nonce+1, 2_000_000_000, chain.Output{Address: address, Amount: 6_000_000})
+		raw, txid, _, err := w.lab.SignOwn(t.Context(), state.Nonce+1, 2_000_000_000, chain.Output{Address: address, Amount: 6_000_000})
 		w.must(err)
 		w.must(node.Broadcast(t.Context(), raw))
 		found := func(id string) error {
 			seen, err := node.Tx(t.Context(), txid)
 			w.must(err)
 			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				_, err := evmrail.MarkPaid(ctx, tx, node.Of(), id, seen)
+				_, err := evmrail.MarkPaid(ctx, tx, node.Spec(), id, seen)
 				return err
 			})
 		}
@@ -469,7 +469,7 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		// What nobody explains stops payouts, and again before a nonce is taken; then a person's word counts.
 		state, err = node.State(t.Context(), w.hot)
 		w.must(err)
-		raw, _, _, err = w.lab.Own(t.Context(), state.Nonce, 2_000_000_000, chain.Output{Address: to[0], Amount: 1})
+		raw, _, _, err = w.lab.SignOwn(t.Context(), state.Nonce, 2_000_000_000, chain.Output{Address: to[0], Amount: 1})
 		w.must(err)
 		w.must(node.Broadcast(t.Context(), raw))
 		w.mine()
@@ -482,7 +482,7 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		w.paid(address, usdc(7_500_000))
 		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			report, err := ledger.Check(ctx, tx)
-			strangers, failed := chain.Strangers(ctx, tx, "base")
+			strangers, failed := chain.UnknownSpends(ctx, tx, "base")
 			if len(report.Problems) > 0 || failed != nil || len(strangers) != 2 { // what paid one unit, twice, is nobody's
 				t.Errorf("the books: %v, strangers: %v, %v", report.Problems, strangers, failed)
 			}

@@ -78,13 +78,13 @@ func (r *Rail) quote(ctx context.Context, head []payout.Output, s evm.State) (ma
 		to, err := evm.ParseAddress(o.Address)
 		var call evm.Call
 		if err == nil {
-			call, err = r.network.Pay(to, o.Amount)
+			call, err = r.network.TransferCall(to, o.Amount)
 		}
 		switch {
 		case err != nil:
 			quotes[o.ID] = quoted{version: o.Version, failure: payout.ReasonBadAddress}
-		case s.Holds[o.Amount.Asset()] < o.Amount.Units():
-			quotes[o.ID] = quoted{version: o.Version, estimate: evm.Estimate{Verdict: evm.Short}}
+		case s.Balances[o.Amount.Asset()] < o.Amount.Units():
+			quotes[o.ID] = quoted{version: o.Version, estimate: evm.Estimate{Verdict: evm.InsufficientFunds}}
 		default:
 			calls, asked = append(calls, call), append(asked, o)
 		}
@@ -96,11 +96,11 @@ func (r *Rail) quote(ctx context.Context, head []payout.Output, s evm.State) (ma
 	for i, o := range asked {
 		q := quoted{version: o.Version, call: calls[i], estimate: estimates[i]}
 		switch q.estimate.Verdict {
-		case evm.Refused:
+		case evm.WillFail:
 			q.failure = onchain.ReasonRefused
-		case evm.Unclear:
+		case evm.Inconclusive:
 			r.Log.WarnContext(ctx, "the node does not estimate a payout", "output_id", o.ID, "error", q.estimate.Refusal)
-		case evm.Payable, evm.Short:
+		case evm.WillSucceed, evm.InsufficientFunds:
 		}
 		quotes[o.ID] = q
 	}
@@ -146,7 +146,7 @@ func (r *Rail) open(ctx context.Context, tx *db.Tx, s evm.State) (p purse, why s
 		return p, "", err
 	}
 	p = purse{nonce: next, left: map[money.Asset]int64{}, short: map[money.Asset]bool{}, price: 2*s.BaseFee + s.Tip, tip: s.Tip}
-	for asset, held := range s.Holds {
+	for asset, held := range s.Balances {
 		p.left[asset] = held - spent[asset]
 	}
 	return p, "", nil
@@ -160,7 +160,7 @@ func gasLimit(gas uint64) uint64 { return gas + gas/4 + 5_000 }
 // maxCost returns the most that a call can cost at a gas price: its gas, and the fee for publishing it where the network takes one
 // beside the gas, which may rise by a quarter until its block.
 func maxCost(e evm.Estimate, price int64) int64 {
-	return evm.Cost(gasLimit(e.Gas), price) + e.Data + e.Data/4
+	return evm.GasCost(gasLimit(e.Gas), price) + e.DataFee + e.DataFee/4
 }
 
 func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.State, quotes map[string]quoted) error {
@@ -262,11 +262,11 @@ func (r *Rail) validate(ctx context.Context, tx *db.Tx, o payout.Output, q quote
 	switch {
 	case q.failure == payout.ReasonBadAddress:
 		return q.failure, "", nil
-	case p.short[asset], p.left[asset] < amount, q.estimate.Verdict == evm.Short:
+	case p.short[asset], p.left[asset] < amount, q.estimate.Verdict == evm.InsufficientFunds:
 		return "", payout.WaitFunds, nil
 	case q.failure != "":
 		return q.failure, "", nil
-	case q.estimate.Verdict == evm.Unclear:
+	case q.estimate.Verdict == evm.Inconclusive:
 		return "", payout.WaitUnclear, nil
 	}
 	need := maxCost(q.estimate, p.price)
@@ -276,7 +276,7 @@ func (r *Rail) validate(ctx context.Context, tx *db.Tx, o payout.Output, q quote
 	if p.left[r.network.Native] < need {
 		return "", payout.WaitFunds, nil
 	}
-	fee := evm.Cost(gasLimit(q.estimate.Gas), p.price)/2 + q.estimate.Data
+	fee := evm.GasCost(gasLimit(q.estimate.Gas), p.price)/2 + q.estimate.DataFee
 	if ok, err := r.reasonable(ctx, tx, fee, o.Amount); err != nil || !ok {
 		return "", payout.WaitFee, err
 	}
@@ -326,7 +326,7 @@ func (r *Rail) reasonable(ctx context.Context, tx *db.Tx, fee int64, amount mone
 func (r *Rail) sign(ctx context.Context, tx *db.Tx, b *onchain.Batch, call evm.Call, gas uint64, p purse,
 	signer chain.WalletCoin, outs []payout.Output,
 ) error {
-	signer.Outpoint = evm.NonceOf(b.Account, b.Nonce)
+	signer.Outpoint = evm.NonceOutpoint(b.Account, b.Nonce)
 	b.Inputs = []chain.WalletCoin{signer}
 	raw, txid, err := r.signer.Sign(evm.Tx{
 		ChainID: r.network.ChainID, Nonce: b.Nonce, Tip: p.tip, MaxFee: p.price, Gas: gas, Call: call,

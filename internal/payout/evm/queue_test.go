@@ -22,10 +22,10 @@ import (
 type simulated struct{ *evmsim.Chain }
 
 func (s simulated) Fund(ctx context.Context, account string, native, tokens int64) error {
-	if err := s.Chain.Fund(ctx, account, money.New(s.Of().Native, native)); err != nil {
+	if err := s.Chain.Fund(ctx, account, money.New(s.Spec().Native, native)); err != nil {
 		return err
 	}
-	for _, t := range s.Of().Tokens {
+	for _, t := range s.Spec().Tokens {
 		if err := s.Chain.Fund(ctx, account, money.New(t.Asset, tokens)); err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func (s simulated) Fund(ctx context.Context, account string, native, tokens int6
 	return nil
 }
 
-func (s simulated) BaseFee(ctx context.Context, wei int64) error {
+func (s simulated) SetBaseFee(ctx context.Context, wei int64) error {
 	_, err := s.SetFeeRate(ctx, wei)
 	return err
 }
@@ -47,7 +47,7 @@ type silent struct {
 func (s *silent) Estimate(ctx context.Context, from string, calls []evm.Call) ([]evm.Estimate, error) {
 	all, err := s.ground.Estimate(ctx, from, calls)
 	for i, call := range calls {
-		if to, _, _ := s.Of().Moves(call); to.String() == s.about {
+		if to, _, _ := s.Spec().ParseTransfer(call); to.String() == s.about {
 			busy := evm.Error{Method: "eth_estimateGas", Code: -32005, Message: "limit exceeded"}
 			all[i] = evm.Estimate{Verdict: busy.Verdict(call), Refusal: busy.Error()}
 		}
@@ -80,7 +80,7 @@ func TestOneBadPayoutOfAnAccountHoldsUpNoOther(t *testing.T) {
 func TestOneBadPayoutOfAnAccountOnARealNodeHoldsUpNoOther(t *testing.T) {
 	node := evmtest.Start(t)
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		oneBad(t, d, clock, node, node.Lab(t, money.USDC).Keys())
+		oneBad(t, d, clock, node, node.Chain(t, money.USDC).Signer())
 	})
 }
 
@@ -94,10 +94,10 @@ func oneBad(t *testing.T, d *db.DB, clock *dbtest.Clock, on ground, keys *evm.Si
 	w := newWorldOn(t, d, clock, node, keys)
 	usdc := func(n int64) money.Amount { return money.New(money.USDC, n*1_000_000) }
 	usdt := func(n int64) money.Amount { return money.New(money.USDT, n*1_000_000) }
-	w.must(on.BaseFee(t.Context(), 15_000_000_000)) // a transfer of a token may cost two dollars and a half
+	w.must(on.SetBaseFee(t.Context(), 15_000_000_000)) // a transfer of a token may cost two dollars and a half
 	w.mine()
 
-	contract, _ := on.Of().Contract(money.USDC)
+	contract, _ := on.Spec().Contract(money.USDC)
 	refused := w.oweAt(contract.String(), money.New(money.ETH, 1_000_000)) // it takes no coins
 	nobody := w.oweAt("0x123", usdc(300))
 	var short, dear []string
@@ -151,7 +151,7 @@ func oneBad(t *testing.T, d *db.DB, clock *dbtest.Clock, on ground, keys *evm.Si
 
 	// Fees are low and the node speaks again.
 	node.about = ""
-	w.must(on.BaseFee(t.Context(), 1_000_000_000))
+	w.must(on.SetBaseFee(t.Context(), 1_000_000_000))
 	w.mine()
 	for range 3 {
 		w.wait(time.Minute)

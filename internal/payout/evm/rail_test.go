@@ -31,7 +31,7 @@ func (u *unreliable) Broadcast(ctx context.Context, raw []byte) error {
 	if err := u.Chain.Broadcast(ctx, raw); err != nil {
 		return err
 	}
-	signed, _, err := evm.Decode(raw)
+	signed, _, err := evm.DecodeTx(raw)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func TestRail(t *testing.T) {
 		must(err)
 		keys, err := evm.ParseXPriv(seed)
 		must(err)
-		hot, err := keys.Deriver().Hot()
+		hot, err := keys.Deriver().HotAddress()
 		must(err)
 		outside := &unreliable{Chain: evmsim.New(d, network), accepted: map[string]evm.Call{}}
 		must(outside.Fund(t.Context(), hot, money.New(money.ETH, 1_000_000_000_000)))
@@ -74,7 +74,7 @@ func TestRail(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		rail, err := evmrail.New(t.Context(), d, evmrail.Config{Node: outside, Signer: keys, Log: log})
 		must(err)
-		watcher := chain.NewPacedWatcher(d, network.Name, outside, 1, log)
+		watcher := chain.NewWatcher(d, network.Name, outside, 1, log)
 		must(watcher.Sync(t.Context()))
 		payees := uint32(1_000)
 		return payouttest.Outside{
@@ -98,7 +98,7 @@ func TestRail(t *testing.T) {
 			Reverted: payout.Sent,
 			Executed: func(o payout.Output) (n int) {
 				for _, call := range outside.accepted {
-					if to, _, _ := network.Moves(call); to.String() == o.Address {
+					if to, _, _ := network.ParseTransfer(call); to.String() == o.Address {
 						n++
 					}
 				}

@@ -65,7 +65,7 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 	if err != nil {
 		return err
 	}
-	amount := here.Holds[asset]
+	amount := here.Balances[asset]
 	if amount <= 0 || here.BaseFee+here.Tip > r.MaxFeeRate {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 	if asset == native {
 		try = 1 // what it costs does not depend on the amount
 	}
-	call, err := r.network.Pay(to, money.New(asset, try))
+	call, err := r.network.TransferCall(to, money.New(asset, try))
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 	if err != nil {
 		return err
 	}
-	if e := estimates[0]; e.Verdict != evm.Payable {
+	if e := estimates[0]; e.Verdict != evm.WillSucceed {
 		return errors.New("evm: a deposit at " + from + " cannot be moved: " + e.Refusal)
 	}
 	gas, price := gasLimit(estimates[0].Gas), 2*here.BaseFee+here.Tip
@@ -91,10 +91,10 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 			return nil
 		}
 		amount -= fee
-		if call, err = r.network.Pay(to, money.New(asset, amount)); err != nil {
+		if call, err = r.network.TransferCall(to, money.New(asset, amount)); err != nil {
 			return err
 		}
-	} else if short := fee - here.Holds[native]; short > 0 {
+	} else if short := fee - here.Balances[native]; short > 0 {
 		return r.sendGas(ctx, d, from, short+fee/2)
 	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -132,7 +132,7 @@ func (r *Rail) sendGas(ctx context.Context, d *db.DB, address string, units int6
 	if err != nil {
 		return err
 	}
-	call, err := r.network.Pay(to, r.native(units))
+	call, err := r.network.TransferCall(to, r.native(units))
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (r *Rail) sendGas(ctx context.Context, d *db.DB, address string, units int6
 			return err
 		}
 		fee := maxCost(estimates[0], p.price)
-		if estimates[0].Verdict != evm.Payable || p.left[r.network.Native] < units+fee {
+		if estimates[0].Verdict != evm.WillSucceed || p.left[r.network.Native] < units+fee {
 			r.Log.ErrorContext(ctx, "the paying account has too few coins to send gas",
 				"account", r.hot, "wanted", r.native(units+fee).String())
 			return nil

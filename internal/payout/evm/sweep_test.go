@@ -20,13 +20,13 @@ func TestDepositsOfAnAccountAreSweptOnARealNode(t *testing.T) {
 	node := evmtest.Start(t)
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newAccountWorld(t, d, clock, node)
-		ether := node.Lab(t, money.ETH)
-		w.must(node.DataFee(t.Context(), 500_000_000_000_000)) // more than the gas of all of it
+		ether := node.Chain(t, money.ETH)
+		w.must(node.SetDataFee(t.Context(), 500_000_000_000_000)) // more than the gas of all of it
 		pool := chain.NewPool(d, "base", w.keys.Deriver())
 		var tokens, coins string
 		w.must(d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			if tokens, err = pool.Take(ctx, tx, company, "clm_1"); err == nil {
-				coins, err = pool.Take(ctx, tx, company, "clm_2")
+			if tokens, err = pool.NewAddress(ctx, tx, company, "clm_1"); err == nil {
+				coins, err = pool.NewAddress(ctx, tx, company, "clm_2")
 			}
 			return err
 		}))
@@ -43,10 +43,10 @@ func TestDepositsOfAnAccountAreSweptOnARealNode(t *testing.T) {
 		for i := range 6 {
 			w.must(w.rail.Sweep(t.Context(), d))
 			if i%2 == 0 { // the node hears, and nobody knows
-				node.Set(evmtest.LostAfter)
+				node.SetConnection(evmtest.ResponsesLost)
 			}
 			w.must(w.runner.Drain(t.Context()))
-			node.Set(evmtest.Fine)
+			node.SetConnection(evmtest.Connected)
 			w.wait(time.Minute)
 			w.mine()
 		}
@@ -61,7 +61,7 @@ func TestDepositsOfAnAccountAreSweptOnARealNode(t *testing.T) {
 		state, err := node.State(t.Context(), coins)
 		w.must(err)
 		// What publishing costs, and could have risen to, stays behind: the node would have refused the transaction without it.
-		if left := state.Holds[money.ETH]; left < 500_000 || left > 1_000_000 || state.Nonce != 1 || times[tokens] != 1 {
+		if left := state.Balances[money.ETH]; left < 500_000 || left > 1_000_000 || state.Nonce != 1 || times[tokens] != 1 {
 			t.Errorf("%d are left after %d transactions, and gas came %d times", left, state.Nonce, times[tokens])
 		}
 		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -99,6 +99,6 @@ func TestDepositsOfAnAccountAreSweptOnARealNode(t *testing.T) {
 			}
 			return err
 		}))
-		w.must(node.DataFee(t.Context(), 0))
+		w.must(node.SetDataFee(t.Context(), 0))
 	})
 }

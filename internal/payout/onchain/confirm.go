@@ -21,7 +21,7 @@ const (
 // Confirm handles changes of our own transactions (job chain.tx): it brings their batches in line with what the chain shows now.
 // Changes of transactions that are not payouts, or of another chain, are ignored.
 func (c *Carrier) Confirm(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
-	companies, of, err := byCompany(jobs, func(n chain.TxNews) (string, bool) { return n.TxID, n.Chain == c.Chain })
+	companies, of, err := byCompany(jobs, func(n chain.TxRef) (string, bool) { return n.TxID, n.Chain == c.Chain })
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 			continue
 		}
 		switch {
-		case w.State == chain.Mined && w.Confirmed && w.Failed && !w.Attested: // one node alone says that nobody was paid
+		case w.State == chain.Mined && w.Confirmed && w.Failed && !w.Verified: // one node alone says that nobody was paid
 			v.present = true
 		case w.State == chain.Mined && w.Confirmed:
 			b.Signed[i].Fee = c.family.Cost(t, w)
@@ -107,7 +107,7 @@ func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 // takes more than one confirmation: a proof that is reorganized away would pay twice. The chain reports a conflict's first
 // confirmations only; the nudge finds the depth. Where there is a second node, it must have the conflicting block, too.
 func (c *Carrier) beaten(w chain.WatchedTx) bool {
-	return w.State == chain.Conflicted && w.Height > 0 && w.Depth >= c.ConflictDepth && w.Attested
+	return w.State == chain.Conflicted && w.Height > 0 && w.Depth >= c.ConflictDepth && w.Verified
 }
 
 // settle is the one place where the chain decides about a batch. It returns the batch as it is afterwards.
@@ -279,7 +279,7 @@ func (c *Carrier) lose(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) 
 // UnknownSpend pauses all payouts when an unknown transaction spent coins of the wallet (job chain.stranger): it may have paid the
 // same payees, and only a person can find out.
 func (c *Carrier) UnknownSpend(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var in chain.TxNews
+	var in chain.TxRef
 	if err := j.Decode(&in); err != nil || in.Chain != c.Chain {
 		return err
 	}

@@ -20,17 +20,17 @@ func TestNodesOnARealEVMNode(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		lab := node.Lab(t, money.USDC)
-		hot, err := lab.Keys().Deriver().Hot()
+		lab := node.Chain(t, money.USDC)
+		hot, err := lab.Signer().Deriver().HotAddress()
 		must(err)
 		must(node.Fund(t.Context(), hot, 1_000_000_000, 1_000_000))
 		nonce, payees := uint64(0), map[string]string{}
 		return payouttest.Network{
 			Nodes: onchain.Nodes{Source: node},
 			Sign: func() onchain.Transaction {
-				to, err := lab.Wallet().Address(chain.External, uint32(nonce))
+				to, err := lab.Deriver().Address(chain.External, uint32(nonce))
 				must(err)
-				raw, txid, _, err := lab.Own(t.Context(), nonce, 2_000_000_000, chain.Output{Address: to, Amount: 100})
+				raw, txid, _, err := lab.SignOwn(t.Context(), nonce, 2_000_000_000, chain.Output{Address: to, Amount: 100})
 				must(err)
 				nonce++
 				payees[txid] = to
@@ -43,7 +43,7 @@ func TestNodesOnARealEVMNode(t *testing.T) {
 				must(err)
 				return times[payees[txid]]
 			},
-			Set: func(l payouttest.Connection) { node.Set(evmtest.Line(l)) },
+			Set: func(l payouttest.Connection) { node.SetConnection(evmtest.Connection(l)) },
 		}
 	})
 }

@@ -30,15 +30,17 @@ type Unknown struct {
 	Native money.Asset
 	Depth  int64 // confirmations that the transaction needs
 	// Fee returns what the transaction cost; spent is what it spent of the wallet.
-	Fee func(t chain.Tx, spent chain.Stranger) int64
+	Fee func(t chain.Tx, spent chain.UnknownSpend) int64
 }
 
 // MarkPaid marks a queued output as paid by a transaction that spent of the wallet and that this database does not know: it was
 // restored from a backup, or another server took its place. t is the transaction as a node shows it. Payouts must be paused. The
 // watcher must have seen it in a block that is deep enough, and one of its outputs must pay exactly the amount to exactly the
 // address and be no other output's payment. It posts the payment and, with the first output, the fee, and settles the output.
-func MarkPaid(ctx context.Context, tx *db.Tx, u Unknown, outputID string, t chain.Tx) (payout.Output, chain.Stranger, error) {
-	fail := func(err error) (payout.Output, chain.Stranger, error) { return payout.Output{}, chain.Stranger{}, err }
+func MarkPaid(ctx context.Context, tx *db.Tx, u Unknown, outputID string, t chain.Tx) (payout.Output, chain.UnknownSpend, error) {
+	fail := func(err error) (payout.Output, chain.UnknownSpend, error) {
+		return payout.Output{}, chain.UnknownSpend{}, err
+	}
 	if err := payout.RequirePaused(ctx, tx); err != nil {
 		return fail(err)
 	}
@@ -88,7 +90,7 @@ func MarkPaid(ctx context.Context, tx *db.Tx, u Unknown, outputID string, t chai
 func explained(ctx context.Context, tx *db.Tx, chainName string, t chain.Tx, o payout.Output, taken map[uint32]bool) error {
 	taken[o.Vout] = true
 	for _, out := range t.Outputs {
-		own, err := chain.IsOwn(ctx, tx, chainName, out.Address)
+		own, err := chain.IsOwnAddress(ctx, tx, chainName, out.Address)
 		if err != nil || !own && !taken[out.Vout] {
 			return err
 		}
@@ -97,19 +99,19 @@ func explained(ctx context.Context, tx *db.Tx, chainName string, t chain.Tx, o p
 }
 
 // unknownSpend returns an unknown transaction that the watcher has seen spend of the wallet, once it is deep enough in the chain.
-func unknownSpend(ctx context.Context, tx *db.Tx, chainName, txid string, depth int64) (chain.Stranger, error) {
-	all, err := chain.Strangers(ctx, tx, chainName)
+func unknownSpend(ctx context.Context, tx *db.Tx, chainName, txid string, depth int64) (chain.UnknownSpend, error) {
+	all, err := chain.UnknownSpends(ctx, tx, chainName)
 	if err != nil {
-		return chain.Stranger{}, err
+		return chain.UnknownSpend{}, err
 	}
-	i := slices.IndexFunc(all, func(s chain.Stranger) bool { return s.TxID == txid })
+	i := slices.IndexFunc(all, func(s chain.UnknownSpend) bool { return s.TxID == txid })
 	if i < 0 {
-		return chain.Stranger{}, fmt.Errorf("%w: the watcher has seen no unknown transaction %s that spends coins of the wallet",
+		return chain.UnknownSpend{}, fmt.Errorf("%w: the watcher has seen no unknown transaction %s that spends coins of the wallet",
 			ErrNoPayment, txid)
 	}
 	tip, _, err := chain.Tip(ctx, tx, chainName)
 	if err != nil {
-		return chain.Stranger{}, err
+		return chain.UnknownSpend{}, err
 	}
 	if s := all[i]; s.Height == 0 || tip-s.Height+1 < depth {
 		return s, fmt.Errorf("%w for good yet: it needs %d confirmations", ErrNoPayment, depth)

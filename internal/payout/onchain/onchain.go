@@ -109,9 +109,9 @@ func (c *Carrier) Name() payout.RailName { return c.Rail }
 // Jobs implements payout.Rail.
 func (c *Carrier) Jobs() job.Table {
 	return job.Table{
-		c.nudgeKind():     {Batch: c.Nudge},
-		chain.JobTx:       {Batch: c.Confirm},
-		chain.JobStranger: {Tx: c.UnknownSpend},
+		c.nudgeKind():         {Batch: c.Nudge},
+		chain.JobTx:           {Batch: c.Confirm},
+		chain.JobUnknownSpend: {Tx: c.UnknownSpend},
 	}
 }
 

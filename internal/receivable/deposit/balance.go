@@ -72,7 +72,7 @@ func Depths(ctx context.Context, tx *db.Tx, all []Deposit) ([]int64, error) {
 	depths := make([]int64, len(all))
 	var questions []db.Question
 	for i, d := range all {
-		questions = append(questions, chain.AskOutputs(d.Chain, d.TxID, func(o chain.WatchedOutput) {
+		questions = append(questions, chain.OutputsQuery(d.Chain, d.TxID, func(o chain.WatchedOutput) {
 			if o.Vout == d.Vout {
 				depths[i] = o.Depth
 			}

@@ -89,7 +89,7 @@ func newStreet(t *testing.T, h *house) *street {
 	s := &street{house: h, chain: bitcoinsim.New(h.d)}
 	h.exec("DELETE FROM chain_cursors WHERE chain = $1", network) // the watcher makes its own
 	log := slog.New(slog.DiscardHandler)
-	s.watcher = chain.NewWatcher(h.d, network, s.chain, log)
+	s.watcher = chain.NewWatcher(h.d, network, s.chain, 1, log)
 	s.jobs = job.NewRunner(h.d, job.Table{chain.JobOutput: {Batch: OutputsChanged}}, nil, log)
 	xprv, err := bitcoin.MasterFromSeed(make([]byte, 32), "regtest")
 	s.do(err)
@@ -99,7 +99,7 @@ func newStreet(t *testing.T, h *house) *street {
 	s.do(pool.Start(t.Context()))
 	s.settle()
 	s.do(h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-		s.address, err = pool.Take(ctx, tx, company, "prl_1")
+		s.address, err = pool.NewAddress(ctx, tx, company, "prl_1")
 		return err
 	}))
 	s.do(s.chain.Mine(t.Context(), 1))

@@ -14,7 +14,7 @@ import (
 // InvoicePaid handles the job lightning.JobPaid: a paid invoice is a deposit that is confirmed from the start, since
 // nobody can take it back. Its transaction is the payment hash, its quote the one for which the invoice was made.
 func InvoicePaid(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var in lightning.News
+	var in lightning.InvoiceRef
 	if err := j.Decode(&in); err != nil {
 		return err
 	}

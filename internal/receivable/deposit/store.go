@@ -113,7 +113,7 @@ func storeAll(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, e
 // askOutputs returns the queries for the chain's rows of some outputs.
 func (s *syncing) askOutputs(places []place) []db.Question {
 	return perTransaction(places, func(p place) db.Question {
-		return chain.AskOutputs(p.chain, p.at.TxID, func(out chain.WatchedOutput) {
+		return chain.OutputsQuery(p.chain, p.at.TxID, func(out chain.WatchedOutput) {
 			s.outputs[place{out.CompanyID, p.chain, out.Outpoint}] = out
 		})
 	})

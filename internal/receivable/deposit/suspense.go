@@ -58,7 +58,7 @@ func (d Deposit) leave(tx *db.Tx) error {
 // CreditTo credits a deposit in suspense to a company's available balance: that of its address, or any company's if
 // the address was forgotten.
 func (d Deposit) CreditTo(ctx context.Context, tx *db.Tx, companyID string) error {
-	if d.CompanyID != chain.Nobody && d.CompanyID != companyID {
+	if d.CompanyID != chain.UnassignedCompany && d.CompanyID != companyID {
 		return ErrOtherOwner
 	}
 	d, err := d.decide(ctx, tx, "credited to "+companyID, func(d *Deposit) { d.OwnerID = companyID })

@@ -16,7 +16,7 @@ import (
 func OutputsChanged(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 	places := make([]place, len(jobs))
 	for i, j := range jobs {
-		var in chain.OutputNews
+		var in chain.OutputRef
 		if err := j.Decode(&in); err != nil {
 			return err
 		}
@@ -252,8 +252,8 @@ func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.Watc
 				return err
 			}
 			c.Wanted = want * out.BlocksPerConfirmation
-			if out.Wanted != c.Wanted {
-				out = out.Requiring(c.Wanted) // fewer than the watcher's own default may be there already
+			if out.RequiredConfirmations != c.Wanted {
+				out = out.WithConfirmations(c.Wanted) // fewer than the watcher's own default may be there already
 				s.required[p.chain] = append(s.required[p.chain], out)
 			}
 			o.deposits = append(o.deposits, c)

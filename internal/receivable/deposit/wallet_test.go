@@ -35,7 +35,7 @@ type road struct {
 }
 
 // ofLab is the road of a chain under the test's hand.
-func ofLab(name string, coin money.Amount, lab chaintest.Lab, keys chain.Deriver) road {
+func ofLab(name string, coin money.Amount, lab chaintest.Chain, keys chain.Deriver) road {
 	return road{name: name, coin: coin, source: lab.Source(), keys: keys, mine: lab.Mine, reorg: lab.Reorg,
 		pay: func(ctx context.Context, address string) (string, error) {
 			return lab.PayAll(ctx, chain.Output{Address: address, Amount: coin.Units()})
@@ -43,7 +43,7 @@ func ofLab(name string, coin money.Amount, lab chaintest.Lab, keys chain.Deriver
 }
 
 // byCoins asks for each coin, byAccount for what an address holds at the newest block.
-func byCoins(r road, node chain.Keeper) road {
+func byCoins(r road, node chain.UTXOSource) road {
 	r.holds = func(ctx context.Context, _ string, coins []chain.Outpoint) (sum int64, err error) {
 		for _, o := range coins {
 			sats, err := node.Coin(ctx, o)
@@ -63,7 +63,7 @@ func byAccount(r road, node evm.Node) road {
 		if err != nil {
 			return 0, err
 		}
-		all, err := node.Holdings(ctx, []string{address}, height)
+		all, err := node.Balances(ctx, []string{address}, height)
 		return all[r.coin.Asset()], err
 	}
 	return r
@@ -81,12 +81,12 @@ func TestAWalletIsPaidOnEveryChain(t *testing.T) {
 	accounts := sync.OnceValue(func() *evmtest.Node { return evmtest.Start(t) })
 	onAccounts := func(coin money.Amount) func(*testing.T, *house) road {
 		return func(t *testing.T, _ *house) road {
-			lab := accounts().Lab(t, coin.Asset())
-			return byAccount(ofLab("base", coin, lab, lab.Wallet()), lab.Client)
+			lab := accounts().Chain(t, coin.Asset())
+			return byAccount(ofLab("base", coin, lab, lab.Deriver()), lab.Client)
 		}
 	}
-	bitcoins := func(t *testing.T, h *house, lab chaintest.Lab, node chain.Keeper) road {
-		return byCoins(ofLab(network, money.New(money.BTC, 100_000), lab, chaintest.Wallet(t, h.d).Deriver()), node)
+	bitcoins := func(t *testing.T, h *house, lab chaintest.Chain, node chain.UTXOSource) road {
+		return byCoins(ofLab(network, money.New(money.BTC, 100_000), lab, chaintest.NewSigner(t, h.d).Deriver()), node)
 	}
 	simulations := map[string]func(*testing.T, *house) road{
 		"simulated coins": func(t *testing.T, h *house) road {
@@ -148,12 +148,12 @@ func newPurse(t *testing.T, h *house, r road) *purse {
 	p := &purse{house: h, road: r}
 	h.exec("DELETE FROM chain_cursors WHERE chain = $1", network) // the watcher makes its own
 	log := slog.New(slog.DiscardHandler)
-	p.watcher = chain.NewWatcher(h.d, r.name, r.source, log)
+	p.watcher = chain.NewWatcher(h.d, r.name, r.source, 1, log)
 	p.jobs = job.NewRunner(h.d, job.Table{chain.JobOutput: {Batch: OutputsChanged}}, nil, log)
 	p.settle()
 	pool := chain.NewPool(h.d, r.name, r.keys)
 	h.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		p.address, err = pool.Take(ctx, tx, company, "wal_1")
+		p.address, err = pool.NewAddress(ctx, tx, company, "wal_1")
 		return err
 	})
 	return p

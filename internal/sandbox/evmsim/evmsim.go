@@ -60,7 +60,7 @@ func New(d *db.DB, network evm.Network) *Chain {
 	if err != nil {
 		panic(err)
 	}
-	home, err := faucet.Deriver().Hot()
+	home, err := faucet.Deriver().HotAddress()
 	if err != nil {
 		panic(err)
 	}
@@ -176,7 +176,7 @@ func (c *Chain) execute(ctx context.Context, tx *db.Tx, t stored, b block, place
 	if gas > t.tx.Gas {
 		gas, can = t.tx.Gas, false
 	}
-	t.fee, t.state, t.block = evm.Cost(gas, price), "mined", b.hash
+	t.fee, t.state, t.block = evm.GasCost(gas, price), "mined", b.hash
 	if can && t.sender != c.home {
 		holds, err := balance(ctx, tx, name, t.sender, moved.Asset())
 		if err != nil {
@@ -203,7 +203,7 @@ func (c *Chain) effect(call evm.Call) (gas uint64, to evm.Address, moved money.A
 	if len(call.Data) == 0 {
 		gas = gasPay
 	}
-	to, moved, can = c.network.Moves(call)
+	to, moved, can = c.network.ParseTransfer(call)
 	if len(call.Data) == 0 && call.Value.Sign() == 0 {
 		return gas, call.To, money.Zero(c.network.Native), true
 	}
@@ -284,7 +284,7 @@ func (c *Chain) Pay(ctx context.Context, address string, amount money.Amount) (t
 	if err != nil {
 		return "", err
 	}
-	call, err := c.network.Pay(to, amount)
+	call, err := c.network.TransferCall(to, amount)
 	if err != nil {
 		return "", err
 	}
@@ -328,7 +328,7 @@ func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Outpu
 		if to, err = evm.ParseAddress(outputs[0].Address); err != nil {
 			return "", err
 		}
-		if call, err = c.network.Pay(to, money.New(outputs[0].Asset, outputs[0].Amount)); err != nil {
+		if call, err = c.network.TransferCall(to, money.New(outputs[0].Asset, outputs[0].Amount)); err != nil {
 			return "", err
 		}
 	}
@@ -375,7 +375,7 @@ var errNonce = errors.New("evmsim: the nonce is taken")
 // accept takes a transaction as a node does: chain.ErrRejected when a rule is against it.
 func (c *Chain) accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 	name := c.network.Name
-	t, from, err := evm.Decode(raw)
+	t, from, err := evm.DecodeTx(raw)
 	if err != nil {
 		return fmt.Errorf("%w: %w", chain.ErrRejected, err)
 	}
@@ -407,7 +407,7 @@ func (c *Chain) accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 		if err != nil {
 			return err
 		}
-		if need := evm.Cost(t.Gas, t.MaxFee) + evm.Gwei(t.Value).Int64(); holds < need {
+		if need := evm.GasCost(t.Gas, t.MaxFee) + evm.Gwei(t.Value).Int64(); holds < need {
 			return fmt.Errorf("%w: insufficient funds for gas and value: has %d gwei, may need %d", chain.ErrRejected, holds, need)
 		}
 	}
@@ -430,7 +430,7 @@ func (c *Chain) accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 func (c *Chain) Network() string { return c.network.Name }
 
 // Of implements evm.Node.
-func (c *Chain) Of() evm.Network { return c.network }
+func (c *Chain) Spec() evm.Network { return c.network }
 
 // Tip implements chain.Source.
 func (c *Chain) Tip(ctx context.Context) (height int64, hash string, err error) {
@@ -471,7 +471,7 @@ func (c *Chain) Block(ctx context.Context, hash string) (out chain.Block, err er
 
 // show is a transaction as a watcher wants it.
 func (c *Chain) show(t stored) chain.Tx {
-	out := chain.Tx{ID: t.txid, Raw: t.raw, From: t.sender, Inputs: []chain.Outpoint{evm.NonceOf(t.sender, t.tx.Nonce)}, Fee: t.fee, Failed: t.failed}
+	out := chain.Tx{ID: t.txid, Raw: t.raw, From: t.sender, Inputs: []chain.Outpoint{evm.NonceOutpoint(t.sender, t.tx.Nonce)}, Fee: t.fee, Failed: t.failed}
 	_, to, moved, can := c.effect(t.tx.Call)
 	if !can || t.failed || moved.IsZero() {
 		return out
@@ -582,14 +582,14 @@ func (c *Chain) State(ctx context.Context, account string) (s evm.State, err err
 		if s.BaseFee, err = baseFee(ctx, tx, c.network.Name); err != nil {
 			return err
 		}
-		s.Holds, err = c.holds(ctx, tx, account)
+		s.Balances, err = c.holds(ctx, tx, account)
 		return err
 	})
 	return s, err
 }
 
 // Holdings implements evm.Node. Only the newest block's are known.
-func (c *Chain) Holdings(ctx context.Context, accounts []string, height int64) (all map[money.Asset]int64, err error) {
+func (c *Chain) Balances(ctx context.Context, accounts []string, height int64) (all map[money.Asset]int64, err error) {
 	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if b, err := tip(ctx, tx, c.network.Name); err != nil || b.height != height {
 			return errors.Join(chain.ErrNotFound, err)

@@ -44,14 +44,14 @@ func (l lab) Again(ctx context.Context, txid string) error {
 }
 
 func (l lab) Fund(ctx context.Context, account string, native, tokens int64) error {
-	if err := l.Chain.Fund(ctx, account, money.New(l.Of().Native, native)); err != nil {
+	if err := l.Chain.Fund(ctx, account, money.New(l.Spec().Native, native)); err != nil {
 		return err
 	}
 	return l.Chain.Fund(ctx, account, money.New(money.USDC, tokens))
 }
 
 func (l lab) Own(_ context.Context, nonce uint64, tip int64, to chain.Output) (raw []byte, txid string, spends chain.Outpoint, err error) {
-	hot, err := l.wallet.Deriver().Hot()
+	hot, err := l.wallet.Deriver().HotAddress()
 	if err != nil {
 		return nil, "", spends, err
 	}
@@ -59,12 +59,12 @@ func (l lab) Own(_ context.Context, nonce uint64, tip int64, to chain.Output) (r
 	if err != nil {
 		return nil, "", spends, err
 	}
-	call, err := l.Of().Pay(payee, money.New(money.USDC, to.Amount))
+	call, err := l.Spec().TransferCall(payee, money.New(money.USDC, to.Amount))
 	if err != nil {
 		return nil, "", spends, err
 	}
-	raw, txid, err = l.wallet.Sign(evm.Tx{ChainID: l.Of().ChainID, Nonce: nonce, Tip: tip, MaxFee: 20 * tip, Gas: 100_000, Call: call}, chain.Change, 0)
-	return raw, txid, evm.NonceOf(hot, nonce), err
+	raw, txid, err = l.wallet.Sign(evm.Tx{ChainID: l.Spec().ChainID, Nonce: nonce, Tip: tip, MaxFee: 20 * tip, Gas: 100_000, Call: call}, chain.Change, 0)
+	return raw, txid, evm.NonceOutpoint(hot, nonce), err
 }
 
 func TestSourceAndWatcher(t *testing.T) {
@@ -73,7 +73,7 @@ func TestSourceAndWatcher(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		open := func(t *testing.T, d *db.DB) chaintest.Lab {
+		open := func(t *testing.T, d *db.DB) chaintest.Chain {
 			var seed string
 			if err := d.Read(t.Context(), func(_ context.Context, tx *db.Tx) error {
 				seed = tx.NewID("a seed")

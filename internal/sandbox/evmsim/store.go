@@ -71,7 +71,7 @@ func scanTx(r *db.Rows) (t stored, err error) {
 		return t, err
 	}
 	if t.raw, err = hex.DecodeString(raw); err == nil {
-		t.tx, _, err = evm.Decode(t.raw)
+		t.tx, _, err = evm.DecodeTx(t.raw)
 	}
 	return t, err
 }

@@ -76,7 +76,7 @@ func showFunding(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		v.Until, v.UntilISO = c.FormatTime(q.ValidTo), q.ValidTo.UTC().Format(time.RFC3339)
 		v.Rate = c.Text("payroll.rate.is", string(q.Rate.Base()), c.FormatNumber(q.Rate.String()), string(q.Rate.Quote()))
 		pay := "bitcoin:" + p.Address + "?amount=" + url.QueryEscape(q.Funding.String())
-		if n, ok := c.Payroll.Accounts.Network(p.Network); ok {
+		if n, ok := c.Payroll.Accounts.Lookup(p.Network); ok {
 			pay = n.URI(p.Address, q.Funding)
 		}
 		v.Pay = template.URL(pay) //nolint:gosec // an address and an amount of ours
@@ -144,7 +144,7 @@ func networkName(name string) string {
 
 // isTestNetwork reports whether a network is a test network.
 func isTestNetwork(c *ui.Request, network string) bool {
-	if n, ok := c.Payroll.Accounts.Network(network); ok {
+	if n, ok := c.Payroll.Accounts.Lookup(network); ok {
 		return n.Test
 	}
 	return network != "bitcoin"

@@ -80,7 +80,7 @@ func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 
 // chainAlarms describes the alarms of the watched chains.
 func chainAlarms(ctx context.Context, tx *db.Tx, c *ui.Request) (all []string, err error) {
-	standings, err := chain.Standings(ctx, tx)
+	standings, err := chain.LoadHealth(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
