@@ -137,6 +137,41 @@ func TestEveryTableHasOneWriter(t *testing.T) {
 	unused(t, "writes", writes, used)
 }
 
+// A group whose table does not exist would not be written before a statement that reads its rows.
+func TestBufferedWritesNameExistingTables(t *testing.T) {
+	known := tables(t)
+	eachCode(t, func(f file) {
+		if path.Dir(f.name) == "internal/db" {
+			return
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			name, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || name.Sel.Name != "NewGroup" && name.Sel.Name != "BulkInsert" {
+				return true
+			}
+			arguments := call.Args[1:] // of NewGroup; the first is its function
+			if name.Sel.Name == "BulkInsert" {
+				arguments = call.Args[:1]
+			}
+			for _, a := range arguments {
+				lit, ok := a.(*ast.BasicLit)
+				if !ok {
+					t.Errorf("%s: name the tables of a group by string literals", f.at(call))
+					continue
+				}
+				if _, exists := known[strings.Trim(lit.Value, `"`)]; !exists {
+					t.Errorf("%s: there is no table %s", f.at(call), lit.Value)
+				}
+			}
+			return true
+		})
+	})
+}
+
 // Rows of a company start with the company, in every key and index: so one schema serves one file, one server, and a
 // PostgreSQL whose rows are distributed over machines by company.
 func TestTheCompanyComesFirst(t *testing.T) {

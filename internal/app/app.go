@@ -190,10 +190,10 @@ func (s *Service) openDatabase(ctx context.Context) (err error) {
 	if s.db, err = db.Open(ctx, db.Options{URL: s.cfg.URL(), AdjustableClock: s.cfg.Env == Sandbox, Connections: connectionsOfJobs}); err != nil {
 		return err
 	}
-	if s.faces, err = s.db.Beside(ctx, db.Options{Connections: connectionsOfFaces, Patience: patience}); err != nil {
+	if s.faces, err = s.db.WithPool(ctx, db.Options{Connections: connectionsOfFaces, QueueTimeout: patience}); err != nil {
 		return err
 	}
-	if s.watching, err = s.db.Beside(ctx, db.Options{Connections: connectionsOfWatchers}); err != nil {
+	if s.watching, err = s.db.WithPool(ctx, db.Options{Connections: connectionsOfWatchers}); err != nil {
 		return err
 	}
 	if err := s.db.Migrate(ctx); err != nil {

@@ -103,7 +103,7 @@ func find(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
 
 // byReferences returns the credit that has one of these references, or the zero Transfer.
 func byReferences(ctx context.Context, tx *db.Tx, account string, references []string) (Transfer, error) {
-	for in, args := range tx.In(references, 2) {
+	for in, args := range db.BindList(tx, references, 2) {
 		found, err := selectTransfers(ctx, tx,
 			`transfer_id IN (SELECT transfer_id FROM transfer_names WHERE bank_account = $1 AND name IN `+in+`)
 			ORDER BY created_at, transfer_id LIMIT 1`, append([]any{account}, args...)...)

@@ -42,10 +42,10 @@ func (w *Watcher) loadKnown(ctx context.Context, tx *db.Tx, txs []Tx) (knownRows
 	if len(others) > 0 {
 		questions = append(questions, poolQuery(w.name, &r))
 	}
-	if err := tx.Ask(ctx, questions); err != nil || len(others) == 0 || w.addresses.complete(r) {
+	if err := tx.Batch(ctx, questions); err != nil || len(others) == 0 || w.addresses.complete(r) {
 		return k, err
 	}
-	return k, tx.Ask(ctx, addressQueries(tx, w.name, others, k.addresses))
+	return k, tx.Batch(ctx, addressQueries(tx, w.name, others, k.addresses))
 }
 
 // pays says whether a transaction pays an address of ours.
@@ -93,7 +93,7 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *changes, txs []Tx, a
 	if at.height > 0 {
 		r.state = Mined
 	}
-	if err := tx.Ask(ctx, slices.Concat(outputQueries(tx, w.name, payers, r.outputs), spendQueries(tx, w.name, payers, r.spenders))); err != nil {
+	if err := tx.Batch(ctx, slices.Concat(outputQueries(tx, w.name, payers, r.outputs), spendQueries(tx, w.name, payers, r.spenders))); err != nil {
 		return err
 	}
 	for _, t := range txs {
@@ -315,7 +315,7 @@ func (w *Watcher) dropTx(ctx context.Context, tx *db.Tx, n *changes, txid string
 func (w *Watcher) confirm(ctx context.Context, tx *db.Tx, n *changes, tip int64) error {
 	var outputs []output
 	var txs []ownTx
-	err := tx.Ask(ctx, []db.Question{confirmOutputsQuery(w.name, tip, &outputs), confirmTxsQuery(w.name, tip, &txs)})
+	err := tx.Batch(ctx, []db.Statement{confirmOutputsQuery(w.name, tip, &outputs), confirmTxsQuery(w.name, tip, &txs)})
 	n.outputs(outputs...)
 	n.txs(txs...)
 	return err

@@ -13,9 +13,9 @@ import (
 )
 
 // inQueries are the questions for many keys: a query that ends in "IN", in which $1 is the chain.
-func inQueries[T any](tx *db.Tx, query, chain string, keys []string, scan func(*db.Rows) (T, error), found func(T)) (all []db.Question) {
-	for in, args := range tx.In(keys, 2) {
-		all = append(all, db.Question{Query: query + " " + in, Args: append([]any{chain}, args...), Row: func(r *db.Rows) error {
+func inQueries[T any](tx *db.Tx, query, chain string, keys []string, scan func(*db.Rows) (T, error), found func(T)) (all []db.Statement) {
+	for in, args := range db.BindList(tx, keys, 2) {
+		all = append(all, db.Statement{Query: query + " " + in, Args: append([]any{chain}, args...), Row: func(r *db.Rows) error {
 			v, err := scan(r)
 			if err == nil {
 				found(v)
@@ -41,12 +41,12 @@ type cursor struct {
 // loadCursor says false when the chain was never watched.
 func loadCursor(ctx context.Context, tx *db.Tx, chain string) (c cursor, pace int64, ok bool, err error) { //nolint:unparam // the pace is part of what is kept
 	var s Health
-	err = tx.Ask(ctx, []db.Question{cursorQuery(chain, &c, &pace, &s, &ok)})
+	err = tx.Batch(ctx, []db.Statement{cursorQuery(chain, &c, &pace, &s, &ok)})
 	return c, pace, ok, err
 }
 
-func cursorQuery(chain string, c *cursor, pace *int64, s *Health, ok *bool) db.Question {
-	return db.Question{Query: `SELECT height, hash, blocks_per_step, ` + healthColumns + ` FROM chain_cursors WHERE chain = $1`, Args: []any{chain}, Row: func(r *db.Rows) error {
+func cursorQuery(chain string, c *cursor, pace *int64, s *Health, ok *bool) db.Statement {
+	return db.Statement{Query: `SELECT height, hash, blocks_per_step, ` + healthColumns + ` FROM chain_cursors WHERE chain = $1`, Args: []any{chain}, Row: func(r *db.Rows) error {
 		*ok = true
 		return s.scan(r, &c.height, &c.hash, pace)
 	}}
@@ -77,7 +77,7 @@ func setHealth(ctx context.Context, tx *db.Tx, chain string, s Health) error {
 	if !s.TipTime.IsZero() {
 		made = db.Micros(s.TipTime)
 	}
-	return tx.Later(ctx, nil, `UPDATE chain_cursors SET verified_height = $2, alarms = $3, tip_time = $4, conflicting_witness = $5 WHERE chain = $1`,
+	return tx.Queue(ctx, `UPDATE chain_cursors SET verified_height = $2, alarms = $3, tip_time = $4, conflicting_witness = $5 WHERE chain = $1`,
 		chain, s.verifiedHeight, strings.Join(alarms, " "), made, strings.Join(s.conflictingWitnesses, " "))
 }
 
@@ -147,13 +147,13 @@ func deleteBlock(ctx context.Context, tx *db.Tx, chain string, b cursor) error {
 }
 
 // parentHashQuery asks for the hash of the block below the cursor, if it is kept.
-func parentHashQuery(chain string, hash *[]string) db.Question {
-	return db.Collecting(hash, scanString, `SELECT hash FROM chain_blocks WHERE chain = $1 AND height = (SELECT height - 1 FROM chain_cursors WHERE chain = $1)`, chain)
+func parentHashQuery(chain string, hash *[]string) db.Statement {
+	return db.CollectInto(hash, scanString, `SELECT hash FROM chain_blocks WHERE chain = $1 AND height = (SELECT height - 1 FROM chain_cursors WHERE chain = $1)`, chain)
 }
 
 // hashQuery asks for the hash of a block, if it is kept.
-func hashQuery(chain string, height int64, hash *[]string) db.Question {
-	return db.Collecting(hash, scanString, `SELECT hash FROM chain_blocks WHERE chain = $1 AND height = $2`, chain, height)
+func hashQuery(chain string, height int64, hash *[]string) db.Statement {
+	return db.CollectInto(hash, scanString, `SELECT hash FROM chain_blocks WHERE chain = $1 AND height = $2`, chain, height)
 }
 
 // spendsKept is how many blocks longer than need be spends are kept: looking for old ones takes longer than keeping them.
@@ -162,11 +162,11 @@ const pruneSpendsEvery = 16
 // prune forgets what lies too deep to be taken back, after the blocks up to tip were connected.
 func prune(ctx context.Context, tx *db.Tx, chain string, from, tip int64) error {
 	last := tip - MaxReorg - 1
-	if err := tx.Later(ctx, nil, `DELETE FROM chain_blocks WHERE chain = $1 AND height < $2`, chain, last); err != nil || from/pruneSpendsEvery == tip/pruneSpendsEvery {
+	if err := tx.Queue(ctx, `DELETE FROM chain_blocks WHERE chain = $1 AND height < $2`, chain, last); err != nil || from/pruneSpendsEvery == tip/pruneSpendsEvery {
 		return err
 	}
 	// What others did with the account that pays stays, until a person has explained it.
-	return tx.Later(ctx, nil, `DELETE FROM chain_spends WHERE chain = $1 AND height > 0 AND height < $2
+	return tx.Queue(ctx, `DELETE FROM chain_spends WHERE chain = $1 AND height > 0 AND height < $2
 		AND NOT (EXISTS (SELECT 1 FROM chain_addresses a WHERE a.chain = $1 AND a.object_id = 'fx_account' AND `+spentByAccount+`)
 			AND NOT EXISTS (SELECT 1 FROM chain_txs t WHERE t.chain = $1 AND t.txid = chain_spends.txid))`, chain, last)
 }
@@ -187,7 +187,7 @@ func insertAddress(tx *db.Tx, chain string, a address) {
 	addressRows.Add(tx, []any{chain, a.address, a.companyID, a.objectID, a.branch, a.index, db.Micros(tx.Now())})
 }
 
-func addressQueries(tx *db.Tx, chain string, addresses []string, into map[string]address) []db.Question {
+func addressQueries(tx *db.Tx, chain string, addresses []string, into map[string]address) []db.Statement {
 	return inQueries(tx, `SELECT address, company_id, object_id, branch, idx FROM chain_addresses WHERE chain = $1 AND address IN`,
 		chain, addresses, func(r *db.Rows) (a address, err error) {
 			err = r.Scan(&a.address, &a.companyID, &a.objectID, &a.branch, &a.index)
@@ -197,7 +197,7 @@ func addressQueries(tx *db.Tx, chain string, addresses []string, into map[string
 
 func loadAddresses(ctx context.Context, tx *db.Tx, chain string, addresses []string) (map[string]address, error) {
 	found := make(map[string]address, len(addresses))
-	return found, tx.Ask(ctx, addressQueries(tx, chain, addresses, found))
+	return found, tx.Batch(ctx, addressQueries(tx, chain, addresses, found))
 }
 
 // PayingAccount is the object that the account belongs to from which a wallet pays on networks of accounts. What others send there,
@@ -268,8 +268,8 @@ func reserveIndexes(ctx context.Context, tx *db.Tx, chain, keys string, branch u
 	return first - n, err
 }
 
-func poolQuery(chain string, into *poolState) db.Question {
-	return db.Question{Query: "SELECT branch, next, keys FROM chain_pools WHERE chain = $1", Args: []any{chain}, Row: func(r *db.Rows) error {
+func poolQuery(chain string, into *poolState) db.Statement {
+	return db.Statement{Query: "SELECT branch, next, keys FROM chain_pools WHERE chain = $1", Args: []any{chain}, Row: func(r *db.Rows) error {
 		var branch, next int64
 		var keys string
 		err := r.Scan(&branch, &next, &keys)
@@ -313,7 +313,7 @@ func scanOutput(r *db.Rows) (o output, err error) {
 	return o, err
 }
 
-func outputQueries(tx *db.Tx, chain string, txids []string, into map[Outpoint]output) []db.Question {
+func outputQueries(tx *db.Tx, chain string, txids []string, into map[Outpoint]output) []db.Statement {
 	return inQueries(tx, `SELECT `+outputColumns+` FROM chain_outputs WHERE chain = $1 AND txid IN`, chain, txids, scanOutput,
 		func(o output) { into[o.Outpoint] = o })
 }
@@ -325,7 +325,7 @@ func (m *outputWrites) store(ctx context.Context, tx *db.Tx) error {
 		return err
 	}
 	stored := 0
-	for values, args := range tx.Values(m.updated, 4) {
+	for values, args := range db.BindRows(tx, m.updated, 4) {
 		n, err := tx.Exec(ctx, `WITH v (txid, vout, was, state, depth, own) AS (`+values+`)
 			UPDATE chain_outputs SET state = v.state, height = $2, block_hash = $3, replaced_by = '', depth = v.depth, own = v.own,
 				confirmed = (want_confirmations = 0) FROM v
@@ -364,8 +364,8 @@ func unmineOutputs(ctx context.Context, tx *db.Tx, chain string, height int64) (
 	return db.Collect(rows, err, scanOutput)
 }
 
-func confirmOutputsQuery(chain string, tip int64, confirmed *[]output) db.Question {
-	return db.Collecting(confirmed, scanOutput, `UPDATE chain_outputs SET confirmed = TRUE
+func confirmOutputsQuery(chain string, tip int64, confirmed *[]output) db.Statement {
+	return db.CollectInto(confirmed, scanOutput, `UPDATE chain_outputs SET confirmed = TRUE
 		WHERE chain = $1 AND state = 'mined' AND confirmed = FALSE AND height <= $2 - want_confirmations + 1 RETURNING `+outputColumns, chain, tip)
 }
 
@@ -459,8 +459,8 @@ func GetOutput(ctx context.Context, tx *db.Tx, chainName string, o Outpoint) (Wa
 }
 
 // OutputsQuery is the question for all watched outputs of a transaction.
-func OutputsQuery(chainName, txid string, found func(WatchedOutput)) db.Question {
-	return db.Question{Query: watchedOutputs, Args: []any{chainName, txid}, Row: func(r *db.Rows) error {
+func OutputsQuery(chainName, txid string, found func(WatchedOutput)) db.Statement {
+	return db.Statement{Query: watchedOutputs, Args: []any{chainName, txid}, Row: func(r *db.Rows) error {
 		w, err := scanWatched(r.Scan)
 		if err == nil {
 			found(w)
@@ -489,7 +489,7 @@ func RequireConfirmations(ctx context.Context, tx *db.Tx, chainName string, outp
 		rows[i] = []any{o.TxID, int64(o.Vout), string(o.State), o.Height, o.RequiredConfirmations, o.Confirmed}
 	}
 	stored := 0
-	for values, args := range tx.Values(rows, 2) {
+	for values, args := range db.BindRows(tx, rows, 2) {
 		n, err := tx.Exec(ctx, `WITH v (txid, vout, state, height, wanted, confirmed) AS (`+values+`)
 			UPDATE chain_outputs SET want_confirmations = v.wanted, confirmed = v.confirmed FROM v
 			WHERE chain_outputs.chain = $1 AND chain_outputs.txid = v.txid AND chain_outputs.vout = v.vout
@@ -533,7 +533,7 @@ func Reserve(ctx context.Context, tx *db.Tx, chainName string, coins []Outpoint,
 		rows[i] = []any{c.TxID, int64(c.Vout)}
 	}
 	taken := 0
-	for values, args := range tx.Values(rows, 3) {
+	for values, args := range db.BindRows(tx, rows, 3) {
 		n, err := tx.Exec(ctx, `WITH v (txid, vout) AS (`+values+`)
 			UPDATE chain_outputs SET spend_state = 'reserved', reserved_by = $2 FROM v
 			WHERE chain_outputs.chain = $1 AND chain_outputs.txid = v.txid AND chain_outputs.vout = v.vout
@@ -555,7 +555,7 @@ func Unreserve(ctx context.Context, tx *db.Tx, chainName, by string) error {
 	if by == "" {
 		return errors.New("chain: a reservation needs a holder")
 	}
-	return tx.Later(ctx, nil, `UPDATE chain_outputs SET reserved_by = '',
+	return tx.Queue(ctx, `UPDATE chain_outputs SET reserved_by = '',
 		spend_state = CASE WHEN spend_state = 'reserved' THEN 'available' ELSE spend_state END
 		WHERE chain = $1 AND reserved_by = $2`, chainName, by)
 }
@@ -584,7 +584,7 @@ func WatchTx(ctx context.Context, tx *db.Tx, chainName, txid, companyID, objectI
 	if err != nil || objectID == "" {
 		return err
 	}
-	return tx.Later(ctx, nil, `INSERT INTO chain_spends (chain, prev_txid, prev_vout, txid, height)
+	return tx.Queue(ctx, `INSERT INTO chain_spends (chain, prev_txid, prev_vout, txid, height)
 		SELECT chain, txid, vout, CAST($3 AS TEXT), 0 FROM chain_outputs WHERE chain = $1 AND reserved_by = $2 ORDER BY txid, vout
 		ON CONFLICT (chain, prev_txid, prev_vout, txid) DO UPDATE SET height = excluded.height`, chainName, objectID, txid)
 }
@@ -598,7 +598,7 @@ func WatchNonce(ctx context.Context, tx *db.Tx, chainName, txid, companyID, obje
 }
 
 func watchTx(ctx context.Context, tx *db.Tx, chainName, txid, companyID, objectID string, confirmations int64) error {
-	return tx.Later(ctx, nil, `INSERT INTO chain_txs (chain, txid, company_id, object_id, state, height, want_confirmations, confirmed, conflicted_by, created)
+	return tx.Queue(ctx, `INSERT INTO chain_txs (chain, txid, company_id, object_id, state, height, want_confirmations, confirmed, conflicted_by, created)
 		VALUES ($1, $2, $3, $4, 'watched', 0, $5, FALSE, '', $6) ON CONFLICT (chain, txid) DO NOTHING`,
 		chainName, txid, companyID, objectID, max(confirmations, 1), db.Micros(tx.Now()))
 }
@@ -625,12 +625,12 @@ func GetTxs(ctx context.Context, tx *db.Tx, chainName string, txids []string) (m
 		}
 		return w, err
 	}
-	return all, tx.Ask(ctx, inQueries(tx, `SELECT t.txid, t.company_id, t.object_id, t.state, t.height, t.want_confirmations, t.confirmed, t.conflicted_by,
+	return all, tx.Batch(ctx, inQueries(tx, `SELECT t.txid, t.company_id, t.object_id, t.state, t.height, t.want_confirmations, t.confirmed, t.conflicted_by,
 		COALESCE(c.height, 0), COALESCE(c.verified_height, 0), t.fee, t.failed FROM chain_txs t LEFT JOIN chain_cursors c ON c.chain = t.chain WHERE t.chain = $1 AND t.txid IN`,
 		chainName, txids, scan, func(w WatchedTx) { all[w.TxID] = w }))
 }
 
-func ownTxQueries(tx *db.Tx, chain string, txids []string, into map[string]ownTx) []db.Question {
+func ownTxQueries(tx *db.Tx, chain string, txids []string, into map[string]ownTx) []db.Statement {
 	return inQueries(tx, `SELECT `+ownColumns+` FROM chain_txs WHERE chain = $1 AND txid IN`, chain, txids, scanOwn, func(t ownTx) { into[t.txid] = t })
 }
 
@@ -654,8 +654,8 @@ func unmineTxs(ctx context.Context, tx *db.Tx, chain string, height int64) ([]ow
 	return db.Collect(rows, err, scanOwn)
 }
 
-func confirmTxsQuery(chain string, tip int64, confirmed *[]ownTx) db.Question {
-	return db.Collecting(confirmed, scanOwn, `UPDATE chain_txs SET confirmed = TRUE
+func confirmTxsQuery(chain string, tip int64, confirmed *[]ownTx) db.Statement {
+	return db.CollectInto(confirmed, scanOwn, `UPDATE chain_txs SET confirmed = TRUE
 		WHERE chain = $1 AND state IN ('mined', 'conflicted') AND confirmed = FALSE AND height > 0 AND height <= $2 - want_confirmations + 1
 		RETURNING `+ownColumns, chain, tip)
 }
@@ -676,7 +676,7 @@ type spend struct {
 	height int64
 }
 
-func spendQueries(tx *db.Tx, chain string, prevTxIDs []string, into map[Outpoint][]spend) []db.Question {
+func spendQueries(tx *db.Tx, chain string, prevTxIDs []string, into map[Outpoint][]spend) []db.Statement {
 	return inQueries(tx, `SELECT prev_txid, prev_vout, txid, height FROM chain_spends WHERE chain = $1 AND prev_txid IN`,
 		chain, prevTxIDs, func(r *db.Rows) (s spend, err error) {
 			var vout int64
@@ -693,7 +693,7 @@ func insertSpends(ctx context.Context, tx *db.Tx, chain, txid string, inputs []O
 			args = append(args, chain, in.TxID, int64(in.Vout), txid, height)
 		}
 		inputs = inputs[n:]
-		if err := tx.Later(ctx, nil, `INSERT INTO chain_spends (chain, prev_txid, prev_vout, txid, height) VALUES `+db.Placeholders(n, 5, 1)+
+		if err := tx.Queue(ctx, `INSERT INTO chain_spends (chain, prev_txid, prev_vout, txid, height) VALUES `+db.Placeholders(n, 5, 1)+
 			` ON CONFLICT (chain, prev_txid, prev_vout, txid) DO UPDATE SET height = excluded.height`, args...); err != nil {
 			return err
 		}
@@ -712,8 +712,8 @@ func unmineSpends(ctx context.Context, tx *db.Tx, chain string, height int64) er
 // ---- the mempool
 
 // mempoolQuery asks for the transactions that some row believes to be in the mempool.
-func mempoolQuery(chain string, txids *[]string) db.Question {
-	return db.Collecting(txids, scanString, `SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'seen'
+func mempoolQuery(chain string, txids *[]string) db.Statement {
+	return db.CollectInto(txids, scanString, `SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'seen'
 		UNION SELECT txid FROM chain_txs WHERE chain = $1 AND state = 'seen'
 		UNION SELECT spent_by FROM chain_outputs WHERE chain = $1 AND spend_state = 'spent' AND spent_height = 0
 		UNION SELECT conflicted_by FROM chain_txs WHERE chain = $1 AND state = 'conflicted' AND height = 0`, chain)
@@ -721,9 +721,9 @@ func mempoolQuery(chain string, txids *[]string) db.Question {
 
 // dueQuery asks for what lies deep enough and is not yet called confirmed: a requirement was lowered while a block was being
 // connected.
-func dueQuery(chain string, txids *[]string) db.Question {
+func dueQuery(chain string, txids *[]string) db.Statement {
 	const tip = "(SELECT height FROM chain_cursors WHERE chain = $1)"
-	return db.Collecting(txids, scanString, `SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'mined' AND confirmed = FALSE AND height <= `+tip+` - want_confirmations + 1
+	return db.CollectInto(txids, scanString, `SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'mined' AND confirmed = FALSE AND height <= `+tip+` - want_confirmations + 1
 		UNION SELECT txid FROM chain_txs WHERE chain = $1 AND state IN ('mined', 'conflicted') AND confirmed = FALSE
 			AND height > 0 AND height <= `+tip+` - want_confirmations + 1`, chain)
 }

@@ -97,7 +97,7 @@ func (o *addressCache) load(ctx context.Context, d *db.DB, chain string) error {
 	var rows []address
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		r, rows = poolState{}, nil
-		if err = tx.Ask(ctx, []db.Question{poolQuery(chain, &r)}); err == nil && !o.loaded && o.sameKey(r) && r.next[External] >= o.threshold {
+		if err = tx.Batch(ctx, []db.Statement{poolQuery(chain, &r)}); err == nil && !o.loaded && o.sameKey(r) && r.next[External] >= o.threshold {
 			rows, err = addressPage(ctx, tx, chain, o.lastRow, cacheRowsPerLoad)
 		}
 		return err

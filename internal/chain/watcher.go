@@ -81,7 +81,7 @@ func (w *Watcher) Step(ctx context.Context) (progressed bool, err error) {
 	var g snapshot
 	err = w.d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		g = snapshot{now: tx.Now()}
-		return tx.Ask(ctx, []db.Question{cursorQuery(w.name, &g.tip, &g.blocksPerConfirmation, &g.health, &g.started), parentHashQuery(w.name, &g.parent),
+		return tx.Batch(ctx, []db.Statement{cursorQuery(w.name, &g.tip, &g.blocksPerConfirmation, &g.health, &g.started), parentHashQuery(w.name, &g.parent),
 			mempoolQuery(w.name, &g.expected), dueQuery(w.name, &g.due)})
 	})
 	if err != nil {

@@ -103,7 +103,7 @@ func (w *Watcher) recordedHashes(above int64, blocks []Block) hashLookup {
 		var kept []string
 		err := w.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 			kept = nil
-			return tx.Ask(ctx, []db.Question{hashQuery(w.name, height, &kept)})
+			return tx.Batch(ctx, []db.Statement{hashQuery(w.name, height, &kept)})
 		})
 		if err == nil && len(kept) == 0 {
 			err = ErrNotFound

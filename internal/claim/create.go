@@ -30,8 +30,8 @@ type CreateParams struct {
 }
 
 // Keys returns the rows that Create will read, to be loaded in advance.
-func (p CreateParams) Keys() []db.Ahead {
-	all := []db.Ahead{identity.CompanyKey(p.CompanyID), merchants.Key(p.CompanyID), rates.Key(money.BTC)}
+func (p CreateParams) Keys() []db.Prefetch {
+	all := []db.Prefetch{identity.CompanyKey(p.CompanyID), merchants.Prefetch(p.CompanyID), rates.Key(money.BTC)}
 	if a := money.Asset(p.Currency); a != money.USD && a != money.BTC {
 		all = append(all, rates.Key(a))
 	}

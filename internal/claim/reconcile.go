@@ -85,7 +85,7 @@ func gather(ctx context.Context, tx *db.Tx, c *Claim) (*facts, error) {
 // gatherAll reads the facts of claims with one query batch.
 func gatherAll(ctx context.Context, tx *db.Tx, claims []*Claim) ([]*facts, error) {
 	all := make([]*facts, len(claims))
-	var questions []db.Question
+	var questions []db.Statement
 	for i, c := range claims {
 		f := &facts{c: c, was: *c, now: tx.Now(), Facts: receivable.Facts{
 			Due: c.Amount, Asset: c.Funding, ToleranceBps: c.Policy.ToleranceBps, Accepted: map[string]money.Rate{},
@@ -93,7 +93,7 @@ func gatherAll(ctx context.Context, tx *db.Tx, claims []*Claim) ([]*facts, error
 		all[i] = f
 		questions = append(append(questions, f.Queries(c.CompanyID, c.ID)...), acceptedBy(c, f.Accepted))
 	}
-	if err := tx.Ask(ctx, questions); err != nil {
+	if err := tx.Batch(ctx, questions); err != nil {
 		return nil, err
 	}
 	for _, f := range all {

@@ -58,7 +58,7 @@ func lockLimits(ctx context.Context, tx *db.Tx, all []limitCheck) error {
 	for i, g := range all {
 		rows[i] = []any{g.companyID}
 	}
-	for values, args := range tx.Values(rows, 1) {
+	for values, args := range db.BindRows(tx, rows, 1) {
 		if _, err := tx.Exec(ctx, "INSERT INTO claim_rate_limits (company_id) "+values+`
 			ON CONFLICT (company_id) DO UPDATE SET company_id = excluded.company_id`, args...); err != nil {
 			return err
@@ -133,14 +133,14 @@ func lockAll(ctx context.Context, tx *db.Tx, ids []claimID) (all []*Claim, err e
 	slices.SortFunc(ids, func(a, b claimID) int { // everybody takes them in one order
 		return cmp.Or(strings.Compare(a.companyID, b.companyID), strings.Compare(a.id, b.id))
 	})
-	var questions []db.Question
+	var questions []db.Statement
 	for _, id := range slices.Compact(ids) {
-		questions = append(questions, db.Collecting(&all, func(r *db.Rows) (*Claim, error) {
+		questions = append(questions, db.CollectInto(&all, func(r *db.Rows) (*Claim, error) {
 			c, err := scanClaim(r.Scan)
 			return &c, err
 		}, lockQuery, id.companyID, id.id))
 	}
-	err = tx.Ask(ctx, questions)
+	err = tx.Batch(ctx, questions)
 	return all, err
 }
 
@@ -164,8 +164,7 @@ func one(r db.Row) (*Claim, error) {
 func update(ctx context.Context, tx *db.Tx, c *Claim, from State) error {
 	c.UpdatedAt = tx.Now()
 	b := &c.booked
-	err := tx.One(ctx, db.ErrConflict,
-		`UPDATE claims SET state = $1, exception = $2, reverted = $3, tx_hash = $4, seen = $5, wallet = $6,
+	err := tx.ExecOne(ctx, `UPDATE claims SET state = $1, exception = $2, reverted = $3, tx_hash = $4, seen = $5, wallet = $6,
 			suspense = $7,
 		excess = $8, shortfall = $9, exchanged = $10, merchant = $11, revenue = $12, merchant_debt = $13,
 		refund_debt = $14, refunded = $15,
@@ -216,8 +215,8 @@ func countOpen(ctx context.Context, tx *db.Tx, companyID string, limit int64) (n
 }
 
 // acceptedBy returns the query for the late deposits that were accepted for a claim, with their rates.
-func acceptedBy(c *Claim, all map[string]money.Rate) db.Question {
-	return db.Question{Query: "SELECT deposit_id, rate FROM claim_accepted_deposits WHERE company_id = $1 AND claim_id = $2", Args: []any{c.CompanyID, c.ID},
+func acceptedBy(c *Claim, all map[string]money.Rate) db.Statement {
+	return db.Statement{Query: "SELECT deposit_id, rate FROM claim_accepted_deposits WHERE company_id = $1 AND claim_id = $2", Args: []any{c.CompanyID, c.ID},
 		Row: func(r *db.Rows) error {
 			var id, text string
 			if err := r.Scan(&id, &text); err != nil {
@@ -249,10 +248,10 @@ func insertAccepted(ctx context.Context, tx *db.Tx, c *Claim, depositID string, 
 	return err
 }
 
-var merchants = db.NewLookup(func(tx *db.Tx, companies []string, found func(string, Settings)) (all []db.Question) {
-	for in, args := range tx.In(companies, 1) {
+var merchants = db.NewLoader(func(tx *db.Tx, companies []string, found func(string, Settings)) (all []db.Statement) {
+	for in, args := range db.BindList(tx, companies, 1) {
 		all = append(all,
-			db.Question{Query: `SELECT company_id, tolerance_bps, confirmations, late_policy, grace_seconds,
+			db.Statement{Query: `SELECT company_id, tolerance_bps, confirmations, late_policy, grace_seconds,
 				settle_in, origins, schedule,
 			destination_id, support_email, version, updated_at FROM merchant_settings
 			WHERE company_id IN ` + in, Args: args, Row: func(r *db.Rows) error {

@@ -1,12 +1,12 @@
-// Package db is the one door to the database: SQLite, embedded, or PostgreSQL.
+// Package db provides transactions on SQLite (embedded) and PostgreSQL.
 //
-// It owns connections, transactions, the instant and the ids of a transaction, group commit, retries and
-// migrations. It knows no business and no table but settings and history. All SQL is one text for both
-// engines, with $1 binds.
+// It owns connections, group commit, retries, migrations, and the time and IDs of a transaction. It contains no
+// business rules and uses no tables but settings and history. Both engines execute the same SQL text, with
+// placeholders $1, $2.
 //
-// Writes of several callers share a commit (see [DB.Write]), so what a write function does must be undone by
-// a rollback: it may run more than once. Correctness rests on guarded statements and unique constraints at
-// READ COMMITTED, never on who else is in the batch.
+// Concurrent writes share a commit (see [DB.Write]), and a write function may run more than once, so a rollback must
+// undo everything that it does. Correctness rests on guarded statements and unique constraints at READ COMMITTED,
+// never on which other functions share the transaction.
 package db
 
 import (
@@ -29,7 +29,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// Engine is the kind of database behind a DB.
+// Engine is a kind of database.
 type Engine int
 
 // The engines.
@@ -45,54 +45,57 @@ func (e Engine) String() string {
 	return "sqlite"
 }
 
-// Options says which database to open and how. Its zero value but for URL is what production uses.
+// Options are the parameters of [Open]. Only URL is required.
 type Options struct {
 	// URL is "sqlite:/path/to/file" or a PostgreSQL URL.
 	URL string
-	// Clock gives the instant of each transaction; nil is the system's clock.
+	// Clock returns the time of a transaction. Nil means the system's clock.
 	Clock func() time.Time
-	// AdjustableClock adds settings.clock_offset (microseconds) to the clock, so that a sandbox can be
-	// moved through time by every process that shares its database.
+	// AdjustableClock adds settings.clock_offset (microseconds) to the clock. All processes of a sandbox share the offset.
 	AdjustableClock bool
-	// Committers is how many transactions commit at once. SQLite has one; PostgreSQL 4 when 0.
+	// Committers is the number of transactions that commit at the same time on PostgreSQL. Zero means 4. SQLite has one.
 	Committers int
-	// Connections bounds the PostgreSQL pool; 16 when 0.
+	// Connections is the maximum size of the PostgreSQL pool. Zero means 16.
 	Connections int32
-	// Patience is how long after it came a write may begin on PostgreSQL; later it is refused with ErrRetryLater. 0 is for ever.
-	Patience time.Duration
+	// QueueTimeout bounds how long a write may wait in the queue before it fails with ErrRetryLater. Zero means no limit.
+	QueueTimeout time.Duration
 }
 
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	engine    Engine
 	opt       Options
-	writer    *sql.DB // SQLite: the committer's connection, and one for migrations
-	readers   readers // SQLite: many
-	pool      *pgxpool.Pool
-	queue     chan *request
-	busy      atomic.Int64 // committers at work
-	underWay  atomic.Int64 // writes that wait for their commit
-	filling   sync.Mutex   // held by the committer that fills its batch
-	crowd     int64        // how many writes were under way lately, more and more forgotten with each batch; under filling
-	lately    atomic.Int64 // how long a committer works, in nanoseconds
-	stop      chan struct{}
-	stopping  sync.Once
-	running   sync.WaitGroup
+	pools     []*DB // made by WithPool, closed with this one
 	listeners *listeners
-	memo      *sync.Map // see Tx.Memo
-	beside    []*DB     // closed with this one
-	timelines bool      // the server counts how often it was replaced; see Replaced
 
+	// SQLite
+	writer     *sql.DB // two connections: the committer's, and one for migrations
 	writerConn *sql.Conn
-	statements statementCache
+	statements statementCache // of writerConn
+	readers    readers
+
+	// PostgreSQL
+	pool         *pgxpool.Pool
+	hasTimelines bool // see Replaced
+
+	// Group commit
+	queue      chan *request
+	committing atomic.Int64 // committers that are executing a batch
+	pending    atomic.Int64 // calls of Write that have not returned
+	filling    sync.Mutex   // held by the committer that fills its batch
+	load       int64        // the recent maximum of pending, decaying with each batch; guarded by filling
+	batchTime  atomic.Int64 // the moving average of the duration of a batch, in nanoseconds
+	stop       chan struct{}
+	stopping   sync.Once
+	running    sync.WaitGroup // committers
 }
 
-// Open connects. It does not migrate.
+// Open opens a database. It does not migrate it.
 func Open(ctx context.Context, opt Options) (*DB, error) {
 	if opt.Clock == nil {
 		opt.Clock = time.Now
 	}
-	d := &DB{opt: opt, queue: make(chan *request, 4096), stop: make(chan struct{}), listeners: &listeners{}, memo: &sync.Map{}}
+	d := &DB{opt: opt, queue: make(chan *request, queueSize), stop: make(chan struct{}), listeners: &listeners{}}
 	switch {
 	case strings.HasPrefix(opt.URL, "sqlite:"):
 		if err := d.openSQLite(ctx, strings.TrimPrefix(opt.URL, "sqlite:")); err != nil {
@@ -123,20 +126,21 @@ func (d *DB) startCommitters() {
 	}
 }
 
-// Beside is the same database over connections and committers of its own, on PostgreSQL: whoever takes all of one side's, or waits there
-// for a lock, takes none of the other's. Both sides hear of each other's commits (OnNotice) and remember the same (Tx.Memo), and Close closes
-// both. On SQLite it is d itself: one transaction writes at a time there, and none that reads waits for it.
-func (d *DB) Beside(ctx context.Context, opt Options) (*DB, error) {
+// WithPool returns a handle to the same database with its own connections and committers, so that one workload cannot
+// exhaust those of another. The handles share their listeners (see [DB.OnNotice]), and closing d closes both. On
+// SQLite, where only one transaction writes at a time and reads never wait, it returns d.
+func (d *DB) WithPool(ctx context.Context, opt Options) (*DB, error) {
 	if d.engine == SQLite {
 		return d, nil
 	}
 	opt.URL, opt.Clock, opt.AdjustableClock = d.opt.URL, d.opt.Clock, d.opt.AdjustableClock
-	b := &DB{opt: opt, queue: make(chan *request, cap(d.queue)), stop: make(chan struct{}), listeners: d.listeners, memo: d.memo, timelines: d.timelines}
+	b := &DB{opt: opt, queue: make(chan *request, queueSize), stop: make(chan struct{}), listeners: d.listeners,
+		hasTimelines: d.hasTimelines}
 	if err := b.openPostgres(ctx); err != nil {
 		return nil, err
 	}
 	b.startCommitters()
-	d.beside = append(d.beside, b)
+	d.pools = append(d.pools, b)
 	return b, nil
 }
 
@@ -147,12 +151,12 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 	}
 	d.engine = SQLite
 	open := func(pragmas ...string) (*sql.DB, error) {
-		q := url.Values{"_pragma": append(pragmas, "busy_timeout(10000)", "foreign_keys(1)", "synchronous(FULL)", "temp_store(MEMORY)")}
+		q := url.Values{"_pragma": append(pragmas, "busy_timeout(10000)", "foreign_keys(1)", "synchronous(FULL)",
+			"temp_store(MEMORY)")}
 		return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	}
 	var err error
-	// The log is moved into the file when it has 32 MiB: commits of many companies write as much in a few dozen, to the same
-	// pages again and again.
+	// A checkpoint runs when the log has 32 MiB. A few dozen commits write that much, mostly to the same pages.
 	if d.writer, err = open("journal_mode(WAL)", "wal_autocheckpoint(8000)", "cache_size(-65536)"); err != nil {
 		return err
 	}
@@ -161,7 +165,7 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
 	d.statements = statementCache{}
-	// What a reader has in its cache it forgets when somebody else commits. It needs no more than a transaction reads twice.
+	// A reader's cache is invalid after each commit, so it needs only the pages that one transaction reads twice.
 	from, err := open("query_only(1)", "cache_size(-8192)")
 	if err != nil {
 		return err
@@ -180,7 +184,7 @@ func (d *DB) openPostgres(ctx context.Context) error {
 	cfg.ConnConfig.RuntimeParams["application_name"] = "stipend"
 	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "3s"
 	cfg.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "60s"
-	// A process whose machine or network is gone in the middle of a commit holds its locks for half a minute, not for two hours.
+	// A process that loses its machine or network during a commit holds its locks for half a minute, not for two hours.
 	cfg.ConnConfig.RuntimeParams["tcp_keepalives_idle"] = "15"
 	cfg.ConnConfig.RuntimeParams["tcp_keepalives_interval"] = "5"
 	cfg.ConnConfig.RuntimeParams["tcp_keepalives_count"] = "3"
@@ -188,27 +192,28 @@ func (d *DB) openPostgres(ctx context.Context) error {
 	return err
 }
 
-// checkServer refuses a server that cannot be written to.
+// checkServer returns an error if the server is read-only.
 func (d *DB) checkServer(ctx context.Context) error {
 	var readOnly string
 	if err := d.pool.QueryRow(ctx, "SHOW transaction_read_only").Scan(&readOnly); err != nil {
 		return fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
 	if readOnly == "on" {
-		return errors.New("this PostgreSQL server is read-only, a standby perhaps; connect to the primary (with several hosts in the URL, add target_session_attrs=read-write)")
+		return errors.New("this PostgreSQL server is read-only, perhaps a standby; connect to the primary " +
+			"(with several hosts in the URL, add target_session_attrs=read-write)")
 	}
 	var text string
-	d.timelines = d.pool.QueryRow(ctx, timeline).Scan(&text) == nil
+	d.hasTimelines = d.pool.QueryRow(ctx, timeline).Scan(&text) == nil
 	return nil
 }
 
-// Engine says which database this is.
+// Engine returns the kind of database.
 func (d *DB) Engine() Engine { return d.engine }
 
-// Close lets the writes under way commit and closes the connections. Later writes fail.
+// Close commits the pending writes and closes the connections. Later writes fail.
 func (d *DB) Close() error {
-	for _, b := range d.beside {
-		_ = b.Close() // closing a pool never fails
+	for _, p := range d.pools {
+		_ = p.Close() // closing a PostgreSQL pool never fails
 	}
 	d.stopping.Do(func() { close(d.stop) })
 	d.running.Wait()
@@ -219,7 +224,7 @@ func (d *DB) Close() error {
 	return errors.Join(d.statements.close(), d.writerConn.Close(), d.readers.close(), d.writer.Close())
 }
 
-// Ping says whether the database answers.
+// Ping returns an error if the database does not answer.
 func (d *DB) Ping(ctx context.Context) error {
 	return d.Read(ctx, func(ctx context.Context, tx *Tx) error {
 		var one int64
@@ -227,22 +232,23 @@ func (d *DB) Ping(ctx context.Context) error {
 	})
 }
 
-// Skew is by how much the database server's clock is ahead of this process's, give or take the time that asking takes; below
-// zero it is behind. An embedded database has no other clock.
+// Skew returns how far the database server's clock is ahead of this process's clock, or behind if negative. It is
+// accurate to the duration of a round trip. It returns zero for SQLite.
 func (d *DB) Skew(ctx context.Context) (time.Duration, error) {
 	if d.engine != Postgres {
 		return 0, nil
 	}
 	var micros int64
 	asked := d.opt.Clock()
-	if err := d.pool.QueryRow(ctx, "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)").Scan(&micros); err != nil {
+	const serverTime = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
+	if err := d.pool.QueryRow(ctx, serverTime).Scan(&micros); err != nil {
 		return 0, classify(err)
 	}
 	took := d.opt.Clock().Sub(asked)
 	return Time(micros).Sub(asked.Add(took / 2)), nil
 }
 
-// Now is the instant that a transaction started now would have.
+// Now returns the time that a transaction started now would have.
 func (d *DB) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time
 	err := d.Read(ctx, func(_ context.Context, tx *Tx) error {
@@ -252,7 +258,7 @@ func (d *DB) Now(ctx context.Context) (time.Time, error) {
 	return now, err
 }
 
-// Read runs fn in a read-only transaction that sees one snapshot.
+// Read executes fn in a read-only transaction, which sees one snapshot of the committed rows.
 func (d *DB) Read(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	if d.engine == Postgres {
 		p, err := beginPostgres(ctx, d.pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -278,8 +284,8 @@ func (d *DB) readWith(ctx context.Context, c conn, fn func(context.Context, *Tx)
 	return classify(fn(ctx, tx))
 }
 
-// Micros is how an instant is stored.
+// Micros returns a time as it is stored: in microseconds since 1970.
 func Micros(t time.Time) int64 { return t.UnixMicro() }
 
-// Time reads a stored instant.
+// Time returns a stored time.
 func Time(micros int64) time.Time { return time.UnixMicro(micros).UTC() }

@@ -66,12 +66,12 @@ func TestAGuardHoldsBeforeVeryManyRows(t *testing.T) {
 			rows[i] = []any{fmt.Sprintf("key_%04d", i), "x"}
 		}
 		err := d.Write(context.Background(), func(ctx context.Context, tx *db.Tx) error {
-			if err := tx.One(ctx, errRefused, "UPDATE settings SET value = $1 WHERE key = $2", "y", "key_none"); err != nil {
+			if err := tx.ExecOne(ctx, "UPDATE settings SET value = $1 WHERE key = $2", "y", "key_none"); err != nil {
 				return err
 			}
 			return tx.Insert(ctx, "settings", []string{"key", "value"}, rows)
 		})
-		if !errors.Is(err, errRefused) {
+		if !errors.Is(err, db.ErrConflict) {
 			t.Errorf("got %v", err)
 		}
 		if got := settingKeys(t, d); len(got) != 0 {
@@ -319,11 +319,11 @@ func TestTooManyTransactionsAreToldToComeBack(t *testing.T) {
 func TestSidesDoNotHoldEachOtherUp(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		d := dbtest.Open(t, db.Options{URL: url, Connections: 1})
-		busy, err := d.Beside(t.Context(), db.Options{Connections: 1})
+		busy, err := d.WithPool(t.Context(), db.Options{Connections: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		hasty, err := d.Beside(t.Context(), db.Options{Patience: 1}) // a nanosecond: no turn comes in time
+		hasty, err := d.WithPool(t.Context(), db.Options{QueueTimeout: 1}) // a nanosecond: no turn comes in time
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +379,6 @@ func TestCheckSchemaRefusesAnEmptyDatabase(t *testing.T) {
 
 func TestAStatementThatChangesNothingUndoesItsTransaction(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		lost := apierr.New(apierr.Conflict, "lost", "Somebody else was first.")
 		for _, after := range []func(context.Context, *db.Tx) error{
 			func(context.Context, *db.Tx) error { return nil },
 			func(ctx context.Context, tx *db.Tx) error {
@@ -395,12 +394,12 @@ func TestAStatementThatChangesNothingUndoesItsTransaction(t *testing.T) {
 				if err := db.SetSetting(ctx, tx, "before", "x"); err != nil {
 					return err
 				}
-				if err := tx.One(ctx, lost, "UPDATE settings SET value = 'y' WHERE key = $1", "none"); err != nil {
+				if err := tx.ExecOne(ctx, "UPDATE settings SET value = 'y' WHERE key = $1", "none"); err != nil {
 					return err
 				}
 				return after(ctx, tx)
 			})
-			if !errors.Is(err, lost) {
+			if !errors.Is(err, db.ErrConflict) {
 				t.Errorf("the transaction ended with %v", err)
 			}
 			err = d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// writeOrder is the order in which the groups of a transaction are written, by the first table that each names. All transactions
-// take locks in this order. A row is written after the rows it refers to, and a table whose rows others wait for comes last.
+// writeOrder is the order in which a transaction writes its groups, by the first table of each. It is also the order
+// in which transactions take locks. A row is written after the rows that it refers to. Tables with rows that many
+// transactions wait for come last.
 var writeOrder = []string{
 	"chain_addresses",
 	"payrolls",
@@ -26,26 +27,26 @@ var writeOrder = []string{
 	"idempotency",
 	"jobs",
 	"webhook_deliveries",
-	"webhook_endpoints", // reads what is left of webhook_deliveries
-	"recipient_counts",  // concurrent commits of a company wait here
-
-	"settings",
+	"webhook_endpoints", // reads webhook_deliveries
+	"recipient_counts",  // concurrent transactions of a company wait here
+	"settings",          // tests only
 }
 
-// preCommit is the order of groups that only the commit writes.
+// preCommit is the order of groups that are written only at the commit.
 const preCommit = math.MaxInt
 
-// Group writes rows in bulk. Items that functions add wait in the transaction's buffer; those of all functions that share
-// a commit are written together, at the commit or before the first statement that names one of the group's tables. So a
-// transaction sees its own writes. Create a group once, in a package variable.
+// Group writes rows in bulk. Functions add items to the transaction's buffer. The items of all functions that share
+// the transaction are written together: at the commit, or before the first statement that names one of the group's
+// tables, so that a transaction sees its own writes. Create a group once, in a package variable.
 type Group[T any] struct {
 	order  int
 	tables []string
 	write  func(context.Context, *Tx, []T) error
 }
 
-// NewGroup returns a group that write writes to tables. Its place among other groups is that of the first table in writeOrder.
-// While it runs, statements do not write other groups, and items added to groups are written afterwards.
+// NewGroup returns a group whose items are written to tables by write. The position of the first table in writeOrder
+// is the group's position. While write runs, its statements do not write other groups; items that it adds are written
+// afterwards.
 func NewGroup[T any](write func(ctx context.Context, tx *Tx, items []T) error, tables ...string) *Group[T] {
 	order := slices.Index(writeOrder, tables[0])
 	if order < 0 {
@@ -54,13 +55,14 @@ func NewGroup[T any](write func(ctx context.Context, tx *Tx, items []T) error, t
 	return &Group[T]{order, tables, write}
 }
 
-// PreCommit returns a group that is written as the last part of the commit, after all others, and not before statements that
-// name its tables. Its statements must wait for nothing but the commits of other transactions (see [Tx.Lock]).
+// PreCommit returns a group that is written directly before the commit, after all others. Statements of the
+// transaction do not see its rows. Its own statements must wait for nothing but the commits of other transactions
+// (see [Tx.Lock]).
 func PreCommit[T any](write func(ctx context.Context, tx *Tx, items []T) error) *Group[T] {
 	return &Group[T]{preCommit, nil, write}
 }
 
-// BulkInsert returns a group whose items are rows of a table: the values of columns.
+// BulkInsert returns a group that inserts rows into a table. An item is the values of the columns.
 func BulkInsert(table string, columns ...string) *Group[[]any] {
 	return NewGroup(func(ctx context.Context, tx *Tx, rows [][]any) error {
 		return tx.Insert(ctx, table, columns, rows)
@@ -80,7 +82,7 @@ func (g *Group[T]) Add(tx *Tx, item T) {
 	b.all = append(b.all, item)
 }
 
-// Buffered returns the items that wait, of all functions that share the transaction.
+// Buffered returns the items that are not written yet, those of all functions that share the transaction.
 func (g *Group[T]) Buffered(tx *Tx) []T {
 	if b, ok := tx.buffers[g].(*items[T]); ok {
 		return b.all
@@ -94,7 +96,7 @@ type items[T any] struct {
 	all   []T
 }
 
-// buffer is items of any type.
+// buffer is the buffered items of a group of any type.
 type buffer interface {
 	order() int
 	len() int
@@ -118,7 +120,7 @@ func (b *items[T]) write(ctx context.Context, tx *Tx) error {
 	return b.group.write(ctx, tx, all)
 }
 
-// hasWord reports whether text has word, not as a part of a longer word.
+// hasWord reports whether text contains an identifier, not as a part of a longer one.
 func hasWord(text, word string) bool {
 	part := func(c byte) bool {
 		return c == '_' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z'
@@ -138,14 +140,13 @@ func hasWord(text, word string) bool {
 
 type storedOnly struct{}
 
-// StoredOnly returns a context with which statements do not write buffered rows first, so they miss what the transaction has
-// not written yet. It is for reads that count buffered items themselves (see [Group.Buffered]).
+// StoredOnly returns a context for statements that must not write buffered rows first, and so do not see them. It is
+// for reads whose caller counts the buffered items itself (see [Group.Buffered]).
 func StoredOnly(ctx context.Context) context.Context {
 	return context.WithValue(ctx, storedOnly{}, true)
 }
 
-// writeNamed writes the groups whose tables a statement names, and those that come before them, so that the statement sees
-// what the transaction has buffered.
+// writeNamed writes the groups whose tables a statement names, and all groups before them in writeOrder.
 func (t *Tx) writeNamed(ctx context.Context, query string) error {
 	if t.flushing || len(t.buffers) == 0 {
 		return nil
@@ -162,7 +163,7 @@ func (t *Tx) writeNamed(ctx context.Context, query string) error {
 	return t.flush(ctx, last+1)
 }
 
-// flush writes the groups that come before an order, in their order.
+// flush writes the groups before a position, in order.
 func (t *Tx) flush(ctx context.Context, before int) error {
 	if t.flushing {
 		return nil
@@ -179,15 +180,15 @@ func (t *Tx) flush(ctx context.Context, before int) error {
 		if first == nil {
 			return nil
 		}
-		t.execs++ // the functions cannot be undone one by one any more
+		t.execs++ // from now on, a function's changes cannot be removed from the buffers
 		if err := first.write(ctx, t); err != nil {
 			return err
 		}
 	}
 }
 
-// finish writes everything that is buffered. The statements of PreCommit groups travel with the commit, so that others wait
-// for no more than the commit.
+// finish writes all buffered items. On PostgreSQL the statements of PreCommit groups are sent with the commit, so
+// that other transactions wait only for the commit.
 func (t *Tx) finish(ctx context.Context) error {
 	if err := t.flush(ctx, preCommit); err != nil {
 		return err
@@ -205,7 +206,7 @@ func (t *Tx) finish(ctx context.Context) error {
 	return nil
 }
 
-// mark returns how much is buffered, for rewind.
+// mark returns the number of items in each buffer, for rewind.
 func (t *Tx) mark() map[buffer]int {
 	m := make(map[buffer]int, len(t.buffers))
 	for _, b := range t.buffers {
@@ -214,7 +215,7 @@ func (t *Tx) mark() map[buffer]int {
 	return m
 }
 
-// rewind removes what was buffered since mark, if nothing was written since.
+// rewind removes the items that were added since mark. Nothing may have been written since.
 func (t *Tx) rewind(m map[buffer]int) {
 	for _, b := range t.buffers {
 		b.truncate(m[b])

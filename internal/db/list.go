@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// List is a page of a table's rows, of those that meet all its conditions.
+// List selects a page of the rows of a table that meet all its conditions.
 type List struct {
 	Columns, Table, Order string
 	Page, PerPage         int // the first page is 1
@@ -16,7 +16,7 @@ type List struct {
 	args  []any
 }
 
-// Where adds a condition, in which each ? stands for a value.
+// Where adds a condition. Each "?" in it is a placeholder for a value.
 func (l *List) Where(condition string, values ...any) {
 	for _, value := range values {
 		l.args = append(l.args, value)
@@ -25,7 +25,7 @@ func (l *List) Where(condition string, values ...any) {
 	l.where = append(l.where, condition)
 }
 
-// Created bounds when the rows were made; a zero instant bounds nothing.
+// Created limits the rows to those created at or after from and before to. A zero time is no limit.
 func (l *List) Created(from, to time.Time) {
 	if !from.IsZero() {
 		l.Where("created_at >= ?", Micros(from))
@@ -35,14 +35,16 @@ func (l *List) Created(from, to time.Time) {
 	}
 }
 
-// ReadPage gives the rows of the page, and how many there are on all pages.
-func ReadPage[T any](ctx context.Context, tx *Tx, l *List, scan func(*Rows) (T, error)) (found []T, total int64, err error) {
+// ReadPage returns the rows of the page and the number of rows on all pages.
+func ReadPage[T any](ctx context.Context, tx *Tx, l *List, scan func(*Rows) (T, error)) (
+	found []T, total int64, err error) {
 	from := " FROM " + l.Table + " WHERE " + strings.Join(l.where, " AND ")
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*)"+from, l.args...).Scan(&total); err != nil {
 		return nil, 0, err
 	}
 	page := fmt.Sprintf(" ORDER BY %s LIMIT $%d OFFSET $%d", l.Order, len(l.args)+1, len(l.args)+2)
-	rows, err := tx.Query(ctx, "SELECT "+l.Columns+from+page, append(l.args, int64(l.PerPage), int64(l.Page-1)*int64(l.PerPage))...)
+	args := append(l.args, int64(l.PerPage), int64(l.Page-1)*int64(l.PerPage))
+	rows, err := tx.Query(ctx, "SELECT "+l.Columns+from+page, args...)
 	found, err = Collect(rows, err, scan)
 	return found, total, err
 }

@@ -16,7 +16,8 @@ import (
 //go:embed migrations/*.sql migrations/sqlite/*.sql migrations/postgres/*.sql
 var migrations embed.FS
 
-// Migrations returns the embedded migration files. Those in the directories sqlite and postgres are for one engine only.
+// Migrations returns the embedded migration files. Those in the directories sqlite and postgres are for one engine
+// only.
 func Migrations() fs.FS {
 	sub, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -25,13 +26,13 @@ func Migrations() fs.FS {
 	return sub
 }
 
-// engineMigrations are the files of both engines and those of one, as one directory.
+// engineMigrations presents the files for both engines and those for one engine as one directory.
 type engineMigrations struct {
 	fs.FS
 	engine Engine
 }
 
-// Open opens a file of both engines or of the one.
+// Open opens a file for both engines, or else one for this engine.
 func (m engineMigrations) Open(name string) (fs.File, error) {
 	f, err := m.FS.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,23 +41,24 @@ func (m engineMigrations) Open(name string) (fs.File, error) {
 	return f, err
 }
 
-// ReadDir lists the files of both engines and of the one.
+// ReadDir lists the files for both engines and those for this engine.
 func (m engineMigrations) ReadDir(name string) ([]fs.DirEntry, error) {
 	common, err := fs.ReadDir(m.FS, name)
 	own, ownErr := fs.ReadDir(m.FS, m.engine.String())
 	return append(common, own...), errors.Join(err, ownErr)
 }
 
-// Errors of a schema that is not this program's.
+// Errors of a schema that the program cannot use.
 var (
 	// ErrSchema means that the schema is older than the program, or that there is none.
-	ErrSchema = errors.New("the database does not have this version's tables; check the database URL, then run `stipend migrate`")
+	ErrSchema = errors.New("the database does not have this version's tables; " +
+		"check the database URL, then run `stipend migrate`")
 	// ErrNewer means that a newer version of the program has migrated the database.
 	ErrNewer = errors.New("a newer version of Stipend has migrated this database; start that version, or restore a backup")
 )
 
-// Migrate brings the schema to this program's version. It only goes forward; running it again, or from several processes at
-// once, is harmless. It returns ErrNewer if the schema is newer than the program.
+// Migrate brings the schema to this program's version. It only goes forward; running it again, or from several
+// processes at once, is harmless. It returns ErrNewer if the schema is newer than the program.
 func (d *DB) Migrate(ctx context.Context) error {
 	return d.withMigrations(func(p *goose.Provider) error {
 		if err := notNewer(ctx, p); err != nil {

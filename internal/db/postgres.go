@@ -13,22 +13,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// pgConn is a transaction on PostgreSQL. A round trip costs more than a row, so what answers nothing waits and travels with
-// the next statement that answers, or with the commit: BEGIN, inserts, and what nobody needs the count of.
+// pgConn is a transaction on PostgreSQL. A round trip costs more than a row, so a statement without a result is
+// queued and sent with the next statement that has one, or with the commit: BEGIN, inserts, and the statements of
+// Queue and ExecOne.
 type pgConn struct {
 	c       *pgxpool.Conn
-	waiting *pgx.Batch
-	refused map[int]func(error) error // what the error of a statement that waits means, by its place
-	single  map[int]error             // what it means that a statement that waits does not change one row, by its place
-	broken  error                     // that meaning once it is so: whatever comes then, nothing may be committed
+	queued  *pgx.Batch
+	single  map[int]bool // queued statements that must change one row, by their index
+	aborted error        // set when one of these did not: the transaction must not commit
 }
 
-// waitForConnection is how long a transaction waits for one. Whoever waits longer is better told to come back: a queue that
-// nobody leaves only grows.
-const waitForConnection = 2 * time.Second
+// connectTimeout bounds how long a transaction waits for a connection. After that the caller is asked to retry, so
+// that the queue does not grow without bound.
+const connectTimeout = 2 * time.Second
 
 func beginPostgres(ctx context.Context, pool *pgxpool.Pool, begin string) (*pgConn, error) {
-	short, cancel := context.WithTimeout(ctx, waitForConnection)
+	short, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	c, err := pool.Acquire(short)
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
@@ -37,37 +37,33 @@ func beginPostgres(ctx context.Context, pool *pgxpool.Pool, begin string) (*pgCo
 	if err != nil {
 		return nil, err
 	}
-	p := &pgConn{c: c, waiting: &pgx.Batch{}}
-	p.waiting.Queue(begin)
+	p := &pgConn{c: c, queued: &pgx.Batch{}}
+	p.queued.Queue(begin)
 	return p, nil
 }
 
-// flush sends what waits. All but the last few statements have answered well when it returns without an error.
+// flush sends the queued statements and reads all but the last unread results.
 func (p *pgConn) flush(ctx context.Context, unread int) (results pgx.BatchResults, err error) {
-	if p.broken != nil {
-		return nil, p.broken
+	if p.aborted != nil {
+		return nil, p.aborted
 	}
-	results, n, refused, single := p.c.SendBatch(ctx, p.waiting), p.waiting.Len(), p.refused, p.single
-	p.waiting, p.refused, p.single = &pgx.Batch{}, nil, nil
+	results, n, single := p.c.SendBatch(ctx, p.queued), p.queued.Len(), p.single
+	p.queued, p.single = &pgx.Batch{}, nil
 	for i := range n - unread {
 		tag, err := results.Exec()
+		if err == nil && single[i] && tag.RowsAffected() != 1 {
+			p.aborted = ErrConflict
+			err = ErrConflict
+		}
 		if err != nil {
 			_ = results.Close() // the same error
-			if explain := refused[i]; explain != nil {
-				err = explain(err)
-			}
 			return nil, err
-		}
-		if instead := single[i]; instead != nil && tag.RowsAffected() != 1 {
-			_ = results.Close() // nothing of it counts any more
-			p.broken = instead
-			return nil, instead
 		}
 	}
 	return results, nil
 }
 
-// send sends what waits and gives the tag of its last statement.
+// send sends the queued statements and returns the tag of the last one.
 func (p *pgConn) send(ctx context.Context) (tag pgconn.CommandTag, err error) {
 	results, err := p.flush(ctx, 1)
 	if err != nil {
@@ -80,8 +76,17 @@ func (p *pgConn) send(ctx context.Context) (tag pgconn.CommandTag, err error) {
 	return tag, err
 }
 
+// sendAll sends the queued statements and reads all results.
+func (p *pgConn) sendAll(ctx context.Context) error {
+	results, err := p.flush(ctx, 0)
+	if err != nil {
+		return err
+	}
+	return results.Close()
+}
+
 func (p *pgConn) commit(ctx context.Context) error {
-	p.waiting.Queue("COMMIT")
+	p.queued.Queue("COMMIT")
 	tag, err := p.send(ctx)
 	if err == nil && tag.String() == "ROLLBACK" {
 		err = pgx.ErrTxCommitRollback
@@ -89,36 +94,49 @@ func (p *pgConn) commit(ctx context.Context) error {
 	return err
 }
 
-// end gives the connection back, and takes back what is not committed.
+// end releases the connection. It rolls back a transaction that was not committed.
 func (p *pgConn) end(ctx context.Context) {
 	if p.c.Conn().PgConn().TxStatus() != 'I' {
-		_, _ = p.c.Exec(context.WithoutCancel(ctx), "ROLLBACK") // if that fails, the pool drops the connection
+		_, _ = p.c.Exec(context.WithoutCancel(ctx), "ROLLBACK") // if it fails, the pool closes the connection
 	}
 	p.c.Release()
 }
 
 func (p *pgConn) exec(ctx context.Context, query string, args []any) (int64, error) {
-	p.waiting.Queue(query, args...)
+	p.queued.Queue(query, args...)
 	tag, err := p.send(ctx)
 	return tag.RowsAffected(), err
 }
 
-// mostWaiting bounds what travels at once, so that neither side waits for the other to read.
-const mostWaiting = 256
+func (p *pgConn) execOne(_ context.Context, query string, args []any) error {
+	if p.single == nil {
+		p.single = map[int]bool{}
+	}
+	p.single[p.queued.Len()] = true
+	p.queued.Queue(query, args...)
+	return nil
+}
 
-func (p *pgConn) execAll(ctx context.Context, all []*Statement) error {
-	for some := range slices.Chunk(all, mostWaiting) {
+func (p *pgConn) queue(_ context.Context, query string, args []any) error {
+	p.queued.Queue(query, args...)
+	return nil
+}
+
+// maxBatchStatements bounds the statements of a round trip, so that client and server do not wait for each other to
+// read.
+const maxBatchStatements = 256
+
+func (p *pgConn) batch(ctx context.Context, statements []Statement) error {
+	for some := range slices.Chunk(statements, maxBatchStatements) {
 		for _, s := range some {
-			p.waiting.Queue(s.Query, s.Args...)
+			p.queued.Queue(s.Query, s.Args...)
 		}
 		results, err := p.flush(ctx, len(some))
 		if err != nil {
 			return err
 		}
 		for i := 0; i < len(some) && err == nil; i++ {
-			var tag pgconn.CommandTag
-			tag, err = results.Exec()
-			some[i].Changed = tag.RowsAffected()
+			err = some[i].read(results)
 		}
 		if closed := results.Close(); err == nil {
 			err = closed
@@ -130,12 +148,25 @@ func (p *pgConn) execAll(ctx context.Context, all []*Statement) error {
 	return nil
 }
 
+// read reads the statement's result.
+func (s Statement) read(results pgx.BatchResults) error {
+	if s.Row != nil {
+		rows, err := results.Query()
+		return eachRow(&Rows{pgx: rows}, err, s.Row)
+	}
+	tag, err := results.Exec()
+	if s.Changed != nil {
+		*s.Changed = tag.RowsAffected()
+	}
+	return err
+}
+
 func (p *pgConn) query(ctx context.Context, query string, args []any) (*Rows, error) {
-	if p.waiting.Len() == 0 && p.broken == nil {
+	if p.queued.Len() == 0 && p.aborted == nil {
 		rows, err := p.c.Query(ctx, query, args...)
 		return &Rows{pgx: rows}, err
 	}
-	p.waiting.Queue(query, args...)
+	p.queued.Queue(query, args...)
 	results, err := p.flush(ctx, 1)
 	if err != nil {
 		return nil, err
@@ -148,74 +179,23 @@ func (p *pgConn) query(ctx context.Context, query string, args []any) (*Rows, er
 	return &Rows{pgx: rows, batch: results}, nil
 }
 
-func (p *pgConn) ask(ctx context.Context, all []Question) error {
-	for some := range slices.Chunk(all, mostWaiting) {
-		for _, q := range some {
-			p.waiting.Queue(q.Query, q.Args...)
-		}
-		results, err := p.flush(ctx, len(some))
-		if err != nil {
-			return err
-		}
-		for i := 0; i < len(some) && err == nil; i++ {
-			rows, failed := results.Query()
-			err = some[i].read(&Rows{pgx: rows}, failed)
-		}
-		if closed := results.Close(); err == nil {
-			err = closed
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *pgConn) later(_ context.Context, refused func(error) error, query string, args []any) error {
-	if refused != nil {
-		if p.refused == nil {
-			p.refused = map[int]func(error) error{}
-		}
-		p.refused[p.waiting.Len()] = refused
-	}
-	p.waiting.Queue(query, args...)
-	return nil
-}
-
-func (p *pgConn) one(_ context.Context, instead error, query string, args []any) error {
-	if p.single == nil {
-		p.single = map[int]error{}
-	}
-	p.single[p.waiting.Len()] = instead
-	p.waiting.Queue(query, args...)
-	return nil
-}
-
-// settle reads the counts before the commit is sent: it must not travel with what may forbid it.
+// settle reads the results of execOne before the commit is sent, because one of them may forbid it.
 func (p *pgConn) settle(ctx context.Context) error {
-	if p.broken != nil {
-		return p.broken
+	if p.aborted != nil || len(p.single) == 0 {
+		return p.aborted
 	}
-	if len(p.single) == 0 {
-		return nil
-	}
-	results, err := p.flush(ctx, 0)
-	if err != nil {
-		return err
-	}
-	return results.Close()
+	return p.sendAll(ctx)
 }
 
-// insert is one statement, with an array for each column, which waits; so a violation shows with a later statement or the commit.
-// Very many rows go by COPY, which does not wait, but costs less for each.
+// copyFrom is the number of rows above which COPY is used.
+const copyFrom = 2000
+
+// insert queues one statement with an array for each column, so a violated constraint is reported by a later
+// statement or the commit. Very many rows are sent at once with COPY, which costs less per row.
 func (p *pgConn) insert(ctx context.Context, table string, columns []string, rows [][]any) error {
-	if len(rows) > 2000 {
-		if p.waiting.Len() > 0 {
-			results, err := p.flush(ctx, 0)
-			if err == nil {
-				err = results.Close()
-			}
-			if err != nil {
+	if len(rows) > copyFrom {
+		if p.queued.Len() > 0 {
+			if err := p.sendAll(ctx); err != nil {
 				return err
 			}
 		}
@@ -224,18 +204,20 @@ func (p *pgConn) insert(ctx context.Context, table string, columns []string, row
 	}
 	if len(rows) > 1 {
 		if types, arrays := transpose(rows); arrays != nil {
-			p.waiting.Queue("INSERT INTO "+table+" ("+strings.Join(columns, ", ")+") SELECT * FROM "+unnest(types, 1), arrays...)
+			p.queued.Queue("INSERT INTO "+table+" ("+strings.Join(columns, ", ")+") SELECT * FROM "+unnest(types, 1),
+				arrays...)
 			return nil
 		}
 	}
 	for _, n := range Chunks(len(rows), 64) {
-		p.waiting.Queue(insertStatement(table, columns, n), flatten(rows[:n], len(columns))...)
+		p.queued.Queue(insertStatement(table, columns, n), flatten(rows[:n], len(columns))...)
 		rows = rows[n:]
 	}
 	return nil
 }
 
-// transpose makes an array of each column, with its type; nil when a column is not all strings, all int64s or all bools.
+// transpose returns an array for each column, and its type. It returns nil if a column does not contain only strings,
+// only int64s or only bools.
 func transpose(rows [][]any) (types []string, arrays []any) {
 	width := len(rows[0])
 	types, arrays = make([]string, width), make([]any, width)

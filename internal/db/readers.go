@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// maxReaders is how many read an embedded database at once.
+// maxReaders is the number of concurrent read transactions on SQLite.
 const maxReaders = 8
 
-// reader is a connection that reads, with its prepared statements. A new one has no connection yet.
+// reader is a connection for read transactions, with its prepared statements. It is opened at its first use.
 type reader struct {
 	conn       *sql.Conn
 	statements statementCache
 }
 
-// readers are the connections that read an embedded database. They are kept here and not by package sql, which would have every
-// statement parsed and planned again: that takes longer than most of them take to run.
+// readers is a pool of SQLite connections for read transactions. The pool of package sql would parse and plan every
+// statement again, which takes longer than executing most of them.
 type readers struct {
 	from *sql.DB
 	idle chan *reader
@@ -28,14 +28,14 @@ type readers struct {
 
 func (p *readers) open(from *sql.DB) {
 	from.SetMaxOpenConns(maxReaders)
-	from.SetMaxIdleConns(-1) // what is given up here is closed
+	from.SetMaxIdleConns(-1) // connections that this pool discards are closed
 	p.from, p.idle = from, make(chan *reader, maxReaders)
 	for range maxReaders {
 		p.idle <- &reader{}
 	}
 }
 
-// begin takes a connection, when one is free, and begins a transaction on it. Whoever got one must end it.
+// begin waits for a free connection and begins a transaction on it. The caller must call end.
 func (p *readers) begin(ctx context.Context) (*reader, error) {
 	var r *reader
 	select {
@@ -58,7 +58,7 @@ func (p *readers) begin(ctx context.Context) (*reader, error) {
 	return r, nil
 }
 
-// end undoes the transaction and gives the connection back. One that cannot be used again is replaced when it is wanted.
+// end rolls the transaction back and releases the connection, or closes it if the rollback fails.
 func (p *readers) end(r *reader) {
 	_, err := r.conn.ExecContext(context.Background(), "ROLLBACK")
 	p.mu.Lock()
@@ -77,7 +77,7 @@ func (r *reader) close() (err error) {
 	return err
 }
 
-// close closes what nobody uses; the others close when their transactions end.
+// close closes the idle connections. The others are closed when their transactions end.
 func (p *readers) close() (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// insertRows is how many rows one statement inserts into a table of so many columns on SQLite: a power of two.
+// insertRows returns how many rows one statement inserts into a table with a number of columns on SQLite: a power of
+// two.
 func insertRows(columns int) int {
 	n := 16
 	for n > 1 && n*columns > maxInsertBinds {
@@ -19,7 +20,7 @@ func insertRows(columns int) int {
 
 const maxInsertBinds = 128
 
-// sqlRunner is a *sql.Tx of a reader or the writer's transaction.
+// sqlRunner executes statements on a connection.
 type sqlRunner interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -29,8 +30,9 @@ type sqliteConn struct{ r sqlRunner }
 
 var sqliteTexts sync.Map // query with $1 → the same with ?1
 
-// sqliteText numbers binds as SQLite does: it takes $1 for a name and would bind by appearance, swapping arguments in
-// silence. Binds that stand in their order anyway become plain ones, since the driver finds numbered ones in quadratic time.
+// sqliteText rewrites the placeholders of a query for SQLite, which takes $1 for a name and would assign arguments in
+// order of appearance. Placeholders in ascending order become plain "?", because the driver's time for numbered ones
+// is quadratic.
 func sqliteText(query string) string {
 	if t, ok := sqliteTexts.Load(query); ok {
 		return t.(string)
@@ -39,16 +41,18 @@ func sqliteText(query string) string {
 	if text == "" {
 		text = strings.ReplaceAll(query, "$", "?")
 	}
-	if len(query) < maxKeptText {
+	if len(query) < maxCachedText {
 		sqliteTexts.Store(query, text)
 	}
 	return text
 }
 
-// maxKeptText bounds what is remembered of a query; 64 rows of the widest table fit.
-const maxKeptText = 1 << 15
+// maxCachedText is the length above which the text of a query is not cached. An insert of 64 rows into the widest
+// table is shorter.
+const maxCachedText = 1 << 15
 
-// plainBinds is the query with ? for each bind, or "" when the binds do not count up from 1.
+// plainBinds returns the query with "?" for each placeholder, or "" if the placeholders are not numbered 1, 2, 3 and
+// so on.
 func plainBinds(query string) string {
 	var b strings.Builder
 	b.Grow(len(query))
@@ -82,15 +86,6 @@ func (c sqliteConn) exec(ctx context.Context, query string, args []any) (int64, 
 	return res.RowsAffected()
 }
 
-func (c sqliteConn) execAll(ctx context.Context, all []*Statement) (err error) {
-	for _, s := range all {
-		if s.Changed, err = c.exec(ctx, s.Query, s.Args); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (c sqliteConn) query(ctx context.Context, query string, args []any) (*Rows, error) {
 	rows, err := c.r.QueryContext(ctx, sqliteText(query), args...)
 	if err != nil {
@@ -99,34 +94,42 @@ func (c sqliteConn) query(ctx context.Context, query string, args []any) (*Rows,
 	return &Rows{sql: rows}, nil
 }
 
-func (c sqliteConn) ask(ctx context.Context, all []Question) error {
-	for _, q := range all {
-		if err := q.read(c.query(ctx, q.Query, q.Args)); err != nil {
+func (c sqliteConn) batch(ctx context.Context, statements []Statement) error {
+	for _, s := range statements {
+		if s.Row != nil {
+			rows, err := c.query(ctx, s.Query, s.Args)
+			if err := eachRow(rows, err, s.Row); err != nil {
+				return err
+			}
+			continue
+		}
+		n, err := c.exec(ctx, s.Query, s.Args)
+		if err != nil {
 			return err
+		}
+		if s.Changed != nil {
+			*s.Changed = n
 		}
 	}
 	return nil
 }
 
-func (c sqliteConn) later(ctx context.Context, refused func(error) error, query string, args []any) error {
+func (c sqliteConn) queue(ctx context.Context, query string, args []any) error {
 	_, err := c.exec(ctx, query, args)
-	if err != nil && refused != nil {
-		err = refused(err)
-	}
 	return err
 }
 
-func (c sqliteConn) one(ctx context.Context, instead error, query string, args []any) error {
+func (c sqliteConn) execOne(ctx context.Context, query string, args []any) error {
 	n, err := c.exec(ctx, query, args)
 	if err == nil && n != 1 {
-		err = instead
+		err = ErrConflict
 	}
 	return err
 }
 
 func (c sqliteConn) settle(context.Context) error { return nil }
 
-// insert takes statements of few rows: the driver's cost of a bind grows with their number.
+// insert uses statements of few rows, because the driver's cost per placeholder grows with their number.
 func (c sqliteConn) insert(ctx context.Context, table string, columns []string, rows [][]any) error {
 	for _, n := range Chunks(len(rows), insertRows(len(columns))) {
 		if _, err := c.exec(ctx, insertStatement(table, columns, n), flatten(rows[:n], len(columns))); err != nil {

@@ -3,11 +3,13 @@ package db
 import (
 	"context"
 	"errors"
+	"strconv"
+	"time"
 )
 
 var historyRows = BulkInsert("history", "company_id", "object_id", "version", "from_state", "to_state", "reason", "at")
 
-// History notes a change of state of an object, once per version.
+// History records a change of an object's state. An object has one record per version.
 func History(tx *Tx, companyID, objectID string, version int64, from, to, reason string) {
 	historyRows.Add(tx, []any{companyID, objectID, version, from, to, reason, Micros(tx.Now())})
 }
@@ -19,7 +21,7 @@ type Change struct {
 	At               int64 // microseconds
 }
 
-// Changes are an object's history, oldest first.
+// Changes returns an object's history, oldest first.
 func Changes(ctx context.Context, tx *Tx, companyID, objectID string) ([]Change, error) {
 	rows, err := tx.Query(ctx, `SELECT version, from_state, to_state, reason, at FROM history
 		WHERE company_id = $1 AND object_id = $2 ORDER BY version`, companyID, objectID)
@@ -28,7 +30,7 @@ func Changes(ctx context.Context, tx *Tx, companyID, objectID string) ([]Change,
 	})
 }
 
-// Setting reads a value of the service's own, "" when it was never set.
+// Setting returns the value of a setting, or "" if it was never set.
 func Setting(ctx context.Context, tx *Tx, key string) (string, error) {
 	var value string
 	err := tx.QueryRow(ctx, "SELECT value FROM settings WHERE key = $1", key).Scan(&value)
@@ -38,32 +40,46 @@ func Setting(ctx context.Context, tx *Tx, key string) (string, error) {
 	return value, err
 }
 
-// SetSetting stores a value of the service's own.
+// SetSetting stores the value of a setting.
 func SetSetting(ctx context.Context, tx *Tx, key, value string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO settings (key, value) VALUES ($1, $2)
 		ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)
 	return err
 }
 
-// timeline is how often a PostgreSQL server was replaced by its standby, or restored, in hexadecimal: the first part of the
-// name of the file that it writes its log to.
+const clockOffset = "clock_offset"
+
+// AdvanceClock advances the time of all later transactions. The clock must be adjustable.
+func AdvanceClock(ctx context.Context, tx *Tx, by time.Duration) error {
+	if !tx.db.opt.AdjustableClock {
+		return errors.New("db: this clock is not adjustable")
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO settings (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE
+		SET value = CAST(CAST(settings.value AS BIGINT) + CAST(excluded.value AS BIGINT) AS TEXT)`,
+		clockOffset, strconv.FormatInt(by.Microseconds(), 10))
+	return err
+}
+
+// timeline selects the server's timeline ID, in hexadecimal: the first 8 characters of the name of its current WAL
+// file. PostgreSQL increments it when a standby is promoted or a backup is restored.
 const timeline = "SELECT SUBSTR(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 
 const settingTimeline = "db.timeline"
 
-// Replaced says, once, that another server has taken over since it was last asked: a standby that was promoted, or a backup. It
-// may lack what the old one had committed last. Where the server does not tell, and on SQLite, nothing was ever replaced.
+// Replaced reports, once, that the server was replaced since the last call: a standby was promoted, or a backup was
+// restored. The new server may lack the last commits of the old one. Replaced returns false on SQLite, and if the
+// server does not show its timeline.
 func Replaced(ctx context.Context, tx *Tx) (bool, error) {
-	if !tx.db.timelines {
+	if !tx.db.hasTimelines {
 		return false, nil
 	}
 	var now string
 	if err := tx.QueryRow(ctx, timeline).Scan(&now); err != nil {
 		return false, err
 	}
-	noted, err := Setting(ctx, tx, settingTimeline)
-	if err != nil || noted == now {
+	last, err := Setting(ctx, tx, settingTimeline)
+	if err != nil || last == now {
 		return false, err
 	}
-	return noted != "", SetSetting(ctx, tx, settingTimeline, now)
+	return last != "", SetSetting(ctx, tx, settingTimeline, now)
 }

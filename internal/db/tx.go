@@ -8,90 +8,84 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrNoRows is what Scan of a QueryRow says when there is none.
+// ErrNoRows is returned by [Row.Scan] if the query returned no row.
 var ErrNoRows = errors.New("db: no rows")
 
-// Tx is a transaction: the only way to the rows, the only clock and the only source of ids.
+var errReadOnly = errors.New("db: a write in a read-only transaction")
+
+// Tx is a transaction. It is the only way to read and write rows, and the only source of times and IDs. Statements
+// see the rows that the transaction has written, also those that are still buffered in a [Group]. It is not safe for
+// concurrent use.
 type Tx struct {
 	db       *DB
 	conn     conn
 	now      time.Time
 	readOnly bool
-	execs    int            // statements that changed rows, so that a failed function is known to have left traces
-	began    int            // how many of them there were when the function at work began
-	buffers  map[any]buffer // by group
-	flushing bool           // a group is being written
-	notices  []string
-	looked   map[Ahead]any // what lookups found
+	execs    int              // statements that may have changed rows
+	began    int              // execs when the current function began
+	buffers  map[any]buffer   // by group
+	flushing bool             // a group is being written
+	notices  []string         // topics to notify after the commit
+	loaded   map[Prefetch]any // what loaders have read
 }
 
-// start fixes the instant of the transaction, and looks up what is known ahead.
-func (t *Tx) start(ctx context.Context, ahead []Ahead) error {
+// Statement is a statement of a [Tx.Batch].
+type Statement struct {
+	Query   string
+	Args    []any
+	Row     func(*Rows) error // called for each row; nil if the statement returns none
+	Changed *int64            // if not nil, set to the number of rows that the statement changed
+}
+
+// CollectInto returns a statement that appends its rows to a slice.
+func CollectInto[T any](into *[]T, scan func(*Rows) (T, error), query string, args ...any) Statement {
+	return Statement{Query: query, Args: args, Row: func(r *Rows) error {
+		v, err := scan(r)
+		*into = append(*into, v)
+		return err
+	}}
+}
+
+// start sets the transaction's time and loads the rows that its functions announced.
+func (t *Tx) start(ctx context.Context, prefetch []Prefetch) error {
 	t.now = t.db.opt.Clock().UTC().Truncate(time.Microsecond)
-	questions := t.questions(ahead)
+	statements := t.prefetch(prefetch)
 	if t.db.opt.AdjustableClock {
-		questions = append(questions, Question{"SELECT value FROM settings WHERE key = $1", []any{clockOffset}, func(r *Rows) error {
-			var offset string
-			if err := r.Scan(&offset); err != nil {
-				return err
-			}
-			micros, err := strconv.ParseInt(offset, 10, 64)
-			if err != nil {
-				return fmt.Errorf("settings.%s: %w", clockOffset, err)
-			}
-			t.now = t.now.Add(time.Duration(micros) * time.Microsecond)
-			return nil
-		}})
+		statements = append(statements, Statement{
+			Query: "SELECT value FROM settings WHERE key = $1", Args: []any{clockOffset}, Row: func(r *Rows) error {
+				var offset string
+				if err := r.Scan(&offset); err != nil {
+					return err
+				}
+				micros, err := strconv.ParseInt(offset, 10, 64)
+				if err != nil {
+					return fmt.Errorf("settings.%s: %w", clockOffset, err)
+				}
+				t.now = t.now.Add(time.Duration(micros) * time.Microsecond)
+				return nil
+			}})
 	}
-	return t.Ask(ctx, questions)
+	return t.Batch(ctx, statements)
 }
 
-const clockOffset = "clock_offset"
-
-// AdvanceClock moves the instants of all later transactions of an adjustable clock forward.
-func (t *Tx) AdvanceClock(ctx context.Context, by time.Duration) error {
-	if !t.db.opt.AdjustableClock {
-		return errors.New("db: this clock is not adjustable")
-	}
-	_, err := t.Exec(ctx, `INSERT INTO settings (key, value) VALUES ($1, $2)
-		ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(settings.value AS BIGINT) + CAST(excluded.value AS BIGINT) AS TEXT)`,
-		clockOffset, strconv.FormatInt(by.Microseconds(), 10))
-	return err
-}
-
-// Now is the instant of the transaction, UTC, in whole microseconds.
+// Now returns the time of the transaction: UTC, in whole microseconds. It is the same throughout the transaction.
 func (t *Tx) Now() time.Time { return t.now }
 
-// ReadOnly says that the transaction is that of Read: a snapshot of what is committed, in which nothing can be written.
-func (t *Tx) ReadOnly() bool { return t.readOnly }
-
-// Memo is what this process remembers about the database under a key, made at its first use. It lives as long as the DB,
-// is shared by all its transactions, and outlives those that fail: only what is committed may enter it.
-func (t *Tx) Memo(key any, first func() any) any {
-	if v, ok := t.db.memo.Load(key); ok {
-		return v
-	}
-	v, _ := t.db.memo.LoadOrStore(key, first())
-	return v
-}
-
-// Engine says which database this is, for the few statements that must differ.
+// Engine returns the kind of database, for the few statements that differ.
 func (t *Tx) Engine() Engine { return t.db.engine }
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// NewID makes an id: the prefix, "_", and 26 characters that sort by time: 48 bits of milliseconds and
-// 80 random bits.
+// NewID returns a new ID: the prefix, "_", and 26 characters that sort by time (48 bits of milliseconds and 80 random
+// bits).
 func (t *Tx) NewID(prefix string) string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(t.now.UnixMilli())<<16)
@@ -101,95 +95,127 @@ func (t *Tx) NewID(prefix string) string {
 	return prefix + "_" + idEncoding.EncodeToString(b[:])
 }
 
-// Exec runs a statement and says how many rows it changed.
-func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	if t.readOnly {
-		return 0, errors.New("db: a write in a read-only transaction")
+// before prepares the transaction for a statement: it refuses a write in a read-only transaction, and writes the
+// buffered rows of the tables that the statement names.
+func (t *Tx) before(ctx context.Context, query string, writes bool) error {
+	if writes && t.readOnly {
+		return errReadOnly
 	}
 	if err := t.writeNamed(ctx, query); err != nil {
+		return err
+	}
+	if writes {
+		t.execs++
+	}
+	return nil
+}
+
+// Exec executes a statement and returns the number of rows that it changed.
+func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	if err := t.before(ctx, query, true); err != nil {
 		return 0, err
 	}
-	t.execs++
 	return t.conn.exec(ctx, query, args)
 }
 
-// Later runs a statement that changes rows and whose count nobody needs. On PostgreSQL it may travel with a later statement or
-// the commit, and what is against it shows there; refused, if not nil, says what its error means.
-func (t *Tx) Later(ctx context.Context, refused func(error) error, query string, args ...any) error {
-	if t.readOnly {
-		return errors.New("db: a write in a read-only transaction")
-	}
-	if err := t.writeNamed(ctx, query); err != nil {
+// ExecOne executes a guarded statement. It returns [ErrConflict] if the statement does not change exactly one row. On
+// PostgreSQL the error may be returned by a later statement or the commit; the transaction never commits.
+func (t *Tx) ExecOne(ctx context.Context, query string, args ...any) error {
+	if err := t.before(ctx, query, true); err != nil {
 		return err
 	}
-	t.execs++
-	return t.conn.later(ctx, refused, query, args)
+	return t.conn.execOne(ctx, query, args)
 }
 
-// One runs a statement that has to change one row, and answers instead when it does not. On PostgreSQL it may travel with a later
-// statement; what is against it then shows there, or before the commit, and nothing is committed.
-func (t *Tx) One(ctx context.Context, instead error, query string, args ...any) error {
-	if t.readOnly {
-		return errors.New("db: a write in a read-only transaction")
-	}
-	if err := t.writeNamed(ctx, query); err != nil {
+// Queue executes a statement without waiting for its result. On PostgreSQL it is sent with a later statement or the
+// commit, which returns its error.
+func (t *Tx) Queue(ctx context.Context, query string, args ...any) error {
+	if err := t.before(ctx, query, true); err != nil {
 		return err
 	}
-	t.execs++
-	return t.conn.one(ctx, instead, query, args)
+	return t.conn.queue(ctx, query, args)
 }
 
-// Statement is a statement with its arguments, and how many rows it changed once it has run.
-type Statement struct {
-	Query   string
-	Args    []any
-	Changed int64
-}
-
-// ExecAll runs statements in their order, each seeing what those before it did: on PostgreSQL in one round trip.
-func (t *Tx) ExecAll(ctx context.Context, all []*Statement) error {
-	if t.readOnly {
-		return errors.New("db: a write in a read-only transaction")
-	}
-	for _, s := range all {
-		if err := t.writeNamed(ctx, s.Query); err != nil {
+// Batch executes statements in order, in one round trip on PostgreSQL. Each sees the changes of those before it.
+func (t *Tx) Batch(ctx context.Context, statements []Statement) error {
+	for _, s := range statements {
+		if err := t.before(ctx, s.Query, s.Row == nil || !t.readOnly && returnsChanges(s.Query)); err != nil {
 			return err
 		}
 	}
-	t.execs += len(all)
-	return t.conn.execAll(ctx, all)
+	if len(statements) == 0 {
+		return nil
+	}
+	return t.conn.batch(ctx, statements)
 }
 
-// Query runs a statement that returns rows. Close them before the next statement.
+// Query executes a statement that returns rows. Close the rows before the next statement.
 func (t *Tx) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
-	if err := t.writeNamed(ctx, query); err != nil {
+	if err := t.before(ctx, query, !t.readOnly && returnsChanges(query)); err != nil {
 		return nil, err
-	}
-	if !t.readOnly && returnsChanges(query) {
-		t.execs++
 	}
 	return t.conn.query(ctx, query, args)
 }
 
-// QueryRow runs a statement for its first row.
+// QueryRow executes a statement that returns at most one row. Its error is returned by [Row.Scan].
 func (t *Tx) QueryRow(ctx context.Context, query string, args ...any) Row {
 	rows, err := t.Query(ctx, query, args...)
 	return Row{rows, err}
 }
 
-// returnsChanges tells UPDATE … RETURNING from SELECT.
+// Insert inserts rows in as few statements as the engine allows. Later statements see them. On PostgreSQL a violated
+// constraint may be reported by a later statement or the commit.
+func (t *Tx) Insert(ctx context.Context, table string, columns []string, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := t.before(ctx, table, true); err != nil {
+		return err
+	}
+	return t.conn.insert(ctx, table, columns, rows)
+}
+
+// Notify calls the functions that [DB.OnNotice] registered for a topic in this process, after the commit.
+func (t *Tx) Notify(topic string) {
+	if !slices.Contains(t.notices, topic) {
+		t.notices = append(t.notices, topic)
+	}
+}
+
+// Lock takes an advisory lock on a number until the transaction ends (pg_advisory_xact_lock). In a [PreCommit] group
+// it makes transactions commit one at a time, and other transactions wait only for the commit. On SQLite only one
+// transaction writes at a time anyway.
+func (t *Tx) Lock(ctx context.Context, number int64) error {
+	if t.db.engine == SQLite {
+		return nil
+	}
+	return t.Queue(ctx, "SELECT pg_advisory_xact_lock($1)", number)
+}
+
+// returnsChanges reports whether a statement that returns rows also changes rows (UPDATE … RETURNING).
 func returnsChanges(query string) bool {
 	q := strings.TrimLeft(query, " \t\n")
 	return !strings.HasPrefix(q, "SELECT") || strings.Contains(q, "RETURNING")
 }
 
-// Row is the first row of a query.
+// conn is a transaction of one engine.
+type conn interface {
+	exec(ctx context.Context, query string, args []any) (int64, error)
+	execOne(ctx context.Context, query string, args []any) error
+	queue(ctx context.Context, query string, args []any) error
+	batch(ctx context.Context, statements []Statement) error
+	query(ctx context.Context, query string, args []any) (*Rows, error)
+	insert(ctx context.Context, table string, columns []string, rows [][]any) error
+	settle(ctx context.Context) error // checks the results of all execOne calls
+}
+
+// Row is the result of [Tx.QueryRow].
 type Row struct {
 	rows *Rows
 	err  error
 }
 
-// Scan reads the row, or says ErrNoRows.
+// Scan copies the columns of the first row into dest. It returns [ErrNoRows] if there is none.
 func (r Row) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
@@ -204,20 +230,19 @@ func (r Row) Scan(dest ...any) error {
 	if err := r.rows.Scan(dest...); err != nil {
 		return err
 	}
-	// Reading on to the end is what tells a statement with RETURNING that it is finished.
-	for r.rows.Next() {
+	for r.rows.Next() { // a statement with RETURNING is finished when all its rows were read
 	}
 	return r.rows.Err()
 }
 
-// Rows are the rows of a query.
+// Rows is the result of [Tx.Query].
 type Rows struct {
 	sql   *sql.Rows
 	pgx   pgx.Rows
-	batch pgx.BatchResults // that the rows are the end of, or nil
+	batch pgx.BatchResults // closed with the rows, unless nil
 }
 
-// Next goes to the next row.
+// Next prepares the next row for Scan. It returns false at the end or after an error.
 func (r *Rows) Next() bool {
 	if r.pgx != nil {
 		return r.pgx.Next()
@@ -225,7 +250,7 @@ func (r *Rows) Next() bool {
 	return r.sql.Next()
 }
 
-// Scan reads the columns of the row.
+// Scan copies the columns of the current row into dest.
 func (r *Rows) Scan(dest ...any) error {
 	if r.pgx != nil {
 		return r.pgx.Scan(dest...)
@@ -233,7 +258,7 @@ func (r *Rows) Scan(dest ...any) error {
 	return r.sql.Scan(dest...)
 }
 
-// Err is what ended the rows, if not their end.
+// Err returns the error that ended the iteration, if any.
 func (r *Rows) Err() error {
 	if r.pgx != nil {
 		return r.pgx.Err()
@@ -241,187 +266,41 @@ func (r *Rows) Err() error {
 	return r.sql.Err()
 }
 
-// Close ends the query. Closing twice is fine.
-func (r *Rows) Close() {
-	if r.pgx != nil {
-		r.pgx.Close()
-		if r.batch != nil {
-			_ = r.batch.Close() // what went wrong is in Err
-		}
+// Close closes the rows. It may be called more than once.
+func (r *Rows) Close() { // errors of closing are also in Err
+	if r.pgx == nil {
+		_ = r.sql.Close()
 		return
 	}
-	_ = r.sql.Close() // what went wrong is in Err
+	r.pgx.Close()
+	if r.batch != nil {
+		_ = r.batch.Close()
+	}
 }
 
-// Collect reads all rows of a query with scan, which gets each row in turn.
-func Collect[T any](rows *Rows, err error, scan func(*Rows) (T, error)) ([]T, error) {
+// Collect reads all rows of a query. It calls scan for each.
+func Collect[T any](rows *Rows, err error, scan func(*Rows) (T, error)) (all []T, _ error) {
+	err = eachRow(rows, err, func(r *Rows) error {
+		v, err := scan(r)
+		all = append(all, v)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
+	return all, nil
+}
+
+// eachRow calls f for each row of a query.
+func eachRow(rows *Rows, err error, f func(*Rows) error) error {
+	if err != nil {
+		return err
+	}
 	defer rows.Close()
-	var all []T
 	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, v)
-	}
-	return all, rows.Err()
-}
-
-// Insert writes rows in as few statements as the engine allows. Later statements see them; on PostgreSQL one of those, or the
-// commit, may be what tells that a constraint is against them.
-func (t *Tx) Insert(ctx context.Context, table string, columns []string, rows [][]any) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	if t.readOnly {
-		return errors.New("db: a write in a read-only transaction")
-	}
-	t.execs++
-	return t.conn.insert(ctx, table, columns, rows)
-}
-
-// Placeholders writes n groups of width binds, counting from start: "($1,$2),($3,$4)".
-func Placeholders(n, width, start int) string {
-	var b strings.Builder
-	b.Grow(n * width * 6)
-	for i := range n {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteByte('(')
-		for j := range width {
-			if j > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteByte('$')
-			b.WriteString(strconv.Itoa(start + i*width + j))
-		}
-		b.WriteByte(')')
-	}
-	return b.String()
-}
-
-// inLengths are the few lengths of an IN list on SQLite, so that few statement texts exist and stay prepared. Its driver takes
-// time by the square of the number of binds.
-var inLengths = []int{1, 8, 64}
-
-// In is what follows IN for any number of ids: it yields the text, with binds counted from first, and its arguments. On
-// PostgreSQL that is one array, whatever its length, so that one plan by the index serves all; on SQLite it is lists, and one
-// that is shorter than its text is filled up with its last id.
-func (t *Tx) In(ids []string, first int) iter.Seq2[string, []any] {
-	return func(yield func(string, []any) bool) {
-		if t.db.engine == Postgres {
-			if len(ids) > 0 {
-				yield("(SELECT unnest($"+strconv.Itoa(first)+"::text[]))", []any{ids})
-			}
-			return
-		}
-		for ids := range slices.Chunk(ids, inLengths[len(inLengths)-1]) {
-			length := inLengths[slices.IndexFunc(inLengths, func(n int) bool { return n >= len(ids) })]
-			args := make([]any, length)
-			for i := range args {
-				args[i] = ids[min(i, len(ids)-1)]
-			}
-			if !yield(Placeholders(1, length, first), args) {
-				return
-			}
+		if err := f(rows); err != nil {
+			return err
 		}
 	}
-}
-
-// Values is a table of rows for a statement that works on many at once: it yields the text of a query that gives them, with
-// binds counted from first, and its arguments. On PostgreSQL that is one query with an array for each column, whatever the
-// number of rows; on SQLite it is lists of values, each for a statement of its own. A column holds strings, int64s or bools.
-func (t *Tx) Values(rows [][]any, first int) iter.Seq2[string, []any] {
-	return func(yield func(string, []any) bool) {
-		if len(rows) == 0 {
-			return
-		}
-		if t.db.engine == Postgres {
-			types, arrays := transpose(rows)
-			if arrays == nil {
-				panic("db: a column of Values is not of one type: string, int64 or bool")
-			}
-			yield("SELECT * FROM "+unnest(types, first), arrays)
-			return
-		}
-		width := len(rows[0])
-		for _, n := range Chunks(len(rows), insertRows(width)) {
-			if !yield("VALUES "+Placeholders(n, width, first), flatten(rows[:n], width)) {
-				return
-			}
-			rows = rows[n:]
-		}
-	}
-}
-
-// Notify tells the listeners of a topic in this process, once the transaction is committed, that there is news.
-func (t *Tx) Notify(topic string) {
-	if !slices.Contains(t.notices, topic) {
-		t.notices = append(t.notices, topic)
-	}
-}
-
-// Lock takes an advisory lock on a number until the transaction ends (pg_advisory_xact_lock). In a [PreCommit] group it makes
-// transactions commit one at a time and holds others up for the commit only. On SQLite one transaction writes at a time anyway.
-func (t *Tx) Lock(ctx context.Context, number int64) error {
-	if t.db.engine == SQLite {
-		return nil
-	}
-	return t.Later(ctx, nil, "SELECT pg_advisory_xact_lock($1)", number)
-}
-
-// conn is what differs between the engines.
-type conn interface {
-	exec(ctx context.Context, query string, args []any) (int64, error)
-	execAll(ctx context.Context, all []*Statement) error
-	query(ctx context.Context, query string, args []any) (*Rows, error)
-	ask(ctx context.Context, all []Question) error
-	later(ctx context.Context, refused func(error) error, query string, args []any) error
-	one(ctx context.Context, instead error, query string, args []any) error
-	settle(ctx context.Context) error // what one was called for is certain
-	insert(ctx context.Context, table string, columns []string, rows [][]any) error
-}
-
-// insertText is one of the few texts that insert n rows; writing it costs about as much as running it.
-type insertText struct {
-	table, columns string
-	n              int
-}
-
-var insertTexts sync.Map // insertText → statement
-
-func insertStatement(table string, columns []string, n int) string {
-	key := insertText{table, strings.Join(columns, ", "), n}
-	if text, ok := insertTexts.Load(key); ok {
-		return text.(string)
-	}
-	text := "INSERT INTO " + table + " (" + key.columns + ") VALUES " + Placeholders(n, len(columns), 1)
-	insertTexts.Store(key, text)
-	return text
-}
-
-// Chunks cuts n rows into powers of two, so that few statement texts exist and stay prepared.
-func Chunks(n, most int) []int {
-	var sizes []int
-	for n > 0 {
-		size := most
-		for size > n {
-			size /= 2
-		}
-		sizes = append(sizes, size)
-		n -= size
-	}
-	return sizes
-}
-
-func flatten(rows [][]any, width int) []any {
-	args := make([]any, 0, len(rows)*width)
-	for _, r := range rows {
-		args = append(args, r...)
-	}
-	return args
+	return rows.Err()
 }

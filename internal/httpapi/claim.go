@@ -188,7 +188,7 @@ func (in *claimCreateInput) params(c *request) claim.CreateParams {
 	}
 }
 
-func claimKeys(c *request, in *claimCreateInput) []db.Ahead { return in.params(c).Keys() }
+func claimKeys(c *request, in *claimCreateInput) []db.Prefetch { return in.params(c).Keys() }
 
 func createClaim(ctx context.Context, tx *db.Tx, c *request, in *claimCreateInput) (*claimQuote, error) {
 	made, err := c.Claim.Create(ctx, tx, c.by, in.params(c))

@@ -147,7 +147,7 @@ func (s *servedRoute) do(
 			return nil, s.in.locateUser(err)
 		}
 	}
-	var ahead []db.Ahead
+	var ahead []db.Prefetch
 	if h.prefetch != nil {
 		ahead = h.prefetch(c, asked)
 	}

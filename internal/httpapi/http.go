@@ -162,7 +162,7 @@ type handler struct {
 	adaptStored func(string) string
 	// prefetch returns the keys of rows that run will read, so that requests that share a transaction read them
 	// together.
-	prefetch func(c *request, in any) []db.Ahead
+	prefetch func(c *request, in any) []db.Prefetch
 	// secret means that the response contains a secret, which is encrypted where the response is stored.
 	secret bool
 }
@@ -226,8 +226,8 @@ func withPreprocess[In any](preprocess func(context.Context, *request, *In) erro
 }
 
 // withPrefetch adds the keys of rows to load before the handler runs.
-func withPrefetch[In any](prefetch func(*request, *In) []db.Ahead, h handler) handler {
-	h.prefetch = func(c *request, in any) []db.Ahead { return prefetch(c, in.(*In)) }
+func withPrefetch[In any](prefetch func(*request, *In) []db.Prefetch, h handler) handler {
+	h.prefetch = func(c *request, in any) []db.Prefetch { return prefetch(c, in.(*In)) }
 	return h
 }
 

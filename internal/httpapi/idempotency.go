@@ -74,7 +74,7 @@ func fingerprint(r *http.Request, in *input, body []byte) string {
 // stored response.
 func (s *server) once(
 	ctx context.Context, key idempotencyKey, fingerprint string, h handler,
-	run func(context.Context, *db.Tx) ([]byte, error), prefetch []db.Ahead,
+	run func(context.Context, *db.Tx) ([]byte, error), prefetch []db.Prefetch,
 ) (response []byte, replayed bool, err error) {
 	earlier, finish, err := s.inflight.start(ctx, key, s.duplicateWait)
 	switch {
@@ -108,7 +108,7 @@ func (s *server) once(
 			return err
 		}
 		return nil
-	}, append(prefetch, storedResponses.Key(key))...)
+	}, append(prefetch, storedResponses.Prefetch(key))...)
 	if err != nil {
 		return nil, false, err
 	}

@@ -26,15 +26,15 @@ type storedResponse struct {
 }
 
 // storedResponses loads responses by their keys.
-var storedResponses = db.NewLookup(func(tx *db.Tx, keys []idempotencyKey,
-	found func(idempotencyKey, storedResponse)) (all []db.Question) {
+var storedResponses = db.NewLoader(func(tx *db.Tx, keys []idempotencyKey,
+	found func(idempotencyKey, storedResponse)) (all []db.Statement) {
 	rows := make([][]any, len(keys))
 	for i, k := range keys {
 		rows[i] = []any{k.account, k.route, k.value}
 	}
-	for values, args := range tx.Values(rows, 1) {
+	for values, args := range db.BindRows(tx, rows, 1) {
 		// Three index lookups per key. A join would be planned for a small table and scan a large one.
-		all = append(all, db.Question{Query: "WITH k (principal, route, key) AS (" + values + `) SELECT principal, route, key,
+		all = append(all, db.Statement{Query: "WITH k (principal, route, key) AS (" + values + `) SELECT principal, route, key,
 			(SELECT fingerprint FROM idempotency i WHERE i.principal = k.principal AND i.route = k.route AND i.key = k.key),
 			(SELECT response FROM idempotency i WHERE i.principal = k.principal AND i.route = k.route AND i.key = k.key),
 			(SELECT created_at FROM idempotency i WHERE i.principal = k.principal AND i.route = k.route AND i.key = k.key)

@@ -141,7 +141,7 @@ func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error
 }
 
 // CompanyKey returns the prefetch key of a company.
-func CompanyKey(id string) db.Ahead { return companies.Key(id) }
+func CompanyKey(id string) db.Prefetch { return companies.Prefetch(id) }
 
 // User is a person with an account. Details are empty until [User.Open].
 type User struct {

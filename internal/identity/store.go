@@ -19,9 +19,9 @@ func insertCompany(ctx context.Context, tx *db.Tx, c Company) error {
 			c.FeeBps, c.PremiumBps, c.ToleranceBps, c.Version, now, now}})
 }
 
-var companies = db.NewLookup(func(tx *db.Tx, ids []string, found func(string, Company)) (all []db.Question) {
-	for in, args := range tx.In(ids, 1) {
-		all = append(all, db.Question{Query: `SELECT company_id, name, email, website, country, status, kyb_status,
+var companies = db.NewLoader(func(tx *db.Tx, ids []string, found func(string, Company)) (all []db.Statement) {
+	for in, args := range db.BindList(tx, ids, 1) {
+		all = append(all, db.Statement{Query: `SELECT company_id, name, email, website, country, status, kyb_status,
 			funding_method,
 			fee_bps, premium_bps, tolerance_bps, version, created_at FROM companies WHERE company_id IN ` + in, Args: args,
 			Row: func(r *db.Rows) error {

@@ -41,18 +41,19 @@ func claim(ctx context.Context, tx *db.Tx, kinds []string, room []int) ([]Job, e
 
 // completeAll deletes jobs, and returns those that this runner still held: another one takes a job over when its lease ends.
 func completeAll(ctx context.Context, tx *db.Tx, jobs []Job) (mine []Job, err error) {
-	all := make([]*db.Statement, len(jobs))
+	statements, deleted := make([]db.Statement, len(jobs)), make([]int64, len(jobs))
 	for i, j := range jobs {
-		all[i] = &db.Statement{
-			Query: "DELETE FROM jobs WHERE company_id = $1 AND job_id = $2 AND attempt = $3",
-			Args:  []any{j.CompanyID, j.ID, j.Attempt},
+		statements[i] = db.Statement{
+			Query:   "DELETE FROM jobs WHERE company_id = $1 AND job_id = $2 AND attempt = $3",
+			Args:    []any{j.CompanyID, j.ID, j.Attempt},
+			Changed: &deleted[i],
 		}
 	}
-	if err := tx.ExecAll(ctx, all); err != nil {
+	if err := tx.Batch(ctx, statements); err != nil {
 		return nil, err
 	}
 	for i, j := range jobs {
-		if all[i].Changed == 1 {
+		if deleted[i] == 1 {
 			mine = append(mine, j)
 		}
 	}

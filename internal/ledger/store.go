@@ -52,7 +52,7 @@ func OperatorBalances(ctx context.Context, tx *db.Tx, assets ...money.Asset) (ma
 	for i, a := range assets {
 		ids[i], all[a] = string(a), money.Zero(a)
 	}
-	for in, args := range tx.In(ids, 1) {
+	for in, args := range db.BindList(tx, ids, 1) {
 		if err := read(in, args); err != nil {
 			return nil, err
 		}
@@ -102,8 +102,8 @@ func addBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[b
 	for i, k := range keys {
 		rows[i] = []any{k.company, string(k.code), k.dim, string(k.asset), max(0, deltas[k].Units())}
 	}
-	for values, args := range tx.Values(rows, 1) {
-		if err := tx.Later(ctx, nil, `INSERT INTO ledger_balances (company_id, code, dim, asset, balance) `+values+`
+	for values, args := range db.BindRows(tx, rows, 1) {
+		if err := tx.Queue(ctx, `INSERT INTO ledger_balances (company_id, code, dim, asset, balance) `+values+`
 			ON CONFLICT (company_id, code, dim, asset) DO UPDATE SET balance = ledger_balances.balance + excluded.balance`, args...); err != nil {
 			return err
 		}
@@ -117,23 +117,18 @@ func takeBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[
 	for i, k := range keys {
 		rows[i] = []any{k.company, string(k.code), k.dim, string(k.asset), deltas[k].Neg().Units()}
 	}
-	for values, args := range tx.Values(rows, 1) {
-		if err := tx.Later(ctx, refused, `WITH v (company_id, code, dim, asset, take) AS (`+values+`)
+	for values, args := range db.BindRows(tx, rows, 1) {
+		if _, err := tx.Exec(ctx, `WITH v (company_id, code, dim, asset, take) AS (`+values+`)
 			UPDATE ledger_balances SET balance = ledger_balances.balance - v.take FROM v
 			WHERE ledger_balances.company_id = v.company_id AND ledger_balances.code = v.code AND ledger_balances.dim = v.dim
 				AND ledger_balances.asset = v.asset`, args...); err != nil {
+			if db.IsCheck(err, "ledger_balances") { // the table's own guard against an overdraft
+				err = fmt.Errorf("%w (%w)", ErrInsufficient, err)
+			}
 			return err
 		}
 	}
 	return nil
-}
-
-// refused says that the table's own guard against an overdraft was hit.
-func refused(err error) error {
-	if db.IsCheck(err) {
-		return fmt.Errorf("%w (%w)", ErrInsufficient, err)
-	}
-	return err
 }
 
 func guardedBalance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (units int64, err error) {

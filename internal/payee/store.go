@@ -75,7 +75,7 @@ func externalIDs(ctx context.Context, tx *db.Tx, companyID string, people []impo
 		}
 	}
 	found := map[string]string{}
-	for in, args := range tx.In(wanted, 2) {
+	for in, args := range db.BindList(tx, wanted, 2) {
 		rows, err := tx.Query(ctx, "SELECT external_id, recipient_id FROM recipients WHERE company_id = $1 AND external_id <> '' AND external_id IN "+in,
 			append([]any{companyID}, args...)...)
 		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
@@ -156,7 +156,7 @@ func selectDetails(ctx context.Context, tx *db.Tx, companyID, id string) (detail
 
 func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
 	payees := make(map[string]Payee, len(ids))
-	for in, args := range tx.In(ids, 2) {
+	for in, args := range db.BindList(tx, ids, 2) {
 		rows, err := tx.Query(ctx, `SELECT recipient_id, user_id, recipient_type, name, status, country, email
 			FROM recipients WHERE company_id = $1 AND recipient_id IN `+in, append([]any{companyID}, args...)...)
 		found, err := db.Collect(rows, err, func(r *db.Rows) (p Payee, err error) {
@@ -186,7 +186,7 @@ func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (
 	}{{"email_key", keys}, {"external_id", names}, {"recipient_id", names}} { // the surest last
 		several := map[string]bool{}
 		ids := map[string]string{}
-		for in, args := range tx.In(by.names, 2) {
+		for in, args := range db.BindList(tx, by.names, 2) {
 			rows, err := tx.Query(ctx, "SELECT "+by.column+", recipient_id FROM recipients WHERE company_id = $1 AND "+by.column+" <> '' AND "+by.column+" IN "+in,
 				append([]any{companyID}, args...)...)
 			_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
@@ -215,7 +215,7 @@ func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (
 // Vendors finds the company's payees of these ids that are firms or have the role vendor. The others are missing.
 func Vendors(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
 	vendors := make(map[string]Payee, len(ids))
-	for in, args := range tx.In(ids, 2) {
+	for in, args := range db.BindList(tx, ids, 2) {
 		rows, err := tx.Query(ctx, `SELECT recipient_id, user_id, recipient_type, name, status, country, email
 			FROM recipients WHERE company_id = $1 AND (role = 'vendor' OR recipient_type = 'company') AND recipient_id IN `+in, append([]any{companyID}, args...)...)
 		found, err := db.Collect(rows, err, func(r *db.Rows) (p Payee, err error) {
@@ -370,7 +370,7 @@ func inOrder[T any](ctx context.Context, tx *db.Tx, columns, companyID string, i
 	for i, id := range ids {
 		at[id] = i
 	}
-	for in, args := range tx.In(ids, 2) {
+	for in, args := range db.BindList(tx, ids, 2) {
 		rows, err := tx.Query(ctx, "SELECT "+columns+" FROM recipients WHERE company_id = $1 AND recipient_id IN "+in, append([]any{companyID}, args...)...)
 		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
 			id, item, err := scan(r)

@@ -34,7 +34,7 @@ func TestAssignComparesNoneWithAll(t *testing.T) {
 		for i := range rows {
 			rows[i] = []any{"com_1", "out_" + strconv.Itoa(i+1), int64(1), int64(i)}
 		}
-		for values, args := range tx.Values(rows, 4) {
+		for values, args := range db.BindRows(tx, rows, 4) {
 			lines, err := tx.Query(ctx, "EXPLAIN "+assignStatement(values), append([]any{"bfl_1", "", int64(1)}, args...)...)
 			plan, err := db.Collect(lines, err, func(r *db.Rows) (line string, err error) { return line, r.Scan(&line) })
 			if err != nil {

@@ -79,7 +79,7 @@ func ForPayroll(ctx context.Context, tx *db.Tx, companyID, payrollID string) ([]
 // ForPayments returns the outputs of some payments of a payroll, by payment. Without payment IDs it returns none.
 func ForPayments(ctx context.Context, tx *db.Tx, companyID, payrollID string, paymentIDs ...string) ([]Output, error) {
 	var all []Output
-	for in, ids := range tx.In(paymentIDs, 3) {
+	for in, ids := range db.BindList(tx, paymentIDs, 3) {
 		some, err := selectOutputs(ctx, tx,
 			"company_id = $1 AND payroll_id = $2 AND payment_id IN "+in+" ORDER BY payment_id, output_id",
 			append([]any{companyID, payrollID}, ids...)...)
@@ -94,7 +94,7 @@ func ForPayments(ctx context.Context, tx *db.Tx, companyID, payrollID string, pa
 // InBatches returns the outputs of some batches, by position.
 func InBatches(ctx context.Context, tx *db.Tx, companyID string, batchIDs ...string) ([]Output, error) {
 	var all []Output
-	for in, ids := range tx.In(batchIDs, 2) {
+	for in, ids := range db.BindList(tx, batchIDs, 2) {
 		some, err := selectOutputs(ctx, tx, "company_id = $1 AND batch_id <> '' AND batch_id IN "+in+" ORDER BY vout",
 			append([]any{companyID}, ids...)...)
 		if err != nil {
@@ -172,7 +172,7 @@ func Mark(ctx context.Context, tx *db.Tx, outs []Output, reason string) error {
 			ids = append(ids, o.ID)
 		}
 	}
-	for in, args := range tx.In(ids, 4) {
+	for in, args := range db.BindList(tx, ids, 4) {
 		if _, err := tx.Exec(ctx, `UPDATE outputs SET reason = $2, version = version + 1, updated_at = $3
 			WHERE company_id = $1 AND state = 'queued' AND output_id IN `+in,
 			append([]any{outs[0].CompanyID, reason, db.Micros(tx.Now())}, args...)...); err != nil {
@@ -198,7 +198,7 @@ func Assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string,
 		db.History(tx, o.CompanyID, o.ID, o.Version+1, string(Queued), string(Prepared), "")
 	}
 	changed := int64(0)
-	for values, args := range tx.Values(rows, 4) {
+	for values, args := range db.BindRows(tx, rows, 4) {
 		n, err := tx.Exec(ctx, assignStatement(values), append([]any{batchID, txid, db.Micros(tx.Now())}, args...)...)
 		if err != nil {
 			return err
@@ -228,7 +228,7 @@ func Advance(ctx context.Context, tx *db.Tx, outs []*Output, to State, reason fu
 		db.History(tx, o.CompanyID, o.ID, o.Version+1, string(o.State), string(to), reason(o))
 	}
 	changed := int64(0)
-	for values, args := range tx.Values(rows, 3) {
+	for values, args := range db.BindRows(tx, rows, 3) {
 		n, err := tx.Exec(ctx, `WITH v (company_id, output_id, version, reason) AS (`+values+`)
 			UPDATE outputs SET state = $1, reason = v.reason, version = outputs.version + 1, updated_at = $2
 			FROM v WHERE outputs.company_id = v.company_id AND outputs.output_id = v.output_id AND outputs.version = v.version`,
@@ -265,7 +265,7 @@ func AdvanceBatch(ctx context.Context, tx *db.Tx, companyID, batchID string, out
 	if to == Queued {
 		into, txid = "", ""
 	}
-	if err := tx.Later(ctx, nil, `UPDATE outputs SET state = $3, reason = $4, batch_id = $5, txid = $6,
+	if err := tx.Queue(ctx, `UPDATE outputs SET state = $3, reason = $4, batch_id = $5, txid = $6,
 		version = version + 1, updated_at = $7
 		WHERE company_id = $1 AND batch_id = $2 AND batch_id <> '' AND state IN ('prepared', 'sent', 'in_doubt', 'fulfilled')`,
 		companyID, batchID, string(to), reason, into, txid, db.Micros(tx.Now())); err != nil {
@@ -352,7 +352,7 @@ func PaidByPrefix(ctx context.Context, tx *db.Tx, rail RailName, prefix string) 
 // MarkPaid changes a queued output to fulfilled, paid by o.TxID at o.Vout, and announces it. It is for payments that this database
 // did not make.
 func MarkPaid(ctx context.Context, tx *db.Tx, o Output, reason string) error {
-	if err := tx.One(ctx, db.ErrConflict, `UPDATE outputs SET state = 'fulfilled', reason = '', txid = $3, vout = $4,
+	if err := tx.ExecOne(ctx, `UPDATE outputs SET state = 'fulfilled', reason = '', txid = $3, vout = $4,
 			version = version + 1, updated_at = $5
 		WHERE company_id = $1 AND output_id = $2 AND version = $6 AND state = 'queued'`,
 		o.CompanyID, o.ID, o.TxID, int64(o.Vout), db.Micros(tx.Now()), o.Version); err != nil {
@@ -375,7 +375,7 @@ func ListInStates(ctx context.Context, tx *db.Tx, limit int, states ...State) ([
 		names[i] = string(s)
 	}
 	var all []Output
-	for in, args := range tx.In(names, 1) {
+	for in, args := range db.BindList(tx, names, 1) {
 		some, err := selectOutputs(ctx, tx,
 			"state IN "+in+fmt.Sprintf(" ORDER BY updated_at, company_id, output_id LIMIT %d", limit), args...)
 		if err != nil {
@@ -418,7 +418,7 @@ func LockQueue(ctx context.Context, tx *db.Tx, companyID string, rail RailName) 
 
 // setQueue changes a queue's row, guarded by the version that was read.
 func setQueue(ctx context.Context, tx *db.Tx, was Queue, reason string, since, next time.Time) error {
-	return tx.One(ctx, db.ErrConflict, `UPDATE payout_queues SET wait_reason = $3, waiting_since = $4, next_run_at = $5, version = version + 1
+	return tx.ExecOne(ctx, `UPDATE payout_queues SET wait_reason = $3, waiting_since = $4, next_run_at = $5, version = version + 1
 		WHERE company_id = $1 AND rail = $2 AND version = $6`,
 		was.companyID, string(was.rail), reason, microsOrZero(since), microsOrZero(next), was.version)
 }

@@ -68,7 +68,7 @@ func (s *Service) Fund(ctx context.Context, tx *db.Tx, j job.Job) error {
 // loadFunding loads the facts about a payroll's money.
 func loadFunding(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
 	f := &funding{p: p, facts: receivable.Facts{Due: p.Total, Asset: p.FundingCurrency, ToleranceBps: p.ToleranceBps}}
-	if err := tx.Ask(ctx, append(f.facts.Queries(p.CompanyID, p.ID), p.askReceipts(&f.receipts))); err != nil {
+	if err := tx.Batch(ctx, append(f.facts.Queries(p.CompanyID, p.ID), p.askReceipts(&f.receipts))); err != nil {
 		return nil, err
 	}
 	for i := range f.receipts {

@@ -143,8 +143,7 @@ func one(companyID string, r db.Row) (*Payroll, error) {
 // update writes the next version of a payroll. It fails if the payroll has changed since it was read.
 func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {
 	p.UpdatedAt = tx.Now()
-	err := tx.One(ctx, db.ErrConflict,
-		`UPDATE payrolls SET state = $1, held_from = $2, hold_reason = $3, funding_state = $4, escrow = $5,
+	err := tx.ExecOne(ctx, `UPDATE payrolls SET state = $1, held_from = $2, hold_reason = $3, funding_state = $4, escrow = $5,
 		shortfall = $6, rate = $7, updated_at = $8, version = version + 1
 		WHERE company_id = $9 AND payroll_id = $10 AND version = $11 AND state = $12`,
 		string(p.State), string(p.HeldFrom), p.HoldReason, string(p.FundingState), p.Escrow.Units(),
@@ -281,7 +280,7 @@ func (p *Payroll) paidBefore(ctx context.Context, tx *db.Tx, payeeID string, at 
 // lastPaid returns when the company last paid each of these payees, if it ever did.
 func lastPaid(ctx context.Context, tx *db.Tx, companyID string, payeeIDs []string) (map[string]time.Time, error) {
 	last := map[string]time.Time{}
-	for in, args := range tx.In(payeeIDs, 2) {
+	for in, args := range db.BindList(tx, payeeIDs, 2) {
 		rows, err := tx.Query(ctx, `SELECT m.payee_id, MAX(o.queued_at) FROM payments m
 			JOIN outputs o ON o.company_id = m.company_id AND o.payroll_id = m.payroll_id
 			AND o.payment_id = m.payment_id
@@ -301,8 +300,7 @@ func lastPaid(ctx context.Context, tx *db.Tx, companyID string, payeeIDs []strin
 
 // confirm records that a member confirmed the destination of a payment's payee.
 func (p *Payroll) confirm(ctx context.Context, tx *db.Tx, paymentID, by string) error {
-	return tx.One(ctx, db.ErrConflict,
-		"UPDATE payments SET confirmed_at = $1, confirmed_by = $2 WHERE company_id = $3 AND payroll_id = $4 AND payment_id = $5",
+	return tx.ExecOne(ctx, "UPDATE payments SET confirmed_at = $1, confirmed_by = $2 WHERE company_id = $3 AND payroll_id = $4 AND payment_id = $5",
 		db.Micros(tx.Now()), by, p.CompanyID, p.ID, paymentID)
 }
 
@@ -365,7 +363,7 @@ func (p *Payroll) updatePayments(ctx context.Context, tx *db.Tx, all []Payment, 
 
 // updatePayment writes the next version of a payment. It fails if the payment has changed since it was read.
 func (p *Payroll) updatePayment(ctx context.Context, tx *db.Tx, m *Payment, to State, reason string) error {
-	if err := tx.One(ctx, db.ErrConflict, `UPDATE payments SET state = $1, version = version + 1, reason = $2
+	if err := tx.ExecOne(ctx, `UPDATE payments SET state = $1, version = version + 1, reason = $2
 		WHERE company_id = $3 AND payroll_id = $4 AND payment_id = $5 AND version = $6 AND state = $7`,
 		string(to), reason, p.CompanyID, p.ID, m.ID, m.Version, string(m.State)); err != nil {
 		return err
@@ -415,12 +413,12 @@ func (p *Payroll) paymentSteps(ctx context.Context, tx *db.Tx) ([]Step, error) {
 
 // receipts reads what is posted for the deposits of a payroll.
 func (p *Payroll) receipts(ctx context.Context, tx *db.Tx) (all []receipt, err error) {
-	err = tx.Ask(ctx, []db.Question{p.askReceipts(&all)})
+	err = tx.Batch(ctx, []db.Statement{p.askReceipts(&all)})
 	return all, err
 }
 
-func (p *Payroll) askReceipts(into *[]receipt) db.Question {
-	return db.Collecting(into, func(rows *db.Rows) (r receipt, err error) {
+func (p *Payroll) askReceipts(into *[]receipt) db.Statement {
+	return db.CollectInto(into, func(rows *db.Rows) (r receipt, err error) {
 		var rate string
 		var amount, escrow, surplus, suspense, repaid, owed int64
 		if err := rows.Scan(&r.deposit, &r.price, &rate, &r.active, &r.late, &r.version,
@@ -439,8 +437,7 @@ func (p *Payroll) askReceipts(into *[]receipt) db.Question {
 
 // saveReceipt stores the next version of a receipt. It fails if the receipt has changed since it was read.
 func (p *Payroll) saveReceipt(ctx context.Context, tx *db.Tx, r *receipt) error {
-	return tx.One(ctx, db.ErrConflict,
-		`INSERT INTO payroll_receipts (company_id, payroll_id, deposit_id, price_id, rate, active, is_late, version,
+	return tx.ExecOne(ctx, `INSERT INTO payroll_receipts (company_id, payroll_id, deposit_id, price_id, rate, active, is_late, version,
 		amount, escrow, surplus, suspense, debt_settled, debt)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 		ON CONFLICT (company_id, payroll_id, deposit_id) DO UPDATE SET price_id = excluded.price_id,

@@ -60,7 +60,7 @@ type Stored struct {
 }
 
 // Key is for who knows before a transaction that it will ask for the price of an asset.
-func Key(a money.Asset) db.Ahead { return prices.Key(a) }
+func Key(a money.Asset) db.Prefetch { return prices.Prefetch(a) }
 
 // Latest is the price of one whole base in quote. It answers ErrUnavailable when either side has no price or an old
 // one.

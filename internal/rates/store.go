@@ -9,13 +9,13 @@ import (
 
 const storedColumns = "asset, rate, sources, observed_at, valid_to"
 
-var prices = db.NewLookup(func(tx *db.Tx, assets []money.Asset, found func(money.Asset, Stored)) (all []db.Question) {
+var prices = db.NewLoader(func(tx *db.Tx, assets []money.Asset, found func(money.Asset, Stored)) (all []db.Statement) {
 	names := make([]string, len(assets))
 	for i, a := range assets {
 		names[i] = string(a)
 	}
-	for in, args := range tx.In(names, 1) {
-		all = append(all, db.Question{Query: "SELECT " + storedColumns + " FROM rates WHERE asset IN " + in, Args: args,
+	for in, args := range db.BindList(tx, names, 1) {
+		all = append(all, db.Statement{Query: "SELECT " + storedColumns + " FROM rates WHERE asset IN " + in, Args: args,
 			Row: func(r *db.Rows) error {
 				s, err := scanStored(r)
 				found(s.Rate.Base(), s)

@@ -58,8 +58,8 @@ type Facts struct {
 }
 
 // Queries returns the queries that read the deposits and quotes of an object into f.
-func (f *Facts) Queries(companyID, objectID string) []db.Question {
-	return []db.Question{
+func (f *Facts) Queries(companyID, objectID string) []db.Statement {
+	return []db.Statement{
 		deposit.Asked(companyID, objectID, func(d deposit.Deposit) { f.Deposits = append(f.Deposits, d) }),
 		quote.Asked(companyID, objectID, f.AddQuote),
 	}

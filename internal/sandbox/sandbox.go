@@ -66,7 +66,7 @@ func (s *Sandbox) Advance(ctx context.Context, by time.Duration) (now time.Time,
 	}
 	if err := s.o.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		tx.Notify(identity.NoticeRevoked) // credentials may have expired
-		return tx.AdvanceClock(ctx, by)
+		return db.AdvanceClock(ctx, tx, by)
 	}); err != nil {
 		return now, err
 	}

@@ -34,7 +34,7 @@ func insert(ctx context.Context, tx *db.Tx, h *Hit) error {
 }
 
 func selectFor(ctx context.Context, tx *db.Tx, companyID string, subjects []string) (found []Hit, err error) {
-	for in, args := range tx.In(subjects, 2) {
+	for in, args := range db.BindList(tx, subjects, 2) {
 		rows, err := tx.Query(ctx, "SELECT "+columns+" FROM screening_hits WHERE company_id = $1 AND subject_id IN "+in,
 			append([]any{companyID}, args...)...)
 		some, err := db.Collect(rows, err, func(r *db.Rows) (Hit, error) { return scan(r.Scan) })

@@ -94,7 +94,7 @@ var (
 	PayrollQuoteExpired = declare("payroll.quote_expired", "A payroll's quote expired before it was paid.",
 		with(examplePayrollQuoteData, func(d *PayrollQuoteData) { d.Status = "expired" }))
 
-	PayrollQuoteRefreshed = declare("payroll.quote_refreshed", "A payroll has a new quote in place of an expired one.",
+	PayrollQuoteRefreshed = declare("payroll.quote_refreshed", "A payroll has a new quote that replaces an expired one.",
 		examplePayrollQuoteData)
 
 	UserPaymentStatusUpdate = declare("user.payment_status_update",
@@ -152,7 +152,7 @@ var (
 	ClaimQuoteExpired = declare("claim.quote_expired", "A claim's quote expired before it was paid.",
 		with(exampleClaimQuoteData, func(d *ClaimQuoteData) { d.Status = "expired" }))
 
-	ClaimQuoteRefreshed = declare("claim.quote_refreshed", "A claim has a new quote in place of an expired one.",
+	ClaimQuoteRefreshed = declare("claim.quote_refreshed", "A claim has a new quote that replaces an expired one.",
 		exampleClaimQuoteData)
 
 	RefundCreated = declare("refund.created", "The payer of a claim was offered a refund.", exampleRefund)

@@ -29,8 +29,8 @@ func insertEvents(ctx context.Context, tx *db.Tx, rows [][]any) error {
 	if err := tx.Lock(ctx, positionLock); err != nil {
 		return err
 	}
-	for values, args := range tx.Values(rows, 1) {
-		if err := tx.Later(ctx, nil, "INSERT INTO events ("+eventColumns+", position) "+withPositions(values), args...); err != nil {
+	for values, args := range db.BindRows(tx, rows, 1) {
+		if err := tx.Queue(ctx, "INSERT INTO events ("+eventColumns+", position) "+withPositions(values), args...); err != nil {
 			return err
 		}
 	}
@@ -116,7 +116,7 @@ func queryEvents(ctx context.Context, tx *db.Tx, where string, args ...any) ([]S
 // selectByID returns events of a company by their ids.
 func selectByID(ctx context.Context, tx *db.Tx, companyID string, ids ...string) (map[string]StoredEvent, error) {
 	found := make(map[string]StoredEvent, len(ids))
-	for in, args := range tx.In(ids, 2) {
+	for in, args := range db.BindList(tx, ids, 2) {
 		events, err := queryEvents(ctx, tx, "company_id = $1 AND event_id IN "+in, append([]any{companyID}, args...)...)
 		if err != nil {
 			return nil, err

@@ -120,7 +120,7 @@ const (
 	EventClaimCreated EventName = "claim.created"
 	// A claim's quote expired before it was paid.
 	EventClaimQuoteExpired EventName = "claim.quote_expired"
-	// A claim has a new quote in place of an expired one.
+	// A claim has a new quote that replaces an expired one.
 	EventClaimQuoteRefreshed EventName = "claim.quote_refreshed"
 	// A claim's state or figures changed.
 	EventClaimStatusUpdate EventName = "claim.status_update"
@@ -162,7 +162,7 @@ const (
 	EventPayrollFundingReverted EventName = "payroll.funding_reverted"
 	// A payroll's quote expired before it was paid.
 	EventPayrollQuoteExpired EventName = "payroll.quote_expired"
-	// A payroll has a new quote in place of an expired one.
+	// A payroll has a new quote that replaces an expired one.
 	EventPayrollQuoteRefreshed EventName = "payroll.quote_refreshed"
 	// A payroll's state or funding state changed.
 	EventPayrollStatusUpdate EventName = "payroll.status_update"

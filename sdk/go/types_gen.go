@@ -687,24 +687,14 @@ type DeliveryDetail struct {
 	// Empty if there will be none.
 	NextTry string `json:"next_try"`
 	// ID of the payroll or payment whose state changed.
-	ObjectID string                      `json:"object_id"`
-	Request  DeliveryDetailRequestStruct `json:"request"`
+	ObjectID string          `json:"object_id"`
+	Request  DeliveryRequest `json:"request"`
 	// State of the object. One of: pending, retrying, succeeded, failed, cancelled, blocked.
 	Status string `json:"status"`
 	// The attempts, oldest first.
 	Tries []DeliveryTry `json:"tries"`
 	// When it last changed, UTC.
 	Updated time.Time `json:"updated"`
-}
-
-// DeliveryDetailRequestStruct is part of a response.
-type DeliveryDetailRequestStruct struct {
-	// Signed request body, the same in every attempt.
-	Body json.RawMessage `json:"body"`
-	// The headers, by name.
-	Headers map[string]string `json:"headers"`
-	// The HTTP method.
-	Method string `json:"method"`
 }
 
 // DeliveryItem is part of a response.
@@ -740,6 +730,16 @@ type DeliveryPage struct {
 	HasMore bool `json:"has_more"`
 	// Empty at the end.
 	NextAfter string `json:"next_after"`
+}
+
+// DeliveryRequest is part of a response.
+type DeliveryRequest struct {
+	// Signed request body, the same in every attempt.
+	Body json.RawMessage `json:"body"`
+	// The headers, by name.
+	Headers map[string]string `json:"headers"`
+	// The HTTP method.
+	Method string `json:"method"`
 }
 
 // DeliveryTry is part of a response.

@@ -149,7 +149,7 @@ func markMoved(ctx context.Context, tx *db.Tx, ownerID string) error {
 
 func selectMoved(ctx context.Context, tx *db.Tx, owners []string, since time.Time) (map[string]time.Time, error) {
 	moved := map[string]time.Time{}
-	for in, args := range tx.In(owners, 2) {
+	for in, args := range db.BindList(tx, owners, 2) {
 		rows, err := tx.Query(ctx, "SELECT owner_id, moved_at FROM distribution_owners WHERE moved_at > $1 AND owner_id IN "+in,
 			append([]any{db.Micros(since)}, args...)...)
 		type row struct {
@@ -170,7 +170,7 @@ func selectMoved(ctx context.Context, tx *db.Tx, owners []string, since time.Tim
 func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Distribution, error) {
 	found := make(map[string][]Distribution, len(owners))
 	owners = slices.Compact(slices.Sorted(slices.Values(owners)))
-	for in, args := range tx.In(owners, 1) {
+	for in, args := range db.BindList(tx, owners, 1) {
 		rows, err := tx.Query(ctx, `SELECT owner_id, distribution_id, kind, symbol, rail, scheme, country, network,
 				address, tag, transfer_memo, sealed, masked, allocation, created_at, correction
 			FROM distributions WHERE owner_id IN `+in+` ORDER BY owner_id, created_at, distribution_id`, args...)

@@ -225,7 +225,7 @@ func storePayments(ctx context.Context, tx *db.Tx, f File, changed []*payment) e
 	for i, p := range changed {
 		rows[i] = []any{int64(p.position), p.state, p.reason, p.fee}
 	}
-	for values, args := range tx.Values(rows, 4) {
+	for values, args := range db.BindRows(tx, rows, 4) {
 		if _, err := tx.Exec(ctx, `WITH v (position, state, reason, fee) AS (`+values+`)
 			UPDATE bank_payments SET state = v.state, reason = v.reason, fee = v.fee, updated_at = $3
 			FROM v WHERE company_id = $1 AND file_id = $2 AND bank_payments.position = v.position`,

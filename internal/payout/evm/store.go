@@ -15,5 +15,5 @@ func lockNonce(ctx context.Context, tx *db.Tx, chainName, account string) (next 
 }
 
 func setNonce(ctx context.Context, tx *db.Tx, chainName, account string, next uint64) error {
-	return tx.Later(ctx, nil, `UPDATE payout_nonces SET next = $3 WHERE chain = $1 AND account = $2`, chainName, account, int64(next))
+	return tx.Queue(ctx, `UPDATE payout_nonces SET next = $3 WHERE chain = $1 AND account = $2`, chainName, account, int64(next))
 }

@@ -23,7 +23,7 @@ func insertBatch(ctx context.Context, tx *db.Tx, b Batch) error {
 		return err
 	}
 	db.History(tx, b.CompanyID, b.ID, 1, "", string(payout.Prepared), "")
-	return tx.Later(ctx, nil, `INSERT INTO payout_batches
+	return tx.Queue(ctx, `INSERT INTO payout_batches
 		(company_id, batch_id, chain, state, txid, value, fee, inputs, change, version, created_at, sent_at, asset, purpose, account, nonce)
 		VALUES ($1, $2, $3, 'prepared', $4, $5, $6, $7, $8, 1, $9, 0, $10, $11, $12, $13)`,
 		b.CompanyID, b.ID, b.Chain, b.TxID, b.Value, b.Fee, string(inputs), b.Change, db.Micros(tx.Now()),
@@ -54,7 +54,7 @@ func scanBatch(row *db.Rows) (Batch, error) {
 
 // batchesOf returns the IDs of the batches of some transactions.
 func batchesOf(ctx context.Context, tx *db.Tx, companyID string, txids []string) (ids []string, err error) {
-	for in, args := range tx.In(txids, 2) {
+	for in, args := range db.BindList(tx, txids, 2) {
 		rows, err := tx.Query(ctx, "SELECT batch_id FROM payout_txs WHERE company_id = $1 AND txid IN "+in, append([]any{companyID}, args...)...)
 		some, err := db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 		if err != nil {
@@ -79,7 +79,7 @@ func lockBatch(ctx context.Context, tx *db.Tx, chainName, companyID, batchID str
 func lockBatches(ctx context.Context, tx *db.Tx, chainName, companyID string, ids []string) ([]Batch, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	for _, id := range ids {
-		if err := tx.Later(ctx, nil, "UPDATE payout_batches SET version = version WHERE company_id = $1 AND batch_id = $2 AND chain = $3",
+		if err := tx.Queue(ctx, "UPDATE payout_batches SET version = version WHERE company_id = $1 AND batch_id = $2 AND chain = $3",
 			companyID, id, chainName); err != nil {
 			return nil, err
 		}
@@ -91,15 +91,15 @@ func lockBatches(ctx context.Context, tx *db.Tx, chainName, companyID string, id
 func readBatches(ctx context.Context, tx *db.Tx, chainName, companyID string, ids []string) ([]Batch, error) {
 	var all []Batch
 	var signed []Transaction
-	var some []db.Question
-	for in, args := range tx.In(ids, 2) {
+	var some []db.Statement
+	for in, args := range db.BindList(tx, ids, 2) {
 		args = append([]any{companyID}, args...)
 		some = append(some,
-			db.Collecting(&all, scanBatch, "SELECT "+batchColumns+" FROM payout_batches WHERE company_id = $1 AND batch_id IN "+in, args...),
-			db.Collecting(&signed, scanTransaction,
+			db.CollectInto(&all, scanBatch, "SELECT "+batchColumns+" FROM payout_batches WHERE company_id = $1 AND batch_id IN "+in, args...),
+			db.CollectInto(&signed, scanTransaction,
 				"SELECT "+transactionColumns+" FROM payout_txs WHERE company_id = $1 AND batch_id IN "+in+" ORDER BY fee", args...))
 	}
-	if err := tx.Ask(ctx, some); err != nil {
+	if err := tx.Batch(ctx, some); err != nil {
 		return nil, err
 	}
 	outs, err := payout.InBatches(ctx, tx, companyID, ids...)
@@ -140,7 +140,7 @@ func advanceBatch(ctx context.Context, tx *db.Tx, b *Batch, to payout.State, txi
 		b.SentAt = tx.Now()
 		sent = db.Micros(b.SentAt)
 	}
-	if err := tx.One(ctx, db.ErrConflict, `UPDATE payout_batches SET state = $3, txid = $4, fee = $5, sent_at = $6, version = version + 1
+	if err := tx.ExecOne(ctx, `UPDATE payout_batches SET state = $3, txid = $4, fee = $5, sent_at = $6, version = version + 1
 		WHERE company_id = $1 AND batch_id = $2 AND version = $7`, b.CompanyID, b.ID, string(to), txid, fee, sent, b.Version); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (c *Carrier) Busy(ctx context.Context, tx *db.Tx, account string) (bool, er
 }
 
 func insertTransaction(ctx context.Context, tx *db.Tx, t Transaction) error {
-	return tx.Later(ctx, nil, `INSERT INTO payout_txs
+	return tx.Queue(ctx, `INSERT INTO payout_txs
 		(company_id, txid, batch_id, replaces, state, raw, fee, vsize, package, ancestors, attempts, created_at)
 		VALUES ($1, $2, $3, $4, 'prepared', $5, $6, $7, $8, $9, 0, $10)`,
 		t.CompanyID, t.TxID, t.BatchID, t.Replaces, hex.EncodeToString(t.Raw), t.Fee, t.Size, t.Package, t.Ancestors, db.Micros(tx.Now()))
@@ -197,7 +197,7 @@ func scanTransaction(r *db.Rows) (t Transaction, err error) {
 
 // setTransactionState stores the result of a broadcast. attempts counts those in a row that were not accepted.
 func setTransactionState(ctx context.Context, tx *db.Tx, t Transaction, to payout.State, attempts int64) error {
-	return tx.One(ctx, db.ErrConflict, `UPDATE payout_txs SET state = $3, attempts = $4
+	return tx.ExecOne(ctx, `UPDATE payout_txs SET state = $3, attempts = $4
 		WHERE company_id = $1 AND txid = $2 AND state = $5 AND attempts = $6`,
 		t.CompanyID, t.TxID, string(to), attempts, string(t.State), t.Attempts)
 }

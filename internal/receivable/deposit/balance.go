@@ -70,7 +70,7 @@ func (d Deposit) WalletID() string {
 // Depths returns how many confirmations deposits have now.
 func Depths(ctx context.Context, tx *db.Tx, all []Deposit) ([]int64, error) {
 	depths := make([]int64, len(all))
-	var questions []db.Question
+	var questions []db.Statement
 	for i, d := range all {
 		questions = append(questions, chain.OutputsQuery(d.Chain, d.TxID, func(o chain.WatchedOutput) {
 			if o.Vout == d.Vout {
@@ -78,7 +78,7 @@ func Depths(ctx context.Context, tx *db.Tx, all []Deposit) ([]int64, error) {
 			}
 		}))
 	}
-	return depths, tx.Ask(ctx, questions)
+	return depths, tx.Batch(ctx, questions)
 }
 
 // emitBalance tells a company how money stands that comes for its balance.

@@ -60,7 +60,7 @@ func update(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, err
 func stored(ctx context.Context, tx *db.Tx, rows [][]any, statement func(values string) string) (map[string]bool,
 	error) {
 	ids := make(map[string]bool, len(rows))
-	for values, args := range tx.Values(rows, 1) {
+	for values, args := range db.BindRows(tx, rows, 1) {
 		answer, err := tx.Query(ctx, statement(values), args...)
 		some, err := db.Collect(answer, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 		if err != nil {
@@ -111,8 +111,8 @@ func storeAll(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, e
 }
 
 // askOutputs returns the queries for the chain's rows of some outputs.
-func (s *syncing) askOutputs(places []place) []db.Question {
-	return perTransaction(places, func(p place) db.Question {
+func (s *syncing) askOutputs(places []place) []db.Statement {
+	return perTransaction(places, func(p place) db.Statement {
 		return chain.OutputsQuery(p.chain, p.at.TxID, func(out chain.WatchedOutput) {
 			s.outputs[place{out.CompanyID, p.chain, out.Outpoint}] = out
 		})
@@ -120,9 +120,9 @@ func (s *syncing) askOutputs(places []place) []db.Question {
 }
 
 // askDeposits returns the queries for the deposits of some outputs.
-func (s *syncing) askDeposits(places []place) []db.Question {
-	return perTransaction(places, func(p place) db.Question {
-		return db.Question{
+func (s *syncing) askDeposits(places []place) []db.Statement {
+	return perTransaction(places, func(p place) db.Statement {
+		return db.Statement{
 			Query: "SELECT " + columns + " FROM deposits WHERE company_id = $1 AND chain = $2 AND txid = $3",
 			Args:  []any{p.companyID, p.chain, p.at.TxID},
 			Row: func(r *db.Rows) error {
@@ -135,7 +135,7 @@ func (s *syncing) askDeposits(places []place) []db.Question {
 }
 
 // perTransaction returns a query for each transaction that pays a company.
-func perTransaction(places []place, ask func(place) db.Question) (all []db.Question) {
+func perTransaction(places []place, ask func(place) db.Statement) (all []db.Statement) {
 	asked := map[place]bool{}
 	for _, p := range places {
 		if p.at.Vout = 0; !asked[p] {
@@ -146,7 +146,7 @@ func perTransaction(places []place, ask func(place) db.Question) (all []db.Quest
 }
 
 // askObjects returns the queries for the deposits and quotes of the objects.
-func (s *syncing) askObjects() (all []db.Question) {
+func (s *syncing) askObjects() (all []db.Statement) {
 	for at, o := range s.objects {
 		if ofWallet(at.id) {
 			all = append(all, askWaiting(at, func(d Deposit) {
@@ -166,8 +166,8 @@ func (s *syncing) askObjects() (all []db.Question) {
 }
 
 // askWaiting returns the query for the deposits of an object that wait for confirmations.
-func askWaiting(at object, found func(Deposit)) db.Question {
-	return db.Question{
+func askWaiting(at object, found func(Deposit)) db.Statement {
+	return db.Statement{
 		Query: "SELECT " + columns +
 			" FROM deposits WHERE company_id = $1 AND object_id = $2 AND state IN ('seen', 'reverted') AND dust = FALSE",
 		Args: []any{at.companyID, at.id}, Row: each(found),
@@ -204,13 +204,13 @@ func OfBalance(ctx context.Context, tx *db.Tx, companyID, currency string, limit
 
 // ForObject returns the deposits that an object expects, in any state, by first sight. Dust is left out.
 func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all []Deposit, err error) {
-	err = tx.Ask(ctx, []db.Question{Asked(companyID, objectID, func(d Deposit) { all = append(all, d) })})
+	err = tx.Batch(ctx, []db.Statement{Asked(companyID, objectID, func(d Deposit) { all = append(all, d) })})
 	return all, err
 }
 
 // Asked is ForObject as a query, to be sent with others.
-func Asked(companyID, objectID string, found func(Deposit)) db.Question {
-	return db.Question{Query: "SELECT " + columns + ` FROM deposits
+func Asked(companyID, objectID string, found func(Deposit)) db.Statement {
+	return db.Statement{Query: "SELECT " + columns + ` FROM deposits
 		WHERE company_id = $1 AND object_id = $2 AND quote_id <> '' AND dust = FALSE ORDER BY first_seen, txid,
 		vout`, Args: []any{companyID, objectID},
 		Row: each(found)}

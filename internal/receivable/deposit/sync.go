@@ -115,7 +115,7 @@ func syncOnce(ctx context.Context, tx *db.Tx, places []place) (left []place, err
 		outputs: map[place]chain.WatchedOutput{}, deposits: map[place]*change{}, objects: map[object]*expecting{},
 		required: map[string][]chain.WatchedOutput{},
 	}
-	if err := tx.Ask(ctx, append(s.askDeposits(places), s.askOutputs(places)...)); err != nil {
+	if err := tx.Batch(ctx, append(s.askDeposits(places), s.askOutputs(places)...)); err != nil {
 		return nil, err
 	}
 	places = s.ours(places)
@@ -169,7 +169,7 @@ func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) er
 		return nil
 	}
 	read := len(s.all)
-	if err := tx.Ask(ctx, s.askObjects()); err != nil {
+	if err := tx.Batch(ctx, s.askObjects()); err != nil {
 		return err
 	}
 	var outdated []place // outputs that were read before their deposit, or not at all
@@ -178,7 +178,7 @@ func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) er
 			outdated = append(outdated, c.place())
 		}
 	}
-	if err := tx.Ask(ctx, s.askOutputs(outdated)); err != nil {
+	if err := tx.Batch(ctx, s.askOutputs(outdated)); err != nil {
 		return err
 	}
 	var waiting []place

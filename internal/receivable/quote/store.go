@@ -60,13 +60,13 @@ func Last(ctx context.Context, tx *db.Tx, companyID, objectID string, funding mo
 
 // ForObject returns every quote of an object, newest first.
 func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all []Quote, err error) {
-	err = tx.Ask(ctx, []db.Question{Asked(companyID, objectID, func(q Quote) { all = append(all, q) })})
+	err = tx.Batch(ctx, []db.Statement{Asked(companyID, objectID, func(q Quote) { all = append(all, q) })})
 	return all, err
 }
 
 // Asked is ForObject as a query, to be sent with others.
-func Asked(companyID, objectID string, found func(Quote)) db.Question {
-	return db.Question{Query: "SELECT " + columns + ` FROM quotes WHERE company_id = $1 AND object_id = $2
+func Asked(companyID, objectID string, found func(Quote)) db.Statement {
+	return db.Statement{Query: "SELECT " + columns + ` FROM quotes WHERE company_id = $1 AND object_id = $2
 		ORDER BY number DESC, funding_asset`, Args: []any{companyID, objectID}, Row: func(r *db.Rows) error {
 		q, err := scan(r)
 		if err == nil {

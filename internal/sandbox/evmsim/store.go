@@ -123,7 +123,7 @@ func rival(ctx context.Context, tx *db.Tx, network, sender string, nonce uint64)
 
 // put stores a transaction where it is now.
 func put(ctx context.Context, tx *db.Tx, network string, t stored, place int64) error {
-	return tx.Later(ctx, nil, `INSERT INTO sim_evm_txs (network, txid, sender, nonce, raw, state, block, place, failed, fee)
+	return tx.Queue(ctx, `INSERT INTO sim_evm_txs (network, txid, sender, nonce, raw, state, block, place, failed, fee)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (network, txid) DO UPDATE SET
 		state = excluded.state, block = excluded.block, place = excluded.place, failed = excluded.failed, fee = excluded.fee`,
 		network, t.txid, t.sender, int64(t.tx.Nonce), hex.EncodeToString(t.raw), t.state, t.block, place, t.failed, t.fee)
@@ -146,7 +146,7 @@ func nonceOf(ctx context.Context, tx *db.Tx, network, address string) (uint64, e
 }
 
 func setNonce(ctx context.Context, tx *db.Tx, network, address string, n uint64) error {
-	return tx.Later(ctx, nil, `INSERT INTO sim_evm_accounts (network, address, nonce) VALUES ($1, $2, $3)
+	return tx.Queue(ctx, `INSERT INTO sim_evm_accounts (network, address, nonce) VALUES ($1, $2, $3)
 		ON CONFLICT (network, address) DO UPDATE SET nonce = excluded.nonce`, network, address, int64(n))
 }
 
@@ -159,7 +159,7 @@ func balance(ctx context.Context, tx *db.Tx, network, address string, asset mone
 }
 
 func add(ctx context.Context, tx *db.Tx, network, address string, asset money.Asset, amount int64) error {
-	return tx.Later(ctx, nil, `INSERT INTO sim_evm_balances (network, address, asset, amount) VALUES ($1, $2, $3, $4)
+	return tx.Queue(ctx, `INSERT INTO sim_evm_balances (network, address, asset, amount) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (network, address, asset) DO UPDATE SET amount = sim_evm_balances.amount + excluded.amount`,
 		network, address, string(asset), amount)
 }

@@ -124,16 +124,17 @@ var queueChanges = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []queu
 	slices.SortStableFunc(items, func(x, y queueChange) int {
 		return cmp.Or(strings.Compare(x.companyID, y.companyID), strings.Compare(x.endpointID, y.endpointID))
 	})
-	statements := make([]*db.Statement, len(items))
+	statements, changed := make([]db.Statement, len(items)), make([]int64, len(items))
 	for i, c := range items {
-		statements[i] = &db.Statement{Query: c.query, Args: append([]any{c.companyID, c.endpointID}, c.args...)}
+		args := append([]any{c.companyID, c.endpointID}, c.args...)
+		statements[i] = db.Statement{Query: c.query, Args: args, Changed: &changed[i]}
 	}
-	if err := tx.ExecAll(ctx, statements); err != nil {
+	if err := tx.Batch(ctx, statements); err != nil {
 		return err
 	}
 	for i, c := range items {
 		if c.done != nil {
-			*c.done = statements[i].Changed == 1
+			*c.done = changed[i] == 1
 		}
 	}
 	return nil
@@ -141,12 +142,12 @@ var queueChanges = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []queu
 
 // resultChanges are the changes to deliveries, and their attempts, of all queues that share a commit: in one round trip, before
 // the queues themselves, which look at what is left.
-var resultChanges = db.NewGroup(func(ctx context.Context, tx *db.Tx, statements []*db.Statement) error {
-	return tx.ExecAll(ctx, statements)
+var resultChanges = db.NewGroup(func(ctx context.Context, tx *db.Tx, statements []db.Statement) error {
+	return tx.Batch(ctx, statements)
 }, "webhook_deliveries", "webhook_attempts")
 
 func later(tx *db.Tx, query string, args ...any) {
-	resultChanges.Add(tx, &db.Statement{Query: query, Args: args})
+	resultChanges.Add(tx, db.Statement{Query: query, Args: args})
 }
 
 // wake has an endpoint looked at: something was added to its queue.
@@ -277,7 +278,7 @@ func dueDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string,
 // that are chosen now.
 func waiting(ctx context.Context, tx *db.Tx, companyID, endpointID string, objects []string, chosen map[int64]bool) (map[string]blocker, error) {
 	first := map[string]blocker{}
-	for list, ids := range tx.In(objects, 3) {
+	for list, ids := range db.BindList(tx, objects, 3) {
 		rows, err := tx.Query(ctx, waitingOf(list), append([]any{companyID, endpointID}, ids...)...)
 		if _, err = db.Collect(rows, err, func(r *db.Rows) (b blocker, err error) {
 			var object string

@@ -11,11 +11,11 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-func lookupSettings(asked *atomic.Int64) *db.Lookup[string, string] {
-	return db.NewLookup(func(tx *db.Tx, keys []string, found func(string, string)) (all []db.Question) {
+func lookupSettings(asked *atomic.Int64) *db.Loader[string, string] {
+	return db.NewLoader(func(tx *db.Tx, keys []string, found func(string, string)) (all []db.Statement) {
 		asked.Add(1)
-		for in, args := range tx.In(keys, 1) {
-			all = append(all, db.Question{Query: "SELECT key, value FROM settings WHERE key IN " + in, Args: args, Row: func(r *db.Rows) error {
+		for in, args := range db.BindList(tx, keys, 1) {
+			all = append(all, db.Statement{Query: "SELECT key, value FROM settings WHERE key IN " + in, Args: args, Row: func(r *db.Rows) error {
 				var key, value string
 				err := r.Scan(&key, &value)
 				found(key, value)
@@ -31,7 +31,7 @@ func TestWhatIsLookedUpAheadIsReadOnceAndAFunctionSeesItsOwnWrites(t *testing.T)
 		ctx := context.Background()
 		var asked atomic.Int64
 		settings := lookupSettings(&asked)
-		must := func(fn func(context.Context, *db.Tx) error, ahead ...db.Ahead) {
+		must := func(fn func(context.Context, *db.Tx) error, ahead ...db.Prefetch) {
 			t.Helper()
 			if err := d.Write(ctx, fn, ahead...); err != nil {
 				t.Fatal(err)
@@ -64,7 +64,7 @@ func TestWhatIsLookedUpAheadIsReadOnceAndAFunctionSeesItsOwnWrites(t *testing.T)
 				}
 			}
 			return want(ctx, tx, "a", "old", 3)
-		}, settings.Key("a"), settings.Key("b"), settings.Key("a"))
+		}, settings.Prefetch("a"), settings.Prefetch("b"), settings.Prefetch("a"))
 		must(func(ctx context.Context, tx *db.Tx) error { return want(ctx, tx, "b", "new", 4) }) // nobody said it ahead
 	})
 }
@@ -87,7 +87,7 @@ func TestFunctionsThatShareATransactionFindWhatWasCommittedBefore(t *testing.T) 
 							t.Errorf("%s is %q (%t), want %q; %v", key, got, found, want, err)
 						}
 						return db.SetSetting(ctx, tx, key, fmt.Sprint(round+1))
-					}, settings.Key(key))
+					}, settings.Prefetch(key))
 					if err != nil {
 						t.Error(err)
 					}

@@ -1,0 +1,127 @@
+package db
+
+import (
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Placeholders returns n groups of width placeholders, numbered from start: "($1,$2),($3,$4)".
+func Placeholders(n, width, start int) string {
+	var b strings.Builder
+	b.Grow(n * width * 6)
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('(')
+		for j := range width {
+			if j > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteByte('$')
+			b.WriteString(strconv.Itoa(start + i*width + j))
+		}
+		b.WriteByte(')')
+	}
+	return b.String()
+}
+
+// listLengths are the lengths of an IN list on SQLite. There are few, so that few statements are prepared. The
+// driver's time grows with the square of the number of placeholders.
+var listLengths = []int{1, 8, 64}
+
+// BindList yields the right side of IN for any number of IDs: its text, with placeholders numbered from first, and
+// its arguments. On PostgreSQL it yields one array of all IDs, so that one plan serves any number. On SQLite it
+// yields lists of at most 64 placeholders, each for a statement of its own; a short list is filled up with its last
+// ID.
+func BindList(tx *Tx, ids []string, first int) iter.Seq2[string, []any] {
+	return func(yield func(string, []any) bool) {
+		if tx.db.engine == Postgres {
+			if len(ids) > 0 {
+				yield("(SELECT unnest($"+strconv.Itoa(first)+"::text[]))", []any{ids})
+			}
+			return
+		}
+		for ids := range slices.Chunk(ids, listLengths[len(listLengths)-1]) {
+			length := listLengths[slices.IndexFunc(listLengths, func(n int) bool { return n >= len(ids) })]
+			args := make([]any, length)
+			for i := range args {
+				args[i] = ids[min(i, len(ids)-1)]
+			}
+			if !yield(Placeholders(1, length, first), args) {
+				return
+			}
+		}
+	}
+}
+
+// BindRows yields a query that returns rows of arguments, for a statement that works on many rows at once: its text,
+// with placeholders numbered from first, and its arguments. On PostgreSQL it yields one query with an array for each
+// column. On SQLite it yields lists of values, each for a statement of its own. A column contains only strings,
+// int64s or bools.
+func BindRows(tx *Tx, rows [][]any, first int) iter.Seq2[string, []any] {
+	return func(yield func(string, []any) bool) {
+		if len(rows) == 0 {
+			return
+		}
+		if tx.db.engine == Postgres {
+			types, arrays := transpose(rows)
+			if arrays == nil {
+				panic("db: a column of BindRows has values that are not all strings, int64s or bools")
+			}
+			yield("SELECT * FROM "+unnest(types, first), arrays)
+			return
+		}
+		width := len(rows[0])
+		for _, n := range Chunks(len(rows), insertRows(width)) {
+			if !yield("VALUES "+Placeholders(n, width, first), flatten(rows[:n], width)) {
+				return
+			}
+			rows = rows[n:]
+		}
+	}
+}
+
+// Chunks splits n rows into powers of two of at most most, so that few statements are prepared.
+func Chunks(n, most int) []int {
+	var sizes []int
+	for n > 0 {
+		size := most
+		for size > n {
+			size /= 2
+		}
+		sizes = append(sizes, size)
+		n -= size
+	}
+	return sizes
+}
+
+func flatten(rows [][]any, width int) []any {
+	args := make([]any, 0, len(rows)*width)
+	for _, r := range rows {
+		args = append(args, r...)
+	}
+	return args
+}
+
+// insertKey identifies the text of a statement that inserts n rows.
+type insertKey struct {
+	table, columns string
+	n              int
+}
+
+// insertTexts caches texts, because writing one takes about as long as executing it.
+var insertTexts sync.Map // insertKey → string
+
+func insertStatement(table string, columns []string, n int) string {
+	key := insertKey{table, strings.Join(columns, ", "), n}
+	if text, ok := insertTexts.Load(key); ok {
+		return text.(string)
+	}
+	text := "INSERT INTO " + table + " (" + key.columns + ") VALUES " + Placeholders(n, len(columns), 1)
+	insertTexts.Store(key, text)
+	return text
+}

@@ -1,0 +1,122 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+
+	"github.com/stipend/stipend/internal/apierr"
+)
+
+// The errors that a caller may see when the database does not execute a transaction.
+var (
+	// ErrRetryLater means that the transaction was not executed, or that its outcome is unknown.
+	ErrRetryLater = apierr.New(apierr.Unavailable, "retry_later",
+		"The service is busy. Repeat the same request, with the same Idempotency-Key, in a few seconds.")
+
+	// ErrStorage means that the database has no space or memory left.
+	ErrStorage = apierr.New(apierr.Unavailable, "storage_unavailable",
+		"The service cannot store anything at the moment. Nothing was changed. Repeat the request later.")
+
+	// ErrConflict means that a guarded statement changed no row: another transaction has changed the resource since it was
+	// read. It wraps a fault, so that it does not equal other faults with the code retry_later.
+	ErrConflict = fmt.Errorf("db: concurrent change: %w", apierr.New(apierr.Unavailable, "retry_later",
+		"The resource was modified concurrently. Retry."))
+)
+
+// IsUnique reports whether an error is the violation of a primary key or unique index.
+func IsUnique(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code == "23505"
+	}
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && (lite.Code() == 2067 || lite.Code() == 1555)
+}
+
+// IsCheck reports whether the error of a statement on a table is the violation of one of its CHECK constraints.
+func IsCheck(err error, table string) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) { // perhaps of a statement on another table that was queued before
+		return pg.Code == "23514" && pg.TableName == table
+	}
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && lite.Code() == 275
+}
+
+// isReadOnly reports whether the PostgreSQL server has become a standby.
+func isReadOnly(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "25006"
+}
+
+func isLockTimeout(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "55P03"
+}
+
+// isFault reports whether a function returned an error of its own, not that of a failed statement.
+func isFault(err error) bool {
+	_, ok := apierr.As(err)
+	return ok
+}
+
+// retryable reports whether the same transaction may succeed when it is executed again.
+func retryable(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch {
+		case pg.Code == "40001", pg.Code == "40P01", pg.Code == "25006", pg.Code == "55P03",
+			strings.HasPrefix(pg.Code, "57P0"), strings.HasPrefix(pg.Code, "08"):
+			return true
+		}
+		return false
+	}
+	var lite *sqlite.Error
+	if errors.As(err, &lite) {
+		return lite.Code()&0xff == 5 || lite.Code()&0xff == 6 // BUSY, LOCKED
+	}
+	var network *net.OpError // the connection was lost
+	return pgconn.SafeToRetry(err) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
+		errors.As(err, &network)
+}
+
+// outcomeUnknown reports whether a commit that returned an error may have succeeded: the connection was lost before
+// the answer.
+func outcomeUnknown(err error) bool {
+	if errors.Is(err, pgx.ErrTxCommitRollback) {
+		return false
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return strings.HasPrefix(pg.Code, "57P0") || strings.HasPrefix(pg.Code, "08")
+	}
+	var lite *sqlite.Error
+	return !errors.As(err, &lite) && !pgconn.SafeToRetry(err)
+}
+
+// classify wraps a database error in the fault that a client may see. It returns other errors unchanged.
+func classify(err error) error {
+	if err == nil || isFault(err) {
+		return err
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && (pg.Code == "53100" || pg.Code == "53200") { // disk_full, out_of_memory
+		return fmt.Errorf("%w (%w)", ErrStorage, err)
+	}
+	var lite *sqlite.Error
+	if errors.As(err, &lite) && (lite.Code()&0xff == 13 || lite.Code()&0xff == 7) { // FULL, NOMEM
+		return fmt.Errorf("%w (%w)", ErrStorage, err)
+	}
+	var connect *pgconn.ConnectError
+	if retryable(err) || errors.As(err, &connect) {
+		return fmt.Errorf("%w (%w)", ErrRetryLater, err)
+	}
+	return err
+}

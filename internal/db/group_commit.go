@@ -1,0 +1,390 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+const (
+	queueSize    = 4096
+	maxBatch     = 64               // functions that share a commit
+	maxAttempts  = 6                // of one function, before its caller gets ErrRetryLater
+	maxLockWaits = 2                // attempts that end with a lock timeout
+	batchTimeout = 60 * time.Second // of a transaction
+)
+
+// request is a call of Write.
+type request struct {
+	ctx      context.Context
+	queued   time.Time
+	fn       func(context.Context, *Tx) error
+	prefetch []Prefetch
+	err      error
+	done     chan struct{}
+}
+
+// panicked is a panic of a write function, which Write repeats in its caller's goroutine.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
+
+// Write executes fn in a transaction and commits it. Concurrent calls share a transaction: one commit, one fsync, and
+// one statement for the rows that they add to the same [Group].
+//
+// If fn returns an error, its changes are rolled back and Write returns the error. If a shared transaction fails,
+// each of its functions runs again in a transaction of its own, so that one function cannot fail another.
+// Serialization failures, deadlocks, lost connections and unique violations at the commit are retried a few times;
+// then Write returns [ErrRetryLater]. If the connection is lost during the commit, the outcome is unknown, so Write
+// returns ErrRetryLater and does not run fn again. Canceling ctx has no effect once fn has started.
+//
+// Values that fn gets from a [Loader] can be passed as prefetch; they are read together with those of the other
+// functions.
+func (d *DB) Write(ctx context.Context, fn func(context.Context, *Tx) error, prefetch ...Prefetch) error {
+	d.pending.Add(1)
+	defer d.pending.Add(-1)
+	r := &request{ctx: ctx, queued: time.Now(), fn: fn, prefetch: prefetch, done: make(chan struct{})}
+	select {
+	case d.queue <- r:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.stop:
+		return ErrRetryLater
+	}
+	select {
+	case <-r.done:
+	case <-d.stop:
+		d.running.Wait()
+		select {
+		case <-r.done:
+		default: // it was queued after the last committer had stopped
+			return ErrRetryLater
+		}
+	}
+	var p *panicked
+	if errors.As(r.err, &p) {
+		panic(p)
+	}
+	return classify(r.err)
+}
+
+func (d *DB) commitLoop() {
+	for {
+		batch := d.next()
+		if len(batch) == 0 {
+			return
+		}
+		d.execute(batch)
+		d.committing.Add(-1)
+	}
+}
+
+// next waits for a request and returns it with all others that are queued, at most maxBatch. It returns none when the
+// database is closed and the queue is empty. One committer fills its batch at a time; otherwise one would take nearly
+// all requests and the others would commit almost nothing.
+func (d *DB) next() (batch []*request) {
+	d.filling.Lock()
+	defer d.filling.Unlock()
+	select {
+	case r := <-d.queue:
+		batch = append(batch, r)
+	case <-d.stop:
+	}
+	if len(batch) > 0 {
+		d.gather()
+	}
+	for len(batch) < maxBatch {
+		select {
+		case r := <-d.queue:
+			batch = append(batch, r)
+			continue
+		default:
+		}
+		break
+	}
+	if len(batch) > 0 {
+		d.committing.Add(1)
+	}
+	return batch
+}
+
+const (
+	minGather  = 2 * time.Millisecond
+	maxGather  = 6 * time.Millisecond
+	gatherStep = 200 * time.Microsecond
+	gatherLoad = 16 // the least load at which a committer waits
+	gathered   = 12 // queued requests that are enough for a batch
+)
+
+// gather waits for more requests while other committers are executing: for the average duration of a batch, between
+// minGather and maxGather. Clients whose request was just committed are about to send the next one, and a commit for
+// many costs little more than one for few. Under low load it does not wait, because waiting would cost more than
+// sharing a commit saves.
+func (d *DB) gather() {
+	d.load = max(d.pending.Load(), d.load*7/8)
+	limit := min(max(minGather, time.Duration(d.batchTime.Load())), maxGather)
+	for waited := time.Duration(0); waited < limit && d.committing.Load() > 0 && len(d.queue) < gathered &&
+		max(d.pending.Load(), d.load) >= gatherLoad; waited += gatherStep {
+		time.Sleep(gatherStep)
+	}
+}
+
+// execute executes a batch: in one transaction, or each function in its own if that fails.
+func (d *DB) execute(batch []*request) {
+	began := time.Now()
+	defer func() {
+		average := d.batchTime.Load()
+		d.batchTime.Store(average + (int64(time.Since(began))-average)/4)
+	}()
+	live := batch[:0]
+	for _, r := range batch {
+		if r.err = d.abandoned(r); r.err != nil {
+			close(r.done)
+			continue
+		}
+		live = append(live, r)
+	}
+	if len(live) > 1 && d.attempt(live) == nil {
+		for _, r := range live {
+			close(r.done)
+		}
+		return
+	}
+	for _, r := range live {
+		if r.err = d.abandoned(r); r.err == nil {
+			d.executeAlone(r)
+		}
+		close(r.done)
+	}
+}
+
+// abandoned returns an error if the request's context is done or it has waited longer than Options.QueueTimeout.
+func (d *DB) abandoned(r *request) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if d.opt.QueueTimeout > 0 && time.Since(r.queued) > d.opt.QueueTimeout {
+		return fmt.Errorf("%w (it waited too long in the queue)", ErrRetryLater)
+	}
+	return nil
+}
+
+// executeAlone executes one function in a transaction of its own until it commits, returns an error of its own, or
+// has had all its attempts.
+func (d *DB) executeAlone(r *request) {
+	for try := 1; ; try++ {
+		err := d.attempt([]*request{r})
+		if err == nil || r.err != nil && !retryable(r.err) && !IsUnique(r.err) {
+			return
+		}
+		if r.err == nil {
+			r.err = err
+		}
+		if !retryable(r.err) && !IsUnique(r.err) {
+			return
+		}
+		if isReadOnly(r.err) {
+			d.pool.Reset() // the server became a standby; new connections find the primary
+		}
+		if try == maxAttempts || isLockTimeout(r.err) && (try == maxLockWaits || d.abandoned(r) != nil) {
+			if retryable(r.err) {
+				r.err = fmt.Errorf("%w (%w)", ErrRetryLater, r.err)
+			}
+			return
+		}
+		time.Sleep(rand.N(5 * time.Millisecond << try)) //nolint:gosec // jitter, not a secret
+	}
+}
+
+// attempt executes functions in one transaction. If it returns an error, nothing was committed, and the functions of
+// a batch must be executed one by one. Functions that returned an error before they changed rows are left out; their
+// requests have the errors.
+func (d *DB) attempt(batch []*request) error {
+	ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
+	defer cancel()
+	c, commit, end, err := d.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	tx := &Tx{db: d, conn: c}
+	var prefetch []Prefetch
+	for _, r := range batch {
+		prefetch = append(prefetch, r.prefetch...)
+	}
+	if err := tx.start(ctx, prefetch); err != nil {
+		return err
+	}
+	written := false
+	for _, r := range batch {
+		r.err = nil
+		mark, execs := tx.mark(), tx.execs
+		tx.began = execs
+		// The function gets its caller's values (request ID, trace) but not its cancellation.
+		fctx, stop := context.WithTimeout(context.WithoutCancel(r.ctx), batchTimeout)
+		r.err = runRecovered(fctx, tx, r.fn)
+		stop()
+		if r.err == nil {
+			written = true
+			continue
+		}
+		if tx.execs != execs || !isFault(r.err) || len(batch) == 1 {
+			return r.err // it changed rows, or a statement failed
+		}
+		tx.rewind(mark)
+	}
+	if !written {
+		return nil
+	}
+	if err := tx.finish(ctx); err != nil {
+		return err
+	}
+	err = commit()
+	if err != nil && !outcomeUnknown(err) {
+		return err
+	}
+	d.listeners.notify(tx.notices)
+	if err != nil {
+		// The transaction may be committed, so the functions must not run again. Callers repeat their requests, which have
+		// idempotency keys.
+		for _, r := range batch {
+			if r.err == nil {
+				r.err = fmt.Errorf("%w (%w)", ErrRetryLater, err)
+			}
+		}
+	}
+	return nil
+}
+
+func runRecovered(ctx context.Context, tx *Tx, fn func(context.Context, *Tx) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicked{v, debug.Stack()}
+		}
+	}()
+	return fn(ctx, tx)
+}
+
+// begin begins a transaction. The caller must call end, which rolls back a transaction that was not committed.
+func (d *DB) begin(ctx context.Context) (c conn, commit func() error, end func(), err error) {
+	if d.engine == Postgres {
+		p, err := beginPostgres(ctx, d.pool, "BEGIN")
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return p, func() error { return p.commit(ctx) }, func() { p.end(ctx) }, nil
+	}
+	sc := d.writerConn
+	if _, err := sc.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return nil, nil, nil, err
+	}
+	ended := false
+	finish := func(how string) error {
+		if ended {
+			return nil
+		}
+		ended = true
+		_, err := sc.ExecContext(context.WithoutCancel(ctx), how)
+		if err != nil && how == "COMMIT" {
+			_, _ = sc.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		}
+		return err
+	}
+	commit = func() error { return finish("COMMIT") }
+	return sqliteConn{prepared{sc, d.statements}}, commit, func() { _ = finish("ROLLBACK") }, nil
+}
+
+// statementCache holds the prepared statements of a SQLite connection: parsing a small statement costs more than
+// executing it. It is used by one transaction at a time, so it has no lock.
+type statementCache map[string]*sql.Stmt
+
+const maxStatements = 500
+
+// close closes the statements. It must be called before the connection is closed: while a statement is open, SQLite
+// keeps the connection's files and memory.
+func (c statementCache) close() (err error) {
+	for _, s := range c {
+		err = errors.Join(err, s.Close())
+	}
+	clear(c)
+	return err
+}
+
+// prepared executes statements with the cache of their connection.
+type prepared struct {
+	c     *sql.Conn
+	cache statementCache
+}
+
+func (p prepared) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+	if s, ok := p.cache[query]; ok {
+		return s, nil
+	}
+	s, err := p.c.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.cache) >= maxStatements {
+		for text, old := range p.cache {
+			_ = old.Close()
+			delete(p.cache, text)
+			break
+		}
+	}
+	p.cache[query] = s
+	return s, nil
+}
+
+func (p prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	s, err := p.stmt(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.ExecContext(ctx, args...)
+}
+
+func (p prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := p.stmt(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(ctx, args...)
+}
+
+// listeners are the functions registered by OnNotice, by topic.
+type listeners struct {
+	mu      sync.Mutex
+	byTopic map[string][]func()
+}
+
+func (l *listeners) notify(topics []string) {
+	if len(topics) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, topic := range topics {
+		for _, f := range l.byTopic[topic] {
+			f()
+		}
+	}
+}
+
+// OnNotice registers f to be called after each commit of a transaction that called [Tx.Notify] with the topic, before
+// its Write returns. f must not block.
+func (d *DB) OnNotice(topic string, f func()) {
+	d.listeners.mu.Lock()
+	defer d.listeners.mu.Unlock()
+	if d.listeners.byTopic == nil {
+		d.listeners.byTopic = map[string][]func(){}
+	}
+	d.listeners.byTopic[topic] = append(d.listeners.byTopic[topic], f)
+}
