@@ -90,33 +90,33 @@ func replaceLink(ctx context.Context, tx *db.Tx, l link) error {
 	if err := deleteLinks(ctx, tx, l.purpose, l.email); err != nil {
 		return err
 	}
-	return tx.Insert(ctx, "account_links", []string{"digest", "purpose", "email", "email_key", "created_at", "expires_at"},
+	return tx.Insert(ctx, "email_tokens", []string{"digest", "purpose", "email", "email_key", "created_at", "expires_at"},
 		[][]any{{l.digest, string(l.purpose), l.email, identity.EmailKey(l.email), db.Micros(tx.Now()),
 			db.Micros(l.expires)}})
 }
 
 func selectLink(ctx context.Context, tx *db.Tx, p Purpose, digest string) (email string, err error) {
-	err = tx.QueryRow(ctx, "SELECT email FROM account_links WHERE digest = $1 AND purpose = $2 AND expires_at > $3",
+	err = tx.QueryRow(ctx, "SELECT email FROM email_tokens WHERE digest = $1 AND purpose = $2 AND expires_at > $3",
 		digest, string(p), db.Micros(tx.Now())).Scan(&email)
 	return email, missing(err)
 }
 
 // takeLink deletes a link, so that it works once.
 func takeLink(ctx context.Context, tx *db.Tx, p Purpose, digest string) (email string, err error) {
-	err = tx.QueryRow(ctx, `DELETE FROM account_links
+	err = tx.QueryRow(ctx, `DELETE FROM email_tokens
 		WHERE digest = $1 AND purpose = $2 AND expires_at > $3 RETURNING email`,
 		digest, string(p), db.Micros(tx.Now())).Scan(&email)
 	return email, missing(err)
 }
 
 func deleteLinks(ctx context.Context, tx *db.Tx, p Purpose, email string) error {
-	_, err := tx.Exec(ctx, "DELETE FROM account_links WHERE email_key = $1 AND purpose = $2", identity.EmailKey(email),
+	_, err := tx.Exec(ctx, "DELETE FROM email_tokens WHERE email_key = $1 AND purpose = $2", identity.EmailKey(email),
 		string(p))
 	return err
 }
 
 func deleteEndedLinks(ctx context.Context, tx *db.Tx) error {
-	_, err := tx.Exec(ctx, "DELETE FROM account_links WHERE expires_at <= $1", db.Micros(tx.Now()))
+	_, err := tx.Exec(ctx, "DELETE FROM email_tokens WHERE expires_at <= $1", db.Micros(tx.Now()))
 	return err
 }
 

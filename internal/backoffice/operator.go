@@ -99,7 +99,7 @@ func New(d Deps) (*Service, error) {
 }
 
 func place(id string) identity.Place {
-	return identity.Place{Table: "operators", Column: "secret", Row: id}
+	return identity.Place{Table: "staff", Column: "secret", Row: id}
 }
 
 // Add makes an operator. It is for the machine, not for pages.

@@ -12,10 +12,10 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-const columns = "operator_id, name, email, password_hash, secret, version, created_at"
+const columns = "staff_id, name, email, password_hash, secret, version, created_at"
 
 func insert(ctx context.Context, tx *db.Tx, o Operator) (first bool, err error) {
-	n, err := tx.Exec(ctx, `INSERT INTO operators (operator_id, name, email, email_key, password_hash, secret, last_step, status, version, created_at)
+	n, err := tx.Exec(ctx, `INSERT INTO staff (staff_id, name, email, email_key, password_hash, secret, last_step, status, version, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, 0, 'active', $7, $8) ON CONFLICT DO NOTHING`,
 		o.ID, o.Name, o.Email, identity.EmailKey(o.Email), o.hash, o.secret, o.version, db.Micros(o.Created))
 	return n == 1, err
@@ -30,7 +30,7 @@ func scan(scan func(...any) error) (o Operator, err error) {
 
 // byEmail is without an ID when nobody has the address.
 func byEmail(ctx context.Context, tx *db.Tx, email string) (Operator, error) {
-	o, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM operators WHERE email_key = $1 AND status = 'active'",
+	o, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM staff WHERE email_key = $1 AND status = 'active'",
 		identity.EmailKey(strings.TrimSpace(email))).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return Operator{}, nil
@@ -39,7 +39,7 @@ func byEmail(ctx context.Context, tx *db.Tx, email string) (Operator, error) {
 }
 
 func list(ctx context.Context, tx *db.Tx) ([]Operator, error) {
-	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM operators WHERE status = 'active' ORDER BY email_key")
+	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM staff WHERE status = 'active' ORDER BY email_key")
 	return db.Collect(rows, err, func(r *db.Rows) (Operator, error) { return scan(r.Scan) })
 }
 
@@ -51,13 +51,13 @@ func changed(n int64, err error) error {
 }
 
 func rearm(ctx context.Context, tx *db.Tx, o Operator) error {
-	return changed(tx.Exec(ctx, `UPDATE operators SET password_hash = $3, secret = $4, last_step = 0, version = version + 1
-		WHERE operator_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version, o.hash, o.secret))
+	return changed(tx.Exec(ctx, `UPDATE staff SET password_hash = $3, secret = $4, last_step = 0, version = version + 1
+		WHERE staff_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version, o.hash, o.secret))
 }
 
 func remove(ctx context.Context, tx *db.Tx, o Operator) error {
-	if err := changed(tx.Exec(ctx, `UPDATE operators SET status = 'removed', password_hash = '', secret = '', version = version + 1
-		WHERE operator_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version)); err != nil {
+	if err := changed(tx.Exec(ctx, `UPDATE staff SET status = 'removed', password_hash = '', secret = '', version = version + 1
+		WHERE staff_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version)); err != nil {
 		return err
 	}
 	if err := approval.DropRequestsOf(ctx, tx, o.ID); err != nil {
@@ -68,20 +68,20 @@ func remove(ctx context.Context, tx *db.Tx, o Operator) error {
 
 // takeStep says whether the step of an authenticator, and none after it, was taken before.
 func takeStep(ctx context.Context, tx *db.Tx, o Operator, step int64) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE operators SET last_step = $2 WHERE operator_id = $1 AND last_step < $2 AND status = 'active'", o.ID, step)
+	n, err := tx.Exec(ctx, "UPDATE staff SET last_step = $2 WHERE staff_id = $1 AND last_step < $2 AND status = 'active'", o.ID, step)
 	return n == 1, err
 }
 
 func insertSession(ctx context.Context, tx *db.Tx, digest, operatorID string) error {
 	now := db.Micros(tx.Now())
-	return tx.Insert(ctx, "operator_sessions", []string{"digest", "operator_id", "created_at", "last_used_at"}, [][]any{{digest, operatorID, now, now}})
+	return tx.Insert(ctx, "staff_sessions", []string{"digest", "staff_id", "created_at", "last_used_at"}, [][]any{{digest, operatorID, now, now}})
 }
 
 func findSession(ctx context.Context, tx *db.Tx, digest string) (s Session, err error) {
 	var created, since, used int64
 	o := &s.Operator
-	err = tx.QueryRow(ctx, `SELECT o.operator_id, o.name, o.email, o.version, o.created_at, s.created_at, s.last_used_at
-		FROM operator_sessions s JOIN operators o ON o.operator_id = s.operator_id
+	err = tx.QueryRow(ctx, `SELECT o.staff_id, o.name, o.email, o.version, o.created_at, s.created_at, s.last_used_at
+		FROM staff_sessions s JOIN staff o ON o.staff_id = s.staff_id
 		WHERE s.digest = $1 AND s.created_at > $2 AND s.last_used_at > $3 AND o.status = 'active'`,
 		digest, db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle))).
 		Scan(&o.ID, &o.Name, &o.Email, &o.version, &created, &since, &used)
@@ -93,40 +93,40 @@ func findSession(ctx context.Context, tx *db.Tx, digest string) (s Session, err 
 }
 
 func touch(ctx context.Context, tx *db.Tx, digest string) error {
-	_, err := tx.Exec(ctx, "UPDATE operator_sessions SET last_used_at = $1 WHERE digest = $2 AND last_used_at < $1", db.Micros(tx.Now()), digest)
+	_, err := tx.Exec(ctx, "UPDATE staff_sessions SET last_used_at = $1 WHERE digest = $2 AND last_used_at < $1", db.Micros(tx.Now()), digest)
 	return err
 }
 
 func endSession(ctx context.Context, tx *db.Tx, digest string) error {
-	_, err := tx.Exec(ctx, "DELETE FROM operator_sessions WHERE digest = $1", digest)
+	_, err := tx.Exec(ctx, "DELETE FROM staff_sessions WHERE digest = $1", digest)
 	return err
 }
 
 func endSessions(ctx context.Context, tx *db.Tx, operatorID string) error {
-	_, err := tx.Exec(ctx, "DELETE FROM operator_sessions WHERE operator_id = $1", operatorID)
+	_, err := tx.Exec(ctx, "DELETE FROM staff_sessions WHERE staff_id = $1", operatorID)
 	return err
 }
 
 // Forget deletes sessions that have ended.
 func Forget(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		_, err := tx.Exec(ctx, "DELETE FROM operator_sessions WHERE created_at <= $1 OR last_used_at <= $2",
+		_, err := tx.Exec(ctx, "DELETE FROM staff_sessions WHERE created_at <= $1 OR last_used_at <= $2",
 			db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle)))
 		return err
 	})
 }
 
 func note(ctx context.Context, tx *db.Tx, by Operator, a Act) error {
-	return tx.Insert(ctx, "operator_acts", []string{"act_id", "at", "operator_id", "name", "action", "company_id", "object_id", "reason"},
+	return tx.Insert(ctx, "staff_actions", []string{"action_id", "at", "staff_id", "name", "action", "company_id", "object_id", "reason"},
 		[][]any{{tx.NewID("act"), db.Micros(tx.Now()), by.ID, by.Name, a.Action, a.CompanyID, a.ObjectID, a.Reason}})
 }
 
 func acts(ctx context.Context, tx *db.Tx, limit int, offset int64) (some []Act, total int64, err error) {
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM operator_acts").Scan(&total); err != nil {
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM staff_actions").Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	rows, err := tx.Query(ctx, `SELECT act_id, at, operator_id, name, action, company_id, object_id, reason FROM operator_acts
-		ORDER BY at DESC, act_id DESC LIMIT $1 OFFSET $2`, int64(limit), offset)
+	rows, err := tx.Query(ctx, `SELECT action_id, at, staff_id, name, action, company_id, object_id, reason FROM staff_actions
+		ORDER BY at DESC, action_id DESC LIMIT $1 OFFSET $2`, int64(limit), offset)
 	some, err = db.Collect(rows, err, func(r *db.Rows) (a Act, err error) {
 		var at int64
 		err = r.Scan(&a.ID, &at, &a.OperatorID, &a.Name, &a.Action, &a.CompanyID, &a.ObjectID, &a.Reason)

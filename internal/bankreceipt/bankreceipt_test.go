@@ -529,8 +529,8 @@ func (b *fixture) payroll(total string) (id string) {
 		if err != nil {
 			return err
 		}
-		if err := tx.Insert(ctx, "distributions", []string{
-			"owner_id", "distribution_id", "kind", "symbol", "rail", "scheme", "country", "network", "address", "tag",
+		if err := tx.Insert(ctx, "destinations", []string{
+			"owner_id", "destination_id", "kind", "symbol", "rail", "scheme", "country", "network", "address", "tag",
 			"transfer_memo",
 			"sealed", "masked", "allocation", "created_at", "updated_at",
 		}, [][]any{{r.ID, tx.NewID("dst"), "fiat", "EUR", "bank", "", "DE", "", "", "", "", "", "{}", int64(100), int64(0),

@@ -42,7 +42,7 @@ func insert(ctx context.Context, tx *db.Tx, t Transfer, references []string) err
 // lockAccount locks the credits of an account for the rest of the transaction, so that two transactions cannot both
 // find a credit missing and insert it. It updates the row with the empty name.
 func lockAccount(ctx context.Context, tx *db.Tx, account string) error {
-	_, err := tx.Exec(ctx, `INSERT INTO transfer_names (bank_account, name, transfer_id) VALUES ($1, '', '')
+	_, err := tx.Exec(ctx, `INSERT INTO transfer_references (bank_account, name, transfer_id) VALUES ($1, '', '')
 		ON CONFLICT (bank_account, name) DO UPDATE SET transfer_id = excluded.transfer_id`, account)
 	return err
 }
@@ -51,9 +51,9 @@ func lockAccount(ctx context.Context, tx *db.Tx, account string) error {
 // them.
 func insertReferences(ctx context.Context, tx *db.Tx, t Transfer, references []string) error {
 	for _, name := range references {
-		n, err := tx.Exec(ctx, `INSERT INTO transfer_names (bank_account, name, transfer_id) VALUES ($1, $2, $3)
+		n, err := tx.Exec(ctx, `INSERT INTO transfer_references (bank_account, name, transfer_id) VALUES ($1, $2, $3)
 			ON CONFLICT (bank_account, name) DO UPDATE SET name = excluded.name
-			WHERE transfer_names.transfer_id = excluded.transfer_id`, t.BankAccount, name, t.ID)
+			WHERE transfer_references.transfer_id = excluded.transfer_id`, t.BankAccount, name, t.ID)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func insertReferences(ctx context.Context, tx *db.Tx, t Transfer, references []s
 }
 
 func referencesOf(ctx context.Context, tx *db.Tx, t Transfer) ([]string, error) {
-	rows, err := tx.Query(ctx, "SELECT name FROM transfer_names WHERE bank_account = $1 AND transfer_id = $2",
+	rows, err := tx.Query(ctx, "SELECT name FROM transfer_references WHERE bank_account = $1 AND transfer_id = $2",
 		t.BankAccount, t.ID)
 	return db.Collect(rows, err, func(r *db.Rows) (name string, err error) { return name, r.Scan(&name) })
 }
@@ -105,7 +105,7 @@ func find(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
 func byReferences(ctx context.Context, tx *db.Tx, account string, references []string) (Transfer, error) {
 	for in, args := range db.BindList(tx, references, 2) {
 		found, err := selectTransfers(ctx, tx,
-			`transfer_id IN (SELECT transfer_id FROM transfer_names WHERE bank_account = $1 AND name IN `+in+`)
+			`transfer_id IN (SELECT transfer_id FROM transfer_references WHERE bank_account = $1 AND name IN `+in+`)
 			ORDER BY created_at, transfer_id LIMIT 1`, append([]any{account}, args...)...)
 		if err != nil || len(found) > 0 {
 			return append(found, Transfer{})[0], err

@@ -22,7 +22,7 @@ var writeOrder = []string{
 	"lightning_invoices",
 	"ledger_journals",
 	"history",
-	"distribution_changes",
+	"destination_changes",
 	"mails",
 	"idempotency",
 	"jobs",

@@ -103,7 +103,7 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 		if b.askCorrection(was, "account_type", "savings"); b.first(id).Correction != nil {
 			t.Error("what a bank says of the account that it was is asked for of the account that it is")
 		}
-		if _, err := b.exec("UPDATE distribution_owners SET moved_at = 0 WHERE owner_id = $1", id); err != nil {
+		if _, err := b.exec("UPDATE destination_owners SET destination_changed_at = 0 WHERE owner_id = $1", id); err != nil {
 			t.Fatal(err)
 		}
 		update := func(id, more string) reply {
@@ -131,7 +131,7 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 		var events, mails, moved int64
 		b.query("SELECT COUNT(*) FROM events WHERE object_id = '"+id+"' AND name = 'distribution.changed'", &events)
 		b.query("SELECT COUNT(*) FROM mails WHERE template = 'destination_changed'", &mails)
-		b.query("SELECT moved_at FROM distribution_owners WHERE owner_id = '"+id+"'", &moved)
+		b.query("SELECT destination_changed_at FROM destination_owners WHERE owner_id = '"+id+"'", &moved)
 		if events != 3 || mails != 3 || moved == 0 {
 			t.Errorf("%d events, %d mails, moved at %d", events, mails, moved)
 		}

@@ -86,7 +86,7 @@ func TestUserDistributions(t *testing.T) {
 		}
 		var sealed string
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			return tx.QueryRow(ctx, "SELECT sealed || masked FROM distributions WHERE distribution_id = $1", one).Scan(&sealed)
+			return tx.QueryRow(ctx, "SELECT sealed || masked FROM destinations WHERE destination_id = $1", one).Scan(&sealed)
 		}); err != nil || strings.Contains(sealed, "000123456789") || !strings.HasPrefix(sealed, "v1.") {
 			t.Errorf("%v %s", err, sealed)
 		}
@@ -253,7 +253,7 @@ func TestDistributionBadInput(t *testing.T) {
 			t.Fatal(err)
 		}
 		tables := []string{
-			"distributions", "distribution_owners", "distribution_changes", "recipients", "events", "history", "jobs", "mails",
+			"destinations", "destination_owners", "destination_changes", "recipients", "events", "history", "jobs", "mails",
 		}
 		const at = "/api/user/distribution"
 		b.refusesBadInput(badOperation{method: "POST", path: at, ids: []string{"user_id"},

@@ -73,7 +73,7 @@ func (b *fixture) state(tables ...string) string {
 		}
 		var versions int64
 		err := tx.QueryRow(ctx, "SELECT CAST((SELECT COALESCE(SUM(version), 0) FROM users) + (SELECT "+
-			"COALESCE(SUM(version), 0) FROM recipients) + (SELECT COALESCE(SUM(version), 0) FROM distribution_owners) AS "+
+			"COALESCE(SUM(version), 0) FROM recipients) + (SELECT COALESCE(SUM(version), 0) FROM destination_owners) AS "+
 			"BIGINT)").Scan(&versions)
 		all = append(all, fmt.Sprint("versions ", versions))
 		return err

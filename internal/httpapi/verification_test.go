@@ -503,7 +503,7 @@ func TestErasure(t *testing.T) {
 			encode(upload(ada, "passport", "front", "DE", scan64(900, 640, 9))))
 
 		for _, table := range []string{
-			"mails WHERE LOWER(address)", "member_invitations WHERE LOWER(email)", "account_links WHERE LOWER(email)",
+			"mails WHERE LOWER(address)", "member_invitations WHERE LOWER(email)", "email_tokens WHERE LOWER(email)",
 		} {
 			if n := b.count("SELECT COUNT(*) FROM " + table + " LIKE 'erased@%'"); n != 0 {
 				t.Errorf("%d of %s", n, table)

@@ -233,7 +233,7 @@ func Vendors(ctx context.Context, tx *db.Tx, companyID string, ids []string) (ma
 
 // settle is the guard of who can be paid: pending until all of a payment has a destination, active while it has.
 func settle(ctx context.Context, tx *db.Tx, companyID, id string) (r Recipient, moved bool, err error) {
-	const full = "(SELECT COALESCE(SUM(allocation), 0) FROM distributions WHERE owner_id = $2) = 100"
+	const full = "(SELECT COALESCE(SUM(allocation), 0) FROM destinations WHERE owner_id = $2) = 100"
 	r, moved, err = guarded(tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,
 			status = CASE status WHEN 'pending' THEN 'active' ELSE 'pending' END
 		WHERE company_id = $1 AND recipient_id = $2 AND (status = 'pending' AND `+full+` OR status = 'active' AND NOT `+full+`)
@@ -293,7 +293,7 @@ func deactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, e
 
 func reactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, error) {
 	changed, moved, err := guarded(tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,
-			status = CASE WHEN (SELECT COALESCE(SUM(allocation), 0) FROM distributions WHERE owner_id = $2) = 100 THEN 'active' ELSE 'pending' END
+			status = CASE WHEN (SELECT COALESCE(SUM(allocation), 0) FROM destinations WHERE owner_id = $2) = 100 THEN 'active' ELSE 'pending' END
 		WHERE company_id = $1 AND recipient_id = $2 AND status = 'inactive'
 		RETURNING `+columns, r.CompanyID, r.ID, db.Micros(tx.Now())))
 	if moved {
@@ -353,7 +353,7 @@ func selectRecipients(ctx context.Context, tx *db.Tx, companyID string, ids []st
 
 func selectWorkers(ctx context.Context, tx *db.Tx, companyID string, ids []string) ([]Worker, error) {
 	return inOrder(ctx, tx, `user_id, email, first_name, last_name, onboarded, status,
-			EXISTS (SELECT 1 FROM distributions d WHERE d.owner_id = recipients.recipient_id)`, companyID, ids,
+			EXISTS (SELECT 1 FROM destinations d WHERE d.owner_id = recipients.recipient_id)`, companyID, ids,
 		func(r *db.Rows) (id string, w Worker, err error) {
 			var onboarded bool
 			var status string

@@ -15,7 +15,7 @@ import (
 // settingPaused is why payouts are paused, while they are.
 const settingPaused = "payouts_paused"
 
-const outputColumns = `company_id, output_id, payroll_id, payment_id, distribution_id, rail, asset, amount,
+const outputColumns = `company_id, output_id, payroll_id, payment_id, destination_id, rail, asset, amount,
 	input_asset, input_amount, address, destination, state, reason, on_hold, batch_id, txid, vout, version, queued_at, updated_at,
 	rate_base, rate`
 
@@ -317,7 +317,7 @@ func CompaniesWaiting(ctx context.Context, tx *db.Tx, rail RailName) ([]string, 
 
 // requeue puts an output back into the queue with its corrected destination, guarded by the version that was read.
 func requeue(ctx context.Context, tx *db.Tx, o Output) error {
-	n, err := tx.Exec(ctx, `UPDATE outputs SET state = 'queued', reason = '', distribution_id = $4, rail = $5, asset = $6, amount = $7,
+	n, err := tx.Exec(ctx, `UPDATE outputs SET state = 'queued', reason = '', destination_id = $4, rail = $5, asset = $6, amount = $7,
 		rate_base = $8, rate = $9, address = $10, destination = $11, batch_id = '', txid = '',
 		vout = 0, version = version + 1, queued_at = $12, updated_at = $12
 		WHERE company_id = $1 AND output_id = $2 AND version = $3 AND state IN ('queued', 'failed', 'returned')`,

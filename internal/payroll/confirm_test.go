@@ -18,7 +18,7 @@ func TestAChangedDestinationCoolsDown(t *testing.T) {
 	run(t, func(h *house) {
 		h.s.CoolDown = 24 * time.Hour
 		moved := func(id string) {
-			h.exec("INSERT INTO distribution_owners (owner_id, destinations, version, moved_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET moved_at = excluded.moved_at",
+			h.exec("INSERT INTO destination_owners (owner_id, destinations, version, destination_changed_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET destination_changed_at = excluded.destination_changed_at",
 				id, db.Micros(h.clock.Now()))
 		}
 		pay := func() Payroll {
@@ -95,7 +95,7 @@ func TestAChangedDestinationCoolsDown(t *testing.T) {
 func TestAMovedPayeeIsNamed(t *testing.T) {
 	run(t, func(h *house) {
 		moved := func(id string) {
-			h.exec("INSERT INTO distribution_owners (owner_id, destinations, version, moved_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET moved_at = excluded.moved_at",
+			h.exec("INSERT INTO destination_owners (owner_id, destinations, version, destination_changed_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET destination_changed_at = excluded.destination_changed_at",
 				id, db.Micros(h.clock.Now()))
 		}
 		named := func(when string, p Payroll, want map[string]time.Time) {
@@ -153,7 +153,7 @@ func TestADestinationStandsAtItsRelease(t *testing.T) {
 			}
 		}
 		first := pay()
-		h.exec("UPDATE distributions SET address = 'bcrt1qelsewhere' WHERE owner_id = 'rec_btc'")
+		h.exec("UPDATE destinations SET address = 'bcrt1qelsewhere' WHERE owner_id = 'rec_btc'")
 		h.release(first.ID)
 		h.deliver(h.s.Settle, `{"payroll_id":"`+first.ID+`"}`)
 		goes(first, "bcrt1qrec_btc")

@@ -116,15 +116,15 @@ func (h *house) payee(id string, to map[money.Asset]int) {
 
 func (h *house) destinations(id string, to map[money.Asset]int) {
 	h.t.Helper()
-	h.exec("DELETE FROM distributions WHERE owner_id = $1", id)
+	h.exec("DELETE FROM destinations WHERE owner_id = $1", id)
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		for asset, allocation := range to {
 			kind, rail, address := "fiat", "bank", ""
 			if asset == money.BTC {
 				kind, rail, address = "crypto", "bitcoin", "bcrt1q"+id
 			}
-			if err := tx.Insert(ctx, "distributions", []string{
-				"owner_id", "distribution_id", "kind", "symbol", "rail", "scheme", "country", "network", "address",
+			if err := tx.Insert(ctx, "destinations", []string{
+				"owner_id", "destination_id", "kind", "symbol", "rail", "scheme", "country", "network", "address",
 				"tag", "transfer_memo",
 				"sealed", "masked", "allocation", "created_at", "updated_at",
 			}, [][]any{{id, "dst_" + id + string(asset), kind, string(asset), rail, "", "", "", address, "", "", "",

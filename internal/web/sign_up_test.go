@@ -106,7 +106,7 @@ func TestABusinessSignsUp(t *testing.T) {
 		if fresh.Status != 303 || known.Status != 303 || fresh.Location() != "/sign-up/sent?lang=fr" || known.Location() != fresh.Location() {
 			t.Errorf("%d to %q, %d to %q", fresh.Status, fresh.Location(), known.Status, known.Location())
 		}
-		if n := x.count("SELECT COUNT(*) FROM mails") + x.count("SELECT COUNT(*) FROM account_links"); n != 0 {
+		if n := x.count("SELECT COUNT(*) FROM mails") + x.count("SELECT COUNT(*) FROM email_tokens"); n != 0 {
 			t.Errorf("the answer waits for what only one of them needs: %d rows", n)
 		}
 		if got := x.posted("admin@acme.example"); len(got) != 1 || got[0].Template != mail.AccountExists || !strings.Contains(got[0].HTML, `lang="fr"`) {
@@ -149,7 +149,7 @@ func TestABusinessSignsUp(t *testing.T) {
 		if got := v.Get(path); got.Status != 404 {
 			t.Errorf("after a day: %d", got.Status)
 		}
-		if err := auth.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM account_links") != 0 {
+		if err := auth.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM email_tokens") != 0 {
 			t.Errorf("what has ended is kept: %v", err)
 		}
 		x.house.close()

@@ -378,7 +378,7 @@ CREATE INDEX sign_in_attempts_by_age ON sign_in_attempts (since_at);
 -- Links sent by mail that open an account or set a new password. The row is deleted when the link is used.
 -- Shared: found by digest; the user may not exist yet.
 -- Writer: internal/auth
-CREATE TABLE account_links (
+CREATE TABLE email_tokens (
     digest     TEXT   NOT NULL, -- of the token in the link
     purpose    TEXT   NOT NULL CHECK (purpose IN ('sign_up', 'reset')),
     email      TEXT   NOT NULL,
@@ -387,8 +387,8 @@ CREATE TABLE account_links (
     created_at BIGINT NOT NULL,
     PRIMARY KEY (digest)
 );
-CREATE INDEX account_links_of_address ON account_links (email_key);
-CREATE INDEX account_links_by_end ON account_links (expires_at);
+CREATE INDEX email_tokens_by_address ON email_tokens (email_key);
+CREATE INDEX email_tokens_by_expiry ON email_tokens (expires_at);
 
 -- Authenticator apps (TOTP) of users.
 -- Shared: belongs to a user, whichever company they act for.
@@ -694,20 +694,20 @@ CREATE UNIQUE INDEX invitations_by_token ON invitations (token_digest);
 -- changes this row, which counts them and orders concurrent changes.
 -- Shared: destinations belong to the person paid, whoever pays them.
 -- Writer: internal/payee/destination
-CREATE TABLE distribution_owners (
-    owner_id     TEXT   NOT NULL,
-    destinations BIGINT NOT NULL CHECK (destinations BETWEEN 0 AND 3),
-    moved_at     BIGINT NOT NULL DEFAULT 0, -- when money last began to go to another destination
-    version      BIGINT NOT NULL,
+CREATE TABLE destination_owners (
+    owner_id               TEXT   NOT NULL,
+    destinations           BIGINT NOT NULL CHECK (destinations BETWEEN 0 AND 3),
+    destination_changed_at BIGINT NOT NULL DEFAULT 0, -- time of the last change of the effective destination
+    version                BIGINT NOT NULL,
     PRIMARY KEY (owner_id)
 );
 
 -- Payment destinations of users and recipients: blockchain addresses and bank accounts.
 -- Shared: destinations belong to the person paid, whoever pays them.
 -- Writer: internal/payee/destination
-CREATE TABLE distributions (
+CREATE TABLE destinations (
     owner_id        TEXT   NOT NULL,
-    distribution_id TEXT   NOT NULL,
+    destination_id  TEXT   NOT NULL,
     -- Where it pays; bank data is sealed, masked is for display.
     kind            TEXT   NOT NULL CHECK (kind IN ('crypto', 'fiat')),
     symbol          TEXT   NOT NULL,
@@ -727,25 +727,25 @@ CREATE TABLE distributions (
     allocation      BIGINT NOT NULL CHECK (allocation BETWEEN 0 AND 100), -- percent of each payment
     created_at      BIGINT NOT NULL,
     updated_at      BIGINT NOT NULL,
-    PRIMARY KEY (owner_id, distribution_id)
+    PRIMARY KEY (owner_id, destination_id)
 );
-CREATE INDEX distributions_corrections ON distributions (correction_for, owner_id) WHERE correction_for <> '';
+CREATE INDEX destinations_corrections ON destinations (correction_for, owner_id) WHERE correction_for <> '';
 
 -- Audit log of destinations: who changed what, when. Rows are only added. The states are JSON with masked bank data.
 -- Shared: destinations belong to the person paid, whoever pays them.
 -- Writer: internal/payee/destination
-CREATE TABLE distribution_changes (
-    owner_id        TEXT   NOT NULL,
-    change_id       TEXT   NOT NULL,
-    distribution_id TEXT   NOT NULL,
-    action          TEXT   NOT NULL CHECK (action IN ('added', 'replaced', 'removed', 'reallocated')),
-    actor_kind      TEXT   NOT NULL,
-    actor_id        TEXT   NOT NULL,
-    company_id      TEXT   NOT NULL,
-    user_id         TEXT   NOT NULL,
-    state_before    TEXT   NOT NULL,
-    state_after     TEXT   NOT NULL,
-    at              BIGINT NOT NULL,
+CREATE TABLE destination_changes (
+    owner_id       TEXT   NOT NULL,
+    change_id      TEXT   NOT NULL,
+    destination_id TEXT   NOT NULL,
+    action         TEXT   NOT NULL CHECK (action IN ('added', 'replaced', 'removed', 'reallocated')),
+    actor_kind     TEXT   NOT NULL,
+    actor_id       TEXT   NOT NULL,
+    company_id     TEXT   NOT NULL,
+    user_id        TEXT   NOT NULL,
+    state_before   TEXT   NOT NULL,
+    state_after    TEXT   NOT NULL,
+    at             BIGINT NOT NULL,
     PRIMARY KEY (owner_id, change_id)
 );
 
@@ -951,7 +951,7 @@ CREATE INDEX transfers_of_payments ON transfers (payment) WHERE payment <> '';
 -- The bank's references of a credit. The same reference is the same credit.
 -- Shared: the bank states what came in, not for whom.
 -- Writer: internal/bankreceipt
-CREATE TABLE transfer_names (
+CREATE TABLE transfer_references (
     bank_account TEXT NOT NULL,
     name         TEXT NOT NULL,
     transfer_id  TEXT NOT NULL,
@@ -1356,7 +1356,7 @@ CREATE TABLE outputs (
     -- What is paid.
     payroll_id      TEXT    NOT NULL,
     payment_id      TEXT    NOT NULL,
-    distribution_id TEXT    NOT NULL,
+    destination_id TEXT    NOT NULL,
     rail            TEXT    NOT NULL,
     asset           TEXT    NOT NULL,
     amount          BIGINT  NOT NULL CHECK (amount > 0),
@@ -1923,8 +1923,8 @@ CREATE INDEX mail_counts_by_age ON mail_counts (since_at);
 -- Staff of the operator. They are not users.
 -- Shared: belongs to the operator, not to a company.
 -- Writer: internal/backoffice
-CREATE TABLE operators (
-    operator_id   TEXT   NOT NULL,
+CREATE TABLE staff (
+    staff_id      TEXT   NOT NULL,
     name          TEXT   NOT NULL,
     email         TEXT   NOT NULL,
     email_key     TEXT   NOT NULL,
@@ -1934,16 +1934,16 @@ CREATE TABLE operators (
     status        TEXT   NOT NULL CHECK (status IN ('active', 'removed')),
     version       BIGINT NOT NULL,
     created_at    BIGINT NOT NULL,
-    PRIMARY KEY (operator_id)
+    PRIMARY KEY (staff_id)
 );
-CREATE UNIQUE INDEX operators_by_email ON operators (email_key) WHERE status = 'active';
+CREATE UNIQUE INDEX staff_by_email ON staff (email_key) WHERE status = 'active';
 
 -- Signed-in staff, found by the digest of the cookie.
 -- Shared: belongs to the operator, not to a company.
 -- Writer: internal/backoffice
-CREATE TABLE operator_sessions (
+CREATE TABLE staff_sessions (
     digest       TEXT   NOT NULL,
-    operator_id  TEXT   NOT NULL,
+    staff_id     TEXT   NOT NULL,
     last_used_at BIGINT NOT NULL,
     created_at   BIGINT NOT NULL,
     PRIMARY KEY (digest)
@@ -1952,18 +1952,18 @@ CREATE TABLE operator_sessions (
 -- Audit log of staff. Rows are only added.
 -- Shared: belongs to the operator, not to a company.
 -- Writer: internal/backoffice
-CREATE TABLE operator_acts (
-    act_id      TEXT   NOT NULL,
-    at          BIGINT NOT NULL,
-    operator_id TEXT   NOT NULL, -- '' for the command line
-    name        TEXT   NOT NULL,
-    action      TEXT   NOT NULL,
-    company_id  TEXT   NOT NULL,
-    object_id   TEXT   NOT NULL,
-    reason      TEXT   NOT NULL,
-    PRIMARY KEY (act_id)
+CREATE TABLE staff_actions (
+    action_id  TEXT   NOT NULL,
+    at         BIGINT NOT NULL,
+    staff_id   TEXT   NOT NULL, -- '' for the command line
+    name       TEXT   NOT NULL,
+    action     TEXT   NOT NULL,
+    company_id TEXT   NOT NULL,
+    object_id  TEXT   NOT NULL,
+    reason     TEXT   NOT NULL,
+    PRIMARY KEY (action_id)
 );
-CREATE INDEX operator_acts_by_time ON operator_acts (at, act_id);
+CREATE INDEX staff_actions_by_time ON staff_actions (at, action_id);
 
 -- Actions that one staff member requests and another approves.
 -- Shared: belongs to the operator, not to a company.

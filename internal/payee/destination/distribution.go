@@ -224,7 +224,7 @@ func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country s
 }
 
 func sealedAt(d Distribution) identity.Place {
-	return identity.Place{Table: "distributions", Column: "sealed", Row: d.OwnerID + "/" + d.ID}
+	return identity.Place{Table: "destinations", Column: "sealed", Row: d.OwnerID + "/" + d.ID}
 }
 
 // allocated is the state of a destination in the history.

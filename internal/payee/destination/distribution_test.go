@@ -117,7 +117,7 @@ func TestLifeOfDestinations(t *testing.T) {
 				t.Errorf("the payee: %+v %v", r, err)
 			}
 			var sealed, all string
-			if err := tx.QueryRow(ctx, "SELECT sealed, address || masked || tag FROM distributions WHERE owner_id = $1", w.payee).Scan(&sealed, &all); err != nil {
+			if err := tx.QueryRow(ctx, "SELECT sealed, address || masked || tag FROM destinations WHERE owner_id = $1", w.payee).Scan(&sealed, &all); err != nil {
 				return err
 			}
 			if strings.Contains(sealed+all, "DE8937") || !strings.HasPrefix(sealed, "v1.") {

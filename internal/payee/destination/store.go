@@ -16,9 +16,9 @@ import (
 // countIn takes a place among the owner's destinations, and with it the owner's row until the commit, so that two
 // that create at once see each other. A full row is ErrLimit.
 func countIn(ctx context.Context, tx *db.Tx, ownerID string) (count, version int64, err error) {
-	err = tx.QueryRow(ctx, `INSERT INTO distribution_owners (owner_id, destinations, version) VALUES ($1, 1, 1)
-		ON CONFLICT (owner_id) DO UPDATE SET destinations = distribution_owners.destinations + 1, version = distribution_owners.version + 1
-			WHERE distribution_owners.destinations < 3
+	err = tx.QueryRow(ctx, `INSERT INTO destination_owners (owner_id, destinations, version) VALUES ($1, 1, 1)
+		ON CONFLICT (owner_id) DO UPDATE SET destinations = destination_owners.destinations + 1, version = destination_owners.version + 1
+			WHERE destination_owners.destinations < 3
 		RETURNING destinations, version`, ownerID).Scan(&count, &version)
 	if errors.Is(err, db.ErrNoRows) {
 		return 0, 0, ErrLimit
@@ -28,12 +28,12 @@ func countIn(ctx context.Context, tx *db.Tx, ownerID string) (count, version int
 
 // queueUp takes the owner's row until the commit. Every change takes it before any destination, so none wait crosswise.
 func queueUp(ctx context.Context, tx *db.Tx, ownerID string) (version int64, err error) {
-	return own(tx.QueryRow(ctx, "UPDATE distribution_owners SET version = version + 1 WHERE owner_id = $1 RETURNING version", ownerID))
+	return own(tx.QueryRow(ctx, "UPDATE destination_owners SET version = version + 1 WHERE owner_id = $1 RETURNING version", ownerID))
 }
 
 // countOut is queueUp for a destination that goes.
 func countOut(ctx context.Context, tx *db.Tx, ownerID string) (version int64, err error) {
-	return own(tx.QueryRow(ctx, `UPDATE distribution_owners SET destinations = destinations - 1, version = version + 1
+	return own(tx.QueryRow(ctx, `UPDATE destination_owners SET destinations = destinations - 1, version = version + 1
 		WHERE owner_id = $1 AND destinations > 0 RETURNING version`, ownerID))
 }
 
@@ -47,7 +47,7 @@ func own(row db.Row) (version int64, err error) {
 
 func insert(ctx context.Context, tx *db.Tx, d Distribution) error {
 	at := db.Micros(d.Created)
-	return tx.Insert(ctx, "distributions", []string{"owner_id", "distribution_id", "kind", "symbol", "rail", "scheme", "country", "network",
+	return tx.Insert(ctx, "destinations", []string{"owner_id", "destination_id", "kind", "symbol", "rail", "scheme", "country", "network",
 		"address", "tag", "transfer_memo", "sealed", "masked", "allocation", "created_at", "updated_at"},
 		[][]any{{d.OwnerID, d.ID, d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Country, d.Network,
 			d.Address, d.Tag, d.Memo, d.Sealed, string(d.Data), int64(d.Allocation), at, at}})
@@ -55,8 +55,8 @@ func insert(ctx context.Context, tx *db.Tx, d Distribution) error {
 
 // setAllocation expects the destination as it was read after queueUp.
 func setAllocation(ctx context.Context, tx *db.Tx, d Distribution, percent int) error {
-	n, err := tx.Exec(ctx, `UPDATE distributions SET allocation = $3, updated_at = $4
-		WHERE owner_id = $1 AND distribution_id = $2 AND allocation = $5`,
+	n, err := tx.Exec(ctx, `UPDATE destinations SET allocation = $3, updated_at = $4
+		WHERE owner_id = $1 AND destination_id = $2 AND allocation = $5`,
 		d.OwnerID, d.ID, int64(percent), db.Micros(tx.Now()), int64(d.Allocation))
 	if err == nil && n != 1 {
 		return errors.New("distribution: an allocation changed while its owner was held")
@@ -66,9 +66,9 @@ func setAllocation(ctx context.Context, tx *db.Tx, d Distribution, percent int) 
 
 // replace expects the destination as it was read after queueUp.
 func replace(ctx context.Context, tx *db.Tx, d Distribution) error {
-	n, err := tx.Exec(ctx, `UPDATE distributions SET kind = $3, symbol = $4, rail = $5, scheme = $6, country = $7, network = $8,
+	n, err := tx.Exec(ctx, `UPDATE destinations SET kind = $3, symbol = $4, rail = $5, scheme = $6, country = $7, network = $8,
 			address = $9, tag = $10, transfer_memo = $11, sealed = $12, masked = $13, updated_at = $14, correction = '', correction_for = ''
-		WHERE owner_id = $1 AND distribution_id = $2 AND allocation = $15`,
+		WHERE owner_id = $1 AND destination_id = $2 AND allocation = $15`,
 		d.OwnerID, d.ID, d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Country, d.Network,
 		d.Address, d.Tag, d.Memo, d.Sealed, string(d.Data), db.Micros(tx.Now()), int64(d.Allocation))
 	if err == nil && n != 1 {
@@ -83,8 +83,8 @@ func setCorrection(ctx context.Context, tx *db.Tx, d Distribution, c Correction,
 	if err != nil {
 		return err
 	}
-	n, err := tx.Exec(ctx, `UPDATE distributions SET correction = $3, correction_for = $4, updated_at = $5
-		WHERE owner_id = $1 AND distribution_id = $2 AND sealed = $6`, d.OwnerID, d.ID, string(text), companyID, db.Micros(tx.Now()), d.Sealed)
+	n, err := tx.Exec(ctx, `UPDATE destinations SET correction = $3, correction_for = $4, updated_at = $5
+		WHERE owner_id = $1 AND destination_id = $2 AND sealed = $6`, d.OwnerID, d.ID, string(text), companyID, db.Micros(tx.Now()), d.Sealed)
 	if err == nil && n != 1 {
 		return errors.New("distribution: a destination changed while its owner was held")
 	}
@@ -93,21 +93,21 @@ func setCorrection(ctx context.Context, tx *db.Tx, d Distribution, c Correction,
 
 // asked are the recipients without a login of which banks ask for corrections after payments of a company.
 func asked(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]string, error) {
-	rows, err := tx.Query(ctx, `SELECT DISTINCT owner_id FROM distributions WHERE correction_for = $1 AND correction_for <> '' AND owner_id LIKE 'rec%'
+	rows, err := tx.Query(ctx, `SELECT DISTINCT owner_id FROM destinations WHERE correction_for = $1 AND correction_for <> '' AND owner_id LIKE 'rec%'
 		ORDER BY owner_id LIMIT $2`, companyID, int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
 // remove is the guard of a delete: the allocation is 0 in the statement that deletes.
 func remove(ctx context.Context, tx *db.Tx, ownerID, id string) error {
-	n, err := tx.Exec(ctx, "DELETE FROM distributions WHERE owner_id = $1 AND distribution_id = $2 AND allocation = 0", ownerID, id)
+	n, err := tx.Exec(ctx, "DELETE FROM destinations WHERE owner_id = $1 AND destination_id = $2 AND allocation = 0", ownerID, id)
 	if err == nil && n != 1 {
 		return ErrNotZero
 	}
 	return err
 }
 
-var changeRows = db.BulkInsert("distribution_changes", "owner_id", "change_id", "distribution_id", "action", "actor_kind", "actor_id",
+var changeRows = db.BulkInsert("destination_changes", "owner_id", "change_id", "destination_id", "action", "actor_kind", "actor_id",
 	"company_id", "user_id", "state_before", "state_after", "at")
 
 func insertChange(tx *db.Tx, by identity.Principal, ownerID, id, action string, c change) error {
@@ -125,11 +125,11 @@ func insertChange(tx *db.Tx, by identity.Principal, ownerID, id, action string, 
 }
 
 func selectChanges(ctx context.Context, tx *db.Tx, ownerID string, limit, offset int64) (some []Change, total int64, err error) {
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM distribution_changes WHERE owner_id = $1", ownerID).Scan(&total); err != nil || offset >= total {
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM destination_changes WHERE owner_id = $1", ownerID).Scan(&total); err != nil || offset >= total {
 		return nil, total, err
 	}
-	rows, err := tx.Query(ctx, `SELECT change_id, distribution_id, action, actor_kind, actor_id, company_id, user_id, state_before, state_after, at
-		FROM distribution_changes WHERE owner_id = $1 ORDER BY at DESC, change_id DESC LIMIT $2 OFFSET $3`, ownerID, limit, offset)
+	rows, err := tx.Query(ctx, `SELECT change_id, destination_id, action, actor_kind, actor_id, company_id, user_id, state_before, state_after, at
+		FROM destination_changes WHERE owner_id = $1 ORDER BY at DESC, change_id DESC LIMIT $2 OFFSET $3`, ownerID, limit, offset)
 	some, err = db.Collect(rows, err, func(r *db.Rows) (Change, error) {
 		c := Change{OwnerID: ownerID}
 		var kind, before, after string
@@ -143,14 +143,14 @@ func selectChanges(ctx context.Context, tx *db.Tx, ownerID string, limit, offset
 
 // markMoved notes that money goes elsewhere from now on. The caller holds the owner's row.
 func markMoved(ctx context.Context, tx *db.Tx, ownerID string) error {
-	_, err := tx.Exec(ctx, "UPDATE distribution_owners SET moved_at = $2 WHERE owner_id = $1", ownerID, db.Micros(tx.Now()))
+	_, err := tx.Exec(ctx, "UPDATE destination_owners SET destination_changed_at = $2 WHERE owner_id = $1", ownerID, db.Micros(tx.Now()))
 	return err
 }
 
 func selectMoved(ctx context.Context, tx *db.Tx, owners []string, since time.Time) (map[string]time.Time, error) {
 	moved := map[string]time.Time{}
 	for in, args := range db.BindList(tx, owners, 2) {
-		rows, err := tx.Query(ctx, "SELECT owner_id, moved_at FROM distribution_owners WHERE moved_at > $1 AND owner_id IN "+in,
+		rows, err := tx.Query(ctx, "SELECT owner_id, destination_changed_at FROM destination_owners WHERE destination_changed_at > $1 AND owner_id IN "+in,
 			append([]any{db.Micros(since)}, args...)...)
 		type row struct {
 			owner string
@@ -171,9 +171,9 @@ func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Di
 	found := make(map[string][]Distribution, len(owners))
 	owners = slices.Compact(slices.Sorted(slices.Values(owners)))
 	for in, args := range db.BindList(tx, owners, 1) {
-		rows, err := tx.Query(ctx, `SELECT owner_id, distribution_id, kind, symbol, rail, scheme, country, network,
+		rows, err := tx.Query(ctx, `SELECT owner_id, destination_id, kind, symbol, rail, scheme, country, network,
 				address, tag, transfer_memo, sealed, masked, allocation, created_at, correction
-			FROM distributions WHERE owner_id IN `+in+` ORDER BY owner_id, created_at, distribution_id`, args...)
+			FROM destinations WHERE owner_id IN `+in+` ORDER BY owner_id, created_at, destination_id`, args...)
 		all, err := db.Collect(rows, err, func(r *db.Rows) (d Distribution, err error) {
 			var symbol, masked, correction string
 			var created int64
@@ -197,9 +197,9 @@ func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Di
 
 // Erase forgets where an owner is paid. What payouts went to, and who changed what, stays: masked, under the owner's id.
 func Erase(ctx context.Context, tx *db.Tx, ownerID string) error {
-	if _, err := tx.Exec(ctx, "UPDATE distribution_owners SET destinations = 0, version = version + 1 WHERE owner_id = $1", ownerID); err != nil {
+	if _, err := tx.Exec(ctx, "UPDATE destination_owners SET destinations = 0, version = version + 1 WHERE owner_id = $1", ownerID); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "DELETE FROM distributions WHERE owner_id = $1", ownerID)
+	_, err := tx.Exec(ctx, "DELETE FROM destinations WHERE owner_id = $1", ownerID)
 	return err
 }
