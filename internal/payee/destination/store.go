@@ -59,7 +59,7 @@ func setAllocation(ctx context.Context, tx *db.Tx, d Distribution, percent int) 
 		WHERE owner_id = $1 AND destination_id = $2 AND allocation = $5`,
 		d.OwnerID, d.ID, int64(percent), db.Micros(tx.Now()), int64(d.Allocation))
 	if err == nil && n != 1 {
-		return errors.New("distribution: an allocation changed while its owner was held")
+		return errors.New("destination: an allocation changed concurrently")
 	}
 	return err
 }
@@ -72,7 +72,7 @@ func replace(ctx context.Context, tx *db.Tx, d Distribution) error {
 		d.OwnerID, d.ID, d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Country, d.Network,
 		d.Address, d.Tag, d.Memo, d.Sealed, string(d.Data), db.Micros(tx.Now()), int64(d.Allocation))
 	if err == nil && n != 1 {
-		return errors.New("distribution: a destination changed while its owner was held")
+		return errors.New("destination: changed concurrently")
 	}
 	return err
 }
@@ -86,7 +86,7 @@ func setCorrection(ctx context.Context, tx *db.Tx, d Distribution, c Correction,
 	n, err := tx.Exec(ctx, `UPDATE destinations SET correction = $3, correction_for = $4, updated_at = $5
 		WHERE owner_id = $1 AND destination_id = $2 AND sealed = $6`, d.OwnerID, d.ID, string(text), companyID, db.Micros(tx.Now()), d.Sealed)
 	if err == nil && n != 1 {
-		return errors.New("distribution: a destination changed while its owner was held")
+		return errors.New("destination: changed concurrently")
 	}
 	return err
 }
