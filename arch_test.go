@@ -108,7 +108,7 @@ var floats = map[string]string{
 	"internal/httpapi/auth.go":                  "how many requests a second",
 	"internal/httpapi/http.go":                  "how many requests a second",
 	"internal/httpapi/oauth.go":                 "how many requests a second",
-	"internal/app/app.go":                       "how many requests a second",
+	"internal/app/http.go":                      "how many requests a second",
 	"internal/app/metrics.go":                   "what Prometheus counts in",
 	"internal/ratelimit":                        "how many requests a second",
 	"internal/web/ui/chart.go":                  "points of a picture",

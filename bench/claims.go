@@ -40,8 +40,8 @@ func (c company) claim() []byte {
 	return fmt.Appendf(nil, `{"company_id":%q,"payer_id":"customer","amount":100.00,"denomination_currency":"USD","funding_currency":"BTC"}`, c.id)
 }
 
-// rest waits until the service has done what its requests left to do, such as placing their events: that is theirs, and not the
-// next flow's.
+// rest waits until the service has done what its requests left to do, such as placing their events: that is theirs, and
+// not the next flow's.
 func (b *bench) rest(service int) {
 	for range 30 {
 		was := workOf(service)
@@ -60,8 +60,8 @@ func (b *bench) claims(ctx context.Context, binary string) error {
 	return b.showCheckout(ctx, binary)
 }
 
-// createClaims has many clients create claims, in many companies and all in one, beside the floor: the same rows by bare SQL,
-// each request a commit of its own.
+// createClaims has many clients create claims, in many companies and all in one, beside the floor: the same rows by
+// bare SQL, each request a commit of its own.
 func (b *bench) createClaims(ctx context.Context, binary string) error {
 	address, err := b.databases("claims")
 	if err != nil {
@@ -127,11 +127,12 @@ func (b *bench) createClaims(ctx context.Context, binary string) error {
 	return work.end()
 }
 
-// turns is how often flows take turns, so that what else the machine does falls on all of them. The median of a flow's rates counts: where
-// a disk stops for a tenth of a second, one turn of one flow has it.
+// turns is how often flows take turns, so that what else the machine does falls on all of them. The median of a flow's
+// rates counts: where a disk stops for a tenth of a second, one turn of one flow has it.
 const turns = 9
 
-// worn is a flow with what it cost the service, the database's server, and this process, in which clients and floor are.
+// worn is a flow with what it cost the service, the database's server, and this process, in which clients and floor
+// are.
 type worn struct {
 	flow
 	n    int
@@ -277,8 +278,8 @@ func (b *bench) claimBlocks(ctx context.Context) error {
 	return b.watchedBlocks(ctx)
 }
 
-// watchedBlocks measures blocks that pay others, where few claims are open and where many are: two databases that take turns, so that
-// what else the machine does falls on both.
+// watchedBlocks measures blocks that pay others, where few claims are open and where many are: two databases that take
+// turns, so that what else the machine does falls on both.
 func (b *bench) watchedBlocks(ctx context.Context) error {
 	tills := make([]*till, len(openClaims))
 	for i, n := range openClaims {
@@ -328,8 +329,8 @@ func (b *bench) watchedBlocks(ctx context.Context) error {
 // firstFilled is the first index that fillClaims gives away. Those below are of what the model made, or stay unused.
 const firstFilled = 1_000
 
-// fillClaims writes n claims like the model's, each with an address as they are: spread evenly over all there could be, where the
-// model's copies stand side by side.
+// fillClaims writes n claims like the model's, each with an address as they are: spread evenly over all there could be,
+// where the model's copies stand side by side.
 func fillClaims(ctx context.Context, database string, m *model, n int) error {
 	const addresses = "chain_addresses"
 	rest := *m

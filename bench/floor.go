@@ -43,8 +43,8 @@ type modelTable struct {
 	counted []int   // columns of numbers that rise from row to row
 }
 
-// patch is a place in a row's text where eight characters of an id stand, or a company's id. Our own ids rise with time; what is scattered
-// is as likely to lie anywhere in an index.
+// patch is a place in a row's text where eight characters of an id stand, or a company's id. Our own ids rise with
+// time; what is scattered is as likely to lie anywhere in an index.
 type patch struct {
 	row, column, at int
 	scattered       bool
@@ -58,8 +58,8 @@ func (m *model) rows() int {
 	return n
 }
 
-// ids are what must be new in each copy of a row: our own ids and keys, receive addresses, transactions, and the ids of requests. Eight
-// characters before the last are replaced by a count; the last is all that tells ids of one run apart.
+// ids are what must be new in each copy of a row: our own ids and keys, receive addresses, transactions, and the ids of
+// requests. Eight characters before the last are replaced by a count; the last is all that tells ids of one run apart.
 var (
 	ids       = regexp.MustCompile(`(?:\b[a-z]{3}_[0-9a-z]{17}|bcrt1q[0-9a-z]{29}|\b[0-9a-f]{55}|\breq_[0-9a-f]{23})([0-9a-z]{8})[0-9a-z]\b`)
 	scattered = regexp.MustCompile(`^(?:bnc_|bcrt1q|[0-9a-f]{55}|req_[0-9a-f]{23})`)
@@ -68,8 +68,8 @@ var (
 // background are tables that the service writes to by itself, or that requests only change.
 var background = regexp.MustCompile(`^(sim_|chain_(blocks|cursors|pools|spends|txs|outputs)|goose_|leases|settings|event_cursors|rates|operator_balances$)`)
 
-// capture runs f until two runs one after the other have left as many rows in the same tables, and returns the last one's: what else
-// the service did meanwhile is no part of a request.
+// capture runs f until two runs one after the other have left as many rows in the same tables, and returns the last
+// one's: what else the service did meanwhile is no part of a request.
 func capture(ctx context.Context, database string, f func() ([]byte, error)) (*model, error) {
 	var last *model
 	for range 10 {
@@ -132,8 +132,8 @@ func modelOf(body []byte, before, after []modelTable) (*model, error) {
 				}
 			}
 		}
-		// An event's position is one behind the last. The floor counts them in memory, where the service sees to it that their order
-		// is that of the commits.
+		// An event's position is one behind the last. The floor counts them in memory, where the service sees to it that
+		// their order is that of the commits.
 		if i := slices.Index(t.columns, "position"); t.name == "events" && i >= 0 {
 			t.counted = append(t.counted, i)
 		}
@@ -145,8 +145,9 @@ func modelOf(body []byte, before, after []modelTable) (*model, error) {
 	return m, nil
 }
 
-// atRest reads all tables once nothing has moved in them for longer than the log of requests waits before it is written: what is left to
-// do (mails, that log) would be taken for rows of another request or missed, and would slow down what is measured.
+// atRest reads all tables once nothing has moved in them for longer than the log of requests waits before it is
+// written: what is left to do (mails, that log) would be taken for rows of another request or missed, and would slow
+// down what is measured.
 func atRest(ctx context.Context, database string) ([]modelTable, error) {
 	last, err := dump(ctx, database)
 	for since, still := 0, 0; since < 240; since++ {
@@ -193,8 +194,8 @@ func dump(ctx context.Context, database string) ([]modelTable, error) {
 	return all, nil
 }
 
-// added are the rows that a later reading of all tables has and an earlier one has not. A table that did not grow is left out, what
-// changed in it with it; so is a row that names nothing new: it was there and changed.
+// added are the rows that a later reading of all tables has and an earlier one has not. A table that did not grow is
+// left out, what changed in it with it; so is a row that names nothing new: it was there and changed.
 func added(before, after []modelTable) []modelTable {
 	var all []modelTable
 	for _, t := range after {
@@ -281,7 +282,8 @@ func (m *model) copy(serial uint64, company string) []modelTable {
 	return tables
 }
 
-// stockTables are those of which the life of a payroll or a claim reads; what else creating one leaves is only ever added to.
+// stockTables are those of which the life of a payroll or a claim reads; what else creating one leaves is only ever
+// added to.
 var stockTables = []string{"payrolls", "payments", "claims", "quotes", "chain_addresses"}
 
 // fill writes n requests like the model's, one statement for some thousand of them and each table.
@@ -351,7 +353,8 @@ func literal(v any) string {
 	}
 }
 
-// floor is an HTTP server that writes the rows of a model for each request, as the company's that asks, and knows nothing else.
+// floor is an HTTP server that writes the rows of a model for each request, as the company's that asks, and knows
+// nothing else.
 type floor struct {
 	url    string
 	stop   func()
@@ -463,15 +466,15 @@ func openBare(ctx context.Context, database string) (bare, error) {
 	return barePostgres{pool}, err
 }
 
-// On SQLite a short prepared statement is as quick as any; on PostgreSQL a round trip costs more than a row, and COPY is
-// the quicker way from some hundred rows on.
+// On SQLite a short prepared statement is as quick as any; on PostgreSQL a round trip costs more than a row, and COPY
+// is the quicker way from some hundred rows on.
 const (
 	sqliteRows = 8
 	copyRows   = 256
 )
 
-// numbered are PostgreSQL's parameters. SQLite looks a numbered one up among all before it, so a long statement with them costs
-// the square of its length; plain ones, in order, do not.
+// numbered are PostgreSQL's parameters. SQLite looks a numbered one up among all before it, so a long statement with
+// them costs the square of its length; plain ones, in order, do not.
 var numbered = regexp.MustCompile(`\$[0-9]+`)
 
 func plain(text string) string { return numbered.ReplaceAllString(text, "?") }
@@ -485,8 +488,8 @@ func insert(t modelTable, n int) statement {
 	return statement{"INSERT INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES " + db.Placeholders(n, len(t.columns), 1), args}
 }
 
-// bareSQLite writes on one connection and keeps its statements prepared: there are few texts, and parsing a long one costs more
-// than running it.
+// bareSQLite writes on one connection and keeps its statements prepared: there are few texts, and parsing a long one
+// costs more than running it.
 type bareSQLite struct {
 	db, readers *sql.DB
 	mu          sync.Mutex // of what follows

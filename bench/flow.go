@@ -26,8 +26,9 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// line is the service from the funding of a payroll to its signed payouts, inside this process: the watcher and the jobs run
-// when they are told to, so that what is measured is their work, without the time between two blocks or two looks.
+// line is the service from the funding of a payroll to its signed payouts, inside this process: the watcher and the
+// jobs run when they are told to, so that what is measured is their work, without the time between two blocks or two
+// looks.
 type line struct {
 	d       *db.DB
 	company company
@@ -158,8 +159,8 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	return l, l.fillWallet(ctx, payees)
 }
 
-// fillWallet gives the wallet coins to pay from, as a wallet in use has them: those of payrolls that are held. No payout is
-// sent here, so no change comes back.
+// fillWallet gives the wallet coins to pay from, as a wallet in use has them: those of payrolls that are held. No
+// payout is sent here, so no change comes back.
 func (l *line) fillWallet(ctx context.Context, payees int) error {
 	for range 4 {
 		p, err := l.create(ctx, payees)
@@ -186,8 +187,8 @@ func (l *line) create(ctx context.Context, payees int) (p payroll.Payroll, err e
 	return p, err
 }
 
-// funded pays payrolls, each in so many pieces, and says how long it took the service to see the deposits, and what it did once they had
-// their confirmations. The payer's and the miner's own work does not count.
+// funded pays payrolls, each in so many pieces, and says how long it took the service to see the deposits, and what it
+// did once they had their confirmations. The payer's and the miner's own work does not count.
 func (l *line) funded(ctx context.Context, jobs *job.Runner, all []payroll.Payroll, pieces int64) (seen, confirmed time.Duration, err error) {
 	const outputsOfOne = 25 // of one payment: the simulated payer pays a fixed fee
 	var outs []chain.Output

@@ -96,9 +96,9 @@ func ledgerPostings(ctx context.Context, database string, clients, companies int
 // fullBatch is how many postings the ledger's database puts into one commit at most.
 const fullBatch = 64
 
-// bareLedger is what group commit could reach at most with so many postings under way: batches put together beforehand by whoever
-// writes them, with no ids to make, no queue, and nobody who waits for an answer. With 0 its batches are full, so that far more is under
-// way than clients who wait for their answers could bring about.
+// bareLedger is what group commit could reach at most with so many postings under way: batches put together beforehand
+// by whoever writes them, with no ids to make, no queue, and nobody who waits for an answer. With 0 its batches are
+// full, so that far more is under way than clients who wait for their answers could bring about.
 func bareLedger(ctx context.Context, database string, companies, underWay int, span time.Duration) (float64, error) {
 	d, err := openFunded(ctx, database, companies)
 	if err != nil {

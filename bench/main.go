@@ -1,8 +1,9 @@
 // Command bench measures the service against its floors and prints the figures.
 //
-// A floor is the least that the same durable work can cost: the same rows, written by bare SQL in one transaction behind a
-// net/http server that knows nothing else. What the service costs above its floor is what its rules cost. The service is the
-// real program, started as a process of its own on a fresh database; PostgreSQL is a fresh server that writes through to disk.
+// A floor is the least that the same durable work can cost: the same rows, written by bare SQL in one transaction
+// behind a net/http server that knows nothing else. What the service costs above its floor is what its rules cost. The
+// service is the real program, started as a process of its own on a fresh database; PostgreSQL is a fresh server that
+// writes through to disk.
 //
 //	make bench
 //	make bench ARGS="-engines sqlite -seconds 5"
@@ -88,7 +89,8 @@ func main() {
 	}
 }
 
-// profiled runs f and writes what this process spent its time on to a file, if one is named: the parts line and ledger run here.
+// profiled runs f and writes what this process spent its time on to a file, if one is named: the parts line and ledger
+// run here.
 func profiled(name string, f func() error) error {
 	if name == "" {
 		return f()
@@ -282,9 +284,10 @@ func (b *bench) latencies(ctx context.Context) error {
 	return t.end()
 }
 
-// begin returns what says how long the processors have worked since for the clients and floors of this process, the service and the
-// database's server. To look at all processes of the machine costs as much as some requests do: that is left out, by looking at this process last
-// here, and first then. So who measures the time as well begins and ends with that in between.
+// begin returns what says how long the processors have worked since for the clients and floors of this process, the
+// service and the database's server. To look at all processes of the machine costs as much as some requests do: that is
+// left out, by looking at this process last here, and first then. So who measures the time as well begins and ends with
+// that in between.
 func (b *bench) begin() (end func() time.Duration) {
 	others, own := b.others(), worked()
 	return func() time.Duration { now := worked(); return now - own + b.others() - others }
@@ -299,7 +302,8 @@ func (b *bench) others() time.Duration {
 	return sum
 }
 
-// inTurn creates payrolls at the service and at the floor alternately, so that what else the machine does falls on both.
+// inTurn creates payrolls at the service and at the floor alternately, so that what else the machine does falls on
+// both.
 func (b *bench) inTurn(ctx context.Context, payees int) (own, least spread, err error) {
 	payer := b.world.companies[0]
 	rounds := min(100, max(7, 20_000/payees))
@@ -448,8 +452,8 @@ func (b *bench) ledger(ctx context.Context) error {
 	return t.end()
 }
 
-// provision makes a place for databases that write through to disk, and a function that makes one of them. pid is that of their
-// server, if they have one.
+// provision makes a place for databases that write through to disk, and a function that makes one of them. pid is that
+// of their server, if they have one.
 func provision(ctx context.Context, engine, dir string) (database func(name string) (string, error), pid int, stop func(), err error) {
 	switch engine {
 	case "sqlite":

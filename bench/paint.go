@@ -16,7 +16,8 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// The slow phone of the field's page testers: a processor four times slower, 1.6 Mbit/s down, 150 ms for each way and back.
+// The slow phone of the field's page testers: a processor four times slower, 1.6 Mbit/s down, 150 ms for each way and
+// back.
 const (
 	phoneSlower  = 4
 	phoneLatency = 150 // ms
@@ -26,7 +27,8 @@ const (
 	paints       = 7
 )
 
-// slowLine is the command of the protocol that every Chromium knows; its successor takes other parameters from version to version.
+// slowLine is the command of the protocol that every Chromium knows; its successor takes other parameters from version
+// to version.
 var slowLine = cdp.Command[lineConditions, cdp.Empty]{Method: "Network.emulateNetworkConditions"}
 
 type lineConditions struct {

@@ -29,8 +29,8 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
 )
 
-// rails is a line whose payouts leave, too: in Bitcoin, on a network of accounts, and in files for a bank. The chains are simulated ones,
-// and the bank is a folder that is answered when it is told to.
+// rails is a line whose payouts leave, too: in Bitcoin, on a network of accounts, and in files for a bank. The chains
+// are simulated ones, and the bank is a folder that is answered when it is told to.
 type rails struct {
 	*line
 	all     *job.Runner // every job from a deposit to a settled payroll
@@ -195,8 +195,8 @@ func (r *rails) run(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// arrive has a chain and the bank carry out what was submitted, and says how long the service took to follow. Where it is not the network
-// of accounts, the chain is Bitcoin's.
+// arrive has a chain and the bank carry out what was submitted, and says how long the service took to follow. Where it
+// is not the network of accounts, the chain is Bitcoin's.
 func (r *rails) arrive(ctx context.Context, accounts bool) (time.Duration, error) {
 	mine, watcher, blocks := r.chain.Mine, r.watcher, 6
 	if accounts {
@@ -275,7 +275,8 @@ func (r *rails) owe(ctx context.Context, rail string, n int) (payrollID string, 
 	})
 }
 
-// ways measures the rails: what one carries in a second, and how long a whole payroll takes from its money to the last payout that left.
+// ways measures the rails: what one carries in a second, and how long a whole payroll takes from its money to the last
+// payout that left.
 func (b *bench) ways(ctx context.Context, dir string) error {
 	database, err := b.databases("rails")
 	if err != nil {

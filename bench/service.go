@@ -101,8 +101,8 @@ type company struct {
 
 type world struct{ companies []company }
 
-// seed fills a fresh database with one company of many payees, and others of few. It goes through the rules of the packages
-// and leaves out HTTP only, because nobody measures it.
+// seed fills a fresh database with one company of many payees, and others of few. It goes through the rules of the
+// packages and leaves out HTTP only, because nobody measures it.
 func seed(ctx context.Context, database string, most, companies, few int) (*world, error) {
 	d, err := db.Open(ctx, db.Options{URL: database})
 	if err != nil {
@@ -165,8 +165,9 @@ func seed(ctx context.Context, database string, most, companies, few int) (*worl
 	return w, analyze(ctx, d)
 }
 
-// analyze lets PostgreSQL know what its tables hold, which it would find out by itself within a minute. Of those that hold less
-// than fifty rows it would not: and a plan for a table that is known to be empty reads all of what it holds later.
+// analyze lets PostgreSQL know what its tables hold, which it would find out by itself within a minute. Of those that
+// hold less than fifty rows it would not: and a plan for a table that is known to be empty reads all of what it holds
+// later.
 func analyze(ctx context.Context, d *db.DB) error {
 	if d.Engine() != db.Postgres {
 		return nil

@@ -48,8 +48,8 @@ type hooked struct {
 	memory    memory
 }
 
-// webhooks measures deliveries to a receiver on this machine that answers at once: alone, beside endpoints that hang, and beside a dead
-// endpoint for which very many wait.
+// webhooks measures deliveries to a receiver on this machine that answers at once: alone, beside endpoints that hang,
+// and beside a dead endpoint for which very many wait.
 func (b *bench) webhooks(ctx context.Context) error {
 	t := newTable(b.out, b.engine+": webhooks", "endpoints", "of them", "deliveries", "deliveries/s", "of the rate", "processor time each", "times", "delay p50", "p99", "times the p99", "peak memory")
 	for _, n := range b.endpoints {

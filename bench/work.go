@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// workOf is how long processors have worked for a process; 0 where the system does not say. Unlike a rate it changes little with
-// what else the machine does.
+// workOf is how long processors have worked for a process; 0 where the system does not say. Unlike a rate it changes
+// little with what else the machine does.
 func workOf(pid int) time.Duration {
 	own, _ := readStat(fmt.Sprintf("/proc/%d/stat", pid))
 	return own.worked

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The program compares text with patterns in time that grows with the text alone: no engine that tries again and again is built in.
+// The program compares text with patterns in time that grows with the text alone: no engine that tries again and again
+// is built in.
 func TestPatternsTakeLinearTime(t *testing.T) {
 	info, err := buildinfo.ReadFile(build(t))
 	if err != nil || len(info.Deps) == 0 {

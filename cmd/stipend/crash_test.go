@@ -35,9 +35,10 @@ const (
 	patience    = 2 * time.Minute
 )
 
-// A real process is killed while payrolls are created, funded, released and paid, on a real Bitcoin node, on a real node of an
-// Ethereum-like network and through files at a bank: at random, and where it matters most (see [moment]). The next process goes on. In the
-// end the chains and the bank's files themselves, not our tables, say that every payee was paid once for each payroll.
+// A real process is killed while payrolls are created, funded, released and paid, on a real Bitcoin node, on a real
+// node of an Ethereum-like network and through files at a bank: at random, and where it matters most (see [moment]).
+// The next process goes on. In the end the chains and the bank's files themselves, not our tables, say that every payee
+// was paid once for each payroll.
 func TestKilledAtAnyMomentEverybodyIsPaidOnce(t *testing.T) {
 	binary := build(t)
 	btcdtest.Each(t, func(t *testing.T, node func(testing.TB) *btcdtest.Node) {

@@ -18,16 +18,17 @@ func main() {
 	os.Exit(run())
 }
 
-// run returns the exit code: 0 done, 1 failed, 2 asked for in a way that makes no sense (kong's 80 would tell shells nothing).
+// run returns the exit code: 0 done, 1 failed, 2 asked for in a way that makes no sense (kong's 80 would tell shells
+// nothing).
 func run() int {
 	var commands cli.CLI
-	parser := kong.Must(&commands,
+	parser := kong.Must(&commands, append(cli.Options(),
 		kong.Name("stipend"),
 		kong.Description("Stipend pays people: a company funds a pay run with one payment, and every payee gets their part where they asked for it."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.UsageOnError(),
 		kong.Vars{"version": cli.About()},
-	)
+	)...)
 	args := os.Args[1:]
 	if len(args) == 0 {
 		args = []string{"--help"}

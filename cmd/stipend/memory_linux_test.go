@@ -25,8 +25,9 @@ const (
 	manyPayees = 2500 // of each payroll
 )
 
-// The memory runs out while large payrolls are created. A process that gets no more of it refuses or ends, as it may at any moment of a
-// creation; the next one knows all that was answered and nothing by half, and each payroll that is asked for again with its key is there once.
+// The memory runs out while large payrolls are created. A process that gets no more of it refuses or ends, as it may at
+// any moment of a creation; the next one knows all that was answered and nothing by half, and each payroll that is
+// asked for again with its key is there once.
 func TestMemoryRunsOut(t *testing.T) {
 	binary := build(t)
 	dbtest.RunURL(t, func(t *testing.T, url string) {

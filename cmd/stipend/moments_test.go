@@ -48,8 +48,8 @@ func (m moment) String() string {
 // haste is how soon after what it waits for a process is killed, at the latest.
 const haste = 60 * time.Millisecond
 
-// line is what lies between the service and its Bitcoin node. It knows what was handed over for broadcast, and can kill the process that
-// does it, just before the node hears of it or just after.
+// line is what lies between the service and its Bitcoin node. It knows what was handed over for broadcast, and can kill
+// the process that does it, just before the node hears of it or just after.
 type line struct {
 	server *httptest.Server
 	url    string
@@ -214,8 +214,8 @@ func (w *world) createUnheard(i int) {
 	})
 }
 
-// verifyOnce wants everything that was asked for to be there once, whoever was killed meanwhile, and every transaction that was ever
-// signed to be the one that paid.
+// verifyOnce wants everything that was asked for to be there once, whoever was killed meanwhile, and every transaction
+// that was ever signed to be the one that paid.
 func (w *world) verifyOnce(payrolls int) {
 	w.t.Helper()
 	d := dbtest.Open(w.t, db.Options{URL: w.url})

@@ -25,7 +25,8 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// rails are the ways out beside Bitcoin: a real node of an Ethereum-like network, and a bank on the other side of a folder.
+// rails are the ways out beside Bitcoin: a real node of an Ethereum-like network, and a bank on the other side of a
+// folder.
 type rails struct {
 	lab   *evmtest.Chain
 	gas   *evmtest.Chain // who sends the account that pays what it needs for gas
@@ -120,7 +121,8 @@ func (r *rails) step(t *testing.T) {
 	}
 }
 
-// lurk kills a process at a random moment after it began to write a file for the bank: staged, noted, handed over, noted again.
+// lurk kills a process at a random moment after it began to write a file for the bank: staged, noted, handed over,
+// noted again.
 func (r *rails) lurk(w *world) {
 	waiting := func() []os.DirEntry {
 		files, _ := os.ReadDir(filepath.Join(r.drop, "out")) // not made yet: nothing waits
@@ -185,8 +187,8 @@ func (r *rails) take(t *testing.T) error {
 	return err
 }
 
-// inFiles counts the payments in all files that the bank has ever got: those of the United States as a reader that others wrote
-// reads them, the others by their XML.
+// inFiles counts the payments in all files that the bank has ever got: those of the United States as a reader that
+// others wrote reads them, the others by their XML.
 func (r *rails) inFiles(t *testing.T) map[string]int {
 	t.Helper()
 	found := map[string]int{}

@@ -18,8 +18,8 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// A database that comes back from a backup does not know what was paid since, nor which addresses were given out. It finds
-// out from the chain, pays nobody a second time and gives no address to a second owner.
+// A database that comes back from a backup does not know what was paid since, nor which addresses were given out. It
+// finds out from the chain, pays nobody a second time and gives no address to a second owner.
 func TestARestoredBackupPaysNobodyTwice(t *testing.T) {
 	btcdtest.Each(t, restoredBackup)
 }
@@ -115,8 +115,9 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 	w.command("ledger", "check")
 }
 
-// A standby that was behind takes the place of a database that lost its machine just after everybody was paid, for the first time
-// at all. The service goes on with it by itself, and waits for a person before it pays what the standby says is unpaid.
+// A standby that was behind takes the place of a database that lost its machine just after everybody was paid, for the
+// first time at all. The service goes on with it by itself, and waits for a person before it pays what the standby says
+// is unpaid.
 func TestAPromotedStandbyPaysNobodyTwice(t *testing.T) {
 	servers, err := dbtest.StartFailover(t.Context(), "stipend")
 	if err != nil {
@@ -181,8 +182,8 @@ func (w *world) paidBy(address string) string {
 	return ""
 }
 
-// SIGTERM ends a service within half a minute, in the middle of requests and payouts: it answers what it had begun, and leaves nothing
-// locked for the next one, which goes on at once.
+// SIGTERM ends a service within half a minute, in the middle of requests and payouts: it answers what it had begun, and
+// leaves nothing locked for the next one, which goes on at once.
 func TestATerminatedServiceFinishesWhatItBegan(t *testing.T) {
 	dbtest.RunURL(t, terminated)
 }

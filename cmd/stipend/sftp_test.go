@@ -24,8 +24,9 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// The service that a user starts hands its files to a bank's SFTP server and takes the answers from it: to no server that shows another
-// key, once although the server breaks down while the file is written, before it is moved and after it, and an answer when it is whole.
+// The service that a user starts hands its files to a bank's SFTP server and takes the answers from it: to no server
+// that shows another key, once although the server breaks down while the file is written, before it is moved and after
+// it, and an answer when it is whole.
 func TestTheServiceAndABanksServer(t *testing.T) {
 	dir := t.TempDir()
 	s := openBankServer(t, filepath.Join(dir, "bank"))
@@ -121,7 +122,8 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 	w.kill()
 }
 
-// bankServer is an SFTP server of a bank, which shows a stranger's key until it is unmasked and then breaks down once at each step.
+// bankServer is an SFTP server of a bank, which shows a stranger's key until it is unmasked and then breaks down once
+// at each step.
 type bankServer struct {
 	root, address string
 	user, hostKey []byte // private key of who may come in, and the line of its own

@@ -82,8 +82,8 @@ func (r *hookReceiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// The program is killed in the middle of 10,000 deliveries, three times, and started again. None is lost, what comes twice is the
-// same under the same id, and each object's events come in their order.
+// The program is killed in the middle of 10,000 deliveries, three times, and started again. None is lost, what comes
+// twice is the same under the same id, and each object's events come in their order.
 func TestKilledBetweenDeliveriesNoneIsLost(t *testing.T) {
 	binary := build(t)
 	dbtest.RunURL(t, func(t *testing.T, url string) {

@@ -39,8 +39,8 @@ func testLogger(w io.Writer, level string) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
 }
 
-// boot starts a whole sandbox on a database, and stops it with the test. A test that mostly waits for one runs beside others (t.Parallel); one
-// that measures the process must not.
+// boot starts a whole sandbox on a database, and stops it with the test. A test that mostly waits for one runs beside
+// others (t.Parallel); one that measures the process must not.
 func boot(t *testing.T, url string, change ...func(*app.Config)) *service {
 	t.Helper()
 	c := defaults(t)
@@ -91,7 +91,8 @@ func await(t *testing.T, within time.Duration, ok func() bool) bool {
 	return true
 }
 
-// The main job, through the public interface only: a company creates a payroll, pays it, and everybody gets their money.
+// The main job, through the public interface only: a company creates a payroll, pays it, and everybody gets their
+// money.
 func TestFromCreateToFulfilled(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
@@ -343,7 +344,7 @@ func TestDemo(t *testing.T) {
 	if err := cmd.Run(t.Context(), cli.Streams{Out: &out}); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	for _, want := range []string{"100.00 USD", "Price    50000", "▀", "confirmed in full", "4 of 4 payments", "The books balance."} {
+	for _, want := range []string{"100.00 USD", "Price    50000", "▀", "confirmed in full", "4 of 4 payments", "The ledger balances."} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the demo does not show %q:\n%s", want, out.String())
 		}

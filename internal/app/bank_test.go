@@ -59,8 +59,8 @@ func ach(number string) string {
 
 func iban(number string) string { return `"iban":"` + germanIBAN(number) + `"` }
 
-// A pay run to bank accounts in three currencies ends by itself in the sandbox: whoever can be paid is paid, and what the bank rejects
-// or sends back is owed again, to the cent, with its reason, an event and a mail.
+// A pay run to bank accounts in three currencies ends by itself in the sandbox: whoever can be paid is paid, and what
+// the bank rejects or sends back is owed again, to the cent, with its reason, an event and a mail.
 func TestPayoutsToBanks(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
@@ -120,7 +120,8 @@ func TestPayoutsToBanks(t *testing.T) {
 				t.Errorf("payee %d is %s, want %s", i, got, p.status)
 			}
 		}
-		// The books: what left the accounts is what the bank paid, what is owed is what it did not, and nothing is on its way.
+		// The books: what left the accounts is what the bank paid, what is owed is what it did not, and nothing is on its
+		// way.
 		for asset, want := range left {
 			if got := d.balanceIn(ledger.Bank, "sandbox", asset); got != want.Neg() {
 				t.Errorf("the account in %s holds %s, want %s", asset, got, want.Neg())
@@ -173,9 +174,9 @@ func TestPayoutsToBanks(t *testing.T) {
 		d.refused(409, "invalid_state", "POST", "/api/sandbox/bank-return", `{"subpayroll_id":"`+back+`"}`)
 		d.checkBooks()
 
-		// Once the details are put right each goes out again, once, to the same output: at another bank account, given by three
-		// requests at once; in a new destination that takes the place of the old one, over the chain; at a page; and as they were, but
-		// entered again.
+		// Once the details are put right each goes out again, once, to the same output: at another bank account, given by
+		// three requests at once; in a new destination that takes the place of the old one, over the chain; at a page; and as
+		// they were, but entered again.
 		at := func(i int) string {
 			return "/api/company/" + d.seed.CompanyID + "/recipients/" + payees[i].id + "/distribution"
 		}
@@ -228,8 +229,8 @@ func TestPayoutsToBanks(t *testing.T) {
 	})
 }
 
-// ownCorrected has the company take money to an account of its own of which the bank wants another number: whoever runs the company hears
-// which one it is, once, an app too, and nothing changes by itself.
+// ownCorrected has the company take money to an account of its own of which the bank wants another number: whoever runs
+// the company hears which one it is, once, an app too, and nothing changes by itself.
 func (d *door) ownCorrected(o *office) {
 	d.Helper()
 	const at, form = "/wallets/withdrawals", "/wallets/destinations/new"
@@ -280,8 +281,8 @@ func (d *door) ownCorrected(o *office) {
 	o.says(o.Get(at), "House bank")
 }
 
-// corrected has a correction that a bank asked for, of the number of a payee's account, shown, told once, and taken by an
-// administrator at a page; what is paid from then on goes to the other number.
+// corrected has a correction that a bank asked for, of the number of a payee's account, shown, told once, and taken by
+// an administrator at a page; what is paid from then on goes to the other number.
 func (d *door) corrected(o *office, payee string) {
 	d.Helper()
 	at := "/api/company/" + d.seed.CompanyID + "/recipients/" + payee + "/distribution"

@@ -189,8 +189,8 @@ func TestLiveCheckoutsOfOneReader(t *testing.T) {
 	})
 }
 
-// A reader whose stream does not come through asks again and again: it is told when nothing has changed, and to wait when it asks
-// more than once a second.
+// A reader whose stream does not come through asks again and again: it is told when nothing has changed, and to wait
+// when it asks more than once a second.
 func TestCheckoutIsPolled(t *testing.T) {
 	p := openCheckout(t, dbtest.SQLite(t))
 	_, path := p.claim()
@@ -271,7 +271,8 @@ func TestCheckoutInABrowser(t *testing.T) {
 	p.saysHowLongItLasts(b)
 }
 
-// copies has somebody without a mouse copy what stands at buttons, in a browser that does not let a page at the clipboard unasked.
+// copies has somebody without a mouse copy what stands at buttons, in a browser that does not let a page at the
+// clipboard unasked.
 func copies(tab *webtest.Page, buttons map[string]string) {
 	webtest.Evaluate[bool](tab, `(() => {
 		Object.defineProperty(navigator, "clipboard", {value: undefined})
@@ -286,8 +287,8 @@ func copies(tab *webtest.Page, buttons map[string]string) {
 	}
 }
 
-// saysHowLongItLasts follows a price to its end without eyes and without a mouse: what is said when five minutes are left, when one is,
-// and at the end, each once and nothing in between; and how the price is renewed.
+// saysHowLongItLasts follows a price to its end without eyes and without a mouse: what is said when five minutes are
+// left, when one is, and at the end, each once and nothing in between; and how the price is renewed.
 func (p *customer) saysHowLongItLasts(b *webtest.Browser) {
 	p.Helper()
 	_, path := p.claim()
@@ -332,7 +333,8 @@ func (p *customer) saysHowLongItLasts(b *webtest.Browser) {
 	tab.Reach("#wallet")
 }
 
-// refusesItsOwnAddress has a payer who is paid back name an address of the service, that of another claim, and then one of their own.
+// refusesItsOwnAddress has a payer who is paid back name an address of the service, that of another claim, and then one
+// of their own.
 func (p *customer) refusesItsOwnAddress(b *webtest.Browser, own string) {
 	p.Helper()
 	id, _ := p.claim()

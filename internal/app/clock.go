@@ -9,25 +9,26 @@ import (
 )
 
 const (
-	// clockEvery is how often the clock is compared with the database server's.
+	// clockEvery is the interval at which the clock is compared with the database server's.
 	clockEvery = 10 * time.Second
-	// maxSkew is by how much they may differ before no price is given: whether one has ended depends on who is asked.
+	// maxSkew is the difference of the clocks above which no quote is given: the processes would disagree on when it
+	// expires.
 	maxSkew = time.Second
 )
 
-// errSkewed refuses a price whose end nobody could tell.
-var errSkewed = apierr.New(apierr.Unavailable, "retry_later", "The service's clocks disagree, so no price can be held. Try again in some minutes.")
+var errSkewed = apierr.New(apierr.Unavailable, "retry_later",
+	"The service's clocks disagree, so no price can be held. Try again in some minutes.")
 
-// followClock compares this process's clock with the database server's, and reports jumps of it.
+// followClock compares this process's clock with the database server's, and logs jumps of it.
 func (s *Service) followClock(ctx context.Context) {
 	tick := time.NewTicker(clockEvery)
 	defer tick.Stop()
 	last := time.Now()
 	for {
 		skew, err := s.db.Skew(ctx)
-		s.trouble(ctx, "the database server's clock cannot be read", err)
+		s.warn(ctx, "the database server's clock cannot be read", err)
 		if err == nil {
-			s.noteSkew(skew)
+			s.setSkew(skew)
 		}
 		select {
 		case <-ctx.Done():
@@ -35,7 +36,7 @@ func (s *Service) followClock(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		// The difference of two instants follows the clock that never jumps; without its reading it follows the other.
+		// now.Sub(last) uses the monotonic clock; without its reading, Sub uses the wall clock.
 		if jump := now.Round(0).Sub(last.Round(0)) - now.Sub(last); jump.Abs() > maxSkew {
 			s.log.Error("the clock jumped", "seconds", jump.Seconds())
 		}
@@ -43,19 +44,26 @@ func (s *Service) followClock(ctx context.Context) {
 	}
 }
 
-func (s *Service) noteSkew(skew time.Duration) {
+func (s *Service) setSkew(skew time.Duration) {
 	was := s.metrics.skew.Swap(int64(skew))
 	if skew.Abs() > maxSkew {
-		s.log.Error("the clock disagrees with the database server's; no price is given", "database_ahead_seconds", skew.Seconds())
+		s.log.Error("the clock disagrees with the database server's; no quote is given",
+			"database_ahead_seconds", skew.Seconds())
 	} else if time.Duration(was).Abs() > maxSkew {
-		s.log.Info("the clocks agree again")
+		s.log.Info("the clock agrees with the database server's again")
 	}
 }
 
-// checkQuotable refuses while a price could not be held: the clocks disagree, or the chain goes unwatched.
+// checkQuotable returns an error if no quote can be given on a network: the clocks disagree, or its chain is not
+// watched.
 func (s *Service) checkQuotable(ctx context.Context, tx *db.Tx, network string) error {
 	if time.Duration(s.metrics.skew.Load()).Abs() > maxSkew {
 		return errSkewed
 	}
-	return s.checkChain(ctx, tx, s.chainOf(network))
+	return s.monitor.Check(ctx, tx, s.chainOf(network))
+}
+
+// checkBitcoinWatched returns an error if the Bitcoin chain is not watched.
+func (s *Service) checkBitcoinWatched(ctx context.Context, tx *db.Tx) error {
+	return s.monitor.Check(ctx, tx, BitcoinChain)
 }

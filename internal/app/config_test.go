@@ -138,8 +138,8 @@ func TestRefusalsKeepSecrets(t *testing.T) {
 
 // Every setting is a flag and an environment variable of the same name, with help; flags win.
 func TestEverySettingIsAFlagAndAnEnvironmentVariable(t *testing.T) {
-	var cli cli.CLI
-	parser, err := kong.New(&cli)
+	var commands cli.CLI
+	parser, err := kong.New(&commands, cli.Options()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestEverySettingIsAFlagAndAnEnvironmentVariable(t *testing.T) {
 	if _, err := parser.Parse([]string{"serve", "--listen", "127.0.0.1:2", "--json"}); err != nil {
 		t.Fatal(err)
 	}
-	if c := cli.Serve.Config; c.Listen != "127.0.0.1:2" || !c.JSON || len(c.Roles) != 2 || c.Has(app.RoleWatcher) {
+	if c := commands.Serve.Config; c.Listen != "127.0.0.1:2" || !c.JSON || len(c.Roles) != 2 || c.Has(app.RoleWatcher) {
 		t.Errorf("parsed %+v", c)
 	}
 }
@@ -234,7 +234,8 @@ func TestAQuickWorldIsQuickInAll(t *testing.T) {
 		{"", time.Second, 5 * time.Second},
 		{"", 200 * time.Millisecond, time.Second},
 	} {
-		if got := (app.Config{BitcoinRPC: c.rpc, BlockInterval: c.blocks}).CheckInterval(); got != c.want {
+		config := app.Config{Bitcoin: app.Bitcoin{BitcoinRPC: c.rpc, BlockInterval: c.blocks}}
+		if got := config.CheckInterval(); got != c.want {
 			t.Errorf("with a block each %s at %q: %s, want %s", c.blocks, c.rpc, got, c.want)
 		}
 	}

@@ -44,8 +44,8 @@ func TestTheCommittedContractIsTheServedOne(t *testing.T) {
 // state are the names of answers' members that hold a state.
 var state = regexp.MustCompile(`^(status|[a-z]+_status|[a-z]+_state)$`)
 
-// The contract is written for people: everything in it is described, every state lists its values, and every example is a
-// valid one, with ids of the form that the service gives.
+// The contract is written for people: everything in it is described, every state lists its values, and every example is
+// a valid one, with ids of the form that the service gives.
 func TestTheContractIsComplete(t *testing.T) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(httpapi.Document()))
 	if err != nil {

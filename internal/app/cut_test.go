@@ -118,7 +118,8 @@ func (s *scissors) cut() (cut, heard bool) {
 	return true, s.heard
 }
 
-// arm has the next saying of this number cut, and the ones so many later and more and more; it says how many were cut since the last time.
+// arm has the next saying of this number cut, and the ones so many later and more and more; it says how many were cut
+// since the last time.
 func (s *scissors) arm(at, every int, heard bool) (cuts int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,9 +128,9 @@ func (s *scissors) arm(at, every int, heard bool) (cuts int) {
 	return cuts
 }
 
-// A process may die, or lose its database, between any two things that it says to it, also when it has said that all is done and does not
-// hear the answer. All of a payroll is there then or nothing, and who asks again gets it once. Then the payroll is funded and paid by
-// workers who lose their database again and again.
+// A process may die, or lose its database, between any two things that it says to it, also when it has said that all is
+// done and does not hear the answer. All of a payroll is there then or nothing, and who asks again gets it once. Then
+// the payroll is funded and paid by workers who lose their database again and again.
 func TestCutAfterEachStatement(t *testing.T) {
 	url := dbtest.Postgres(t)
 	asking, wayOfAPI := newScissors(t, url)
@@ -187,8 +188,8 @@ func TestCutAfterEachStatement(t *testing.T) {
 	api.checkBooks()
 }
 
-// What the server ends because two transactions met is run again as a whole, five times, and has its effect once. Then the client is told to
-// come back, nothing is there, and the same request succeeds later.
+// What the server ends because two transactions met is run again as a whole, five times, and has its effect once. Then
+// the client is told to come back, nothing is there, and the same request succeeds later.
 func TestTransactionsThatMeetAreTriedAgain(t *testing.T) {
 	url := dbtest.Postgres(t)
 	d := newDoor(t, boot(t, url))

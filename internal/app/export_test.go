@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -13,25 +12,22 @@ import (
 )
 
 // StartUnchecked is Start without Config.Check, for configurations that only tests have.
-var StartUnchecked = run
+var StartUnchecked = startUnchecked
 
 // RequestConnections is the number of connections that requests may use.
-const RequestConnections = connectionsOfFaces
+const RequestConnections = connectionsOfRequests
 
-// CheckInterval is how often due work is looked for.
-func (c Config) CheckInterval() time.Duration { return c.lookEvery() }
+// CheckInterval returns the interval between checks for due work.
+func (c Config) CheckInterval() time.Duration { return c.checkInterval() }
 
 // SetSkew acts as a comparison of the clocks does.
-func (s *Service) SetSkew(skew time.Duration) { s.noteSkew(skew) }
-
-// ActOn acts on a reconciliation as the worker does.
-func (s *Service) ActOn(ctx context.Context, r backoffice.Report) error { return s.judge(ctx, r) }
+func (s *Service) SetSkew(skew time.Duration) { s.setSkew(skew) }
 
 // EVM returns the networks in use.
 func (s *Service) EVM() []EVMChain { return s.evms }
 
 // BackOffice returns the service of the operator's staff.
-func (s *Service) BackOffice() *backoffice.Service { return s.operators }
+func (s *Service) BackOffice() *backoffice.Service { return s.backoffice }
 
 // Sealer returns what stored secrets are encrypted with.
 func (s *Service) Sealer() *identity.Sealer { return s.sealer }
@@ -45,5 +41,5 @@ func (s *Service) Bitcoin() *bitcoinsim.Chain { return s.sim }
 // Miner returns the miner of the simulated chains.
 func (s *Service) Miner() *sandbox.Miner { return s.miner }
 
-// Intake returns what reads images under a configuration.
-func Intake(c Config) *kyc.ImageDecoder { return c.intake() }
+// ImageDecoder returns the decoder of images under a configuration.
+func ImageDecoder(c Config) *kyc.ImageDecoder { return c.imageDecoder() }

@@ -56,8 +56,8 @@ func (w *raw) says(text string) (heard, error) {
 	return heard{got.StatusCode, got.Close, got.Header, string(body)}, err
 }
 
-// A body that is an attack is refused for what it is, and takes no more memory than its length is worth. What is counted is the process's, so
-// nothing runs beside this.
+// A body that is an attack is refused for what it is, and takes no more memory than its length is worth. What is
+// counted is the process's, so nothing runs beside this.
 func TestHostileBodies(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		d := newDoor(t, boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 }))
@@ -100,8 +100,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// A request whose end two readers could see in different places is refused, or is the last one of its connection: what stands
-// behind it is nobody's.
+// A request whose end two readers could see in different places is refused, or is the last one of its connection: what
+// stands behind it is nobody's.
 func TestNothingIsSmuggled(t *testing.T) {
 	s := boot(t, dbtest.SQLite(t))
 	const post, behind = "POST /sign-in HTTP/1.1\r\nHost: stipend\r\n", "GET /healthz HTTP/1.1\r\nHost: stipend\r\n\r\n"

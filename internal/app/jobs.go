@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/monitor"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/httpapi"
@@ -20,7 +21,6 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/payee"
-	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/receivable/deposit"
@@ -32,144 +32,129 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// jobs is the map of what starts what: kind of job → who listens. With the table of routes it is the whole of it.
-//
-//	who enqueues                     kind                who listens
-//	chain: an output to us changed   chain.output        deposit
-//	claim: to be paid over Lightning lightning.invoice   lightning: make it at the node, or end it there
-//	lightning: an invoice is paid    lightning.paid      deposit
-//	deposit: money for an object     deposit.changed     payroll: fund; claim: follow
-//	quote: a claim's price has ended quote.expired       claim: follow
-//	claim: waits for confirmations   claim.monitor       claim: follow, or give up
-//	claim: a refund is accepted      claim.refund        claim: screen the address, queue an output
-//	(none: an old settlement)        claim.settle        claim: give the balance what was to be paid to an address
-//	webhook: an endpoint stopped     webhook.clear       webhook: cancel or delete what it left
-//	webhook: a range to send again   webhook.replay      webhook: add it to the queue
-//	payroll: received                payroll.release     payroll: release, which queues outputs
-//	payroll: created                 payroll.expire      payroll: give up waiting for money
-//	payout: outputs are queued       payout.prepare.RAIL the rail: store signed transactions or files
-//	payout: prepared                 payout.send.RAIL    the rail: hand over what is stored
-//	payout: sent, but unconfirmed    payout.nudge.RAIL   the rail: broadcast again, raise the fee
-//	chain: our transaction changed   chain.tx            payout: confirm
-//	chain: others spent our coin     chain.stranger      payout: stop everything
-//	bank: it wants a change  payout.bank_change  distribution: keep the correction, and tell of it
-//	payout: an output's state moved  payout.changed      payroll: settle; claim: refunds; withdrawal; operator
-//	kyc: a case is complete          kyc.submit          kyc: give it to the provider
-//	kyc: a case may have moved       kyc.check           kyc: ask the provider
-//	distribution: all is allocated   recipient.activate  recipient
-//	recipient, distribution: changed recipient.screen    distribution: look for the payee on the sanctions lists
-//	recipient: an invitation is sent invitation.expire   recipient: end it after 14 days
-//	recipient, distribution: changed recipient.payable   payroll: release anew what waits for the payee
-//	operator: a company is frozen    payroll.freeze      payroll: hold what was being released meanwhile
-//	wallet: asked for                wallet.open         wallet: decide, or wait for the company's verification
-//	withdrawal: made, or decided     withdrawal.look     withdrawal: queue an output, or say what stands in the way
-//	operator: a deposit is sent back deposit.refund      operator: screen the address, queue an output
-//	funding: an account is asked for funding.open        funding: ask the bank
-//	any package: a mail to a person  mail.send           mail
-//	account: a link is asked for     account.link        account: write to the address
-//	recipient: a user's profile      recipient.refresh   recipient: each company's copy of it
-func jobs(pay *payroll.Service, claims *claim.Service, out *payout.Rails, look destination.Screening, house *backoffice.Service, open wallet.Opener, take *withdrawal.Service, accounts *virtualaccount.Service, who *kyc.Service) job.Table {
+// jobs returns the handler of each kind of job, and who enqueues it. Together with the table of routes it shows what
+// starts what. startWorker adds the jobs of mails, Lightning and the sandbox; the rails bring their own: they prepare,
+// send and confirm payouts.
+func (s *Service) jobs(out *payout.Rails) job.Table {
+	opener := wallet.Opener{Verified: s.cfg.Env == Production, Pool: s.pool, Accounts: s.accounts}
 	table := job.Table{
-		chain.JobOutput:        {Batch: deposit.OutputsChanged},
-		lightning.JobPaid:      {Tx: deposit.InvoicePaid},
-		deposit.JobChanged:     {Batch: byObject(pay.Fund, claims.Follow)},
-		quote.JobExpired:       {Batch: claims.QuoteExpired},
-		claim.JobMonitor:       {Batch: claims.Monitor},
-		claim.JobRefund:        {Tx: claims.Send},
-		delivery.JobClear:      {Tx: delivery.Clear},
-		delivery.JobReplay:     {Tx: delivery.HandleReplay},
-		payroll.JobRelease:     {Tx: pay.Release},
-		payroll.JobExpire:      {Tx: pay.Expire},
-		payroll.JobFreeze:      {Tx: payroll.HandleFreeze},
-		payout.JobChanged:      {Tx: byPayout(pay.Settle, claims.PayoutChanged, take.PayoutChanged, backoffice.RefundChanged)},
-		kyc.JobSubmit:          {Net: who.Submit, Limit: 4},
-		kyc.JobCheck:           {Net: who.Check, Limit: 4},
-		payee.JobActivate:      {Tx: payee.HandleActivate},
-		payee.JobExpire:        {Tx: payee.HandleExpire},
-		payee.JobScreen:        {Tx: look.HandleScreen},
-		payee.JobPayable:       {Tx: payroll.HandlePayable},
-		wallet.JobOpen:         {Tx: open.Open},
-		withdrawal.JobLook:     {Tx: take.Look},
-		backoffice.JobRefund:   {Tx: house.Refund},
-		virtualaccount.JobOpen: {Net: accounts.HandleOpen, Limit: 4},
-		payee.JobRefresh:       {Tx: payee.HandleRefresh},
-		auth.JobLink:           {Tx: auth.HandleLink(who.Sealer)},
+		chain.JobOutput:        {Batch: deposit.OutputsChanged},       // chain: an output to us changed
+		lightning.JobPaid:      {Tx: deposit.InvoicePaid},             // lightning: an invoice is paid
+		deposit.JobChanged:     {Batch: s.depositsChanged},            // deposit: money for an object
+		quote.JobExpired:       {Batch: s.claims.QuoteExpired},        // quote: a claim's quote expired
+		claim.JobMonitor:       {Batch: s.claims.Monitor},             // claim: waits for confirmations
+		claim.JobRefund:        {Tx: s.claims.Send},                   // claim: a refund is accepted
+		delivery.JobClear:      {Tx: delivery.Clear},                  // webhook: an endpoint stopped
+		delivery.JobReplay:     {Tx: delivery.HandleReplay},           // webhook: a range to send again
+		payroll.JobRelease:     {Tx: s.payroll.Release},               // payroll: received
+		payroll.JobExpire:      {Tx: s.payroll.Expire},                // payroll: created
+		payroll.JobFreeze:      {Tx: payroll.HandleFreeze},            // backoffice: a company is frozen
+		payout.JobChanged:      {Tx: s.payoutChanged},                 // payout: an output changed state
+		kyc.JobSubmit:          {Net: s.kyc.Submit, Limit: 4},         // kyc: a case is complete
+		kyc.JobCheck:           {Net: s.kyc.Check, Limit: 4},          // kyc: a case may have changed
+		payee.JobActivate:      {Tx: payee.HandleActivate},            // destination: all is allocated
+		payee.JobExpire:        {Tx: payee.HandleExpire},              // payee: an invitation is sent
+		payee.JobScreen:        {Tx: s.screening.HandleScreen},        // payee, destination: changed
+		payee.JobPayable:       {Tx: payroll.HandlePayable},           // payee, destination: changed
+		wallet.JobOpen:         {Tx: opener.Open},                     // wallet: requested
+		withdrawal.JobLook:     {Tx: s.withdrawals.Look},              // withdrawal: created, or decided
+		backoffice.JobRefund:   {Tx: s.backoffice.Refund},             // backoffice: returns a deposit
+		virtualaccount.JobOpen: {Net: s.funding.HandleOpen, Limit: 4}, // virtualaccount: requested
+		payee.JobRefresh:       {Tx: payee.HandleRefresh},             // payee: a user's profile changed
+		auth.JobLink:           {Tx: auth.HandleLink(s.sealer)},       // auth: a link is requested
 	}
 	maps.Copy(table, out.Jobs())
 	return table
 }
 
-// byPayout hands news of a payout on to whom it is paid for. Whatever is no claim's, settlement's, withdrawal's or deposit's is
-// a payroll's.
-func byPayout(payrolls, claims, withdrawals, refunds job.TxHandler) job.TxHandler {
-	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
-		var in payout.Changed
+// payoutChanged passes a change of a payout to the package that queued it.
+func (s *Service) payoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in payout.Changed
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	switch {
+	case claim.IsClaim(in.PayrollID):
+		return s.claims.PayoutChanged(ctx, tx, j)
+	case withdrawal.Pays(in.PayrollID):
+		return s.withdrawals.PayoutChanged(ctx, tx, j)
+	case backoffice.Refunds(in.PayrollID):
+		return backoffice.RefundChanged(ctx, tx, j)
+	}
+	return s.payroll.Settle(ctx, tx, j)
+}
+
+// depositsChanged passes changes of deposits to the packages whose objects they pay.
+func (s *Service) depositsChanged(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
+	var ofClaims []job.Job
+	for _, j := range jobs {
+		var in deposit.Changed
 		if err := j.Decode(&in); err != nil {
 			return err
 		}
-		if claim.IsClaim(in.PayrollID) {
-			return claims(ctx, tx, j)
+		if claim.IsClaim(in.ObjectID) {
+			ofClaims = append(ofClaims, j)
+		} else if err := s.payroll.Fund(ctx, tx, j); err != nil {
+			return err
 		}
-		if withdrawal.Pays(in.PayrollID) {
-			return withdrawals(ctx, tx, j)
-		}
-		if backoffice.Refunds(in.PayrollID) {
-			return refunds(ctx, tx, j)
-		}
-		return payrolls(ctx, tx, j)
 	}
+	return s.claims.Follow(ctx, tx, ofClaims)
 }
 
-// byObject hands news of money on to whom it came for. An object of another kind is a payroll.
-func byObject(payrolls job.TxHandler, claims job.BatchHandler) job.BatchHandler {
-	return func(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
-		var ofClaims []job.Job
-		for _, j := range jobs {
-			var in deposit.Changed
-			if err := j.Decode(&in); err != nil {
-				return err
-			}
-			if claim.IsClaim(in.ObjectID) {
-				ofClaims = append(ofClaims, j)
-			} else if err := payrolls(ctx, tx, j); err != nil {
-				return err
-			}
-		}
-		return claims(ctx, tx, ofClaims)
+// periodic returns the work that one process does at intervals.
+func (s *Service) periodic(out *payout.Rails) []job.Periodic {
+	onDB := func(name string, every time.Duration, run func(context.Context, *db.DB) error) job.Periodic {
+		return job.Periodic{Name: name, Every: every, Run: func(ctx context.Context) error { return run(ctx, s.db) }}
 	}
-}
-
-// periodic is what happens by the clock, on one process at a time.
-func (s *Service) periodic(out *payout.Rails, claims *claim.Service) []job.Periodic {
 	return append(out.Periodic(s.db),
-		job.Periodic{Name: "webhooks.prune", Every: time.Hour, Run: func(ctx context.Context) error { return delivery.Prune(ctx, s.db) }},
-		job.Periodic{Name: "requests.prune", Every: time.Hour, Run: func(ctx context.Context) error { return requestlog.Prune(ctx, s.db) }},
 		job.Periodic{Name: "rates.refresh", Every: 20 * time.Second, Run: s.rates.Refresh},
-		job.Periodic{Name: "funding.collect", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Collect(ctx, s.db) }},
-		job.Periodic{Name: "funding.review", Every: 30 * time.Second, Run: func(ctx context.Context) error { return s.funding.Review(ctx, s.db) }},
-		job.Periodic{Name: "ledger.roll_up", Every: time.Minute, Run: func(ctx context.Context) error { return ledger.RollUp(ctx, s.db) }},
-		job.Periodic{Name: "payroll.exchange", Every: time.Minute, Run: func(ctx context.Context) error { return payroll.RetryConversions(ctx, s.db) }},
-		job.Periodic{Name: "payroll.debts", Every: time.Minute, Run: func(ctx context.Context) error { return payroll.SettleDebts(ctx, s.db) }},
-		job.Periodic{Name: "quotes.expire", Every: s.cfg.lookEvery(), Run: s.expireQuotes},
-		job.Periodic{Name: "claims.settle", Every: 10 * time.Minute, Run: func(ctx context.Context) error { return claims.SettleDue(ctx, s.db) }},
-		job.Periodic{Name: "oauth.forget_codes", Every: time.Hour, Run: func(ctx context.Context) error { return oauth.ForgetCodes(ctx, s.db) }},
-		job.Periodic{Name: "mails.forget", Every: time.Hour, Run: func(ctx context.Context) error { return mail.Forget(ctx, s.db) }},
-		job.Periodic{Name: "sessions.forget", Every: time.Hour, Run: func(ctx context.Context) error { return session.Forget(ctx, s.db) }},
-		job.Periodic{Name: "ledger.close_months", Every: time.Hour, Run: func(ctx context.Context) error { return ledger.ClosePeriods(ctx, s.db) }},
-		job.Periodic{Name: "operators.reconcile", Every: reconcileEvery, Run: s.reconcileNow},
-		job.Periodic{Name: "operators.forget", Every: time.Hour, Run: func(ctx context.Context) error { return backoffice.Forget(ctx, s.db) }},
-		job.Periodic{Name: "account.forget_links", Every: time.Hour, Run: func(ctx context.Context) error { return auth.Forget(ctx, s.db) }},
-		job.Periodic{Name: "kyc.expire", Every: time.Hour, Run: func(ctx context.Context) error { return s.kyc.ExpireDue(ctx, s.db) }},
-		job.Periodic{Name: "api.forget_keys", Every: time.Hour, Run: func(ctx context.Context) error { return httpapi.ForgetKeys(ctx, s.db) }},
+		job.Periodic{Name: "quotes.expire", Every: s.cfg.checkInterval(), Run: s.expireQuotes},
+		job.Periodic{Name: "operators.reconcile", Every: time.Hour, Run: s.reconcile},
+		onDB("webhooks.prune", time.Hour, delivery.Prune),
+		onDB("requests.prune", time.Hour, requestlog.Prune),
+		onDB("funding.collect", 30*time.Second, s.funding.Collect),
+		onDB("funding.review", 30*time.Second, s.funding.Review),
+		onDB("ledger.roll_up", time.Minute, ledger.RollUp),
+		onDB("ledger.close_months", time.Hour, ledger.ClosePeriods),
+		onDB("payroll.exchange", time.Minute, payroll.RetryConversions),
+		onDB("payroll.debts", time.Minute, payroll.SettleDebts),
+		onDB("claims.settle", 10*time.Minute, s.claims.SettleDue),
+		onDB("oauth.forget_codes", time.Hour, oauth.ForgetCodes),
+		onDB("mails.forget", time.Hour, mail.Forget),
+		onDB("sessions.forget", time.Hour, session.Forget),
+		onDB("operators.forget", time.Hour, backoffice.Forget),
+		onDB("account.forget_links", time.Hour, auth.Forget),
+		onDB("kyc.expire", time.Hour, s.kyc.ExpireDue),
+		onDB("api.forget_keys", time.Hour, httpapi.ForgetKeys),
 	)
 }
 
-// expireQuotes expires what nobody paid in time, as far as each chain has been seen.
+// expireQuotes expires unpaid quotes that ended before the time up to which their chain was seen.
 func (s *Service) expireQuotes(ctx context.Context) error {
-	_, err := quote.ExpireDue(ctx, s.db, s.cfg.BitcoinNetwork, watchedUntil(BitcoinChain))
+	_, err := quote.ExpireDue(ctx, s.db, s.cfg.BitcoinNetwork, monitor.SeenUntil(BitcoinChain))
 	for _, n := range s.accounts.Networks {
-		_, failed := quote.ExpireDue(ctx, s.db, n.Name, watchedUntil(n.Name))
+		_, failed := quote.ExpireDue(ctx, s.db, n.Name, monitor.SeenUntil(n.Name))
 		err = errors.Join(err, failed)
 	}
 	return err
+}
+
+// reconcile compares the ledger with the nodes and banks, if the Bitcoin node can list coins, and acts on differences.
+func (s *Service) reconcile(ctx context.Context) error {
+	node, ok := s.source.(chain.UTXOSource)
+	if !ok {
+		return nil
+	}
+	w := backoffice.World{Chain: BitcoinChain, Node: node, Banks: s.banks}
+	for _, a := range s.evms {
+		w.Accounts = append(w.Accounts, a.Node)
+	}
+	if s.lightning != nil {
+		w.Channels = s.lightning.Client
+	}
+	r, err := backoffice.ReconcileSettled(ctx, s.db, w)
+	if err != nil {
+		return err
+	}
+	return r.Act(ctx, s.db, s.log)
 }

@@ -28,8 +28,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Each event that stipend trigger lists happens for real, and reaches a developer's machine through stipend listen, signed with
-// the secret that it printed.
+// Each event that stipend trigger lists happens for real, and reaches a developer's machine through stipend listen,
+// signed with the secret that it printed.
 func TestListenAndTrigger(t *testing.T) {
 	t.Parallel()
 	s := boot(t, dbtest.SQLite(t))
@@ -121,8 +121,8 @@ func TestEveryEventCanBeTriggered(t *testing.T) {
 	}
 }
 
-// The service restarts while stipend listen runs: it goes on behind the last event that it has seen, and what happened meanwhile
-// comes too, everything once and in order.
+// The service restarts while stipend listen runs: it goes on behind the last event that it has seen, and what happened
+// meanwhile comes too, everything once and in order.
 func TestListenOutlivesARestart(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
@@ -239,7 +239,8 @@ type writer func(text string)
 
 func (w writer) Write(b []byte) (int, error) { w(string(b)); return len(b), nil }
 
-// The tests in which changes are held against events. Each line of toldBy names one in which it is certain to be needed.
+// The tests in which changes are held against events. Each line of toldBy names one in which it is certain to be
+// needed.
 const (
 	ofTriggers = iota
 	ofScenarios
@@ -248,8 +249,8 @@ const (
 	ofOperations
 )
 
-// toldBy are the things whose changes another's event tells, by the prefix of their ids: parts of something that partners know.
-// Never are states that must have an event of their own all the same.
+// toldBy are the things whose changes another's event tells, by the prefix of their ids: parts of something that
+// partners know. Never are states that must have an event of their own all the same.
 var toldBy = map[string]*struct {
 	event string // that tells it
 	never []string
@@ -272,8 +273,8 @@ var toldBy = map[string]*struct {
 	"ver":             {"user.kyc_status_update or company.kyb_status_update, of who is verified", nil, ofTriggers},
 }
 
-// checkEvents looks for changes (a refused request is none) that left no event of the same version, for events out of order, of names that nobody knows, and for
-// secrets in them. It returns which lines of toldBy were needed.
+// checkEvents looks for changes (a refused request is none) that left no event of the same version, for events out of
+// order, of names that nobody knows, and for secrets in them. It returns which lines of toldBy were needed.
 func checkEvents(t *testing.T, s *service) (needed map[string]bool) {
 	t.Helper()
 	needed = map[string]bool{}

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lockFile takes a file for this process alone, until it is closed or the process ends. taken says that another has it.
-func lockFile(path string) (f *os.File, taken bool, err error) {
+// lockFile opens a file and locks it until it is closed. locked reports that another process has the lock.
+func lockFile(path string) (f *os.File, locked bool, err error) {
 	if f, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, false, err
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// agree is the user's browser: it signs in as the sandbox's administrator, where it has not yet, and allows what is asked. It
-// returns the address that the app gets its answer at.
+// agree is the user's browser: it signs in as the sandbox's administrator, where it has not yet, and allows what is
+// asked. It returns the address that the app gets its answer at.
 func agree(t *testing.T, v *webtest.Visitor, admin sandbox.SeedAdmin, address string) string {
 	t.Helper()
 	page := v.Follow(v.Get(address))
@@ -92,8 +92,8 @@ func TestOAuthClientsOfOthers(t *testing.T) {
 	})
 }
 
-// runNodeClient runs a client under node. It prints the address to open and reads the one that the browser came back to; then
-// it prints the token.
+// runNodeClient runs a client under node. It prints the address to open and reads the one that the browser came back
+// to; then it prints the token.
 func runNodeClient(t *testing.T, s *service, browser *webtest.Visitor, name string) {
 	modules, err := filepath.Abs("../../.tools/npm/oauth")
 	if err != nil {

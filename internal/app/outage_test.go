@@ -24,8 +24,9 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Two processes of each role share one PostgreSQL and nothing else. Requests go to either; each thing happens once. They go on when a newer
-// version moves the schema, as migrations do that need not be alone, but none of the older one starts any more.
+// Two processes of each role share one PostgreSQL and nothing else. Requests go to either; each thing happens once.
+// They go on when a newer version moves the schema, as migrations do that need not be alone, but none of the older one
+// starts any more.
 func TestRolesApart(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Postgres(t)
@@ -97,8 +98,8 @@ func addColumns(t *testing.T, d *db.DB) int {
 	return len(tables)
 }
 
-// The server ends every connection again and again, as at a failover, while clients create payrolls. A client that repeats
-// what was not answered, with its key, gets exactly what it asked for.
+// The server ends every connection again and again, as at a failover, while clients create payrolls. A client that
+// repeats what was not answered, with its key, gets exactly what it asked for.
 func TestADatabaseThatKeepsFailing(t *testing.T) {
 	url := dbtest.Postgres(t)
 	s := boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
@@ -162,8 +163,8 @@ func TestADatabaseThatKeepsFailing(t *testing.T) {
 	d.checkBooks()
 }
 
-// A full disk refuses writes with their own error, reading goes on, nothing leaves that could not be stored, and nothing has
-// to be repaired when there is room again.
+// A full disk refuses writes with their own error, reading goes on, nothing leaves that could not be stored, and
+// nothing has to be repaired when there is room again.
 func TestAFullDisk(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		s := boot(t, url, func(c *app.Config) { c.BlockInterval = time.Hour })
@@ -194,8 +195,8 @@ func TestAFullDisk(t *testing.T) {
 	})
 }
 
-// fill makes the engine itself say that there is no room, or takes that back. A SQLite file may not grow, and what it had to
-// spare is used up; PostgreSQL raises the code of a full disk for every new payroll.
+// fill makes the engine itself say that there is no room, or takes that back. A SQLite file may not grow, and what it
+// had to spare is used up; PostgreSQL raises the code of a full disk for every new payroll.
 func fill(t *testing.T, d *db.DB, full bool) {
 	t.Helper()
 	run := func(statements ...string) error {
@@ -231,8 +232,8 @@ func fill(t *testing.T, d *db.DB, full bool) {
 	}
 }
 
-// A node that is down stops nobody from starting or reading; it stops new addresses, because nobody would see them paid. All
-// goes on by itself when the node is there. One that goes away later stops new prices after a while.
+// A node that is down stops nobody from starting or reading; it stops new addresses, because nobody would see them
+// paid. All goes on by itself when the node is there. One that goes away later stops new prices after a while.
 func TestANodeThatIsDown(t *testing.T) {
 	t.Parallel()
 	btcdtest.Each(t, nodeThatIsDown)
@@ -267,7 +268,8 @@ func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
 		return d.do("POST", createPath, body, "Idempotency-Key", "back").status == http.StatusOK
 	})
 
-	// A second node hears of blocks that the first does not hear of; then that one makes others, and in the end it gives way.
+	// A second node hears of blocks that the first does not hear of; then that one makes others, and in the end it gives
+	// way.
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -321,8 +323,9 @@ func (c *cable) url() string {
 	return u.String()
 }
 
-// A table that a long migration holds refuses quickly what needs it. When so many ask for it that requests have no connection left, all
-// others are refused, too, but chains are watched, jobs run, and the process says that it is alive. When the table is free, all goes on.
+// A table that a long migration holds refuses quickly what needs it. When so many ask for it that requests have no
+// connection left, all others are refused, too, but chains are watched, jobs run, and the process says that it is
+// alive. When the table is free, all goes on.
 func TestALockedTable(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Postgres(t)
@@ -405,8 +408,8 @@ func TestAStandbyIsRefused(t *testing.T) {
 	}
 }
 
-// When another server takes the database's place, it may not know the payments that left last. Nothing leaves before a person
-// has compared.
+// When another server takes the database's place, it may not know the payments that left last. Nothing leaves before a
+// person has compared.
 func TestAReplacedServerPausesPayouts(t *testing.T) {
 	s := boot(t, dbtest.Postgres(t))
 	d := newDoor(t, s)

@@ -56,7 +56,8 @@ func (o *office) waits(id string) webtest.Visit {
 	return o.says(o.Get("/payrolls/"+id), "waits for the approval of a second person", "above the limit that the company set")
 }
 
-// What waits because its payee's destination is new leaves at once when an administrator says that they asked the payee.
+// What waits because its payee's destination is new leaves at once when an administrator says that they asked the
+// payee.
 func TestANewDestinationIsConfirmed(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
@@ -96,8 +97,8 @@ func TestANewDestinationIsConfirmed(t *testing.T) {
 	})
 }
 
-// Above the company's limit nobody alone has a payroll paid, whether it was made at the page or by an app, and nobody alone loosens
-// the limit.
+// Above the company's limit nobody alone has a payroll paid, whether it was made at the page or by an app, and nobody
+// alone loosens the limit.
 func TestTwoPersonApproval(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {

@@ -43,7 +43,7 @@ type staffed struct {
 func employ(t *testing.T, s *service, name string) *staffed {
 	t.Helper()
 	var out bytes.Buffer
-	c := cli.OperatorsAddCmd{StaffCredentials: cli.StaffCredentials{Storage: s.cfg.Storage, Email: strings.ToLower(name) + "@house.example"}, Name: name}
+	c := cli.StaffAddCmd{StaffCredentials: cli.StaffCredentials{Storage: s.cfg.Storage, Email: strings.ToLower(name) + "@house.example"}, Name: name}
 	if err := c.Run(t.Context(), cli.Streams{Out: &out}); err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +84,8 @@ func (o *staffed) sends(t *testing.T, page, path string, want int, pairs ...stri
 
 var requestPath = regexp.MustCompile(`/operations/requests/oprq_\w+`)
 
-// Operators stop payouts alone and at once, and let them go on, or release what is above the house's limit, only two together. Nobody
-// of a company is one, and what each did is kept.
+// Operators stop payouts alone and at once, and let them go on, or release what is above the house's limit, only two
+// together. Nobody of a company is one, and what each did is kept.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
@@ -208,7 +208,7 @@ func TestOperations(t *testing.T) {
 		}
 		mary := employ(t, s, "Mary").signIn(t)
 		o.says(mary.Get(at+"/acts"), "payouts stopped", "agreed that payouts go on", "asked for a release", "agreed to a release", "called back", "made an operator", "somebody at the machine")
-		if err := (cli.OperatorsRemoveCmd{Storage: s.cfg.Storage, Email: mary.email}).Run(t.Context(), cli.Streams{Out: &bytes.Buffer{}}); err != nil {
+		if err := (cli.StaffRemoveCmd{Storage: s.cfg.Storage, Email: mary.email}).Run(t.Context(), cli.Streams{Out: &bytes.Buffer{}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := mary.Get(at); got.Location() != at+"/sign-in" {
@@ -242,7 +242,7 @@ func companyIsFrozen(o *office, first, second *staffed) {
 	o.d.fulfilled(made.PayrollID)
 	said := cli.CompanyDecision{Storage: o.s.cfg.Storage, Company: company, Reason: "to see it"}
 	o.d.prints("is frozen", cli.CompaniesFreezeCmd{CompanyDecision: said})
-	o.d.prints("not frozen any more", cli.CompaniesThawCmd{CompanyDecision: said})
+	o.d.prints("not frozen any more", cli.CompaniesUnfreezeCmd{CompanyDecision: said})
 }
 
 var transferPath = regexp.MustCompile(`/operations/transfers/trf_\w+`)
@@ -303,8 +303,8 @@ func suspenseIsDecided(o *office, first, second *staffed) {
 	o.d.checkBooks()
 }
 
-// The books are compared with the wallet's coins and those with the node. Each difference is named, and one that says the coins are not
-// there stops payouts.
+// The books are compared with the wallet's coins and those with the node. Each difference is named, and one that says
+// the coins are not there stops payouts.
 func TestReconciliation(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
@@ -388,13 +388,13 @@ func TestReconciliation(t *testing.T) {
 		set("UPDATE ledger_lines SET amount = amount - 1 WHERE code = '1000'")
 		set("UPDATE sim_outputs SET amount = amount + 1 WHERE txid = $1 AND vout = $2", coin.TxID, int64(coin.Vout))
 		finds(backoffice.CoinAmount, coin.TxID)
-		if err := o.s.ActOn(t.Context(), compare()); err != nil || o.paused() != "" {
+		if err := compare().Act(t.Context(), o.s.DB(), testLogger(t.Output(), "error")); err != nil || o.paused() != "" {
 			t.Errorf("%v, paused: %q", err, o.paused())
 		}
 		set("UPDATE sim_outputs SET amount = amount - 1, spent_by = 'elsewhere' WHERE txid = $1 AND vout = $2", coin.TxID, int64(coin.Vout))
 		finds(backoffice.CoinMissing, coin.TxID)
 		eventually(t, 30*time.Second, "payouts are stopped", func() bool {
-			if err := o.s.ActOn(t.Context(), compare()); err != nil {
+			if err := compare().Act(t.Context(), o.s.DB(), testLogger(t.Output(), "error")); err != nil {
 				t.Error(err)
 			}
 			return strings.Contains(o.paused(), coin.TxID)
@@ -458,7 +458,8 @@ func TestOperationsInABrowser(t *testing.T) {
 	}
 }
 
-// withdrawalIsReleased takes out what was paid too much: above the limit it goes when two operators have agreed, not before.
+// withdrawalIsReleased takes out what was paid too much: above the limit it goes when two operators have agreed, not
+// before.
 func withdrawalIsReleased(o *office, first, second *staffed) {
 	const at = "/operations"
 	var to struct {
@@ -493,8 +494,8 @@ func withdrawalIsReleased(o *office, first, second *staffed) {
 
 var depositPath = regexp.MustCompile(`/operations/deposits/dep_\w+`)
 
-// Coins that nobody expected one operator credits to a company, gives to a payroll that waits for them, or sends back; above the limit
-// another one agrees.
+// Coins that nobody expected one operator credits to a company, gives to a payroll that waits for them, or sends back;
+// above the limit another one agrees.
 func coinsAreDecided(o *office, first, second *staffed) {
 	const at, queue = "/operations", "/operations/queues/suspense"
 	node := o.s.EVM()[0].Sim

@@ -158,7 +158,7 @@ func TestRecipientPages(t *testing.T) {
 // address is a fresh one that payees could have.
 func (o *office) address() string {
 	o.Helper()
-	all, err := sandbox.SeedAddresses(o.s.cfg.BitcoinNetwork, 9)
+	all, err := sandbox.SeedAddresses("regtest", 9)
 	if err != nil {
 		o.Fatal(err)
 	}
@@ -185,7 +185,8 @@ func TestInvitationPages(t *testing.T) {
 	})
 }
 
-// What a payroll had too much is the company's, on its statement, in a file and in a picture; a wallet then pays with it.
+// What a payroll had too much is the company's, on its statement, in a file and in a picture; a wallet then pays with
+// it.
 func TestWalletAndInvoicePages(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {

@@ -20,7 +20,8 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// mailed waits for a mail to an address and gives the link of a path in it. Those on no company's behalf are read at the machine.
+// mailed waits for a mail to an address and gives the link of a path in it. Those on no company's behalf are read at
+// the machine.
 func (o *office) mailed(to, path string) (link string) {
 	o.Helper()
 	pattern := regexp.MustCompile(`href="(?:http://[^"/]+)?(` + path + `[^"]+)"`)
@@ -38,8 +39,8 @@ func (o *office) mailed(to, path string) (link string) {
 	return link
 }
 
-// A worker accepts an invitation, chooses a password, hands documents in by a camera or from a file, hears why one was not accepted,
-// hands it in again, and is verified.
+// A worker accepts an invitation, chooses a password, hands documents in by a camera or from a file, hears why one was
+// not accepted, hands it in again, and is verified.
 func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, dbtest.SQLite(t))
@@ -136,8 +137,8 @@ func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 	tells("verified", "There is nothing to do.")
 }
 
-// A business signs up, shows a second factor, registers an app, lets it act for the company, and its program calls the interface: all by
-// somebody without JavaScript on a narrow screen. The call is in the log then.
+// A business signs up, shows a second factor, registers an app, lets it act for the company, and its program calls the
+// interface: all by somebody without JavaScript on a narrow screen. The call is in the log then.
 func TestFromSignUpToTheFirstCallInABrowser(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, dbtest.SQLite(t))

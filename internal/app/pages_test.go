@@ -188,8 +188,8 @@ func (o *office) role(role string) {
 	}
 }
 
-// A pay run typed beside payees: what is wrong stands there, nothing is made before the preview is confirmed, and confirming twice
-// makes one. Then it is paid as the funding page says.
+// A pay run typed beside payees: what is wrong stands there, nothing is made before the preview is confirmed, and
+// confirming twice makes one. Then it is paid as the funding page says.
 func TestPayrollByForm(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
@@ -323,7 +323,8 @@ func (o *office) picture(p *webtest.Page, name string) {
 	}
 }
 
-// The whole way of a pay run in a browser: typed without scripts, paid and followed live with them; and one from a file.
+// The whole way of a pay run in a browser: typed without scripts, paid and followed live with them; and one from a
+// file.
 func TestPayrollInABrowser(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, dbtest.SQLite(t))

@@ -27,8 +27,8 @@ func (o *office) vault() {
 	}
 }
 
-// Money that is left over is taken out at the page to an address of the company's own, and arrives; above the limit it waits for a
-// second person, and what a member may not do is not done.
+// Money that is left over is taken out at the page to an address of the company's own, and arrives; above the limit it
+// waits for a second person, and what a member may not do is not done.
 func TestWithdrawalPages(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {

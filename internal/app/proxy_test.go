@@ -14,7 +14,8 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// Whoever is asked by a proxy of its own counts the client that the proxy names, and nothing that the client could have written.
+// Whoever is asked by a proxy of its own counts the client that the proxy names, and nothing that the client could have
+// written.
 func TestLimitsCountClientsBehindTrustedProxies(t *testing.T) {
 	ask := func(d *door, forwarded ...string) int {
 		d.Helper()
@@ -55,7 +56,8 @@ func TestLimitsCountClientsBehindTrustedProxies(t *testing.T) {
 	}
 }
 
-// With a public address, requests for other hosts are refused on every face; whether the process is well may be asked by any.
+// With a public address, requests for other hosts are refused on every face; whether the process is well may be asked
+// by any.
 func TestOnlyItsOwnHostIsServed(t *testing.T) {
 	s := boot(t, dbtest.SQLite(t), func(c *app.Config) {
 		c.BaseURL, c.AuthURL = "https://pay.example.com", "https://login.example.com:8443"
@@ -87,7 +89,8 @@ func TestOnlyItsOwnHostIsServed(t *testing.T) {
 	}
 }
 
-// Two processes on one embedded database would not hear of each other; commands beside the one that serves are no trouble.
+// Two processes on one embedded database would not hear of each other; commands beside the one that serves are no
+// trouble.
 func TestAnEmbeddedDatabaseIsServedOnce(t *testing.T) {
 	url := dbtest.SQLite(t)
 	s := boot(t, url)

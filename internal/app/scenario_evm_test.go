@@ -20,7 +20,8 @@ func (d *door) bankPayee() string {
 	return id
 }
 
-// A payroll is paid in a dollar token or in ether on a network of accounts: in parts, too much, and through a reorganisation.
+// A payroll is paid in a dollar token or in ether on a network of accounts: in parts, too much, and through a
+// reorganisation.
 func fundedOnANetworkOfAccounts(d *door) {
 	payee := d.bankPayee()
 	wallet := func(a money.Asset) money.Amount { return d.balanceIn(ledger.OtherWallets, "base", a) }
@@ -78,8 +79,8 @@ func (d *door) tokenPayee(name, symbol, address string) string {
 	return id
 }
 
-// Payees are paid in dollar tokens out of a payroll that was funded in them: the deposit is brought to the account that pays, with
-// gas that the house sends, each payee gets one transaction, and the books say what it cost.
+// Payees are paid in dollar tokens out of a payroll that was funded in them: the deposit is brought to the account that
+// pays, with gas that the house sends, each payee gets one transaction, and the books say what it cost.
 func paidOnANetworkOfAccounts(d *door) {
 	first := d.tokenPayee("Una", "USDC", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
 	second := d.tokenPayee("Dua", "USDC", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359")
@@ -99,7 +100,8 @@ func paidOnANetworkOfAccounts(d *door) {
 	if len(hashes) != 2 {
 		d.Errorf("%d transactions paid 2 payees", len(hashes))
 	}
-	// Nothing is under way any more, and what the chain shows of the wallet is what the books say: every token, every gwei of gas.
+	// Nothing is under way any more, and what the chain shows of the wallet is what the books say: every token, every gwei
+	// of gas.
 	eventually(d.T, 30*time.Second, "nothing is under way", func() bool {
 		return d.count(`SELECT COUNT(*) FROM payout_batches WHERE chain = 'base' AND state <> 'fulfilled'`) == 0 &&
 			d.count(`SELECT COUNT(*) FROM chain_outputs WHERE chain = 'base' AND asset = 'USDC' AND branch = 0 AND spend_state = 'available' AND state = 'mined'`) == 0

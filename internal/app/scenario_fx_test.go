@@ -51,12 +51,12 @@ func (d *door) owned(a money.Asset) (x money.Amount) {
 	return x
 }
 
-// A balance in euros pays bitcoins that the house owns, at the price that stands with the output; the operator sees the position,
-// bounds it, and takes some of it to an exchange.
+// A balance in euros pays bitcoins that the house owns, at the price that stands with the output; the operator sees the
+// position, bounds it, and takes some of it to an exchange.
 func paidOutOfTheHouse(d *door) {
 	storage := d.s.cfg.Storage
 	eventually(d.T, 60*time.Second, "the house has its coins", func() bool { return d.owned(money.BTC).Units() > 9*100_000_000 })
-	if got, err := d.run(cli.FXAddressCmd{Storage: storage, WalletKey: cli.WalletKey{Env: app.Sandbox}}); err != nil || !strings.HasPrefix(got, "bcrt1q") {
+	if got, err := d.run(cli.TreasuryAddressCmd{Storage: storage, WalletFlags: cli.WalletFlags{Env: app.Sandbox}}); err != nil || !strings.HasPrefix(got, "bcrt1q") {
 		d.Errorf("the house's address: %s, %v", got, err)
 	}
 	// The company's euros come by a transfer that names it; another one names nobody.
@@ -69,8 +69,8 @@ func paidOutOfTheHouse(d *door) {
 		d.Fatal(err)
 	}
 	had := d.balanceIn(ledger.CompanyFunds, "", money.EUR)
-	d.prints("1 credited, 1 in suspense, 0 gone back; 0 known", cli.TransfersImportCmd{Storage: storage, Files: []string{statement}})
-	d.prints("0 credited, 0 in suspense, 0 gone back; 2 known", cli.TransfersImportCmd{Storage: storage, Files: []string{statement}})
+	d.prints("1 credited, 1 in suspense, 0 returned; 0 imported before", cli.TransfersImportCmd{Storage: storage, Files: []string{statement}})
+	d.prints("0 credited, 0 in suspense, 0 returned; 2 imported before", cli.TransfersImportCmd{Storage: storage, Files: []string{statement}})
 	if got, err := d.balanceIn(ledger.CompanyFunds, "", money.EUR).Sub(had); err != nil || got.Units() != 1_000_00 {
 		d.Errorf("the company has %s EUR more", got)
 	}
@@ -106,13 +106,13 @@ func paidOutOfTheHouse(d *door) {
 	}
 
 	// Above what one destination may get at once, the company is told before it pays.
-	d.prints("The house keeps 0.00000000 BTC", cli.FXLimitCmd{Storage: storage, Asset: "BTC", Least: "0", Upper: "5", Most: "0.001"})
+	d.prints("The operator keeps 0.00000000 BTC", cli.TreasuryLimitCmd{Storage: storage, Asset: "BTC", Least: "0", Upper: "5", Most: "0.001"})
 	r := d.refused(422, "currency_not_supported", "POST", createPath, pays(`"funding_method":"wallet","funding_currency":"EUR",`, "100.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey())
 	if got := d.pointers(r); len(got) != 1 || got[0] != "currency_not_supported /to_pay/0/user_id" {
 		d.Errorf("%v", got)
 	}
-	d.prints("sell ", cli.FXReportCmd{Storage: storage, Env: app.Sandbox})
-	if text := d.prints(`"result_usd"`, cli.FXReportCmd{Storage: storage, Env: app.Sandbox, JSON: true}); !json.Valid([]byte(text)) {
+	d.prints("sell ", cli.TreasuryReportCmd{Storage: storage, Env: app.Sandbox})
+	if text := d.prints(`"result_usd"`, cli.TreasuryReportCmd{Storage: storage, Env: app.Sandbox, JSON: true}); !json.Valid([]byte(text)) {
 		d.Errorf("%s", text)
 	}
 
@@ -125,11 +125,11 @@ func paidOutOfTheHouse(d *door) {
 	if err != nil {
 		d.Fatal(err)
 	}
-	key := cli.WalletKey{Env: app.Sandbox}
-	if _, err := d.run(cli.FXSendCmd{Storage: storage, WalletKey: key, Amount: "1000", Address: address}); err == nil {
+	key := cli.WalletFlags{Env: app.Sandbox}
+	if _, err := d.run(cli.TreasurySendCmd{Storage: storage, WalletFlags: key, Amount: "1000", Address: address}); err == nil {
 		d.Error("the house sent what it does not own")
 	}
-	sent := strings.Fields(d.prints("1.00000000 BTC leave as out_", cli.FXSendCmd{Storage: storage, WalletKey: key, Amount: "1", Address: address}))
+	sent := strings.Fields(d.prints("1.00000000 BTC leave as out_", cli.TreasurySendCmd{Storage: storage, WalletFlags: key, Amount: "1", Address: address}))
 	out := strings.TrimSuffix(sent[4], ".")
 	eventually(d.T, 90*time.Second, "the coins have left", func() bool {
 		var o payout.Output
@@ -140,16 +140,16 @@ func paidOutOfTheHouse(d *door) {
 		return o.State == payout.Fulfilled
 	})
 	dollars := d.owned(money.USD)
-	d.prints("Booked", cli.FXDepositCmd{Storage: storage, Amount: "1", Asset: "btc", At: "exchange:kraken", Reference: "1"})
-	d.prints("booked before", cli.FXDepositCmd{Storage: storage, Amount: "1", Asset: "BTC", At: "exchange:kraken", Reference: "1"})
-	d.prints("Booked", cli.FXTradeCmd{Storage: storage, Env: app.Sandbox, Given: "1", GivenAsset: "BTC", Got: "49000", GotAsset: "USD", At: "exchange:kraken", Reference: "2"})
-	d.prints("Booked", cli.FXMoveCmd{Storage: storage, Env: app.Sandbox, Amount: "40000", Asset: "USD", From: "exchange:kraken", To: "bank:main", Reference: "3"})
-	if _, err := d.run(cli.FXWithdrawCmd{Storage: storage, Env: app.Sandbox, Amount: "9000.01", Asset: "USD", At: "exchange:kraken", Reference: "4"}); err == nil {
+	d.prints("Booked", cli.TreasuryDepositCmd{Storage: storage, Amount: "1", Asset: "btc", At: "exchange:kraken", Reference: "1"})
+	d.prints("booked before", cli.TreasuryDepositCmd{Storage: storage, Amount: "1", Asset: "BTC", At: "exchange:kraken", Reference: "1"})
+	d.prints("Booked", cli.TreasuryTradeCmd{Storage: storage, Env: app.Sandbox, Given: "1", GivenAsset: "BTC", Got: "49000", GotAsset: "USD", At: "exchange:kraken", Reference: "2"})
+	d.prints("Booked", cli.TreasuryMoveCmd{Storage: storage, Env: app.Sandbox, Amount: "40000", Asset: "USD", From: "exchange:kraken", To: "bank:main", Reference: "3"})
+	if _, err := d.run(cli.TreasuryWithdrawCmd{Storage: storage, Env: app.Sandbox, Amount: "9000.01", Asset: "USD", At: "exchange:kraken", Reference: "4"}); err == nil {
 		d.Error("more was withdrawn than is there")
 	}
-	d.prints("Booked", cli.FXWithdrawCmd{Storage: storage, Env: app.Sandbox, Amount: "9000", Asset: "USD", At: "exchange:kraken", Reference: "4"})
+	d.prints("Booked", cli.TreasuryWithdrawCmd{Storage: storage, Env: app.Sandbox, Amount: "9000", Asset: "USD", At: "exchange:kraken", Reference: "4"})
 	if got, err := d.owned(money.USD).Sub(dollars); err != nil || got.Units() != 40_000_00 {
 		d.Errorf("the house has %s USD more at hand", got)
 	}
-	d.prints("The house keeps", cli.FXLimitCmd{Storage: storage, Asset: "BTC", Least: "0"})
+	d.prints("The operator keeps", cli.TreasuryLimitCmd{Storage: storage, Asset: "BTC", Least: "0"})
 }

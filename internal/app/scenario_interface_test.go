@@ -369,8 +369,8 @@ func (d *door) recipient(first, last, address string) (path, id string) {
 	return path, id
 }
 
-// Whoever is on a sanctions list waits, before and after a pay run was made for them, until a person has looked; the others are
-// paid. They and their company hear no more than that somebody looks.
+// Whoever is on a sanctions list waits, before and after a pay run was made for them, until a person has looked; the
+// others are paid. They and their company hear no more than that somebody looks.
 func sanctionedPayees(d *door) {
 	status := func(path string) string { return d.ok("GET", path, "").read(d)["status"].(string) }
 	becomes := func(path, want string) {

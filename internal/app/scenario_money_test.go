@@ -210,8 +210,8 @@ func reorgAfterRelease(d *door) {
 	funds := d.funds()
 	made := d.payTwo("100.00")
 	d.deposit(made.PayrollID, "reorged", "")
-	// The payouts may be confirmed before the funding is back. What was taken out of the company's balance meanwhile, or was owed, is
-	// restored by the job that posts the deposit again.
+	// The payouts may be confirmed before the funding is back. What was taken out of the company's balance meanwhile, or
+	// was owed, is restored by the job that posts the deposit again.
 	d.until(made.PayrollID, "fulfilled, nothing owed, and the balance as before", func(v scene) bool {
 		return v.Status == "fulfilled" && v.deposits("confirmed") == 1 && d.balance(ledger.DueFromCustomer, "").IsZero() && d.funds() == funds
 	})
@@ -378,8 +378,8 @@ func noDestination(d *door) {
 	})
 }
 
-// A payroll is paid by transfers to the house's bank that name it: a part, then more than the rest. The payees get theirs, and what is
-// too much is the company's. What comes for one that is cancelled is the company's too.
+// A payroll is paid by transfers to the house's bank that name it: a part, then more than the rest. The payees get
+// theirs, and what is too much is the company's. What comes for one that is cancelled is the company's too.
 func fundedByBank(d *door) {
 	payee := d.bankPayee()
 	type asked struct {

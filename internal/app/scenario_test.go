@@ -7,8 +7,8 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// What can go wrong with a pay run, seen from outside: each scenario is a client of a whole sandbox, and each leaves books
-// that balance. They share a service, as companies do; none counts on what another has left.
+// What can go wrong with a pay run, seen from outside: each scenario is a client of a whole sandbox, and each leaves
+// books that balance. They share a service, as companies do; none counts on what another has left.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {

@@ -35,8 +35,8 @@ func (d *door) wallet(currency string) (w walletScene) {
 	return w
 }
 
-// A company's wallet in coins has an address of its own for ever; what comes there is its balance, also what the chain takes back and
-// mines again, and pays payrolls.
+// A company's wallet in coins has an address of its own for ever; what comes there is its balance, also what the chain
+// takes back and mines again, and pays payrolls.
 func walletIsPaidInCoins(d *door) {
 	for _, x := range []struct{ currency, amount, network string }{{"BTC", "0.02", "regtest"}, {"USDC", "300.00", "base"}} {
 		asset := money.Asset(x.currency)

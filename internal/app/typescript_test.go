@@ -11,7 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// The types that openapi-typescript makes from the contract fit a program that uses openapi-fetch, and what it asks for is answered.
+// The types that openapi-typescript makes from the contract fit a program that uses openapi-fetch, and what it asks for
+// is answered.
 func TestTypeScriptSample(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")

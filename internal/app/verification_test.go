@@ -19,12 +19,13 @@ import (
 // pixel is a PNG of one pixel.
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// Documents must be legible where somebody reads them. A sandbox takes pictures of any size, so that tests need no large files.
+// Documents must be legible where somebody reads them. A sandbox takes pictures of any size, so that tests need no
+// large files.
 func TestSmallPicturesAreForTheSandbox(t *testing.T) {
-	if img, err := app.Intake(app.Config{Env: app.Sandbox}).Read(t.Context(), pixel); err != nil || img.Width != 1 {
+	if img, err := app.ImageDecoder(app.Config{Process: app.Process{Env: app.Sandbox}}).Read(t.Context(), pixel); err != nil || img.Width != 1 {
 		t.Errorf("the sandbox: %+v %v", img, err)
 	}
-	if _, err := app.Intake(app.Config{Env: app.Production}).Read(t.Context(), pixel); !errors.Is(err, kyc.ErrImage) {
+	if _, err := app.ImageDecoder(app.Config{Process: app.Process{Env: app.Production}}).Read(t.Context(), pixel); !errors.Is(err, kyc.ErrImage) {
 		t.Errorf("production: %v", err)
 	}
 
@@ -34,7 +35,8 @@ func TestSmallPicturesAreForTheSandbox(t *testing.T) {
 	d.refused(422, "unsupported_image", "POST", at, body+base64.StdEncoding.EncodeToString([]byte("no picture"))+`"}`)
 }
 
-// What the vendor calls back comes through the service's one address, with its signature and without any other credential.
+// What the vendor calls back comes through the service's one address, with its signature and without any other
+// credential.
 func TestTheVendorReachesTheService(t *testing.T) {
 	s := boot(t, dbtest.SQLite(t), func(c *app.Config) {
 		c.SumsubURL, c.SumsubToken, c.SumsubSecret = sumsubtest.Start(t).URL, sumsubtest.Token, sumsubtest.Secret
@@ -54,7 +56,8 @@ func TestTheVendorReachesTheService(t *testing.T) {
 	d.refused(401, "invalid_token", "POST", path, body, signed...)
 }
 
-// Who was paid is forgotten when nothing of theirs is open and the law's years are over; what was paid stays, under the id (S82).
+// Who was paid is forgotten when nothing of theirs is open and the law's years are over; what was paid stays, under the
+// id (S82).
 func TestErasureKeepsTheBooks(t *testing.T) {
 	d := newDoor(t, boot(t, dbtest.SQLite(t)))
 	worker := d.seed.Workers[0]

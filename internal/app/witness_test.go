@@ -18,7 +18,8 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// secondNode is a node, as one is asked over the network, of the sandbox's own simulated chain. It can be down, ahead, and on a fork.
+// secondNode is a node, as one is asked over the network, of the sandbox's own simulated chain. It can be down, ahead,
+// and on a fork.
 type secondNode struct {
 	url   string
 	chain atomic.Pointer[bitcoinsim.Chain] // nil while it is down
@@ -97,8 +98,9 @@ func (d *door) figure(name string) (n float64) {
 	return n
 }
 
-// A witness that is down, or on another network, stops nothing. One that is ahead stops new prices. While one has other blocks nothing is credited, and no new price is
-// given; all goes on by itself when the nodes agree. What is wrong stands in the metrics and on the page of the operators.
+// A witness that is down, or on another network, stops nothing. One that is ahead stops new prices. While one has other
+// blocks nothing is credited, and no new price is given; all goes on by itself when the nodes agree. What is wrong
+// stands in the metrics and on the page of the operators.
 func TestASecondNode(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {

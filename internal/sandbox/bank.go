@@ -34,8 +34,8 @@ type bankReturn struct {
 	Reason   string `json:"reason"`
 }
 
-// transfer makes a transfer to the operator's account at the simulated bank, which reverses it if back is set. It returns the
-// bank's reference.
+// transfer makes a transfer to the operator's account at the simulated bank, which reverses it if back is set. It
+// returns the bank's reference.
 func (s *Sandbox) transfer(ctx context.Context, p payable, amount money.Amount, back bool) (name string, err error) {
 	if !s.o.SimulatedBank {
 		return "", errNotSimulated

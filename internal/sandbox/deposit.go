@@ -101,7 +101,8 @@ func (s *Sandbox) findWallet(ctx context.Context, tx *db.Tx, by identity.Princip
 }
 
 // Deposit pays a payroll, claim or wallet of the principal's company and returns the transaction's id, or the bank's
-// reference. kind decides how and how much; amount replaces the kind's amount unless it is "". network applies to a wallet; "" is its first one.
+// reference. kind decides how and how much; amount replaces the kind's amount unless it is "". network applies to a
+// wallet; "" is its first one.
 func (s *Sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, network, kind, amount string) (txid string, err error) {
 	if !slices.Contains([]string{depositExact, depositUnder, depositOver, depositLate, depositReplaced, depositReorged}, kind) {
 		return "", errKind

@@ -22,8 +22,8 @@ func settingFailures(payrollID string) string { return "sandbox.payout_failure."
 // invalidAddress makes a payout fail before anything is signed.
 const invalidAddress = "sandbox-payout-failure"
 
-// PayoutFailure makes the Bitcoin payouts of one payment fail, as if its destination had become invalid: at once where they
-// are queued, otherwise at the release. The payment then needs action, like a real one.
+// PayoutFailure makes the Bitcoin payouts of one payment fail, as if its destination had become invalid: at once where
+// they are queued, otherwise at the release. The payment then needs action, like a real one.
 func (s *Sandbox) PayoutFailure(ctx context.Context, tx *db.Tx, by identity.Principal, paymentID string) error {
 	payrollID, err := payrollOf(ctx, tx, by.CompanyID, paymentID)
 	if err != nil {
@@ -63,7 +63,8 @@ func breakOutputs(ctx context.Context, tx *db.Tx, outs []payout.Output) error {
 	return nil
 }
 
-// WithPayoutFailures wraps the release of payrolls: it breaks the outputs that PayoutFailure named, in the release's transaction.
+// WithPayoutFailures wraps the release of payrolls: it breaks the outputs that PayoutFailure named, in the release's
+// transaction.
 func WithPayoutFailures(release job.TxHandler) job.TxHandler {
 	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
 		if err := release(ctx, tx, j); err != nil {

@@ -18,8 +18,8 @@ const (
 	Gas = 100_000_000_000
 )
 
-// FundOperator sends the operator of a new sandbox Bitcoin on the simulated chain, so that payees can be paid in Bitcoin
-// whatever funds a payroll. It does so once.
+// FundOperator sends the operator of a new sandbox Bitcoin on the simulated chain, so that payees can be paid in
+// Bitcoin whatever funds a payroll. It does so once.
 func FundOperator(ctx context.Context, d *db.DB, c *bitcoinsim.Chain, pool *chain.Pool) error {
 	var address string
 	err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {

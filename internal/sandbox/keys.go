@@ -16,8 +16,8 @@ func DataKey() []byte {
 	return sum[:]
 }
 
-// BitcoinKey returns the private master key of every sandbox's Bitcoin wallet. It is public, and valid only for networks
-// whose coins have no value.
+// BitcoinKey returns the private master key of every sandbox's Bitcoin wallet. It is public, and valid only for
+// networks whose coins have no value.
 var BitcoinKey = sync.OnceValue(func() string {
 	seed := sha256.Sum256([]byte("stipend sandbox wallet"))
 	key, err := bitcoin.MasterFromSeed(seed[:], "regtest")

@@ -10,7 +10,8 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// Miner mines the blocks of simulated chains, each in one of the processes of a service at a time. Safe for concurrent use.
+// Miner mines the blocks of simulated chains, each in one of the processes of a service at a time. Safe for concurrent
+// use.
 type Miner struct {
 	DB     *db.DB
 	Holder string // of leases: this process
@@ -23,28 +24,24 @@ type Miner struct {
 
 // Run calls mine at each interval until ctx ends, while this process holds the lease on the chain.
 func (m *Miner) Run(ctx context.Context, chain string, mine func(context.Context) error) {
-	tick := time.NewTicker(m.Every)
-	defer tick.Stop()
-	var renew time.Duration // until the lease is renewed
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if renew -= m.Every; renew <= 0 {
-			held, err := job.Lease(ctx, m.DB, "miner."+chain, m.Holder, m.Lease)
-			if err != nil || !held {
-				m.warn(ctx, "the miner has no lease", chain, err)
-				continue
+	job.Leader{
+		DB: m.DB, Name: "miner." + chain, Holder: m.Holder, Length: m.Lease, Pause: m.Every,
+		Report: func(err error) { m.warn(ctx, "the miner has no lease", chain, err) },
+	}.Run(ctx, func(ctx context.Context) error {
+		tick := time.NewTicker(m.Every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
 			}
-			renew = m.Lease / 3
+			m.mu.Lock()
+			err := mine(ctx)
+			m.mu.Unlock()
+			m.warn(ctx, "no block could be mined", chain, err)
 		}
-		m.mu.Lock()
-		err := mine(ctx)
-		m.mu.Unlock()
-		m.warn(ctx, "no block could be mined", chain, err)
-	}
+	})
 }
 
 func (m *Miner) warn(ctx context.Context, what, chain string, err error) {

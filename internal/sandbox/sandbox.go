@@ -1,8 +1,9 @@
-// Package sandbox holds all that only a sandbox has: its seed data and public keys, simulated payers, a movable clock, and
-// failures on request. Below it are the simulators of the outside world (bitcoinsim, evmsim) and the clients that the demo
-// and trigger commands are.
+// Package sandbox holds all that only a sandbox has: its seed data and public keys, simulated payers, a movable clock,
+// and failures on request. Below it are the simulators of the outside world (bitcoinsim, evmsim) and the clients that
+// the demo and trigger commands are.
 //
-// Nothing here runs in production. The packages of the service do not import it; internal/app puts it in place of a node or a bank.
+// Nothing here runs in production. The packages of the service do not import it; internal/app puts it in place of a
+// node or a bank.
 package sandbox
 
 import (
@@ -82,8 +83,9 @@ func (s *Sandbox) advanceTo(ctx context.Context, at time.Time) error {
 	return err
 }
 
-// FeeRate sets the fee rate of the simulated Bitcoin chain for every company, in satoshis per virtual byte, and returns the
-// previous one. Payouts use the new rate at once; those of the caller's company that wait for a lower one are retried now.
+// FeeRate sets the fee rate of the simulated Bitcoin chain for every company, in satoshis per virtual byte, and returns
+// the previous one. Payouts use the new rate at once; those of the caller's company that wait for a lower one are
+// retried now.
 func (s *Sandbox) FeeRate(ctx context.Context, by identity.Principal, rate int64) (before int64, err error) {
 	if s.o.Bitcoin == nil {
 		return 0, errNotSimulated

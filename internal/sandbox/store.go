@@ -13,8 +13,8 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 )
 
-// The rows of the seed have ids of their own, which the packages that own the tables let nobody choose. The statements here
-// are for the sandbox only, and say nothing that those packages would not.
+// The rows of the seed have ids of their own, which the packages that own the tables let nobody choose. The statements
+// here are for the sandbox only, and say nothing that those packages would not.
 
 // insertSeedCompany says whether the company is new.
 func insertSeedCompany(ctx context.Context, tx *db.Tx, id string, c SeedOptions) (bool, error) {

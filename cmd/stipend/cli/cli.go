@@ -1,18 +1,21 @@
-// Package cli is the command line of the program: its commands, their flags, and what they print.
+// Package cli implements the command line: its commands, their flags and their output.
 //
-// It holds no rule of the business. A command on the database opens it, calls one function of the package that owns the data,
+// It has no business rules. A command on the database opens it, calls one function of the package that owns the data,
 // and prints the result; serve and demo start a service; listen and trigger are clients of one.
 package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db"
 )
@@ -25,34 +28,37 @@ type Streams struct {
 
 // CLI is the command line.
 type CLI struct {
-	Serve       ServeCmd         `cmd:"" help:"Run the service. Without any flag: a whole sandbox on this machine."`
-	Demo        DemoCmd          `cmd:"" help:"Show one pay run from creation to the last payout, live, in the terminal."`
-	Listen      ListenCmd        `cmd:"" help:"Forward a sandbox's events to a program on this machine, signed like webhooks."`
-	Trigger     TriggerCmd       `cmd:"" help:"Make an event happen in a sandbox, for real. Without a name: lists the events."`
-	Migrate     MigrateCmd       `cmd:"" help:"Bring the database's schema up to this program's. serve does it too."`
-	Ledger      LedgerCmd        `cmd:"" help:"Examine the books."`
-	Jobs        JobsCmd          `cmd:"" help:"Dead jobs: list and retry them."`
-	Bank        BankCmd          `cmd:"" help:"Payouts by bank: files in doubt, answers that need a person."`
-	Payouts     PayoutsCmd       `cmd:"" help:"Stop all payouts, let them go on, see how they stand."`
-	Transfers   TransfersCmd     `cmd:"" help:"Money that came in at the bank: read its statements, and decide whose it is where they do not say."`
-	FX          FXCmd            `cmd:"" name:"fx" help:"What the house owns of each asset, and what may be exchanged into it."`
-	Reconcile   ReconcileCmd     `cmd:"" help:"Compare the books with the chain and name each difference; exit code 1 if there is any."`
-	Companies   CompaniesCmd     `cmd:"" help:"Freeze a company, so that it changes nothing and nothing of its payrolls leaves, and end that."`
-	Operators   OperatorsCmd     `cmd:"" help:"The house's own people: add, list, reset, remove. They sign in at /operations."`
-	Screening   ScreeningCmd     `cmd:"" help:"Sanctions lists: how current they are, whom they hold up, and what was decided."`
-	Restored    RestoredCmd      `cmd:"" help:"Make a database that was restored from a backup safe to serve again."`
-	Erase       EraseCmd         `cmd:"" help:"Destroy the documents and tax ids of a person or company for good, and whatever names a person."`
-	Keys        KeysCmd          `cmd:"" help:"Make and show keys."`
+	Serve       ServeCmd         `cmd:"" help:"Run the service. Without flags: a whole sandbox on this machine."`
+	Demo        DemoCmd          `cmd:"" help:"Show one payroll from creation to the last payout, live."`
+	Listen      ListenCmd        `cmd:"" help:"Forward a sandbox's events to a program on this machine."`
+	Trigger     TriggerCmd       `cmd:"" help:"Make an event happen in a sandbox. Without a name: list the events."`
+	Migrate     MigrateCmd       `cmd:"" help:"Migrate the database's schema to this program's. serve does it, too."`
+	Ledger      LedgerCmd        `cmd:"" help:"Check the ledger, and list money in suspense."`
+	Jobs        JobsCmd          `cmd:"" help:"List and retry dead jobs."`
+	Bank        BankCmd          `cmd:"" help:"Payouts by bank: files, responses, corrections."`
+	Payouts     PayoutsCmd       `cmd:"" help:"Show, pause and resume payouts."`
+	Transfers   TransfersCmd     `cmd:"" help:"Bank transfers received: import statements, resolve suspense."`
+	Treasury    TreasuryCmd      `cmd:"" help:"The operator's own funds, and limits of exchanges into them."`
+	Reconcile   ReconcileCmd     `cmd:"" help:"Compare the ledger with nodes and banks; exit code 1 on a difference."`
+	Companies   CompaniesCmd     `cmd:"" help:"Freeze and unfreeze companies."`
+	Staff       StaffCmd         `cmd:"" help:"Accounts of the operator's staff, who sign in at /operations."`
+	Screening   ScreeningCmd     `cmd:"" help:"Sanctions lists in use, hits and decisions."`
+	Restored    RestoredCmd      `cmd:"" help:"Prepare a database that was restored from a backup."`
+	Erase       EraseCmd         `cmd:"" help:"Erase the personal data of a person or company."`
+	Keys        KeysCmd          `cmd:"" help:"Create and show keys."`
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
 	Version     VersionCmd       `cmd:"" help:"Print the version."`
 }
 
+// Options returns the parser options that the commands need.
+func Options() []kong.Option { return []kong.Option{app.DescribeSettings()} }
+
 // withDB opens a database that exists and has this program's schema.
 func withDB(ctx context.Context, s app.Storage, f func(context.Context, *db.DB) error) error {
 	if s.DatabaseURL == "" {
-		// Opening it would create it, and an empty database tells nothing.
+		// Opening it would create it.
 		if _, err := os.Stat(filepath.Join(s.DataDir, "stipend.db")); err != nil {
-			return fmt.Errorf("there is no database here (%w); --data-dir or --database-url says where it is", err)
+			return fmt.Errorf("there is no database here (%w); name one with --data-dir or --database-url", err)
 		}
 	}
 	d, err := db.Open(ctx, db.Options{URL: s.URL()})
@@ -64,4 +70,52 @@ func withDB(ctx context.Context, s app.Storage, f func(context.Context, *db.DB) 
 		return err
 	}
 	return f(ctx, d)
+}
+
+// readDB reads from a database that exists.
+func readDB(ctx context.Context, s app.Storage, f func(context.Context, *db.Tx) error) error {
+	return withDB(ctx, s, func(ctx context.Context, d *db.DB) error { return d.Read(ctx, f) })
+}
+
+// writeDB writes to a database that exists.
+func writeDB(ctx context.Context, s app.Storage, f func(context.Context, *db.Tx) error) error {
+	return withDB(ctx, s, func(ctx context.Context, d *db.DB) error { return d.Write(ctx, f) })
+}
+
+// WalletFlags are the environment and the keys of the Bitcoin wallet, for commands that derive addresses.
+type WalletFlags struct {
+	Env            string `default:"sandbox" enum:"sandbox,production"`
+	BitcoinNetwork string `enum:",bitcoin,testnet,signet,regtest" default:""`
+	BitcoinXPub    string `name:"bitcoin-xpub"`
+	BitcoinXPrv    string `name:"bitcoin-xprv" help:"Private account key, instead of the public one."`
+}
+
+// config returns a configuration with the flags.
+func (f WalletFlags) config() (c app.Config) {
+	c.Env, c.BitcoinNetwork, c.BitcoinXPub, c.BitcoinXPrv = f.Env, f.BitcoinNetwork, f.BitcoinXPub, f.BitcoinXPrv
+	return c
+}
+
+// plain returns an error of the API as its text alone.
+func plain(err error) error {
+	if f, ok := apierr.As(err); ok {
+		return errors.New(f.Detail)
+	}
+	return err
+}
+
+// required returns an error if the value of a flag is blank.
+func required(flag, value string) error {
+	if strings.TrimSpace(value) == "" {
+		return fmt.Errorf("%s must not be blank", flag)
+	}
+	return nil
+}
+
+// dash returns s, or a dash if s is empty.
+func dash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
 }

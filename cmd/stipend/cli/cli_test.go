@@ -36,7 +36,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 		}
 		files = append(files, more...)
 	}
-	cli := kong.Must(new(cli.CLI))
+	cli := kong.Must(new(cli.CLI), cli.Options()...)
 	lines := 0
 	for _, name := range files {
 		text, err := os.ReadFile(name)

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/backoffice"
@@ -14,71 +12,64 @@ import (
 
 // CompaniesCmd groups the commands about companies.
 type CompaniesCmd struct {
-	Frozen CompaniesFrozenCmd `cmd:"" help:"List the companies that are frozen."`
-	Freeze CompaniesFreezeCmd `cmd:"" help:"Stop a company at once: it reads, and changes nothing; nothing more of its payrolls leaves."`
-	Thaw   CompaniesThawCmd   `cmd:"" help:"End a freeze, and let what it held go on."`
+	Frozen   CompaniesFrozenCmd   `cmd:"" help:"List the frozen companies."`
+	Freeze   CompaniesFreezeCmd   `cmd:"" help:"Freeze a company: it can read but not write, and its payouts stop."`
+	Unfreeze CompaniesUnfreezeCmd `cmd:"" help:"End a freeze, and resume what it held."`
 }
 
 // CompaniesFrozenCmd lists frozen companies.
-type CompaniesFrozenCmd struct {
-	app.Storage
-}
+type CompaniesFrozenCmd struct{ app.Storage }
 
-// Run prints a line for each.
+// Run prints a line for each company.
 func (c CompaniesFrozenCmd) Run(ctx context.Context, std Streams) error {
-	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			all, err := identity.FrozenCompanies(ctx, tx)
-			for _, company := range all {
-				fmt.Fprintf(std.Out, "%s  %s\n", company.ID, company.Name)
-			}
-			return err
-		})
+	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		all, err := identity.FrozenCompanies(ctx, tx)
+		for _, company := range all {
+			fmt.Fprintf(std.Out, "%s  %s\n", company.ID, company.Name)
+		}
+		return err
 	})
 }
 
-// CompanyDecision is what is said of a company.
+// CompanyDecision is a decision about a company, with its reason.
 type CompanyDecision struct {
 	app.Storage
 	Company string `arg:"" help:"Id of the company (com_…)."`
-	Reason  string `required:"" help:"Why, for whoever examines it."`
+	Reason  string `required:"" help:"Reason, for the audit log."`
 }
 
-func (c CompanyDecision) run(ctx context.Context, action string, what func(ctx context.Context, tx *db.Tx, companyID string) error) error {
-	if strings.TrimSpace(c.Reason) == "" {
-		return errors.New("--reason must say something")
+// run makes the decision and records it in the audit log.
+func (c CompanyDecision) run(
+	ctx context.Context, action string, decide func(ctx context.Context, tx *db.Tx, companyID string) error,
+) error {
+	if err := required("--reason", c.Reason); err != nil {
+		return err
 	}
-	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			if err := what(ctx, tx, c.Company); err != nil {
-				return err
-			}
-			return backoffice.AtTheMachine(ctx, tx, action, c.Company, c.Reason)
-		})
+	return writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		if err := decide(ctx, tx, c.Company); err != nil {
+			return err
+		}
+		return backoffice.AtTheMachine(ctx, tx, action, c.Company, c.Reason)
 	})
 }
 
 // CompaniesFreezeCmd freezes a company.
-type CompaniesFreezeCmd struct {
-	CompanyDecision
-}
+type CompaniesFreezeCmd struct{ CompanyDecision }
 
-// Run freezes it.
+// Run freezes the company.
 func (c CompaniesFreezeCmd) Run(ctx context.Context, std Streams) error {
 	err := c.run(ctx, backoffice.Freeze, backoffice.FreezeCompany)
 	if err == nil {
-		fmt.Fprintln(std.Out, "The company is frozen. What is broadcast, or with the bank, cannot be called back.")
+		fmt.Fprintln(std.Out, "The company is frozen. Payouts that were broadcast or sent to a bank cannot be stopped.")
 	}
 	return err
 }
 
-// CompaniesThawCmd ends a freeze.
-type CompaniesThawCmd struct {
-	CompanyDecision
-}
+// CompaniesUnfreezeCmd ends a freeze.
+type CompaniesUnfreezeCmd struct{ CompanyDecision }
 
-// Run ends it.
-func (c CompaniesThawCmd) Run(ctx context.Context, std Streams) error {
+// Run ends the freeze.
+func (c CompaniesUnfreezeCmd) Run(ctx context.Context, std Streams) error {
 	err := c.run(ctx, backoffice.Thaw, backoffice.ThawCompany)
 	if err == nil {
 		fmt.Fprintln(std.Out, "The company is not frozen any more.")

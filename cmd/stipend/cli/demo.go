@@ -12,28 +12,30 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/demo"
 )
 
-// DemoCmd shows the main job to a person. It is a client like any other: what it shows, it got from the public interface.
+// DemoCmd shows a payroll from creation to the last payout. It is a client of the public API.
 type DemoCmd struct {
-	BaseURL        string        `name:"base-url" env:"STIPEND_BASE_URL" placeholder:"URL" help:"Sandbox to use. Default: one started for the demo."`
+	BaseURL        string        `name:"base-url" placeholder:"URL" help:"Sandbox to use. Default: a new one."`
 	APIKey         string        `name:"api-key" env:"STIPEND_API_KEY" placeholder:"KEY" help:"API key for --base-url."`
-	DataDir        string        `placeholder:"DIR" help:"Where the sandbox started for the demo keeps its data. Default: a directory that is removed afterwards."`
-	Payees         int           `default:"3" placeholder:"N" help:"How many people to pay, 1 to 10000 (${default})."`
-	Amount         string        `default:"500.00" placeholder:"USD" help:"What each of them gets, in USD (${default})."`
-	BitcoinRPC     string        `name:"bitcoin-rpc" placeholder:"URL" help:"Use this Bitcoin Core node, http://user:password@host:port, instead of the simulated chain. On regtest the demo mines and pays for itself; elsewhere it waits for you to pay."`
-	BitcoinNetwork string        `default:"regtest" enum:"testnet,signet,regtest" placeholder:"NET" help:"The node's network: regtest (default), testnet or signet."`
+	DataDir        string        `env:"-" help:"Data of the new sandbox. Default: a temporary directory."`
+	Payees         int           `default:"3" placeholder:"N" help:"Number of payees, 1 to 10000 (${default})."`
+	Amount         string        `default:"500.00" placeholder:"USD" help:"Amount of each payment, in USD (${default})."`
+	BitcoinRPC     string        `name:"bitcoin-rpc" env:"-" help:"Bitcoin Core node, instead of a simulated chain."`
+	BitcoinNetwork string        `default:"regtest" enum:"testnet,signet,regtest" env:"-" help:"Network of the node."`
 	Timeout        time.Duration `default:"10m" help:"Give up after this long (${default})."`
 }
 
-// Help is the long form of the help.
+// Help returns the details of the help.
 func (DemoCmd) Help() string {
-	return `Creates a payroll, shows its price and address, pays it in the sandbox, and follows the money until every payee has theirs.
+	return `It creates a payroll, shows its price and address, pays it in the sandbox, and follows the money until all
+payees are paid. With a node on regtest it mines and pays by itself; on another network it waits until you
+pay.
 
-  stipend demo                      a sandbox of its own, three payees
+  stipend demo                      a new sandbox, three payees
   stipend demo --payees 200
   stipend demo --bitcoin-rpc http://user:password@127.0.0.1:18443`
 }
 
-// Run plays the demo.
+// Run runs the demo.
 func (cmd DemoCmd) Run(ctx context.Context, std Streams) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cmd.Timeout, errors.New("the demo took longer than --timeout"))
 	defer cancel()
@@ -41,14 +43,14 @@ func (cmd DemoCmd) Run(ctx context.Context, std Streams) error {
 		return errors.New("--payees must be from 1 to 10000")
 	}
 	t := demo.NewTerminal(std.Out)
-	err := cmd.play(ctx, std, t)
+	err := cmd.run(ctx, std, t)
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err
 }
 
-func (cmd DemoCmd) play(ctx context.Context, std Streams, t *demo.Terminal) error {
+func (cmd DemoCmd) run(ctx context.Context, std Streams, t *demo.Terminal) error {
 	o := demo.Options{
 		Client: Client{cmd.BaseURL, cmd.APIKey}.API(), Payees: cmd.Payees, Amount: cmd.Amount,
 		BitcoinRPC: cmd.BitcoinRPC, BitcoinNetwork: cmd.BitcoinNetwork,

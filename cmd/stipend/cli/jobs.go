@@ -14,22 +14,23 @@ import (
 
 // JobsCmd groups the commands about dead jobs.
 type JobsCmd struct {
-	List  JobsListCmd  `cmd:"" help:"List dead jobs: they failed too often and are not retried until you retry them."`
+	List  JobsListCmd  `cmd:"" help:"List dead jobs: they failed too often and run again only on request."`
 	Retry JobsRetryCmd `cmd:"" help:"Retry dead jobs."`
 }
 
 // JobsListCmd lists dead jobs.
 type JobsListCmd struct {
 	app.Storage
-	Limit int `default:"100" help:"At most so many (${default})."`
+	Limit int `default:"100" help:"Maximum number of jobs (${default})."`
 }
 
-// Run prints them.
+// Run prints the jobs.
 func (c JobsListCmd) Run(ctx context.Context, std Streams) error {
 	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
 		dead, err := job.ListDead(ctx, tx, c.Limit)
 		for _, p := range dead {
-			fmt.Fprintf(std.Out, "%s  %s  %-20s of %s, %d attempts: %s\n", p.Since.UTC().Format(time.RFC3339), p.ID, p.Kind, p.CompanyID, p.Attempt, p.LastError)
+			fmt.Fprintf(std.Out, "%s  %s  %-20s of %s, %d attempts: %s\n",
+				p.Since.UTC().Format(time.RFC3339), p.ID, p.Kind, p.CompanyID, p.Attempt, p.LastError)
 		}
 		return err
 	})
@@ -41,16 +42,14 @@ type JobsRetryCmd struct {
 	Job string `arg:"" optional:"" help:"The job: job_…. Default: all dead jobs."`
 }
 
-// Run retries them.
+// Run makes the jobs due now.
 func (c JobsRetryCmd) Run(ctx context.Context, std Streams) error {
 	var n int64
-	if err := withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			if n, err = job.Retry(ctx, tx, c.Job); err != nil || n == 0 {
-				return err
-			}
-			return backoffice.AtTheMachine(ctx, tx, backoffice.RetryJob, c.Job, "stipend jobs retry")
-		})
+	if err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) (err error) {
+		if n, err = job.Retry(ctx, tx, c.Job); err != nil || n == 0 {
+			return err
+		}
+		return backoffice.AtTheMachine(ctx, tx, backoffice.RetryJob, c.Job, "stipend jobs retry")
 	}); err != nil {
 		return err
 	}

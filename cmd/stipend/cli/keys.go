@@ -17,19 +17,19 @@ import (
 
 // KeysCmd groups the commands about keys.
 type KeysCmd struct {
-	New  KeysNewCmd  `cmd:"" help:"Make fresh production keys and print them once, as environment variables."`
-	Show KeysShowCmd `cmd:"" help:"Show which keys a configuration uses: public parts, fingerprints and first addresses."`
+	New  KeysNewCmd  `cmd:"" help:"Create production keys and print them once, as environment variables."`
+	Show KeysShowCmd `cmd:"" help:"Show the keys of a configuration without their secrets."`
 }
 
-// KeysNewCmd prints fresh keys.
+// KeysNewCmd creates keys.
 type KeysNewCmd struct {
-	Network string `default:"bitcoin" enum:"bitcoin,testnet,signet,regtest" help:"Network the account keys are for: bitcoin (default), testnet, signet or regtest."`
+	Network string `default:"bitcoin" enum:"bitcoin,testnet,signet,regtest" help:"Network of the keys (${default})."`
 }
 
-// Help is the long form of the help.
+// Help returns the details of the help.
 func (KeysNewCmd) Help() string {
-	return `The private key can spend everything the service holds. Store the output in a secret store, not in a file beside the
-service; give processes without the worker role the public key only.
+	return `The private key can spend everything the service holds. Store the output in a secret store, not in a file
+next to the service; give processes without the worker role the public key only.
 
   stipend keys new > keys.env && chmod 600 keys.env`
 }
@@ -54,30 +54,34 @@ func (k KeysNewCmd) Run(std Streams) error {
 	}
 	data := make([]byte, 32)
 	_, _ = rand.Read(data) // never fails: crypto/rand ends the program instead
-	fmt.Fprintf(std.Out, `# Made by stipend keys new. Nobody else has these keys and nobody can restore them: keep a copy offline.
-# The accounts are m/84'/%d'/0' and m/44'/60'/0' of seeds that were thrown away; the private keys below are the whole of them.
-STIPEND_ENV=production
-STIPEND_BITCOIN_NETWORK=%s
-# Public: gives out addresses. For the roles api and watcher.
-STIPEND_BITCOIN_XPUB=%s
-# SECRET: spends. Only for the role worker.
-STIPEND_BITCOIN_XPRV=%s
-# The same of Ethereum and the networks like it, where STIPEND_EVM_RPC names their nodes.
-STIPEND_EVM_XPUB=%s
-# SECRET: spends. Only for the role worker.
-STIPEND_EVM_XPRV=%s
-# SECRET: encrypts stored secrets. For every role, the same everywhere.
-STIPEND_DATA_KEY=%s
-`, coinType(k.Network), k.Network, signer.Deriver().XPub(), prv, evmSigner.Deriver().XPub(), evmPrv, hex.EncodeToString(data))
+	fmt.Fprintf(std.Out, newKeys, coinType(k.Network), k.Network, signer.Deriver().XPub(), prv,
+		evmSigner.Deriver().XPub(), evmPrv, hex.EncodeToString(data))
 	return nil
 }
 
-// KeysShowCmd shows the keys in use, without their secrets.
+const newKeys = `# Created by stipend keys new. Nobody else has these keys, and nobody can restore them: keep a copy
+# offline.
+# The accounts are m/84'/%d'/0' and m/44'/60'/0' of discarded seeds; no other backup of them exists.
+STIPEND_ENV=production
+STIPEND_BITCOIN_NETWORK=%s
+# Public: addresses are derived from it. For the roles api and watcher.
+STIPEND_BITCOIN_XPUB=%s
+# SECRET: signs payouts. Only for the role worker.
+STIPEND_BITCOIN_XPRV=%s
+# The same for EVM networks, if STIPEND_EVM_RPC names their nodes.
+STIPEND_EVM_XPUB=%s
+# SECRET: signs payouts. Only for the role worker.
+STIPEND_EVM_XPRV=%s
+# SECRET: encrypts stored secrets. For every role, the same everywhere.
+STIPEND_DATA_KEY=%s
+`
+
+// KeysShowCmd shows the keys of a configuration.
 type KeysShowCmd struct {
 	app.Config
 }
 
-// Run prints what can be told about the configured keys without giving them away.
+// Run prints public keys, fingerprints and first addresses.
 func (k KeysShowCmd) Run(std Streams) error {
 	c := k.Complete()
 	for _, err := range c.CheckKeys() {
@@ -85,7 +89,7 @@ func (k KeysShowCmd) Run(std Streams) error {
 	}
 	d, err := bitcoin.ParseXPub(c.BitcoinXPub, c.BitcoinNetwork)
 	if err != nil {
-		return fmt.Errorf("no usable Bitcoin key is set: %w", err)
+		return fmt.Errorf("no valid Bitcoin key is configured: %w", err)
 	}
 	fmt.Fprintf(std.Out, "environment    %s\nnetwork        %s\npublic key     %s\ncan sign       %v\n",
 		c.Env, c.BitcoinNetwork, d.XPub(), c.BitcoinXPrv != "")
@@ -113,8 +117,8 @@ func (k KeysShowCmd) Run(std Streams) error {
 	return nil
 }
 
-// newAccount is the private key of the first BIP 84 account of a fresh seed. The seed and its master key are not kept: the
-// account key is all that the service needs, and all that it can lose.
+// newAccount returns the private key of the first BIP 84 account of a new seed. It discards the seed, since the service
+// needs the account key only.
 func newAccount(network string) (string, error) {
 	params, err := bitcoin.Params(network)
 	if err != nil {
@@ -136,7 +140,7 @@ func newAccount(network string) (string, error) {
 	return key.String(), nil
 }
 
-// newEVMAccount is the same for Ethereum and the networks like it, by BIP 44.
+// newEVMAccount returns the private key of the first BIP 44 account of a new seed, for EVM networks.
 func newEVMAccount() (string, error) {
 	seed, err := hdkeychain.GenerateSeed(hdkeychain.RecommendedSeedLen)
 	if err != nil {

@@ -13,18 +13,21 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// LedgerCmd groups the commands about the books.
+// LedgerCmd groups the commands about the ledger.
 type LedgerCmd struct {
-	Suspense LedgerSuspenseCmd `cmd:"" help:"List the money that came in and that nobody expected (account 2500)."`
-	Check    LedgerCheckCmd    `cmd:"" help:"Prove that the books balance: every journal, every guarded balance. Prints the trial balance; exit code 1 if anything is off."`
+	Suspense LedgerSuspenseCmd `cmd:"" help:"List unexpected deposits (account 2500)."`
+	Check    LedgerCheckCmd    `cmd:"" help:"Check that the ledger balances, and print the trial balance."`
 }
 
-// LedgerCheckCmd checks the books.
-type LedgerCheckCmd struct {
-	app.Storage
+// LedgerCheckCmd checks the ledger.
+type LedgerCheckCmd struct{ app.Storage }
+
+// Help returns the details of the help.
+func (LedgerCheckCmd) Help() string {
+	return `It checks every journal and every guarded balance. The exit code is 1 if anything is wrong.`
 }
 
-// Run prints the trial balance and returns ledger.ErrWrong when the books do not agree.
+// Run prints the trial balance. It returns ledger.ErrWrong if the ledger does not balance.
 func (l LedgerCheckCmd) Run(ctx context.Context, std Streams) error {
 	return withDB(ctx, l.Storage, func(ctx context.Context, d *db.DB) error { return checkLedger(ctx, std, d) })
 }
@@ -40,7 +43,7 @@ func checkLedger(ctx context.Context, std Streams, d *db.DB) error {
 	return printReport(std.Out, report)
 }
 
-// printReport shows a ledger's trial balance and what is wrong with the books. It returns ledger.ErrWrong when anything is.
+// printReport prints a trial balance and problems. It returns ledger.ErrWrong if there is a problem.
 func printReport(w io.Writer, r ledger.Report) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "CODE\tASSET\tDEBIT\tCREDIT\t  ACCOUNT")
@@ -64,33 +67,30 @@ func printReport(w io.Writer, r ledger.Report) error {
 	if len(r.Problems) > 0 {
 		return ledger.ErrWrong
 	}
-	fmt.Fprintln(w, "The books balance.")
+	fmt.Fprintln(w, "The ledger balances.")
 	return nil
 }
 
-// LedgerSuspenseCmd lists money that nobody expected.
-type LedgerSuspenseCmd struct {
-	app.Storage
-}
+// LedgerSuspenseCmd lists unexpected deposits.
+type LedgerSuspenseCmd struct{ app.Storage }
 
 // Run prints deposits in suspense.
 func (c LedgerSuspenseCmd) Run(ctx context.Context, std Streams) error {
-	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			all, err := deposit.UnknownToAll(ctx, tx, manyRows)
-			if err != nil {
-				return err
+	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		all, err := deposit.UnknownToAll(ctx, tx, manyRows)
+		if err != nil {
+			return err
+		}
+		t := tabwriter.NewWriter(std.Out, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(t, "DEPOSIT\tASSET\tAMOUNT\tFIRST SEEN\tADDRESS\tTRANSACTION\tCOMPANY")
+		for _, p := range all {
+			company := p.CompanyID
+			if company == chain.UnassignedCompany {
+				company = "unknown"
 			}
-			t := tabwriter.NewWriter(std.Out, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(t, "DEPOSIT\tASSET\tAMOUNT\tFIRST SEEN\tADDRESS\tTRANSACTION\tCOMPANY")
-			for _, p := range all {
-				company := p.CompanyID
-				if company == chain.UnassignedCompany {
-					company = "nobody remembers"
-				}
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s:%d\t%s\n", p.ID, p.Amount.Asset(), p.Amount, p.FirstSeen.Format("2006-01-02 15:04"), p.Address, p.TxID, p.Vout, company)
-			}
-			return t.Flush()
-		})
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s:%d\t%s\n", p.ID, p.Amount.Asset(), p.Amount,
+				p.FirstSeen.Format("2006-01-02 15:04"), p.Address, p.TxID, p.Vout, company)
+		}
+		return t.Flush()
 	})
 }

@@ -17,12 +17,13 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// Client is how a command finds the sandbox that it works with.
+// Client names the sandbox that a command is a client of.
 type Client struct {
-	BaseURL string `name:"base-url" default:"http://127.0.0.1:8080" env:"STIPEND_BASE_URL" placeholder:"URL" help:"Sandbox to use (${default})."`
-	APIKey  string `name:"api-key" env:"STIPEND_API_KEY" placeholder:"KEY" help:"API key of a company there. Default: that of the seeded company."`
+	BaseURL string `name:"base-url" default:"http://127.0.0.1:8080" help:"Sandbox to use (${default})."`
+	APIKey  string `name:"api-key" env:"STIPEND_API_KEY" help:"API key. Default: the seeded company's."`
 }
 
+// API returns a client of the sandbox.
 func (c Client) API() *apiclient.Client {
 	key := c.APIKey
 	if key == "" {
@@ -31,18 +32,19 @@ func (c Client) API() *apiclient.Client {
 	return &apiclient.Client{BaseURL: strings.TrimRight(c.BaseURL, "/"), Key: key}
 }
 
-// ListenCmd brings a sandbox's events to a developer's machine, which no service could reach.
+// ListenCmd forwards the events of a sandbox to a developer's machine.
 type ListenCmd struct {
 	Client
-	ForwardTo string `required:"" placeholder:"URL" help:"Where to send the events, such as http://localhost:3000/hooks."`
-	Events    string `placeholder:"NAMES" help:"Names and prefixes, separated by commas: payroll.*,user.kyc_status_update. Default: all."`
-	Secret    string `env:"STIPEND_WEBHOOK_SECRET" placeholder:"SECRET" help:"Sign with this whsec_… secret. Default: a new one, which is printed."`
+	ForwardTo string `required:"" placeholder:"URL" help:"Where to send events, such as http://localhost:3000/hooks."`
+	Events    string `placeholder:"NAMES" help:"Names and prefixes: payroll.*,user.kyc_status_update. Default: all."`
+	Secret    string `env:"STIPEND_WEBHOOK_SECRET" help:"Signing secret (whsec_…). Default: a new one, which is printed."`
 }
 
-// Help is the long form of the help.
+// Help returns the details of the help.
 func (ListenCmd) Help() string {
-	return `Forwards events as they happen, signed like a real delivery, until it is stopped. It goes on when the service restarts.
-Each event is sent once; what your program answers is printed. In another terminal: stipend trigger payroll.created`
+	return `It forwards events as they happen, signed like real deliveries, until it is stopped. It continues when the
+service restarts. Each event is sent once; the status of your program's response is printed. In another
+terminal: stipend trigger payroll.created`
 }
 
 const (
@@ -54,7 +56,7 @@ const (
 func (cmd ListenCmd) Run(ctx context.Context, std Streams) error {
 	target, err := url.Parse(cmd.ForwardTo)
 	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
-		return errors.New("--forward-to is an http:// or https:// address")
+		return errors.New("--forward-to must be an http:// or https:// address")
 	}
 	api, secret := cmd.API(), cmd.Secret
 	if secret == "" {
@@ -64,11 +66,14 @@ func (cmd ListenCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
-	if _, err := api.EventsAfter(ctx, after, cmd.Events); err != nil { // names that there are not, say
+	if _, err := api.EventsAfter(ctx, after, cmd.Events); err != nil { // for example because of an unknown name
 		return err
 	}
 	fmt.Fprintf(std.Out, "Forwarding events to %s\nSigning secret: %s\n", cmd.ForwardTo, secret)
-	client := &http.Client{Timeout: 15 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{
+		Timeout:       15 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	tick := time.NewTimer(0)
 	defer tick.Stop()
 	lost := false
@@ -96,16 +101,17 @@ func (cmd ListenCmd) Run(ctx context.Context, std Streams) error {
 		for _, body := range page.Data {
 			var head apiclient.EventHead
 			if err := json.Unmarshal(body, &head); err != nil {
-				return fmt.Errorf("an event that cannot be read: %w", err)
+				return fmt.Errorf("an event cannot be decoded: %w", err)
 			}
-			fmt.Fprintf(std.Out, "%s %s → %s\n", head.Event, head.ID, forward(ctx, client, cmd.ForwardTo, head.ID, body, secret))
+			result := forward(ctx, client, cmd.ForwardTo, head.ID, body, secret)
+			fmt.Fprintf(std.Out, "%s %s → %s\n", head.Event, head.ID, result)
 			after = head.ID
 		}
 		tick.Reset(listenEvery)
 	}
 }
 
-// forward sends one event and says in a word how it went.
+// forward sends one event and returns the status of the response, or the error.
 func forward(ctx context.Context, client *http.Client, to, id string, body []byte, secret string) string {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {

@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/stipend/stipend/internal/app"
@@ -22,103 +20,62 @@ import (
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
 )
 
-// PayoutsCmd groups the commands about outgoing money.
+// manyRows is the maximum number of rows that a command lists.
+const manyRows = 10_000
+
+// PayoutsCmd groups the commands about payouts.
 type PayoutsCmd struct {
-	Status PayoutsStatusCmd `cmd:"" help:"Say whether payouts are paused and why, and what waits."`
-	Pause  PayoutsPauseCmd  `cmd:"" help:"Stop all payouts of all companies, at once and until they are resumed."`
-	Resume PayoutsResumeCmd `cmd:"" help:"Let payouts go on."`
-	Queued PayoutsQueuedCmd `cmd:"" help:"List the outputs that wait to be paid."`
-	Paid   PayoutsPaidCmd   `cmd:"" help:"Mark an output as paid by a transaction that this database does not know, after a restore."`
+	Status PayoutsStatusCmd `cmd:"" help:"Show whether payouts are paused and why, and what is queued."`
+	Pause  PayoutsPauseCmd  `cmd:"" help:"Pause all payouts of all companies at once."`
+	Resume PayoutsResumeCmd `cmd:"" help:"Resume payouts."`
+	Queued PayoutsQueuedCmd `cmd:"" help:"List queued outputs."`
+	Paid   PayoutsPaidCmd   `cmd:"" help:"After a restore: mark an output as paid by an unknown transaction."`
 }
 
-// PayoutsStatusCmd says how payouts stand.
-type PayoutsStatusCmd struct {
-	app.Storage
-}
+// PayoutsStatusCmd shows the state of payouts.
+type PayoutsStatusCmd struct{ app.Storage }
 
-// Run prints the state of the switch, the outputs by state and the transactions that spent coins of the wallet unknown to
-// the service.
+// Run prints whether payouts are paused, the number of outputs by state, and transactions unknown to the service that
+// spent coins of the wallet.
 func (c PayoutsStatusCmd) Run(ctx context.Context, std Streams) error {
-	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			why, err := payout.Paused(ctx, tx)
+	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		reason, err := payout.Paused(ctx, tx)
+		if err != nil {
+			return err
+		}
+		counts, err := payout.Counts(ctx, tx)
+		if err != nil {
+			return err
+		}
+		var unknown []chain.UnknownSpend
+		for _, name := range append([]string{app.BitcoinChain}, network.Names(network.EVM)...) {
+			some, err := chain.UnknownSpends(ctx, tx, name)
 			if err != nil {
 				return err
 			}
-			counts, err := payout.Counts(ctx, tx)
-			if err != nil {
-				return err
-			}
-			var strangers []chain.UnknownSpend
-			for _, name := range append([]string{app.BitcoinChain}, network.Names(network.EVM)...) {
-				some, err := chain.UnknownSpends(ctx, tx, name)
-				if err != nil {
-					return err
-				}
-				strangers = append(strangers, some...)
-			}
-			printPayouts(std.Out, why, counts, strangers)
-			return nil
-		})
-	})
-}
-
-// PayoutsPauseCmd stops payouts.
-type PayoutsPauseCmd struct {
-	app.Storage
-	Reason string `required:"" help:"Why, for whoever finds them stopped."`
-}
-
-// Run sets the switch, for every process on the database.
-func (c PayoutsPauseCmd) Run(ctx context.Context, std Streams) error {
-	if strings.TrimSpace(c.Reason) == "" {
-		return errors.New("--reason must say something")
-	}
-	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			return errors.Join(payout.SetPaused(ctx, tx, c.Reason), backoffice.AtTheMachine(ctx, tx, "payouts.pause", "", c.Reason))
-		})
-		if err == nil {
-			fmt.Fprintln(std.Out, "Payouts are paused. Nothing new leaves; what is broadcast already cannot be called back.")
+			unknown = append(unknown, some...)
 		}
-		return err
+		return printPayouts(std.Out, reason, counts, unknown)
 	})
 }
 
-// PayoutsResumeCmd lets payouts go on.
-type PayoutsResumeCmd struct {
-	app.Storage
-}
-
-// Run takes the switch back.
-func (c PayoutsResumeCmd) Run(ctx context.Context, std Streams) error {
-	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			return errors.Join(payout.SetPaused(ctx, tx, ""), backoffice.AtTheMachine(ctx, tx, backoffice.Resume, "", "stipend payouts resume"))
-		})
-		if err == nil {
-			fmt.Fprintln(std.Out, "Payouts go on.")
-		}
-		return err
-	})
-}
-
-// printPayouts shows whether payouts go out and what waits.
-func printPayouts(w io.Writer, why string, counts map[payout.State]int64, strangers []chain.UnknownSpend) {
-	if why == "" {
-		fmt.Fprintln(w, "Payouts go out.")
+func printPayouts(w io.Writer, reason string, counts map[payout.State]int64, unknown []chain.UnknownSpend) error {
+	if reason == "" {
+		fmt.Fprintln(w, "Payouts are not paused.")
 	} else {
-		fmt.Fprintf(w, "Payouts are paused: %s.\n", why)
+		fmt.Fprintf(w, "Payouts are paused: %s.\n", reason)
 	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, state := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(t, "%s\t%d\n", state, counts[state])
 	}
-	_ = t.Flush() // as a failed write to the terminal before it
-	if len(strangers) > 0 {
-		fmt.Fprintln(w, "Transactions that spent coins of the wallet and are not known here:")
+	if err := t.Flush(); err != nil {
+		return err
 	}
-	for _, s := range strangers {
+	if len(unknown) > 0 {
+		fmt.Fprintln(w, "Transactions that spent coins of the wallet and are unknown to this database:")
+	}
+	for _, s := range unknown {
 		where := "in the mempool"
 		if s.Height > 0 {
 			where = fmt.Sprintf("in block %d", s.Height)
@@ -129,31 +86,66 @@ func printPayouts(w io.Writer, why string, counts map[payout.State]int64, strang
 		}
 		fmt.Fprintf(w, "  %s %s, %s\n", s.TxID, where, spent)
 	}
+	return nil
 }
 
-// manyRows bounds what a command lists.
-const manyRows = 10_000
-
-// PayoutsQueuedCmd lists what waits.
-type PayoutsQueuedCmd struct {
+// PayoutsPauseCmd pauses payouts.
+type PayoutsPauseCmd struct {
 	app.Storage
+	Reason string `required:"" help:"Reason, for others who find them paused."`
 }
 
-// Run prints queued outputs.
+// Run pauses payouts in every process on the database.
+func (c PayoutsPauseCmd) Run(ctx context.Context, std Streams) error {
+	if err := required("--reason", c.Reason); err != nil {
+		return err
+	}
+	err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		if err := payout.SetPaused(ctx, tx, c.Reason); err != nil {
+			return err
+		}
+		return backoffice.AtTheMachine(ctx, tx, "payouts.pause", "", c.Reason)
+	})
+	if err == nil {
+		fmt.Fprintln(std.Out, "Payouts are paused. Payouts that were broadcast or sent to a bank cannot be stopped.")
+	}
+	return err
+}
+
+// PayoutsResumeCmd resumes payouts.
+type PayoutsResumeCmd struct{ app.Storage }
+
+// Run resumes payouts.
+func (c PayoutsResumeCmd) Run(ctx context.Context, std Streams) error {
+	err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		if err := payout.SetPaused(ctx, tx, ""); err != nil {
+			return err
+		}
+		return backoffice.AtTheMachine(ctx, tx, backoffice.Resume, "", "stipend payouts resume")
+	})
+	if err == nil {
+		fmt.Fprintln(std.Out, "Payouts are resumed.")
+	}
+	return err
+}
+
+// PayoutsQueuedCmd lists queued outputs.
+type PayoutsQueuedCmd struct{ app.Storage }
+
+// Run prints the outputs.
 func (c PayoutsQueuedCmd) Run(ctx context.Context, std Streams) error {
-	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			all, err := payout.ListQueued(ctx, tx, manyRows)
-			if err != nil {
-				return err
-			}
-			t := tabwriter.NewWriter(std.Out, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(t, "OUTPUT\tAMOUNT\tASSET\tRAIL\tADDRESS\tPAYROLL\tCOMPANY")
-			for _, o := range all {
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.ID, o.Amount, o.Amount.Asset(), o.Rail, dash(o.Address), dash(o.PayrollID), o.CompanyID)
-			}
-			return t.Flush()
-		})
+	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		all, err := payout.ListQueued(ctx, tx, manyRows)
+		if err != nil {
+			return err
+		}
+		t := tabwriter.NewWriter(std.Out, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(t, "OUTPUT\tAMOUNT\tASSET\tRAIL\tADDRESS\tPAYROLL\tCOMPANY")
+		for _, o := range all {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+				o.ID, o.Amount, o.Amount.Asset(), o.Rail, dash(o.Address), dash(o.PayrollID), o.CompanyID)
+		}
+		return t.Flush()
 	})
 }
 
@@ -164,27 +156,28 @@ type PayoutsPaidCmd struct {
 	EVMNodeFlags
 	Output  string `arg:"" help:"Id of the output (out_…), from: stipend payouts queued."`
 	TxID    string `name:"txid" required:"" help:"Transaction that paid it, from: stipend payouts status."`
-	Network string `default:"bitcoin" help:"Where the transaction is: bitcoin (default), ethereum, base, polygon or arbitrum."`
+	Network string `default:"bitcoin" help:"Network of the transaction: bitcoin (default), base, ethereum, …"`
 }
 
-// Help is the long form of the help.
+// Help returns the details of the help.
 func (PayoutsPaidCmd) Help() string {
-	return `It believes the chain, not you: payouts must be paused, the watcher must have seen the transaction spend coins of the wallet, or a nonce of
-the paying account, with six confirmations (on Polygon and the like as many more as their blocks come faster), and the transaction must pay
-the output's amount to the output's address, by an output of its own that paid nobody else. Then the output is fulfilled, and the books say
-so. A Bitcoin node needs txindex=1. What a bank paid: stipend bank paid.`
+	return `It checks the chain. Payouts must be paused. The watcher must have seen the transaction spend coins of the
+wallet, or a nonce of the hot wallet, with six confirmations (more on networks with faster blocks). The
+transaction must pay the output's amount to the output's address, by an output that pays nothing else.
+Then the output is fulfilled and posted. A Bitcoin node needs txindex=1. For payments by bank: stipend
+bank paid.`
 }
 
-// Run asks the node and marks.
+// Run marks the output.
 func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
 	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
 		var source interface {
 			Tx(ctx context.Context, txid string) (chain.Tx, error)
 		}
-		var err error
 		mark := func(ctx context.Context, tx *db.Tx, t chain.Tx) (payout.Output, error) {
 			return bitcoinrail.MarkPaid(ctx, tx, app.BitcoinChain, c.Output, t)
 		}
+		var err error
 		if c.Network == app.BitcoinChain {
 			source, err = c.node(d)
 		} else {

@@ -17,34 +17,38 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// NodeFlags is the node that a command asks.
+// NodeFlags name the Bitcoin node that a command connects to.
 type NodeFlags struct {
-	BitcoinRPC     string `name:"bitcoin-rpc" env:"STIPEND_BITCOIN_RPC" placeholder:"URL" help:"Bitcoin Core node, http://user:password@host:port. Default: the simulated chain."`
-	BitcoinNetwork string `default:"bitcoin" enum:"bitcoin,testnet,signet,regtest" env:"STIPEND_BITCOIN_NETWORK" placeholder:"NET" help:"The node's network (${default})."`
-	BitcoinCookie  string `name:"bitcoin-cookie" env:"STIPEND_BITCOIN_COOKIE" placeholder:"FILE" help:"The node's cookie file, in place of a user and password in the URL."`
+	BitcoinRPC     string `name:"bitcoin-rpc"`
+	BitcoinNetwork string `default:"bitcoin" enum:"bitcoin,testnet,signet,regtest" help:"The node's network."`
+	BitcoinCookie  string
 }
 
-// node is the Bitcoin node, or the chain that the database simulates.
-func (c NodeFlags) node(d *db.DB) (chain.UTXOSource, error) {
+func (c NodeFlags) node(d *db.DB) (interface {
+	chain.Source
+	chain.UTXOSource
+}, error) {
 	if c.BitcoinRPC == "" {
 		return bitcoinsim.New(d), nil
 	}
 	return bitcoin.NewClient(bitcoin.Options{URL: c.BitcoinRPC, CookieFile: c.BitcoinCookie, Network: c.BitcoinNetwork})
 }
 
-// EVMNodeFlags are the nodes of networks of accounts that a command asks.
+// EVMNodeFlags name the nodes of EVM networks that a command connects to.
 type EVMNodeFlags struct {
-	Env        string            `default:"sandbox" enum:"sandbox,production" env:"STIPEND_ENV" placeholder:"ENV" help:"sandbox (default) or production."`
-	EVMRPC     map[string]string `name:"evm-rpc" env:"STIPEND_EVM_RPC" mapsep:";" placeholder:"NETWORK=URL" help:"Nodes of networks of accounts, as serve has them. Default in a sandbox: the simulated network."`
-	EVMChainID map[string]uint64 `name:"evm-chain-id" env:"STIPEND_EVM_CHAIN_ID" mapsep:";" placeholder:"NETWORK=N" help:"Chain id of a test network, as serve has it."`
-	EVMToken   map[string]string `name:"evm-token" env:"STIPEND_EVM_TOKEN" mapsep:";" placeholder:"NETWORK.ASSET=ADDRESS" help:"Contract of a token on a test network, as serve has it."`
+	Env        string            `default:"sandbox" enum:"sandbox,production"`
+	EVMRPC     map[string]string `name:"evm-rpc" mapsep:";"`
+	EVMChainID map[string]uint64 `name:"evm-chain-id" mapsep:";"`
+	EVMToken   map[string]string `name:"evm-token" mapsep:";"`
 }
 
 func (c EVMNodeFlags) networks(d *db.DB) ([]app.EVMChain, error) {
-	return app.Config{Env: c.Env, EVM: app.EVM{EVMRPC: c.EVMRPC, EVMChainID: c.EVMChainID, EVMToken: c.EVMToken}}.Complete().OpenEVM(d)
+	var config app.Config
+	config.Env, config.EVMRPC, config.EVMChainID, config.EVMToken = c.Env, c.EVMRPC, c.EVMChainID, c.EVMToken
+	return config.Complete().OpenEVM(d)
 }
 
-// network is the node of one.
+// network returns the node of a network.
 func (c EVMNodeFlags) network(d *db.DB, name string) (evm.Node, error) {
 	all, err := c.networks(d)
 	for _, a := range all {
@@ -52,56 +56,34 @@ func (c EVMNodeFlags) network(d *db.DB, name string) (evm.Node, error) {
 			return a.Node, nil
 		}
 	}
-	return nil, errors.Join(err, fmt.Errorf("--evm-rpc: there is no node of %q", name))
+	return nil, errors.Join(err, fmt.Errorf("--evm-rpc names no node of %q", name))
 }
 
-// ReconcileCmd compares the books with the world.
+// ReconcileCmd compares the ledger with nodes and banks.
 type ReconcileCmd struct {
 	app.Storage
 	NodeFlags
-	BankAccountsFlag
-	LndURL          string `env:"STIPEND_LND_URL" placeholder:"URL" help:"The Lightning node, as serve has it. Default: none is asked."`
-	LndMacaroonFile string `env:"STIPEND_LND_MACAROON_FILE" placeholder:"FILE" help:"Its macaroon, with offchain:read and onchain:read."`
-	LndTLSCertFile  string `env:"STIPEND_LND_TLS_CERT_FILE" placeholder:"FILE" help:"Its certificate."`
-	JSON            bool   `name:"json" help:"The report as JSON."`
 	EVMNodeFlags
+	BankAccountsFlag
+	app.Lightning
+	JSON bool `name:"json" env:"-" help:"Print JSON."`
 }
 
-// Help is the long form of the help.
+// Help returns the details of the help.
 func (ReconcileCmd) Help() string {
-	return `Each coin that the books rest on is asked for at the node, each deposit and payout is looked for in the chain, and what the coins are
-worth is compared with the hot wallet's account. On each network of accounts, what all of our accounts held at the newest block up to which
-everything is booked is compared with account 1006. Account 1020 is compared with the bank's statements that were taken in: each booking,
-the sequence of the statements, the balances. Workers do the same every hour. The report is kept; operators read it at
-/operations/reconciliation. What is booked while the command runs may differ for seconds, so it looks three times.`
+	return `It compares the ledger with the coins of the wallet, those with the node, coin by coin, the accounts on
+EVM networks with their nodes, and the bank accounts with the imported statements. It changes nothing but
+stores its report. The node needs no wallet.`
 }
 
-// Run prints the report and returns app.ErrDifferences when anything differs.
+// Run prints the report. It returns backoffice.ErrDifferences if there are differences.
 func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		node, err := c.node(d)
+		w, err := c.world(d)
 		if err != nil {
 			return err
 		}
-		w := backoffice.World{Chain: app.BitcoinChain, Node: node}
-		if w.Banks, err = c.accounts(); err != nil {
-			return err
-		}
-		if c.LndURL != "" {
-			service, err := app.Config{Roles: []string{app.RoleWorker}, BitcoinNetwork: c.BitcoinNetwork, LndURL: c.LndURL, LndMacaroonFile: c.LndMacaroonFile, LndTLSCertFile: c.LndTLSCertFile}.OpenLightning()
-			if err != nil {
-				return err
-			}
-			w.Channels = service.Client
-		}
-		networks, err := c.networks(d)
-		if err != nil {
-			return err
-		}
-		for _, a := range networks {
-			w.Accounts = append(w.Accounts, a.Node)
-		}
-		r, err := app.Reconcile(ctx, d, w)
+		r, err := backoffice.ReconcileSettled(ctx, d, w)
 		if err != nil {
 			return err
 		}
@@ -111,18 +93,43 @@ func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 			if err := out.Encode(r); err != nil || r.Clean() {
 				return err
 			}
-			return app.ErrDifferences
+			return backoffice.ErrDifferences
 		}
 		return PrintReconciliation(std.Out, r)
 	})
 }
 
-// PrintReconciliation prints a report and returns app.ErrDifferences when anything differs.
+// world returns the nodes and bank accounts to compare with.
+func (c ReconcileCmd) world(d *db.DB) (w backoffice.World, err error) {
+	w.Chain = app.BitcoinChain
+	if w.Node, err = c.node(d); err != nil {
+		return w, err
+	}
+	if w.Banks, err = c.accounts(); err != nil {
+		return w, err
+	}
+	if c.LndURL != "" {
+		config := app.Config{Lightning: c.Lightning}
+		config.Roles, config.BitcoinNetwork = []string{app.RoleWorker}, c.BitcoinNetwork
+		service, err := config.OpenLightning()
+		if err != nil {
+			return w, err
+		}
+		w.Channels = service.Client
+	}
+	networks, err := c.networks(d)
+	for _, a := range networks {
+		w.Accounts = append(w.Accounts, a.Node)
+	}
+	return w, err
+}
+
+// PrintReconciliation prints a report. It returns backoffice.ErrDifferences if there are differences.
 func PrintReconciliation(w io.Writer, r backoffice.Report) error {
 	fmt.Fprintf(w, "%s: %d coins and accounts, %s, up to block %d.\n", r.ID, r.Coins, r.Total, r.Height)
 	if !r.Clean() {
 		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(t, "DIFFERENCE\tOBJECT\tBOOKS\tWORLD")
+		fmt.Fprintln(t, "DIFFERENCE\tOBJECT\tLEDGER\tOUTSIDE")
 		for _, d := range r.Differences {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", d.Kind, d.Object, d.Books, d.World)
 		}
@@ -134,7 +141,7 @@ func PrintReconciliation(w io.Writer, r backoffice.Report) error {
 		fmt.Fprintf(w, "not compared: %s\n", text)
 	}
 	if !r.Clean() {
-		return app.ErrDifferences
+		return backoffice.ErrDifferences
 	}
 	fmt.Fprintln(w, "Nothing differs.")
 	return nil

@@ -15,13 +15,13 @@ type ServeCmd struct {
 	app.Config
 }
 
-// Help is the long form of the help.
+// Help returns the details of the help.
 func (ServeCmd) Help() string {
-	return `The sandbox starts with one company, an API key and three workers, always the same, on a simulated Bitcoin chain that finds
-a block each second. Money there is not real, and its keys are public.
+	return `The sandbox starts with one company, an API key and three workers, always the same, on a simulated Bitcoin
+chain with a block each second. Money there is not real, and its keys are public.
 
-Production (--env production) starts only when it has keys, a node and a database of its own; it names everything that is
-missing at once. Make keys with: stipend keys new`
+Production (--env production) needs its own keys, node and database; it lists everything that is missing
+at once. Create keys with: stipend keys new`
 }
 
 // Run serves until ctx ends.
@@ -42,12 +42,12 @@ func (s ServeCmd) Run(ctx context.Context, std Streams) error {
 	return service.Wait(ctx)
 }
 
-// MigrateCmd migrates.
+// MigrateCmd migrates the database.
 type MigrateCmd struct {
 	app.Storage
 }
 
-// Run migrates the database and says so.
+// Run migrates the database and prints its engine.
 func (m MigrateCmd) Run(ctx context.Context, std Streams) error {
 	engine, err := app.Migrate(ctx, m.Storage)
 	if err != nil {
@@ -57,7 +57,7 @@ func (m MigrateCmd) Run(ctx context.Context, std Streams) error {
 	return nil
 }
 
-// newLogger logs JSON lines from a level on.
+// newLogger returns a logger that writes lines of JSON from a level on.
 func newLogger(w io.Writer, level string) *slog.Logger {
 	var l slog.Level
 	if l.UnmarshalText([]byte(level)) != nil {
@@ -66,10 +66,13 @@ func newLogger(w io.Writer, level string) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
 }
 
-// greet prints what was started and what to try first.
+// greet prints the addresses of a service and what to try first.
 func greet(w io.Writer, r app.Ready) {
 	fmt.Fprintf(w, "Stipend %s is running (%s).\n\n", app.Version(), r.Environment)
-	for _, line := range [][2]string{{"Interface", r.BaseURL}, {"Docs", under(r.BaseURL, "/docs")}, {"Contract", under(r.BaseURL, "/openapi.json")}, {"Errors", under(r.BaseURL, "/docs/errors/")}, {"Metrics", r.MetricsURL}, {"Database", r.Database}} {
+	for _, line := range [][2]string{
+		{"Interface", r.BaseURL}, {"Docs", under(r.BaseURL, "/docs")}, {"Contract", under(r.BaseURL, "/openapi.json")},
+		{"Errors", under(r.BaseURL, "/docs/errors/")}, {"Metrics", r.MetricsURL}, {"Database", r.Database},
+	} {
 		if line[1] != "" {
 			fmt.Fprintf(w, "  %-10s %s\n", line[0], line[1])
 		}
@@ -77,7 +80,11 @@ func greet(w io.Writer, r app.Ready) {
 	if r.Seed == nil || r.BaseURL == "" {
 		return
 	}
-	fmt.Fprintf(w, `
+	fmt.Fprintf(w, greeting, r.Seed.CompanyID, r.Seed.APIKey, r.BaseURL, r.Seed.APIKey, r.Seed.CompanyID,
+		r.Seed.Workers[0].UserID, r.Seed.Workers[1].UserID, r.BaseURL, r.BaseURL, r.Seed.Admin.Email, r.Seed.Admin.Password)
+}
+
+const greeting = `
   Company    %s
   API key    %s
 
@@ -93,17 +100,17 @@ Create a payroll (copy the lines as they are; the shell keeps its id):
 
 Pay it, and a few seconds later see it fulfilled:
 
-  curl -sw '\n' $BASE/api/sandbox/deposit -H "$AUTH" -H 'Content-Type: application/json' -d '{"payroll_id":"'$ID'","kind":"exact"}'
+  curl -sw '\n' $BASE/api/sandbox/deposit -H "$AUTH" -H 'Content-Type: application/json' \
+    -d '{"payroll_id":"'$ID'","kind":"exact"}'
   curl -sw '\n' $BASE/api/company/payrolls/$ID -H "$AUTH"
 
-In a browser: %s/sandbox/verifications decides the verifications that wait; %s/sign-in takes %s with the password %s.
+In a browser: %s/sandbox/verifications approves verifications; at %s/sign-in,
+sign in as %s with the password %s.
 
 Everything here is a simulation with public keys. Stop with Ctrl-C.
-`, r.Seed.CompanyID, r.Seed.APIKey, r.BaseURL, r.Seed.APIKey, r.Seed.CompanyID, r.Seed.Workers[0].UserID, r.Seed.Workers[1].UserID,
-		r.BaseURL, r.BaseURL, r.Seed.Admin.Email, r.Seed.Admin.Password)
-}
+`
 
-// under is an address below a base, if there is one.
+// under returns an address below base, "" if base is empty.
 func under(base, path string) string {
 	if base == "" {
 		return ""

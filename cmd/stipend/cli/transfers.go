@@ -14,32 +14,34 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// TransfersCmd groups the commands about money that came in at the bank.
+// TransfersCmd groups the commands about bank transfers received.
 type TransfersCmd struct {
-	Import   TransfersImportCmd   `cmd:"" help:"Read statements (camt.053) and notifications (camt.054) of the bank, and book what is new."`
-	List     TransfersListCmd     `cmd:"" help:"List what waits in suspense because nothing says whose it is."`
-	Assign   TransfersAssignCmd   `cmd:"" help:"Say whose a transfer in suspense is."`
-	SendBack TransfersSendBackCmd `cmd:"" help:"Book that the bank sends a transfer in suspense back."`
+	Import   TransfersImportCmd   `cmd:"" help:"Import statements (camt.053) and notifications (camt.054) of the bank."`
+	List     TransfersListCmd     `cmd:"" help:"List transfers in suspense: their owner is unknown."`
+	Assign   TransfersAssignCmd   `cmd:"" help:"Assign a transfer in suspense to its owner."`
+	SendBack TransfersSendBackCmd `cmd:"" help:"Post the return of a transfer in suspense."`
 }
 
-// BankAccountsFlag are the house's accounts, for a command.
+// BankAccountsFlag names the operator's accounts.
 type BankAccountsFlag struct {
-	BankAccounts string `env:"STIPEND_BANK_ACCOUNTS" placeholder:"FILE" help:"The accounts of the house, as serve has them. Default: the sandbox's."`
+	BankAccounts string
 }
 
 func (b BankAccountsFlag) accounts() ([]bank.Account, error) {
-	return app.Config{Env: app.Sandbox, BankAccounts: b.BankAccounts}.OperatorBankAccounts()
+	var c app.Config
+	c.Env, c.BankAccounts = app.Sandbox, b.BankAccounts
+	return c.OperatorBankAccounts()
 }
 
-// TransfersImportCmd reads files of the bank.
+// TransfersImportCmd imports files of the bank.
 type TransfersImportCmd struct {
 	app.Storage
 	BankAccountsFlag
 	Files []string `arg:"" help:"The files; - is the standard input."`
 }
 
-// Run books each file. One that cannot be read does not keep the others; what was booked before it broke off stays, and reading it
-// again goes on from there.
+// Run imports each file. An error does not stop the import of the other files. Importing a file again is harmless: it
+// posts only what is new.
 func (c TransfersImportCmd) Run(ctx context.Context, std Streams) error {
 	accounts, err := c.accounts()
 	if err != nil {
@@ -63,11 +65,11 @@ func importFile(ctx context.Context, d *db.DB, std Streams, name string, account
 		if err != nil {
 			return err
 		}
-		defer func() { _ = f.Close() }() // it was read only
+		defer func() { _ = f.Close() }()
 		in = f
 	}
 	s, err := bankreceipt.Import(ctx, d, in, accounts)
-	fmt.Fprintf(std.Out, "%s: %d credited, %d in suspense, %d gone back; %d known before, %d of no concern.\n",
+	fmt.Fprintf(std.Out, "%s: %d credited, %d in suspense, %d returned; %d imported before, %d ignored.\n",
 		name, s.Credited, s.Suspense, s.Returned, s.Known, s.Others)
 	for _, p := range s.Problems {
 		fmt.Fprintf(std.Out, "NOT READ: %s\n", p)
@@ -81,41 +83,32 @@ func importFile(ctx context.Context, d *db.DB, std Streams, name string, account
 // TransfersListCmd lists transfers.
 type TransfersListCmd struct {
 	app.Storage
-	All   bool `help:"The latest of all of them, whatever became of them."`
-	Limit int  `default:"100" help:"At most so many (${default})."`
+	All   bool `help:"The latest of all transfers, in any state."`
+	Limit int  `default:"100" help:"Maximum number of transfers (${default})."`
 }
 
-// Run prints them.
+// Run prints the transfers.
 func (c TransfersListCmd) Run(ctx context.Context, std Streams) error {
-	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			all, err := bankreceipt.List(ctx, tx, c.All, c.Limit)
-			if err != nil {
-				return err
-			}
-			if len(all) == 0 {
-				fmt.Fprintln(std.Out, "Nothing is in suspense.")
-				return nil
-			}
-			w := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "TRANSFER\tBOOKED\tAMOUNT\tSTATE\tOWNER\tFROM\tWORDS")
-			for _, t := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s %s\t%s (%s)\t%s\t%s %s\t%s\n", t.ID, t.BookedOn, t.Amount, t.Amount.Asset(), t.State, t.Reason, dash(t.OwnerID),
-					oneLine(t.Debtor), t.DebtorAccount, oneLine(strings.Join(t.Lines, " / ")))
-			}
-			return w.Flush()
-		})
+	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		all, err := bankreceipt.List(ctx, tx, c.All, c.Limit)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			fmt.Fprintln(std.Out, "Nothing is in suspense.")
+			return nil
+		}
+		w := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "TRANSFER\tBOOKED\tAMOUNT\tSTATE\tOWNER\tFROM\tREFERENCE")
+		for _, t := range all {
+			fmt.Fprintf(w, "%s\t%s\t%s %s\t%s (%s)\t%s\t%s %s\t%s\n", t.ID, t.BookedOn, t.Amount, t.Amount.Asset(), t.State,
+				t.Reason, dash(t.OwnerID), oneLine(t.Debtor), t.DebtorAccount, oneLine(strings.Join(t.Lines, " / ")))
+		}
+		return w.Flush()
 	})
 }
 
-func dash(s string) string {
-	if s == "" {
-		return "–"
-	}
-	return s
-}
-
-// oneLine is foreign text for a terminal: without control characters.
+// oneLine replaces control characters in a text of unknown origin by spaces.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
@@ -125,41 +118,38 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// TransfersAssignCmd decides whose a transfer is.
+// TransfersAssignCmd assigns a transfer.
 type TransfersAssignCmd struct {
 	app.Storage
-	ID string `arg:"" help:"The transfer."`
-	To string `required:"" help:"Id of whose it is, or what it pays: a company (com_…), user (usr_…), payer (pyr_…), open invoice (inv_…) or payroll (prl_…)."`
+	ID string `arg:"" help:"Id of the transfer."`
+	To string `required:"" help:"Id of its owner (com_…, usr_…, pyr_…) or of what it pays (inv_…, prl_…)."`
 }
 
-// Run books it.
+// Run credits the transfer.
 func (c TransfersAssignCmd) Run(ctx context.Context, std Streams) error {
-	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		return plain(d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			t, err := bankreceipt.Assign(ctx, tx, c.ID, c.To)
-			if err == nil {
-				fmt.Fprintf(std.Out, "%s %s are credited to %s.\n", t.Amount, t.Amount.Asset(), t.OwnerID)
-			}
-			return err
-		}))
-	})
+	return plain(writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		t, err := bankreceipt.Assign(ctx, tx, c.ID, c.To)
+		if err == nil {
+			fmt.Fprintf(std.Out, "%s %s are credited to %s.\n", t.Amount, t.Amount.Asset(), t.OwnerID)
+		}
+		return err
+	}))
 }
 
-// TransfersSendBackCmd books a return.
+// TransfersSendBackCmd posts a return.
 type TransfersSendBackCmd struct {
 	app.Storage
-	ID string `arg:"" help:"The transfer."`
+	ID string `arg:"" help:"Id of the transfer."`
 }
 
-// Run books it.
+// Run posts the return.
 func (c TransfersSendBackCmd) Run(ctx context.Context, std Streams) error {
-	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		return plain(d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			t, err := bankreceipt.SendBack(ctx, tx, c.ID)
-			if err == nil {
-				fmt.Fprintf(std.Out, "%s %s are booked as gone back. Have the bank send them, if it has not yet.\n", t.Amount, t.Amount.Asset())
-			}
-			return err
-		}))
-	})
+	return plain(writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		t, err := bankreceipt.SendBack(ctx, tx, c.ID)
+		if err == nil {
+			fmt.Fprintf(std.Out, "%s %s are posted as returned. Order the return at the bank, unless it was made already.\n",
+				t.Amount, t.Amount.Asset())
+		}
+		return err
+	}))
 }

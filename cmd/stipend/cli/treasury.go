@@ -9,7 +9,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
@@ -25,52 +24,51 @@ import (
 // newTreasury limits exchanges in production; a sandbox's banks have unlimited funds.
 func newTreasury(env string) treasury.Desk { return treasury.Desk{Open: env == app.Sandbox} }
 
-// FXCmd groups the commands about the house's own position in each asset.
-type FXCmd struct {
-	Report   FXReportCmd   `cmd:"" help:"Show what the house owns of each asset, what that is worth, what may be exchanged, and what to buy or sell."`
-	Limit    FXLimitCmd    `cmd:"" help:"Set how much of an asset the house keeps, from where on it is to sell, and how much one destination may get."`
-	Address  FXAddressCmd  `cmd:"" help:"Print the address to which the operator sends bitcoins of the house."`
-	Deposit  FXDepositCmd  `cmd:"" help:"Book money that the operator brought to a bank or an exchange."`
-	Withdraw FXWithdrawCmd `cmd:"" help:"Book money that the operator took home from a bank or an exchange."`
-	Trade    FXTradeCmd    `cmd:"" help:"Book an exchange of assets with the market."`
-	Move     FXMoveCmd     `cmd:"" help:"Book a transfer of the house's money between banks and exchanges."`
-	Send     FXSendCmd     `cmd:"" help:"Pay bitcoins that the house owns to an address of the operator's."`
+// TreasuryCmd groups the commands about the operator's own funds.
+type TreasuryCmd struct {
+	Report   TreasuryReportCmd   `cmd:"" help:"Show own funds, their limits, and what to buy or sell."`
+	Limit    TreasuryLimitCmd    `cmd:"" help:"Set the limits of an asset."`
+	Address  TreasuryAddressCmd  `cmd:"" help:"Print the address that the operator sends own bitcoins to."`
+	Deposit  TreasuryDepositCmd  `cmd:"" help:"Post money that the operator brought to a bank or an exchange."`
+	Withdraw TreasuryWithdrawCmd `cmd:"" help:"Post money that the operator took from a bank or an exchange."`
+	Trade    TreasuryTradeCmd    `cmd:"" help:"Post an exchange of assets at the market."`
+	Move     TreasuryMoveCmd     `cmd:"" help:"Post a transfer between banks and exchanges."`
+	Send     TreasurySendCmd     `cmd:"" help:"Send own bitcoins to an address of the operator."`
 }
 
-// Help is the long form of the help.
-func (FXCmd) Help() string {
-	return `Whoever is paid in another asset than a pay run was funded in is paid out of what the house itself owns of it, and never out
-of what belongs to others. docs/operating.md says how to keep it stocked.`
+// Help returns the details of the help.
+func (TreasuryCmd) Help() string {
+	return `A payee who is paid in another asset than the payroll was funded in is paid from the operator's own funds
+of that asset, never from the funds of customers. docs/operating.md describes how to keep enough of each
+asset.`
 }
 
-// FXReportCmd is the hedging report.
-type FXReportCmd struct {
+// TreasuryReportCmd prints the hedging report.
+type TreasuryReportCmd struct {
 	app.Storage
-	Env  string `default:"sandbox" enum:"sandbox,production" env:"STIPEND_ENV" placeholder:"ENV" help:"sandbox (default) or production."`
-	JSON bool   `name:"json" help:"Print JSON."`
+	Env  string `default:"sandbox" enum:"sandbox,production"`
+	JSON bool   `name:"json" env:"-" help:"Print JSON."`
 }
 
 // Run prints the report.
-func (c FXReportCmd) Run(ctx context.Context, std Streams) error {
-	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-			report, err := newTreasury(c.Env).Hedging(ctx, tx)
-			if err != nil {
-				return err
-			}
-			waiting, err := payroll.WaitingForConversion(ctx, tx)
-			if err != nil {
-				return err
-			}
-			if c.JSON {
-				return printPositionsJSON(std.Out, report, waiting)
-			}
-			return printPositions(std.Out, report, waiting)
-		})
+func (c TreasuryReportCmd) Run(ctx context.Context, std Streams) error {
+	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		report, err := newTreasury(c.Env).Hedging(ctx, tx)
+		if err != nil {
+			return err
+		}
+		waiting, err := payroll.WaitingForConversion(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printPositionsJSON(std.Out, report, waiting)
+		}
+		return printPositions(std.Out, report, waiting)
 	})
 }
 
-// orNone is an amount, or a dash where there is none.
+// orNone formats an amount, or a dash if it has no asset.
 func orNone(x money.Amount) string {
 	if x.Asset() == "" {
 		return "–"
@@ -92,17 +90,19 @@ func printPositions(out io.Writer, r treasury.Report, waiting []payroll.Issue) e
 				act = "sell " + p.Hedge.Neg().String()
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", p.Asset, p.AtHand, p.Away, orNone(p.Value), least, orNone(p.Upper), orNone(p.Most), orNone(p.Room), act)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", p.Asset, p.AtHand, p.Away, orNone(p.Value),
+			least, orNone(p.Upper), orNone(p.Most), orNone(p.Room), act)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "All positions together are worth %s USD at present prices.\n", r.Result)
 	if len(r.Unpriced) > 0 {
-		fmt.Fprintf(out, "Without a price now, and left out of that: %v.\n", r.Unpriced)
+		fmt.Fprintf(out, "Not included, since there is no price at present: %v.\n", r.Unpriced)
 	}
 	for _, t := range waiting {
-		fmt.Fprintf(out, "Payroll %s of company %s: %d payments wait until more can be exchanged.\n", t.PayrollID, t.CompanyID, t.Payments)
+		fmt.Fprintf(out, "Payroll %s of company %s: %d payments wait until more can be exchanged.\n",
+			t.PayrollID, t.CompanyID, t.Payments)
 	}
 	return nil
 }
@@ -138,7 +138,10 @@ func printPositionsJSON(out io.Writer, r treasury.Report, waiting []payroll.Issu
 		return &x
 	}
 	for _, p := range r.Positions {
-		row := position{Asset: p.Asset, AtHand: p.AtHand, Away: p.Away, Value: maybe(p.Value), Upper: maybe(p.Upper), Most: maybe(p.Most), Room: maybe(p.Room), Hedge: p.Hedge}
+		row := position{
+			Asset: p.Asset, AtHand: p.AtHand, Away: p.Away, Value: maybe(p.Value),
+			Upper: maybe(p.Upper), Most: maybe(p.Most), Room: maybe(p.Room), Hedge: p.Hedge,
+		}
 		if p.Bounded {
 			row.Least = &p.Least
 		} else {
@@ -157,16 +160,16 @@ func printPositionsJSON(out io.Writer, r treasury.Report, waiting []payroll.Issu
 	return encoder.Encode(full)
 }
 
-// assetArg reads an asset's code.
+// assetArg parses the code of an asset.
 func assetArg(code string) (money.Asset, error) {
 	a, known := money.Lookup(strings.ToUpper(code))
 	if !known {
-		return "", fmt.Errorf("%s is no asset that the service knows", code)
+		return "", fmt.Errorf("%s is not an asset of the service", code)
 	}
 	return a, nil
 }
 
-// amountArg reads an amount and the code of its asset.
+// amountArg parses an amount and the code of its asset.
 func amountArg(text, code string) (money.Amount, error) {
 	a, err := assetArg(code)
 	if err != nil {
@@ -179,31 +182,27 @@ func amountArg(text, code string) (money.Amount, error) {
 	return x, nil
 }
 
-// placeArg reads bank, bank:NAME or exchange:NAME.
+// placeArg parses bank, bank:NAME or exchange:NAME.
 func placeArg(text string) treasury.Place {
 	kind, name, _ := strings.Cut(text, ":")
 	return treasury.Place{Kind: kind, Name: name}
 }
 
-// plain is an error as a person at a terminal reads it.
-func plain(err error) error {
-	if f, ok := apierr.As(err); ok {
-		return errors.New(f.Detail)
-	}
-	return err
+func booking(place, reference string) treasury.Booking {
+	return treasury.Booking{Place: placeArg(place), Reference: reference}
 }
 
-// FXLimitCmd sets a limit.
-type FXLimitCmd struct {
+// TreasuryLimitCmd sets the limits of an asset.
+type TreasuryLimitCmd struct {
 	app.Storage
 	Asset string `arg:"" help:"Code of the asset, such as BTC or EUR."`
-	Least string `default:"0" help:"What the house keeps back (${default}). Below 0 (--least=-20000) for a currency of banks that a bank or an exchange advances."`
-	Upper string `placeholder:"AMOUNT" help:"From where on the report says to sell. Default: never."`
-	Most  string `placeholder:"AMOUNT" help:"What one destination may get at once. Default: no bound."`
+	Least string `default:"0" help:"Amount to keep (${default}); below 0 (--least=-20000) if a bank gives credit."`
+	Upper string `placeholder:"AMOUNT" help:"Amount above which the report says to sell. Default: none."`
+	Most  string `placeholder:"AMOUNT" help:"Maximum of one payout. Default: none."`
 }
 
-// Run replaces the asset's limit.
-func (c FXLimitCmd) Run(ctx context.Context, std Streams) error {
+// Run replaces the limits of the asset.
+func (c TreasuryLimitCmd) Run(ctx context.Context, std Streams) error {
 	a, err := assetArg(c.Asset)
 	if err != nil {
 		return err
@@ -220,34 +219,24 @@ func (c FXLimitCmd) Run(ctx context.Context, std Streams) error {
 			return err
 		}
 	}
-	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return treasury.SetLimit(ctx, tx, l) })
-		if err == nil {
-			fmt.Fprintf(std.Out, "The house keeps %s %s.\n", l.Least, a)
-		}
-		return plain(err)
-	})
+	err = writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error { return treasury.SetLimit(ctx, tx, l) })
+	if err == nil {
+		fmt.Fprintf(std.Out, "The operator keeps %s %s.\n", l.Least, a)
+	}
+	return plain(err)
 }
 
-// WalletKey is the wallet that addresses come from, for commands that make one.
-type WalletKey struct {
-	Env            string `default:"sandbox" enum:"sandbox,production" env:"STIPEND_ENV" placeholder:"ENV" help:"sandbox (default) or production."`
-	BitcoinNetwork string `enum:",bitcoin,testnet,signet,regtest" env:"STIPEND_BITCOIN_NETWORK" default:"" placeholder:"NET" help:"bitcoin, testnet, signet or regtest. Default: regtest in the sandbox, bitcoin in production."`
-	BitcoinXPub    string `name:"bitcoin-xpub" env:"STIPEND_BITCOIN_XPUB" placeholder:"KEY" help:"Public account key that addresses come from. Default: that of the private key; in a sandbox, the sandbox's."`
-	BitcoinXPrv    string `name:"bitcoin-xprv" env:"STIPEND_BITCOIN_XPRV" placeholder:"KEY" help:"Private account key, in place of the public one."`
-}
-
-// FXAddressCmd prints the house's address.
-type FXAddressCmd struct {
+// TreasuryAddressCmd prints the operator's address.
+type TreasuryAddressCmd struct {
 	app.Storage
-	WalletKey
+	WalletFlags
 }
 
-// Run makes the address where there is none yet.
-func (c FXAddressCmd) Run(ctx context.Context, std Streams) error {
-	full := app.Config{Storage: c.Storage, Env: c.Env, BitcoinNetwork: c.BitcoinNetwork, BitcoinXPub: c.BitcoinXPub, BitcoinXPrv: c.BitcoinXPrv}.Complete()
+// Run derives the address if there is none yet.
+func (c TreasuryAddressCmd) Run(ctx context.Context, std Streams) error {
+	full := c.config().Complete()
 	if full.BitcoinXPub == "" {
-		return errors.New("--bitcoin-xpub is missing: the address comes from it")
+		return errors.New("--bitcoin-xpub is missing: the address is derived from it")
 	}
 	keys, err := bitcoin.ParseXPub(full.BitcoinXPub, full.BitcoinNetwork)
 	if err != nil {
@@ -266,84 +255,82 @@ func (c FXAddressCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// book runs a booking and says what became of it.
+// book posts a booking and prints whether it is new.
 func book(ctx context.Context, s app.Storage, std Streams, f func(context.Context, *db.Tx) (bool, error)) error {
-	return withDB(ctx, s, func(ctx context.Context, d *db.DB) error {
-		var booked bool
-		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			booked, err = f(ctx, tx)
-			return err
-		})
-		switch {
-		case err != nil:
-			return plain(err)
-		case booked:
-			fmt.Fprintln(std.Out, "Booked.")
-		default:
-			fmt.Fprintln(std.Out, "This was booked before; nothing has changed.")
-		}
-		return nil
+	var booked bool
+	err := writeDB(ctx, s, func(ctx context.Context, tx *db.Tx) (err error) {
+		booked, err = f(ctx, tx)
+		return err
 	})
+	switch {
+	case err != nil:
+		return plain(err)
+	case booked:
+		fmt.Fprintln(std.Out, "Booked.")
+	default:
+		fmt.Fprintln(std.Out, "This was booked before; nothing has changed.")
+	}
+	return nil
 }
 
-// FXDepositCmd books a deposit.
-type FXDepositCmd struct {
+// TreasuryDepositCmd posts a deposit.
+type TreasuryDepositCmd struct {
 	app.Storage
-	Amount    string `arg:"" help:"How much."`
-	Asset     string `arg:"" help:"Of what, such as EUR."`
+	Amount    string `arg:"" help:"Amount."`
+	Asset     string `arg:"" help:"Its asset, such as EUR."`
 	At        string `default:"bank" help:"bank, bank:NAME or exchange:NAME (${default})."`
-	Reference string `required:"" help:"The bank's or the exchange's; a booking of the same one is made once."`
+	Reference string `required:"" help:"Reference of the bank or exchange; each is posted once."`
 }
 
-// Run books it.
-func (c FXDepositCmd) Run(ctx context.Context, std Streams) error {
+// Run posts it.
+func (c TreasuryDepositCmd) Run(ctx context.Context, std Streams) error {
 	x, err := amountArg(c.Amount, c.Asset)
 	if err != nil {
 		return err
 	}
 	if x.Asset().IsCrypto() && !strings.HasPrefix(c.At, treasury.PlaceExchange) {
-		return errors.New("coins are no bank's: send bitcoins to the address of stipend fx address, or say --at exchange:NAME")
+		return errors.New("a bank holds no coins: use the address of stipend treasury address, or --at exchange:NAME")
 	}
 	return book(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (bool, error) {
-		return treasury.Deposit(ctx, tx, treasury.Booking{Place: placeArg(c.At), Reference: c.Reference}, x)
+		return treasury.Deposit(ctx, tx, booking(c.At, c.Reference), x)
 	})
 }
 
-// FXWithdrawCmd books a withdrawal.
-type FXWithdrawCmd struct {
+// TreasuryWithdrawCmd posts a withdrawal.
+type TreasuryWithdrawCmd struct {
 	app.Storage
-	Env       string `default:"sandbox" enum:"sandbox,production" env:"STIPEND_ENV" placeholder:"ENV" help:"sandbox (default) or production."`
-	Amount    string `arg:"" help:"How much."`
-	Asset     string `arg:"" help:"Of what, such as EUR."`
+	Env       string `default:"sandbox" enum:"sandbox,production"`
+	Amount    string `arg:"" help:"Amount."`
+	Asset     string `arg:"" help:"Its asset, such as EUR."`
 	At        string `default:"bank" help:"bank, bank:NAME or exchange:NAME (${default})."`
-	Reference string `required:"" help:"The bank's or the exchange's; a booking of the same one is made once."`
+	Reference string `required:"" help:"Reference of the bank or exchange; each is posted once."`
 }
 
-// Run books it.
-func (c FXWithdrawCmd) Run(ctx context.Context, std Streams) error {
+// Run posts it.
+func (c TreasuryWithdrawCmd) Run(ctx context.Context, std Streams) error {
 	x, err := amountArg(c.Amount, c.Asset)
 	if err != nil {
 		return err
 	}
 	return book(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (bool, error) {
-		return newTreasury(c.Env).Withdraw(ctx, tx, treasury.Booking{Place: placeArg(c.At), Reference: c.Reference}, x)
+		return newTreasury(c.Env).Withdraw(ctx, tx, booking(c.At, c.Reference), x)
 	})
 }
 
-// FXTradeCmd books a trade.
-type FXTradeCmd struct {
+// TreasuryTradeCmd posts a trade.
+type TreasuryTradeCmd struct {
 	app.Storage
-	Env        string `default:"sandbox" enum:"sandbox,production" env:"STIPEND_ENV" placeholder:"ENV" help:"sandbox (default) or production."`
-	Given      string `arg:"" help:"How much was given."`
-	GivenAsset string `arg:"" help:"Of what, such as BTC."`
-	Got        string `arg:"" help:"How much was got for it, after the exchange's fee."`
-	GotAsset   string `arg:"" help:"Of what, such as USD."`
-	At         string `required:"" help:"exchange:NAME or bank:NAME, where both are."`
-	Reference  string `required:"" help:"The exchange's; a booking of the same one is made once."`
+	Env        string `default:"sandbox" enum:"sandbox,production"`
+	Given      string `arg:"" help:"Amount given."`
+	GivenAsset string `arg:"" help:"Its asset, such as BTC."`
+	Got        string `arg:"" help:"Amount received, after the exchange's fee."`
+	GotAsset   string `arg:"" help:"Its asset, such as USD."`
+	At         string `required:"" help:"exchange:NAME or bank:NAME of both amounts."`
+	Reference  string `required:"" help:"Reference of the exchange; each is posted once."`
 }
 
-// Run books it.
-func (c FXTradeCmd) Run(ctx context.Context, std Streams) error {
+// Run posts it.
+func (c TreasuryTradeCmd) Run(ctx context.Context, std Streams) error {
 	given, err := amountArg(c.Given, c.GivenAsset)
 	if err != nil {
 		return err
@@ -353,50 +340,50 @@ func (c FXTradeCmd) Run(ctx context.Context, std Streams) error {
 		return err
 	}
 	return book(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (bool, error) {
-		return newTreasury(c.Env).Trade(ctx, tx, treasury.Booking{Place: placeArg(c.At), Reference: c.Reference}, given, got)
+		return newTreasury(c.Env).Trade(ctx, tx, booking(c.At, c.Reference), given, got)
 	})
 }
 
-// FXMoveCmd books a transfer between banks and exchanges.
-type FXMoveCmd struct {
+// TreasuryMoveCmd posts a transfer between banks and exchanges.
+type TreasuryMoveCmd struct {
 	app.Storage
-	Env       string `default:"sandbox" enum:"sandbox,production" env:"STIPEND_ENV" placeholder:"ENV" help:"sandbox (default) or production."`
-	Amount    string `arg:"" help:"How much."`
-	Asset     string `arg:"" help:"Of what, such as USD."`
+	Env       string `default:"sandbox" enum:"sandbox,production"`
+	Amount    string `arg:"" help:"Amount."`
+	Asset     string `arg:"" help:"Its asset, such as USD."`
 	From      string `required:"" help:"bank, bank:NAME or exchange:NAME."`
 	To        string `required:"" help:"bank, bank:NAME or exchange:NAME."`
-	Reference string `required:"" help:"The sender's; a booking of the same one is made once."`
+	Reference string `required:"" help:"Reference of the sender; each is posted once."`
 }
 
-// Run books it.
-func (c FXMoveCmd) Run(ctx context.Context, std Streams) error {
+// Run posts it.
+func (c TreasuryMoveCmd) Run(ctx context.Context, std Streams) error {
 	x, err := amountArg(c.Amount, c.Asset)
 	if err != nil {
 		return err
 	}
 	return book(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (bool, error) {
-		return newTreasury(c.Env).Move(ctx, tx, treasury.Booking{Place: placeArg(c.From), Reference: c.Reference}, placeArg(c.To), x)
+		return newTreasury(c.Env).Move(ctx, tx, booking(c.From, c.Reference), placeArg(c.To), x)
 	})
 }
 
-// FXSendCmd pays coins of the house.
-type FXSendCmd struct {
+// TreasurySendCmd sends the operator's own bitcoins.
+type TreasurySendCmd struct {
 	app.Storage
-	WalletKey
-	Amount  string `arg:"" help:"How many bitcoins, such as 0.5."`
-	Address string `arg:"" help:"Where they go: an address of the operator's, at an exchange say."`
+	WalletFlags
+	Amount  string `arg:"" help:"Bitcoins, such as 0.5."`
+	Address string `arg:"" help:"Address of the operator, for example at an exchange."`
 }
 
-// Run queues a payout, which a worker pays like any other.
-func (c FXSendCmd) Run(ctx context.Context, std Streams) error {
+// Run queues a payout, which a worker makes like any other.
+func (c TreasurySendCmd) Run(ctx context.Context, std Streams) error {
 	x, err := amountArg(c.Amount, string(money.BTC))
 	if err != nil {
 		return err
 	}
 	if x.Cmp(payroll.Minimum(money.BTC)) < 0 {
-		return errors.New("this is too little for the chain")
+		return errors.New("the amount is below the minimum of the chain")
 	}
-	full := app.Config{Storage: c.Storage, Env: c.Env, BitcoinNetwork: c.BitcoinNetwork}.Complete()
+	full := c.config().Complete()
 	address, err := bitcoin.NormalizeAddress(c.Address, full.BitcoinNetwork)
 	if err != nil {
 		return err
@@ -414,11 +401,13 @@ func (c FXSendCmd) Run(ctx context.Context, std Streams) error {
 				return err
 			}
 			return payout.Add(tx, []payout.Output{{
-				CompanyID: ledger.Operator, ID: id, PayrollID: treasury.OperatorObject, PaymentID: id, Rail: payout.RailBitcoin, Amount: x, Input: x, Address: address,
+				CompanyID: ledger.Operator, ID: id, PayrollID: treasury.OperatorObject, PaymentID: id,
+				Rail: payout.RailBitcoin, Amount: x, Input: x, Address: address,
 			}})
 		})
 		if err == nil {
-			fmt.Fprintf(std.Out, "%s BTC leave as %s. Once they are at the exchange, book them: stipend fx deposit %s BTC --at exchange:NAME --reference …\n", x, id, x)
+			fmt.Fprintf(std.Out, "%s BTC are sent as %s. When they have arrived at the exchange, post them: "+
+				"stipend treasury deposit %s BTC --at exchange:NAME --reference …\n", x, id, x)
 		}
 		return plain(err)
 	})

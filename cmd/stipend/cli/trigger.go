@@ -9,18 +9,18 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/trigger"
 )
 
-// TriggerCmd makes an event happen.
+// TriggerCmd makes an event happen in a sandbox.
 type TriggerCmd struct {
 	Client
 	Event   string        `arg:"" optional:"" help:"Name of the event."`
-	List    bool          `help:"List the events that can be made, and how."`
+	List    bool          `help:"List the events that can be triggered, and how."`
 	Timeout time.Duration `default:"1m" help:"Give up after this long (${default})."`
 }
 
-// Help is the long form of the help.
+// Help returns the details of the help.
 func (TriggerCmd) Help() string {
-	return `The event is real: a payroll is created, funded and so on in the sandbox, through the public interface, by an API key. Some
-events move the sandbox's clock forward; their lines in the list say so.`
+	return `The event is real: the command creates and funds a payroll, for example, through the sandbox's API. Some
+events advance the sandbox's clock; the list says so.`
 }
 
 // Run makes the event happen, waits for it and prints it.
@@ -32,9 +32,9 @@ func (cmd TriggerCmd) Run(ctx context.Context, std Streams) error {
 		if cmd.List || cmd.Event == "" {
 			return nil
 		}
-		return fmt.Errorf("%s cannot be triggered; choose an event of the list", cmd.Event)
+		return fmt.Errorf("%s cannot be triggered; choose an event from the list", cmd.Event)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, cmd.Timeout, errors.New("the event did not come within --timeout"))
+	ctx, cancel := context.WithTimeoutCause(ctx, cmd.Timeout, errors.New("the event did not happen within --timeout"))
 	defer cancel()
 	body, err := trigger.Run(ctx, cmd.API(), cmd.Event)
 	if err != nil {

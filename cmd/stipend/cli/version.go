@@ -10,13 +10,14 @@ import (
 // VersionCmd prints the version.
 type VersionCmd struct{}
 
-// Run prints the version of the program, of the interface and of Go.
+// Run prints the versions of the program, of the API and of Go.
 func (VersionCmd) Run(std Streams) error {
 	fmt.Fprintln(std.Out, About())
 	return nil
 }
 
-// About is the version of the program, of the interface and of Go.
+// About returns the versions of the program, of the API and of Go.
 func About() string {
-	return fmt.Sprintf("stipend %s (interface 2.0, %s, %s/%s)", app.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("stipend %s (interface 2.0, %s, %s/%s)",
+		app.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

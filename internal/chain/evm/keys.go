@@ -171,3 +171,15 @@ func (s *Signer) Sign(t Tx, branch, index uint32) (raw []byte, txid string, err 
 	raw, txid = t.sign(own)
 	return raw, txid, nil
 }
+
+// PublicKey returns the public account key of a private or public one, "" if key is malformed.
+func PublicKey(key string) string {
+	if s, err := ParseXPriv(key); err == nil {
+		return s.Deriver().XPub()
+	}
+	d, err := ParseXPub(key)
+	if err != nil {
+		return ""
+	}
+	return d.XPub()
+}

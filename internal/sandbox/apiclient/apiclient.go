@@ -27,7 +27,8 @@ func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 	return c.Do(ctx, http.MethodPost, path, body, into)
 }
 
-// Do sends a request. A request with a body has a new Idempotency-Key. Any status but 200 is an error with the code and detail of the answer.
+// Do sends a request. A request with a body has a new Idempotency-Key. Any status but 200 is an error with the code and
+// detail of the answer.
 func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -79,8 +80,8 @@ type EventHead struct {
 	ID    string `json:"id"`
 }
 
-// EventsAfter returns up to 100 events after one, oldest first; after "" starts with the oldest. names filters them by names
-// and prefixes, separated by commas; "" returns all.
+// EventsAfter returns up to 100 events after one, oldest first; after "" starts with the oldest. names filters them by
+// names and prefixes, separated by commas; "" returns all.
 func (c *Client) EventsAfter(ctx context.Context, after, names string) (EventPage, error) {
 	var page EventPage
 	query := url.Values{"limit": {"100"}}

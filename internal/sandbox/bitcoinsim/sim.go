@@ -1,9 +1,9 @@
 // Package bitcoinsim is a Bitcoin chain that lives in the database: the chain of the sandbox and of most tests.
 //
 // Its transactions are real ones, with real signatures that are checked by running their scripts; its blocks have real
-// headers and hashes, so that everything above package chain works as on a node. What it leaves out is what only a network
-// needs: proof of work, the subsidy, the maturity of coinbases, and limits of size. [Chain] is both a chain.Source and the
-// hand that moves it: it pays from a faucet, mines, replaces, evicts and reorganises on request.
+// headers and hashes, so that everything above package chain works as on a node. What it leaves out is what only a
+// network needs: proof of work, the subsidy, the maturity of coinbases, and limits of size. [Chain] is both a
+// chain.Source and the hand that moves it: it pays from a faucet, mines, replaces, evicts and reorganises on request.
 //
 // Never for money: everybody can have the faucet's key.
 package bitcoinsim
@@ -213,8 +213,8 @@ func (c *Chain) Mine(ctx context.Context, n int) error {
 	})
 }
 
-// Reorg replaces the last blocks by one more empty ones. The transactions of the old blocks wait in the mempool again, for
-// the next Mine. The first block cannot be replaced.
+// Reorg replaces the last blocks by one more empty ones. The transactions of the old blocks wait in the mempool again,
+// for the next Mine. The first block cannot be replaced.
 func (c *Chain) Reorg(ctx context.Context, depth int) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		height, _, err := tip(ctx, tx)
@@ -299,8 +299,8 @@ func (c *Chain) pay(ctx context.Context, tx *db.Tx, coins []chain.WalletCoin, to
 	return txid, accept(ctx, tx, raw)
 }
 
-// Replace puts a payment of the faucet that waits in the mempool aside, by another with a higher fee that spends the same
-// coins and pays the given outputs instead: none, when the payer takes the money back.
+// Replace puts a payment of the faucet that waits in the mempool aside, by another with a higher fee that spends the
+// same coins and pays the given outputs instead: none, when the payer takes the money back.
 func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Output) (newTxID string, err error) {
 	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		old, err := loadTx(ctx, tx, txid)
@@ -355,8 +355,8 @@ func (c *Chain) Evict(ctx context.Context, txid string) error {
 	})
 }
 
-// accept takes a transaction into the mempool as a node does: chain.ErrRejected when a rule is against it. One that conflicts
-// with a waiting transaction replaces it if it pays more.
+// accept takes a transaction into the mempool as a node does: chain.ErrRejected when a rule is against it. One that
+// conflicts with a waiting transaction replaces it if it pays more.
 func accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 	var msg wire.MsgTx
 	r := bytes.NewReader(raw)
@@ -530,8 +530,8 @@ func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
 	return rate, err
 }
 
-// SetFeeRate is the demand for space in blocks: from now on the chain asks for this many sat/vB, and it says what it asked for
-// before. The mempool keeps what it has, and blocks take all of it.
+// SetFeeRate is the demand for space in blocks: from now on the chain asks for this many sat/vB, and it says what it
+// asked for before. The mempool keeps what it has, and blocks take all of it.
 func (c *Chain) SetFeeRate(ctx context.Context, rate int64) (before int64, err error) {
 	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if before, err = feeRate(ctx, tx); err != nil {

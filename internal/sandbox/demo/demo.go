@@ -81,7 +81,8 @@ func Run(ctx context.Context, t *Terminal, o Options) error {
 // person is one payee of the demo.
 type person struct{ id, name string }
 
-// people are the company's workers who can be paid and, where those are too few, new recipients with addresses of their own.
+// people are the company's workers who can be paid and, where those are too few, new recipients with addresses of their
+// own.
 func (o Options) people(ctx context.Context, t *Terminal, api *apiclient.Client, companyID string) ([]person, error) {
 	var workers struct {
 		Data []struct {
@@ -137,8 +138,8 @@ func (o Options) people(ctx context.Context, t *Terminal, api *apiclient.Client,
 	return all, nil
 }
 
-// pay sends the money: by the sandbox's own faucet, by mining on a regtest node, or by waiting for a person. It returns what
-// finds the blocks from here on, nil where somebody else does.
+// pay sends the money: by the sandbox's own faucet, by mining on a regtest node, or by waiting for a person. It returns
+// what finds the blocks from here on, nil where somebody else does.
 func (o Options) pay(ctx context.Context, t *Terminal, api *apiclient.Client, made created) (*miner, error) {
 	t.Step("Funding")
 	switch {

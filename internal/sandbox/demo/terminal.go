@@ -12,8 +12,8 @@ import (
 	"rsc.io/qr"
 )
 
-// Terminal prints the demo. On a live terminal the last line is a status that is overwritten; elsewhere only changes are
-// printed, so that the output reads well in a file.
+// Terminal prints the demo. On a live terminal the last line is a status that is overwritten; elsewhere only changes
+// are printed, so that the output reads well in a file.
 type Terminal struct {
 	out   io.Writer
 	live  bool
@@ -83,8 +83,8 @@ func (t *Terminal) clear() {
 	}
 }
 
-// qr draws a QR code, two modules per character. Light modules are drawn, since most terminals are dark; on a live terminal
-// the colors are set, so that it can be scanned on a light one too.
+// qr draws a QR code, two modules per character. Light modules are drawn, since most terminals are dark; on a live
+// terminal the colors are set, so that it can be scanned on a light one too.
 func (t *Terminal) qr(text string) error {
 	code, err := qr.Encode(text, qr.L)
 	if err != nil {

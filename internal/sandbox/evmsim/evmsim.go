@@ -1,10 +1,10 @@
-// Package evmsim is a network of accounts that lives in the database: what the sandbox has in place of Ethereum and the networks
-// like it.
+// Package evmsim is a network of accounts that lives in the database: what the sandbox has in place of Ethereum and the
+// networks like it.
 //
-// Its transactions are real ones, whose signatures are checked; what they can do is what the service does and is paid by: move the
-// network's own coin, and call transfer of its tokens. Any other call fails, and costs its gas. Blocks have hashes and can be
-// reorganised. [Chain] is both an evm.Node and the hand that moves it: it pays from a faucet, mines, replaces and evicts on
-// request.
+// Its transactions are real ones, whose signatures are checked; what they can do is what the service does and is paid
+// by: move the network's own coin, and call transfer of its tokens. Any other call fails, and costs its gas. Blocks
+// have hashes and can be reorganised. [Chain] is both an evm.Node and the hand that moves it: it pays from a faucet,
+// mines, replaces and evicts on request.
 //
 // Never for money: everybody can have the faucet's key.
 package evmsim
@@ -38,7 +38,8 @@ const (
 	after = 12
 )
 
-// Chain is a simulated network of a database. All values of one name on one database are the same network. Safe for concurrent use.
+// Chain is a simulated network of a database. All values of one name on one database are the same network. Safe for
+// concurrent use.
 type Chain struct {
 	d       *db.DB
 	network evm.Network
@@ -229,8 +230,8 @@ func (c *Chain) move(ctx context.Context, tx *db.Tx, t stored, to evm.Address, m
 	return add(ctx, tx, name, to.String(), moved.Asset(), sign*moved.Units())
 }
 
-// Reorg replaces the last blocks by one more empty ones. The transactions of the old blocks wait again, for the next Mine. The
-// first block cannot be replaced.
+// Reorg replaces the last blocks by one more empty ones. The transactions of the old blocks wait again, for the next
+// Mine. The first block cannot be replaced.
 func (c *Chain) Reorg(ctx context.Context, depth int) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for range depth {
@@ -547,7 +548,8 @@ func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
 	return rate + calmTip, err
 }
 
-// SetFeeRate is the demand for space in blocks: from now on they ask for so many wei per unit of gas, and take nothing below it.
+// SetFeeRate is the demand for space in blocks: from now on they ask for so many wei per unit of gas, and take nothing
+// below it.
 func (c *Chain) SetFeeRate(ctx context.Context, wei int64) (before int64, err error) {
 	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if before, err = baseFee(ctx, tx, c.network.Name); err != nil {

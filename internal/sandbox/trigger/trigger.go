@@ -232,8 +232,8 @@ func Pay(kind string) func(context.Context, *Client, Made) error {
 	}
 }
 
-// revertFunding has a payment taken back after it was counted. Where the block is thrown out before the service has counted it there
-// is nothing to take back, so it tries with another payroll.
+// revertFunding has a payment taken back after it was counted. Where the block is thrown out before the service has
+// counted it there is nothing to take back, so it tries with another payroll.
 func revertFunding(ctx context.Context, c *Client) error {
 	for {
 		err := payrollThen(Pay("reorged"), func(ctx context.Context, c *Client, p Made) error {

@@ -1,0 +1,260 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/stipend/stipend/internal/approval"
+	"github.com/stipend/stipend/internal/backoffice"
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/monitor"
+	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice/vendorbill"
+	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/kyc/sumsub"
+	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/ratelimit"
+	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/requestlog"
+	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/sandbox/evmsim"
+	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/treasury"
+	"github.com/stipend/stipend/internal/virtualaccount"
+	"github.com/stipend/stipend/internal/virtualaccount/stripe"
+	"github.com/stipend/stipend/internal/webhook/delivery"
+	"github.com/stipend/stipend/internal/withdrawal"
+)
+
+// parts are the objects that make up a process.
+type parts struct {
+	db        *db.DB // of jobs, and of everything without connections of its own
+	requestDB *db.DB // the same database for requests
+	watcherDB *db.DB // the same database for watchers of chains
+
+	metrics  *metrics
+	requests *requestlog.Log
+	bodies   *ratelimit.BodyBudget // memory for large request bodies
+	sealer   *identity.Sealer
+	policy   delivery.Policy // where webhooks may be sent
+	rates    *rates.Refresher
+	kyc      *kyc.Service
+	funding  *virtualaccount.Service
+
+	keys      *bitcoin.Deriver // of the Bitcoin wallet
+	pool      *chain.Pool      // of its addresses
+	source    chain.Source
+	witnesses []chain.Witness   // of the Bitcoin chain
+	sim       *bitcoinsim.Chain // nil if the Bitcoin chain is not simulated
+	evms      []EVMChain
+	accounts  chain.EVMNetworks  // wallets on the EVM networks
+	lightning *lightning.Service // nil if claims cannot be paid over Lightning
+	monitor   *monitor.Monitor
+	miner     *sandbox.Miner // of simulated chains
+
+	banks         []bank.Account // the operator's
+	simulatedBank *bank.Sandbox  // nil if a real bank pays, or none
+
+	lists       *screening.Screener // sanctions lists, which only a worker loads
+	screening   destination.Screening
+	payroll     *payroll.Service
+	vendor      *vendorbill.Service
+	withdrawals *withdrawal.Service
+	claims      *claim.Service
+	backoffice  *backoffice.Service
+}
+
+// build makes the parts of the process, each from those before it.
+func (s *Service) build(ctx context.Context) error {
+	key, err := ParseDataKey(s.cfg.DataKey)
+	if err != nil {
+		return err
+	}
+	if s.sealer, err = identity.NewSealer(key); err != nil {
+		return err
+	}
+	if s.policy, err = s.cfg.webhookPolicy(); err != nil {
+		return err
+	}
+	s.metrics = newMetrics()
+	s.requests = requestlog.New(s.db, time.Now, s.log)
+	s.bodies = ratelimit.DefaultBodyBudget()
+	s.rates = s.newRefresher()
+	if s.kyc, err = kyc.New(s.sealer, s.cfg.imageDecoder(), s.verifier()); err != nil {
+		return err
+	}
+	s.funding = &virtualaccount.Service{Bank: s.virtualAccountBank(), Sealer: s.sealer}
+
+	if err := s.openBitcoin(); err != nil {
+		return err
+	}
+	if err := s.openEVM(ctx); err != nil {
+		return err
+	}
+	if s.lightning, err = s.cfg.OpenLightning(); err != nil {
+		return err
+	}
+	if s.lightning != nil {
+		s.lightning.Sealer = s.sealer
+	}
+	if s.monitor, err = monitor.New(monitor.Config{
+		DB: s.watcherDB, Log: s.log, Holder: s.holder, Lease: leaseFor,
+		Limit: s.cfg.BlindLimit, HealthAge: s.cfg.PollInterval, Fail: s.fail,
+	}); err != nil {
+		return err
+	}
+	s.miner = &sandbox.Miner{
+		DB: s.watcherDB, Holder: s.holder, Lease: leaseFor, Every: s.cfg.BlockInterval, Log: s.log,
+	}
+	if s.banks, err = s.cfg.OperatorBankAccounts(); err != nil {
+		return err
+	}
+	return s.buildServices()
+}
+
+// buildServices makes the services with business rules. Until a worker has loaded the sanctions lists nobody can be
+// screened, so nothing is paid.
+func (s *Service) buildServices() (err error) {
+	lists := screening.Options{
+		Paths: s.cfg.SanctionsList, Threshold: s.cfg.SanctionsThreshold, MaxAge: s.cfg.SanctionsMaxAge,
+	}
+	if s.cfg.Env == Sandbox {
+		lists.MaxAge = 0 // no limit, since the clock jumps
+	}
+	if s.lists, err = screening.New(lists); err != nil {
+		return err
+	}
+	if s.screening, err = destination.NewScreening(s.lists, s.sealer); err != nil {
+		return err
+	}
+	limit, err := s.cfg.releaseLimit()
+	if err != nil {
+		return err
+	}
+	release, verifiedOnly := approval.NewReleaseLimit(limit), s.cfg.Env == Production
+
+	if s.payroll, err = payroll.New(payroll.Config{
+		Pool: s.pool, ChainName: BitcoinChain, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts, Banks: s.banks,
+		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: verifiedOnly,
+		FX: treasury.Desk{Open: s.cfg.Env == Sandbox},
+	}, payroll.Guards{
+		CheckWatched: s.checkQuotable, Screen: s.screening.Screen, ReleaseApproved: release.Approved,
+	}); err != nil {
+		return err
+	}
+	s.vendor = &vendorbill.Service{Payroll: s.payroll, Sealer: s.sealer, Intake: s.kyc.Images}
+	if s.backoffice, err = backoffice.New(backoffice.Deps{
+		Sealer: s.sealer, Payroll: s.payroll, ReleaseLimit: release, Setup: s.setup(), Screen: s.screenAddress,
+	}); err != nil {
+		return err
+	}
+	if s.withdrawals, err = withdrawal.New(withdrawal.Config{
+		Setup: s.setup(), CoolDown: approval.CoolDown(s.cfg.CoolDown), VerifiedOnly: verifiedOnly,
+	}, withdrawal.Guards{
+		Screen: s.screening.Screen, ReleaseApproved: release.Approved,
+	}); err != nil {
+		return err
+	}
+	s.claims, err = claim.New(claim.Config{
+		Pool: s.pool, ChainName: BitcoinChain, Network: s.cfg.BitcoinNetwork, BaseURL: s.ready.BaseURL,
+		SpreadBps: s.cfg.SpreadBps, Validity: s.cfg.ClaimValidity, Lightning: s.lightning, Withdrawals: s.withdrawals,
+		PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims),
+	}, claim.Guards{
+		CheckWatched: s.checkBitcoinWatched, Screen: s.screenAddress, ReleaseApproved: release.Approved,
+	})
+	return err
+}
+
+// screenAddress reports whether an address is blocked by sanctions screening.
+func (s *Service) screenAddress(
+	ctx context.Context, tx *db.Tx, companyID, subjectID, address string,
+) (bool, error) {
+	subject := screening.Subject{ID: subjectID, Addresses: []string{address}}
+	blocked, err := s.lists.Screen(ctx, tx, companyID, []screening.Subject{subject})
+	return blocked[subjectID], err
+}
+
+func (s *Service) setup() destination.Setup {
+	return destination.Setup{
+		Sealer: s.sealer, BitcoinNetwork: s.cfg.BitcoinNetwork, Chain: BitcoinChain, Accounts: s.accounts,
+	}
+}
+
+// imagesAtOnce is the number of images that a process decodes at a time; each may need 200 MiB.
+const imagesAtOnce = 2
+
+// imageDecoder returns the decoder of images of documents. A sandbox accepts images from one pixel on, since no person
+// reads them.
+func (c Config) imageDecoder() *kyc.ImageDecoder {
+	if c.Env == Sandbox {
+		return kyc.NewImageDecoder(imagesAtOnce, 1)
+	}
+	return kyc.NewImageDecoder(imagesAtOnce, kyc.MinPixels)
+}
+
+// virtualAccountBank returns the bank that opens virtual accounts: the configured one, the sandbox's, or nil.
+func (s *Service) virtualAccountBank() virtualaccount.Bank {
+	switch {
+	case s.cfg.FundingStripeKey != "":
+		return stripe.New(stripe.Options{
+			Key: s.cfg.FundingStripeKey, URL: s.cfg.FundingStripeURL, Country: s.cfg.FundingStripeCountry,
+		})
+	case s.cfg.Env == Sandbox:
+		return virtualaccount.Sandbox{}
+	}
+	return nil
+}
+
+// verifier returns the configured provider of verification, the sandbox's, or nil: then nobody is verified.
+func (s *Service) verifier() kyc.Provider {
+	switch {
+	case s.cfg.SumsubToken != "":
+		return sumsub.New(sumsub.Options{
+			URL: s.cfg.SumsubURL, Token: s.cfg.SumsubToken, Secret: s.cfg.SumsubSecret,
+			WebhookSecret: s.cfg.SumsubWebhookSecret, Now: time.Now,
+			PersonLevel: s.cfg.SumsubPersonLevel, CompanyLevel: s.cfg.SumsubCompanyLevel,
+		})
+	case s.cfg.Env == Sandbox:
+		return kyc.Sandbox{}
+	}
+	return nil
+}
+
+// never is the age limit of prices where the clock jumps.
+const never = 100 * 365 * 24 * time.Hour
+
+// newRefresher returns the source of prices: markets in production, invented prices in a sandbox.
+func (s *Service) newRefresher() *rates.Refresher {
+	if s.cfg.Env == Sandbox {
+		return &rates.Refresher{
+			DB: s.db, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: never, FiatLimit: never,
+		}
+	}
+	client := &http.Client{Timeout: 10 * time.Second}
+	return &rates.Refresher{DB: s.db, Sources: []rates.Source{
+		rates.Coinbase(client, ""), rates.Kraken(client, ""), rates.Bitstamp(client, ""), rates.ECB(client, ""),
+	}}
+}
+
+// newSandbox returns what acts as the outside world of a sandbox.
+func (s *Service) newSandbox() (*sandbox.Sandbox, error) {
+	simulated := map[string]*evmsim.Chain{}
+	for _, a := range s.evms {
+		if a.Sim != nil {
+			simulated[a.Network.Name] = a.Sim
+		}
+	}
+	return sandbox.New(sandbox.Options{
+		DB: s.db, Payroll: s.payroll, Claims: s.claims, Miner: s.miner, BitcoinChain: BitcoinChain,
+		BitcoinNetwork: s.cfg.BitcoinNetwork, Bitcoin: s.sim, Accounts: s.accounts, EVM: simulated,
+		SimulatedBank: s.cfg.BankDir == "" && s.cfg.BankSFTP == "",
+	})
+}

@@ -1,0 +1,259 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/chain/network"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/money"
+	evmrail "github.com/stipend/stipend/internal/payout/evm"
+	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/sandbox/evmsim"
+)
+
+// EVMWallet is the key of the wallet on all EVM networks.
+const EVMWallet = "evm"
+
+// simulatedEvery is the interval between checks of a simulated EVM network.
+const simulatedEvery = 250 * time.Millisecond
+
+// witnessTimeout bounds each request to a witness.
+const witnessTimeout = 2 * time.Second
+
+// openBitcoin connects to the Bitcoin chain or simulates it, and makes the pool of the wallet's addresses.
+func (s *Service) openBitcoin() (err error) {
+	if s.keys, err = bitcoin.ParseXPub(s.cfg.BitcoinXPub, s.cfg.BitcoinNetwork); err != nil {
+		return err
+	}
+	s.pool = chain.NewPool(s.db, BitcoinChain, s.keys)
+	for _, address := range s.cfg.BitcoinWitness {
+		node, err := bitcoin.NewClient(bitcoin.Options{
+			URL: address, Network: s.cfg.BitcoinNetwork, HTTP: &http.Client{Timeout: witnessTimeout},
+		})
+		if err != nil {
+			return fmt.Errorf("--bitcoin-witness: %w", err)
+		}
+		s.witnesses = append(s.witnesses, chain.Witness{Source: node, Name: hostOf(address)})
+	}
+	if s.cfg.Simulated() {
+		s.sim = bitcoinsim.New(s.watcherDB)
+		s.source = s.sim
+		return nil
+	}
+	s.source, err = bitcoin.NewClient(bitcoin.Options{
+		URL: s.cfg.BitcoinRPC, CookieFile: s.cfg.BitcoinCookie, Network: s.cfg.BitcoinNetwork,
+	})
+	return err
+}
+
+// hostOf returns the host of a URL, which has no credentials and may be logged.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// EVMChain is an EVM network in use.
+type EVMChain struct {
+	Network   evm.Network
+	Node      evm.Node
+	Witnesses []chain.Witness
+	Sim       *evmsim.Chain // nil if the network is not simulated
+}
+
+// evmNetworks returns the EVM networks in use, in the order of the registry.
+func (c Config) evmNetworks() ([]evm.Network, error) {
+	var all []evm.Network
+	for _, name := range network.Names(network.EVM) {
+		if c.EVMRPC[name] == "" && !slices.Contains(c.EVMSimulated, name) {
+			continue
+		}
+		n, err := evm.Lookup(name)
+		if err != nil {
+			return nil, err
+		}
+		if c.Env == Sandbox && c.EVMRPC[name] == "" {
+			n.BlocksPerConfirmation = 1 // a simulated network is reorganized only on request
+		}
+		if id, test := c.EVMChainID[name]; test {
+			n.ChainID, n.Tokens, n.BlocksPerConfirmation = id, nil, 1
+			for _, asset := range []money.Asset{money.USDC, money.USDT} {
+				if contract := c.EVMToken[name+"."+string(asset)]; contract != "" {
+					n.Tokens = append(n.Tokens, evm.Token{Asset: asset, Contract: contract})
+				}
+			}
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// OpenEVM connects to the EVM networks in use, or simulates them on d.
+func (c Config) OpenEVM(d *db.DB) (all []EVMChain, err error) {
+	networks, err := c.evmNetworks()
+	for _, n := range networks {
+		a := EVMChain{Network: n}
+		if rpc := c.EVMRPC[n.Name]; rpc == "" {
+			a.Sim = evmsim.New(d, n)
+			a.Node = a.Sim
+		} else if a.Node, err = evm.NewClient(evm.Options{URL: rpc, Network: n}); err != nil {
+			return nil, err
+		}
+		if address := c.EVMWitness[n.Name]; address != "" {
+			node, err := evm.NewClient(evm.Options{
+				URL: address, Network: n, HTTP: &http.Client{Timeout: witnessTimeout},
+			})
+			if err != nil {
+				return nil, fmt.Errorf("--evm-witness: %w", err)
+			}
+			a.Witnesses = []chain.Witness{{Source: node, Name: hostOf(address)}}
+		}
+		all = append(all, a)
+	}
+	return all, err
+}
+
+// openEVM opens the EVM networks in use and makes the pool of addresses on them. An address that was given out before a
+// network was added is valid there, too.
+func (s *Service) openEVM(ctx context.Context) (err error) {
+	if s.evms, err = s.cfg.OpenEVM(s.watcherDB); err != nil || len(s.evms) == 0 {
+		return err
+	}
+	deriver, err := evm.ParseXPub(s.cfg.EVMXPub)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, a := range s.evms {
+		n := a.Network
+		names = append(names, n.Name)
+		_, test := s.cfg.EVMChainID[n.Name]
+		s.accounts.Networks = append(s.accounts.Networks, chain.EVMNetwork{
+			Name: n.Name, Assets: n.Assets(), Test: test || a.Sim != nil, URI: n.URI,
+		})
+	}
+	s.accounts.Pool = chain.NewPool(s.db, EVMWallet, deriver, names...)
+	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return chain.BackfillAddresses(ctx, tx, names) })
+}
+
+// evmRail returns the rail that pays on an EVM network. It funds the hot wallet of a simulated one.
+func (s *Service) evmRail(ctx context.Context, a EVMChain) (*evmrail.Rail, error) {
+	signer, err := evm.ParseXPriv(s.cfg.EVMXPrv)
+	if err != nil {
+		return nil, err
+	}
+	c := evmrail.Config{Node: a.Node, Signer: signer, Log: s.log, Witnesses: a.Witnesses}
+	if a.Sim != nil {
+		c.FeeMaxAge, c.SweepEvery = never, s.cfg.checkInterval()
+	}
+	rail, err := evmrail.New(ctx, s.db, c)
+	if err != nil || a.Sim == nil {
+		return rail, err
+	}
+	hot, err := signer.Deriver().HotAddress()
+	if err != nil {
+		return nil, err
+	}
+	return rail, sandbox.FundGas(ctx, s.db, a.Sim, hot)
+}
+
+// chainOf returns the key of the chain of a network: each EVM network is its own, Bitcoin has one.
+func (s *Service) chainOf(network string) string {
+	if _, ok := s.accounts.Lookup(network); ok {
+		return network
+	}
+	return BitcoinChain
+}
+
+// OpenLightning connects to the configured Lightning node, nil if there is none. A process that only serves requests
+// does not connect, and needs no macaroon.
+func (c Config) OpenLightning() (*lightning.Service, error) {
+	if c.LndURL == "" {
+		if c.LndMacaroonFile != "" || c.LndTLSCertFile != "" {
+			return nil, errors.New("--lnd-url is missing: --lnd-macaroon-file and --lnd-tls-cert-file need it")
+		}
+		return nil, nil
+	}
+	if !c.Has(RoleWorker) && !c.Has(RoleWatcher) {
+		return &lightning.Service{}, nil
+	}
+	if c.LndMacaroonFile == "" {
+		return nil, errors.New("--lnd-macaroon-file is missing: worker and watcher need it to create and follow invoices")
+	}
+	o := lightning.Options{URL: c.LndURL, Network: c.Complete().BitcoinNetwork}
+	var err error
+	if o.Macaroon, err = os.ReadFile(c.LndMacaroonFile); err != nil {
+		return nil, fmt.Errorf("--lnd-macaroon-file: %w", err)
+	}
+	if c.LndTLSCertFile != "" {
+		if o.Certificate, err = os.ReadFile(c.LndTLSCertFile); err != nil {
+			return nil, fmt.Errorf("--lnd-tls-cert-file: %w", err)
+		}
+	}
+	client, err := lightning.NewClient(o)
+	if err != nil {
+		return nil, fmt.Errorf("--lnd-url: %w", err)
+	}
+	return &lightning.Service{Client: client}, nil
+}
+
+// startWatchers follows the chains and the Lightning node, and mines the blocks of simulated chains. It steps each
+// watcher once before requests are served, if the node answers.
+func (s *Service) startWatchers(ctx, background context.Context) error {
+	w := chain.NewWatcher(s.watcherDB, BitcoinChain, s.source, 1, s.log)
+	if err := w.CacheAddresses(s.keys, chain.AddressCacheThreshold); err != nil {
+		return err
+	}
+	w.SetWitnesses(s.witnesses, s.cfg.TipLimit)
+	s.follow(ctx, background, BitcoinChain, w, s.cfg.PollInterval)
+	for _, a := range s.evms {
+		name, every := a.Network.Name, s.cfg.PollInterval
+		w := chain.NewWatcher(s.watcherDB, name, a.Node, a.Network.BlocksPerConfirmation, s.log)
+		w.SetWitnesses(a.Witnesses, s.cfg.TipLimit)
+		if a.Sim != nil {
+			every = simulatedEvery
+			s.work.Go(func() { s.miner.Run(background, name, a.Sim.Settle) })
+		}
+		s.follow(ctx, background, name, w, every)
+	}
+	if s.lightning != nil {
+		leader := job.Leader{
+			DB: s.watcherDB, Name: "watcher.lightning", Holder: s.holder, Length: leaseFor, Pause: s.cfg.PollInterval,
+			Report: func(err error) { s.log.Warn("the Lightning node cannot be watched", "error", err) },
+		}
+		s.work.Go(func() {
+			leader.Run(background, func(ctx context.Context) error { return s.lightning.Watch(ctx, s.watcherDB) })
+		})
+	}
+	if s.sim == nil {
+		return nil
+	}
+	s.work.Go(func() {
+		s.miner.Run(background, BitcoinChain, func(ctx context.Context) error { return s.sim.Mine(ctx, 1) })
+	})
+	if err := sandbox.FundOperator(ctx, s.db, s.sim, s.pool); err != nil {
+		return fmt.Errorf("fund the sandbox: %w", err)
+	}
+	return nil
+}
+
+func (s *Service) follow(ctx, background context.Context, name string, w *chain.Watcher, every time.Duration) {
+	_, err := w.Step(ctx)
+	s.warn(ctx, "the chain "+name+" cannot be watched", err)
+	s.work.Go(func() { s.monitor.Follow(background, name, w, every) })
+}

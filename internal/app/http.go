@@ -1,0 +1,138 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/stipend/stipend/internal/httpapi"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web"
+	"github.com/stipend/stipend/internal/web/ui"
+	"github.com/stipend/stipend/internal/webhook/delivery"
+)
+
+// startAPI fills the pools of addresses and serves the API and the pages, which share an address and the budget for
+// large bodies.
+func (s *Service) startAPI(background context.Context) error {
+	if err := s.pool.Start(background); err != nil {
+		return err
+	}
+	if s.accounts.Pool != nil {
+		if err := s.accounts.Pool.Start(background); err != nil {
+			return err
+		}
+	}
+	s.work.Go(func() { s.checkSearch(background) })
+	proxies, err := prefixes(s.cfg.TrustedProxies)
+	if err != nil {
+		return err
+	}
+	hooks := delivery.Setup{Sealer: s.sealer, Policy: s.policy}
+	api := httpapi.Deps{
+		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env, Hosts: s.cfg.hosts(),
+		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
+		Payroll: s.payroll, Claim: s.claims, Withdrawal: s.withdrawals, Vendor: s.vendor,
+		Sealer: s.sealer, KYC: s.kyc, Funding: s.funding, Webhooks: hooks, Bodies: s.bodies,
+		Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
+		Ready: s.checkReady, Observe: s.metrics.observe, Requests: s.requests,
+	}
+	pages := ui.Deps{
+		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env,
+		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
+		Payroll: s.payroll, Claims: s.claims, Withdrawals: s.withdrawals, Backoffice: s.backoffice,
+		Sealer: s.sealer, KYC: s.kyc, Webhooks: hooks, Bodies: s.bodies, Observe: s.metrics.observe, Done: s.ending,
+		Contract: identity.NewCompany{
+			FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps,
+		},
+	}
+	if s.cfg.Env == Sandbox {
+		world, err := s.newSandbox()
+		if err != nil {
+			return err
+		}
+		api.Sandbox, pages.Sandbox = world, world
+		api.TryKey = s.ready.Seed.APIKey
+		pages.SeededCompanies = []string{s.ready.Seed.CompanyID}
+	}
+	s.work.Go(func() { s.requests.Run(background) })
+	listener := s.listener
+	if n := s.cfg.MaxConnections; n > 0 {
+		listener = netutil.LimitListener(listener, n)
+	}
+	s.serve(listener, httpapi.WithClientAddress(proxies, route(api.Hosts, httpapi.New(api), web.New(pages))))
+	return nil
+}
+
+// serveMetrics serves metrics at an address of their own, if one is configured.
+func (s *Service) serveMetrics(ctx context.Context) error {
+	if s.cfg.MetricsListen == "" {
+		return nil
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.MetricsListen)
+	if err != nil {
+		return err
+	}
+	chains := []string{BitcoinChain}
+	for _, a := range s.evms {
+		chains = append(chains, a.Network.Name)
+	}
+	s.serve(l, s.metrics.handler(s.db, chains))
+	s.ready.MetricsURL = "http://" + l.Addr().String() + "/metrics"
+	return nil
+}
+
+// serve serves a listener until the process stops.
+func (s *Service) serve(l net.Listener, h http.Handler) {
+	server := httpapi.NewServer(l.Addr().String(), h)
+	server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)
+	s.servers = append(s.servers, server)
+	s.work.Go(func() {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.fail(err)
+		}
+	})
+}
+
+// apiPrefixes are the first segments of the paths that the API answers. The pages answer the others.
+var apiPrefixes = []string{
+	"api", "oauth2", "docs", "openapi.json", "openapi.yaml", "healthz", "readyz", "callbacks", ".well-known",
+}
+
+// route sends requests to the API or the pages. The API answers requests for hosts that are not ours: it refuses them.
+func route(hosts []string, api, pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 {
+			// A proxy may see the end of this body elsewhere, so a further request on the connection could be a forged one.
+			w.Header().Set("Connection", "close")
+		}
+		first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		if slices.Contains(apiPrefixes, first) || !httpapi.Serves(hosts, r) {
+			api.ServeHTTP(w, r)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
+}
+
+// hosts returns the host names of the public addresses, none if there is no public address.
+func (c Config) hosts() []string {
+	if c.BaseURL == "" {
+		return nil
+	}
+	var names []string
+	for _, text := range []string{c.BaseURL, c.AuthURL} {
+		if u, err := url.Parse(text); err == nil && u.Host != "" {
+			names = append(names, u.Host)
+		}
+	}
+	return names
+}

@@ -1,0 +1,152 @@
+package app
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// setting describes a flag: the placeholder of its value, and its help.
+type setting struct{ placeholder, help string }
+
+// settings describes every field of Config by the name of its flag. The same flags of other commands mean the same.
+var settings = map[string]setting{
+	"data-dir":     {"DIR", "Directory of the embedded database (${default})."},
+	"database-url": {"URL", "postgres://… or sqlite:/path. Default: SQLite in the data directory."},
+	"allow-sqlite": {"", "Let production run on SQLite: one machine, no replica."},
+
+	"listen": {"ADDR", "Where the API and the pages are served (${default}); port 0 picks a free one."},
+	"metrics-listen": {"ADDR", "Where Prometheus metrics are served (${default}), apart from the API so that they do " +
+		"not become public by accident; empty serves none."},
+	"base-url":        {"URL", "Public address of the API, for example behind a proxy. Default: the listener's own."},
+	"auth-url":        {"URL", "Public address of the authorization page. Default: the base URL."},
+	"max-connections": {"N", "Connections served at a time (${default}); further ones wait; 0: no limit."},
+	"trusted-proxies": {"CIDR", "Networks of your own proxies, such as 10.2.0.0/24. Requests from them are limited by " +
+		"the client's address in X-Forwarded-For. Default: none."},
+
+	"env": {"ENV", "sandbox (default) or production. Credentials of one are not valid in the other."},
+	"roles": {"ROLE", "What this process does: api serves requests, worker runs jobs and signs payouts, watcher " +
+		"follows the chains. Default: all."},
+	"data-key": {"KEY", "32 bytes, hex or base64, that encrypt stored secrets (see: stipend keys new). Set it by " +
+		"environment."},
+	"json":      {"", "Print one line of JSON on stdout when ready, instead of text."},
+	"log-level": {"LEVEL", "Lowest level that is logged to stderr: debug, info (default), warn, error."},
+
+	"webhook-allow": {"CIDR", "Private networks that webhooks may be sent to, such as 10.1.0.0/16. Default: none."},
+
+	"smtp-url": {"URL", "Mail server, smtp://user:password@host:587 (STARTTLS) or smtps://user:password@host:465. " +
+		"Default: mails are stored, not sent (sandbox only). Set it by environment."},
+	"mail-from": {"ADDR", "Sender of mails: payments@example.com or Example <payments@example.com>."},
+
+	"bitcoin-rpc": {"URL", "Bitcoin Core node, http://user:password@host:port. Default: simulated (sandbox only)."},
+	"bitcoin-cookie": {"FILE", "Cookie file of a Bitcoin Core node on this machine (.cookie in its data directory), " +
+		"instead of a user and password in the URL."},
+	"bitcoin-witness": {"URL", "Further Bitcoin nodes, http://user:password@host:port, separated by commas, that only " +
+		"confirm blocks: nothing is credited while one has other blocks, and no price is given while one is ahead. " +
+		"Default: none."},
+	"bitcoin-network": {"NET", "bitcoin (production's default), testnet, signet or regtest (the sandbox's)."},
+	"bitcoin-xpub":    {"KEY", "Public account key (BIP 84) of the addresses. Default: that of the private key."},
+	"bitcoin-xprv":    {"KEY", "Private account key that signs payouts; only workers need it. Set it by environment."},
+	"block-interval":  {"DURATION", "Time between blocks of the simulated chain (${default})."},
+	"poll-interval":   {"DURATION", "Time between requests to an idle chain's node. Default: 100ms simulated, 2s real."},
+	"blind-limit": {"DURATION", "How long a chain may go unwatched before quotes are refused. Default: 10m in " +
+		"production, never in the sandbox."},
+	"tip-limit": {"DURATION", "Age of the last block at which the alarm tip_old is raised; less on networks with " +
+		"faster blocks, in proportion to the confirmations required. Default: 90m in production, never in the sandbox."},
+
+	"evm-rpc": {"NETWORK=URL", "JSON-RPC of a node, by network: ethereum, base, polygon or arbitrum, such as " +
+		"base=http://127.0.0.1:8545; separate several by semicolons. Networks without a node are not offered."},
+	"evm-witness": {"NETWORK=URL", "JSON-RPC of a second node, by network, that only confirms blocks, like " +
+		"--bitcoin-witness. Default: none."},
+	"evm-simulated": {"NETWORK", "Networks that a sandbox simulates: ethereum, base, polygon, arbitrum, or none. " +
+		"Default: base, unless a node is set."},
+	"evm-xpub": {"KEY", "Public account key (BIP 44, m/44'/60'/0') that addresses are derived from, the same on every " +
+		"network. Default: that of the private key."},
+	"evm-xprv":     {"KEY", "Private account key that signs payouts; only workers need it. Set it by environment."},
+	"evm-chain-id": {"NETWORK=N", "Chain id of a test network that a sandbox uses instead, such as base=84532."},
+	"evm-token": {"NETWORK.ASSET=ADDRESS", "Contract of a token on a test network, such as base.USDC=0x…; a token " +
+		"without a contract is not offered there."},
+
+	"lnd-url": {"URL", "REST API of an LND node, https://host:8080, over which claims can be paid too. Default: claims " +
+		"are paid on chain only."},
+	"lnd-macaroon-file": {"FILE", "Macaroon with invoices:read, invoices:write, info:read, and for reconciliation " +
+		"offchain:read and onchain:read. Default: none."},
+	"lnd-tls-cert-file": {"FILE", "Certificate of the node, tls.cert. Default: the system's certificate authorities."},
+
+	"funding-stripe-key": {"KEY", "Secret key of the Stripe account whose bank transfers become virtual accounts. " +
+		"Default: none. Set it by environment."},
+	"funding-stripe-url":     {"URL", "Address of Stripe's API (${default})."},
+	"funding-stripe-country": {"CC", "Country of virtual accounts in euros: BE, DE (default), ES, FR, IE or NL."},
+	"bank-accounts": {"FILE", "The operator's bank accounts that payouts are made from, as JSON. Default: the " +
+		"sandbox's own; in production payouts to banks wait."},
+	"bank-dir":           {"DIR", "Directory that is shared with the bank: payment files in out, the bank's files in in."},
+	"bank-sftp":          {"URL", "The same on a server of the bank: sftp://user@host:22/directory."},
+	"bank-sftp-key-file": {"FILE", "Private key of the SFTP user, in OpenSSH's format."},
+	"bank-sftp-host-key-file": {"FILE", "The only host key that is accepted from the SFTP server: one line of a public " +
+		"key or known_hosts file."},
+
+	"sumsub-token":          {"TOKEN", "App token of Sumsub. Default: the sandbox's provider; in production, none."},
+	"sumsub-secret":         {"KEY", "Secret key of the app token. Set it by environment."},
+	"sumsub-webhook-secret": {"KEY", "Secret key of the webhook to BASE_URL/callbacks/verification/sumsub."},
+	"sumsub-person-level":   {"NAME", "Verification level of people (${default})."},
+	"sumsub-company-level":  {"NAME", "Verification level of companies (${default})."},
+	"sumsub-url":            {"URL", "Address of Sumsub's API. Default: its public one."},
+
+	"sanctions-list": {"FILE", "Sanctions lists that payees and companies are compared with, as published: OFAC's " +
+		"sdn.xml and consolidated.xml, the UN's consolidated list. A changed file is read again. Default: invented " +
+		"names (sandbox only)."},
+	"sanctions-max-age": {"DURATION", "Age of a list after which nothing is released (${default})."},
+	"sanctions-threshold": {"PERCENT", "Similarity from which on a name and a listed one are a match that a person " +
+		"reviews, from 70 to 100 percent (${default})."},
+
+	"quote-validity":    {"DURATION", "How long a payroll's quote is valid (${default})."},
+	"claim-validity":    {"DURATION", "How long a claim's quote is valid (${default})."},
+	"claims-per-minute": {"N", "Number of claims that one company may create per minute (${default}); 0 sets no limit."},
+	"open-claims":       {"N", "Number of unpaid claims that one company may have (${default}); 0 sets no limit."},
+	"cool-down": {"DURATION", "How long payments wait after the destination of a payee who was paid before was " +
+		"changed, and withdrawals to a new destination of the company; below 0 switches it off. Default: 24h in " +
+		"production, off in the sandbox."},
+	"release-limit": {"AMOUNT", "Total, such as '50000 USD', above which a payroll or withdrawal needs two members of " +
+		"staff: one requests its release, another approves it. Default: none."},
+	"spread-bps": {"BPS", "Spread of a quote over the market price, in hundredths of a percent (${default}). It pays " +
+		"for the risk of a fixed price."},
+	"fee-bps":           {"BPS", "Fee of the seeded company, in hundredths of a percent (${default})."},
+	"premium-bps":       {"BPS", "Fee for a premium payee of the seeded company, instead of its fee (${default})."},
+	"tolerance-bps":     {"BPS", "Shortfall of a funding payment that the operator absorbs (${default})."},
+	"reads-per-second":  {"N", "Reads per second that one credential may sustain (${default}); 0 sets no limit."},
+	"writes-per-second": {"N", "Writes per second that one credential may sustain (${default}); 0 sets no limit."},
+}
+
+// DescribeSettings returns a kong option that gives the flags of settings, in every command, their environment
+// variable, placeholder and help. Their own tags win; env:"-" sets no environment variable.
+func DescribeSettings() kong.Option {
+	var visit func(*kong.Node)
+	visit = func(n *kong.Node) {
+		for _, flag := range n.Flags {
+			describe(flag)
+		}
+		for _, child := range n.Children {
+			visit(child)
+		}
+	}
+	return kong.PostBuild(func(k *kong.Kong) error {
+		visit(k.Model.Node)
+		return nil
+	})
+}
+
+func describe(flag *kong.Flag) {
+	s, ok := settings[flag.Name]
+	if !ok {
+		return
+	}
+	if len(flag.Envs) == 0 {
+		flag.Envs = []string{"STIPEND_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))}
+	} else if flag.Envs[0] == "-" {
+		flag.Envs = nil
+	}
+	flag.Tag.Envs = flag.Envs
+	flag.PlaceHolder = cmp.Or(flag.PlaceHolder, s.placeholder)
+	flag.Help = cmp.Or(flag.Help, s.help)
+}

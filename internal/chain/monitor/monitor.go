@@ -1,0 +1,199 @@
+// Package monitor follows chains, each in one process of the service at a time.
+//
+// It stores the time up to which each chain was seen, and refuses quotes for a chain that was not seen for too long, or
+// whose nodes disagree.
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+)
+
+// noteEvery is the least time between two writes of the time up to which a chain was seen. Quotes expire later by as
+// much.
+const noteEvery = 2 * time.Second
+
+var (
+	errUnwatched = apierr.New(apierr.Unavailable, "retry_later",
+		"The blockchain is not being watched at the moment, so no price can be held. Try again in some minutes.")
+	errDisagree = apierr.New(apierr.Unavailable, "retry_later",
+		"The nodes of the blockchain disagree, so no price can be held. Try again in some minutes.")
+)
+
+// Config is what a Monitor needs.
+type Config struct {
+	DB     *db.DB
+	Log    *slog.Logger
+	Holder string        // of leases: names this process
+	Lease  time.Duration // how long another process waits before it takes over
+	// Limit is how long a chain may go unseen before Check refuses. 0 sets no limit.
+	Limit time.Duration
+	// HealthAge is for how long Check uses what it read about the nodes of chains.
+	HealthAge time.Duration
+	// Fail is called with an error that following again does not repair.
+	Fail func(error)
+}
+
+// Monitor follows chains and reports whether they are watched. It is safe for concurrent use.
+type Monitor struct {
+	c      Config
+	seen   sync.Map // by chain: a time up to which it was seen
+	health atomic.Pointer[health]
+}
+
+// health is the state of the nodes of each chain as of a time.
+type health struct {
+	at     time.Time
+	chains map[string]chain.Health
+}
+
+// New returns a monitor. Every field of c but Limit and HealthAge is required.
+func New(c Config) (*Monitor, error) {
+	if c.DB == nil || c.Log == nil || c.Holder == "" || c.Lease <= 0 || c.Fail == nil {
+		return nil, errors.New("monitor: the database, log, holder, lease and Fail are required")
+	}
+	return &Monitor{c: c}, nil
+}
+
+// Follow steps the watcher of a chain at each interval until ctx ends, in one process at a time.
+func (m *Monitor) Follow(ctx context.Context, name string, w *chain.Watcher, every time.Duration) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	f := &follower{monitor: m, chain: name, watcher: w}
+	report := func(err error) {
+		if err != nil && ctx.Err() == nil {
+			m.c.Log.Warn("the chain cannot be watched", "chain", name, "error", err)
+		}
+	}
+	job.Leader{
+		DB: m.c.DB, Name: "watcher." + name, Holder: m.c.Holder, Length: m.c.Lease, Pause: every, Report: report,
+	}.Run(ctx, func(ctx context.Context) error {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			err := f.follow(ctx)
+			if errors.Is(err, chain.ErrTooDeep) {
+				stop()
+				m.c.Fail(err)
+			}
+			report(err)
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-tick.C:
+			}
+		}
+	})
+}
+
+// follower follows one chain.
+type follower struct {
+	monitor *Monitor
+	chain   string
+	watcher *chain.Watcher
+	noted   time.Time // the stored time up to which the chain was seen
+}
+
+// follow steps to the tip and stores the time up to which everything was seen.
+func (f *follower) follow(ctx context.Context) error {
+	for {
+		seen, err := f.monitor.c.DB.Now(ctx)
+		if err != nil {
+			return err
+		}
+		progressed, err := f.watcher.Step(ctx)
+		if errors.Is(err, chain.ErrNodesDisagree) {
+			return nil // an alarm reports it
+		}
+		if err != nil {
+			return err
+		}
+		if !progressed {
+			return f.note(ctx, seen)
+		}
+	}
+}
+
+// note stores that the chain was seen up to a time, unless its nodes disagree or are behind: payments that such a node
+// did not show were not seen, and no quote expires because of it.
+func (f *follower) note(ctx context.Context, seen time.Time) error {
+	if seen.Sub(f.noted) < noteEvery || f.watcher.WitnessAhead() {
+		return nil
+	}
+	err := f.monitor.c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if all, err := chain.LoadHealth(ctx, tx); err != nil || all[f.chain].Unreliable() {
+			return err
+		}
+		return db.SetSetting(ctx, tx, settingSeen(f.chain), strconv.FormatInt(db.Micros(seen), 10))
+	})
+	if err == nil {
+		f.noted = seen
+	}
+	return err
+}
+
+// settingSeen is the setting with the time up to which a chain was seen, in microseconds since 1970.
+func settingSeen(chain string) string { return "chain.watched." + chain }
+
+// SeenUntil returns a function that reads the time up to which a chain was seen, zero if it never was.
+func SeenUntil(chain string) func(ctx context.Context, tx *db.Tx) (time.Time, error) {
+	return func(ctx context.Context, tx *db.Tx) (time.Time, error) {
+		text, err := db.Setting(ctx, tx, settingSeen(chain))
+		if err != nil || text == "" {
+			return time.Time{}, err
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("the time up to which %s was seen: %w", chain, err)
+		}
+		return db.Time(n), nil
+	}
+}
+
+// Check returns an error if a chain was not seen for longer than the limit, or if its nodes disagree. It may use what
+// it read a few seconds ago.
+func (m *Monitor) Check(ctx context.Context, tx *db.Tx, name string) error {
+	if err := m.checkHealth(ctx, tx, name); err != nil {
+		return err
+	}
+	last, _ := m.seen.Load(name)
+	if seen, _ := last.(time.Time); m.c.Limit <= 0 || tx.Now().Sub(seen) < m.c.Limit/2 {
+		return nil
+	}
+	at, err := SeenUntil(name)(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if tx.Now().Sub(at) > m.c.Limit {
+		return errUnwatched
+	}
+	m.seen.Store(name, at)
+	return nil
+}
+
+func (m *Monitor) checkHealth(ctx context.Context, tx *db.Tx, name string) error {
+	known := m.health.Load()
+	if known == nil || tx.Now().Sub(known.at).Abs() > m.c.HealthAge {
+		all, err := chain.LoadHealth(ctx, tx)
+		if err != nil {
+			return err
+		}
+		known = &health{tx.Now(), all}
+		m.health.Store(known)
+	}
+	if known.chains[name].Unreliable() {
+		return errDisagree
+	}
+	return nil
+}
