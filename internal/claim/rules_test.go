@@ -221,7 +221,7 @@ func TestARefundThatTheChainTakesBack(t *testing.T) {
 		s.refundIs(claim.RefundAccepted, 0)
 		s.mine(6)
 		paid := s.refundIs(claim.RefundPaid, 50_000)
-		// The payer bears the fee: it is taken off what leaves, and off what the house pays the miner.
+		// The payer bears the fee: it is taken off what leaves, and off what the operator pays the miner.
 		var booked map[string]int64
 		till.write(t, func(ctx context.Context, tx *db.Tx) error {
 			booked = map[string]int64{}
@@ -252,7 +252,7 @@ func TestARefundThatTheChainTakesBack(t *testing.T) {
 	})
 }
 
-// While an address is on a sanctions list no refund goes there, and above the house's limit none goes without two
+// While an address is on a sanctions list no refund goes there, and above the operator's limit none goes without two
 // operators.
 func TestMoneyThatSomebodyHasToLookAtWaits(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {

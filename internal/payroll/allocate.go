@@ -9,19 +9,19 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// What is owed to each destination at the release. Pure functions, no I/O.
+// This file computes the amount owed to each destination at the release. Its functions are pure.
 
 // escrow is the money that a release pays out.
 type escrow struct {
 	payroll  string
-	held     money.Amount // all of it, in the funding asset
-	total    money.Amount // what it covers, in the payroll's currency
-	rate     money.Rate   // the one rate it was taken at; zero when there were several
-	released bool         // by an earlier release: what is left is owed in the payroll's currency
+	held     money.Amount // the full amount, in the funding asset
+	total    money.Amount // the amount it covers, in the payroll's currency
+	rate     money.Rate   // the rate at which it was credited; zero if there were several
+	released bool         // by an earlier release; the rest is owed in the payroll's currency
 }
 
-// worth returns what a part of the payroll is worth in the funding asset, rounded down: at the one rate at which the
-// money came in or, if there were several, in proportion to it.
+// worth returns the value of a part of the payroll in the funding asset, rounded down. It uses the rate at which the
+// money was credited or, if there were several, the part's proportion of the total.
 func (e escrow) worth(part money.Amount) (money.Amount, error) {
 	switch {
 	case e.held.Asset() == e.total.Asset():
@@ -37,46 +37,46 @@ type entitlement struct {
 	paymentID string
 	net       money.Amount
 	used      []destination.Distribution
-	shares    []Share // empty: nothing can be paid now, it stays owed to the payee
+	shares    []Share // empty if it cannot be paid now and remains owed to the payee
 	problem   string  // why there are no shares
 }
 
-// plannedOutput is an output that a release will make.
+// plannedOutput is an output that a release will create.
 type plannedOutput struct {
 	payment int // index into the entitlements
 	share   Share
-	amount  money.Amount // what the destination gets
-	rate    money.Rate   // the price at which it was exchanged; zero where it was not
-	dim     string       // the output's id, and the dimension of what is owed to it
+	amount  money.Amount // the amount that the destination receives
+	rate    money.Rate   // the rate of its exchange; zero without one
+	dim     string       // the output's ID, and the dimension of the debt to it
 }
 
 // allocation is a planned release.
 type allocation struct {
 	outputs  []plannedOutput
 	problems map[int]string // payments that need action, by index
-	release  []ledger.Line  // escrow becomes what is owed
-	convert  []ledger.Line  // what is owed takes the destination's currency
+	release  []ledger.Line  // from escrow to debts
+	convert  []ledger.Line  // debts are converted to the destination's currency
 }
 
 // allocator plans a release.
 type allocator struct {
 	from      escrow
 	made      allocation
-	prices    map[money.Asset]money.Rate // the present ones
+	prices    map[money.Asset]money.Rate // current rates
 	room      *treasury.Room
 	newID     func() string
-	kept      money.Amount // leaves escrow as it is, in the funding asset
-	sold      money.Amount // has to be bought with the rest, in the payroll's currency
+	kept      money.Amount // paid without an exchange, in the funding asset
+	sold      money.Amount // to be bought with the rest, in the payroll's currency
 	exchanges positions
 }
 
-// allocate plans how escrow is paid out to payments. prices has the present price between the payroll's currency and
-// each other asset that is paid out and is not the funding asset; room bounds what the operator can exchange into
-// each asset; newID returns IDs for outputs.
+// allocate plans how escrow is paid out to payments. prices has the current price between the payroll's currency and
+// each other asset that is paid out and is not the funding asset. room limits the amounts that the operator can
+// exchange into each asset. newID returns IDs for outputs.
 //
-// What is paid in the funding asset is taken out of it without exchange. All else, fees included, is sold for the
-// payroll's currency. The fraction of a unit that no conversion carries is posted as rounding, so that each asset
-// balances. A payment for which there is no room stays owed to its payee in the payroll's currency.
+// Amounts paid in the funding asset are taken from escrow without an exchange. Everything else, including fees, is
+// sold for the payroll's currency. The fraction of a unit that no conversion can represent is posted as rounding, so
+// that each asset balances. A payment that exceeds the room remains owed to its payee in the payroll's currency.
 func allocate(e escrow, payments []entitlement, fees money.Amount, prices map[money.Asset]money.Rate,
 	room *treasury.Room, newID func() string) (allocation, error) {
 	d := &allocator{
@@ -96,7 +96,7 @@ func allocate(e escrow, payments []entitlement, fees money.Amount, prices map[mo
 	return d.made, err
 }
 
-// pay plans one payment's outputs. What is not paid in the funding asset is owed to the payee first.
+// pay plans one payment's outputs. Amounts in another asset than the funding asset are first owed to the payee.
 func (d *allocator) pay(index int, p entitlement) error {
 	outputs, problem, err := p.outputs(index, d.from, d.prices)
 	if err == nil && problem == "" {
@@ -140,7 +140,7 @@ func (d *allocator) pay(index int, p entitlement) error {
 	return err
 }
 
-// convertTo plans an output out of what is owed to the payee in the payroll's currency.
+// convertTo plans an output that is paid from the debt to the payee in the payroll's currency.
 func (d *allocator) convertTo(out plannedOutput, paymentID string) error {
 	d.made.convert = append(d.made.convert,
 		ledger.Debit(ledger.PayeePayable, paymentID, out.share.Amount),
@@ -151,8 +151,8 @@ func (d *allocator) convertTo(out plannedOutput, paymentID string) error {
 	return d.exchanges.exchange(out.share.Amount, out.amount)
 }
 
-// empty takes everything out of escrow: what leaves without exchange, what pays for the rest and for the fees, and
-// what no conversion carries.
+// empty debits the full escrow: the amounts paid without an exchange, the price of the rest and of the fees, and the
+// rounding.
 func (d *allocator) empty(fees money.Amount) error {
 	sold, err := d.sold.Add(fees)
 	if err != nil {
@@ -194,8 +194,8 @@ func (d *allocator) empty(fees money.Amount) error {
 	return nil
 }
 
-// outputs returns what a payment's destinations get. A share that is too small for its rail is added to the payment's
-// largest share; if even that is too small, the payment needs action.
+// outputs returns the amounts of a payment's destinations. A share that is too small for its rail is added to the
+// payment's largest share; if that is too small as well, the payment needs action.
 func (p entitlement) outputs(index int, e escrow, rates map[money.Asset]money.Rate) ([]plannedOutput, string, error) {
 	if len(p.shares) == 0 {
 		return nil, p.problem, nil

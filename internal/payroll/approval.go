@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// The release itself checks that a payroll has the approvals that it needs, so no path to it avoids them. A payroll that lacks some
-// is on hold with ReasonApproval. See package approval for the rules.
+// The release itself checks that a payroll has the required approvals, so no path to it avoids them. A payroll that
+// lacks some is on hold with ReasonApproval. See package approval for the rules.
 
 var errNotAwaiting = ErrState.Detailf("This payroll does not wait for an approval.")
 
@@ -37,8 +37,8 @@ func awaiting(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID s
 
 func (p *Payroll) awaitsApproval() bool { return p.State == OnHold && p.HoldReason == ReasonApproval }
 
-// Approve records a member's approval of a payroll that waits for it; with enough of them the payroll is released. A repeated
-// approval has no effect. The caller checks that the member has just shown a second factor.
+// Approve records a member's approval of a payroll that waits for it, and releases the payroll once it has enough. A
+// repeated approval has no effect. The caller has checked a recent second factor.
 func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	p, err := awaiting(ctx, tx, by, payrollID)
 	if err != nil {
@@ -61,7 +61,8 @@ func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return *p, p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, ReasonApproved)
 }
 
-// Decline ends a payroll that waits for an approval: nobody is paid, and the money returns to the company's balance.
+// Decline cancels a payroll that waits for an approval: nobody is paid, and the money returns to the company's
+// balance.
 func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	p, err := awaiting(ctx, tx, by, payrollID)
 	if err != nil {
@@ -70,7 +71,7 @@ func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return *p, p.withdraw(ctx, tx, ReasonDeclined)
 }
 
-// withdraw ends a payroll that waits for an approval, for a reason or none.
+// withdraw cancels a payroll that waits for an approval, with an optional reason.
 func (p *Payroll) withdraw(ctx context.Context, tx *db.Tx, reason string) error {
 	if !p.FromOutside() {
 		return p.giveBack(ctx, tx, reason)

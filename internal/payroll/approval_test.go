@@ -13,11 +13,11 @@ import (
 )
 
 // as is a member at a page.
-func (h *house) as(user string) identity.Principal {
+func (h *fixture) as(user string) identity.Principal {
 	return identity.Principal{Kind: identity.KindSession, ID: "ses_" + user, CompanyID: h.by.CompanyID, UserID: user}
 }
 
-func (h *house) member(user, role string) {
+func (h *fixture) member(user, role string) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		return identity.AddMember(ctx, tx, identity.Member{CompanyID: h.by.CompanyID, UserID: user, Role: role})
@@ -25,7 +25,7 @@ func (h *house) member(user, role string) {
 }
 
 // says fails the test unless a member's word ends so: with a code, or "" without one.
-func (h *house) says(code string, f func(ctx context.Context, tx *db.Tx) error) {
+func (h *fixture) says(code string, f func(ctx context.Context, tx *db.Tx) error) {
 	h.t.Helper()
 	err := h.d.Write(h.t.Context(), f)
 	if code != "" {
@@ -35,12 +35,12 @@ func (h *house) says(code string, f func(ctx context.Context, tx *db.Tx) error) 
 	}
 }
 
-func (h *house) limit(code, user string, amount money.Amount) {
+func (h *fixture) limit(code, user string, amount money.Amount) {
 	h.t.Helper()
 	h.says(code, func(ctx context.Context, tx *db.Tx) error { return approval.SetLimit(ctx, tx, h.as(user), amount) })
 }
 
-func (h *house) approve(code string, by identity.Principal, id string) {
+func (h *fixture) approve(code string, by identity.Principal, id string) {
 	h.t.Helper()
 	h.says(code, func(ctx context.Context, tx *db.Tx) error {
 		_, err := h.s.Approve(ctx, tx, by, id)
@@ -49,7 +49,7 @@ func (h *house) approve(code string, by identity.Principal, id string) {
 }
 
 // waits says that a payroll is held for its approval, and that nothing of it has left.
-func (h *house) waits(id string, needed, given int) {
+func (h *fixture) waits(id string, needed, given int) {
 	h.t.Helper()
 	p := h.want(id, OnHold, FundingFunded, Received)
 	if p.HoldReason != ReasonApproval || p.HeldFrom != Received || p.Approval.Needed != int64(needed) || len(p.Approval.By) != given {
@@ -62,7 +62,7 @@ func (h *house) waits(id string, needed, given int) {
 
 // Whatever leads to the release of a payroll above the limit finds it waiting, until members enough approved it who may still do so.
 func TestNothingGoesAroundTheApproval(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		for user, role := range map[string]string{"usr_a": identity.RoleOwner, "usr_dev": identity.RoleDeveloper} {
 			h.member(user, role)
 		}
@@ -124,7 +124,7 @@ func TestNothingGoesAroundTheApproval(t *testing.T) {
 
 // A member's own payroll needs somebody else; one in another currency, or for which no price is known, is measured too.
 func TestWhoMadeAPayrollDoesNotApproveIt(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		h.member("usr_a", identity.RoleOwner)
 		h.member("usr_b", identity.RoleAdmin)
 		h.limit("", "usr_a", usd(100_00))
@@ -156,9 +156,9 @@ func TestWhoMadeAPayrollDoesNotApproveIt(t *testing.T) {
 	})
 }
 
-// Who declines, or cancels, gives the company its money; what the house absorbed it has again.
+// Who declines, or cancels, gives the company its money; what the operator absorbed it has again.
 func TestADeclinedPayrollGivesItsMoneyBack(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		h.member("usr_a", identity.RoleOwner)
 		h.member("usr_b", identity.RoleAdmin)
 		h.limit("", "usr_a", usd(0))
@@ -182,7 +182,7 @@ func TestADeclinedPayrollGivesItsMoneyBack(t *testing.T) {
 			h.t.Errorf("%d", n)
 		}
 		if got, short := h.balance(ledger.CompanyFunds, "", money.BTC), h.balance(ledger.Shortfall, p.ID, money.BTC); got != 2_019_000 || short != 0 {
-			h.t.Errorf("the company has %d, the house is short of %d", got, short)
+			h.t.Errorf("the company has %d, the operator is short of %d", got, short)
 		}
 
 		wallet := h.create(CreateParams{ToPay: []Payee{{AmountText: "40", UserID: "rec_btc"}}, FundingMethod: MethodWallet, FundingCurrency: "BTC"})
@@ -203,7 +203,7 @@ func TestADeclinedPayrollGivesItsMoneyBack(t *testing.T) {
 
 // A limit is made stricter by one person, and looser by two.
 func TestTheLimitIsRaisedByTwo(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		for _, user := range []string{"usr_a", "usr_b", "usr_c"} {
 			h.member(user, identity.RoleAdmin)
 		}

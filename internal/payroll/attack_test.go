@@ -19,7 +19,7 @@ import (
 
 // A reorg that the tolerance bears changes what is in escrow; the release divides what is there, not what was.
 func TestAReorgWithinTheToleranceCanBeReleased(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_019_800, "seen")
 		h.deposit(p, "dep_2", 200, "seen")
@@ -40,7 +40,7 @@ func TestAReorgWithinTheToleranceCanBeReleased(t *testing.T) {
 
 // Late money that waited for a decision is the company's once other money covers the payroll.
 func TestLateMoneyIsNotStuckWhenOthersCover(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_020_000, "seen")
 		h.clock.Advance(31 * time.Minute)
@@ -54,7 +54,7 @@ func TestLateMoneyIsNotStuckWhenOthersCover(t *testing.T) {
 	})
 }
 
-func (h *house) holdPayroll(id string) {
+func (h *fixture) holdPayroll(id string) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		p, err := find(ctx, tx, h.by.CompanyID, id)
@@ -65,14 +65,14 @@ func (h *house) holdPayroll(id string) {
 	})
 }
 
-func (h *house) resumePayroll(id string) {
+func (h *fixture) resumePayroll(id string) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error { return h.s.Resume(ctx, tx, h.by.CompanyID, id) })
 }
 
 // The operator's hold and the reorg's are two: lifting one does not lift the other.
 func TestAResumeDoesNotPayWhatAReorgRemoved(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")
 		h.release(p.ID)
@@ -90,7 +90,7 @@ func TestAResumeDoesNotPayWhatAReorgRemoved(t *testing.T) {
 }
 
 func TestAReorgDoesNotLiftAHold(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")
 		h.holdPayroll(p.ID)
@@ -109,7 +109,7 @@ func TestAReorgDoesNotLiftAHold(t *testing.T) {
 
 // Nothing more is divided while the company owes the funding.
 func TestARetryWaitsForFundingThatAReorgRemoved(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: append([]Payee{{AmountText: "100", UserID: "rec_mix"}}, worked...)})
 		h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
 		h.destinations("rec_mix", nil)
@@ -135,7 +135,7 @@ func TestARetryWaitsForFundingThatAReorgRemoved(t *testing.T) {
 // Two instances that settle the last two payments at once do not both leave the end to the other. Nothing tells from
 // outside that the second one waits, so the first dawdles before it commits, a few times over.
 func TestTwoSettlesAtOnceEndThePayroll(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		for range 5 {
 			p := h.create(CreateParams{ToPay: worked})
 			h.deposit(p, "dep_"+p.ID, 2_020_000, "confirmed")
@@ -176,7 +176,7 @@ func TestTwoSettlesAtOnceEndThePayroll(t *testing.T) {
 
 // The wallet on the chain is one for all companies: a balance in euros buys no bitcoins out of it that others brought.
 func TestEurosDoNotPayBitcoinsOfOthers(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			_, err := h.s.Create(ctx, tx, h.by, CreateParams{
 				Currency: "EUR", FundingMethod: MethodWallet, ToPay: []Payee{{AmountText: "100", UserID: "rec_eur"},
@@ -192,10 +192,10 @@ func TestEurosDoNotPayBitcoinsOfOthers(t *testing.T) {
 	})
 }
 
-// Whoever stands on a sanctions list is not paid: a payee alone waits, a company holds all of its pay run, and
+// Whoever stands on a sanctions list is not paid: a payee alone waits, a company holds all of its payroll, and
 // without a list nobody is released. The review's end, or a list, lets all of it go on.
 func TestScreeningStopsARelease(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		held := map[string]bool{}
 		var missing error
 		h.s.guards.Screen = func(context.Context, *db.Tx, string, []destination.ScreeningSubject) (map[string]bool, error) {

@@ -14,9 +14,9 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Cancel ends a payroll before its release: one that is not fully funded yet, one that the company's balance paid and
-// that is not released yet, or one that waits for an approval. Money that it has received, late money included, is
-// credited to the company's balance, and so is what still comes. Cancelling twice is not an error. It returns
+// Cancel cancels a payroll before its release: one that is not fully funded, one paid from the balance that is not
+// released yet, or one that waits for an approval. Money that it has received, including late money, is credited to
+// the company's balance, and so is money that arrives later. Cancelling twice has no effect. It returns
 // payout.ErrProcessing for a payroll that is being paid.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	company, err := by.Company("")
@@ -62,7 +62,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return *p, p.advanceEach(ctx, tx, Pending, Cancelled, "")
 }
 
-// freeAll credits what a payroll has received to the company's balance and ends its quote.
+// freeAll credits the money that a payroll has received to the company's balance and ends its quote.
 func (f *funding) freeAll(ctx context.Context, tx *db.Tx) error {
 	for i := range f.receipts {
 		r := &f.receipts[i]
@@ -81,7 +81,8 @@ func (f *funding) freeAll(ctx context.Context, tx *db.Tx) error {
 	return quote.Cancel(ctx, tx, f.p.CompanyID, f.p.ID)
 }
 
-// giveBack ends a payroll that the company's balance paid and that is not released yet, and credits the balance.
+// giveBack cancels a payroll that was paid from the company's balance and is not released yet, and credits the
+// balance.
 func (p *Payroll) giveBack(ctx context.Context, tx *db.Tx, reason string) error {
 	from := p.State
 	if err := ledger.Post(tx, ledger.Journal{
@@ -98,8 +99,8 @@ func (p *Payroll) giveBack(ctx context.Context, tx *db.Tx, reason string) error 
 	return p.advanceEach(ctx, tx, Received, Cancelled, reason)
 }
 
-// Expire ends the wait of a payroll for which nothing came in thirty days (job payroll.expire). While anything was
-// seen or posted it keeps waiting. Its address stays watched.
+// Expire changes a payroll without any funding for thirty days to expired_unfunded (job payroll.expire). While any
+// money is seen or posted, the payroll keeps waiting. Its address stays watched.
 func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in idPayload
 	if err := j.Decode(&in); err != nil {

@@ -24,20 +24,20 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// street is a house whose payrolls are paid on a chain: coins pass through the watcher and the deposits to the payroll.
-type street struct {
-	*house
+// chainFixture is a fixture whose payrolls are paid on a chain: coins pass through the watcher and the deposits to the payroll.
+type chainFixture struct {
+	*fixture
 	chain   *bitcoinsim.Chain
 	watcher *chain.Watcher
 	jobs    *job.Runner
 	p       Payroll
 }
 
-func newStreet(t *testing.T, d *db.DB, clock *dbtest.Clock) *street {
+func newChainFixture(t *testing.T, d *db.DB, clock *dbtest.Clock) *chainFixture {
 	t.Helper()
 	h := newHouse(t, d, clock)
 	log := slog.New(slog.DiscardHandler)
-	x := &street{house: h, chain: bitcoinsim.New(d)}
+	x := &chainFixture{fixture: h, chain: bitcoinsim.New(d)}
 	h.s.Pool = chain.NewPool(d, "regtest", chaintest.NewSigner(t, d).Deriver())
 	x.watcher = chain.NewWatcher(d, "regtest", x.chain, 1, log)
 	x.jobs = job.NewRunner(d, job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged},
@@ -47,7 +47,7 @@ func newStreet(t *testing.T, d *db.DB, clock *dbtest.Clock) *street {
 }
 
 // must lets the watcher catch up, prices end and all news be heard.
-func (x *street) must(err error) {
+func (x *chainFixture) must(err error) {
 	x.t.Helper()
 	for _, step := range []func() error{
 		func() error { return err },
@@ -61,30 +61,30 @@ func (x *street) must(err error) {
 	}
 }
 
-func (x *street) pay(sats int64) string {
+func (x *chainFixture) pay(sats int64) string {
 	x.t.Helper()
 	txid, err := x.chain.Pay(x.t.Context(), x.p.Address, sats)
 	x.must(err)
 	return txid
 }
 
-func (x *street) replace(txid string, outputs ...chain.Output) {
+func (x *chainFixture) replace(txid string, outputs ...chain.Output) {
 	x.t.Helper()
 	_, err := x.chain.Replace(x.t.Context(), txid, outputs...)
 	x.must(err)
 }
 
-func (x *street) evict(txid string)     { x.t.Helper(); x.must(x.chain.Evict(x.t.Context(), txid)) }
-func (x *street) mine(n int)            { x.t.Helper(); x.must(x.chain.Mine(x.t.Context(), n)) }
-func (x *street) reorg(depth int)       { x.t.Helper(); x.must(x.chain.Reorg(x.t.Context(), depth)) }
-func (x *street) after(d time.Duration) { x.t.Helper(); x.clock.Advance(d); x.must(nil) }
+func (x *chainFixture) evict(txid string)     { x.t.Helper(); x.must(x.chain.Evict(x.t.Context(), txid)) }
+func (x *chainFixture) mine(n int)            { x.t.Helper(); x.must(x.chain.Mine(x.t.Context(), n)) }
+func (x *chainFixture) reorg(depth int)       { x.t.Helper(); x.must(x.chain.Reorg(x.t.Context(), depth)) }
+func (x *chainFixture) after(d time.Duration) { x.t.Helper(); x.clock.Advance(d); x.must(nil) }
 
-func (x *street) price(dollars string) {
+func (x *chainFixture) price(dollars string) {
 	x.exec("UPDATE rates SET rate = $1 WHERE asset = 'BTC'", dollars)
 }
 
 // refresh gives the quotes of what is due still.
-func (x *street) refresh() (quotes []quote.Quote) {
+func (x *chainFixture) refresh() (quotes []quote.Quote) {
 	x.t.Helper()
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
 		_, quotes, err = x.s.Refresh(ctx, tx, x.by, x.p.ID)
@@ -93,7 +93,7 @@ func (x *street) refresh() (quotes []quote.Quote) {
 	return quotes
 }
 
-func (x *street) is(state State, funding FundingState) Payroll {
+func (x *chainFixture) is(state State, funding FundingState) Payroll {
 	x.t.Helper()
 	got := x.get(x.p.ID)
 	if got.State != state || got.FundingState != funding {
@@ -102,7 +102,7 @@ func (x *street) is(state State, funding FundingState) Payroll {
 	return got
 }
 
-func (x *street) told(event string, want int64) {
+func (x *chainFixture) told(event string, want int64) {
 	x.t.Helper()
 	if n := x.count("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name = $2", x.p.ID, event); n != want {
 		x.t.Errorf("%s was told %d times, want %d", event, n, want)
@@ -118,7 +118,7 @@ func TestPayrollsOnAChain(t *testing.T) {
 	)
 	type books struct{ escrow, free, late, shortfall int64 }
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := newStreet(t, d, clock)
+		x := newChainFixture(t, d, clock)
 		for _, c := range []struct {
 			name    string
 			play    func()
@@ -322,7 +322,7 @@ func TestPayrollsOnAChain(t *testing.T) {
 // What a chain takes back after the release is owed by the company, until it comes again by another payment.
 func TestFundingThatIsTakenBackForGood(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := newStreet(t, d, clock)
+		x := newChainFixture(t, d, clock)
 		x.p = x.create(CreateParams{ToPay: worked})
 		txid := x.pay(2_020_000)
 		x.mine(2)
@@ -352,7 +352,7 @@ func TestFundingThatIsTakenBackForGood(t *testing.T) {
 // However deep the chain is rewritten, once it has the payments again everything stands as if it had never been.
 func TestPayrollsOnARewrittenChain(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := newStreet(t, d, clock)
+		x := newChainFixture(t, d, clock)
 		for depth := 1; depth <= 6; depth++ {
 			var all []Payroll
 			var outputs []chain.Output
@@ -382,7 +382,7 @@ func TestPayrollsOnARewrittenChain(t *testing.T) {
 }
 
 // stands are the ends of some payrolls, and the balance of every account of the company.
-func (x *street) stands(all []Payroll) map[string]string {
+func (x *chainFixture) stands(all []Payroll) map[string]string {
 	x.t.Helper()
 	at := map[string]string{}
 	for i, p := range all {

@@ -9,10 +9,9 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// ConfirmDestination releases a payment that waits because its payee's destination changed recently: an owner or
-// administrator has asked the payee over another channel than that of the change. The page has asked for a second
-// factor. A later change waits again. It returns ErrNotFound, approval.ErrApprover, or ErrState if the payment does not wait
-// for this.
+// ConfirmDestination releases a payment that waits because its payee's destination changed recently. The member
+// confirms having asked the payee over another channel; the page has asked for a second factor. A later change starts
+// another wait. It returns ErrNotFound, approval.ErrApprover, or ErrState if the payment does not wait for this.
 func (s *Service) ConfirmDestination(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID,
 	paymentID string) (Payroll, error) {
 	p, err := find(ctx, tx, by.CompanyID, payrollID)

@@ -15,7 +15,7 @@ import (
 // Money that was sent elsewhere waits until the change is a day old, but not that of somebody who was never paid:
 // their first destination is no change.
 func TestAChangedDestinationCoolsDown(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		h.s.CoolDown = 24 * time.Hour
 		moved := func(id string) {
 			h.exec("INSERT INTO destination_owners (owner_id, destinations, version, destination_changed_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET destination_changed_at = excluded.destination_changed_at",
@@ -93,7 +93,7 @@ func TestAChangedDestinationCoolsDown(t *testing.T) {
 // Whose money goes elsewhere than their last payment went is named until this payment has left, and for thirty days.
 // A first destination is no change.
 func TestAMovedPayeeIsNamed(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		moved := func(id string) {
 			h.exec("INSERT INTO destination_owners (owner_id, destinations, version, destination_changed_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET destination_changed_at = excluded.destination_changed_at",
 				id, db.Micros(h.clock.Now()))
@@ -139,7 +139,7 @@ func TestAMovedPayeeIsNamed(t *testing.T) {
 
 // Money that was released goes where the payee wanted it then, also when they want the next elsewhere before it leaves.
 func TestADestinationStandsAtItsRelease(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		pay := func() Payroll {
 			p := h.create(CreateParams{ToPay: worked})
 			h.deposit(p, "dep_"+p.ID, p.Quote.Funding.Units(), "confirmed")

@@ -12,21 +12,20 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// Conversion of a share into the destination's asset. Pure functions, no I/O.
+// This file converts shares into the destination's asset. Its functions are pure.
 
 // enoughSats is an amount that Bitcoin nodes relay to an address of any type.
 const enoughSats = 1_000
 
-// exchange takes what a payment's outputs need out of the room, and returns ReasonConversion if there is too little.
-// What was still owed to the payee after an earlier release was sold to the operator then, and is owed no more once
-// it is exchanged.
+// exchange reserves in room the amounts that a payment's outputs need, and returns ReasonConversion if there is too
+// little. A debt to the payee from an earlier release was already sold to the operator; exchanging it ends the debt.
 func (e escrow) exchange(outputs []plannedOutput, room *treasury.Room) (problem string, err error) {
 	currency, funding := e.total.Asset(), e.held.Asset()
 	var need []money.Amount
 	freed := money.Zero(currency)
 	for _, out := range outputs {
 		switch asset := out.amount.Asset(); {
-		case asset == funding && !e.released: // comes out of escrow as it is
+		case asset == funding && !e.released: // paid from escrow without an exchange
 		case asset != currency:
 			need = append(need, out.amount)
 			if e.released && funding != currency {
@@ -34,9 +33,9 @@ func (e escrow) exchange(outputs []plannedOutput, room *treasury.Room) (problem 
 					return "", err
 				}
 			}
-		case funding == currency: // likewise
+		case funding == currency: // paid without an exchange
 		case e.released:
-			need = append(need, money.Zero(currency)) // counted as owed already
+			need = append(need, money.Zero(currency)) // already counted as owed
 		default:
 			need = append(need, out.amount)
 		}
@@ -48,7 +47,7 @@ func (e escrow) exchange(outputs []plannedOutput, room *treasury.Room) (problem 
 	return "", room.Owe(freed.Neg())
 }
 
-// payable returns a share in its destination's asset, rounded down, and the price at which it was exchanged.
+// payable returns a share converted into its destination's asset, rounded down, and the rate of the exchange.
 func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount, money.Rate, error) {
 	asset := s.Distribution.Symbol
 	switch {
@@ -77,10 +76,10 @@ func tooSmall(d destination.Distribution, x money.Amount) bool {
 	return x.Units() < least
 }
 
-// positions sums up what conversions move through the trading account of each asset.
+// positions has the sum of all conversions through the trading account of each asset.
 type positions map[money.Asset]money.Amount
 
-// exchange sells from and buys to.
+// exchange records a sale of from for to.
 func (p positions) exchange(from, to money.Amount) error {
 	for _, x := range [2]money.Amount{from.Neg(), to} {
 		sum, ok := p[x.Asset()]
@@ -110,8 +109,8 @@ func (p positions) lines() []ledger.Line {
 	return lines
 }
 
-// Minimum returns the smallest amount of an asset that can be paid out to one destination: its smallest unit, or what
-// its chain relays.
+// Minimum returns the smallest amount of an asset that can be paid out to one destination: its smallest unit, or the
+// chain's relay minimum.
 func Minimum(a money.Asset) money.Amount {
 	return money.New(a, chain.Dust(a))
 }

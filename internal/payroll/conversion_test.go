@@ -15,8 +15,8 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// bring lets the house own some of an asset, in its wallet or at its bank.
-func (h *house) bring(x money.Amount) {
+// bring lets the operator own some of an asset, in its wallet or at its bank.
+func (h *fixture) bring(x money.Amount) {
 	h.t.Helper()
 	at := ledger.Bank
 	if x.Asset().IsCrypto() {
@@ -30,7 +30,7 @@ func (h *house) bring(x money.Amount) {
 }
 
 // fill gives a company a balance, as a transfer or a surplus does.
-func (h *house) fill(companyID string, x money.Amount) {
+func (h *fixture) fill(companyID string, x money.Amount) {
 	h.t.Helper()
 	at := ledger.Bank
 	if x.Asset().IsCrypto() {
@@ -43,7 +43,7 @@ func (h *house) fill(companyID string, x money.Amount) {
 	})
 }
 
-func (h *house) owned(a money.Asset) (x money.Amount) {
+func (h *fixture) owned(a money.Asset) (x money.Amount) {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		all, err := ledger.OperatorBalances(ctx, tx, a)
@@ -55,14 +55,14 @@ func (h *house) owned(a money.Asset) (x money.Amount) {
 	return x
 }
 
-func (h *house) bound(l treasury.Limit) {
+func (h *fixture) bound(l treasury.Limit) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error { return treasury.SetLimit(ctx, tx, l) })
 }
 
 func eur(cents int64) money.Amount { return money.New(money.EUR, cents) }
 
-// fromEuros is a pay run of the balance in euros to somebody who wants bitcoin: 500.00 USD, which is 0.01 BTC.
+// fromEuros is a payroll of the balance in euros to somebody who wants bitcoin: 500.00 USD, which is 0.01 BTC.
 func fromEuros(payee, amount string) CreateParams {
 	return CreateParams{ToPay: []Payee{{AmountText: amount, UserID: payee}}, FundingMethod: MethodWallet,
 		FundingCurrency: "EUR"}
@@ -81,7 +81,7 @@ func codesOf(err error) (codes []string) {
 }
 
 func TestABalanceInEurosPaysBitcoinsOfTheHouse(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		h.bring(sats(3_000_000))
 		h.fill(h.by.CompanyID, eur(1_000_00))
 		p := h.create(fromEuros("rec_btc", "500"))
@@ -96,7 +96,7 @@ func TestABalanceInEurosPaysBitcoinsOfTheHouse(t *testing.T) {
 			t.Errorf("an output of %s for %s at %s %s", out.Amount, out.Input, out.Rate, out.Rate.Base())
 		}
 		if left := h.owned(money.BTC); left != sats(2_000_000) {
-			t.Errorf("the house has %s BTC left", left)
+			t.Errorf("the operator has %s BTC left", left)
 		}
 		if got := h.balance(ledger.OutputPayable, out.ID, money.BTC); got != 1_000_000 {
 			t.Errorf("%d sat are owed to the output", got)
@@ -108,14 +108,14 @@ func TestABalanceInEurosPaysBitcoinsOfTheHouse(t *testing.T) {
 }
 
 // The coins of another company are in the same wallet, and the books tell them apart: a company with euros is refused
-// when it asks, and waits when what the house had is gone by the release.
+// when it asks, and waits when what the operator had is gone by the release.
 func TestNobodyIsPaidWithCoinsOfAnotherCompany(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		h.fill("com_rich", sats(900_000_000))
 		h.fill(h.by.CompanyID, eur(10_000_00))
 		_, err := h.tryCreate(fromEuros("rec_btc", "500"))
 		if got := codesOf(err); len(got) != 1 || got[0] != "currency_not_supported /to_pay/0/user_id" {
-			t.Fatalf("without coins of the house: %v", err)
+			t.Fatalf("without coins of the operator: %v", err)
 		}
 
 		h.bring(sats(1_000_000))
@@ -133,7 +133,7 @@ func TestNobodyIsPaidWithCoinsOfAnotherCompany(t *testing.T) {
 			t.Errorf("%d cents are owed to the second", got)
 		}
 		if got := h.count("SELECT COALESCE(SUM(amount), 0) FROM outputs WHERE asset = 'BTC'"); got != 1_000_000 {
-			t.Errorf("%d sat leave, of 1000000 that the house had", got)
+			t.Errorf("%d sat leave, of 1000000 that the operator had", got)
 		}
 
 		h.retryExchange()
@@ -147,7 +147,7 @@ func TestNobodyIsPaidWithCoinsOfAnotherCompany(t *testing.T) {
 			t.Errorf("once there are coins, the second is %s, %s", got.State, got.Payments[0].State)
 		}
 		if left := h.owned(money.BTC); !left.IsZero() {
-			t.Errorf("the house has %s BTC left", left)
+			t.Errorf("the operator has %s BTC left", left)
 		}
 		if rich := h.count("SELECT balance FROM ledger_balances WHERE company_id = 'com_rich'"); rich != 900_000_000 {
 			t.Errorf("the other company has %d sat", rich)
@@ -156,7 +156,7 @@ func TestNobodyIsPaidWithCoinsOfAnotherCompany(t *testing.T) {
 }
 
 // retryExchange does what the clock does.
-func (h *house) retryExchange() {
+func (h *fixture) retryExchange() {
 	h.t.Helper()
 	if err := RetryConversions(h.t.Context(), h.d); err != nil {
 		h.t.Fatal(err)
@@ -169,16 +169,16 @@ func (h *house) retryExchange() {
 		h.t.Fatal(err)
 	}
 	if n := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobRelease); n < int64(len(waiting)) {
-		h.t.Errorf("%d jobs for %d pay runs", n, len(waiting))
+		h.t.Errorf("%d jobs for %d payrolls", n, len(waiting))
 	}
 	for _, w := range waiting {
 		h.release(w.PayrollID)
 	}
 }
 
-// Coins at an exchange are the house's, but no payee can be paid with them before they are back.
+// Coins at an exchange are the operator's, but no payee can be paid with them before they are back.
 func TestCoinsAtAnExchangeAreNotAtHand(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		h.fill("com_rich", sats(900_000_000))
 		h.fill(h.by.CompanyID, eur(10_000_00))
 		h.write(func(ctx context.Context, tx *db.Tx) error {
@@ -193,7 +193,7 @@ func TestCoinsAtAnExchangeAreNotAtHand(t *testing.T) {
 }
 
 func TestLimitsBoundWhatIsExchanged(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		h.bring(sats(10_000_000))
 		h.fill(h.by.CompanyID, eur(100_000_00))
 		h.bound(treasury.Limit{Asset: money.BTC, Least: sats(8_000_000), Most: sats(1_500_000)})
@@ -203,22 +203,22 @@ func TestLimitsBoundWhatIsExchanged(t *testing.T) {
 		p := h.create(fromEuros("rec_btc", "750"))
 		h.release(p.ID)
 		if _, err := h.tryCreate(fromEuros("rec_btc", "300")); err == nil {
-			t.Error("the house went below what it keeps")
+			t.Error("the operator went below what it keeps")
 		}
 		h.create(fromEuros("rec_btc", "250"))
 		if got := h.owned(money.EUR); got.Sign() <= 0 {
-			t.Errorf("the house has %s of the euros that it was paid with", got)
+			t.Errorf("the operator has %s of the euros that it was paid with", got)
 		}
 	})
 }
 
 // In production a currency of banks is bounded too: the money of companies is at the same bank.
 func TestEurosComeFromTheHouseOrFromItsBank(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		h.s.FX = treasury.Desk{}
 		h.fill("com_rich", eur(1_000_000_00))
 		if _, err := h.tryCreate(CreateParams{ToPay: worked}); err == nil {
-			t.Error("euros were promised that the house does not have")
+			t.Error("euros were promised that the operator does not have")
 		}
 		h.bound(treasury.Limit{Asset: money.EUR, Least: eur(-400_00)})
 		p, second := h.create(CreateParams{ToPay: worked}), h.create(CreateParams{ToPay: worked})
@@ -227,7 +227,7 @@ func TestEurosComeFromTheHouseOrFromItsBank(t *testing.T) {
 		h.release(p.ID)
 		h.release(second.ID)
 		if got := h.get(p.ID).Payments[1]; got.State != Released || h.owned(money.EUR) != eur(-368_00) {
-			t.Errorf("%s (%s); the house has %s EUR", got.State, got.Reason, h.owned(money.EUR))
+			t.Errorf("%s (%s); the operator has %s EUR", got.State, got.Reason, h.owned(money.EUR))
 		}
 		if got := h.get(second.ID).Payments; got[0].State != Released || got[1].State != OnHold ||
 			got[1].Reason != ReasonConversion {
@@ -241,9 +241,9 @@ func TestEurosComeFromTheHouseOrFromItsBank(t *testing.T) {
 	})
 }
 
-// Several companies ask for what the house has once, in one transaction.
+// Several companies ask for what the operator has once, in one transaction.
 func TestCoinsOfTheHouseArePaidOnce(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		const companies = 4
 		h.bring(sats(1_500_000))
 		h.fill("com_rich", sats(900_000_000))
@@ -280,7 +280,7 @@ func TestCoinsOfTheHouseArePaidOnce(t *testing.T) {
 		})
 		h.by = mine
 		if got := h.count("SELECT COUNT(*) FROM outputs"); got != 1 {
-			t.Errorf("%d outputs of 1000000 sat, of 1500000 that the house had", got)
+			t.Errorf("%d outputs of 1000000 sat, of 1500000 that the operator had", got)
 		}
 		if got := h.count("SELECT COUNT(*) FROM payments WHERE state = 'on_hold' AND reason = 'conversion_unavailable'"); got != companies-1 {
 			t.Errorf("%d payments wait", got)
@@ -288,10 +288,10 @@ func TestCoinsOfTheHouseArePaidOnce(t *testing.T) {
 	})
 }
 
-// Whatever pay runs are made of and however they are funded, no unit appears or is lost, the parts of each payment
-// are what it was, and the house never pays out more of a coin than it owns.
+// Whatever payrolls are made of and however they are funded, no unit appears or is lost, the parts of each payment
+// are what it was, and the operator never pays out more of a coin than it owns.
 func TestExchangeLosesNothing(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		seed := uint64(dbtest.Epoch.Unix())
 		random := rand.New(rand.NewPCG(seed, uint64(len(t.Name()))))
 		h.fill("com_rich", sats(900_000_000))
@@ -336,7 +336,7 @@ func TestExchangeLosesNothing(t *testing.T) {
 				}
 			}
 			if own := h.owned(money.BTC); own.Sign() < 0 {
-				t.Fatalf("seed %d round %d: the house has %s BTC", seed, round, own)
+				t.Fatalf("seed %d round %d: the operator has %s BTC", seed, round, own)
 			}
 		}
 		if n := h.count("SELECT COUNT(*) FROM outputs WHERE asset = 'BTC'"); n == 0 {

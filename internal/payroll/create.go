@@ -26,7 +26,8 @@ type idPayload struct {
 	PayrollID string `json:"payroll_id"`
 }
 
-// work reads what the plan needs, one query per table, and plans. Problems of the request are added to list.
+// work reads the rows that the plan needs, with one query per table, and makes the plan. It adds problems of the
+// request to list.
 func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams,
 	list *apierr.List) (plan, identity.Company, error) {
 	var err error
@@ -69,8 +70,8 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	return t, company, s.checkExchange(ctx, tx, t, list)
 }
 
-// checkExchange adds the items to list that the operator could not exchange now into what their payees are paid in.
-// The release decides again; this keeps companies from funding what would have to wait.
+// checkExchange adds to list each item whose exchange is not possible now with the operator's funds. The release
+// checks again; this check keeps companies from funding payments that would have to wait.
 func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *apierr.List) error {
 	entitlements := make([]entitlement, len(t.items))
 	for i := range t.items {
@@ -97,7 +98,7 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 					return err
 				}
 			} else if asset != t.currency {
-				out.amount = money.Zero(asset) // taken from what the company brings, or bounded by nothing
+				out.amount = money.Zero(asset) // paid from the company's funding, or without a limit
 			}
 			outputs = append(outputs, out)
 		}
@@ -113,9 +114,9 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 	return nil
 }
 
-// Create makes a payroll with its payments. One that is funded on chain has a quote and waits for money; one that the
-// company's balance pays is received at once. If anything is wrong, nothing is written, and the error lists all
-// problems.
+// Create creates a payroll with its payments. A payroll funded on chain or by bank is pending; one paid from the
+// company's balance is received at once. If the request has problems, nothing is written, and the error lists all of
+// them.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Payroll, error) {
 	if params.Key != "" {
 		if made, err := madeBefore(ctx, tx, by, params); err != nil || made.ID != "" {
@@ -150,7 +151,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if params.Key != "" {
 		if first, err := keepKey(ctx, tx, p, params.Key); err != nil {
 			return Payroll{}, err
-		} else if !first { // a concurrent request was first
+		} else if !first { // a concurrent request created it first
 			return madeBefore(ctx, tx, by, params)
 		}
 	}
@@ -168,7 +169,8 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return *p, err
 }
 
-// madeBefore returns the payroll that was made with the request's key, the zero Payroll if there is none.
+// madeBefore returns the payroll that an earlier request with the same key created, the zero Payroll if there is
+// none.
 func madeBefore(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Payroll, error) {
 	company, err := by.Company(params.CompanyID)
 	if err != nil {
@@ -185,7 +187,7 @@ func madeBefore(ctx context.Context, tx *db.Tx, by identity.Principal, params Cr
 	return *p, nil
 }
 
-// payroll returns the payroll of a plan, with IDs.
+// payroll returns a new payroll, with IDs, for a plan.
 func (t *plan) payroll(tx *db.Tx) *Payroll {
 	p := &Payroll{
 		ID: tx.NewID("prl"), CompanyID: t.companyID, ExternalID: t.externalID, State: Pending,
@@ -207,7 +209,7 @@ func (t *plan) payroll(tx *db.Tx) *Payroll {
 	return p
 }
 
-// createOnChain makes a payroll that is funded on an EVM network or, for "", on Bitcoin.
+// createOnChain creates a payroll that is funded on an EVM network or, if network is "", on Bitcoin.
 func (s *Service) createOnChain(ctx context.Context, tx *db.Tx, p *Payroll, network string) error {
 	pool := s.Accounts.Pool
 	if network == "" {
@@ -229,7 +231,7 @@ func (s *Service) createOnChain(ctx context.Context, tx *db.Tx, p *Payroll, netw
 	return p.createPending(tx)
 }
 
-// createPending writes a payroll that waits for its money.
+// createPending stores a payroll that waits for its funding.
 func (p *Payroll) createPending(tx *db.Tx) error {
 	insertPayroll(tx, p)
 	db.History(tx, p.CompanyID, p.ID, p.Version, "", string(p.State), reasonCreated)
@@ -238,7 +240,7 @@ func (p *Payroll) createPending(tx *db.Tx) error {
 	return p.emit(tx, webhook.PayrollCreated, p.State, "")
 }
 
-// price makes a quote for what is still due.
+// price creates a quote for the amount still due.
 func (s *Service) price(ctx context.Context, tx *db.Tx, p *Payroll, due money.Amount) (quote.Quote, error) {
 	return quote.Make(ctx, tx, quote.Params{
 		CompanyID: p.CompanyID, ObjectID: p.ID, Due: due, Funding: p.FundingCurrency, Address: p.Address,
@@ -247,8 +249,8 @@ func (s *Service) price(ctx context.Context, tx *db.Tx, p *Payroll, due money.Am
 	})
 }
 
-// createFromBalance takes the total out of the company's balance. The payroll is written once, as received,
-// with the history and events of both steps.
+// createFromBalance debits the total from the company's balance. It stores the payroll once, as received, with the
+// history and events of both steps.
 func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	rate, due, err := s.balanceDue(ctx, tx, p.Total, p.FundingCurrency)
 	if err != nil {
@@ -294,7 +296,7 @@ func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) 
 	return nil
 }
 
-// balanceDue returns what a total takes out of a balance, and the rate, zero if nothing is exchanged.
+// balanceDue returns the amount that a total debits from a balance, and the rate, which is zero without an exchange.
 func (s *Service) balanceDue(ctx context.Context, tx *db.Tx, total money.Amount, funding money.Asset) (money.Rate,
 	money.Amount, error) {
 	if funding == total.Asset() {
@@ -303,7 +305,7 @@ func (s *Service) balanceDue(ctx context.Context, tx *db.Tx, total money.Amount,
 	return quote.Price(ctx, tx, total, funding, s.SpreadBps)
 }
 
-// Preview does everything that Create does except to write. What would make Create fail is in its blockers.
+// Preview does the same as Create without writing. Problems that would make Create fail are in its Blockers.
 func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Preview, error) {
 	var list apierr.List
 	t, company, err := s.work(ctx, tx, by, &params, &list)

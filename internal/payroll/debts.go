@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// SettleDebts settles what companies and people owe out of what has come into their balances, and re-evaluates the
-// payrolls that wait for it. It runs periodically.
+// SettleDebts settles debts of companies and people with money that has arrived in their balances, and re-evaluates
+// the payrolls that wait for it. It runs periodically.
 func SettleDebts(ctx context.Context, d *db.DB) error {
 	var all []ledger.Debt
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -22,7 +22,7 @@ func SettleDebts(ctx context.Context, d *db.DB) error {
 		return err
 	}
 	var failed error
-	for _, owed := range all { // one that cannot be settled now does not keep the others
+	for _, owed := range all { // an error of one does not delay the others
 		failed = errors.Join(failed, d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 			left, err := ledger.Offset(ctx, tx, owed)
 			if err != nil || left.Sign() > 0 {
@@ -42,7 +42,7 @@ func WriteOff(ctx context.Context, tx *db.Tx, owed ledger.Debt, caseID string, x
 	return resumeOwing(ctx, tx, owed.OwnerID)
 }
 
-// resumeOwing re-evaluates the payrolls of a company that are on hold until it owes nothing.
+// resumeOwing re-evaluates the payrolls of a company that are on hold because of its debts.
 func resumeOwing(ctx context.Context, tx *db.Tx, companyID string) error {
 	held, err := heldFor(ctx, tx, companyID, ReasonReverted)
 	for _, id := range held {
@@ -51,7 +51,7 @@ func resumeOwing(ctx context.Context, tx *db.Tx, companyID string) error {
 	return err
 }
 
-// stillOwed returns how much of a payroll's reversed funding the company still owes: at most what it owes in total.
+// stillOwed returns the part of a payroll's reversed funding that the company still owes: at most its total debt.
 func (f *funding) stillOwed(ctx context.Context, tx *db.Tx) (money.Amount, error) {
 	owed, err := f.owed()
 	if err != nil || owed.IsZero() {

@@ -11,11 +11,11 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 )
 
-// changeShown is how long a change of a payee's destination is shown with payrolls.
+// changeShown is the time for which a change of a payee's destination is shown with payrolls.
 const changeShown = 30 * 24 * time.Hour
 
-// RecentDestinationChanges returns, by payee ID, when the destination changed of payees whom this payroll has not
-// paid yet, going back thirty days. Whoever approves the payroll should know. A first destination is not a change.
+// RecentDestinationChanges returns the times of destination changes in the last thirty days, by the ID of payees whom
+// this payroll has not paid yet. Approvers should know of them. A first destination is not a change.
 func (s *Service) RecentDestinationChanges(ctx context.Context, tx *db.Tx, p Payroll) (map[string]time.Time, error) {
 	var ids []string
 	for i := range p.Payments {

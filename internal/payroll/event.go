@@ -16,8 +16,8 @@ const (
 	reasonCreated         = "created"
 	reasonCompanyBalance  = "company_balance"
 	reasonFundingComplete = "funding_confirmed"
-	reasonFunding         = "funding_"         // and a FundingState
-	reasonPayments        = "payments_changed" // some that waited left
+	reasonFunding         = "funding_"         // followed by a FundingState
+	reasonPayments        = "payments_changed" // payments that waited were sent
 )
 
 func (p *Payroll) emit(tx *db.Tx, event webhook.Type[webhook.PayrollData], previous State, reason string) error {
@@ -37,7 +37,7 @@ func (p *Payroll) emit(tx *db.Tx, event webhook.Type[webhook.PayrollData], previ
 	return webhook.Emit(tx, event.Event(p.CompanyID, p.ID, p.Version, d))
 }
 
-// step writes the payroll's next version with its history row and its event.
+// step stores the payroll's next version with its history row and its event.
 func (p *Payroll) step(ctx context.Context, tx *db.Tx, from State, event webhook.Type[webhook.PayrollData],
 	reason string) error {
 	if err := update(ctx, tx, p, from); err != nil {
@@ -47,8 +47,8 @@ func (p *Payroll) step(ctx context.Context, tx *db.Tx, from State, event webhook
 	return p.emit(tx, event, from, reason)
 }
 
-// revise writes a version that leaves the state unchanged. Only the history has the reason: an event describes the
-// present state.
+// revise stores a version that does not change the state. Only the history has the reason; an event describes the
+// current state.
 func (p *Payroll) revise(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData], reason string) error {
 	if err := update(ctx, tx, p, p.State); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (p *Payroll) revise(ctx context.Context, tx *db.Tx, event webhook.Type[webh
 	return p.emit(tx, event, p.State, "")
 }
 
-// noteFunding writes a version of a payroll whose money has changed, but not its state.
+// noteFunding stores a version of a payroll whose funding changed, but not its state.
 func (p *Payroll) noteFunding(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData]) error {
 	now := p.FundingState
 	if event.Name == webhook.PayrollFundingLate.Name {
@@ -142,7 +142,7 @@ func (p *Payroll) dataOf(m *Payment, reason string, outputs []payout.Output) (we
 	return d, nil
 }
 
-// outputFees divides a payment's part of the fees over its outputs by what went into them.
+// outputFees divides a payment's fee over its outputs in proportion to their input amounts.
 func outputFees(fee money.Amount, outputs []payout.Output) ([]money.Amount, error) {
 	if len(outputs) == 0 {
 		return nil, nil

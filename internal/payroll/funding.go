@@ -16,20 +16,21 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// funding is a payroll with the facts about its money, what they amount to, and what is posted.
+// funding has a payroll, the facts about its funding, the verdict on them, and the receipts, which record what is
+// posted.
 type funding struct {
 	p        *Payroll
 	facts    receivable.Facts
 	verdict  receivable.Verdict
 	receipts []receipt
 	late     bool // a late deposit was posted to suspense in this transaction
-	posted   bool // something was posted in this transaction
+	posted   bool // a journal was posted in this transaction
 	reversed bool // a receipt was reversed in this transaction
 }
 
-// Fund brings a payroll and its postings in line with its deposits (job deposit.changed): it posts what is newly
-// confirmed, reverses what no longer is, and changes the payroll's state accordingly. It ignores objects of other
-// kinds.
+// Fund updates a payroll and its postings from its deposits (job deposit.changed): it posts newly confirmed deposits,
+// reverses those that are no longer confirmed, and changes the payroll's state accordingly. It ignores objects of
+// other kinds.
 func (s *Service) Fund(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in struct {
 		ObjectID string `json:"object_id"`
@@ -80,8 +81,8 @@ func loadFunding(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
 	return f, f.evaluate()
 }
 
-// evaluate updates the verdict. What was posted to the company's balance, or settled a debt, no longer counts. Once
-// the payroll is no longer pending, new deposits do not count either: they are the company's.
+// evaluate updates the verdict. Money posted to the company's balance, or used to settle a debt, no longer counts.
+// Once the payroll is no longer pending, new deposits do not count either: they belong to the company.
 func (f *funding) evaluate() error {
 	f.facts.Accepted, f.facts.Spent = map[string]money.Rate{}, map[string]money.Amount{}
 	for i := range f.facts.Deposits {
@@ -120,7 +121,7 @@ func (f *funding) receipt(d *deposit.Deposit) *receipt {
 	return &f.receipts[i]
 }
 
-// escrowReleased reports whether a payroll's escrow has been released, or part of it.
+// escrowReleased reports whether all or part of a payroll's escrow has been released.
 func (p *Payroll) escrowReleased() bool {
 	state := p.State
 	if state == OnHold {
@@ -129,8 +130,8 @@ func (p *Payroll) escrowReleased() bool {
 	return state == Released || state == Fulfilled || state == PartiallyFulfilled
 }
 
-// postDeposits posts and reverses until the receipt of each deposit agrees with its state. Reversals come first, so
-// that other deposits cover what they free.
+// postDeposits posts and reverses until the receipt of each deposit agrees with the deposit's state. Reversals come
+// first, so that other deposits can cover the amounts they free.
 func (f *funding) postDeposits(ctx context.Context, tx *db.Tx) error {
 	confirmed := map[string]bool{}
 	for i := range f.facts.Deposits {
@@ -155,7 +156,7 @@ func (f *funding) postDeposits(ctx context.Context, tx *db.Tx) error {
 	return f.evaluate()
 }
 
-// reverse reverses a receipt. What is not in escrow any more comes out of the company's balance.
+// reverse reverses a receipt. Money that is no longer in escrow is debited from the company's balance.
 func (f *funding) reverse(ctx context.Context, tx *db.Tx, r *receipt) error {
 	p := f.p
 	f.reversed = true
@@ -170,8 +171,8 @@ func (f *funding) reverse(ctx context.Context, tx *db.Tx, r *receipt) error {
 	return f.post(ctx, tx, r, "reverse", lines)
 }
 
-// postVerdict posts what the confirmed deposits pay according to the verdict. Only a pending payroll gets money;
-// afterwards what was posted stays where it is, and what is new is the company's.
+// postVerdict posts the confirmed deposits according to the verdict. Only a pending payroll receives money.
+// Afterwards earlier postings do not change, and new money is the company's.
 func (f *funding) postVerdict(ctx context.Context, tx *db.Tx) error {
 	for _, part := range f.verdict.Parts {
 		at := slices.IndexFunc(f.facts.Deposits, func(d deposit.Deposit) bool { return d.ID == part.DepositID })
@@ -272,8 +273,8 @@ func (f *funding) concludePending(ctx context.Context, tx *db.Tx) error {
 	return p.noteFunding(ctx, tx, webhook.PayrollStatusUpdate)
 }
 
-// await returns the funding state of a payroll that confirmed money does not cover, and what is in escrow. Its quote
-// is kept while what was seen in time would cover it.
+// await returns the funding state and the escrow of a payroll that confirmed money does not cover. Its quote is kept
+// while the deposits seen in time would cover it.
 func (f *funding) await(ctx context.Context, tx *db.Tx) (state FundingState, held money.Amount, err error) {
 	if err := f.facts.KeepQuote(ctx, tx, f.verdict.Enough); err != nil {
 		return "", held, err
@@ -307,7 +308,7 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx) error {
 	if p.Escrow, err = held.Add(short); err != nil {
 		return err
 	}
-	// Late money that waits for a decision is not needed any more: it is the company's.
+	// Late money in suspense is no longer needed: it belongs to the company.
 	for i := range f.receipts {
 		r := &f.receipts[i]
 		if r.suspense.IsZero() {
@@ -343,14 +344,14 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx) error {
 	if err := p.advanceEach(ctx, tx, Pending, Received, ""); err != nil {
 		return err
 	}
-	if p.HoldReason != "" { // it was held when a reorganization took it back to pending
+	if p.HoldReason != "" { // it was on hold when a reorganization changed it to pending
 		return p.hold(ctx, tx, p.HoldReason)
 	}
 	p.enqueueRelease(tx)
 	return nil
 }
 
-// absorb posts a shortfall or takes it back, once per version.
+// absorb posts an absorbed shortfall, or its reversal, once per version.
 func (p *Payroll) absorb(tx *db.Tx, what string, lines ...ledger.Line) error {
 	return ledger.Post(tx, ledger.Journal{
 		CompanyID: p.CompanyID, SourceType: sourceType, SourceID: p.ID,
@@ -362,7 +363,7 @@ func (p *Payroll) enqueueRelease(tx *db.Tx) {
 	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}})
 }
 
-// concludeReceived changes a payroll back to pending if a reorganization left it short.
+// concludeReceived changes a payroll back to pending if a reorganization removed funding that it needs.
 func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	p := f.p
 	if !f.posted {
@@ -377,7 +378,7 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	}
 	from, short := p.State, p.Shortfall
 	p.State, p.HeldFrom, p.Escrow, p.Shortfall, p.Rate = Pending, "", held, money.Zero(p.FundingCurrency), money.Rate{}
-	// the release checks these again; other holds come back with the money
+	// the release checks these holds again; other holds return with the money
 	if p.HoldReason == ReasonFrozen || p.HoldReason == ReasonApproval || p.HoldReason == ReasonRelease {
 		p.HoldReason = ""
 	}
@@ -392,7 +393,7 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	return p.advanceEach(ctx, tx, Received, Pending, ReasonReverted)
 }
 
-// stayReceived updates the escrow of a payroll that is still covered. The operator absorbs more than before, or less.
+// stayReceived updates the escrow of a payroll that is still covered, and the shortfall that the operator absorbs.
 func (f *funding) stayReceived(ctx context.Context, tx *db.Tx) error {
 	p, short := f.p, f.verdict.Shortfall
 	held, err := f.escrow()
@@ -418,8 +419,8 @@ func (f *funding) stayReceived(ctx context.Context, tx *db.Tx) error {
 		more))
 }
 
-// concludeReleased holds what has not left yet while the company owes funding that a reorganization removed after the
-// release, and resumes it when the funding is back.
+// concludeReleased puts unsent payouts on hold while the company owes funding that a reorganization removed after the
+// release, and resumes them when the funding is back.
 func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 	p := f.p
 	owed, err := f.stillOwed(ctx, tx)
@@ -438,15 +439,15 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 		if err := p.resume(ctx, tx, webhook.PayrollStatusUpdate); err != nil {
 			return err
 		}
-		p.enqueueRelease(tx) // a retry may have been refused meanwhile
+		p.enqueueRelease(tx) // a retry may have been refused during the hold
 		return nil
 	case owed.Sign() > 0 && f.posted:
 		if err := p.step(ctx, tx, p.State, webhook.PayrollFundingReverted, ReasonReverted); err != nil {
 			return err
 		}
-		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID) // what failed and is corrected stays, too
+		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID) // including failed outputs whose destination was corrected
 		return err
-	case f.reversed: // out of the company's balance
+	case f.reversed: // debited from the company's balance
 		return p.step(ctx, tx, p.State, webhook.PayrollFundingReverted, ReasonReverted)
 	case f.posted:
 		if err := f.noteSurplus(ctx, tx, webhook.PayrollStatusUpdate); err != nil {
@@ -462,7 +463,7 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// concludeClosed records that money came for a payroll that takes none: it is the company's.
+// concludeClosed records that money arrived for a payroll that no longer accepts any. It belongs to the company.
 func (f *funding) concludeClosed(ctx context.Context, tx *db.Tx) error {
 	if !f.posted {
 		return nil
@@ -470,7 +471,7 @@ func (f *funding) concludeClosed(ctx context.Context, tx *db.Tx) error {
 	return f.noteSurplus(ctx, tx, webhook.PayrollFundingLate)
 }
 
-// noteSurplus writes a version of a payroll for which something was posted without a change of its state. The version
+// noteSurplus stores a version of a payroll for which a journal was posted without a change of its state. The version
 // guards the posting against a concurrent one.
 func (f *funding) noteSurplus(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData]) error {
 	surplus, err := f.surplus()

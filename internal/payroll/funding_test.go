@@ -13,7 +13,7 @@ import (
 )
 
 func TestUnderThenTopUp(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_009_900, "confirmed")
 		h.want(p.ID, Pending, FundingPartial, Pending)
@@ -28,7 +28,7 @@ func TestUnderThenTopUp(t *testing.T) {
 }
 
 func TestTheHouseAbsorbsWhatCannotBePaid(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_019_800, "confirmed")
 		if got := h.want(p.ID, Received, FundingFunded, Received); got.Shortfall != sats(200) ||
@@ -51,7 +51,7 @@ func TestTheHouseAbsorbsWhatCannotBePaid(t *testing.T) {
 }
 
 func TestTheSurplusIsTheCompanys(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_100_000, "confirmed")
 		h.want(p.ID, Received, FundingOver, Received)
@@ -84,7 +84,7 @@ func TestTheSurplusIsTheCompanys(t *testing.T) {
 }
 
 func TestLateMoneyIsAppliedAtANewRate(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: []Payee{{AmountText: "600", UserID: "rec_btc"}}}) // 606.00: 1,212,000 sat
 		h.clock.Advance(31 * time.Minute)
 		h.exec("UPDATE rates SET rate = '49000' WHERE asset = 'BTC'")
@@ -108,9 +108,9 @@ func TestLateMoneyIsAppliedAtANewRate(t *testing.T) {
 	})
 }
 
-// 400 sat are more than the house absorbs at 50,000 USD, and, being 0.20 USD, less at 70,000.
+// 400 sat are more than the operator absorbs at 50,000 USD, and, being 0.20 USD, less at 70,000.
 func TestAShortfallAtAnotherPriceCanBeReleased(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_019_600, "confirmed")
 		h.want(p.ID, Pending, FundingPartial, Pending)
@@ -127,7 +127,7 @@ func TestAShortfallAtAnotherPriceCanBeReleased(t *testing.T) {
 }
 
 func TestMuchLateMoneyWaitsForARefresh(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.clock.Advance(31 * time.Minute)
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")
@@ -148,7 +148,7 @@ func TestMuchLateMoneyWaitsForARefresh(t *testing.T) {
 
 // What a reorganisation takes back after the release comes out of the company's balance, and the company is told.
 func TestABalanceCoversAReorg(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		over := h.create(CreateParams{ToPay: worked})
 		h.deposit(over, "dep_1", 5_000_000, "confirmed")
 		p := h.create(CreateParams{ToPay: worked})
@@ -167,7 +167,7 @@ func TestABalanceCoversAReorg(t *testing.T) {
 }
 
 func TestAReorgWalksBack(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")
 		h.deposit(p, "dep_1", 2_020_000, "evicted")

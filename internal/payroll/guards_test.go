@@ -84,7 +84,7 @@ func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, func(h *house) {
+			run(t, func(h *fixture) {
 				p := h.create(CreateParams{ToPay: worked})
 				h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
 				change(&h.s.guards)
@@ -104,7 +104,7 @@ func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 }
 
 func TestNoQuoteWhileTheChainIsNotWatched(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		blind := errors.New("not watched")
 		h.s.guards.CheckWatched = func(context.Context, *db.Tx, string) error { return blind }
 		err := h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {

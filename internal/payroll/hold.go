@@ -9,11 +9,11 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// freezeAgain is when a frozen company's payrolls are checked once more: a release that was running when it was
-// frozen has ended by then.
+// freezeAgain is the delay of the second check of a frozen company's payrolls: a release that was running when the
+// company was frozen has ended by then.
 const freezeAgain = time.Minute
 
-// Freeze puts all of a company's payrolls on hold of which something may still leave. Later releases check for
+// Freeze puts all payrolls of a company that may still send payments on hold. Later releases check the freeze
 // themselves.
 func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err := holdAll(ctx, tx, companyID); err != nil {
@@ -48,7 +48,7 @@ func holdAll(ctx context.Context, tx *db.Tx, companyID string) error {
 	return nil
 }
 
-// Unfreeze resumes what the company's freeze put on hold, unless something else prevents it.
+// Unfreeze resumes the payrolls that the company's freeze put on hold, unless another reason prevents it.
 func Unfreeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	return unholdAll(ctx, tx, companyID, ReasonFrozen)
 }

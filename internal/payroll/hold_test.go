@@ -8,7 +8,7 @@ import (
 )
 
 func TestAFrozenCompanysReleaseWaits(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		company := func(status string, then func(ctx context.Context, tx *db.Tx, companyID string) error) {
 			h.t.Helper()
 			h.exec("UPDATE companies SET status = '" + status + "'")
@@ -53,7 +53,7 @@ func TestAFrozenCompanysReleaseWaits(t *testing.T) {
 
 // A release that had begun when its company was frozen is held when it has ended.
 func TestAFreezeComesAgain(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.exec("UPDATE companies SET status = 'frozen'")
 		h.write(func(ctx context.Context, tx *db.Tx) error { return Freeze(ctx, tx, h.by.CompanyID) })

@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// The invoices that a payroll pays: they are checked and reserved when it is created, and updated with the outcome of
+// Invoices that a payroll pays are checked and reserved when the payroll is created, and updated with the outcome of
 // their payments. An invoice_id in another format is the company's own reference.
 
 // invoices reads the invoices that a request names.
@@ -28,7 +28,7 @@ func invoices(ctx context.Context, tx *db.Tx, p *CreateParams) (map[string]invoi
 	return invoice.Named(ctx, tx, ids)
 }
 
-// checkInvoice adds to list what an item and the invoice that it pays disagree on. userID is the payee's user.
+// checkInvoice adds to list each field in which an item and its invoice disagree. userID is the payee's user.
 func checkInvoice(it *Item, named map[string]invoice.Invoice, list *apierr.List, at func(string) string) error {
 	if !invoice.Is(it.InvoiceID) {
 		return nil
@@ -53,7 +53,8 @@ func checkInvoice(it *Item, named map[string]invoice.Invoice, list *apierr.List,
 	return nil
 }
 
-// reserveInvoices assigns the invoices to the payroll. It refuses one that another payroll pays, or that is not due.
+// reserveInvoices assigns invoices to the payroll. It refuses an invoice that another payroll pays or that is not
+// due.
 func (p *Payroll) reserveInvoices(ctx context.Context, tx *db.Tx) error {
 	for i := range p.Payments {
 		m := &p.Payments[i]
@@ -71,7 +72,7 @@ func (p *Payroll) reserveInvoices(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// updateInvoice records the outcome of a payment with the invoice that it pays.
+// updateInvoice updates the invoice that a payment pays with the payment's outcome.
 func (m *Payment) updateInvoice(ctx context.Context, tx *db.Tx, from State, outputs []payout.Output) error {
 	if !invoice.Is(m.InvoiceID) {
 		return nil
@@ -97,12 +98,12 @@ func (m *Payment) updateInvoice(ctx context.Context, tx *db.Tx, from State, outp
 			}
 		}
 		return paid.Drop(ctx, tx, arrived)
-	default: // it is under way, or waits for somebody
+	default: // in progress, or waiting
 		return nil
 	}
 }
 
-// freeInvoices makes the invoices of a payroll that was never funded payable again.
+// freeInvoices returns the invoices of a payroll that was never funded to payable.
 func (p *Payroll) freeInvoices(ctx context.Context, tx *db.Tx) error {
 	payments, err := p.payments(ctx, tx, "")
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	maxPerPage     = 100
 )
 
-// List returns a page of the company's payrolls, newest first, and how many there are in total.
+// List returns a page of the company's payrolls, newest first, and their total number.
 func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) ([]Payroll,
 	int64, error) {
 	company, err := by.Company(companyID)
@@ -38,10 +38,10 @@ func CompanyOf(ctx context.Context, tx *db.Tx, payrollID string) (string, error)
 	return companyOf(ctx, tx, payrollID)
 }
 
-// Issue is how many payments of a payroll need attention: those in ActionRequired or Returned, or OnHold because the
-// operator cannot exchange what they need.
+// Issue is the number of payments of a payroll that need attention: those in ActionRequired or Returned, and those
+// OnHold because the operator owns too little of an asset.
 type Issue struct {
-	CompanyID string // by WaitingForConversion only
+	CompanyID string // set by WaitingForConversion only
 	PayrollID string
 	State     State
 	Payments  int64
@@ -56,14 +56,14 @@ func (s *Service) Issues(ctx context.Context, tx *db.Tx, by identity.Principal) 
 	return issues(ctx, tx, company)
 }
 
-// Paid is what arrived at payees of the payrolls of one day, in one currency.
+// Paid is the sum of fulfilled payments of one day's payrolls in one currency.
 type Paid struct {
 	Day    time.Time
 	Volume money.Amount
 }
 
-// PaidByDay sums up the company's fulfilled payments by the day (UTC) on which their payrolls were made, since a
-// time, oldest first.
+// PaidByDay returns the sums of the company's fulfilled payments by the day (UTC) on which their payrolls were
+// created, from a time on, oldest first.
 func (s *Service) PaidByDay(ctx context.Context, tx *db.Tx, by identity.Principal, from time.Time) ([]Paid, error) {
 	company, err := by.Company("")
 	if err != nil {

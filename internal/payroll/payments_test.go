@@ -14,7 +14,7 @@ import (
 
 // The timeline of each payment has every one of its versions, whether it changed with the other payments or alone.
 func TestEachPaymentHasItsOwnStateAndHistory(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: append([]Payee{{AmountText: "50", UserID: "rec_mix"}}, worked...)})
 		h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
 		h.want(p.ID, Received, FundingFunded, Received)
@@ -42,7 +42,7 @@ func TestEachPaymentHasItsOwnStateAndHistory(t *testing.T) {
 }
 
 func TestAStaleChangeOfPaymentsIsRefused(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		read := h.get(p.ID)
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")
@@ -71,7 +71,7 @@ func TestAStaleChangeOfPaymentsIsRefused(t *testing.T) {
 
 // A change of several payments changes no other, even if another payment is in the same state.
 func TestAChangeOfSomePaymentsIsRefusedWhileOthersAreAlike(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		read := h.get(p.ID)
 		err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {

@@ -61,7 +61,7 @@ const (
 	Returned           State = "returned"
 )
 
-// check refuses a state that this version of the program does not know.
+// check returns an error for a state that this version of the program does not know.
 func (s State) check(of string) error {
 	switch s {
 	case Pending, Received, Released, Fulfilled, PartiallyFulfilled, Cancelled, OnHold, ExpiredUnfunded,
@@ -72,17 +72,17 @@ func (s State) check(of string) error {
 		of, string(s))
 }
 
-// FundingState is how far the funding of a payroll has come.
+// FundingState describes how much of a payroll's funding has arrived.
 type FundingState string
 
 // Funding states.
 const (
-	FundingNone       FundingState = "none"       // nothing seen
-	FundingDetected   FundingState = "detected"   // something seen, nothing confirmed, not enough
-	FundingPartial    FundingState = "partial"    // something confirmed, not enough
+	FundingNone       FundingState = "none"       // no payment seen
+	FundingDetected   FundingState = "detected"   // a payment seen, not enough, none confirmed
+	FundingPartial    FundingState = "partial"    // a payment confirmed, not enough
 	FundingConfirming FundingState = "confirming" // enough seen, confirmations pending
 	FundingFunded     FundingState = "funded"     // enough confirmed
-	FundingLate       FundingState = "late"       // money came after the quote's end and waits for a decision
+	FundingLate       FundingState = "late"       // money arrived after the quote's end and waits for a decision
 	FundingOver       FundingState = "over"       // more than enough; the surplus is the company's balance
 )
 
@@ -96,27 +96,27 @@ const (
 // MaxPayees is the largest number of items of one payroll.
 const MaxPayees = 10_000
 
-// UnfundedAfter is how long a payroll waits for its first payment.
+// UnfundedAfter is the time that a payroll waits for its first payment.
 const UnfundedAfter = 30 * 24 * time.Hour
 
-// Why a payment needs action, or a payroll is on hold.
+// Reasons why a payment needs action or is on hold, or why a payroll is on hold.
 const (
-	ReasonTooSmall      = "amount_too_small"       // below what its destination's rail carries
-	ReasonNoDestination = "no_distribution"        // the payee has no destination any more
+	ReasonTooSmall      = "amount_too_small"       // below the minimum of its destination's rail
+	ReasonNoDestination = "no_distribution"        // the payee no longer has a destination
 	ReasonInactive      = "recipient_inactive"     // the payee was deactivated before release
-	ReasonNoRail        = "currency_not_supported" // no rail carries the destination's asset
-	// the operator does not own enough of the destination's asset now; retried each minute
+	ReasonNoRail        = "currency_not_supported" // no rail pays out the destination's asset
+	// the operator does not own enough of the destination's asset; retried every minute
 	ReasonConversion   = "conversion_unavailable"
 	ReasonPayoutFailed = "payout_failed" // a destination refused the payout
-	// the payee's destination is new; it is paid when the change is old enough, or confirmed
+	// the payee's destination changed; it is paid after the cool-down or when the change is confirmed
 	ReasonCoolDown = "destination_changed"
 	ReasonReverted = "funding_reverted" // a reorg removed the funding
 	ReasonFrozen   = "company_frozen"
 	ReasonApproval = "approval_required" // its total is above the company's limit: a second member must approve it
-	ReasonRelease  = "release_review"    // its total is above what leaves without two operators
-	ReasonApproved = "approved"          // a step: a member approved it
+	ReasonRelease  = "release_review"    // its total is above the release limit: two staff members must approve it
+	ReasonApproved = "approved"          // a timeline entry: a member approved it
 	ReasonDeclined = "approval_declined" // a member declined it
-	// somebody must look at the payee, or at the company, before anything is paid
+	// the payee or the company matches a sanctions list and must be reviewed first
 	ReasonReview = screening.Reason
 )
 
@@ -124,7 +124,7 @@ const (
 const (
 	JobRelease = "payroll.release" // payload {payroll_id}: received, to be released
 	JobFreeze  = "payroll.freeze"  // no payload: the company was frozen
-	JobExpire  = "payroll.expire"  // payload {payroll_id}: look whether it still waits for money
+	JobExpire  = "payroll.expire"  // payload {payroll_id}: expire it if it still waits for money
 )
 
 // CreateParams is a request for a payroll. Amounts are the text of the JSON numbers.
@@ -133,11 +133,11 @@ type CreateParams struct {
 	ToPay           []Payee
 	FundingMethod   string // "" takes the company's own
 	FundingCurrency string // "" is BTC for crypto, the payroll's currency for wallet
-	FundingNetwork  string // of crypto that several networks carry; "" is the only one
+	FundingNetwork  string // for crypto on several networks; "" selects the only network
 	Currency        string // "" is USD
 	ExternalID      string // unique per company when given
-	// Key makes submitting a form twice harmless: the second time, Create returns the payroll that was made with the
-	// key. "" is none; programs have the API's Idempotency-Key.
+	// Key is the idempotency key of a form, "" for none. A second Create with the same key returns the payroll that
+	// the first one created. API requests use the Idempotency-Key header instead.
 	Key string
 }
 
@@ -160,7 +160,7 @@ type Payroll struct {
 	CompanyID       string
 	ExternalID      string
 	State           State
-	HeldFrom        State // the state that a hold interrupts, "" otherwise
+	HeldFrom        State // the state before the hold, "" if not on hold
 	HoldReason      string
 	FundingState    FundingState
 	Version         int64
@@ -171,24 +171,24 @@ type Payroll struct {
 	Volume          money.Amount
 	Fees            money.Amount
 	Total           money.Amount
-	Escrow          money.Amount // funding asset booked for this payroll, shortfall included
+	Escrow          money.Amount // in the funding asset, including an absorbed shortfall
 	Shortfall       money.Amount // absorbed by the operator, within the tolerance
-	// the one rate at which all of Escrow was taken; zero before, without exchange, and with several
+	// the rate at which all of Escrow was credited; zero before that, without an exchange, or with several rates
 	Rate         money.Rate
 	Address      string
 	Network      string
 	ToleranceBps int64
-	CreatedBy    string // user id of the member who made it at a page, "" when an app did
+	CreatedBy    string // user ID of the member who created it in the pages, "" for an app
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 
-	Approval approval.Progress // by Head and Get, while it waits for one or when somebody gave one
-	Quote    *quote.Quote      // the quote in force or the last one; nil when funded by wallet
-	Payments []Payment         // by Get only
+	Approval approval.Progress // set by Head and Get if it needs or has approvals
+	Quote    *quote.Quote      // the active quote or the last one; nil if funded by wallet
+	Payments []Payment         // set by Get only
 	Timeline []Step            // by Get only
 }
 
-// Payment is what one payee of a payroll gets. Events call it a subpayroll.
+// Payment is one payee's part of a payroll. Events call it a subpayroll.
 type Payment struct {
 	ID                string
 	PayrollID         string
@@ -208,7 +208,7 @@ type Payment struct {
 	Received          bool
 	Released          bool
 	Fulfilled         bool
-	Reason            string // why it needs action or is held, "" otherwise
+	Reason            string // why it needs action or is on hold, "" otherwise
 
 	Outputs []payout.Output // by Get only
 }
@@ -227,15 +227,15 @@ type Preview struct {
 	Currency        money.Asset
 	FundingMethod   string
 	FundingCurrency money.Asset
-	FundingNetwork  string // of accounts; "" is Bitcoin's, or none
+	FundingNetwork  string // an EVM network; "" for Bitcoin or none
 	Volume          money.Amount
 	Fees            money.Amount
 	Total           money.Amount
-	Funding         money.Amount // at the present rate; zero Amount when no rate is known
+	Funding         money.Amount // at the current rate; the zero Amount if no rate is known
 	Rate            money.Rate   // zero when none is needed or known
-	Approvals       int64        // members who must approve it before it is released, beside who makes it
+	Approvals       int64        // number of members, other than its creator, who must approve it before the release
 	Items           []Item
-	Blockers        []apierr.Field // empty when Create would succeed
+	Blockers        []apierr.Field // empty if Create would succeed
 }
 
 // Filter selects and pages payrolls of a company, newest first.
@@ -247,7 +247,7 @@ type Filter struct {
 	PerPage    int       // 1 to 100
 }
 
-// Config is how payrolls are priced, funded and paid.
+// Config configures how payrolls are priced, funded and paid.
 type Config struct {
 	Pool          *chain.Pool // of Bitcoin addresses
 	ChainName     string
@@ -256,11 +256,11 @@ type Config struct {
 	Banks         []bank.Account    // the operator's bank accounts to which payrolls can be funded by transfer
 	SpreadBps     int64
 	QuoteValidity time.Duration
-	// CoolDown is how long a payment waits after its payee changed where it goes, counted from the change. Only
-	// payees who were paid before wait: somebody who steals a login changes the destination and leaves before anybody
-	// notices. 0 is no wait.
+	// CoolDown is the time that a payment waits after a change of its payee's destination. It applies only to payees
+	// who were paid before: an attacker who takes over a login changes the destination before the payee notices. 0 is
+	// no wait.
 	CoolDown time.Duration
-	// FX bounds what the operator exchanges into the assets that payees are paid in.
+	// FX limits how much the operator exchanges into the assets that payees are paid in.
 	FX treasury.Desk
 	// VerifiedOnly refuses companies whose verification is not approved.
 	VerifiedOnly bool
@@ -268,25 +268,26 @@ type Config struct {
 
 // Guards decide whether a payroll may be priced and paid. All of them are required.
 type Guards struct {
-	// CheckWatched returns an error while payments on a network would not be noticed in time. No quote is made then.
+	// CheckWatched returns an error while payments on a network would not be noticed in time. No quote is created
+	// then.
 	CheckWatched func(ctx context.Context, tx *db.Tx, network string) error
-	// Screen returns the IDs that sanctions screening blocks: of payees, or of the company itself; see
+	// Screen returns the IDs of the payees, or of the company itself, that sanctions screening blocks; see
 	// [destination.Screening].
 	Screen func(ctx context.Context, tx *db.Tx, companyID string, payees []destination.ScreeningSubject) (blocked map[string]bool,
 		err error)
-	// ReleaseApproved reports whether a payroll may be paid out as far as the operator is concerned: its total is
-	// within the release limit, or two members of staff approved it.
+	// ReleaseApproved reports whether the operator allows a payroll to be paid out: its total is within the release
+	// limit, or two staff members approved it.
 	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, payrollID string, total money.Amount) (bool, error)
 }
 
-// Service makes payrolls and pays them.
+// Service creates payrolls and pays them.
 type Service struct {
 	Config
 
 	guards Guards
 }
 
-// New returns a Service. It refuses a missing dependency, and above all a missing guard.
+// New returns a Service. It returns an error if a dependency or a guard is missing.
 func New(c Config, g Guards) (*Service, error) {
 	switch {
 	case c.Pool == nil:

@@ -34,9 +34,9 @@ func (paper) Address(branch, index uint32) (string, error) {
 	return fmt.Sprintf("bcrt1q%d%d", branch, index), nil
 }
 
-// house is a company with four payees: rec_btc and rec_eur are paid in one asset, rec_mix in three, rec_bare in none.
+// fixture is a company with four payees: rec_btc and rec_eur are paid in one asset, rec_mix in three, rec_bare in none.
 // It plays the packages around: it writes deposits and outcomes, and delivers each job twice.
-type house struct {
+type fixture struct {
 	t     testing.TB
 	d     *db.DB
 	clock *dbtest.Clock
@@ -44,7 +44,7 @@ type house struct {
 	by    identity.Principal
 }
 
-func run(t *testing.T, f func(h *house)) {
+func run(t *testing.T, f func(h *fixture)) {
 	t.Helper()
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		h := newHouse(t, d, clock)
@@ -53,10 +53,10 @@ func run(t *testing.T, f func(h *house)) {
 	})
 }
 
-func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *house {
+func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *fixture {
 	t.Helper()
 	chaintest.StartWatching(t, d, "regtest")
-	h := &house{t: t, d: d, clock: clock}
+	h := &fixture{t: t, d: d, clock: clock}
 	var err error
 	h.s, err = New(Config{
 		Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest",
@@ -84,14 +84,14 @@ func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *house {
 	return h
 }
 
-func (h *house) write(f func(ctx context.Context, tx *db.Tx) error) {
+func (h *fixture) write(f func(ctx context.Context, tx *db.Tx) error) {
 	h.t.Helper()
 	if err := h.d.Write(h.t.Context(), f); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) exec(query string, args ...any) {
+func (h *fixture) exec(query string, args ...any) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx, query, args...)
@@ -99,7 +99,7 @@ func (h *house) exec(query string, args ...any) {
 	})
 }
 
-func (h *house) payee(id string, to map[money.Asset]int) {
+func (h *fixture) payee(id string, to map[money.Asset]int) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		return tx.Insert(ctx, "recipients", []string{
@@ -114,7 +114,7 @@ func (h *house) payee(id string, to map[money.Asset]int) {
 	h.destinations(id, to)
 }
 
-func (h *house) destinations(id string, to map[money.Asset]int) {
+func (h *fixture) destinations(id string, to map[money.Asset]int) {
 	h.t.Helper()
 	h.exec("DELETE FROM destinations WHERE owner_id = $1", id)
 	h.write(func(ctx context.Context, tx *db.Tx) error {
@@ -139,7 +139,7 @@ func (h *house) destinations(id string, to map[money.Asset]int) {
 // worked is the payroll of the worked case: 600.00 in BTC, 400.00 in EUR, 10.00 of fees.
 var worked = []Payee{{AmountText: "600", UserID: "rec_btc"}, {AmountText: "400", UserID: "rec_eur"}}
 
-func (h *house) create(p CreateParams) Payroll {
+func (h *fixture) create(p CreateParams) Payroll {
 	h.t.Helper()
 	got, err := h.tryCreate(p)
 	if err != nil {
@@ -148,7 +148,7 @@ func (h *house) create(p CreateParams) Payroll {
 	return got
 }
 
-func (h *house) tryCreate(p CreateParams) (got Payroll, err error) {
+func (h *fixture) tryCreate(p CreateParams) (got Payroll, err error) {
 	err = h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		got, err = h.s.Create(ctx, tx, h.by, p)
 		return err
@@ -156,7 +156,7 @@ func (h *house) tryCreate(p CreateParams) (got Payroll, err error) {
 	return got, err
 }
 
-func (h *house) get(id string) (p Payroll) {
+func (h *fixture) get(id string) (p Payroll) {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		p, err = h.s.Get(ctx, tx, h.by, id)
@@ -168,7 +168,7 @@ func (h *house) get(id string) (p Payroll) {
 }
 
 // deposit writes what deposit would, and has it looked at.
-func (h *house) deposit(p Payroll, name string, amount int64, state string) {
+func (h *fixture) deposit(p Payroll, name string, amount int64, state string) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		q, err := quote.Last(ctx, tx, h.by.CompanyID, p.ID, money.BTC)
@@ -186,7 +186,7 @@ func (h *house) deposit(p Payroll, name string, amount int64, state string) {
 	h.deliver(h.s.Fund, fmt.Sprintf(`{"object_id":%q}`, p.ID))
 }
 
-func (h *house) deliver(handler job.TxHandler, payload string) {
+func (h *fixture) deliver(handler job.TxHandler, payload string) {
 	h.t.Helper()
 	for range 2 {
 		h.write(func(ctx context.Context, tx *db.Tx) error {
@@ -195,20 +195,20 @@ func (h *house) deliver(handler job.TxHandler, payload string) {
 	}
 }
 
-func (h *house) release(id string) {
+func (h *fixture) release(id string) {
 	h.t.Helper()
 	h.deliver(h.s.Release, fmt.Sprintf(`{"payroll_id":%q}`, id))
 }
 
 // outcome lets every output of a payroll end, or those to one asset.
-func (h *house) outcome(p Payroll, asset money.Asset, state payout.State) {
+func (h *fixture) outcome(p Payroll, asset money.Asset, state payout.State) {
 	h.t.Helper()
 	h.exec("UPDATE outputs SET state = $1 WHERE company_id = $2 AND payroll_id = $3 AND ($4 = '' OR asset = $4)",
 		string(state), p.CompanyID, p.ID, string(asset))
 	h.deliver(h.s.Settle, fmt.Sprintf(`{"payroll_id":%q}`, p.ID))
 }
 
-func (h *house) balance(c ledger.Code, dim string, a money.Asset) int64 {
+func (h *fixture) balance(c ledger.Code, dim string, a money.Asset) int64 {
 	h.t.Helper()
 	var got money.Amount
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
@@ -220,7 +220,7 @@ func (h *house) balance(c ledger.Code, dim string, a money.Asset) int64 {
 	return got.Units()
 }
 
-func (h *house) count(query string, args ...any) (n int64) {
+func (h *fixture) count(query string, args ...any) (n int64) {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		return tx.QueryRow(ctx, query,
@@ -232,7 +232,7 @@ func (h *house) count(query string, args ...any) (n int64) {
 }
 
 // told is how many events of a name an object has.
-func (h *house) told(name, objectID string) (n int64) {
+func (h *fixture) told(name, objectID string) (n int64) {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		all, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: h.by.CompanyID, Names: name,
@@ -245,7 +245,7 @@ func (h *house) told(name, objectID string) (n int64) {
 	return n
 }
 
-func (h *house) checkBooks() {
+func (h *fixture) checkBooks() {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		report, err := ledger.Check(ctx, tx)
@@ -265,7 +265,7 @@ func (h *house) checkBooks() {
 	}
 }
 
-func (h *house) want(id string, state State, funding FundingState, payments State) Payroll {
+func (h *fixture) want(id string, state State, funding FundingState, payments State) Payroll {
 	h.t.Helper()
 	p := h.get(id)
 	if p.State != state || p.FundingState != funding {
@@ -282,7 +282,7 @@ func (h *house) want(id string, state State, funding FundingState, payments Stat
 
 // checkSteps looks for a version of a payment that the timeline does not tell of, or tells of twice, and for a step
 // to nowhere without a reason.
-func (h *house) checkSteps(p Payroll) {
+func (h *fixture) checkSteps(p Payroll) {
 	h.t.Helper()
 	for _, s := range p.Timeline {
 		if s.From == s.To && s.Reason == "" {
@@ -318,7 +318,7 @@ func wantFault(t testing.TB, err error, code string) *apierr.Fault {
 }
 
 func TestFromCreationToFulfilled(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		h.exec("UPDATE recipients SET email = 'pat@example.com', country = 'MX' WHERE recipient_id = 'rec_btc'")
 		h.exec("UPDATE recipients SET email = 'eve@example.com' WHERE recipient_id = 'rec_eur'")
 		p := h.create(CreateParams{ToPay: worked, ExternalID: "march"})
@@ -410,7 +410,7 @@ func TestFromCreationToFulfilled(t *testing.T) {
 }
 
 func TestWhatIsWrongIsToldAndNothingIsWritten(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		bad := CreateParams{ToPay: []Payee{{AmountText: "0.001", UserID: "rec_btc"}, {AmountText: "5",
 			UserID: "rec_bare"}, {AmountText: "5", UserID: "rec_unknown"}}}
 		_, err := h.tryCreate(bad)
@@ -445,7 +445,7 @@ func TestWhatIsWrongIsToldAndNothingIsWritten(t *testing.T) {
 }
 
 func TestAnExternalIDIsUsedOnce(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		var mu sync.Mutex
 		var ids []string
 		var wg sync.WaitGroup
@@ -472,7 +472,7 @@ func TestAnExternalIDIsUsedOnce(t *testing.T) {
 }
 
 func TestRefresh(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		refresh := func() (q quote.Quote, err error) {
 			err = h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -506,7 +506,7 @@ func TestRefresh(t *testing.T) {
 }
 
 func TestOnePayeeHoldsNobodyUp(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: append([]Payee{{AmountText: "100", UserID: "rec_mix"}}, worked...)})
 		h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
 		h.destinations("rec_mix", nil)
@@ -538,7 +538,7 @@ func TestOnePayeeHoldsNobodyUp(t *testing.T) {
 }
 
 func TestCancelGivesTheMoneyBack(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_009_900, "confirmed")
 		cancel := func() error {
@@ -566,7 +566,7 @@ func TestCancelGivesTheMoneyBack(t *testing.T) {
 
 // What is in a state that only a newer version knows stays as it is, and whoever was to decide says so.
 func TestUnknownStatesDecideNothing(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")
 		refused := func(handler job.TxHandler) {
@@ -597,7 +597,7 @@ func TestUnknownStatesDecideNothing(t *testing.T) {
 }
 
 func TestThirtyDaysWithoutMoney(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		q := h.create(CreateParams{ToPay: worked})
 		h.deposit(q, "dep_1", 1_000, "confirmed")
@@ -613,7 +613,7 @@ func TestThirtyDaysWithoutMoney(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		for i := range 5 {
 			h.create(CreateParams{ToPay: worked, ExternalID: fmt.Sprintf("run-%d", i)})
 			h.clock.Advance(time.Hour)
@@ -644,7 +644,7 @@ func TestList(t *testing.T) {
 }
 
 func TestTheEventTellsWhatAPayeeGets(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: []Payee{{AmountText: "100", UserID: "rec_mix"}}})
 		h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
 		h.release(p.ID)

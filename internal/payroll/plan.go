@@ -19,7 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// What a payroll costs and who gets what. Pure functions, no I/O.
+// This file computes what a payroll costs and how much each payee gets. Its functions are pure.
 
 const (
 	basisPoints = 10_000 // of the whole
@@ -33,7 +33,7 @@ type plan struct {
 	currency, funding   money.Asset
 	method              string
 	accounts            chain.EVMNetworks
-	network             string // of accounts, that a payroll is funded on; "" is Bitcoin's
+	network             string // EVM network that funds the payroll; "" for Bitcoin
 	externalID          string
 	volume, fees, total money.Amount
 	items               []Item
@@ -44,15 +44,15 @@ type plan struct {
 
 // Item is one payee of a plan.
 type Item struct {
-	Payee   // as asked
+	Payee   // as requested
 	PayeeID string
-	Owner   string // whose destinations are used
+	Owner   string // owner of the destinations that are used
 	Name    string
 	Amount  money.Amount
 	Fee     money.Amount
 	Shares  []Share
 
-	userID string // who events name
+	userID string // the user that events name
 }
 
 // Share is one destination's part of an item, in the payroll's currency.
@@ -61,8 +61,8 @@ type Share struct {
 	Amount       money.Amount
 }
 
-// payeeID returns the ID by which an item names its payee, "" if there is none. Beside a user, company_id may only
-// name the payer; alone, it names the company that is paid.
+// payeeID returns the ID of an item's payee, "" if it names none. Beside a user_id, company_id may only name the
+// paying company; alone, it names the company that is paid.
 func payeeID(p Payee, payer string) string {
 	if p.UserID == "" && p.CompanyID != payer {
 		return p.CompanyID
@@ -70,7 +70,7 @@ func payeeID(p Payee, payer string) string {
 	return p.UserID
 }
 
-// payeeIDs returns every payee of the request once.
+// payeeIDs returns the IDs of the payees of a request, each once.
 func payeeIDs(p CreateParams) []string {
 	ids := make([]string, 0, len(p.ToPay))
 	seen := make(map[string]bool, len(p.ToPay))
@@ -83,8 +83,8 @@ func payeeIDs(p CreateParams) []string {
 	return ids
 }
 
-// owners returns whose destinations have to be read for these payees: their own, and those of the user behind a
-// worker.
+// owners returns the IDs of all owners whose destinations may be used for these payees: the payees themselves and the
+// users behind workers.
 func owners(payees map[string]payee.Payee) []string {
 	ids := make([]string, 0, len(payees))
 	seen := make(map[string]bool, len(payees))
@@ -123,7 +123,7 @@ func destinations(p payee.Payee, all map[string][]destination.Distribution) (own
 
 var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)
 
-// carried reports whether a rail exists for every destination.
+// carried reports whether a rail exists for each destination.
 func carried(used []destination.Distribution, accounts chain.EVMNetworks) bool {
 	setup := destination.Setup{Accounts: accounts}
 	return !slices.ContainsFunc(used, func(d destination.Distribution) bool {
@@ -132,13 +132,13 @@ func carried(used []destination.Distribution, accounts chain.EVMNetworks) bool {
 	})
 }
 
-// method returns how a payroll is funded: as requested, else the company's default, else on chain.
+// method returns the funding method of a payroll: the requested one, else the company's default, else on chain.
 func method(p CreateParams, c identity.Company) string {
 	return cmp.Or(p.FundingMethod, c.FundingMethod, MethodCrypto)
 }
 
-// terms decides how the payroll is denominated and funded. held is the currency of the wallet that the method names,
-// "" if the company has no such wallet. Problems are added to list; ok reports whether amounts can be parsed.
+// terms sets the payroll's currency and funding. held is the currency of the wallet that the method names, "" if the
+// company has no such wallet. It adds problems to list; ok reports whether amounts can be parsed.
 func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.EVMNetworks, banks []bank.Account,
 	list *apierr.List) (t plan, ok bool) {
 	t.companyID, t.externalID, t.tolerance, t.accounts = c.ID, p.ExternalID, c.ToleranceBps, accounts
@@ -221,7 +221,7 @@ func (t *plan) byBank(p CreateParams, banks []bank.Account, list *apierr.List) {
 	}
 }
 
-// network decides on which of several networks a payroll is funded.
+// network returns the network on which a payroll is funded, out of those that support its asset.
 func network(asked string, a money.Asset, on []string, list *apierr.List) string {
 	switch {
 	case slices.Contains(on, asked):
@@ -323,7 +323,7 @@ func parseAmount(a money.Asset, text string) (money.Amount, error) {
 	return amount, nil
 }
 
-// payee finds who an item pays and checks that they can be paid.
+// payee finds the payee of an item and checks that the payee can be paid.
 func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]payee.Payee,
 	all map[string][]destination.Distribution, list *apierr.List, at func(string) string,
 ) {
@@ -395,9 +395,9 @@ func (t *plan) add(c identity.Company) error {
 	return err
 }
 
-// fees divides one fee, rounded once half to even over all amounts. An item's part is the rounded fee of everything
-// up to it minus that of everything before it: the parts sum back exactly, and each is off by at most one unit. The
-// caller has checked that the amounts sum within int64, so sum × bps stays below 2^77.
+// fees divides one fee over all amounts. The fee is rounded once, half to even. An item's part is the rounded fee of
+// the amounts up to and including it, minus that of the amounts before it. So the parts add up exactly, and each is
+// off by at most one unit. The caller has checked that the amounts sum within int64, so sum × bps is below 2^77.
 func fees(amounts []money.Amount, bps []int64) ([]int64, error) {
 	parts := make([]int64, len(amounts))
 	var hi, lo, before uint64

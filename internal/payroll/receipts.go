@@ -5,37 +5,36 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Where received money is posted. Pure functions: package receivable decides what the money pays, this file
-// translates it into postings.
+// This file translates the verdict of package receivable on received money into postings. Its functions are pure.
 
-// receipt is what is posted for one deposit. While it is active, amount = escrow + surplus + suspense + debtSettled.
-// Once it was reversed, all four are zero and debt is what could not be taken back.
+// receipt records how one deposit is posted. While it is active, amount = escrow + surplus + suspense + debtSettled.
+// After a reversal all four are zero, and debt is the amount that could not be reversed.
 type receipt struct {
 	deposit string
-	chain   string     // on which it came
-	price   string     // ID of the quote, or of the deposit itself if it was accepted late
+	chain   string     // of the deposit
+	price   string     // quote ID, or the deposit's own ID if it was accepted late
 	rate    money.Rate // funding asset in the payroll's currency; zero while in suspense
 	active  bool       // posted and not reversed
-	version int64      // postings and reversals so far
+	version int64      // number of postings and reversals
 	late    bool
 
 	amount      money.Amount
 	escrow      money.Amount // earmarked for the payroll
 	surplus     money.Amount // the company's balance
 	suspense    money.Amount // late, waiting for a decision
-	debtSettled money.Amount // of the debt that an earlier reversal left
-	debt        money.Amount // due from the company after a reversal
+	debtSettled money.Amount // part that settled the debt of an earlier reversal
+	debt        money.Amount // owed by the company after a reversal
 }
 
-// newReceipt returns the receipt of a deposit for which nothing is posted yet.
+// newReceipt returns the receipt of a deposit that is not posted yet.
 func newReceipt(deposit, chain string, amount money.Amount) receipt {
 	none := money.Zero(amount.Asset())
 	return receipt{deposit: deposit, chain: chain, amount: amount, escrow: none, surplus: none, suspense: none,
 		debtSettled: none, debt: none}
 }
 
-// book posts a confirmed deposit: what an earlier reversal left owed is settled first, escrow and suspense get their
-// amounts, and the company's balance gets the rest.
+// book posts a confirmed deposit. It first settles the debt of an earlier reversal, then fills escrow and suspense,
+// and credits the rest to the company's balance.
 func (r *receipt) book(payroll string, escrow, suspense money.Amount) ([]ledger.Line, error) {
 	rest, err := r.amount.Sub(r.debt)
 	if err != nil {
@@ -60,7 +59,8 @@ func (r *receipt) book(payroll string, escrow, suspense money.Amount) ([]ledger.
 	}, nil
 }
 
-// rebook changes how much of a posted deposit is in escrow and in suspense. The company's balance gets the rest.
+// rebook changes the amounts of a posted deposit in escrow and in suspense, and credits the rest to the company's
+// balance.
 func (r *receipt) rebook(payroll string, escrow, suspense money.Amount) ([]ledger.Line, error) {
 	intoEscrow, err := escrow.Sub(r.escrow)
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *receipt) rebook(payroll string, escrow, suspense money.Amount) ([]ledge
 	}, err
 }
 
-// credit is a line that raises the balance of a liability by an amount, which may be negative.
+// credit returns a line that raises the balance of a liability by an amount, which may be negative.
 func credit(code ledger.Code, dim string, x money.Amount) ledger.Line {
 	if x.Sign() < 0 {
 		return ledger.Debit(code, dim, x.Neg())
@@ -92,8 +92,8 @@ func credit(code ledger.Code, dim string, x money.Amount) ledger.Line {
 	return ledger.Credit(code, dim, x)
 }
 
-// reverse undoes what was posted for a deposit that is no longer confirmed. released reports that escrow was
-// released; available is the company's balance. The company owes what cannot be taken back from either.
+// reverse reverses the postings of a deposit that is no longer confirmed. released reports whether escrow was
+// released; available is the company's balance. The company owes the amount that neither covers.
 func (r *receipt) reverse(payroll string, released bool, available money.Amount) ([]ledger.Line, error) {
 	none := money.Zero(r.amount.Asset())
 	fromEscrow := r.escrow

@@ -20,9 +20,9 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Release turns the escrow of a received payroll into what is owed to each destination and queues the payouts (job
-// payroll.release). Outputs keep a copy of the destinations as they are now. A payee who cannot be paid now needs
-// action and delays nobody else; a later release pays those for whom the cause is gone.
+// Release converts the escrow of a received payroll into debts to each destination and queues the payouts (job
+// payroll.release). Each output stores a copy of its destination at this time. A payee who cannot be paid now needs
+// action and does not delay others; a later release pays those who can be paid by then.
 func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in idPayload
 	if err := j.Decode(&in); err != nil {
@@ -43,7 +43,7 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	case Received:
 	case Released, PartiallyFulfilled:
 		if owes, err := p.owes(ctx, tx); err != nil || owes {
-			return err // the return of the funding releases again
+			return err // it is released again when the funding returns
 		}
 		return s.retry(ctx, tx, p)
 	default:
@@ -113,14 +113,14 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 		}
 	}
 	if len(r.lines.problems) == 0 {
-		return nil // all are under way
+		return nil // all are being paid
 	}
 	return p.concludePayments(ctx, tx)
 }
 
-// retry releases the payments that needed action because they had no destination, or waited for a cool-down, a review
-// or an exchange, each out of what the first release left owed to the payee, at present rates. It also corrects those
-// whose outputs failed or came back.
+// retry releases the payments that needed action because they had no destination, or that waited for a cool-down, a
+// review or an exchange. Each is paid from the debt to its payee that the first release left, at current rates. It
+// also sends again those whose outputs failed or came back, if they have another destination.
 func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	var waiting []Payment
 	for _, state := range []State{ActionRequired, OnHold, Returned} {
@@ -171,7 +171,7 @@ func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	}
 	from := p.State
 	if p.State = conclusion(from, counts, p.Count); p.State == from {
-		// a version all the same: journals of the next retry are named by it
+		// a new version in any case: the journals of the next retry are named by it
 		return p.revise(ctx, tx, webhook.PayrollStatusUpdate, reasonPayments)
 	}
 	return p.step(ctx, tx, from, webhook.PayrollStatusUpdate, "")
@@ -206,11 +206,11 @@ func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []
 	return true, nil
 }
 
-// release is an allocation of escrow with the outputs that it makes.
+// release is an allocation of escrow and the outputs that it creates.
 type release struct {
 	lines   allocation
 	outputs []payout.Output
-	of      map[string][]payout.Output // by payment
+	of      map[string][]payout.Output // by payment ID
 }
 
 func (s *Service) plan(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment, entitlements []entitlement,
@@ -247,8 +247,8 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Pay
 	return r, nil
 }
 
-// entitlements returns what each payment can be paid to, with one query for all payees and one for all destinations.
-// It schedules a release for a payment that has to wait for its cool-down.
+// entitlements returns the destinations and shares of each payment, with one query for all payees and one for all
+// destinations. For a payment that must wait for a cool-down it schedules another release.
 func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment) ([]entitlement, error) {
 	ids := make([]string, 0, len(waiting))
 	seen := map[string]bool{}
@@ -319,13 +319,14 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 	return entitlements, nil
 }
 
-// WaitingForConversion returns the payrolls of all companies with payments that the operator could not exchange,
-// oldest first.
+// WaitingForConversion returns the payrolls of all companies with payments that wait because the operator owns too
+// little of an asset, oldest first.
 func WaitingForConversion(ctx context.Context, tx *db.Tx) ([]Issue, error) {
 	return waitingForConversion(ctx, tx)
 }
 
-// RetryConversions releases again what the operator could not exchange. It runs periodically.
+// RetryConversions releases again the payrolls with payments that wait because the operator owned too little of an
+// asset. It runs periodically.
 func RetryConversions(ctx context.Context, d *db.DB) error {
 	var waiting []Issue
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -357,12 +358,12 @@ func (e escrow) exchanged(entitlements []entitlement) []money.Asset {
 		}
 	}
 	if len(assets) > 0 && funding != currency && !slices.Contains(assets, currency) {
-		assets = append(assets, currency) // what stays owed counts against it
+		assets = append(assets, currency) // the remaining debt counts against it
 	}
 	return assets
 }
 
-// prices reads the present price of every asset that is paid out by exchange. A crypto asset is the base of its
+// prices reads the current price of every asset that is paid out after an exchange. A crypto asset is the base of its
 // price, so that no digits are lost.
 func (p *Payroll) prices(ctx context.Context, tx *db.Tx, entitlements []entitlement,
 	e escrow) (map[money.Asset]money.Rate, error) {
@@ -383,7 +384,7 @@ func (p *Payroll) prices(ctx context.Context, tx *db.Tx, entitlements []entitlem
 	return prices, nil
 }
 
-// price returns the present price between a payroll's currency and another asset.
+// price returns the current price between a payroll's currency and another asset.
 func price(ctx context.Context, tx *db.Tx, currency, asset money.Asset) (money.Rate, error) {
 	if asset.IsCrypto() {
 		return rates.Latest(ctx, tx, asset, currency)
@@ -396,7 +397,7 @@ func (p *Payroll) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
 		Purpose: purpose, Lines: lines})
 }
 
-// stop takes a payment out of the release that cannot be paid now.
+// stop removes a payment that cannot be paid now from the release.
 func (p *Payroll) stop(ctx context.Context, tx *db.Tx, m *Payment, problem string, outputs []payout.Output) error {
 	to := ActionRequired
 	if problem == ReasonCoolDown || problem == ReasonReview || problem == ReasonConversion {
@@ -437,12 +438,11 @@ func (p *Payroll) resume(ctx context.Context, tx *db.Tx, event webhook.Type[webh
 	if err := payout.Resume(ctx, tx, p.CompanyID, p.ID); err != nil {
 		return err
 	}
-	p.enqueueRelease(tx) // of what was corrected meanwhile
+	p.enqueueRelease(tx) // for destinations corrected during the hold
 	return p.concludePayments(ctx, tx)
 }
 
-// Resume takes a payroll off hold. One that is on hold because its funding was reverted is resumed only by the return
-// of the funding.
+// Resume ends a payroll's hold. A hold because of reverted funding ends only when the funding returns.
 func (s *Service) Resume(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
 	p, err := find(ctx, tx, companyID, payrollID)
 	if err != nil {
@@ -460,14 +460,14 @@ func (p *Payroll) unhold(ctx context.Context, tx *db.Tx) error {
 		if err != nil {
 			return err
 		}
-		if owes { // the funding vanished during the hold
+		if owes { // funding was reverted during the hold
 			p.HoldReason = ReasonReverted
 			return p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, ReasonReverted)
 		}
 		switch frozen, err := isFrozen(ctx, tx, p.CompanyID); {
 		case err != nil:
 			return err
-		case frozen: // meanwhile
+		case frozen: // frozen during the hold
 			p.HoldReason = ReasonFrozen
 			return p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, ReasonFrozen)
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Refresh returns the quotes by which a pending payroll can be funded: the active one unchanged, or a new one for
-// what is still due. Late money that waits is accepted first, at the present rate; if it covers the rest, nothing is
-// left to quote.
+// Refresh returns the quotes that can fund a pending payroll: the active one unchanged, or a new one for the amount
+// still due. Late money in suspense is accepted first, at the current rate; if it covers the rest, there is nothing
+// to quote.
 func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll,
 	[]quote.Quote, error) {
 	company, err := by.Company("")
@@ -52,7 +52,7 @@ func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return *p, []quote.Quote{q}, f.conclude(ctx, tx)
 }
 
-// announceLate emits that money came after the quote's end and is safe.
+// announceLate emits an event for confirmed money that arrived after the quote's end.
 func (f *funding) announceLate(ctx context.Context, tx *db.Tx) error {
 	var err error
 	f.p.FundingState = FundingLate
@@ -62,8 +62,8 @@ func (f *funding) announceLate(ctx context.Context, tx *db.Tx) error {
 	return f.p.noteFunding(ctx, tx, webhook.PayrollFundingLate)
 }
 
-// requote accepts late money at the present rate if it is little enough, and quotes the rest. More waits for the
-// company to refresh.
+// requote accepts late money at the current rate if it is below the limit for automatic acceptance, and quotes the
+// rest. More late money waits for the company to refresh.
 func (s *Service) requote(ctx context.Context, tx *db.Tx, f *funding) error {
 	late, err := f.suspense()
 	if err != nil {
@@ -77,12 +77,12 @@ func (s *Service) requote(ctx context.Context, tx *db.Tx, f *funding) error {
 	}
 	_, err = s.quoteRest(ctx, tx, f)
 	if errors.Is(err, quote.ErrTooMany) || errors.Is(err, ErrQuoteLocked) {
-		return nil // the money is accepted; the company refreshes when it may
+		return nil // the money is accepted; the company can refresh later
 	}
 	return err
 }
 
-// acceptLate takes all late money out of suspense at the present rate.
+// acceptLate credits all late money from suspense at the current rate.
 func (s *Service) acceptLate(ctx context.Context, tx *db.Tx, f *funding) error {
 	ids, rate, err := f.facts.AcceptLate(ctx, tx, s.SpreadBps)
 	if err != nil {
@@ -102,8 +102,8 @@ func (s *Service) acceptLate(ctx context.Context, tx *db.Tx, f *funding) error {
 	return f.evaluate()
 }
 
-// quoteRest makes a quote for what neither confirmed money nor money seen in time covers. It returns ErrQuoteLocked
-// if nothing is left.
+// quoteRest creates a quote for the amount that neither confirmed money nor money seen in time covers. It returns
+// ErrQuoteLocked if nothing is left.
 func (s *Service) quoteRest(ctx context.Context, tx *db.Tx, f *funding) (quote.Quote, error) {
 	p := f.p
 	q, err := f.facts.Requote(ctx, tx, quote.Params{

@@ -15,10 +15,10 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// Payouts that failed or came back are sent again once the payee has another destination for them. The change of the
-// destination triggers it, made by the payee or, for a payee without a login, by the company.
+// Payouts that failed or came back are sent again once the payee has another destination. The change of the
+// destination triggers it, whether the payee or, for a payee without a login, the company made it.
 
-// HandlePayable releases again what waits for a payee (job recipient.payable).
+// HandlePayable releases again the payrolls in which a payment to a payee waits (job recipient.payable).
 func HandlePayable(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var payload payee.JobPayload
 	if err := j.Decode(&payload); err != nil {
@@ -28,12 +28,12 @@ func HandlePayable(ctx context.Context, tx *db.Tx, j job.Job) error {
 }
 
 // correct sends outputs again that failed or came back, if they have another destination now, and reports whether it
-// changed a payment. An output is sent as its next version, so a concurrent correction fails. A payment whose payee
-// cannot be paid now waits, with the reason, as at a release.
+// changed a payment. Each is sent as the output's next version, so a concurrent correction fails. A payment whose
+// payee cannot be paid now waits, with the reason, as at a release.
 func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Payment, entitlements []entitlement,
 	outputs map[string][]payout.Output) (bool, error) {
 	wanted := make([][]correction, len(stuck))
-	exchanged := make([]entitlement, len(stuck)) // what changes its asset, as if it was released
+	exchanged := make([]entitlement, len(stuck)) // outputs that change their asset, treated as in a release
 	for i, m := range stuck {
 		var err error
 		if wanted[i], err = corrections(outputs[m.ID], entitlements[i].used); err != nil {
@@ -68,7 +68,7 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 			}
 		}
 		switch {
-		case len(wanted[i]) == 0 && m.State == OnHold: // the destination that it waited for is gone again
+		case len(wanted[i]) == 0 && m.State == OnHold: // the destination that it waited for was removed
 			to, reason, err := outcome(m.ID, Released, outputs[m.ID])
 			if err != nil {
 				return false, err
@@ -112,7 +112,7 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 type correction struct {
 	output *payout.Output
 	to     destination.Distribution
-	next   payout.Output // what it becomes
+	next   payout.Output // its next version
 }
 
 // corrections returns the outputs that failed or came back and that have another destination now: the same
@@ -141,9 +141,8 @@ func corrections(outputs []payout.Output, used []destination.Distribution) ([]co
 	return all, nil
 }
 
-// redirect computes the new outputs of one payment. An output that keeps its asset keeps its amount; otherwise it is
-// worth what it was worth at the first release, at the present price. problem is the reason why none of them can be
-// sent.
+// redirect computes the new outputs of one payment. An output that keeps its asset keeps its amount; otherwise its
+// value at the first release is converted at the current price. problem is the reason why none of them can be sent.
 func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate, room *treasury.Room) (problem string,
 	err error) {
 	var need []money.Amount

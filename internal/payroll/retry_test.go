@@ -17,7 +17,7 @@ import (
 )
 
 // returned is a payroll whose payment to a bank came back.
-func (h *house) returned() Payroll {
+func (h *fixture) returned() Payroll {
 	h.t.Helper()
 	p := h.create(CreateParams{ToPay: worked})
 	h.deposit(p, "dep_"+p.ID, 2_020_000, "confirmed")
@@ -28,7 +28,7 @@ func (h *house) returned() Payroll {
 }
 
 // correct gives a payee's destination other data.
-func (h *house) correct(id string) {
+func (h *fixture) correct(id string) {
 	h.t.Helper()
 	h.clock.Advance(time.Hour)
 	h.exec("UPDATE destinations SET sealed = sealed || 'x', address = address || 'x' WHERE owner_id = $1", id)
@@ -40,7 +40,7 @@ func (h *house) correct(id string) {
 // A return goes out again when its destination is another one, to the same output, once; and not before the change is
 // a day old, nor while the payee is inactive, the company is frozen or the payroll is on hold.
 func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		h.s.CoolDown = 24 * time.Hour
 		p := h.returned()
 		stands := func(state State, reason string, output payout.State) {
@@ -107,7 +107,7 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 
 // Corrected into another asset, what is owed is exchanged at the present price of what it was worth.
 func TestAReturnIsExchangedWhereItsDestinationIsInAnotherAsset(t *testing.T) {
-	run(t, func(h *house) {
+	run(t, func(h *fixture) {
 		h.bring(money.New(money.BTC, 100_000_000))
 		p := h.create(CreateParams{ToPay: worked})
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")

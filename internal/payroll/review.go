@@ -12,8 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/screening"
 )
 
-// retryLater is how long a release waits while there is no current sanctions list, or while its company is frozen or
-// under review.
+// retryLater is the time until the next attempt while there is no current sanctions list, or while the company is
+// frozen or under review.
 const retryLater = 5 * time.Minute
 
 // errCompanyReview stops a release of a company that is itself under review.
@@ -35,9 +35,9 @@ func (s *Service) screen(ctx context.Context, tx *db.Tx, p *Payroll, payees map[
 	return held, err
 }
 
-// handleScreening handles an error of screening: a payroll of a company under review is put on hold before its
-// release; what is left of one after it, and what cannot be screened because there is no current list, is tried again
-// later.
+// handleScreening handles an error of screening. A payroll of a company under review is put on hold before its
+// release. A payroll that is already released, or that cannot be screened because there is no current list, is tried
+// again later.
 func (s *Service) handleScreening(ctx context.Context, tx *db.Tx, p *Payroll, err error) error {
 	switch {
 	case errors.Is(err, errCompanyReview) && p.State == Received:
@@ -49,13 +49,13 @@ func (s *Service) handleScreening(ctx context.Context, tx *db.Tx, p *Payroll, er
 	return err
 }
 
-// releaseLater schedules another release, when what prevents it may have ended.
+// releaseLater schedules another release at a time when the obstacle may be gone.
 func (p *Payroll) releaseLater(tx *db.Tx) {
 	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID},
 		RunAt: tx.Now().Add(retryLater)})
 }
 
-// releaseAnew releases every payroll of a company again in which a payment of a payee waits.
+// releaseAnew queues a release of each payroll of a company in which a payment to a payee waits.
 func releaseAnew(ctx context.Context, tx *db.Tx, companyID, payeeID string) error {
 	ids, err := stoppedFor(ctx, tx, companyID, payeeID)
 	for _, id := range ids {
@@ -64,8 +64,8 @@ func releaseAnew(ctx context.Context, tx *db.Tx, companyID, payeeID string) erro
 	return err
 }
 
-// OnScreeningResolved resumes what waited for the review of a payee, or of the company itself, unless something else
-// prevents it.
+// OnScreeningResolved resumes the payrolls that waited for the review of a payee, or of the company itself, unless
+// another reason prevents it.
 func OnScreeningResolved(ctx context.Context, tx *db.Tx, companyID, subjectID string) error {
 	if subjectID != companyID {
 		return releaseAnew(ctx, tx, companyID, subjectID)

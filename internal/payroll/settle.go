@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Settle updates a payroll's payments, and then the payroll, from the state of its outputs (job payout.changed):
-// those of one output's payment, or of all.
+// Settle updates a payroll's payments, and then the payroll, from the states of their outputs (job payout.changed).
+// The job names one output, whose payment is updated, or none for all payments.
 func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in struct {
 		PayrollID string `json:"payroll_id"`
@@ -21,8 +21,8 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err := j.Decode(&in); err != nil {
 		return err
 	}
-	// Without the lock, two concurrent requests that each settle one of the last two payments would not see each
-	// other's, and nobody would conclude the payroll.
+	// Without the lock, two transactions that each settle one of the last two payments would not see each other's
+	// change, and neither would conclude the payroll.
 	p, err := lock(ctx, tx, j.CompanyID, in.PayrollID)
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -88,8 +88,8 @@ func (p *Payroll) ofOutput(ctx context.Context, tx *db.Tx, outputID string) ([]P
 	return []Payment{m}, outputs, err
 }
 
-// outcome returns the state of a payment, given its outputs: one that failed or came back decides; it is fulfilled
-// when all of them are. Only a released payment changes.
+// outcome returns the state of a payment, given its outputs. An output that failed or came back decides; the payment
+// is fulfilled when all outputs are. Only a released payment changes.
 func outcome(id string, now State, outputs []payout.Output) (to State, reason string, err error) {
 	switch now {
 	case Released, Fulfilled, ActionRequired, Returned, Cancelled:
@@ -123,7 +123,7 @@ func outcome(id string, now State, outputs []payout.Output) (to State, reason st
 }
 
 // concludePayments changes a released payroll to fulfilled when all its payments are, to partially_fulfilled when all
-// have ended and some otherwise, and back when one is being paid again. A payroll on hold stays on hold.
+// have ended but not all are fulfilled, and back when one is being paid again. A payroll on hold stays on hold.
 func (p *Payroll) concludePayments(ctx context.Context, tx *db.Tx) error {
 	counts, err := p.countPayments(ctx, tx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Creation writes nothing before the commit, where the rows of all requests that share it are inserted together.
+// Rows of new payrolls are inserted at the commit, together with those of all requests in the same group commit.
 
 const payrollColumns = `payroll_id, external_id, state, held_from, hold_reason, funding_state, version, currency,
 	funding_method, funding_currency, payees, volume, fees, total, escrow, shortfall, rate, address, network,
@@ -80,7 +80,7 @@ func findExternal(ctx context.Context, tx *db.Tx, companyID, externalID string) 
 	return id, err
 }
 
-// findKey returns the ID of the payroll that was made with a form's idempotency key, "" if there is none.
+// findKey returns the ID of the payroll created with a form's idempotency key, "" if there is none.
 func findKey(ctx context.Context, tx *db.Tx, companyID, key string) (id string, err error) {
 	err = tx.QueryRow(ctx, "SELECT payroll_id FROM payroll_form_keys WHERE company_id = $1 AND idempotency_key = $2",
 		companyID, key).Scan(&id)
@@ -90,7 +90,8 @@ func findKey(ctx context.Context, tx *db.Tx, companyID, key string) (id string, 
 	return id, err
 }
 
-// keepKey records which payroll was made with a form's idempotency key, and reports whether it is the first.
+// keepKey stores the payroll created with a form's idempotency key. first is false if a concurrent request has stored
+// the key.
 func keepKey(ctx context.Context, tx *db.Tx, p *Payroll, key string) (first bool, err error) {
 	n, err := tx.Exec(ctx,
 		`INSERT INTO payroll_form_keys (company_id, idempotency_key, payroll_id, created_at) VALUES ($1, $2, $3, $4)
@@ -263,12 +264,12 @@ func flags(to State) (received, released, fulfilled bool) {
 		received, released = true, true
 	case Fulfilled:
 		received, released, fulfilled = true, true, true
-	default: // nothing has come in, or the hold of a payroll says nothing about it
+	default: // not funded, or a hold of the payroll, which changes none of them
 	}
 	return received, released, fulfilled
 }
 
-// paidBefore reports whether this company paid a payee before a time.
+// paidBefore reports whether the payroll's company paid a payee before a time.
 func (p *Payroll) paidBefore(ctx context.Context, tx *db.Tx, payeeID string, at time.Time) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM payments m
@@ -277,7 +278,7 @@ func (p *Payroll) paidBefore(ctx context.Context, tx *db.Tx, payeeID string, at 
 	return n > 0, err
 }
 
-// lastPaid returns when the company last paid each of these payees, if it ever did.
+// lastPaid returns the time at which the company last paid each payee that it has paid.
 func lastPaid(ctx context.Context, tx *db.Tx, companyID string, payeeIDs []string) (map[string]time.Time, error) {
 	last := map[string]time.Time{}
 	for in, args := range db.BindList(tx, payeeIDs, 2) {
@@ -313,7 +314,7 @@ func (p *Payroll) confirmedSince(ctx context.Context, tx *db.Tx, paymentID strin
 	return n == 1, err
 }
 
-// stoppedFor returns the payrolls in which a payment of a payee waits.
+// stoppedFor returns the IDs of a company's payrolls in which a payment to a payee waits.
 func stoppedFor(ctx context.Context, tx *db.Tx, companyID, payeeID string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT DISTINCT payroll_id FROM payments
 		WHERE company_id = $1 AND payee_id = $2 AND state IN ('on_hold', 'action_required', 'returned')
@@ -321,14 +322,14 @@ func stoppedFor(ctx context.Context, tx *db.Tx, companyID, payeeID string) ([]st
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// heldFor returns a company's payrolls that are on hold for a reason.
+// heldFor returns the IDs of a company's payrolls that are on hold for a reason.
 func heldFor(ctx context.Context, tx *db.Tx, companyID, reason string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT payroll_id FROM payrolls
 		WHERE company_id = $1 AND state = 'on_hold' AND hold_reason = $2 ORDER BY payroll_id`, companyID, reason)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// going returns a company's payrolls of which something may still leave.
+// going returns the IDs of a company's payrolls that may still send payments.
 func going(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	rows, err := tx.Query(ctx,
 		"SELECT payroll_id FROM payrolls WHERE company_id = $1 AND state IN ('received', 'released') ORDER BY payroll_id", companyID)
@@ -411,7 +412,7 @@ func (p *Payroll) paymentSteps(ctx context.Context, tx *db.Tx) ([]Step, error) {
 	})
 }
 
-// receipts reads what is posted for the deposits of a payroll.
+// receipts reads the receipts of a payroll: for each deposit, how it is posted.
 func (p *Payroll) receipts(ctx context.Context, tx *db.Tx) (all []receipt, err error) {
 	err = tx.Batch(ctx, []db.Statement{p.askReceipts(&all)})
 	return all, err
@@ -451,8 +452,8 @@ func (p *Payroll) saveReceipt(ctx context.Context, tx *db.Tx, r *receipt) error 
 		r.debt.Units())
 }
 
-// CountOpenPayments returns how many payments of a payee have not ended, in all payrolls of the company, and when the
-// last payroll with one of theirs was made, zero if there is none.
+// CountOpenPayments returns the number of a payee's payments that have not ended, in all payrolls of the company, and
+// the creation time of the newest payroll with one of them, zero if there is none.
 func CountOpenPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string) (open int64, last time.Time,
 	err error) {
 	var made int64
@@ -474,7 +475,7 @@ type Held struct {
 	Since                 time.Time
 }
 
-// ListHeld returns payrolls of all companies that are on hold, the longest first. For staff only.
+// ListHeld returns payrolls of all companies that are on hold, longest first. Only for staff.
 func ListHeld(ctx context.Context, tx *db.Tx, limit int) ([]Held, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, hold_reason, currency, total, updated_at FROM payrolls
 		WHERE state = 'on_hold' ORDER BY updated_at, payroll_id LIMIT $1`, int64(limit))
@@ -487,7 +488,7 @@ func ListHeld(ctx context.Context, tx *db.Tx, limit int) ([]Held, error) {
 	})
 }
 
-// AwaitsRelease reports whether a payroll is on hold because two members of staff must release it.
+// AwaitsRelease reports whether a payroll is on hold until two staff members release it.
 func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, payrollID string) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx,
@@ -496,7 +497,7 @@ func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, payrollID string) 
 	return n == 1, err
 }
 
-// dueByBank returns payrolls that wait for a transfer of exactly this amount, at most two.
+// dueByBank returns the IDs of at most two payrolls that wait for a transfer of exactly this amount.
 func dueByBank(ctx context.Context, tx *db.Tx, companyID string, amount money.Amount) ([]string, error) {
 	rows, err := tx.Query(ctx,
 		`SELECT payroll_id FROM payrolls WHERE company_id = $1 AND state = 'pending' AND funding_method = 'bank'

@@ -10,14 +10,14 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// Transfer is a bank transfer that funds something.
+// Transfer has the details that a payer needs for a bank transfer.
 type Transfer struct {
 	To        bank.Account
-	Amount    money.Amount // what is due still
-	Reference string       // that says what it is for: its id, in letters and digits that every bank carries
+	Amount    money.Amount // the amount still due
+	Reference string       // the object's ID, in letters and digits that every bank transmits
 }
 
-// Transfer returns how a payroll is funded by bank transfer. ok is false if it is not.
+// Transfer returns the bank transfer that funds a payroll. ok is false if the payroll is not funded by bank.
 func (s *Service) Transfer(p *Payroll) (t Transfer, ok bool, err error) {
 	if p.FundingMethod != MethodBank {
 		return t, false, nil
@@ -29,8 +29,8 @@ func (s *Service) Transfer(p *Payroll) (t Transfer, ok bool, err error) {
 	return t, true, err
 }
 
-// TransferTo returns how somebody pays to the operator's bank account for an object, for example a company's balance.
-// The payer chooses the amount.
+// TransferTo returns the details of a transfer to the operator's bank account for an object, such as a company's
+// balance. The payer chooses the amount.
 func (s *Service) TransferTo(id string, a money.Asset) (t Transfer, ok bool) {
 	t.To, ok = receiving(s.Banks, a)
 	t.Reference = strings.ToUpper(strings.ReplaceAll(id, "_", ""))
@@ -46,13 +46,13 @@ func receiving(banks []bank.Account, a money.Asset) (bank.Account, bool) {
 	return banks[i], true
 }
 
-// FromOutside reports whether a payroll is funded by money that comes in for it, and not out of a balance.
+// FromOutside reports whether a payroll is funded by incoming money, and not from a balance.
 func (p *Payroll) FromOutside() bool {
 	return p.FundingMethod == MethodCrypto || p.FundingMethod == MethodBank
 }
 
-// TakesTransfer reports whether a company's payroll is funded by bank transfers in a currency. What comes when it is
-// no longer waiting is credited to the company's balance.
+// TakesTransfer reports whether a company's payroll is funded by bank transfers in a currency. Money for a payroll
+// that no longer waits is credited to the company's balance.
 func TakesTransfer(ctx context.Context, tx *db.Tx, companyID, payrollID string, a money.Asset) (bool, error) {
 	p, err := find(ctx, tx, companyID, payrollID)
 	if err != nil {

@@ -20,7 +20,7 @@ const pooled = "DE89370400440532013000"
 var wages = []Payee{{AmountText: "1000", UserID: "rec_eur"}}
 
 // transferred writes what a bank's statement says came for a payroll, or was taken back, and has it looked at.
-func (h *house) transferred(p Payroll, name string, cents int64, back bool) {
+func (h *fixture) transferred(p Payroll, name string, cents int64, back bool) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		if back {
@@ -36,7 +36,7 @@ func (h *house) transferred(p Payroll, name string, cents int64, back bool) {
 }
 
 // due is what a payroll asks to be transferred.
-func (h *house) due(p Payroll) Transfer {
+func (h *fixture) due(p Payroll) Transfer {
 	h.t.Helper()
 	p = h.get(p.ID)
 	t, ok, err := h.s.Transfer(&p)
@@ -46,8 +46,8 @@ func (h *house) due(p Payroll) Transfer {
 	return t
 }
 
-func runBank(t *testing.T, f func(h *house)) {
-	run(t, func(h *house) {
+func runBank(t *testing.T, f func(h *fixture)) {
+	run(t, func(h *fixture) {
 		h.s.Banks = []bank.Account{{ID: "usd", Currency: money.USD, Name: "Example", Number: "123456789",
 			Routing: "091000019"}}
 		f(h)
@@ -57,7 +57,7 @@ func runBank(t *testing.T, f func(h *house)) {
 // A payroll that is funded by bank waits for its own currency under a reference of its own. Less is kept and asked
 // for the rest, more is the company's.
 func TestATransferFundsAPayroll(t *testing.T) {
-	runBank(t, func(h *house) {
+	runBank(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
 		due := h.due(p)
 		if due.Amount != usd(1_010_00) || due.To.Number != "123456789" ||
@@ -92,7 +92,7 @@ func TestATransferFundsAPayroll(t *testing.T) {
 
 // What comes for a payroll that waits no more is the company's, and what had come for one that is cancelled, too.
 func TestATransferThatComesTooLateIsTheCompanys(t *testing.T) {
-	runBank(t, func(h *house) {
+	runBank(t, func(h *fixture) {
 		late := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
 		h.clock.Advance(UnfundedAfter)
 		h.deliver(h.s.Expire, fmt.Sprintf(`{"payroll_id":%q}`, late.ID))
@@ -115,7 +115,7 @@ func TestATransferThatComesTooLateIsTheCompanys(t *testing.T) {
 // balance, and the rest is owed: nothing more leaves, and nothing is paid out of the balance, until what comes in has
 // settled that.
 func TestATransferThatTheBankTakesBack(t *testing.T) {
-	runBank(t, func(h *house) {
+	runBank(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
 		h.transferred(p, "trf_1", 1_010_00, false)
 		h.transferred(p, "trf_1", 1_010_00, true)
@@ -182,7 +182,7 @@ func TestATransferThatTheBankTakesBack(t *testing.T) {
 
 // A debt that is written off holds nothing any more. Should its money come in again, it is the company's.
 func TestADebtThatIsWrittenOff(t *testing.T) {
-	runBank(t, func(h *house) {
+	runBank(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
 		h.transferred(p, "trf_1", 1_010_00, false)
 		h.release(p.ID)
@@ -221,7 +221,7 @@ func TestADebtThatIsWrittenOff(t *testing.T) {
 }
 
 func TestWhatABankCannotFund(t *testing.T) {
-	runBank(t, func(h *house) {
+	runBank(t, func(h *fixture) {
 		for _, c := range []struct {
 			p    CreateParams
 			code string

@@ -12,7 +12,7 @@ import (
 // What comes to a wallet's address is the company's balance once it is confirmed, in the coin that came; what the
 // chain takes back of it leaves the balance, and where that has been spent is owed until it comes again.
 func TestWallet(t *testing.T) {
-	run(t, func(t *testing.T, h *house) {
+	run(t, func(t *testing.T, h *fixture) {
 		const wallet = "wal_1"
 		come := func(txid string, asset money.Asset, amount int64) {
 			h.output(txid, 0, wallet, amount)

@@ -17,8 +17,8 @@ import (
 
 // TestWithAWatchedChain lets real transactions on the simulated chain pass through the watcher and its jobs.
 func TestWithAWatchedChain(t *testing.T) {
-	for name, play := range map[string]func(s *street){
-		"paid": func(s *street) {
+	for name, play := range map[string]func(s *chainFixture){
+		"paid": func(s *chainFixture) {
 			txid := s.pay(2_020_000)
 			s.want(txid, Seen, true)
 			s.do(s.chain.Mine(s.t.Context(), 1))
@@ -26,7 +26,7 @@ func TestWithAWatchedChain(t *testing.T) {
 			s.do(s.chain.Mine(s.t.Context(), 1))
 			s.want(txid, Confirmed, true)
 		},
-		"fee raised after the quote's end": func(s *street) {
+		"fee raised after the quote's end": func(s *chainFixture) {
 			old := s.pay(2_020_000)
 			s.want(old, Seen, true)
 			s.clock.Advance(2 * validity)
@@ -37,26 +37,26 @@ func TestWithAWatchedChain(t *testing.T) {
 			s.do(s.chain.Mine(s.t.Context(), 2))
 			s.want(txid, Confirmed, true)
 		},
-		"taken back by the payer": func(s *street) {
+		"taken back by the payer": func(s *chainFixture) {
 			txid := s.pay(2_020_000)
 			s.want(txid, Seen, true)
 			_, err := s.chain.Replace(s.t.Context(), txid)
 			s.do(err)
 			s.want(txid, Replaced, true)
 		},
-		"evicted": func(s *street) {
+		"evicted": func(s *chainFixture) {
 			txid := s.pay(2_020_000)
 			s.want(txid, Seen, true)
 			s.do(s.chain.Evict(s.t.Context(), txid))
 			s.want(txid, Evicted, true)
 		},
-		"late": func(s *street) {
+		"late": func(s *chainFixture) {
 			s.clock.Advance(validity)
 			txid := s.pay(2_020_000)
 			s.do(s.chain.Mine(s.t.Context(), 2))
 			s.want(txid, Confirmed, false)
 		},
-		"reorganised and mined again": func(s *street) {
+		"reorganised and mined again": func(s *chainFixture) {
 			txid := s.pay(2_020_000)
 			s.do(s.chain.Mine(s.t.Context(), 3))
 			s.want(txid, Confirmed, true)
@@ -67,26 +67,26 @@ func TestWithAWatchedChain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *house) {
-				s := newStreet(t, h)
+			run(t, func(t *testing.T, h *fixture) {
+				s := newChainFixture(t, h)
 				play(s)
 			})
 		})
 	}
 }
 
-// street is a house whose chain is watched.
-type street struct {
-	*house
+// chainFixture is a fixture whose chain is watched.
+type chainFixture struct {
+	*fixture
 	chain   *bitcoinsim.Chain
 	watcher *chain.Watcher
 	jobs    *job.Runner
 	address string
 }
 
-func newStreet(t *testing.T, h *house) *street {
+func newChainFixture(t *testing.T, h *fixture) *chainFixture {
 	t.Helper()
-	s := &street{house: h, chain: bitcoinsim.New(h.d)}
+	s := &chainFixture{fixture: h, chain: bitcoinsim.New(h.d)}
 	h.exec("DELETE FROM chain_cursors WHERE chain = $1", network) // the watcher makes its own
 	log := slog.New(slog.DiscardHandler)
 	s.watcher = chain.NewWatcher(h.d, network, s.chain, 1, log)
@@ -107,14 +107,14 @@ func newStreet(t *testing.T, h *house) *street {
 	return s
 }
 
-func (s *street) do(err error) {
+func (s *chainFixture) do(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *street) pay(sats int64) string {
+func (s *chainFixture) pay(sats int64) string {
 	s.t.Helper()
 	txid, err := s.chain.Pay(s.t.Context(), s.address, sats)
 	s.do(err)
@@ -122,13 +122,13 @@ func (s *street) pay(sats int64) string {
 }
 
 // settle lets the watcher catch up and its news be heard.
-func (s *street) settle() {
+func (s *chainFixture) settle() {
 	s.t.Helper()
 	s.do(s.watcher.Sync(s.t.Context()))
 	s.do(s.jobs.Drain(s.t.Context()))
 }
 
-func (s *street) want(txid string, state State, timely bool) {
+func (s *chainFixture) want(txid string, state State, timely bool) {
 	s.t.Helper()
 	s.settle()
 	d := s.one(txid, 0)

@@ -27,7 +27,7 @@ func TestConcurrentSyncKeepsTheNewerState(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			clock, url := dbtest.NewClock(), dbtest.Postgres(t)
 			d := dbtest.Open(t, db.Options{URL: url, Clock: clock.Now, Committers: 1, Connections: 1})
-			runIn(t, d, clock, func(t *testing.T, h *house) {
+			runIn(t, d, clock, func(t *testing.T, h *fixture) {
 				if c.prepared {
 					h.output("tx0", 0, "prl_1", 2_020_000)
 					h.sync("tx0", 0)
@@ -68,14 +68,14 @@ func TestConcurrentSyncKeepsTheNewerState(t *testing.T) {
 
 // tableLock is a transaction of another process that holds a table for itself.
 type tableLock struct {
-	h      *house
+	h      *fixture
 	d      *db.DB
 	table  string
 	finish chan func(context.Context, *db.Tx) error
 	done   chan error
 }
 
-func lockTable(h *house, url, table string) *tableLock {
+func lockTable(h *fixture, url, table string) *tableLock {
 	h.t.Helper()
 	other := dbtest.Open(h.t, db.Options{URL: url, Clock: h.clock.Now})
 	l := &tableLock{h, other, table, make(chan func(context.Context, *db.Tx) error), make(chan error, 1)}

@@ -27,22 +27,22 @@ const (
 	validity = 30 * time.Minute
 )
 
-// house is a test's database with one payroll of 1,010.00 USD quoted at 2,020,000 sat. It plays the watcher: it
+// fixture is a test's database with one payroll of 1,010.00 USD quoted at 2,020,000 sat. It plays the watcher: it
 // writes the chain's rows and hands out their news.
-type house struct {
+type fixture struct {
 	t     testing.TB
 	d     *db.DB
 	clock *dbtest.Clock
 }
 
-func run(t *testing.T, f func(t *testing.T, h *house)) {
+func run(t *testing.T, f func(t *testing.T, h *fixture)) {
 	t.Helper()
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) { runIn(t, d, clock, f) })
 }
 
-func runIn(t *testing.T, d *db.DB, clock *dbtest.Clock, f func(t *testing.T, h *house)) {
+func runIn(t *testing.T, d *db.DB, clock *dbtest.Clock, f func(t *testing.T, h *fixture)) {
 	t.Helper()
-	h := &house{t, d, clock}
+	h := &fixture{t, d, clock}
 	const ever = 10_000 * time.Hour
 	r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
 	if err := r.Refresh(t.Context()); err != nil {
@@ -54,14 +54,14 @@ func runIn(t *testing.T, d *db.DB, clock *dbtest.Clock, f func(t *testing.T, h *
 	h.checkBooks()
 }
 
-func (h *house) write(f func(ctx context.Context, tx *db.Tx) error) {
+func (h *fixture) write(f func(ctx context.Context, tx *db.Tx) error) {
 	h.t.Helper()
 	if err := h.d.Write(h.t.Context(), f); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) exec(query string, args ...any) {
+func (h *fixture) exec(query string, args ...any) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		n, err := tx.Exec(ctx, query, args...)
@@ -72,7 +72,7 @@ func (h *house) exec(query string, args ...any) {
 	})
 }
 
-func (h *house) quote(object string, due money.Amount) {
+func (h *fixture) quote(object string, due money.Amount) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		_, err := quote.Make(ctx, tx, quote.Params{
@@ -84,7 +84,7 @@ func (h *house) quote(object string, due money.Amount) {
 }
 
 // output writes a watched output that was just seen.
-func (h *house) output(txid string, vout uint32, object string, amount int64) {
+func (h *fixture) output(txid string, vout uint32, object string, amount int64) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		return tx.Insert(ctx, "chain_outputs", []string{
@@ -102,7 +102,7 @@ func (h *house) output(txid string, vout uint32, object string, amount int64) {
 }
 
 // chain moves a transaction's outputs as the watcher would.
-func (h *house) chain(txid, state string, confirmed bool, replacedBy string) {
+func (h *fixture) chain(txid, state string, confirmed bool, replacedBy string) {
 	h.t.Helper()
 	height := 0
 	if state == "mined" {
@@ -120,7 +120,7 @@ func (h *house) chain(txid, state string, confirmed bool, replacedBy string) {
 }
 
 // sync delivers the news of an output, twice, as jobs may be.
-func (h *house) sync(txid string, vout uint32) {
+func (h *fixture) sync(txid string, vout uint32) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
 		all := []job.Job{{CompanyID: company, Kind: chain.JobOutput, Payload: fmt.Appendf(nil,
@@ -129,7 +129,7 @@ func (h *house) sync(txid string, vout uint32) {
 	})
 }
 
-func (h *house) deposits(object string) (all []Deposit) {
+func (h *fixture) deposits(object string) (all []Deposit) {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		all, err = ForObject(ctx, tx, company, object)
@@ -140,7 +140,7 @@ func (h *house) deposits(object string) (all []Deposit) {
 	return all
 }
 
-func (h *house) one(txid string, vout uint32) Deposit {
+func (h *fixture) one(txid string, vout uint32) Deposit {
 	h.t.Helper()
 	var d Deposit
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
@@ -152,7 +152,7 @@ func (h *house) one(txid string, vout uint32) Deposit {
 	return d
 }
 
-func (h *house) count(query string, args ...any) (n int) {
+func (h *fixture) count(query string, args ...any) (n int) {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		return tx.QueryRow(ctx, query,
@@ -163,12 +163,12 @@ func (h *house) count(query string, args ...any) (n int) {
 	return n
 }
 
-func (h *house) balance(code ledger.Code, dim string) int64 {
+func (h *fixture) balance(code ledger.Code, dim string) int64 {
 	h.t.Helper()
 	return h.balanceIn(code, dim, money.BTC)
 }
 
-func (h *house) balanceIn(code ledger.Code, dim string, asset money.Asset) int64 {
+func (h *fixture) balanceIn(code ledger.Code, dim string, asset money.Asset) int64 {
 	h.t.Helper()
 	var a money.Amount
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
@@ -181,7 +181,7 @@ func (h *house) balanceIn(code ledger.Code, dim string, asset money.Asset) int64
 }
 
 // checkBooks proves that what stands in clearing is what waits, and that the books balance.
-func (h *house) checkBooks() {
+func (h *fixture) checkBooks() {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		r, err := ledger.Check(ctx, tx)
@@ -238,7 +238,7 @@ func TestADepositFollowsTheChain(t *testing.T) {
 			Confirmed}, {"seen", false, Reverted}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *house) {
+			run(t, func(t *testing.T, h *fixture) {
 				h.output("tx1", 0, "prl_1", 2_020_000)
 				h.sync("tx1", 0)
 				d := h.one("tx1", 0)
@@ -277,7 +277,7 @@ func TestADepositFollowsTheChain(t *testing.T) {
 }
 
 func TestDetectedIsToldOnce(t *testing.T) {
-	run(t, func(t *testing.T, h *house) {
+	run(t, func(t *testing.T, h *fixture) {
 		h.output("tx1", 0, "prl_1", 2_020_000)
 		h.sync("tx1", 0)
 		h.chain("tx1", "mined", true, "")
@@ -290,7 +290,7 @@ func TestDetectedIsToldOnce(t *testing.T) {
 
 // A payment seen just before the quote's end is in time however late it confirms; one seen at its end is not.
 func TestFirstSightDecidesTimeliness(t *testing.T) {
-	run(t, func(t *testing.T, h *house) {
+	run(t, func(t *testing.T, h *fixture) {
 		h.clock.Advance(validity - time.Microsecond)
 		h.output("early", 0, "prl_1", 1_000_000)
 		h.clock.Advance(time.Microsecond)
@@ -311,7 +311,7 @@ func TestFirstSightDecidesTimeliness(t *testing.T) {
 }
 
 func TestAReplacementKeepsTheFirstSight(t *testing.T) {
-	run(t, func(t *testing.T, h *house) {
+	run(t, func(t *testing.T, h *fixture) {
 		for i, c := range []struct {
 			name   string
 			amount int64
@@ -359,7 +359,7 @@ func TestAReplacementKeepsTheFirstSight(t *testing.T) {
 
 // Of what takes the place of a payment after the end of its price, no more is in time than had been seen in time.
 func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
-	run(t, func(t *testing.T, h *house) {
+	run(t, func(t *testing.T, h *fixture) {
 		for i, c := range []struct {
 			name   string
 			beside int64 // paid by another transaction, in time
@@ -433,7 +433,7 @@ func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
 
 // The sight is handed on along a chain of replacements.
 func TestReplacedTwice(t *testing.T) {
-	run(t, func(t *testing.T, h *house) {
+	run(t, func(t *testing.T, h *fixture) {
 		first := h.clock.Now()
 		for i, txid := range []string{"tx1", "tx2", "tx3"} {
 			h.output(txid, 0, "prl_1", 2_020_000+int64(i))
@@ -452,7 +452,7 @@ func TestReplacedTwice(t *testing.T) {
 }
 
 func TestEachOutputIsADepositOfItsOwn(t *testing.T) {
-	run(t, func(t *testing.T, h *house) {
+	run(t, func(t *testing.T, h *fixture) {
 		for vout := range uint32(3) {
 			h.output("tx1", vout, "prl_1", 700_000)
 			h.sync("tx1", vout)
@@ -477,7 +477,7 @@ func TestConfirmationsByValue(t *testing.T) {
 			t.Errorf("%d cents: %d, want %d", c.cents, got, c.want)
 		}
 	}
-	run(t, func(t *testing.T, h *house) {
+	run(t, func(t *testing.T, h *fixture) {
 		h.quote("prl_small", money.New(money.USD, 500_00))
 		h.quote("prl_euro", money.New(money.EUR, 950_00)) // 1,032.61 USD
 		h.quote("prl_rare", money.New(money.KWD, 50_000))
@@ -510,7 +510,7 @@ func TestConfirmationsByValue(t *testing.T) {
 // An output first met in a block that has as many blocks on it as its value wants, though fewer than the watcher's
 // default.
 func TestConfirmedAtFirstSight(t *testing.T) {
-	run(t, func(t *testing.T, h *house) {
+	run(t, func(t *testing.T, h *fixture) {
 		h.output("tx1", 0, "prl_1", 2_020_000)
 		h.exec("UPDATE chain_outputs SET state = 'mined', height = 99 WHERE txid = $1", "tx1")
 		h.sync("tx1", 0)
@@ -524,7 +524,7 @@ func TestConfirmedAtFirstSight(t *testing.T) {
 }
 
 func TestWhatNobodyExpectsGoesToSuspense(t *testing.T) {
-	run(t, func(t *testing.T, h *house) {
+	run(t, func(t *testing.T, h *fixture) {
 		for i, object := range []string{"prl_gone", ""} {
 			txid := fmt.Sprint("tx", i)
 			h.output(txid, 0, object, 70_000)
@@ -558,7 +558,7 @@ func TestWhatNobodyExpectsGoesToSuspense(t *testing.T) {
 }
 
 func TestDustWakesNobody(t *testing.T) {
-	run(t, func(t *testing.T, h *house) {
+	run(t, func(t *testing.T, h *fixture) {
 		h.output("tx1", 0, "prl_1", chain.Dust(money.BTC)-1)
 		h.output("tx2", 0, "prl_1", chain.Dust(money.BTC))
 		for _, txid := range []string{"tx1", "tx2"} {
@@ -579,7 +579,7 @@ func TestDustWakesNobody(t *testing.T) {
 }
 
 func TestWhatIsNoDeposit(t *testing.T) {
-	run(t, func(t *testing.T, h *house) {
+	run(t, func(t *testing.T, h *fixture) {
 		h.output("change", 0, "prl_1", 5_000)
 		h.exec("UPDATE chain_outputs SET branch = $1 WHERE txid = 'change'", int64(chain.Change))
 		h.output("foreign", 0, "prl_1", 5_000)
@@ -594,7 +594,7 @@ func TestWhatIsNoDeposit(t *testing.T) {
 }
 
 func TestAStaleMoveIsRefused(t *testing.T) {
-	run(t, func(t *testing.T, h *house) {
+	run(t, func(t *testing.T, h *fixture) {
 		h.output("tx1", 0, "prl_1", 2_020_000)
 		h.sync("tx1", 0)
 		old := h.one("tx1", 0)
@@ -616,7 +616,7 @@ func TestAStaleMoveIsRefused(t *testing.T) {
 // the chain says, is booked exactly once, and clearing holds exactly what waits.
 func TestAnyChainEndsInTheSameBooks(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		h := &house{t, d, clock}
+		h := &fixture{t, d, clock}
 		const ever = 10_000 * time.Hour
 		if err := (&rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever,
 			FiatLimit: ever}).Refresh(t.Context()); err != nil {

@@ -79,21 +79,21 @@ func (s simulated) Source() chain.Source { return s.Chain }
 // real nodes, and the books have what the chain says.
 func TestAWalletIsPaidOnEveryChain(t *testing.T) {
 	accounts := sync.OnceValue(func() *evmtest.Node { return evmtest.Start(t) })
-	onAccounts := func(coin money.Amount) func(*testing.T, *house) road {
-		return func(t *testing.T, _ *house) road {
+	onAccounts := func(coin money.Amount) func(*testing.T, *fixture) road {
+		return func(t *testing.T, _ *fixture) road {
 			lab := accounts().Chain(t, coin.Asset())
 			return byAccount(ofLab("base", coin, lab, lab.Deriver()), lab.Client)
 		}
 	}
-	bitcoins := func(t *testing.T, h *house, lab chaintest.Chain, node chain.UTXOSource) road {
+	bitcoins := func(t *testing.T, h *fixture, lab chaintest.Chain, node chain.UTXOSource) road {
 		return byCoins(ofLab(network, money.New(money.BTC, 100_000), lab, chaintest.NewSigner(t, h.d).Deriver()), node)
 	}
-	simulations := map[string]func(*testing.T, *house) road{
-		"simulated coins": func(t *testing.T, h *house) road {
+	simulations := map[string]func(*testing.T, *fixture) road{
+		"simulated coins": func(t *testing.T, h *fixture) road {
 			c := bitcoinsim.New(h.d)
 			return bitcoins(t, h, simulated{c}, c)
 		},
-		"simulated accounts": func(t *testing.T, h *house) road {
+		"simulated accounts": func(t *testing.T, h *fixture) road {
 			n, err := evm.Lookup("base")
 			if err != nil {
 				t.Fatal(err)
@@ -111,16 +111,16 @@ func TestAWalletIsPaidOnEveryChain(t *testing.T) {
 				pay: func(ctx context.Context, address string) (string, error) { return c.Pay(ctx, address, coin) }}, c)
 		},
 	}
-	nodes := map[string]func(*testing.T, *house) road{
-		"btcd": func(t *testing.T, h *house) road {
+	nodes := map[string]func(*testing.T, *fixture) road{
+		"btcd": func(t *testing.T, h *fixture) road {
 			node := btcdtest.Start(t)
 			return bitcoins(t, h, node, node)
 		},
 		"anvil, its own coin": onAccounts(money.New(money.ETH, 10_000_000)),
 		"anvil, a token":      onAccounts(money.New(money.USDC, 5_000_000)),
 	}
-	play := func(open func(*testing.T, *house) road) func(*testing.T, *house) {
-		return func(t *testing.T, h *house) { newPurse(t, h, open(t, h)).isPaid() }
+	play := func(open func(*testing.T, *fixture) road) func(*testing.T, *fixture) {
+		return func(t *testing.T, h *fixture) { newPurse(t, h, open(t, h)).isPaid() }
 	}
 	for name, open := range simulations {
 		t.Run(name, func(t *testing.T) { run(t, play(open)) })
@@ -135,7 +135,7 @@ func TestAWalletIsPaidOnEveryChain(t *testing.T) {
 
 // purse is a wallet whose chain is watched.
 type purse struct {
-	*house
+	*fixture
 	road
 	watcher *chain.Watcher
 	jobs    *job.Runner
@@ -143,9 +143,9 @@ type purse struct {
 	paid    []string // the transactions
 }
 
-func newPurse(t *testing.T, h *house, r road) *purse {
+func newPurse(t *testing.T, h *fixture, r road) *purse {
 	t.Helper()
-	p := &purse{house: h, road: r}
+	p := &purse{fixture: h, road: r}
 	h.exec("DELETE FROM chain_cursors WHERE chain = $1", network) // the watcher makes its own
 	log := slog.New(slog.DiscardHandler)
 	p.watcher = chain.NewWatcher(h.d, r.name, r.source, 1, log)
@@ -182,7 +182,7 @@ func (p *purse) send() {
 	p.paid = append(p.paid, txid)
 }
 
-// credited wants so many payments in the balance and in the house's wallet, and all deposits in these states.
+// credited wants so many payments in the balance and in the operator's wallet, and all deposits in these states.
 func (p *purse) credited(what string, payments int, states ...State) {
 	p.t.Helper()
 	p.settle()

@@ -28,8 +28,8 @@ func params(object string) Params {
 	}
 }
 
-// house runs a test on both engines with prices that never grow old.
-func house(t *testing.T, f func(t *testing.T, d *db.DB, clock *dbtest.Clock)) {
+// run runs a test on both engines with prices that never grow old.
+func run(t *testing.T, f func(t *testing.T, d *db.DB, clock *dbtest.Clock)) {
 	t.Helper()
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		const ever = 1000 * time.Hour
@@ -102,7 +102,7 @@ func events(t *testing.T, d *db.DB) (all []string) {
 }
 
 func TestMakeHoldsThePrice(t *testing.T) {
-	house(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+	run(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		q := makeQuote(t, d, params("prl_1"))
 		if q.Funding != money.New(money.BTC, 2_020_000) || q.Rate.String() != "50000" {
 			t.Errorf("funding %s at %s", q.Funding, q.Rate)
@@ -118,7 +118,7 @@ func TestMakeHoldsThePrice(t *testing.T) {
 }
 
 func TestMakeWithSpread(t *testing.T) {
-	house(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
+	run(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
 		p := params("prl_1")
 		p.SpreadBps = 50
 		q := makeQuote(t, d, p)
@@ -140,7 +140,7 @@ func TestMakeWithSpread(t *testing.T) {
 }
 
 func TestMakeRefuses(t *testing.T) {
-	house(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
+	run(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
 		for _, c := range []struct {
 			object string
 			due    money.Amount
@@ -167,7 +167,7 @@ func TestMakeRefuses(t *testing.T) {
 }
 
 func TestASecondActiveQuoteIsRefusedByTheIndex(t *testing.T) {
-	house(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
+	run(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
 		makeQuote(t, d, params("prl_1"))
 		err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			q, err := build(ctx, tx, params("prl_1"), 2)
@@ -186,7 +186,7 @@ func TestASecondActiveQuoteIsRefusedByTheIndex(t *testing.T) {
 }
 
 func TestRefresh(t *testing.T) {
-	house(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+	run(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		if _, err := renewed(t, d, params("prl_1")); !errors.Is(err, ErrNotFound) {
 			t.Errorf("without a quote: %v", err)
 		}
@@ -217,7 +217,7 @@ func TestRefresh(t *testing.T) {
 }
 
 func TestRefreshIsLimited(t *testing.T) {
-	house(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+	run(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		p := params("prl_1")
 		p.Validity = time.Minute
 		makeQuote(t, d, p)
@@ -241,7 +241,7 @@ func TestRefreshIsLimited(t *testing.T) {
 }
 
 func TestRefreshByManyAtOnceMakesOneQuote(t *testing.T) {
-	house(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+	run(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		makeQuote(t, d, params("prl_1"))
 		clock.Advance(validity)
 		var mu sync.Mutex
@@ -295,7 +295,7 @@ func TestTransitions(t *testing.T) {
 			want: StateSuperseded}, {do: reopen, want: StateSuperseded}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			house(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+			run(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 				q := makeQuote(t, d, params("prl_1"))
 				for i, s := range steps {
 					if s.late {
@@ -325,7 +325,7 @@ func TestTransitions(t *testing.T) {
 }
 
 func TestExpireDue(t *testing.T) {
-	house(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+	run(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		const n = expireBatch + 20
 		write(t, d, func(ctx context.Context, tx *db.Tx) error {
 			for i := range n {
@@ -381,7 +381,7 @@ func TestExpireDue(t *testing.T) {
 
 // A clock that jumps back, as after a machine's sleep, makes no price valid again that has ended.
 func TestAPriceThatEndedStaysEnded(t *testing.T) {
-	house(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+	run(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		first := makeQuote(t, d, params("prl_1"))
 		clock.Advance(validity)
 		if n, err := ExpireDue(t.Context(), d, params("prl_1").Network, nil); n != 1 || err != nil {
@@ -398,7 +398,7 @@ func TestAPriceThatEndedStaysEnded(t *testing.T) {
 }
 
 func TestInForce(t *testing.T) {
-	house(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+	run(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		start := clock.Now()
 		p := params("prl_1")
 		p.Grace = 10 * time.Second
@@ -455,7 +455,7 @@ func TestInForce(t *testing.T) {
 }
 
 // The funding amount settles the due, and one unit less does not: whoever pays what was asked never owes a rest, and
-// the house asks for less than one unit too much.
+// the operator asks for less than one unit too much.
 func TestFundingCoversTheDueExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		asset := rapid.SampledFrom([]money.Asset{money.USD, money.JPY, money.KWD, money.EUR}).Draw(t, "asset")
