@@ -132,12 +132,12 @@ func TestMailsArriveBySMTP(t *testing.T) {
 
 	for _, wanted := range []struct{ to, subject string }{
 		{invited, "invites you to get paid"},
-		{"", "Your identity was confirmed"},
+		{"", "Your identity is verified"},
 		{"ada@example.com", "A payment destination was added"},
-		{"", "was switched off"},
+		{"", "was disabled"},
 		{seed.Admin.Email, "was connected to your account"},
-		{seed.Workers[0].Email, "has paid you"},
-		{"bea@example.com", "came back"},
+		{seed.Workers[0].Email, "paid you"},
+		{"bea@example.com", "was returned"},
 	} {
 		eventually(t, 2*time.Minute, "mail "+wanted.subject, func() bool { return o.got(wanted.to, wanted.subject) })
 	}

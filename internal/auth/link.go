@@ -16,13 +16,13 @@ import (
 // Purpose is the purpose of a link in a mail.
 type Purpose string
 
-// The purposes.
+// The purposes of links.
 const (
 	ToSignUp Purpose = "sign_up"
-	ToReset  Purpose = "reset" // the password, or to choose the first one
+	ToReset  Purpose = "reset" // to choose a new password, or the first one
 )
 
-// How long links work.
+// The lifetimes of links.
 const (
 	SignUpLife = 24 * time.Hour
 	ResetLife  = 30 * time.Minute
@@ -38,16 +38,16 @@ func (p Purpose) life() time.Duration {
 // JobLink is the kind of the job that sends a link. Its payload is a linkRequest.
 const JobLink = "account.link"
 
-// linkRequest is a request for a link, by anyone.
+// linkRequest is an unauthenticated request for a link.
 type linkRequest struct {
 	Purpose  Purpose `json:"purpose"`
 	Email    string  `json:"email"`
 	Language string  `json:"language"`
 }
 
-// Ask requests a link to an address. A job looks up the account after the response, so that neither the response
+// RequestLink requests a link to an address. A job looks up the account after the response, so that neither the response
 // nor its time reveals whether there is one.
-func Ask(_ context.Context, tx *db.Tx, p Purpose, email, language string) error {
+func RequestLink(_ context.Context, tx *db.Tx, p Purpose, email, language string) error {
 	var problems apierr.List
 	email = identity.Email(&problems, "/email", email, true)
 	if err := problems.Err(); err != nil {
@@ -68,11 +68,12 @@ func HandleLink(s *identity.Sealer) job.TxHandler {
 		if err := j.Decode(&w); err != nil {
 			return err
 		}
-		return w.write(ctx, tx, s, j.ID)
+		return w.send(ctx, tx, s, j.ID)
 	}
 }
 
-func (w linkRequest) write(ctx context.Context, tx *db.Tx, s *identity.Sealer, key string) error {
+// send enqueues the mail for the request. key makes the mail unique.
+func (w linkRequest) send(ctx context.Context, tx *db.Tx, s *identity.Sealer, key string) error {
 	u, err := identity.UserByEmail(ctx, tx, w.Email)
 	if err != nil {
 		return err
@@ -87,15 +88,15 @@ func (w linkRequest) write(ctx context.Context, tx *db.Tx, s *identity.Sealer, k
 	}
 	token := identity.NewLinkToken()
 	expires := tx.Now().Add(w.Purpose.life())
-	if err := replaceLink(ctx, tx, link{digest: identity.LinkDigest(token), purpose: w.Purpose, email: w.Email,
-		expires: expires}); err != nil {
+	l := link{digest: identity.LinkDigest(token), purpose: w.Purpose, email: w.Email, expires: expires}
+	if err := replaceLink(ctx, tx, l); err != nil {
 		return err
 	}
 	if w.Purpose == ToSignUp {
 		m.Template, m.Data = mail.SignUp, mail.SignUpData{Token: token, Expires: expires}
 	} else {
-		m.To, m.Template, m.Data = u.Email, mail.PasswordReset, mail.PasswordResetData{Name: u.FirstName, Token: token,
-			Expires: expires}
+		m.To, m.Template = u.Email, mail.PasswordReset
+		m.Data = mail.PasswordResetData{Name: u.FirstName, Token: token, Expires: expires}
 	}
 	return mail.Enqueue(ctx, tx, m)
 }
@@ -141,8 +142,8 @@ func ChangePassword(ctx context.Context, tx *db.Tx, p Person, s session.Session,
 }
 
 func changePassword(ctx context.Context, tx *db.Tx, p Person, hash string) error {
-	if err := errors.Join(identity.SetPasswordHash(ctx, tx, p.ID, hash),
-		deleteLinks(ctx, tx, ToReset, p.Email)); err != nil {
+	err := errors.Join(identity.SetPasswordHash(ctx, tx, p.ID, hash), deleteLinks(ctx, tx, ToReset, p.Email))
+	if err != nil {
 		return err
 	}
 	return p.notify(ctx, tx, mail.PasswordChanged)
@@ -166,7 +167,7 @@ func (b Business) Check() (Business, error) {
 	return b, problems.Err()
 }
 
-// SignUp uses up a link and creates the person, their company and their ownership of it. contract contains the
+// SignUp uses up a link and creates the user and their company, with the user as its owner. contract contains the
 // standard fees.
 func SignUp(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, b Business,
 	contract identity.NewCompany) (identity.User, identity.Company, error) {

@@ -36,19 +36,21 @@ var (
 // Roles are the roles of members, by decreasing permissions.
 var Roles = []string{identity.RoleOwner, identity.RoleAdmin, identity.RoleDeveloper, identity.RoleViewer}
 
-// By is the member who changes the members of a company.
-type By struct{ CompanyID, UserID, Role string }
+// Actor is the member who changes the members of a company.
+type Actor struct{ CompanyID, UserID, Role string }
 
-// may reports whether the actor may change a member's role from → to. An empty role means "not a member".
-func (b By) may(from, to string) error {
-	if b.Role == identity.RoleOwner || b.Role == identity.RoleAdmin && from != identity.RoleOwner &&
-		to != identity.RoleOwner {
+// may returns ErrOwnersOnly if the actor may not change a member's role from → to. An empty role means "not a member".
+// Administrators may change every role but that of owners. Callers check that the actor is at least an administrator.
+func (a Actor) may(from, to string) error {
+	ownersOnly := from == identity.RoleOwner || to == identity.RoleOwner
+	if a.Role == identity.RoleOwner || a.Role == identity.RoleAdmin && !ownersOnly {
 		return nil
 	}
 	return ErrOwnersOnly
 }
 
-func isRole(role string) error {
+// checkRole returns an error for an unknown role.
+func checkRole(role string) error {
 	if slices.Contains(Roles, role) {
 		return nil
 	}
@@ -58,11 +60,11 @@ func isRole(role string) error {
 // Member is a member of a company.
 type Member struct {
 	UserID, Name, Email, Role string
-	Factor                    bool // whether they have a second factor
+	Factor                    bool // reports whether the member has a second factor
 }
 
-// Administrators returns the addresses, with names, that receive notices for the administrators of a company: its
-// own and those of its owners and administrators.
+// Administrators returns the addresses that receive notices for the administrators of a company, with their names: the
+// company's address and those of its owners and administrators.
 func Administrators(ctx context.Context, tx *db.Tx, company identity.Company) (map[string]string, error) {
 	members, err := Members(ctx, tx, company.ID)
 	if err != nil {
@@ -91,7 +93,7 @@ type Invitation struct {
 
 // Invite sends an invitation. The outcome does not reveal whether the address has an account. A second invitation
 // to an address replaces the first.
-func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by By, email, role, language string) error {
+func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by Actor, email, role, language string) error {
 	var problems apierr.List
 	email = identity.Email(&problems, "/email", email, true)
 	if err := problems.Err(); err != nil {
@@ -100,7 +102,7 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by By, email, ro
 	if !mail.Valid(email) {
 		return mail.ErrAddress.At("body", "/email")
 	}
-	if err := cmp.Or(isRole(role), by.may("", role)); err != nil {
+	if err := cmp.Or(checkRole(role), by.may("", role)); err != nil {
 		return err
 	}
 	c, err := identity.CompanyByID(ctx, tx, by.CompanyID)
@@ -114,8 +116,8 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by By, email, ro
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(members,
-		func(m Member) bool { return identity.EmailKey(m.Email) == identity.EmailKey(email) }) {
+	key := identity.EmailKey(email)
+	if slices.ContainsFunc(members, func(m Member) bool { return identity.EmailKey(m.Email) == key }) {
 		return ErrMember.At("body", "/email")
 	}
 	if err := deleteInvitations(ctx, tx, by.CompanyID, email); err != nil {
@@ -142,7 +144,7 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by By, email, ro
 }
 
 // Withdraw deletes an open invitation.
-func Withdraw(ctx context.Context, tx *db.Tx, by By, id string) error {
+func Withdraw(ctx context.Context, tx *db.Tx, by Actor, id string) error {
 	return deleteInvitation(ctx, tx, by.CompanyID, id)
 }
 
@@ -192,7 +194,7 @@ func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Ne
 		return u, err
 	}
 	switch {
-	case u.ID != "" && n.PasswordHash != "": // they got an account in this moment, and are to sign in to it
+	case u.ID != "" && n.PasswordHash != "": // the account was created meanwhile: the person must sign in to it
 		return u, identity.ErrEmailTaken
 	case u.ID == "":
 		u, err = identity.CreateUser(ctx, tx, s, identity.NewUser{
@@ -207,17 +209,17 @@ func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Ne
 		return u, nil
 	}
 	record(tx, v.CompanyID, version, "joined: "+u.ID+" as "+v.Role)
-	if err := identity.AddMember(ctx, tx, identity.Member{CompanyID: v.CompanyID, UserID: u.ID,
-		Role: v.Role}); err != nil {
+	err = identity.AddMember(ctx, tx, identity.Member{CompanyID: v.CompanyID, UserID: u.ID, Role: v.Role})
+	if err != nil {
 		return u, err
 	}
 	return u, NotifyAdministrators(ctx, tx, tx.NewID("evt"), v.CompanyID, mail.MemberJoined, v.Email+": "+v.Role)
 }
 
-// SetRole changes a member's role and withdraws the invitations that they sent. A member who may no longer manage
-// the company loses the grants to apps that they made for it.
-func SetRole(ctx context.Context, tx *db.Tx, by By, userID, role string) error {
-	if err := isRole(role); err != nil {
+// SetRole changes a member's role and withdraws the invitations that the member sent. If the new role may not manage
+// the company, SetRole also revokes the member's grants to apps for it.
+func SetRole(ctx context.Context, tx *db.Tx, by Actor, userID, role string) error {
+	if err := checkRole(role); err != nil {
 		return err
 	}
 	version, m, err := changing(ctx, tx, by, userID, role)
@@ -233,28 +235,29 @@ func SetRole(ctx context.Context, tx *db.Tx, by By, userID, role string) error {
 			return err
 		}
 	}
-	if err := identity.AddMember(ctx, tx, identity.Member{CompanyID: by.CompanyID, UserID: userID,
-		Role: role}); err != nil {
+	err = identity.AddMember(ctx, tx, identity.Member{CompanyID: by.CompanyID, UserID: userID, Role: role})
+	if err != nil {
 		return err
 	}
 	return NotifyAdministrators(ctx, tx, tx.NewID("evt"), by.CompanyID, mail.RoleChanged, m.Email+": "+m.Role+" → "+role)
 }
 
-// RemoveMember ends a membership, of another member or one's own, with the member's sessions, their grants to apps
-// for the company and the invitations that they sent. API keys belong to the company and remain.
-func RemoveMember(ctx context.Context, tx *db.Tx, by By, userID string) error {
+// RemoveMember removes a member, who may be the actor. It also ends the member's sessions, revokes their grants to apps
+// for the company and withdraws the invitations that they sent. API keys belong to the company and remain valid.
+func RemoveMember(ctx context.Context, tx *db.Tx, by Actor, userID string) error {
 	version, m, err := changing(ctx, tx, by, userID, "")
 	if err != nil {
 		return err
 	}
 	record(tx, by.CompanyID, version, strings.Join([]string{userID, "removed from", m.Role, "by", by.UserID}, " "))
-	return errors.Join(identity.DeleteMember(ctx, tx, by.CompanyID, userID), identity.RevokeGrants(ctx, tx, by.CompanyID,
-		userID),
+	return errors.Join(identity.DeleteMember(ctx, tx, by.CompanyID, userID),
+		identity.RevokeGrants(ctx, tx, by.CompanyID, userID),
 		deleteInvitationsBy(ctx, tx, by.CompanyID, userID), session.EndAll(ctx, tx, userID))
 }
 
-// changing returns a member whose role the actor may change, and locks the members.
-func changing(ctx context.Context, tx *db.Tx, by By, userID, to string) (version int64, m Member, err error) {
+// changing locks the members and returns the one to change, with the company's next version. It returns an error if the
+// actor may not change the member's role to another one, or to "" for removal.
+func changing(ctx context.Context, tx *db.Tx, by Actor, userID, to string) (version int64, m Member, err error) {
 	version, members, err := lock(ctx, tx, by.CompanyID)
 	if err != nil {
 		return 0, m, err
@@ -264,7 +267,7 @@ func changing(ctx context.Context, tx *db.Tx, by By, userID, to string) (version
 		return 0, m, apierr.NotFoundErr
 	}
 	m = members[i]
-	leaves := userID == by.UserID && to == "" // everybody may
+	leaves := userID == by.UserID && to == "" // every member may leave
 	if err := by.may(m.Role, to); err != nil && !leaves {
 		return 0, m, err
 	}

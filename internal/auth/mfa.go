@@ -17,16 +17,16 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// The parameters that every authenticator supports: six digits of HMAC-SHA-1, steps of 30 seconds.
+// The parameters that every authenticator app supports: six digits, HMAC-SHA-1, steps of 30 seconds.
 const (
 	step   = 30 * time.Second
 	digits = otp.DigitsSix
 )
 
-// drift is the number of time steps that a clock may differ, as RFC 6238 recommends.
+// drift is the number of time steps by which a clock may be off, as recommended by RFC 6238.
 const drift = 1
 
-// recoveryCodes is the number of recovery codes that are issued at a time.
+// recoveryCodes is the number of recovery codes per person.
 const recoveryCodes = 10
 
 // Errors for users.
@@ -35,8 +35,8 @@ var (
 	ErrNoFactor     = apierr.New(apierr.Conflict, "invalid_state", "You have no authenticator. Set one up first.")
 )
 
-// Enrolment is an authenticator that is being set up.
-type Enrolment struct {
+// Enrollment is an authenticator that is being set up.
+type Enrollment struct {
 	Key string // base32, to be typed in
 	URI string // otpauth://…, to be scanned
 }
@@ -47,8 +47,8 @@ func HasFactor(ctx context.Context, tx *db.Tx, userID string) (bool, error) {
 	return err == nil && f.confirmed, absent(err)
 }
 
-// Enrol starts setting up an authenticator, replacing an unconfirmed one. It takes effect with [Confirm].
-func Enrol(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User) error {
+// Enroll starts setting up an authenticator, replacing an unconfirmed one. It takes effect with [Confirm].
+func Enroll(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User) error {
 	if has, err := HasFactor(ctx, tx, u.ID); err != nil || has {
 		return cmp.Or(err, error(ErrFactorExists))
 	}
@@ -70,33 +70,33 @@ func secretOf(userID string) identity.Place {
 	return identity.Place{Table: "second_factors", Column: "secret", Row: userID}
 }
 
-// Enrolling returns the authenticator that is being set up, or apierr.NotFoundErr.
-func Enrolling(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User) (Enrolment, error) {
+// PendingEnrollment returns the authenticator that is being set up, or apierr.NotFoundErr.
+func PendingEnrollment(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User) (Enrollment, error) {
 	f, err := selectFactor(ctx, tx, u.ID)
 	if err != nil {
-		return Enrolment{}, err
+		return Enrollment{}, err
 	}
 	if f.confirmed {
-		return Enrolment{}, apierr.NotFoundErr
+		return Enrollment{}, apierr.NotFoundErr
 	}
 	secret, err := s.Open(secretOf(u.ID), f.secret)
 	if err != nil {
-		return Enrolment{}, err
+		return Enrollment{}, err
 	}
 	raw, err := base32Secret.DecodeString(string(secret))
 	if err != nil {
-		return Enrolment{}, err
+		return Enrollment{}, err
 	}
 	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: u.Email, Digits: digits, Secret: raw})
 	if err != nil {
-		return Enrolment{}, err
+		return Enrollment{}, err
 	}
-	return Enrolment{Key: key.Secret(), URI: key.URL()}, nil
+	return Enrollment{Key: key.Secret(), URI: key.URL()}, nil
 }
 
-// Confirm completes the setup with the first code and returns the recovery codes, of which only digests are stored.
-// A wrong code is ok false. at is wall-clock time, which authenticators use, not the transaction time, which a
-// sandbox can change.
+// Confirm completes the setup with the first code and returns the recovery codes, which are stored only as digests. ok
+// is false for a wrong code. at is wall-clock time, as authenticators use it; the transaction time is not suitable
+// because a sandbox can change it.
 func Confirm(ctx context.Context, tx *db.Tx, s *identity.Sealer, u Person, code string,
 	at time.Time) (codes []string, ok bool, err error) {
 	f, err := selectFactor(ctx, tx, u.ID)
@@ -139,16 +139,16 @@ func Verify(ctx context.Context, tx *db.Tx, s *identity.Sealer, u Person, code s
 	if err != nil || !used {
 		return false, err
 	}
-	return true, u.notify(ctx, tx, mail.RecoveryUsed)
+	return true, u.notify(ctx, tx, mail.RecoveryCodeUsed)
 }
 
 // factor is a stored authenticator.
 type factor struct {
-	secret    string // sealed
+	secret    string // encrypted
 	confirmed bool
 }
 
-// match returns the time step of a code.
+// match returns the time step of a code; see [MatchCode].
 func (f factor) match(s *identity.Sealer, userID, code string, at time.Time) (found int64, ok bool, err error) {
 	secret, err := s.Open(secretOf(userID), f.secret)
 	if err != nil {
@@ -166,8 +166,8 @@ func NewSecret(issuer, name string) (secret, uri string, err error) {
 	return key.Secret(), key.URL(), nil
 }
 
-// MatchCode reports whether a code is valid at a time, and for which step. The caller must ensure that neither this
-// step nor an earlier one is accepted again.
+// MatchCode returns the time step for which a code is valid at a time. ok is false for a wrong code. The caller must
+// ensure that neither this step nor an earlier one is accepted again.
 func MatchCode(secret, code string, at time.Time) (found int64, ok bool, err error) {
 	code = strings.Map(func(r rune) rune {
 		if r == ' ' || r == '-' {
@@ -200,10 +200,10 @@ func RenewRecovery(ctx context.Context, tx *db.Tx, u Person) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return codes, u.notify(ctx, tx, mail.RecoveryRenewed)
+	return codes, u.notify(ctx, tx, mail.RecoveryCodesReplaced)
 }
 
-// Remove deletes a person's authenticator and recovery codes. Their password alone is enough afterwards.
+// Remove deletes a person's authenticator and recovery codes. Afterwards their password alone suffices to sign in.
 func Remove(ctx context.Context, tx *db.Tx, u Person) error {
 	has, err := HasFactor(ctx, tx, u.ID)
 	if err != nil || !has {

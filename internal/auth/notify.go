@@ -8,9 +8,10 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// NotifyAdministrators mails the administrators of a company ([Administrators]) about a change of its members, apps
-// or keys, one of [mail.CompanyChangedData], so that an unintended change is noticed. Each gets one mail per cause.
-func NotifyAdministrators(ctx context.Context, tx *db.Tx, cause, companyID, change, what string) error {
+// NotifyAdministrators mails the administrators of a company about a change of its members, apps or keys, so that an
+// unintended change is noticed; see [Administrators]. change and detail are fields of [mail.CompanyChangedData]. Each
+// recipient gets one mail per cause.
+func NotifyAdministrators(ctx context.Context, tx *db.Tx, cause, companyID, change, detail string) error {
 	company, err := identity.CompanyByID(ctx, tx, companyID)
 	if err != nil {
 		return err
@@ -23,7 +24,7 @@ func NotifyAdministrators(ctx context.Context, tx *db.Tx, cause, companyID, chan
 		if err := mail.Enqueue(ctx, tx, mail.Message{
 			CompanyID: company.ID, To: address, Template: mail.CompanyChanged, Language: mail.LanguageOf(company.Country),
 			Key:  cause + "/" + identity.EmailKey(address),
-			Data: mail.CompanyChangedData{Name: name, Company: company.Name, Change: change, What: what, At: tx.Now()},
+			Data: mail.CompanyChangedData{Name: name, Company: company.Name, Change: change, Detail: detail, At: tx.Now()},
 		}); err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// challengeLife is how long a device may take to respond.
+// challengeLife is the time within which a device must respond to a challenge.
 const challengeLife = 5 * time.Minute
 
 // maxPasskeys is the maximum number of passkeys per person.
@@ -91,27 +91,28 @@ func (r *Relying) BeginPasskey(ctx context.Context, tx *db.Tx, u identity.User) 
 	return challenge(ctx, tx, u.ID, asked, options)
 }
 
-// AddPasskey stores a passkey. It reports false if the device's response does not match the challenge.
-func (r *Relying) AddPasskey(ctx context.Context, tx *db.Tx, p Person, name, answer string) (bool, error) {
+// AddPasskey stores a passkey from the response of the device. It reports false if the response is malformed or does
+// not match the challenge.
+func (r *Relying) AddPasskey(ctx context.Context, tx *db.Tx, p Person, name, response string) (bool, error) {
 	var problems apierr.List
 	name = identity.Line(&problems, "/name", name, 1, 100)
 	if err := problems.Err(); err != nil {
 		return false, err
 	}
-	parsed, err := protocol.ParseCredentialCreationResponseBytes([]byte(answer))
+	parsed, err := protocol.ParseCredentialCreationResponseBytes([]byte(response))
 	if err != nil {
-		return false, nil //nolint:nilerr // whoever sent it is told that it does not fit
+		return false, nil //nolint:nilerr // reported as false
 	}
 	asked, userID, err := takeChallenge(ctx, tx, parsed.Response.CollectedClientData.Challenge)
 	if err != nil || userID != p.ID {
 		return false, absent(err)
 	}
-	made, err := r.web.CreateCredential(holder{User: p.User}, asked, parsed)
+	credential, err := r.web.CreateCredential(holder{User: p.User}, asked, parsed)
 	if err != nil {
-		return false, nil //nolint:nilerr // as above
+		return false, nil //nolint:nilerr // reported as false
 	}
-	fresh, err := insertPasskey(ctx, tx, p.ID, Passkey{ID: tx.NewID("pky"), Name: name, stored: *made})
-	if err != nil || !fresh {
+	inserted, err := insertPasskey(ctx, tx, p.ID, Passkey{ID: tx.NewID("pky"), Name: name, stored: *credential})
+	if err != nil || !inserted {
 		return false, err
 	}
 	return true, p.notify(ctx, tx, mail.PasskeyAdded)
@@ -127,29 +128,29 @@ func (r *Relying) BeginSignIn(ctx context.Context, tx *db.Tx) (string, error) {
 }
 
 // SignIn returns the user who signed the challenge. The device has verified its user, so this counts as two
-// factors. It reports false if the response does not match or the passkey seems to be cloned.
-func (r *Relying) SignIn(ctx context.Context, tx *db.Tx, answer string) (u identity.User, ok bool, err error) {
-	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(answer))
+// factors. It reports false if the response is malformed or does not match, or if the passkey seems to be cloned.
+func (r *Relying) SignIn(ctx context.Context, tx *db.Tx, response string) (u identity.User, ok bool, err error) {
+	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(response))
 	if err != nil {
-		return u, false, nil //nolint:nilerr // whoever sent it is told that it does not fit
+		return u, false, nil //nolint:nilerr // reported as false
 	}
 	asked, userID, err := takeChallenge(ctx, tx, parsed.Response.CollectedClientData.Challenge)
 	if err != nil || userID != "" {
 		return u, false, absent(err)
 	}
-	var broken error
+	var failed error // of the database; the library hides it
 	found, key, err := r.web.ValidatePasskeyLogin(func(_, handle []byte) (webauthn.User, error) {
 		h, err := find(ctx, tx, string(handle))
 		if !errors.Is(err, apierr.NotFoundErr) {
-			broken = err
+			failed = err
 		}
 		return h, err
 	}, asked, parsed)
-	if broken != nil {
-		return u, false, broken
+	if failed != nil {
+		return u, false, failed
 	}
 	if err != nil || key.Authenticator.CloneWarning {
-		return u, false, nil //nolint:nilerr // whoever sent it is told that it does not fit
+		return u, false, nil //nolint:nilerr // reported as false
 	}
 	h := found.(holder)
 	return h.User, true, usePasskey(ctx, tx, h.ID, *key)
@@ -182,7 +183,7 @@ func RemovePasskey(ctx context.Context, tx *db.Tx, p Person, id string) error {
 	return p.notify(ctx, tx, mail.PasskeyRemoved)
 }
 
-// challenge stores a challenge until the device responds.
+// challenge stores a challenge until the device responds, and returns the options as JSON.
 func challenge(ctx context.Context, tx *db.Tx, userID string, asked *webauthn.SessionData,
 	options any) (string, error) {
 	data, err := json.Marshal(asked)
@@ -196,6 +197,7 @@ func challenge(ctx context.Context, tx *db.Tx, userID string, asked *webauthn.Se
 	return string(text), err
 }
 
+// takeChallenge deletes a stored challenge, so that it is used once, and returns it.
 func takeChallenge(ctx context.Context, tx *db.Tx, text string) (asked webauthn.SessionData, userID string, err error) {
 	userID, data, err := deleteChallenge(ctx, tx, identity.Digest(text))
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 // base32Secret is the encoding of authenticator secrets.
 var base32Secret = base32.StdEncoding.WithPadding(base32.NoPadding)
 
+// missing maps db.ErrNoRows to apierr.NotFoundErr.
 func missing(err error) error {
 	if errors.Is(err, db.ErrNoRows) {
 		return apierr.NotFoundErr
@@ -122,8 +123,8 @@ func deleteEndedLinks(ctx context.Context, tx *db.Tx) error {
 
 // Members returns the members of a company, oldest first.
 func Members(ctx context.Context, tx *db.Tx, companyID string) ([]Member, error) {
-	rows, err := tx.Query(ctx, `SELECT m.user_id, u.first_name, u.last_name, u.email, m.role, COALESCE(f.confirmed_at,
-		0) <> 0
+	rows, err := tx.Query(ctx, `SELECT m.user_id, u.first_name, u.last_name, u.email, m.role,
+		COALESCE(f.confirmed_at, 0) <> 0
 		FROM members m JOIN users u ON u.user_id = m.user_id LEFT JOIN second_factors f ON f.user_id = m.user_id
 		WHERE m.company_id = $1 ORDER BY m.created_at, m.user_id`, companyID)
 	return db.Collect(rows, err, func(r *db.Rows) (m Member, err error) {
@@ -163,17 +164,13 @@ func selectInvitation(ctx context.Context, tx *db.Tx, digest string) (v Invitati
 	return v, missing(err)
 }
 
-// deleteInvitation deletes an invitation, or returns apierr.NotFoundErr, so that it is answered once.
+// deleteInvitation deletes an open invitation, so that it is used once. It returns apierr.NotFoundErr if there is none.
 func deleteInvitation(ctx context.Context, tx *db.Tx, companyID, id string) error {
-	n, err := tx.Exec(ctx, `DELETE FROM member_invitations
-		WHERE company_id = $1 AND invitation_id = $2 AND expires_at > $3`, companyID, id, db.Micros(tx.Now()))
-	if err == nil && n == 0 {
-		return apierr.NotFoundErr
-	}
-	return err
+	return changed(tx.Exec(ctx, `DELETE FROM member_invitations
+		WHERE company_id = $1 AND invitation_id = $2 AND expires_at > $3`, companyID, id, db.Micros(tx.Now())))
 }
 
-// deleteInvitations deletes the invitations of an address and expired ones.
+// deleteInvitations deletes a company's invitations to an address, and its expired ones.
 func deleteInvitations(ctx context.Context, tx *db.Tx, companyID, email string) error {
 	_, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE company_id = $1 AND (email_key = $2 OR expires_at <= $3)",
 		companyID, identity.EmailKey(email), db.Micros(tx.Now()))

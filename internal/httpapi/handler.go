@@ -62,7 +62,7 @@ func (s *servedRoute) serve(w *responseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.body = requestlog.Kept(body)
+	w.body = requestlog.Truncate(body)
 	v, err := s.in.read(r, body)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (s *servedRoute) serve(w *responseWriter, r *http.Request) error {
 		return err
 	}
 	if s.rt.kind != read {
-		w.sent = requestlog.Kept(out)
+		w.sent = requestlog.Truncate(out)
 	}
 	if out != nil {
 		send(w, http.StatusOK, out)

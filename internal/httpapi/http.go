@@ -459,7 +459,7 @@ func (s *server) refuse(w *responseWriter, err error) {
 		h.Set("Allow", allow)
 	}
 	status, body := render(withoutHeaders(f), w.requestID)
-	w.code, w.sent = f.Code, requestlog.Kept(body)
+	w.code, w.sent = f.Code, requestlog.Truncate(body)
 	send(w, status, body)
 }
 

@@ -72,9 +72,9 @@ func (c *consent) write(f func(context.Context, *db.Tx) error) {
 }
 
 // agree is the user's yes to what an app asks, and the code of it.
-func (c *consent) agree(change func(*oauth.Ask)) (code string) {
+func (c *consent) agree(change func(*oauth.Params)) (code string) {
 	c.t.Helper()
-	ask := oauth.Ask{ClientID: c.app.ClientID, State: "s"}
+	ask := oauth.Params{ClientID: c.app.ClientID, State: "s"}
 	if change != nil {
 		change(&ask)
 	}
@@ -155,7 +155,7 @@ func TestACodeIsExchanged(t *testing.T) {
 			"json": as("application/json", object(c.agree(nil))),
 			"basic": as("application/x-www-form-urlencoded", values("grant_type", "authorization_code", "code",
 				c.agree(nil)).Encode(), "Authorization", basic),
-			"same redirect": c.token(c.exchange(c.agree(func(a *oauth.Ask) {
+			"same redirect": c.token(c.exchange(c.agree(func(a *oauth.Params) {
 				a.RedirectURI, a.ResponseType = callback, "code"
 			}), "redirect_uri", callback)),
 		} {
@@ -165,7 +165,7 @@ func TestACodeIsExchanged(t *testing.T) {
 			}
 			c.works(got.AccessToken, 200)
 		}
-		less := c.token(c.exchange(c.agree(func(a *oauth.Ask) { a.Scope = identity.CompanyWorkerList })))
+		less := c.token(c.exchange(c.agree(func(a *oauth.Params) { a.Scope = identity.CompanyWorkerList })))
 		if less.Scope != identity.CompanyWorkerList {
 			t.Errorf("%+v", less)
 		}
@@ -175,7 +175,7 @@ func TestACodeIsExchanged(t *testing.T) {
 		}
 		verifier := strings.Repeat("v", 43)
 		sum := sha256.Sum256([]byte(verifier))
-		pkce := func(a *oauth.Ask) { a.Challenge, a.Method = base64.RawURLEncoding.EncodeToString(sum[:]), "S256" }
+		pkce := func(a *oauth.Params) { a.Challenge, a.Method = base64.RawURLEncoding.EncodeToString(sum[:]), "S256" }
 		c.token(c.exchange(c.agree(pkce), "code_verifier", verifier))
 		c.refused(c.exchange(c.agree(pkce)), 400, "invalid_grant")
 		c.refused(c.exchange(c.agree(pkce), "code_verifier", strings.Repeat("w", 43)), 400, "invalid_grant")
@@ -297,8 +297,8 @@ func TestTokenRequestsThatAreWrong(t *testing.T) {
 // What an app may not ask for goes back to it, and nowhere else.
 func TestAsksThatAreWrong(t *testing.T) {
 	runConsent(t, func(c *consent, _ *dbtest.Clock) {
-		check := func(change func(*oauth.Ask)) (r oauth.Request, err error) {
-			ask := oauth.Ask{ClientID: c.app.ClientID, State: "s t"}
+		check := func(change func(*oauth.Params)) (r oauth.Request, err error) {
+			ask := oauth.Params{ClientID: c.app.ClientID, State: "s t"}
 			change(&ask)
 			_ = c.db.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				r, err = oauth.Check(ctx, tx, ask)
@@ -314,16 +314,16 @@ func TestAsksThatAreWrong(t *testing.T) {
 			"https://app.example.com/x/../back?from=stipend", "https://app.example.com/%62ack?from=stipend", "//evil.example",
 			"javascript:alert(1)",
 		} {
-			if _, err := check(func(a *oauth.Ask) { a.RedirectURI = uri }); err != oauth.ErrRedirectURI { //nolint:errorlint // itself, unwrapped
+			if _, err := check(func(a *oauth.Params) { a.RedirectURI = uri }); err != oauth.ErrRedirectURI { //nolint:errorlint // itself, unwrapped
 				t.Errorf("redirect to %s: %v", uri, err)
 			}
 		}
-		if _, err := check(func(a *oauth.Ask) { a.ClientID = "cli_none" }); err != oauth.ErrClient { //nolint:errorlint // itself, unwrapped
+		if _, err := check(func(a *oauth.Params) { a.ClientID = "cli_none" }); err != oauth.ErrClient { //nolint:errorlint // itself, unwrapped
 			t.Errorf("%v", err)
 		}
-		for code, change := range map[string]func(*oauth.Ask){
-			"invalid_scope":             func(a *oauth.Ask) { a.Scope = "c_company_detail c_company_workers_pay" },
-			"unsupported_response_type": func(a *oauth.Ask) { a.ResponseType = "token" },
+		for code, change := range map[string]func(*oauth.Params){
+			"invalid_scope":             func(a *oauth.Params) { a.Scope = "c_company_detail c_company_workers_pay" },
+			"unsupported_response_type": func(a *oauth.Params) { a.ResponseType = "token" },
 		} {
 			r, err := check(change)
 			e, ok := err.(*oauth.Error) //nolint:errorlint // it is a result
@@ -336,12 +336,12 @@ func TestAsksThatAreWrong(t *testing.T) {
 				t.Errorf("%s %v", u, err)
 			}
 		}
-		for _, change := range []func(*oauth.Ask){
-			func(a *oauth.Ask) { a.State = "" },
-			func(a *oauth.Ask) { a.Challenge, a.Method = strings.Repeat("A", 43), "plain" },
-			func(a *oauth.Ask) { a.Challenge, a.Method = "short", "S256" },
-			func(a *oauth.Ask) { a.Method = "S256" },
-			func(a *oauth.Ask) { a.Scope = "nonsense" },
+		for _, change := range []func(*oauth.Params){
+			func(a *oauth.Params) { a.State = "" },
+			func(a *oauth.Params) { a.Challenge, a.Method = strings.Repeat("A", 43), "plain" },
+			func(a *oauth.Params) { a.Challenge, a.Method = "short", "S256" },
+			func(a *oauth.Params) { a.Method = "S256" },
+			func(a *oauth.Params) { a.Scope = "nonsense" },
 		} {
 			if _, err := check(change); err == nil {
 				t.Error("an ask that is wrong was found right")
@@ -349,7 +349,7 @@ func TestAsksThatAreWrong(t *testing.T) {
 		}
 		stranger := identity.User{ID: "usr_stranger"}
 		err := c.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			r, err := oauth.Check(ctx, tx, oauth.Ask{ClientID: c.app.ClientID, State: "s"})
+			r, err := oauth.Check(ctx, tx, oauth.Params{ClientID: c.app.ClientID, State: "s"})
 			if err != nil {
 				return err
 			}
@@ -418,7 +418,7 @@ func TestOAuthMetadata(t *testing.T) {
 // Every scope has its words and its group: who grants one is told what it allows.
 func TestEveryScopeHasWords(t *testing.T) {
 	for _, s := range identity.AllScopes().List() {
-		if oauth.Words(s) == s || oauth.GroupOf(s) == "" {
+		if oauth.Describe(s) == s || oauth.GroupOf(s) == "" {
 			t.Errorf("%s has no words", s)
 		}
 	}

@@ -476,7 +476,7 @@ func TestErasure(t *testing.T) {
 		}
 		ask[members](b, "POST", "/api/sandbox/kyc", `{"user_id":"`+ada+`","result":"approved"}`)
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			by := accounts.By{CompanyID: b.company, UserID: bob, Role: identity.RoleOwner}
+			by := accounts.Actor{CompanyID: b.company, UserID: bob, Role: identity.RoleOwner}
 			job := job.Job{ID: "job_1", Payload: []byte(`{"purpose":"sign_up","email":"erased@example.com"}`)}
 			return errors.Join(accounts.Invite(ctx, tx, b.server.Sealer, by, "Erased@example.com", identity.RoleViewer, "en"),
 				accounts.HandleLink(b.server.Sealer)(ctx, tx, job))
@@ -601,7 +601,8 @@ func TestCallbacks(t *testing.T) {
 		}
 		b.verify()
 		if after := b.rows(); after != before || vendor.StatusRequests() != once || b.kycStatus(id) != "in_review" {
-			t.Fatalf("refused callbacks left %s, before %s; asked %d times, %s", after, before, vendor.StatusRequests(), b.kycStatus(id))
+			t.Fatalf("rejected callbacks left %s, before %s; %d status requests, %s", after, before,
+				vendor.StatusRequests(), b.kycStatus(id))
 		}
 
 		// What a callback claims is not believed: the vendor is asked, and still thinks.

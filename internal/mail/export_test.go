@@ -1,7 +1,7 @@
 package mail
 
-// RequireTLS makes a server on this machine need TLS like any other.
-func (s *SMTP) RequireTLS() { s.bare = false }
+// RequireTLS makes a server on this machine require TLS like any other.
+func (s *SMTP) RequireTLS() { s.local = false }
 
-// NeedsTLS says whether nothing is told to the server without TLS.
-func (s *SMTP) NeedsTLS() bool { return !s.bare }
+// NeedsTLS reports whether the server requires TLS.
+func (s *SMTP) NeedsTLS() bool { return !s.local }

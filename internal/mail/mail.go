@@ -1,15 +1,15 @@
-// Package mail writes to people: one mail per cause, in their language, as plain text and as HTML.
+// Package mail sends mails: one per cause, in the language of the recipient, as plain text and HTML.
 //
-// A mail is a row and a job that commit with what it tells of ([Enqueue]); the job makes the text and hands it to an
-// SMTP server, again and again until the server has taken it or refused it for good. The Message-ID is the row's id,
-// so a mail that a crash made leave twice can be recognised as one. What holds the token of a link is sealed while it
-// waits, and when a mail has left, what it said is deleted. A sandbox without a server keeps its mails to be read.
+// [Enqueue] stores a mail and a job in the transaction of its cause. The job renders the mail and sends it to an SMTP
+// server; it retries until the server accepts the mail or rejects it permanently. The Message-ID derives from the row's
+// ID, so that recipients can recognize a mail that was sent twice because of a crash. Link tokens are stored encrypted,
+// and the contents of a mail are deleted when it is sent. A sandbox without a server stores its mails for reading.
 //
-// What companies can have written to anybody is bounded, by address and, until they are verified, by company; see
+// The number of mails per address is limited, and for unverified companies also the number per company; see
 // [MaxToAddress].
 //
-// The package owns the tables mails and mail_counts and the words of the mails, in four languages. Who is written to,
-// and whether, is decided by those who enqueue.
+// The package owns the tables mails and mail_counts and the texts of the mails in four languages. Its callers decide
+// when a mail is sent and to whom.
 package mail
 
 import (
@@ -32,61 +32,61 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// ErrAddress refuses what is no single email address, before it comes near a header.
+// ErrAddress is returned for a text that is not exactly one email address.
 var ErrAddress = apierr.New(apierr.Invalid, "invalid_parameter",
-	"This takes one email address, such as ada@example.com.")
+	"The value must be one email address, for example ada@example.com.")
 
-// The templates, each with the struct that is its Data.
+// The templates of mails, each with its type of data.
 const (
-	Invitation         = "invitation"          // InvitationData
-	InvitationWanted   = "invitation_wanted"   // InvitationWantedData
-	PaymentSent        = "payment_sent"        // PaymentSentData
-	PaymentReturned    = "payment_returned"    // PaymentReturnedData
-	DestinationChanged = "destination_changed" // DestinationChangedData
-	CorrectionAsked    = "correction_asked"    // CorrectionAskedData
-	AppConnected       = "app_connected"       // AppConnectedData
-	WebhookDisabled    = "webhook_disabled"    // WebhookDisabledData
-	KYCResult          = "kyc_result"          // KYCResultData
-	AccountChanged     = "account_changed"     // AccountChangedData
-	CompanyChanged     = "company_changed"     // CompanyChangedData
-	SignUp             = "sign_up"             // SignUpData
-	AccountExists      = "account_exists"      // AccountExistsData
-	PasswordReset      = "password_reset"      // PasswordResetData
-	MemberInvited      = "member_invited"      // MemberInvitedData
+	Invitation          = "invitation"           // InvitationData
+	InvitationRequested = "invitation_requested" // InvitationRequestedData
+	PaymentSent         = "payment_sent"         // PaymentSentData
+	PaymentReturned     = "payment_returned"     // PaymentReturnedData
+	DestinationChanged  = "destination_changed"  // DestinationChangedData
+	CorrectionAsked     = "correction_asked"     // CorrectionAskedData
+	AppConnected        = "app_connected"        // AppConnectedData
+	WebhookDisabled     = "webhook_disabled"     // WebhookDisabledData
+	KYCResult           = "kyc_result"           // KYCResultData
+	AccountChanged      = "account_changed"      // AccountChangedData
+	CompanyChanged      = "company_changed"      // CompanyChangedData
+	SignUp              = "sign_up"              // SignUpData
+	AccountExists       = "account_exists"       // AccountExistsData
+	PasswordReset       = "password_reset"       // PasswordResetData
+	MemberInvited       = "member_invited"       // MemberInvitedData
 )
 
-// The data of the templates. Everything is for people to read: names, amounts with their currency, masked account
-// numbers. An empty text leaves its line out. Instants are written in UTC.
+// The data of the templates. Texts are shown as they are: names, amounts with their currency, masked account numbers.
+// An empty text omits its line. Times are shown in UTC.
 type (
-	// InvitationData invites to work for a company; a resend is the same mail with the new token, under a key of its own.
+	// InvitationData invites a person to be paid by a company.
 	InvitationData struct {
-		Company string // who invites
+		Company string
 		Role    string // contractor, employee or vendor
 		Token   string // of the link /invitation/{token}
 		Expires time.Time
 	}
 
-	// InvitationWantedData tells a company that somebody found their invitation expired and would like another.
-	InvitationWantedData struct {
+	// InvitationRequestedData notifies a company that the recipient of an expired invitation requests a new one.
+	InvitationRequestedData struct {
 		Company, Email string
 	}
 
-	// PaymentSentData tells a payee that a payment has arrived where they want their money.
+	// PaymentSentData notifies a payee that a payment has arrived.
 	PaymentSentData struct {
 		Name, Company string
 		Amount        string   // "120.00 USD"
-		Description   string   // the company's own words
-		Reference     string   // id of the payment
-		Arrived       []string // per destination: "0.00123 BTC (bc1q9h…k3d2)"
+		Description   string   // set by the company
+		Reference     string   // ID of the payment
+		Arrived       []string // one per destination: "0.00123 BTC (bc1q9h…k3d2)"
 	}
 
-	// PaymentReturnedData tells a payee that their bank sent a payment back.
+	// PaymentReturnedData notifies a payee that their bank returned a payment.
 	PaymentReturnedData struct {
 		Name, Company     string
 		Amount, Reference string
 	}
 
-	// DestinationChangedData warns a payee that where their money goes was changed, perhaps not by them.
+	// DestinationChangedData notifies a payee of a changed payout destination, so that they notice an unintended change.
 	DestinationChangedData struct {
 		Name        string
 		Change      string // Added, Replaced, Removed or Reallocated
@@ -94,43 +94,42 @@ type (
 		At          time.Time
 	}
 
-	// CorrectionAskedData tells a payee, and who runs the company that pays them, that a bank wants a destination put
-	// right.
+	// CorrectionAskedData notifies a payee, or the company that pays them, that a bank asks to correct a destination.
 	CorrectionAskedData struct {
 		Name        string
-		Payee       string // whose destination it is, where that is not the reader
+		Payee       string // owner of the destination; "" if it is the recipient of the mail
 		Destination string // masked
 		Members     []string
-		Own         bool // it is the company's that is written to
+		Own         bool // the destination belongs to the company, which receives the mail
 	}
 
-	// AppConnectedData tells a person that an app may act for them from now on.
+	// AppConnectedData notifies a person that an app may act for them.
 	AppConnectedData struct {
 		Name, App, Company string
-		Scopes             []string // in words
+		Scopes             []string // descriptions
 		At                 time.Time
 	}
 
-	// WebhookDisabledData tells a company that its endpoint gets no events any more.
+	// WebhookDisabledData notifies a company that one of its endpoints no longer gets events.
 	WebhookDisabledData struct {
-		Company, Endpoint string // the endpoint's address without its query
+		Company, Endpoint string // Endpoint is the URL without its query
 		Since             time.Time
 	}
 
-	// KYCResultData tells a person how the check of their identity ended.
+	// KYCResultData notifies a person of the result of their identity verification.
 	KYCResultData struct {
 		Name    string
 		Result  string   // Approved, ResubmissionRequired, Rejected or Expired
-		Reasons []string // whole sentences, in the mail's language
+		Reasons []string // sentences in the language of the mail
 	}
 
-	// SignUpData lets somebody go on who wants to open an account with this address.
+	// SignUpData confirms the email address of a person who signs up.
 	SignUpData struct {
 		Token   string // of the link /sign-up/{token}
 		Expires time.Time
 	}
 
-	// AccountExistsData tells somebody who wants to open an account that they have one.
+	// AccountExistsData notifies a person who signs up that they already have an account.
 	AccountExistsData struct{ Name string }
 
 	// PasswordResetData lets a person choose a password.
@@ -140,7 +139,7 @@ type (
 		Expires time.Time
 	}
 
-	// MemberInvitedData asks somebody to act for a company.
+	// MemberInvitedData invites a person to become a member of a company.
 	MemberInvitedData struct {
 		Company string
 		Role    string // owner, admin, developer or viewer
@@ -148,23 +147,23 @@ type (
 		Expires time.Time
 	}
 
-	// AccountChangedData warns a person that the way they sign in was changed, perhaps not by them.
+	// AccountChangedData notifies a person of a change of their credentials, so that they notice an unintended change.
 	AccountChangedData struct {
 		Name   string
 		Change string // FactorAdded and so on
 		At     time.Time
 	}
 
-	// CompanyChangedData warns those who answer for a company that something was changed about who or what acts for it.
+	// CompanyChangedData notifies the administrators of a company of a change of its members, apps, keys or webhooks.
 	CompanyChangedData struct {
 		Name, Company string
-		Change        string // KeyMade and so on
-		What          string // the app, the member with the role, the endpoint's address without its query
+		Change        string // KeyCreated and so on
+		Detail        string // the app, the member with the role, or the URL of the endpoint without its query
 		At            time.Time
 	}
 )
 
-// linked is data whose mail has a link, to a path of the pages.
+// linked is data of a mail with a link. link returns its path.
 type linked interface{ link() string }
 
 func (d InvitationData) link() string    { return "/invitation/" + d.Token }
@@ -175,24 +174,24 @@ func (AccountExistsData) link() string   { return "/sign-in" }
 
 // The values of AccountChangedData.Change.
 const (
-	FactorAdded     = "factor_added"
-	FactorRemoved   = "factor_removed"
-	RecoveryUsed    = "recovery_used"
-	RecoveryRenewed = "recovery_renewed"
-	PasswordChanged = "password_changed"
-	PasskeyAdded    = "passkey_added"
-	PasskeyRemoved  = "passkey_removed"
+	FactorAdded           = "factor_added"
+	FactorRemoved         = "factor_removed"
+	RecoveryCodeUsed      = "recovery_code_used"
+	RecoveryCodesReplaced = "recovery_codes_replaced"
+	PasswordChanged       = "password_changed"
+	PasskeyAdded          = "passkey_added"
+	PasskeyRemoved        = "passkey_removed"
 )
 
 // The values of CompanyChangedData.Change.
 const (
-	KeyMade      = "key_made"
-	SecretMade   = "secret_made"
-	CodeReplayed = "code_replayed"
-	MemberJoined = "member_joined"
-	RoleChanged  = "role_changed"
-	WebhookAdded = "webhook_added"
-	WebhookMoved = "webhook_moved"
+	KeyCreated        = "key_created"
+	SecretCreated     = "secret_created"
+	CodeReplayed      = "code_replayed"
+	MemberJoined      = "member_joined"
+	RoleChanged       = "role_changed"
+	WebhookAdded      = "webhook_added"
+	WebhookURLChanged = "webhook_url_changed"
 )
 
 // The values of DestinationChangedData.Change.
@@ -211,47 +210,47 @@ const (
 	Expired              = "expired"
 )
 
-// dataOf is the type of each template's data.
+// dataOf is the type of data of each template.
 var dataOf = map[string]reflect.Type{
-	Invitation:         reflect.TypeFor[InvitationData](),
-	InvitationWanted:   reflect.TypeFor[InvitationWantedData](),
-	PaymentSent:        reflect.TypeFor[PaymentSentData](),
-	PaymentReturned:    reflect.TypeFor[PaymentReturnedData](),
-	DestinationChanged: reflect.TypeFor[DestinationChangedData](),
-	CorrectionAsked:    reflect.TypeFor[CorrectionAskedData](),
-	AppConnected:       reflect.TypeFor[AppConnectedData](),
-	WebhookDisabled:    reflect.TypeFor[WebhookDisabledData](),
-	KYCResult:          reflect.TypeFor[KYCResultData](),
-	AccountChanged:     reflect.TypeFor[AccountChangedData](),
-	CompanyChanged:     reflect.TypeFor[CompanyChangedData](),
-	SignUp:             reflect.TypeFor[SignUpData](),
-	AccountExists:      reflect.TypeFor[AccountExistsData](),
-	PasswordReset:      reflect.TypeFor[PasswordResetData](),
-	MemberInvited:      reflect.TypeFor[MemberInvitedData](),
+	Invitation:          reflect.TypeFor[InvitationData](),
+	InvitationRequested: reflect.TypeFor[InvitationRequestedData](),
+	PaymentSent:         reflect.TypeFor[PaymentSentData](),
+	PaymentReturned:     reflect.TypeFor[PaymentReturnedData](),
+	DestinationChanged:  reflect.TypeFor[DestinationChangedData](),
+	CorrectionAsked:     reflect.TypeFor[CorrectionAskedData](),
+	AppConnected:        reflect.TypeFor[AppConnectedData](),
+	WebhookDisabled:     reflect.TypeFor[WebhookDisabledData](),
+	KYCResult:           reflect.TypeFor[KYCResultData](),
+	AccountChanged:      reflect.TypeFor[AccountChangedData](),
+	CompanyChanged:      reflect.TypeFor[CompanyChangedData](),
+	SignUp:              reflect.TypeFor[SignUpData](),
+	AccountExists:       reflect.TypeFor[AccountExistsData](),
+	PasswordReset:       reflect.TypeFor[PasswordResetData](),
+	MemberInvited:       reflect.TypeFor[MemberInvitedData](),
 }
 
-// Message is one mail to be sent, by a job, after its transaction commits.
+// Message is a mail to send after the commit of the transaction.
 type Message struct {
-	CompanyID string // whose business it is; the row's tenant ("" where a person is written to without one)
+	CompanyID string // tenant of the row; "" for a mail that no company caused
 	To        string
 	Template  string // one of the constants above
-	Language  string // BCP 47; "" is English
-	Data      any    // the template's own struct
-	Key       string // one mail per company, template and key
-	// Sealer keeps the token of a link from whoever reads the database. Required where Data has one.
+	Language  string // BCP 47; "" means English
+	Data      any    // the type of the template
+	Key       string // at most one mail is sent per company, template and key
+	// Sealer encrypts Data. It is required if Data has a Token.
 	Sealer *identity.Sealer
 }
 
-// JobSend is the kind of job that sends a mail; its payload names the row.
+// JobSend is the kind of the job that sends a mail. Its payload is a sendPayload.
 const JobSend = "mail.send"
 
-type look struct {
+type sendPayload struct {
 	MailID string `json:"mail_id"`
 }
 
-// Enqueue leaves a mail for the commit. A second one of the same company, template and key is silently dropped. It
-// refuses what is no single address with ErrAddress; see [Valid]. A template that does not exist, or the wrong data
-// for it, is a mistake in the program and an internal error, and so is a token without a sealer.
+// Enqueue stores a mail and the job that sends it. It drops a second mail with the same company, template and key. It
+// returns ErrAddress unless To is valid; see [Valid]. An unknown template, data of another type and a token without a
+// sealer are programming errors and returned as internal errors.
 func Enqueue(_ context.Context, tx *db.Tx, m Message) error {
 	if !Valid(m.To) {
 		return ErrAddress
@@ -267,27 +266,27 @@ func Enqueue(_ context.Context, tx *db.Tx, m Message) error {
 	r := row{companyID: m.CompanyID, id: tx.NewID("mail"), template: m.Template, key: m.Key, to: m.To,
 		language: m.Language, data: string(data)}
 	if _, secret := want.FieldByName("Token"); secret {
-		if r.data, err = m.Sealer.Seal(dataOfMail(r.id), data); err != nil {
+		if r.data, err = m.Sealer.Seal(dataPlace(r.id), data); err != nil {
 			return err
 		}
 	}
 	insert(tx, r)
-	job.Enqueue(tx, job.New{CompanyID: m.CompanyID, Kind: JobSend, Payload: look{r.id}})
+	job.Enqueue(tx, job.New{CompanyID: m.CompanyID, Kind: JobSend, Payload: sendPayload{r.id}})
 	return nil
 }
 
-func dataOfMail(id string) identity.Place {
+func dataPlace(id string) identity.Place {
 	return identity.Place{Table: "mails", Column: "data", Row: id}
 }
 
-// Valid says whether text is exactly one address, with nothing around it that could become another header or recipient.
+// Valid reports whether text is exactly one address. It rejects any text that could become another header or recipient.
 func Valid(text string) bool {
 	a, err := mail.ParseAddress(text)
 	return err == nil && a.Address == text && a.Name == "" && len(text) <= 254 &&
 		!strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// LanguageOf is the language that most people of a country read, for those who have told no other.
+// LanguageOf returns the most common language of a country, for recipients with an unknown language, or "".
 func LanguageOf(country string) string {
 	region, err := language.ParseRegion(country)
 	if err != nil {
@@ -301,22 +300,22 @@ func LanguageOf(country string) string {
 	return base.String()
 }
 
-// Mailer is the job that sends mails.
+// Mailer sends mails.
 type Mailer struct {
-	Server  *SMTP         // nil keeps mails in the table, to be read by [List]
-	From    *mail.Address // whose mails these are; the domain is also that of the Message-IDs
+	Server  *SMTP         // nil stores mails for [List] instead of sending them
+	From    *mail.Address // sender; its domain is part of the Message-IDs
 	BaseURL string        // of links, without a slash at the end
-	Sandbox bool          // every mail says that there is no real money in it
+	Sandbox bool          // marks every mail as one of a sandbox
 	Sealer  *identity.Sealer
-	// Verified says whether a company's word about itself was checked. Others have few mails sent, with plain names. Nil:
-	// all were.
+	// Verified reports whether a company is verified. Other companies may send fewer mails, and names in their mails are
+	// made harmless. If Verified is nil, no company is verified.
 	Verified func(ctx context.Context, tx *db.Tx, companyID string) (bool, error)
 }
 
-// Send sends the mail that a job names (job mail.send). It may send one twice when the process dies between the
-// server's answer and the row's; both have one Message-ID.
+// Send sends the mail of a job (job mail.send). It may send a mail twice, with the same Message-ID, if the process dies
+// before it stores the result.
 func (x *Mailer) Send(ctx context.Context, d *db.DB, j job.Job) error {
-	var in look
+	var in sendPayload
 	if err := j.Decode(&in); err != nil {
 		return err
 	}
@@ -326,47 +325,47 @@ func (x *Mailer) Send(ctx context.Context, d *db.DB, j job.Job) error {
 		return err
 	})
 	if errors.Is(err, db.ErrNoRows) {
-		return nil // a second one of its key, or its transaction's row was dropped
+		return nil // dropped, because a mail with its key exists
 	}
 	if err != nil || m.state != queued {
 		return err
 	}
-	if x.Server == nil { // nobody gets it, so nothing is bounded
-		text, err := x.write(m, false)
+	if x.Server == nil { // no limits apply
+		text, err := x.render(m, false)
 		if err != nil {
 			return err
 		}
-		return end(ctx, d, m, ending{state: kept, Letter: text})
+		return end(ctx, d, m, result{state: stored, Content: text})
 	}
-	o, err := x.admit(ctx, d, m)
+	a, err := x.admit(ctx, d, m)
 	switch {
 	case err != nil:
 		return err
-	case o.refusal != "":
-		return end(ctx, d, m, ending{state: refused, reason: o.refusal})
-	case !o.wait.IsZero():
-		return postpone(ctx, d, m, o.wait)
+	case a.rejection != "":
+		return end(ctx, d, m, result{state: refused, reason: a.rejection})
+	case !a.wait.IsZero():
+		return postpone(ctx, d, m, a.wait)
 	}
-	text, err := x.write(m, o.unverified)
+	text, err := x.render(m, a.unverified)
 	if err == nil {
-		err = x.hand(ctx, m, text)
+		err = x.deliver(ctx, m, text)
 	}
-	var refusal *refusal
+	var rejected *rejection
 	switch {
 	case err == nil:
-		return end(ctx, d, m, ending{state: sent})
-	case errors.As(err, &refusal):
-		return end(ctx, d, m, ending{state: refused, reason: refusal.Error()})
+		return end(ctx, d, m, result{state: sent})
+	case errors.As(err, &rejected):
+		return end(ctx, d, m, result{state: refused, reason: rejected.Error()})
 	}
-	return errors.Join(err, x.release(ctx, d, m, o))
+	return errors.Join(err, x.release(ctx, d, m, a))
 }
 
-func end(ctx context.Context, d *db.DB, m row, e ending) error {
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return finish(ctx, tx, m, e) })
+func end(ctx context.Context, d *db.DB, m row, r result) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return finish(ctx, tx, m, r) })
 }
 
-// hand gives a finished mail to the server.
-func (x *Mailer) hand(ctx context.Context, m row, text Letter) error {
+// deliver sends a rendered mail to the server.
+func (x *Mailer) deliver(ctx context.Context, m row, text Content) error {
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	msg.FromMailAddress(x.From)
 	msg.ToMailAddress(&mail.Address{Address: m.to})
@@ -374,22 +373,23 @@ func (x *Mailer) hand(ctx context.Context, m row, text Letter) error {
 	_, domain, _ := strings.Cut(x.From.Address, "@")
 	msg.SetMessageIDWithValue(m.id + "@" + domain)
 	msg.SetDateWithValue(m.created)
-	// So that no out-of-office reply comes back, and no mailing list takes it for a person's letter.
+	// Prevents out-of-office replies (RFC 3834).
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(gomail.TypeTextPlain, text.Text)
 	msg.AddAlternativeString(gomail.TypeTextHTML, text.HTML)
 	return x.Server.send(ctx, msg)
 }
 
-// Kept is a mail of a sandbox without a mail server.
-type Kept struct {
+// StoredMail is a mail of a sandbox without a mail server.
+type StoredMail struct {
 	ID, Template, To string
-	Letter
+	Content
 	Created time.Time
 }
 
-// List reads the newest mails that were kept for a company instead of being sent, newest first, at most limit, and
-// says how many there are after skipping offset.
-func List(ctx context.Context, tx *db.Tx, companyID string, offset, limit int) (mails []Kept, total int64, err error) {
+// List returns the stored mails of a company, newest first: at most limit after the first offset ones. total is the
+// number of all its stored mails.
+func List(ctx context.Context, tx *db.Tx, companyID string, offset, limit int) (mails []StoredMail, total int64,
+	err error) {
 	return list(ctx, tx, companyID, offset, limit)
 }

@@ -31,14 +31,14 @@ import (
 
 const base = "https://pay.example.com"
 
-// postOffice is a real SMTP server on the loopback interface.
-type postOffice struct {
+// smtpServer is an SMTP server on the loopback interface.
+type smtpServer struct {
 	addr string
 
 	mu    sync.Mutex
 	mails []delivered
-	fail  func(to string) error // of RCPT
-	user  string                // who signed in last
+	fail  func(to string) error // result of RCPT
+	user  string                // of the most recent authentication
 }
 
 type delivered struct {
@@ -47,16 +47,16 @@ type delivered struct {
 	raw  []byte
 }
 
-// open starts the office. With a certificate it offers STARTTLS and takes passwords, without it takes them in the
-// clear.
-func open(t *testing.T, cert *tls.Config) *postOffice {
+// startServer starts a server for the duration of a test. With a certificate it offers STARTTLS and requires it for
+// passwords.
+func startServer(t *testing.T, cert *tls.Config) *smtpServer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &postOffice{addr: l.Addr().String()}
-	s := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &session{office: p}, nil }))
+	p := &smtpServer{addr: l.Addr().String()}
+	s := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &session{server: p}, nil }))
 	s.Domain, s.AllowInsecureAuth, s.TLSConfig = "localhost", cert == nil, cert
 	s.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	done := make(chan struct{})
@@ -65,14 +65,14 @@ func open(t *testing.T, cert *tls.Config) *postOffice {
 	return p
 }
 
-func (p *postOffice) all() []delivered {
+func (p *smtpServer) all() []delivered {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]delivered(nil), p.mails...)
 }
 
 type session struct {
-	office *postOffice
+	server *smtpServer
 	now    delivered
 }
 
@@ -83,9 +83,9 @@ func (s *session) Auth(string) (sasl.Server, error) {
 		if password != "pass word" {
 			return smtp.ErrAuthFailed
 		}
-		s.office.mu.Lock()
-		defer s.office.mu.Unlock()
-		s.office.user = user
+		s.server.mu.Lock()
+		defer s.server.mu.Unlock()
+		s.server.user = user
 		return nil
 	}), nil
 }
@@ -96,10 +96,10 @@ func (s *session) Mail(from string, _ *smtp.MailOptions) error {
 }
 
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
-	s.office.mu.Lock()
-	defer s.office.mu.Unlock()
-	if s.office.fail != nil {
-		if err := s.office.fail(to); err != nil {
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	if s.server.fail != nil {
+		if err := s.server.fail(to); err != nil {
 			return err
 		}
 	}
@@ -111,16 +111,16 @@ func (s *session) Data(r io.Reader) (err error) {
 	if s.now.raw, err = io.ReadAll(r); err != nil {
 		return err
 	}
-	s.office.mu.Lock()
-	defer s.office.mu.Unlock()
-	s.office.mails = append(s.office.mails, s.now)
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	s.server.mails = append(s.server.mails, s.now)
 	return nil
 }
 
 func (s *session) Reset()        { s.now = delivered{} }
 func (s *session) Logout() error { return nil }
 
-// parts are a mail as a reader's program takes it apart.
+// parts is a parsed mail.
 type parts struct {
 	header     netmail.Header
 	subject    string
@@ -168,7 +168,7 @@ func parse(t *testing.T, raw []byte) parts {
 	return p
 }
 
-// sealer is of one key.
+// sealer returns a sealer with a fixed key.
 func sealer() *identity.Sealer {
 	s, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
@@ -177,11 +177,11 @@ func sealer() *identity.Sealer {
 	return s
 }
 
-// mailer sends through the office, or keeps mails where there is none.
+// mailer returns a mailer for a server, or one that stores mails if url is empty. All companies are verified.
 func mailer(t *testing.T, url string) *mail.Mailer {
 	t.Helper()
 	x := &mail.Mailer{From: &netmail.Address{Name: "Stipend", Address: "payments@example.com"}, BaseURL: base,
-		Sealer: sealer()}
+		Sealer: sealer(), Verified: func(context.Context, *db.Tx, string) (bool, error) { return true, nil }}
 	if url != "" {
 		var err error
 		if x.Server, err = mail.ParseSMTP(url); err != nil {
@@ -220,7 +220,7 @@ func waiting(t *testing.T, d *db.DB) (due, parked int64) {
 	return due, parked
 }
 
-// stored is all that the table holds, as one text.
+// stored returns the state, reason and contents of the only mail in the table.
 func stored(t *testing.T, d *db.DB) string {
 	t.Helper()
 	var all string
@@ -244,15 +244,15 @@ func invitation() mail.Message {
 	}
 }
 
-func TestAMailArrivesOnceInBothFormsAndLeavesNoTokenBehind(t *testing.T) {
+func TestAMailIsSentOnceAsTextAndHTMLAndItsTokenIsDeleted(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		office := open(t, nil)
-		x := mailer(t, "smtp://stipend:pass%20word@"+office.addr)
+		server := startServer(t, nil)
+		x := mailer(t, "smtp://stipend:pass%20word@"+server.addr)
 		if err := enqueue(t, d, invitation(), invitation()); err != nil { // twice in one transaction
 			t.Fatal(err)
 		}
 		if all := stored(t, d); !strings.HasPrefix(all, "queued||v1.") || strings.Contains(all, "s3cr3t") {
-			t.Errorf("while the mail waits the table holds %q", all)
+			t.Errorf("the row of the queued mail is %q", all)
 		}
 		if err := drain(d, x); err != nil {
 			t.Fatal(err)
@@ -263,13 +263,13 @@ func TestAMailArrivesOnceInBothFormsAndLeavesNoTokenBehind(t *testing.T) {
 		if err := drain(d, x); err != nil {
 			t.Fatal(err)
 		}
-		mails := office.all()
+		mails := server.all()
 		if len(mails) != 1 {
-			t.Fatalf("%d mails for one cause", len(mails))
+			t.Fatalf("%d mails were sent, want 1", len(mails))
 		}
-		if office.user != "stipend" || mails[0].from != "payments@example.com" ||
+		if server.user != "stipend" || mails[0].from != "payments@example.com" ||
 			strings.Join(mails[0].to, ",") != "ada@example.com" {
-			t.Errorf("signed in as %q, from %q to %q", office.user, mails[0].from, mails[0].to)
+			t.Errorf("signed in as %q, from %q to %q", server.user, mails[0].from, mails[0].to)
 		}
 		got := parse(t, mails[0].raw)
 		if want := "Acme & Söhne <GmbH> invites you to get paid through Stipend"; got.subject != want {
@@ -290,7 +290,7 @@ func TestAMailArrivesOnceInBothFormsAndLeavesNoTokenBehind(t *testing.T) {
 		}
 		if strings.Contains(got.html, "<GmbH>") || strings.Contains(got.html, "<img") ||
 			strings.Contains(got.html, "<script") {
-			t.Errorf("the HTML is not escaped, or asks other hosts:\n%s", got.html)
+			t.Errorf("the HTML is not escaped, or loads resources:\n%s", got.html)
 		}
 		if from, err := got.header.AddressList("From"); err != nil || from[0].Name != "Stipend" ||
 			got.header.Get("Auto-Submitted") != "auto-generated" {
@@ -298,16 +298,16 @@ func TestAMailArrivesOnceInBothFormsAndLeavesNoTokenBehind(t *testing.T) {
 		}
 		if all := stored(t, d); !strings.HasPrefix(all, "sent||") || strings.Contains(all, "s3cr3t") ||
 			strings.Contains(all, "Acme") {
-			t.Errorf("after sending the table holds %q", all)
+			t.Errorf("the row of the sent mail is %q", all)
 		}
 	})
 }
 
-// A crash between the server's answer and the commit leaves the row as it was, and the job.
-func TestAMailThatIsSentAgainIsTheSameMail(t *testing.T) {
+// A crash after the server accepted the mail leaves the row queued, so the job runs again.
+func TestAMailThatIsSentAgainHasTheSameMessageID(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		office := open(t, nil)
-		x := mailer(t, "smtp://"+office.addr)
+		server := startServer(t, nil)
+		x := mailer(t, "smtp://"+server.addr)
 		for range 2 {
 			if err := enqueue(t, d, invitation()); err != nil {
 				t.Fatal(err)
@@ -328,27 +328,28 @@ func TestAMailThatIsSentAgainIsTheSameMail(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		mails := office.all()
+		mails := server.all()
 		if len(mails) != 2 {
 			t.Fatalf("%d mails", len(mails))
 		}
 		first, second := parse(t, mails[0].raw).header, parse(t, mails[1].raw).header
 		if id := first.Get("Message-ID"); id == "" || id != second.Get("Message-ID") ||
 			!strings.HasSuffix(id, "@example.com>") || first.Get("Date") != second.Get("Date") {
-			t.Errorf("the two are %q of %s and %q of %s", id, first.Get("Date"), second.Get("Message-ID"), second.Get("Date"))
+			t.Errorf("the two mails have the Message-ID %q of %s and %q of %s", id, first.Get("Date"), second.Get("Message-ID"),
+				second.Get("Date"))
 		}
 	})
 }
 
-func TestABusyServerIsAskedAgainAndARefusalIsFinal(t *testing.T) {
+func TestTemporaryErrorsAreRetriedAndPermanentOnesAreNot(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		office := open(t, nil)
-		x := mailer(t, "smtp://"+office.addr)
+		server := startServer(t, nil)
+		x := mailer(t, "smtp://"+server.addr)
 		answers := []error{
 			&smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "ada@example.com: try later"},
 			&smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "ada@example.com is unknown"},
 		}
-		office.fail = func(string) error {
+		server.fail = func(string) error {
 			err := answers[0]
 			answers = answers[1:]
 			return err
@@ -358,25 +359,25 @@ func TestABusyServerIsAskedAgainAndARefusalIsFinal(t *testing.T) {
 		}
 		err := drain(d, x)
 		if err == nil || strings.Contains(err.Error(), "ada@") || !strings.Contains(err.Error(), "451") {
-			t.Errorf("a busy server: %v; want its code, and nobody's address in what is logged", err)
+			t.Errorf("a temporary error: %v; want its code, but not the address", err)
 		}
 		if due, _ := waiting(t, d); due != 1 || len(answers) != 1 {
-			t.Errorf("%d jobs wait after %d answers", due, 2-len(answers))
+			t.Errorf("%d jobs wait after %d responses", due, 2-len(answers))
 		}
 		clock.Advance(time.Minute)
 		if err := drain(d, x); err != nil {
-			t.Errorf("a refusal is an end, not a failure: %v", err)
+			t.Errorf("a permanent rejection fails the job: %v", err)
 		}
 		if due, parked := waiting(t, d); due != 0 || parked != 0 {
 			t.Errorf("%d due, %d parked", due, parked)
 		}
 		if all := stored(t, d); all != "refused|recipient refused: 550|" {
-			t.Errorf("the table holds %q", all)
+			t.Errorf("the row is %q", all)
 		}
 	})
 }
 
-func TestWithoutAServerMailsAreKept(t *testing.T) {
+func TestMailsAreStoredWithoutAServer(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		x := mailer(t, "")
 		x.Sandbox = true
@@ -389,15 +390,15 @@ func TestWithoutAServerMailsAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
-			kept, total, err := mail.List(ctx, tx, "com_1", 0, 10)
-			if err != nil || total != 1 || len(kept) != 1 {
-				t.Fatalf("%d of %d mails, %v", len(kept), total, err)
+			mails, total, err := mail.List(ctx, tx, "com_1", 0, 10)
+			if err != nil || total != 1 || len(mails) != 1 {
+				t.Fatalf("%d of %d mails, %v", len(mails), total, err)
 			}
-			k := kept[0]
+			k := mails[0]
 			if k.To != "ada@example.com" || !strings.HasPrefix(k.Subject, "[Sandbox] ") ||
 				!strings.Contains(k.Text, "/invitation/s3cr3t-token") ||
 				!strings.Contains(k.Text, "Sandbox – no real money") || !strings.Contains(k.HTML, "Sandbox – no real money") {
-				t.Errorf("kept %+v", k)
+				t.Errorf("stored %+v", k)
 			}
 			return nil
 		})
@@ -407,7 +408,7 @@ func TestWithoutAServerMailsAreKept(t *testing.T) {
 	})
 }
 
-func TestAnAddressIsOneAddress(t *testing.T) {
+func TestInvalidMessagesAreRejected(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
 	for _, to := range []string{
 		"", "ada", "ada@example.com\r\nBcc: eve@example.com", "ada@example.com\nBcc: eve@example.com",
@@ -430,28 +431,27 @@ func TestAnAddressIsOneAddress(t *testing.T) {
 		m := invitation()
 		change(&m)
 		if err := enqueue(t, d, m); err == nil {
-			t.Errorf("a wrong %s was taken", name)
+			t.Errorf("a wrong %s was accepted", name)
 		}
 	}
 	if due, parked := waiting(t, d); due+parked != 0 {
-		t.Errorf("refused mails left %d jobs", due+parked)
+		t.Errorf("rejected mails have %d jobs", due+parked)
 	}
 }
 
-// A name is not trusted to be one line of letters, wherever it comes from.
 func TestNamesCannotBecomeHeadersOrParagraphs(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
-	office := open(t, nil)
+	server := startServer(t, nil)
 	m := invitation()
 	m.Data = mail.InvitationData{Company: "Acme\r\nBcc: eve@example.com\r\n\r\nPay \u202eevil here: https://evil.example",
 		Token: "t"}
 	if err := enqueue(t, d, m); err != nil {
 		t.Fatal(err)
 	}
-	if err := drain(d, mailer(t, "smtp://"+office.addr)); err != nil {
+	if err := drain(d, mailer(t, "smtp://"+server.addr)); err != nil {
 		t.Fatal(err)
 	}
-	mails := office.all()
+	mails := server.all()
 	got := parse(t, mails[0].raw)
 	if len(mails[0].to) != 1 || got.header.Get("Bcc") != "" || strings.Contains(got.text, "\nPay") ||
 		strings.Contains(got.text, "\u202e") {
@@ -459,7 +459,7 @@ func TestNamesCannotBecomeHeadersOrParagraphs(t *testing.T) {
 	}
 }
 
-// certificate is one that no system trusts, with the pool that does.
+// certificate returns a self-signed certificate and a pool that trusts it.
 func certificate(t *testing.T) (*tls.Config, *x509.CertPool) {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)
@@ -469,22 +469,22 @@ func certificate(t *testing.T) (*tls.Config, *x509.CertPool) {
 	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12}, pool
 }
 
-func TestAPasswordLeavesTheMachineByTLSOnly(t *testing.T) {
+func TestPasswordsAreSentToOtherMachinesOnlyWithTLS(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
 	cert, pool := certificate(t)
 
-	bare := open(t, nil)
+	bare := startServer(t, nil)
 	x := mailer(t, "smtp://stipend:pass%20word@"+bare.addr)
 	x.Server.RequireTLS()
 	if err := enqueue(t, d, invitation()); err != nil {
 		t.Fatal(err)
 	}
 	if err := drain(d, x); err == nil || len(bare.all()) != 0 || bare.user != "" {
-		t.Errorf("a server without TLS got %d mails and the password of %q: %v", len(bare.all()), bare.user, err)
+		t.Errorf("a server without TLS received %d mails and the password of %q: %v", len(bare.all()), bare.user, err)
 	}
 
-	for name, trusted := range map[string]bool{"stranger": false, "trusted": true} {
-		secure := open(t, cert)
+	for name, trusted := range map[string]bool{"untrusted": false, "trusted": true} {
+		secure := startServer(t, cert)
 		x := mailer(t, "smtp://stipend:pass%20word@"+secure.addr)
 		x.Server.RequireTLS()
 		if trusted {
@@ -497,15 +497,15 @@ func TestAPasswordLeavesTheMachineByTLSOnly(t *testing.T) {
 		}
 		err := drain(d, x)
 		if trusted && (err != nil || len(secure.all()) != 1 || secure.user != "stipend") {
-			t.Errorf("a trusted server got %d mails from %q: %v", len(secure.all()), secure.user, err)
+			t.Errorf("a server with a trusted certificate received %d mails from %q: %v", len(secure.all()), secure.user, err)
 		}
 		if !trusted && (err == nil || len(secure.all()) != 0 || secure.user != "") {
-			t.Errorf("a server that nobody vouches for got %d mails from %q: %v", len(secure.all()), secure.user, err)
+			t.Errorf("a server with an untrusted certificate received %d mails from %q: %v", len(secure.all()), secure.user, err)
 		}
 	}
 }
 
-func TestServersAreNamedByURL(t *testing.T) {
+func TestParseSMTP(t *testing.T) {
 	for text, secure := range map[string]bool{
 		"smtp://mail.example.com": true, "smtp://u:p@mail.example.com:2525": true, "smtps://mail.example.com": true,
 		"smtp://127.0.0.1:25": false, "smtp://localhost": false, "smtp://[::1]:25": false,

@@ -15,24 +15,24 @@ import (
 	gomail "github.com/wneessen/go-mail"
 )
 
-// sendTimeout bounds each step of a talk with the server.
+// sendTimeout is the timeout of each SMTP command.
 const sendTimeout = 15 * time.Second
 
-// SMTP is the server that mails are handed to.
+// SMTP is a mail server to submit mails to.
 type SMTP struct {
-	// TLS is for servers with a certificate of one's own authority; nil trusts the system's.
+	// TLS is the configuration for a server with a certificate of a private authority; nil trusts the system's.
 	TLS *tls.Config
 
 	host           string
 	port           int
 	user, password string
-	implicit       bool // TLS from the first byte
-	bare           bool // may go without TLS: the server is on this machine
+	implicit       bool // the connection starts with TLS
+	local          bool // the server is on this machine, so TLS is optional
 }
 
-// ParseSMTP reads smtp://user:password@host:587, which must upgrade to TLS by STARTTLS unless the host is this very
-// machine, or smtps://user:password@host:465, which is TLS from the start. The port may be left out. Errors never
-// repeat the text: it holds a password.
+// ParseSMTP parses smtp://user:password@host:587, which requires STARTTLS unless the host is this machine, or
+// smtps://user:password@host:465, which starts with TLS. The port is optional. Errors never contain the text, because
+// it has a password.
 func ParseSMTP(text string) (*SMTP, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
@@ -42,7 +42,7 @@ func ParseSMTP(text string) (*SMTP, error) {
 	s.password, _ = u.User.Password()
 	switch u.Scheme {
 	case "smtp":
-		s.port, s.bare = 587, loopback(s.host)
+		s.port, s.local = 587, loopback(s.host)
 	case "smtps":
 		s.port, s.implicit = 465, true
 	default:
@@ -61,14 +61,14 @@ func loopback(host string) bool {
 	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// refusal is the server's last word on a mail: trying again would change nothing. It holds no word of the server's,
-// which like to repeat the address.
-type refusal struct {
+// rejection is a permanent error of the server, after which retrying is useless. It does not contain the server's
+// text, which may contain the address.
+type rejection struct {
 	step string
 	code int
 }
 
-func (r *refusal) Error() string { return fmt.Sprintf("%s: %d", r.step, r.code) }
+func (r *rejection) Error() string { return fmt.Sprintf("%s: %d", r.step, r.code) }
 
 func (s *SMTP) send(ctx context.Context, msg *gomail.Msg) error {
 	options := []gomail.Option{gomail.WithPort(s.port), gomail.WithTimeout(sendTimeout), gomail.WithHELO("localhost")}
@@ -76,9 +76,9 @@ func (s *SMTP) send(ctx context.Context, msg *gomail.Msg) error {
 	switch {
 	case s.implicit:
 		options = append(options, gomail.WithSSL())
-	case s.bare:
+	case s.local:
 		options = append(options, gomail.WithTLSPolicy(gomail.TLSOpportunistic))
-		auth = gomail.SMTPAuthPlainNoEnc // a password on the loopback interface does not leave the machine
+		auth = gomail.SMTPAuthPlainNoEnc // the password does not leave the machine
 	default:
 		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory))
 	}
@@ -96,7 +96,7 @@ func (s *SMTP) send(ctx context.Context, msg *gomail.Msg) error {
 	}
 	err = client.DialAndSendWithContext(ctx, msg)
 	if err == nil || msg.IsDelivered() {
-		return nil // what went wrong after the server took it is no reason to send it again
+		return nil // the server accepted the mail; a later error is no reason to send it again
 	}
 	var failed *gomail.SendError
 	if !errors.As(err, &failed) {
@@ -104,12 +104,13 @@ func (s *SMTP) send(ctx context.Context, msg *gomail.Msg) error {
 	}
 	code := failed.ErrorCode()
 	if code >= 500 && code < 600 {
-		// The recipient or the content; a refused sender is the configuration's fault, and waits until that is mended.
+		// Only the recipient and the content are permanent. A rejected sender is a configuration error: sending is retried
+		// until it is fixed.
 		switch failed.Reason {
 		case gomail.ErrSMTPRcptTo:
-			return &refusal{"recipient refused", code}
+			return &rejection{"recipient refused", code}
 		case gomail.ErrSMTPData, gomail.ErrSMTPDataClose:
-			return &refusal{"content refused", code}
+			return &rejection{"content refused", code}
 		}
 	}
 	return fmt.Errorf("mail: %s: step %d of sending: the server answered %d %s",

@@ -11,20 +11,22 @@ import (
 // The states of a mail.
 const (
 	queued  = "queued"
-	sent    = "sent"    // taken by the server
-	kept    = "kept"    // to be read in the sandbox
-	refused = "refused" // by the server, for good
+	sent    = "sent"    // accepted by the server
+	stored  = "stored"  // readable in a sandbox without a server
+	refused = "refused" // permanently rejected, by the server or by a limit
 )
 
+// row is a row of mails.
 type row struct {
 	companyID, id, template, key string
 	to, language, data, state    string
 	created                      time.Time
 }
 
+// insertSize is the number of mails per statement.
 const insertSize = 200
 
-// inserts drops a mail whose key is taken: its cause was looked at twice.
+// inserts writes new mails. It drops a mail if one with its key exists.
 var inserts = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []row) error {
 	for chunk := range slices.Chunk(items, insertSize) {
 		var args []any
@@ -57,14 +59,14 @@ func find(ctx context.Context, tx *db.Tx, companyID, id string) (row, error) {
 	return m, err
 }
 
-// ending is what becomes of a queued mail.
-type ending struct {
+// result is the final state of a mail.
+type result struct {
 	state, reason string
-	Letter        // only of one that is kept
+	Content       // only of a stored mail
 }
 
-// finish ends a queued mail and deletes what it was made of. One that another run has ended stays as it is.
-func finish(ctx context.Context, tx *db.Tx, m row, e ending) error {
+// finish stores the result of a queued mail and deletes its data. It does not change a mail that already has a result.
+func finish(ctx context.Context, tx *db.Tx, m row, e result) error {
 	_, err := tx.Exec(ctx, `UPDATE mails SET state = $3, data = '', subject = $4, body_text = $5, body_html = $6,
 		reason = $7, ended_at = $8
 		WHERE company_id = $1 AND mail_id = $2 AND state = 'queued'`,
@@ -72,7 +74,7 @@ func finish(ctx context.Context, tx *db.Tx, m row, e ending) error {
 	return err
 }
 
-// hasNewer says whether a newer mail of the same company and kind waits for the same address, or has left already.
+// hasNewer reports whether a newer mail of the same company and template to the same address is queued or was sent.
 func hasNewer(ctx context.Context, tx *db.Tx, m row) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM mails WHERE company_id = $1 AND created_at >= $2
@@ -82,8 +84,8 @@ func hasNewer(ctx context.Context, tx *db.Tx, m row) (bool, error) {
 	return n > 0, err
 }
 
-// count adds one and returns how many there are since a day began, and when that was. The first one after a day begins
-// the next. Companies come before addresses, so two mails never wait for each other.
+// count increments a counter and returns its value and the start of its period. The first count after a day starts a
+// new period. Callers count companies before addresses, which prevents deadlocks.
 func count(ctx context.Context, tx *db.Tx, counter string) (n int64, since time.Time, err error) {
 	var at int64
 	err = tx.QueryRow(ctx, `INSERT INTO mail_counts (counter, since_at, mails) VALUES ($1, $2, 1)
@@ -94,6 +96,7 @@ func count(ctx context.Context, tx *db.Tx, counter string) (n int64, since time.
 	return n, db.Time(at), err
 }
 
+// discount decrements a counter.
 func discount(ctx context.Context, tx *db.Tx, counter string) error {
 	_, err := tx.Exec(ctx, "UPDATE mail_counts SET mails = mails - 1 WHERE counter = $1 AND mails > 0", counter)
 	return err
@@ -104,15 +107,17 @@ func deleteCounts(ctx context.Context, tx *db.Tx) error {
 	return err
 }
 
-func list(ctx context.Context, tx *db.Tx, companyID string, offset, limit int) (mails []Kept, total int64, err error) {
+func list(ctx context.Context, tx *db.Tx, companyID string, offset,
+	limit int) (mails []StoredMail, total int64, err error) {
 	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM mails WHERE company_id = $1
-		AND state = 'kept'`, companyID).Scan(&total); err != nil {
+		AND state = 'stored'`, companyID).Scan(&total); err != nil {
 		return nil, 0, err
 	}
 	rows, err := tx.Query(ctx, `SELECT mail_id, template, address, subject, body_text, body_html, created_at FROM mails
-		WHERE company_id = $1 AND state = 'kept' ORDER BY created_at DESC, mail_id DESC LIMIT $2 OFFSET $3`, companyID, limit,
+		WHERE company_id = $1 AND state = 'stored' ORDER BY created_at DESC, mail_id DESC LIMIT $2 OFFSET $3`, companyID,
+		limit,
 		offset)
-	mails, err = db.Collect(rows, err, func(r *db.Rows) (k Kept, err error) {
+	mails, err = db.Collect(rows, err, func(r *db.Rows) (k StoredMail, err error) {
 		var created int64
 		err = r.Scan(&k.ID, &k.Template, &k.To, &k.Subject, &k.Text, &k.HTML, &created)
 		k.Created = db.Time(created)
@@ -121,8 +126,7 @@ func list(ctx context.Context, tx *db.Tx, companyID string, offset, limit int) (
 	return mails, total, err
 }
 
-// Erase empties the mails that were written to an address, on whoever's behalf: a read across companies. One that
-// waits is not sent any more.
+// Erase deletes the contents and the address of all mails to an address, of all companies. Queued ones are not sent.
 func Erase(ctx context.Context, tx *db.Tx, address string) error {
 	rows, err := tx.Query(ctx, "SELECT company_id, mail_id FROM mails WHERE LOWER(address) = LOWER($1)", address)
 	all, err := db.Collect(rows, err, func(r *db.Rows) (m row, err error) { return m, r.Scan(&m.companyID, &m.id) })

@@ -1,12 +1,14 @@
 // Package oauth implements the authorization code flow of OAuth 2.0 (RFC 6749) with PKCE (RFC 7636), issuer
 // identification (RFC 9207) and token revocation (RFC 7009), following RFC 9700.
 //
-//	app → user's browser → Check → the user agrees → Grant → code → app → Exchange → access token
+//	app → user's browser → Check → user agrees → Grant → code → app → Exchange → access token
 //
 // Invariants:
 //
-//   - A code is sent only to the redirect URI that the app registered, compared byte for byte. Nothing is redirected before that URI has been checked.
-//   - A code expires after 60 seconds and works once, for its app. A second exchange, or one by another app, means that the code leaked: the token is revoked, and after a second exchange the app's administrators get a mail.
+//   - A code is sent only to the redirect URI that the app registered, compared byte for byte. No response is
+//     redirected before that URI has been checked.
+//   - A code expires after 60 seconds and works once, for its app. A second exchange, or one by another app, means that
+//     the code leaked: the token is revoked, and after a second exchange the app's administrators get a mail.
 //   - Only digests of codes and tokens are stored.
 //   - A token has at most the scopes that its app registered and that the user was shown.
 //
@@ -30,11 +32,10 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// CodeLife is how long a code can be exchanged.
+// CodeLife is the time during which a code can be exchanged.
 const CodeLife = 60 * time.Second
 
-// Error is an error response of RFC 6749, section 4.1.2.1 or 5.2. It is a result: the transaction must be
-// committed.
+// Error is an error response of RFC 6749, section 4.1.2.1 or 5.2. The transaction must be committed despite it.
 type Error struct {
 	Code        string
 	Description string
@@ -56,7 +57,7 @@ var (
 	errScope        = &Error{"invalid_scope", "The scope is unknown or exceeds the scopes that the app registered."}
 	errChallenge    = &Error{"invalid_request",
 		"The code_challenge must be 43 characters of base64url, with code_challenge_method=S256."}
-	// ErrDenied means that the user refused.
+	// ErrDenied is the response if the user denies the request.
 	ErrDenied = &Error{"access_denied", "The user denied the request."}
 )
 
@@ -70,8 +71,8 @@ var (
 		"The redirect address of this link is not the one that the app registered. Contact the app that sent you here.")
 )
 
-// Ask contains the parameters of an authorization request.
-type Ask struct {
+// Params contains the parameters of an authorization request.
+type Params struct {
 	ClientID, State string
 	ResponseType    string // "" means code
 	RedirectURI     string // "" means the registered one
@@ -81,12 +82,11 @@ type Ask struct {
 }
 
 // Values encodes the authorization request as URL query parameters, omitting empty fields.
-func (a Ask) Values() url.Values {
+func (p Params) Values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{
-		"client_id": a.ClientID, "state": a.State, "response_type": a.ResponseType, "redirect_uri": a.RedirectURI,
-		"scope":          a.Scope,
-		"code_challenge": a.Challenge, "code_challenge_method": a.Method,
+		"client_id": p.ClientID, "state": p.State, "response_type": p.ResponseType, "redirect_uri": p.RedirectURI,
+		"scope": p.Scope, "code_challenge": p.Challenge, "code_challenge_method": p.Method,
 	} {
 		if value != "" {
 			v.Set(name, value)
@@ -103,38 +103,39 @@ type Request struct {
 	challenge string
 }
 
-// Check validates an authorization request. ErrClient and ErrRedirectURI must be shown to the user; an *Error is
-// returned to the app through the returned Request.
-func Check(ctx context.Context, tx *db.Tx, a Ask) (Request, error) {
-	app, err := identity.AppByClientID(ctx, tx, a.ClientID)
+// Check validates an authorization request. The caller must show ErrClient and ErrRedirectURI to the user, and redirect
+// any *Error to the app with [Request.Refused] of the returned Request.
+func Check(ctx context.Context, tx *db.Tx, p Params) (Request, error) {
+	app, err := identity.AppByClientID(ctx, tx, p.ClientID)
 	if errors.Is(err, apierr.NotFoundErr) || err == nil && app.RedirectURI == "" {
 		return Request{}, ErrClient
 	}
 	if err != nil {
 		return Request{}, err
 	}
-	if a.RedirectURI != "" && a.RedirectURI != app.RedirectURI {
+	if p.RedirectURI != "" && p.RedirectURI != app.RedirectURI {
 		return Request{}, ErrRedirectURI
 	}
-	r := Request{App: app, State: a.State, Scopes: app.Scopes, challenge: a.Challenge}
-	if a.Scope != "" {
-		asked, known := identity.ParseScopes(a.Scope)
-		if !known || !asked.Within(app.Scopes) || asked == 0 {
+	r := Request{App: app, State: p.State, Scopes: app.Scopes, challenge: p.Challenge}
+	if p.Scope != "" {
+		requested, known := identity.ParseScopes(p.Scope)
+		if !known || !requested.Within(app.Scopes) || requested == 0 {
 			return r, errScope
 		}
-		r.Scopes = asked
+		r.Scopes = requested
 	}
 	switch {
-	case a.State == "":
+	case p.State == "":
 		return r, errNoState
-	case a.ResponseType != "" && a.ResponseType != "code":
+	case p.ResponseType != "" && p.ResponseType != "code":
 		return r, errResponseType
-	case a.Challenge == "" && a.Method != "", a.Challenge != "" && (a.Method != "S256" || !isDigest(a.Challenge)):
+	case p.Challenge == "" && p.Method != "", p.Challenge != "" && (p.Method != "S256" || !isDigest(p.Challenge)):
 		return r, errChallenge
 	}
 	return r, nil
 }
 
+// isDigest reports whether a challenge is a SHA-256 digest in base64url.
 func isDigest(challenge string) bool {
 	b, err := base64.RawURLEncoding.DecodeString(challenge)
 	return err == nil && len(b) == sha256.Size
@@ -150,6 +151,7 @@ func (r Request) Refused(issuer string, e *Error) string {
 	return r.back(url.Values{"error": {e.Code}, "error_description": {e.Description}, "iss": {issuer}})
 }
 
+// back returns the registered redirect URI with further parameters and the state.
 func (r Request) back(v url.Values) string {
 	if r.State != "" {
 		v.Set("state", r.State)
@@ -166,9 +168,9 @@ func (r Request) back(v url.Values) string {
 	return u.String()
 }
 
-// Grant records that a user agreed and returns the code. companyID is the company that the app may act for, or ""
-// for the user alone. It returns apierr.NotFoundErr if the user is not a member, and ErrRole if their role does not
-// allow it.
+// Grant records the user's consent and returns an authorization code. companyID is the company that the app may act
+// for, or "" for the user alone. Grant returns apierr.NotFoundErr if the user is not a member of the company, and
+// ErrRole if the user's role may not authorize apps.
 func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.User, companyID string,
 	r Request) (code string, err error) {
 	g := grant{companyID: companyID, appID: r.App.ID, userID: u.ID, scopes: r.Scopes, challenge: r.challenge}
@@ -190,7 +192,7 @@ func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.
 		data.Company = c.Name
 	}
 	for _, s := range r.Scopes.List() {
-		data.Scopes = append(data.Scopes, Words(s))
+		data.Scopes = append(data.Scopes, Describe(s))
 	}
 	code = identity.NewAuthorizationCode(env)
 	if err := insertCode(ctx, tx, code, g); err != nil {
@@ -217,7 +219,7 @@ func roleIn(ctx context.Context, tx *db.Tx, userID, companyID string) (string, e
 type TokenRequest struct {
 	GrantType, Code        string
 	ClientID, ClientSecret string
-	RedirectURI            string // the registered one, or ""
+	RedirectURI            string // if not "", it must be the registered one
 	Verifier               string // of PKCE
 }
 
@@ -230,8 +232,8 @@ type Token struct {
 	Life        time.Duration
 }
 
-// Exchange returns a token for a code, or an *Error. The transaction must be committed in both cases: it
-// invalidates a misused code.
+// Exchange returns an access token for a code, or an *Error. The transaction must be committed in both cases, because a
+// misused code is invalidated.
 func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenRequest) (Token, *Error, error) {
 	app, refusal, err := client(ctx, tx, r.ClientID, r.ClientSecret)
 	switch {
@@ -252,7 +254,7 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 		return Token{}, nil, err
 	}
 	if !first || g.appID != app.ID {
-		// The first exchange has committed by now, so this reads its token even if both were concurrent.
+		// useCode waited for a concurrent exchange to commit, so this reads the token of that exchange.
 		if g, _, err = selectCode(ctx, tx, digest); err == nil && g.tokenID != "" {
 			err = identity.RevokeAccessToken(ctx, tx, g.companyID, g.tokenID)
 		}
@@ -269,7 +271,7 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 	case !g.proves(r.Verifier):
 		return Token{}, errVerifier, nil
 	}
-	scopes := g.scopes & app.Scopes // the app's scopes may have been reduced since
+	scopes := g.scopes & app.Scopes // the app's scopes may have been reduced since the grant
 	id, token, err := identity.CreateAccessToken(ctx, tx, env, identity.NewAccessToken{CompanyID: g.companyID,
 		AppID: app.ID, UserID: g.userID, Scopes: scopes})
 	if err != nil {
@@ -282,8 +284,8 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 		nil, nil
 }
 
-// proves reports whether a verifier matches the challenge. A verifier without a stored challenge means that the
-// challenge was stripped from the user's link.
+// proves reports whether a verifier matches the challenge. A verifier without a stored challenge is rejected, because an
+// attacker may have removed the challenge from the authorization request.
 func (g grant) proves(verifier string) bool {
 	if g.challenge == "" || verifier == "" {
 		return g.challenge == verifier
@@ -295,19 +297,16 @@ func (g grant) proves(verifier string) bool {
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(g.challenge)) == 1
 }
 
-// client returns the app with the client ID and secret.
+// client returns the app with the client ID and secret, or errClient.
 func client(ctx context.Context, tx *db.Tx, id, secret string) (identity.App, *Error, error) {
 	app, err := identity.AppByClientID(ctx, tx, id)
-	if errors.Is(err, apierr.NotFoundErr) {
-		return app, errClient, nil
-	}
-	if err == nil && !app.CheckSecret(secret) {
+	if errors.Is(err, apierr.NotFoundErr) || err == nil && !app.CheckSecret(secret) {
 		return app, errClient, nil
 	}
 	return app, nil, err
 }
 
-// Revoke revokes an access token of the client (RFC 7009). It ignores a token that is unknown or another client's.
+// Revoke revokes an access token of the client (RFC 7009). It ignores an unknown token, and one of another client.
 func Revoke(ctx context.Context, tx *db.Tx, env identity.Environment, clientID, clientSecret,
 	token string) (*Error, error) {
 	app, refusal, err := client(ctx, tx, clientID, clientSecret)
@@ -317,19 +316,19 @@ func Revoke(ctx context.Context, tx *db.Tx, env identity.Environment, clientID, 
 	return nil, identity.RevokeToken(ctx, tx, env, app.ID, token)
 }
 
-// Connection is an app that may currently act for a user.
+// Connection is an app that may act for a user.
 type Connection struct {
 	AppID     string
 	App       string
 	CompanyID string // "" means the user alone
 	Scopes    identity.Scopes
-	GrantedAt time.Time // first
-	LastUsed  time.Time // zero if never
+	GrantedAt time.Time // of the first grant
+	LastUsed  time.Time // zero means never
 }
 
-// Words returns what a scope permits, in English, for the user who grants it.
-func Words(s identity.Scope) string {
-	if w, ok := words[s]; ok {
+// Describe returns what a scope permits, in English, for the user who grants it.
+func Describe(s identity.Scope) string {
+	if w, ok := scopeTexts[s]; ok {
 		return w.text
 	}
 	return s
@@ -352,9 +351,9 @@ func CompanyScopes() identity.Scopes {
 }
 
 // GroupOf returns the group of a scope.
-func GroupOf(s identity.Scope) Group { return words[s].group }
+func GroupOf(s identity.Scope) Group { return scopeTexts[s].group }
 
-var words = map[identity.Scope]struct {
+var scopeTexts = map[identity.Scope]struct {
 	group Group
 	text  string
 }{
@@ -373,18 +372,18 @@ var words = map[identity.Scope]struct {
 	identity.UserPayerUpdate:              {Change, "Change and delete payers"},
 	identity.UserPayerDetail:              {See, "See a payer"},
 	identity.UserPayerList:                {See, "See your payers"},
-	identity.UserInvoiceCreate:            {Change, "Write invoices"},
+	identity.UserInvoiceCreate:            {Change, "Create invoices"},
 	identity.UserInvoiceDelete:            {Change, "Delete invoices"},
 	identity.UserInvoiceDetail:            {See, "See an invoice"},
 	identity.UserInvoiceList:              {See, "See your invoices"},
-	identity.UserDistributionCreate:       {MoveMoney, "Add places where you are paid"},
-	identity.UserDistributionUpdate:       {MoveMoney, "Change where you are paid"},
-	identity.UserDistributionDetail:       {See, "See a place where you are paid"},
-	identity.UserDistributionList:         {See, "See where you are paid"},
+	identity.UserDistributionCreate:       {MoveMoney, "Add payout destinations"},
+	identity.UserDistributionUpdate:       {MoveMoney, "Change your payout destinations"},
+	identity.UserDistributionDetail:       {See, "See a payout destination"},
+	identity.UserDistributionList:         {See, "See your payout destinations"},
 	identity.UserBankDetails:              {Change, "Open and see your account for receiving money"},
 }
 
-// ForgetCodes deletes codes older than 30 days.
+// ForgetCodes deletes codes older than 30 days. Until then a second use is detected.
 func ForgetCodes(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return deleteCodes(ctx, tx, tx.Now().Add(-30*24*time.Hour))

@@ -25,6 +25,7 @@ func insertCode(ctx context.Context, tx *db.Tx, code string, g grant) error {
 			db.Micros(tx.Now().Add(CodeLife)), int64(0), ""}})
 }
 
+// selectCode returns the grant of a code. known is false if there is none.
 func selectCode(ctx context.Context, tx *db.Tx, digest string) (g grant, known bool, err error) {
 	var scopes string
 	var expires int64
@@ -93,7 +94,8 @@ next:
 	return merged, err
 }
 
-// Disconnect revokes everything that a user has granted an app for a company, or for the user alone with "".
+// Disconnect revokes all tokens and codes that a user granted to an app for a company, or for the user alone if
+// companyID is empty.
 func Disconnect(ctx context.Context, tx *db.Tx, userID, appID, companyID string) error {
 	tx.Notify(identity.NoticeRevoked)
 	if _, err := tx.Exec(ctx, `DELETE FROM authorization_codes

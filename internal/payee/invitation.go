@@ -350,9 +350,9 @@ func AskAgain(ctx context.Context, tx *db.Tx, token string) error {
 		return err
 	}
 	return mail.Enqueue(ctx, tx, mail.Message{
-		CompanyID: v.CompanyID, To: company.Email, Template: mail.InvitationWanted, Language: mail.LanguageOf(company.Country),
+		CompanyID: v.CompanyID, To: company.Email, Template: mail.InvitationRequested, Language: mail.LanguageOf(company.Country),
 		Key:  v.ID + "/" + strconv.FormatInt(db.Micros(v.Sent), 10),
-		Data: mail.InvitationWantedData{Company: company.Name, Email: v.Email},
+		Data: mail.InvitationRequestedData{Company: company.Name, Email: v.Email},
 	})
 }
 

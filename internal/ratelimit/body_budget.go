@@ -25,26 +25,26 @@ const (
 )
 
 const (
-	largeBudget = 48 << 20         // three of the largest
-	smallBudget = 16 << 20         // about 250,000 payees; a decoded body takes several times its size
-	bodyWait    = 20 * time.Second // for budget
-	bodyTime    = 30 * time.Second // to receive a body, including the wait
+	largeBudget = 48 << 20         // bytes; three bodies of the maximum size
+	smallBudget = 16 << 20         // bytes; about 250,000 payees, which take several times as much once decoded
+	bodyWait    = 20 * time.Second // maximum wait for the budget
+	bodyTime    = 30 * time.Second // maximum time to receive a body, including the wait
 )
 
 // DefaultBodyBudget returns the budget of a process, shared by its HTTP servers.
 func DefaultBodyBudget() *BodyBudget { return NewBodyBudget(largeBudget, smallBudget, bodyWait) }
 
-// NewBodyBudget returns a budget of so many bytes for large and small bodies. A request waits for at most wait.
+// NewBodyBudget returns budgets of the given bytes for large and for small bodies. A request waits for at most wait.
 func NewBodyBudget(large, small int64, wait time.Duration) *BodyBudget {
 	return &BodyBudget{semaphore.NewWeighted(large), semaphore.NewWeighted(small), wait}
 }
 
-// Acquire waits for budget for a body of at most limit bytes. It reports false if none became free in time; it has
-// then discarded the body. Call release when the body is no longer referenced.
+// Acquire takes the size of a body of at most limit bytes from the budget. It reports false, and discards the body, if
+// the budget did not suffice in time. Call release when the body is no longer referenced.
 //
-// Budget is taken only after more than FreeBodySize bytes have arrived, so announcing a large body costs nothing. A
-// body of unknown length up to FreeBodySize is free too. A body whose announced length exceeds limit is left unread
-// for the caller to reject.
+// Acquire first waits for more than FreeBodySize bytes to arrive, so a Content-Length alone takes no budget. A body of
+// unknown length up to FreeBodySize takes none either. A body with a Content-Length above limit is left unread for the
+// caller to reject.
 func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now time.Time,
 	limit int64) (release func(), ok bool) {
 	size := r.ContentLength
@@ -52,8 +52,8 @@ func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now time.Ti
 		return func() {}, true
 	}
 	conn := http.NewResponseController(w)
-	_ = conn.SetReadDeadline(now.Add(bodyTime)) // not every writer has a deadline
-	own := r.Body                               // returns the same error again
+	_ = conn.SetReadDeadline(now.Add(bodyTime)) // an error only means that the writer does not support deadlines
+	own := r.Body
 	head := make([]byte, FreeBodySize+1)
 	n, err := io.ReadFull(own, head)
 	r.Body = struct {
@@ -69,18 +69,18 @@ func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now time.Ti
 		}
 		size = limit
 	}
-	room := b.large
+	budget := b.large
 	if size <= SmallBodySize {
-		room = b.small
+		budget = b.small
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), b.wait)
 	defer cancel()
 	_ = conn.SetWriteDeadline(now.Add(2 * bodyTime))
-	if room.Acquire(ctx, size) != nil {
-		// otherwise a client that is still sending does not see the response
+	if budget.Acquire(ctx, size) != nil {
+		// A client that is still sending would otherwise not see the response.
 		_, _ = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, limit))
 		restore()
 		return nil, false
 	}
-	return func() { restore(); room.Release(size) }, true
+	return func() { restore(); budget.Release(size) }, true
 }

@@ -1,7 +1,6 @@
 // Package ratelimit limits the rate of requests and the memory that their bodies use.
 //
-// It counts in the memory of one process and never blocks on other processes: n processes together allow n times
-// the limit.
+// Each process counts on its own, so n processes together allow n times the limit.
 package ratelimit
 
 import (
@@ -18,7 +17,7 @@ import (
 
 // ErrTooMany is returned above the limit. Its hint "retry_after" is the number of seconds to wait.
 var ErrTooMany = apierr.New(apierr.RateLimited, "rate_limited",
-	"Too many requests with this credential. Wait for the seconds in Retry-After.")
+	"Too many requests with this credential. Retry after the seconds in Retry-After.")
 
 // Limiter limits the requests of each key with a token bucket.
 type Limiter struct {
@@ -46,7 +45,7 @@ func (l *Limiter) Allow(now time.Time, key string, h http.Header) error {
 	}
 	l.mu.Lock()
 	if now.Sub(l.swept) > sweepEvery {
-		// A full bucket equals a new one.
+		// Deleting a full bucket loses nothing, because a new one is full, too.
 		for k, b := range l.buckets {
 			if b.TokensAt(now) >= float64(l.burst) {
 				delete(l.buckets, k)

@@ -1,20 +1,19 @@
-// Package rates knows what one asset costs in another right now, and refuses to guess.
+// Package rates provides current exchange rates between assets, or an error instead of an unreliable one.
 //
-// A [Source] observes prices in dollars. A [Refresher] asks all sources outside of any transaction, keeps for each
-// asset the median of those that agree, and stores it with the instant at which it becomes too old. [Latest] reads
-// what is stored, crossing through the dollar, and answers [ErrUnavailable] rather than a price that is missing, old
-// or disputed.
+// A [Source] observes prices in USD. A [Refresher] fetches all sources outside of transactions, computes for each asset
+// the median of the sources that agree, and stores it with its expiration. [Latest] reads stored prices and converts
+// between assets through USD. It returns [ErrUnavailable] if a price is missing or expired.
 //
-// What makes a price acceptable:
+// A price is acceptable if
 //
-//   - it is more than 0 and not older than its limit: 60 seconds for crypto, 5 days for fiat (the reference rates of a
-//     Thursday carry over Easter);
-//   - it lies within 2 % of the median of all sources; who lies further out is left aside;
-//   - for crypto at least two sources agree. Fiat has one source, so a fiat price must lie within 10 % of the price
-//     accepted before it, for as long as that one is not too old itself.
+//   - it is positive and not older than its limit: 60 seconds for crypto, 5 days for fiat, because the reference rates
+//     of the Thursday before Easter are valid until Tuesday;
+//   - it deviates by at most 2 % from the median of all sources; other sources are ignored;
+//   - for crypto, at least two sources agree. Fiat has one source, so a fiat price must not differ from the stored one
+//     by more than 10 % unless the stored one has expired.
 //
-// When nothing acceptable comes in, the price stored before stays until its own limit. The package adds no spread,
-// rounds no amount and promises nothing for later: a price that is held for a customer is a quote.
+// Otherwise the stored price remains until it expires. The package adds no spread, does not round amounts and does not
+// guarantee prices for later; see package quote.
 package rates
 
 import (
@@ -26,28 +25,28 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// How old a price may be.
+// The maximum ages of prices.
 const (
 	CryptoLimit = 60 * time.Second
 	FiatLimit   = 5 * 24 * time.Hour
 )
 
-// ErrUnavailable says that there is no price that can be relied on. It passes.
+// ErrUnavailable is returned if there is no reliable price. It is temporary.
 var ErrUnavailable = apierr.New(apierr.Unavailable, "rate_unavailable",
-	"No reliable exchange rate is available at this moment. Try again shortly.")
+	"No reliable exchange rate is available. Try again in a minute.")
 
-// Price is what one source observed: dollars for one whole unit of Rate's base.
+// Price is the price that a source observed, in USD per whole unit of Rate's base.
 type Price struct {
 	Rate money.Rate
-	At   time.Time // when the market showed it; zero when the source does not say, which means as of the asking
+	At   time.Time // time of the observation; zero if the source does not state it, which means now
 }
 
-// Source observes prices. It is safe for concurrent use.
+// Source observes prices. It must be safe for concurrent use.
 type Source interface {
-	// Name is short, constant and unique among the sources of a Refresher.
+	// Name returns a short constant, unique among the sources of a Refresher.
 	Name() string
-	// Fetch asks for the prices that the source has, each with quote USD. It may return prices together with an error
-	// that tells which others it could not get. It returns soon after ctx ends.
+	// Fetch returns the current prices, each with quote USD. It may return some prices together with an error about the
+	// others. It returns soon after ctx ends.
 	Fetch(ctx context.Context) ([]Price, error)
 }
 
@@ -59,11 +58,11 @@ type Stored struct {
 	ValidTo    time.Time
 }
 
-// Key is for who knows before a transaction that it will ask for the price of an asset.
+// Key returns the prefetch key of the price of an asset.
 func Key(a money.Asset) db.Prefetch { return prices.Prefetch(a) }
 
-// Latest is the price of one whole base in quote. It answers ErrUnavailable when either side has no price or an old
-// one.
+// Latest returns the price of one whole base in quote. It returns ErrUnavailable if the price of either is missing or
+// too old.
 func Latest(ctx context.Context, tx *db.Tx, base, quote money.Asset) (money.Rate, error) {
 	if base == quote {
 		return money.ParseRate(base, quote, "1")
@@ -86,6 +85,7 @@ func Latest(ctx context.Context, tx *db.Tx, base, quote money.Asset) (money.Rate
 	return b.Cross(q)
 }
 
+// inDollars returns the price of an asset in USD, or ErrUnavailable.
 func inDollars(ctx context.Context, tx *db.Tx, a money.Asset) (money.Rate, error) {
 	if a == money.USD {
 		return money.ParseRate(money.USD, money.USD, "1")
@@ -97,7 +97,7 @@ func inDollars(ctx context.Context, tx *db.Tx, a money.Asset) (money.Rate, error
 	return s.Rate, err
 }
 
-// List is every price that may be relied on now, sorted by asset.
+// List returns all current prices, sorted by asset.
 func List(ctx context.Context, tx *db.Tx) ([]Stored, error) {
 	return loadValid(ctx, tx)
 }

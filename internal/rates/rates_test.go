@@ -15,7 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// answers serves fixed bodies by path and query, as the published interfaces do, and 404 for the rest.
+// answers starts a server that returns fixed bodies by path and query, and 404 otherwise.
 func answers(t *testing.T, bodies map[string]string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +31,8 @@ func answers(t *testing.T, bodies map[string]string) string {
 }
 
 const ecbDaily = `<?xml version="1.0" encoding="UTF-8"?>
-<gesmes:Envelope xmlns:gesmes="http://www.gesmes.org/xml/2002-08-01" xmlns="http://www.ecb.int/vocabulary/2002-08-01/eurofxref">
+<gesmes:Envelope xmlns:gesmes="http://www.gesmes.org/xml/2002-08-01"
+	xmlns="http://www.ecb.int/vocabulary/2002-08-01/eurofxref">
 	<gesmes:subject>Reference rates</gesmes:subject>
 	<gesmes:Sender><gesmes:name>European Central Bank</gesmes:name></gesmes:Sender>
 	<Cube><Cube time='2026-01-15'>
@@ -42,14 +43,19 @@ const ecbDaily = `<?xml version="1.0" encoding="UTF-8"?>
 	</Cube></Cube>
 </gesmes:Envelope>`
 
-func TestSourcesReadTheirPublishedInterface(t *testing.T) {
+func TestSourcesParsePublishedResponses(t *testing.T) {
 	base := answers(t, map[string]string{
-		"/products/BTC-USD/ticker": `{"trade_id":86326522,"price":"50010.04","size":"0.00698254","time":"2026-01-15T11:59:58.123456Z",
+		"/products/BTC-USD/ticker": `{"trade_id":86326522,"price":"50010.04","size":"0.00698254",
+			"time":"2026-01-15T11:59:58.123456Z",
 			"bid":"50010.03","ask":"50010.05","volume":"6753.42","rfq_volume":"1.2"}`,
-		"/products/ETH-USD/ticker":             `{"price":"0","time":"2026-01-15T11:59:58Z"}`,
-		"/0/public/Ticker?pair=XBTUSD":         `{"error":[],"result":{"XXBTZUSD":{"a":["50000.10","1","1.000"],"b":["49999.9","1","1.000"],"c":["50000.00000","0.00281500"],"v":["1","2"],"p":["1","2"],"t":[1,2],"l":["1","2"],"h":["1","2"],"o":"1"}}}`,
-		"/0/public/Ticker?pair=ETHUSD":         `{"error":["EQuery:Unknown asset pair"]}`,
-		"/api/v2/ticker/btcusd/":               `{"timestamp":"1768478390","open":"49000","high":"51000","low":"48000","last":"49990","volume":"100.1","vwap":"50001","bid":"49989","ask":"49991","side":"0","open_24":"1","percent_change_24":"2","market_type":"SPOT"}`,
+		"/products/ETH-USD/ticker": `{"price":"0","time":"2026-01-15T11:59:58Z"}`,
+		"/0/public/Ticker?pair=XBTUSD": `{"error":[],"result":{"XXBTZUSD":{"a":["50000.10","1","1.000"],"b":["49999.9","1","1.000"],
+			"c":["50000.00000","0.00281500"],
+			"v":["1","2"],"p":["1","2"],"t":[1,2],"l":["1","2"],"h":["1","2"],"o":"1"}}}`,
+		"/0/public/Ticker?pair=ETHUSD": `{"error":["EQuery:Unknown asset pair"]}`,
+		"/api/v2/ticker/btcusd/": `{"timestamp":"1768478390","open":"49000","high":"51000","low":"48000",
+			"last":"49990","volume":"100.1","vwap":"50001","bid":"49989","ask":"49991","side":"0",
+			"open_24":"1","percent_change_24":"2","market_type":"SPOT"}`,
 		"/api/v2/ticker/ethusd/":               `{"last":"2500","timestamp":"soon"}`,
 		"/stats/eurofxref/eurofxref-daily.xml": ecbDaily,
 	})
@@ -58,11 +64,11 @@ func TestSourcesReadTheirPublishedInterface(t *testing.T) {
 		source Source
 		price  string
 		at     time.Time
-		fails  []string // what the error must name
+		fails  []string // parts of the error
 	}{
 		{Coinbase(nil, base), "50010.04", at.Add(-1876544 * time.Microsecond),
-			[]string{"ETH-USD: ", "USDT-USD: answered 404"}},
-		{Kraken(nil, base), "50000", time.Time{}, []string{"ETHUSD: answered EQuery:Unknown asset pair"}},
+			[]string{"ETH-USD: ", "USDT-USD: response status 404"}},
+		{Kraken(nil, base), "50000", time.Time{}, []string{"ETHUSD: response EQuery:Unknown asset pair"}},
 		{Bitstamp(nil, base), "49990", time.Unix(1768478390, 0), []string{"ethusd: timestamp"}},
 	} {
 		t.Run(c.source.Name(), func(t *testing.T) {
@@ -73,7 +79,7 @@ func TestSourcesReadTheirPublishedInterface(t *testing.T) {
 			}
 			for _, part := range c.fails {
 				if err == nil || !strings.Contains(err.Error(), part) {
-					t.Errorf("error %v does not tell %q", err, part)
+					t.Errorf("error %v does not contain %q", err, part)
 				}
 			}
 		})
@@ -101,7 +107,7 @@ func TestSourcesReadTheirPublishedInterface(t *testing.T) {
 	})
 }
 
-func TestSourcesEndWithTheirContext(t *testing.T) {
+func TestSourcesReturnWhenTheirContextEnds(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -113,7 +119,7 @@ func TestSourcesEndWithTheirContext(t *testing.T) {
 	}
 }
 
-func TestSandboxPricesEveryAsset(t *testing.T) {
+func TestTheSandboxHasAPriceOfEveryAsset(t *testing.T) {
 	prices, err := Sandbox().Fetch(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +141,7 @@ func TestSandboxPricesEveryAsset(t *testing.T) {
 	}
 }
 
-// fixed is a source whose answer a test sets.
+// fixed is a source with prices and an error set by a test.
 type fixed struct {
 	name   string
 	prices []Price
@@ -164,7 +170,7 @@ func latest(t *testing.T, d *db.DB, base, quote money.Asset) (string, error) {
 	return r.String(), err
 }
 
-func TestRefreshAcceptsOnlyWhatSourcesAgreeOn(t *testing.T) {
+func TestRefreshAcceptsPricesThatSourcesAgreeOn(t *testing.T) {
 	now := dbtest.Epoch
 	for _, c := range []struct {
 		name    string
@@ -199,7 +205,7 @@ func TestRefreshAcceptsOnlyWhatSourcesAgreeOn(t *testing.T) {
 				}
 				err := (&Refresher{DB: d, Sources: sources}).Refresh(t.Context())
 				if c.want == "" && err == nil {
-					t.Error("a refused price is no error of Refresh")
+					t.Error("Refresh returns no error for a rejected price")
 				}
 				got, err := latest(t, d, money.BTC, money.USD)
 				if c.want == "" {
@@ -224,7 +230,7 @@ func TestRefreshAcceptsOnlyWhatSourcesAgreeOn(t *testing.T) {
 	}
 }
 
-func TestPricesGrowOld(t *testing.T) {
+func TestPricesExpire(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		one := &fixed{name: "one", prices: []Price{price(t, money.BTC, "50000", time.Time{}),
 			price(t, money.EUR, "1.25", time.Time{})}}
@@ -246,7 +252,7 @@ func TestPricesGrowOld(t *testing.T) {
 			}
 		}
 		if _, err := latest(t, d, money.BTC, money.GBP); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("a pair never seen: %v", err)
+			t.Errorf("a pair without price: %v", err)
 		}
 		clock.Advance(60*time.Second - time.Microsecond)
 		if _, err := latest(t, d, money.BTC, money.EUR); err != nil {
@@ -259,18 +265,18 @@ func TestPricesGrowOld(t *testing.T) {
 		if _, err := latest(t, d, money.EUR, money.USD); err != nil {
 			t.Errorf("fiat after a minute: %v", err)
 		}
-		one.prices = []Price{price(t, money.EUR, "0.75", time.Time{})} // 40 % off the price before
+		one.prices = []Price{price(t, money.EUR, "0.75", time.Time{})} // 40 % below the stored price
 		if err := r.Refresh(t.Context()); err == nil {
-			t.Error("a jump of fiat by 40 % was taken")
+			t.Error("Refresh accepts a fiat price that differs by 40 %")
 		}
 		if got, err := latest(t, d, money.EUR, money.USD); err != nil || got != "1.25" {
-			t.Errorf("after a refused jump: %s, %v", got, err)
+			t.Errorf("after a rejected price: %s, %v", got, err)
 		}
 		clock.Advance(FiatLimit)
 		if _, err := latest(t, d, money.EUR, money.USD); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("fiat after its limit: %v", err)
 		}
-		// A price that outlived its limit without confirmation does not veto the next one.
+		// An expired price does not prevent a new one.
 		_ = r.Refresh(t.Context())
 		if got, err := latest(t, d, money.EUR, money.USD); err != nil || got != "0.75" {
 			t.Errorf("after the old price expired: %s, %v", got, err)
@@ -278,7 +284,7 @@ func TestPricesGrowOld(t *testing.T) {
 	})
 }
 
-func TestAnOlderObservationNeverReplacesANewerOne(t *testing.T) {
+func TestAnOlderObservationDoesNotReplaceANewerOne(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		f := &fixed{name: "f", prices: []Price{price(t, money.BTC, "50000", time.Time{})}}
 		r := &Refresher{DB: d, Sources: []Source{f}, Quorum: 1}

@@ -15,47 +15,49 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Refresher asks sources for prices and stores those that can be relied on. Only DB and Sources are required.
+// Refresher fetches prices from sources and stores the acceptable ones. DB and Sources are required.
 type Refresher struct {
 	DB      *db.DB
 	Sources []Source
-	// Quorum is how many sources must agree on the price of a crypto asset; 2 when 0. A sandbox with its one invented
-	// source sets 1.
+	// Quorum is the number of sources that must agree on the price of a crypto asset; 0 means 2. A sandbox with its
+	// single source sets 1.
 	Quorum int
-	// CryptoLimit and FiatLimit are how old a price may be; the package's constants when 0. A sandbox whose clock jumps
-	// sets them long.
+	// CryptoLimit and FiatLimit are the maximum ages of a price; 0 means the package's constants. A sandbox, which can
+	// advance its clock, sets long ones.
 	CryptoLimit, FiatLimit time.Duration
-	// Timeout bounds each source; 10 seconds when 0.
+	// Timeout is the timeout of all sources together; 0 means 10 seconds.
 	Timeout time.Duration
 }
 
 var (
-	maxDeviation = big.NewRat(2, 100)  // of a source from the median
-	maxFiatJump  = big.NewRat(10, 100) // of a fiat price from the one before it
+	maxDeviation = big.NewRat(2, 100)  // of a source's price from the median
+	maxFiatJump  = big.NewRat(10, 100) // of a fiat price from the stored one
 )
 
-// Refresh asks all sources at once and stores what is acceptable. Its error lists every source that failed and every
-// asset that got no new price; the other prices are stored all the same.
+// Refresh fetches the prices of all sources concurrently and stores the acceptable ones. It returns an error that
+// lists every failed source and every rejected asset, but stores the other prices.
 func (r *Refresher) Refresh(ctx context.Context) error {
 	observed, problems := r.fetch(ctx)
-	var refused []error
+	var rejected []error
 	err := r.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		before, err := loadAll(ctx, tx)
 		if err != nil {
 			return err
 		}
 		var accepted []Stored
-		accepted, refused = r.judge(observed, before, tx.Now())
+		accepted, rejected = r.evaluate(observed, before, tx.Now())
 		return save(ctx, tx, accepted)
 	})
-	return errors.Join(slices.Concat([]error{err}, problems, refused)...)
+	return errors.Join(slices.Concat([]error{err}, problems, rejected)...)
 }
 
+// observation is a price of a source.
 type observation struct {
 	source string
 	Price
 }
 
+// fetch returns the prices of all sources, and an error for each failed one.
 func (r *Refresher) fetch(ctx context.Context) ([]observation, []error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.Timeout, 10*time.Second))
 	defer cancel()
@@ -77,13 +79,13 @@ func (r *Refresher) fetch(ctx context.Context) ([]observation, []error) {
 	return all, errs
 }
 
-// judge decides which prices to store. It is the whole rule and touches nothing.
-func (r *Refresher) judge(observed []observation, before map[money.Asset]Stored,
-	now time.Time) (accepted []Stored, refused []error) {
+// evaluate returns the prices to store, and an error for each rejected asset. It has no side effects.
+func (r *Refresher) evaluate(observed []observation, before map[money.Asset]Stored,
+	now time.Time) (accepted []Stored, rejected []error) {
 	byAsset := map[money.Asset][]observation{}
 	for _, o := range observed {
 		if o.Rate.IsZero() || o.Rate.Quote() != money.USD || o.Rate.Base() == money.USD {
-			refused = append(refused, fmt.Errorf("rates of %s: a price that is not in dollars", o.source))
+			rejected = append(rejected, fmt.Errorf("rates of %s: the price is not in USD", o.source))
 			continue
 		}
 		if o.At.IsZero() || o.At.After(now) {
@@ -100,15 +102,15 @@ func (r *Refresher) judge(observed []observation, before map[money.Asset]Stored,
 	for _, a := range assets {
 		s, err := r.settle(a, byAsset[a], before[a], now)
 		if err != nil {
-			refused = append(refused, fmt.Errorf("rate of %s: %w", a, err))
+			rejected = append(rejected, fmt.Errorf("rate of %s: %w", a, err))
 			continue
 		}
 		accepted = append(accepted, s)
 	}
-	return accepted, refused
+	return accepted, rejected
 }
 
-// settle finds the one price of an asset that its observations support.
+// settle returns the price of an asset from its observations.
 func (r *Refresher) settle(a money.Asset, all []observation, before Stored, now time.Time) (Stored, error) {
 	limit, quorum := cmp.Or(r.FiatLimit, FiatLimit), 1
 	if a.IsCrypto() {
@@ -120,15 +122,14 @@ func (r *Refresher) settle(a money.Asset, all []observation, before Stored, now 
 	}
 	middle := median(fresh)
 	agreeing := slices.DeleteFunc(slices.Clone(fresh), func(o observation) bool {
-		return far(value(o.Rate), middle,
-			maxDeviation)
+		return far(value(o.Rate), middle, maxDeviation)
 	})
 	if len(agreeing) < quorum {
-		return Stored{}, fmt.Errorf("%d of %d sources agree, %d must", len(agreeing), len(all), quorum)
+		return Stored{}, fmt.Errorf("%d of %d sources agree, %d are required", len(agreeing), len(all), quorum)
 	}
 	price := median(agreeing)
 	if !a.IsCrypto() && now.Before(before.ValidTo) && far(price, value(before.Rate), maxFiatJump) {
-		return Stored{}, fmt.Errorf("%s is more than 10 %% away from the price before it, %s", price.FloatString(8),
+		return Stored{}, fmt.Errorf("%s differs from the stored price %s by more than 10 %%", price.FloatString(8),
 			before.Rate)
 	}
 	rate, err := money.ParseRate(a, money.USD, price.FloatString(16))
@@ -143,15 +144,17 @@ func (r *Refresher) settle(a money.Asset, all []observation, before Stored, now 
 	return Stored{Rate: rate, Sources: strings.Join(names, ","), ObservedAt: oldest, ValidTo: oldest.Add(limit)}, nil
 }
 
+// value returns a rate as a rational number.
 func value(r money.Rate) *big.Rat {
 	v, ok := new(big.Rat).SetString(r.String())
 	if !ok {
-		panic("rates: money wrote a rate that is no decimal")
+		panic("rates: invalid decimal of a rate")
 	}
 	return v
 }
 
-// median of an even number is the mean of the middle two: of two sources that disagree it is near neither.
+// median returns the median of the observed rates. For an even number it is the mean of the middle two, so if two
+// sources disagree, both deviate from it.
 func median(all []observation) *big.Rat {
 	values := make([]*big.Rat, len(all))
 	for i, o := range all {
@@ -163,7 +166,7 @@ func median(all []observation) *big.Rat {
 	return sum.Quo(sum, big.NewRat(2, 1))
 }
 
-// far says whether x differs from reference by more than a part of it.
+// far reports whether x differs from reference by more than the given part of reference.
 func far(x, reference, part *big.Rat) bool {
 	distance := new(big.Rat).Sub(x, reference)
 	return distance.Abs(distance).Cmp(new(big.Rat).Mul(reference, part)) > 0

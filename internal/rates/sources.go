@@ -17,7 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Where the sources publish. Each constructor takes another base URL, for a proxy or a test; "" means these.
+// The base URLs of the sources. Each constructor takes another one, for a proxy or a test; "" means the default.
 const (
 	CoinbaseURL = "https://api.exchange.coinbase.com"
 	KrakenURL   = "https://api.kraken.com"
@@ -25,16 +25,16 @@ const (
 	ECBURL      = "https://www.ecb.europa.eu"
 )
 
-// maxAnswer bounds what is read of a source's answer; the longest, the daily reference rates, has 2 KB.
+// maxAnswer is the maximum size of a response in bytes. The longest, the daily reference rates, has 2 KB.
 const maxAnswer = 1 << 20
 
-// market names one dollar pair of an exchange in the exchange's own words.
+// market is a USD pair of an exchange, with the exchange's code for it.
 type market struct {
 	asset money.Asset
 	code  string
 }
 
-// exchange asks one public ticker for each of its markets.
+// exchange is a source with one public ticker per market.
 type exchange struct {
 	name    string
 	client  *http.Client
@@ -73,6 +73,7 @@ func (e *exchange) fetch(ctx context.Context, m market) (Price, error) {
 	return Price{Rate: rate, At: at}, err
 }
 
+// get returns the body of a successful GET request.
 func get(ctx context.Context, client *http.Client, address string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -88,19 +89,20 @@ func get(ctx context.Context, client *http.Client, address string) ([]byte, erro
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("answered %s", res.Status)
+		return nil, fmt.Errorf("response status %s", res.Status)
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err == nil && len(body) > maxAnswer {
-		err = fmt.Errorf("answered more than %d bytes", maxAnswer)
+		err = fmt.Errorf("the response has more than %d bytes", maxAnswer)
 	}
 	return body, err
 }
 
+// trimBase returns the base URL, or the default, without a slash at the end.
 func trimBase(base, published string) string { return strings.TrimRight(cmp.Or(base, published), "/") }
 
-// Coinbase observes the last trades of Coinbase Exchange: GET /products/BTC-USD/ticker. It has no USDC market, since
-// Coinbase takes USDC for dollars. A nil client is http.DefaultClient.
+// Coinbase returns the last trades of Coinbase Exchange: GET /products/BTC-USD/ticker. It has no USDC market, because
+// Coinbase treats USDC as USD. A nil client means http.DefaultClient.
 func Coinbase(client *http.Client, base string) Source {
 	return &exchange{
 		name: "coinbase", client: client, base: trimBase(base, CoinbaseURL),
@@ -117,9 +119,8 @@ func Coinbase(client *http.Client, base string) Source {
 	}
 }
 
-// Kraken observes the last trades of Kraken: GET /0/public/Ticker?pair=XBTUSD. A failure comes with status 200 and a
-// list of errors, and a pair is answered under Kraken's longer name for it (XXBTZUSD), so one pair is asked for at a
-// time.
+// Kraken returns the last trades of Kraken: GET /0/public/Ticker?pair=XBTUSD. Errors have status 200 and a list of
+// errors. The response names a pair differently than the request (XXBTZUSD), so each request has one pair.
 func Kraken(client *http.Client, base string) Source {
 	return &exchange{
 		name: "kraken", client: client, base: trimBase(base, KrakenURL),
@@ -136,22 +137,22 @@ func Kraken(client *http.Client, base string) Source {
 				return "", time.Time{}, err
 			}
 			if len(t.Error) > 0 {
-				return "", time.Time{}, fmt.Errorf("answered %s", strings.Join(t.Error, ", "))
+				return "", time.Time{}, fmt.Errorf("response %s", strings.Join(t.Error, ", "))
 			}
 			if len(t.Result) != 1 {
-				return "", time.Time{}, fmt.Errorf("answered %d pairs, asked for one", len(t.Result))
+				return "", time.Time{}, fmt.Errorf("the response has %d pairs, want 1", len(t.Result))
 			}
 			for _, pair := range t.Result {
 				if len(pair.Close) > 0 {
 					return pair.Close[0], time.Time{}, nil
 				}
 			}
-			return "", time.Time{}, errors.New("answered without a last trade")
+			return "", time.Time{}, errors.New("the response has no last trade")
 		},
 	}
 }
 
-// Bitstamp observes the last trades of Bitstamp: GET /api/v2/ticker/btcusd/.
+// Bitstamp returns the last trades of Bitstamp: GET /api/v2/ticker/btcusd/.
 func Bitstamp(client *http.Client, base string) Source {
 	return &exchange{
 		name: "bitstamp", client: client, base: trimBase(base, BitstampURL),
@@ -179,8 +180,8 @@ type ecb struct {
 	base   string
 }
 
-// ECB observes the euro reference rates of the European Central Bank, published each working day around 16:00 in
-// Frankfurt: GET /stats/eurofxref/eurofxref-daily.xml. Its prices are crossed into dollars by its own dollar rate.
+// ECB returns the euro reference rates of the European Central Bank, published each working day around 16:00 in
+// Frankfurt: GET /stats/eurofxref/eurofxref-daily.xml. They are converted to USD with the bank's USD rate.
 func ECB(client *http.Client, base string) Source {
 	return &ecb{client, trimBase(base, ECBURL)}
 }
@@ -195,13 +196,14 @@ func (e *ecb) Fetch(ctx context.Context) ([]Price, error) {
 	return readECB(body)
 }
 
+// readECB parses the reference rates.
 func readECB(body []byte) ([]Price, error) {
 	var envelope struct {
 		Day struct {
 			Time  string `xml:"time,attr"`
 			Rates []struct {
 				Currency string `xml:"currency,attr"`
-				Rate     string `xml:"rate,attr"` // units of the currency for one euro
+				Rate     string `xml:"rate,attr"` // units of the currency per euro
 			} `xml:"Cube"`
 		} `xml:"Cube>Cube"`
 	}
@@ -210,9 +212,9 @@ func readECB(body []byte) ([]Price, error) {
 	}
 	day, err := time.Parse(time.DateOnly, envelope.Day.Time)
 	if err != nil {
-		return nil, fmt.Errorf("the day of the rates: %w", err)
+		return nil, fmt.Errorf("date of the rates: %w", err)
 	}
-	at := day.Add(15 * time.Hour) // 16:00 in Frankfurt, in winter
+	at := day.Add(15 * time.Hour) // 16:00 in Frankfurt in winter
 	perEuro := map[money.Asset]money.Rate{}
 	var order []money.Asset
 	var problems []error
@@ -231,7 +233,7 @@ func readECB(body []byte) ([]Price, error) {
 	}
 	euro, ok := perEuro[money.USD]
 	if !ok {
-		return nil, errors.Join(append(problems, errors.New("no dollar among the rates"))...)
+		return nil, errors.Join(append(problems, errors.New("the rates lack USD"))...)
 	}
 	prices := []Price{{Rate: euro, At: at}}
 	for _, asset := range order {

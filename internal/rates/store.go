@@ -9,6 +9,7 @@ import (
 
 const storedColumns = "asset, rate, sources, observed_at, valid_to"
 
+// prices loads stored prices by asset.
 var prices = db.NewLoader(func(tx *db.Tx, assets []money.Asset, found func(money.Asset, Stored)) (all []db.Statement) {
 	names := make([]string, len(assets))
 	for i, a := range assets {
@@ -54,7 +55,7 @@ func scanStored(row interface{ Scan(dest ...any) error }) (Stored, error) {
 	return s, err
 }
 
-// save replaces prices, except by older ones: two refreshers may finish in the wrong order.
+// save replaces stored prices. It does not replace a newer one, because two refreshers may finish in any order.
 func save(ctx context.Context, tx *db.Tx, prices []Stored) error {
 	for _, n := range db.Chunks(len(prices), 64) {
 		args := make([]any, 0, n*5)

@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// line is an entry as it is written.
+// line is a redacted entry to write.
 type line struct {
 	entry                   Entry
 	age                     time.Duration
@@ -23,7 +23,7 @@ var columns = []string{
 	"idempotency_key", "replayed", "body", "answer",
 }
 
-// insert writes lines. They are told by the clock of the service, which a sandbox may have moved.
+// insert writes entries. It converts their ages to transaction time, which a sandbox can change.
 func insert(ctx context.Context, tx *db.Tx, lines []line) error {
 	rows := make([][]any, len(lines))
 	for i, l := range lines {
@@ -37,9 +37,9 @@ func insert(ctx context.Context, tx *db.Tx, lines []line) error {
 	return tx.Insert(ctx, "requests", columns, rows)
 }
 
-// Request is a line of the log. Path, Body and Answer have … where something was that is not kept.
+// Request is a stored entry. Redacted parts of Path, Body and Answer are replaced by "…".
 type Request struct {
-	Ref                            string // names it in Get
+	Ref                            string // argument of Get
 	At                             time.Time
 	RequestID, Method, Route, Path string
 	Status                         int
@@ -49,15 +49,15 @@ type Request struct {
 	Replayed                       bool
 }
 
-// Filter chooses lines.
+// Filter selects entries.
 type Filter struct {
-	// Outcome is one of Outcomes; "" is all.
+	// Outcome is one of Outcomes; "" selects all.
 	Outcome string
-	// AppID, Route and RequestID are exact; "" is all.
+	// AppID, Route and RequestID must match exactly; "" selects all.
 	AppID, Route, RequestID string
-	// To leaves out what began later, unless it is zero.
+	// To excludes entries after it, unless it is zero.
 	To time.Time
-	// After continues behind a line, by its Ref.
+	// After selects entries after the one with this Ref.
 	After string
 	Limit int
 }
@@ -74,23 +74,23 @@ const (
 // Outcomes are the values of Filter.Outcome.
 var Outcomes = []string{Succeeded, Refused, Failed, Replayed}
 
-// looked is how many lines a filter looks through at most.
-const looked = 5000
+// maxScanned is the maximum number of entries that a filtered List scans.
+const maxScanned = 5000
 
-const selected = `SELECT at, id, request_id, method, route, path, status, code, app_id, credential, took,
+const selectRequests = `SELECT at, id, request_id, method, route, path, status, code, app_id, credential, took,
 	idempotency_key, replayed, body, answer
 	FROM requests WHERE `
 
 const newestFirst = " ORDER BY at DESC, id DESC LIMIT "
 
-// chosen is a condition that grows, with what it binds.
-type chosen struct {
+// condition is a WHERE condition with its arguments.
+type condition struct {
 	text string
 	args []any
 }
 
-// and adds a condition, whose ? are its values in their order.
-func (c *chosen) and(text string, values ...any) {
+// and adds a condition. Each ? in text is replaced by the placeholder of the next value.
+func (c *condition) and(text string, values ...any) {
 	for _, v := range values {
 		c.args = append(c.args, v)
 		text = strings.Replace(text, "?", "$"+strconv.Itoa(len(c.args)), 1)
@@ -98,10 +98,10 @@ func (c *chosen) and(text string, values ...any) {
 	c.text += " AND " + text
 }
 
-// List gives lines of a company, the newest first. next is where it continues, "" at the end; a filter that chooses
-// few of very many may give fewer than it was asked for, or none, before the end.
+// List returns entries of a company, newest first. next is the Ref to continue after, or "" at the end. Because a
+// filter scans at most maxScanned entries, List may return fewer entries than f.Limit, or none, before the end.
 func List(ctx context.Context, tx *db.Tx, companyID string, f Filter) (all []Request, next string, err error) {
-	c := chosen{"company_id = $1", []any{companyID}}
+	c := condition{"company_id = $1", []any{companyID}}
 	c.and("at > ?", oldest(tx))
 	if at, id, ok := parseRef(f.After); ok {
 		c.and("(at, id) < (?, ?)", at, id)
@@ -116,7 +116,7 @@ func List(ctx context.Context, tx *db.Tx, companyID string, f Filter) (all []Req
 		var at int64
 		var id string
 		switch err := tx.QueryRow(ctx, "SELECT at, id FROM requests WHERE "+c.text+newestFirst+"1 OFFSET "+strconv.Itoa(
-			looked-1), c.args...).Scan(&at, &id); {
+			maxScanned-1), c.args...).Scan(&at, &id); {
 		case errors.Is(err, db.ErrNoRows):
 		case err != nil:
 			return nil, "", err
@@ -141,7 +141,7 @@ func List(ctx context.Context, tx *db.Tx, companyID string, f Filter) (all []Req
 	case Replayed:
 		c.and("replayed")
 	}
-	rows, err := tx.Query(ctx, selected+c.text+newestFirst+strconv.Itoa(f.Limit+1), c.args...)
+	rows, err := tx.Query(ctx, selectRequests+c.text+newestFirst+strconv.Itoa(f.Limit+1), c.args...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -162,13 +162,13 @@ func List(ctx context.Context, tx *db.Tx, companyID string, f Filter) (all []Req
 	return all, end, nil
 }
 
-// Get is one line of a company's log.
+// Get returns an entry of a company by its Ref, or apierr.NotFoundErr.
 func Get(ctx context.Context, tx *db.Tx, companyID, reference string) (Request, error) {
 	at, id, ok := parseRef(reference)
 	if !ok {
 		return Request{}, apierr.NotFoundErr
 	}
-	r, err := scan(tx.QueryRow(ctx, selected+"company_id = $1 AND at = $2 AND id = $3 AND at > $4", companyID, at, id,
+	r, err := scan(tx.QueryRow(ctx, selectRequests+"company_id = $1 AND at = $2 AND id = $3 AND at > $4", companyID, at, id,
 		oldest(tx)))
 	if errors.Is(err, db.ErrNoRows) {
 		err = apierr.NotFoundErr
@@ -185,9 +185,10 @@ func scan(row interface{ Scan(...any) error }) (r Request, err error) {
 	return r, err
 }
 
+// oldest returns the time, in microseconds, before which entries are expired.
 func oldest(tx *db.Tx) int64 { return db.Micros(tx.Now().Add(-Life)) }
 
-// ref names a line: its instant and its id.
+// ref returns the Ref of an entry from its time and ID.
 func ref(at int64, id string) string { return strconv.FormatInt(at, 36) + "-" + id }
 
 func parseRef(text string) (at int64, id string, ok bool) {
@@ -196,7 +197,7 @@ func parseRef(text string) (at int64, id string, ok bool) {
 	return at, id, ok && err == nil
 }
 
-// Prune forgets what is past its life, some at a time. It is meant to run every hour or so.
+// Prune deletes expired entries in small transactions.
 func Prune(ctx context.Context, d *db.DB) error {
 	company := ""
 	for {
@@ -214,7 +215,7 @@ func Prune(ctx context.Context, d *db.DB) error {
 			company = next
 			var until int64
 			switch err := tx.QueryRow(ctx, `SELECT at FROM requests
-				WHERE company_id = $1 AND at <= $2 ORDER BY at LIMIT 1 OFFSET `+strconv.Itoa(prunedAtOnce),
+				WHERE company_id = $1 AND at <= $2 ORDER BY at LIMIT 1 OFFSET `+strconv.Itoa(pruneSize),
 				company, oldest(tx)).Scan(&until); {
 			case errors.Is(err, db.ErrNoRows):
 				until = oldest(tx)
@@ -228,11 +229,11 @@ func Prune(ctx context.Context, d *db.DB) error {
 		if err != nil || deleted < 0 {
 			return err
 		}
-		if deleted <= prunedAtOnce {
+		if deleted <= pruneSize {
 			company += "\x01" // the next one
 		}
 	}
 }
 
-// prunedAtOnce bounds a deletion, so that others get at the database between two.
-const prunedAtOnce = 500
+// pruneSize is the approximate number of entries deleted per transaction.
+const pruneSize = 500

@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// Entry is one listed person, firm, ship or aircraft.
+// Entry is a listed person, company, ship or aircraft.
 type Entry struct {
-	ID       string // the list's name and its number there: "OFAC 7160"
+	ID       string // name of the list and number of the entry, such as "OFAC 7160"
 	Name     string
 	Programs []string
 	Person   bool
 
-	names     []string // all spellings, Name first
-	addresses []string // on public chains
+	names     []string // Name and all aliases
+	addresses []string // blockchain addresses
 }
 
-// Match is an entry that something is like.
+// Match is an entry that matches a name or an address.
 type Match struct {
 	Entry *Entry
 	Score int // 1 to 100
 }
 
-// List is one list as read, ready to be searched. It is safe for concurrent use.
+// List is a parsed and indexed list. It is safe for concurrent use.
 type List struct {
 	Name      string // of the authority
 	Published time.Time
@@ -37,39 +37,39 @@ type List struct {
 	Addresses int
 
 	entries []Entry
-	names   []spelling
+	names   []foldedName
 	vocab   map[byte]map[int][]string // words by class and length
-	uses    map[string][]int32        // names by word
-	joined  map[string][]int32        // names by all their letters
-	address map[string][]int32        // entries by address
+	uses    map[string][]int32        // indexes in names, by word
+	joined  map[string][]int32        // indexes in names, by joined words
+	address map[string][]int32        // indexes in entries, by canonical address
 
 	mu     sync.Mutex
-	recent map[string][]Match // answers, by threshold and folded name
+	recent map[string][]Match // cache of results, by threshold and folded name
 }
 
-// spelling is one folded name of an entry.
-type spelling struct {
+// foldedName is a name or alias of an entry.
+type foldedName struct {
 	words []string
-	entry int32
+	entry int32 // index in entries
 }
 
-// manyAnswers bounds how many answers a list remembers; then it forgets them all.
-const manyAnswers = 50_000
+// maxCached is the number of cached results after which the cache is emptied.
+const maxCached = 50_000
 
-// Parse reads a list in the form in which its authority publishes it, told apart by the first element:
+// Parse reads a list as published by its authority. The root element determines the format:
 //
-//   - sdnList: the Specially Designated Nationals list (sdn.xml) and the consolidated list (consolidated.xml) of the US Office of
-//     Foreign Assets Control, with digital currency addresses;
+//   - sdnList: the Specially Designated Nationals list (sdn.xml) or the consolidated list (consolidated.xml) of the US
+//     Office of Foreign Assets Control, with digital currency addresses;
 //   - CONSOLIDATED_LIST: the consolidated list of the United Nations Security Council.
 //
-// Weak aliases ("weak", "Low"), which their authorities advise against screening by, are left out. A file that is cut
-// off, has no entries, or fewer than it says, is an error.
+// Parse omits weak aliases ("weak", "Low"), as the authorities recommend. It returns an error if the file is truncated,
+// has no entries, or has another number of entries than it states.
 func Parse(r io.Reader) (*List, error) {
 	dec := xml.NewDecoder(r)
 	for {
 		token, err := dec.Token()
 		if err != nil {
-			return nil, fmt.Errorf("this is no sanctions list: %w", err)
+			return nil, fmt.Errorf("the file is not a sanctions list: %w", err)
 		}
 		root, ok := token.(xml.StartElement)
 		if !ok {
@@ -82,7 +82,7 @@ func Parse(r io.Reader) (*List, error) {
 		case "CONSOLIDATED_LIST":
 			err = l.readUN(dec, root)
 		default:
-			return nil, fmt.Errorf("this is no sanctions list that is known: its first element is %q; want sdnList or "+
+			return nil, fmt.Errorf("the file is not a supported sanctions list: its root element is %q, want sdnList or "+
 				"CONSOLIDATED_LIST", root.Name.Local)
 		}
 		if err != nil {
@@ -118,10 +118,10 @@ type ofacEntry struct {
 
 func (l *List) readOFAC(dec *xml.Decoder) error {
 	l.Name = "OFAC"
-	promised := -1
+	stated := -1
 	err := elements(dec, func(e xml.StartElement) error {
 		switch e.Name.Local {
-		case "publshInformation": // so spelled by the authority
+		case "publshInformation": // spelled so by the authority
 			var about struct {
 				Date  string `xml:"Publish_Date"`
 				Count string `xml:"Record_Count"`
@@ -134,7 +134,7 @@ func (l *List) readOFAC(dec *xml.Decoder) error {
 				return fmt.Errorf("Publish_Date: %w", err)
 			}
 			if n, err := strconv.Atoi(strings.TrimSpace(about.Count)); err == nil {
-				promised = n
+				stated = n
 			}
 			return nil
 		case "sdnEntry":
@@ -160,8 +160,8 @@ func (l *List) readOFAC(dec *xml.Decoder) error {
 			return dec.Skip()
 		}
 	})
-	if err == nil && promised >= 0 && promised != len(l.entries) {
-		return fmt.Errorf("the sanctions list promises %d entries and has %d", promised, len(l.entries))
+	if err == nil && stated >= 0 && stated != len(l.entries) {
+		return fmt.Errorf("the sanctions list states %d entries but has %d", stated, len(l.entries))
 	}
 	return err
 }
@@ -176,7 +176,7 @@ type unEntry struct {
 	Type     string   `xml:"UN_LIST_TYPE"`
 	Number   string   `xml:"REFERENCE_NUMBER"`
 	People   []unName `xml:"INDIVIDUAL_ALIAS"`
-	Firms    []unName `xml:"ENTITY_ALIAS"`
+	Entities []unName `xml:"ENTITY_ALIAS"`
 }
 
 type unName struct {
@@ -206,7 +206,7 @@ func (l *List) readUN(dec *xml.Decoder, root xml.StartElement) error {
 			name := strings.Join(strings.Fields(in.First+" "+in.Second+" "+in.Third+" "+in.Fourth), " ")
 			out := Entry{ID: "UN " + in.Number, Name: name, Programs: []string{in.Type}, Person: e.Name.Local == "INDIVIDUAL",
 				names: []string{name, in.Original}}
-			for _, a := range append(in.People, in.Firms...) {
+			for _, a := range append(in.People, in.Entities...) {
 				if !strings.EqualFold(a.Quality, "low") {
 					out.names = append(out.names, a.Name)
 				}
@@ -217,7 +217,8 @@ func (l *List) readUN(dec *xml.Decoder, root xml.StartElement) error {
 	})
 }
 
-// elements calls f with each element below the one that was begun, until its end. f reads its element to the end.
+// elements calls f with each child of the current element until the end of the current element. f must read its element
+// to the end.
 func elements(dec *xml.Decoder, f func(xml.StartElement) error) error {
 	for {
 		token, err := dec.Token()
@@ -238,6 +239,7 @@ func elements(dec *xml.Decoder, f func(xml.StartElement) error) error {
 	}
 }
 
+// index builds the search indexes from the entries.
 func (l *List) index() {
 	l.Entries = len(l.entries)
 	l.vocab, l.uses, l.joined = map[byte]map[int][]string{}, map[string][]int32{}, map[string][]int32{}
@@ -246,14 +248,14 @@ func (l *List) index() {
 		e := &l.entries[i]
 		seen := map[string]bool{}
 		for _, name := range e.names {
-			words, joined := foldAll(name)
+			words, joined := foldJoined(name)
 			key := strings.Join(words, " ")
 			if len(words) == 0 || seen[key] {
 				continue
 			}
 			seen[key] = true
 			n := int32(len(l.names))
-			l.names = append(l.names, spelling{words, int32(i)})
+			l.names = append(l.names, foldedName{words, int32(i)})
 			l.joined[joined] = append(l.joined[joined], n)
 			for _, w := range slices.Compact(slices.Sorted(slices.Values(words))) {
 				if l.uses[w] == nil {
@@ -275,8 +277,7 @@ func (l *List) index() {
 	}
 }
 
-// canonical brings the spellings of one address together: those whose letters mean the same in both cases become lower
-// case.
+// canonical returns an address in lower case if its format ignores case, and without a URI scheme.
 func canonical(address string) string {
 	address = strings.TrimSpace(address)
 	lower := strings.ToLower(address)
@@ -291,7 +292,7 @@ func canonical(address string) string {
 	return address
 }
 
-// MatchAddress finds the entries that list an address, in whatever currency.
+// MatchAddress returns the entries with an address, in any currency.
 func (l *List) MatchAddress(address string) []Match {
 	var found []Match
 	for _, i := range l.address[canonical(address)] {
@@ -300,9 +301,9 @@ func (l *List) MatchAddress(address string) []Match {
 	return found
 }
 
-// Match finds the entries that a name is like by at least so many percent (see score), the best first.
+// Match returns the entries with a score of at least threshold percent for a name, best first.
 func (l *List) Match(name string, threshold int) []Match {
-	words, joined := foldAll(name)
+	words, joined := foldJoined(name)
 	if len(words) == 0 {
 		return nil
 	}
@@ -315,7 +316,7 @@ func (l *List) Match(name string, threshold int) []Match {
 	}
 	found = l.search(words, joined, threshold)
 	l.mu.Lock()
-	if len(l.recent) >= manyAnswers {
+	if len(l.recent) >= maxCached {
 		clear(l.recent)
 	}
 	l.recent[key] = found
@@ -326,15 +327,15 @@ func (l *List) Match(name string, threshold int) []Match {
 func (l *List) search(words []string, joined string, threshold int) []Match {
 	best := map[int32]int{} // by entry
 	for _, n := range l.joined[joined] {
-		best[l.names[n].entry] = 100 // Al Qaida, Alqaida
+		best[l.names[n].entry] = 100 // the same letters, such as "Al Qaida" and "Alqaida"
 	}
-	shared := map[int32]int{} // by name: how many of the words it has, or has one like
+	shared := map[int32]int{} // number of words with a similar word in the name, by index of the name
 	for _, w := range words {
-		had := map[int32]bool{}
-		for _, like := range l.wordsLike(w) {
-			for _, n := range l.uses[like] {
-				if !had[n] {
-					had[n] = true
+		counted := map[int32]bool{}
+		for _, similar := range l.similarWords(w) {
+			for _, n := range l.uses[similar] {
+				if !counted[n] {
+					counted[n] = true
 					shared[n]++
 				}
 			}
@@ -342,7 +343,7 @@ func (l *List) search(words []string, joined string, threshold int) []Match {
 	}
 	for n, count := range shared {
 		other := &l.names[n]
-		// A name of three words or more may have one that is spelled quite differently.
+		// In a name of three or more words, one word may be entirely different.
 		need := min(len(words), len(other.words))
 		if need > 2 {
 			need--
@@ -367,13 +368,13 @@ func (l *List) search(words []string, joined string, threshold int) []Match {
 	return found
 }
 
-// wordsLike are the list's words that a word may stand for.
-func (l *List) wordsLike(w string) []string {
+// similarWords returns the words of the list that are similar to a word.
+func (l *List) similarWords(w string) []string {
 	var found []string
 	sizes := l.vocab[class(w)]
 	for size := max(1, len(w)-2); size <= len(w)+2; size++ {
 		for _, other := range sizes[size] {
-			if alike(w, other) > 0 {
+			if similarity(w, other) > 0 {
 				found = append(found, other)
 			}
 		}

@@ -9,27 +9,27 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// noise are words that one writer gives and another leaves out: particles of names and forms of companies.
+// noise are words that are often omitted from names: particles, titles and legal forms of companies.
 var noise = func() map[string]bool {
 	words := map[string]bool{}
 	for _, w := range strings.Fields(`al el bin ibn de da do di du la le van von der den the of and y e
 		mr mrs ms dr prof sir
-		ltd limited llc llp lp inc incorporated corp corporation co company gmbh ag kg sa srl sarl spa bv nv oy ab as plc pte pty
-		ooo oao zao pao jsc pjsc ojsc cjsc`) {
+		ltd limited llc llp lp inc incorporated corp corporation co company gmbh ag kg sa srl sarl spa bv nv oy ab as
+		plc pte pty ooo oao zao pao jsc pjsc ojsc cjsc`) {
 		words[w] = true
 	}
 	return words
 }()
 
-// fold brings a name to the words that are compared: in Latin letters without marks, lower case, without what is
-// noise. The order stays. A name of nothing but noise keeps it.
+// fold returns the words of a name to compare: transliterated to lower-case Latin letters without accents, in order and
+// without noise words. It keeps noise words if the name has no other words.
 func fold(name string) []string {
-	words, _ := foldAll(name)
+	words, _ := foldJoined(name)
 	return words
 }
 
-// foldAll is fold, and all letters of the name in one, noise too.
-func foldAll(name string) (words []string, joined string) {
+// foldJoined is fold; it also returns all words, including noise words, joined without spaces.
+func foldJoined(name string) (words []string, joined string) {
 	name = norm.NFKC.String(name)
 	name = cases.Fold().String(unidecode.Unidecode(name))
 	name = strings.NewReplacer("'", "", "`", "", ".", "").Replace(name)
@@ -47,18 +47,18 @@ func foldAll(name string) (words []string, joined string) {
 	return words, joined
 }
 
-// leastWord is how alike two words must be to count as one, in percent: one letter of four to seven, two of eight or
-// more.
-const leastWord = 75
+// minSimilarity is the minimum similarity of two matching words in percent. It allows one edit in a word of 4 to 7
+// letters, and two in a longer one.
+const minSimilarity = 75
 
-// alike says how alike two folded words are, in percent: one less for each percent of letters that must be changed,
-// added, removed or swapped with their neighbour. Below leastWord it is 0.
-func alike(a, b string) int {
+// similarity returns the similarity of two folded words in percent: 100 minus the percentage of letters that must be
+// edited. It returns 0 below minSimilarity.
+func similarity(a, b string) int {
 	if a == b {
 		return 100
 	}
 	long := max(len(a), len(b))
-	most := min(long*(100-leastWord)/100, 2)
+	most := min(long*(100-minSimilarity)/100, 2)
 	if most == 0 || long-min(len(a), len(b)) > most {
 		return 0
 	}
@@ -69,7 +69,8 @@ func alike(a, b string) int {
 	return 100 - 100*edits/long
 }
 
-// distance counts the edits between two words of ASCII, up to a bound; beyond it the count only says that it is more.
+// distance returns the number of edits between two ASCII words: letters changed, added, removed, or swapped with their
+// neighbor (optimal string alignment distance). If it is more than most, distance may return any number above most.
 func distance(a, b string, most int) int {
 	var rows [3][]int
 	for i := range rows {
@@ -102,10 +103,9 @@ func distance(a, b string, most int) int {
 	return last[len(b)]
 }
 
-// score says how alike two folded names are, in percent. Each word of the shorter name is paired with the word of the
-// other that is most like it; long words weigh more than short ones. A word that only the longer name has costs a
-// little, of a person less than of a firm, because people leave out names that they have. Two names of which one is a
-// single word are the same word or different.
+// score returns the similarity of two folded names in percent. It pairs each word of the shorter name with the most
+// similar word of the longer one and averages the similarities, weighted by length. Each unpaired word costs 8 percent,
+// or 3 percent for a person, because people often omit some of their names. A single word never matches several words.
 func score(a, b []string, person bool) int {
 	if len(a) > len(b) {
 		a, b = b, a
@@ -121,7 +121,7 @@ func score(a, b []string, person bool) int {
 			if taken[j] {
 				continue
 			}
-			if n := alike(word, other); n > best {
+			if n := similarity(word, other); n > best {
 				best, at = n, j
 			}
 		}
@@ -138,7 +138,8 @@ func score(a, b []string, person bool) int {
 	return max(0, sum/weight-cost*(len(b)-len(a)))
 }
 
-// class is a word's first letter, as one for letters that transliterations take for one another.
+// class returns the first letter of a word, or a representative of letters that transliterations often exchange. Only
+// words of the same class can match.
 func class(word string) byte {
 	switch c := word[0]; c {
 	case 'w':

@@ -18,20 +18,20 @@ type Screener struct {
 	loaded    atomic.Pointer[[]file]
 }
 
-// file is a list with the time and size of its file, by which a change is noticed.
+// file is a list with the modification time and size of its file, which show whether the file has changed.
 type file struct {
 	list    *List
-	path    string // "" for the sandbox's own
+	path    string // "" for the embedded sandbox list
 	changed time.Time
 	size    int64
 }
 
 // Status describes a list in use.
 type Status struct {
-	Path      string // "" for the sandbox's own
+	Path      string // "" for the embedded sandbox list
 	Name      string
 	Published time.Time
-	Fetched   time.Time // when the file was last written; zero for the sandbox's own
+	Fetched   time.Time // modification time of the file; zero for the sandbox list
 	Entries   int
 	Addresses int
 }
@@ -40,24 +40,24 @@ type Status struct {
 type Options struct {
 	// Paths are the files of the lists; see [Parse]. Without any, the sandbox's list of invented names is used.
 	Paths []string
-	// Threshold is the similarity from which two names match, in percent.
+	// Threshold is the minimum similarity of matching names in percent.
 	Threshold int
-	// MaxAge is the age of a file up to which its list is current; 0 is no limit.
+	// MaxAge is the maximum age of a file whose list is current. 0 means no limit.
 	MaxAge time.Duration
 }
 
-// New returns a screener without lists: until Load has read them, Screen returns ErrUnavailable. It refuses settings by
-// which nobody, or everybody, would be found.
+// New returns a screener without lists: until Load has read them, Screen returns ErrUnavailable. It returns an error
+// for invalid options, such as a threshold with which no name, or every name, would match.
 func New(o Options) (*Screener, error) {
 	if o.Threshold < 1 || o.Threshold > 100 {
-		return nil, fmt.Errorf("the screening threshold is %d percent; use 1 to 100, such as 85", o.Threshold)
+		return nil, fmt.Errorf("the screening threshold is %d percent; use 1 to 100, for example 85", o.Threshold)
 	}
 	if o.MaxAge < 0 {
-		return nil, fmt.Errorf("the maximum age of sanctions lists is %s; use 0 for no limit or more", o.MaxAge)
+		return nil, fmt.Errorf("the maximum age of sanctions lists is %s; use 0 for no limit, or a positive time", o.MaxAge)
 	}
 	for _, path := range o.Paths {
 		if path == "" {
-			return nil, errors.New("a sanctions list has an empty path")
+			return nil, errors.New("the path of a sanctions list is empty; remove it or set a file")
 		}
 	}
 	return &Screener{paths: o.Paths, threshold: o.Threshold, maxAge: o.MaxAge}, nil
@@ -67,7 +67,7 @@ func New(o Options) (*Screener, error) {
 var sandboxList []byte
 
 // Load reads the lists whose files have changed. If a file cannot be read, Load returns an error and the previous list
-// stays in use until MaxAge. Calls must not be concurrent.
+// remains in use until MaxAge. Calls must not be concurrent.
 func (s *Screener) Load() (changed bool, err error) {
 	var have []file
 	if p := s.loaded.Load(); p != nil {
@@ -105,7 +105,7 @@ func (s *Screener) Load() (changed bool, err error) {
 	return changed, errors.Join(problems...)
 }
 
-// read returns the file as it is now, or the previous one and an error.
+// read returns the current contents of the file, or the previous ones and an error.
 func (f file) read(path string) (file, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Screener) Status() []Status {
 func (s *Screener) Current(now time.Time) error {
 	p := s.loaded.Load()
 	if p == nil {
-		return fmt.Errorf("%w: none was read", ErrUnavailable)
+		return fmt.Errorf("%w: no list was read", ErrUnavailable)
 	}
 	for i, f := range *p {
 		switch {

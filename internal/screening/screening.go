@@ -5,8 +5,8 @@
 // until staff clear it, with a reason, or confirm it; while it is open or confirmed, its subject is blocked. A cleared
 // hit stays cleared for the same name or address and the same entry.
 //
-// The package stores the ids of subjects and their hits only. The packages of payees and payments act on a block.
-// Without a current list nobody is screened, so nobody is paid.
+// The package stores only the IDs of subjects and their hits. The packages of payees and payments enforce a block.
+// Without a current list, screening fails, so no payment is made.
 //
 //	open → cleared
 //	  └──→ confirmed → cleared
@@ -42,17 +42,17 @@ const (
 	KindAddress = "address"
 )
 
-// Reason is the only thing that companies and payees learn of a hit. Nobody may learn from us that they are on a list.
+// Reason is the hold reason that companies and payees see. They must not learn that a subject is on a sanctions list.
 const Reason = "under_review"
 
 // Errors of this package.
 var (
 	ErrUnderReview = apierr.New(apierr.Conflict, "invalid_state",
-		"This recipient is under review. They cannot be activated before it has ended.")
-	// ErrUnavailable means that there is no list, or an outdated one, so nobody can be screened.
+		"This recipient is under review. Activate them after the review has ended.")
+	// ErrUnavailable means that a list is missing or outdated, so no subject can be screened.
 	ErrUnavailable = fmt.Errorf("screening: no current sanctions list: %w", job.ErrRetryLater)
-	// ErrNoHit means that no hit has the id, or that it has been decided already.
-	ErrNoHit = errors.New("screening: no such hit waits for this decision")
+	// ErrNoHit means that the hit does not exist or its state does not allow the decision.
+	ErrNoHit = errors.New("screening: no hit with this ID waits for this decision")
 )
 
 // Subject is a payee, company or payer with the names and addresses to compare.
@@ -76,10 +76,11 @@ type Hit struct {
 	CreatedAt, DecidedAt     time.Time
 }
 
-// Screen compares subjects of a company with the lists and stores new hits. It returns the company's blocked subjects:
-// those with an open or confirmed hit, whenever it was found. It returns ErrUnavailable if there is no current list.
+// Screen compares subjects of a company with the lists and stores new hits. It returns the IDs of all blocked subjects
+// of the company: those with an open or confirmed hit, whenever it was found. It returns ErrUnavailable if a list is
+// missing or outdated.
 func (s *Screener) Screen(ctx context.Context, tx *db.Tx, companyID string,
-	subjects []Subject) (held map[string]bool, err error) {
+	subjects []Subject) (blocked map[string]bool, err error) {
 	if err := s.Current(tx.Now()); err != nil {
 		return nil, err
 	}
@@ -91,8 +92,8 @@ func (s *Screener) Screen(ctx context.Context, tx *db.Tx, companyID string,
 			ids = append(ids, subjects[i].ID)
 		}
 	}
-	if held, err = selectBlocked(ctx, tx, companyID); err != nil || len(ids) == 0 {
-		return held, err
+	if blocked, err = selectBlocked(ctx, tx, companyID); err != nil || len(ids) == 0 {
+		return blocked, err
 	}
 	known, err := selectFor(ctx, tx, companyID, ids)
 	if err != nil {
@@ -114,11 +115,11 @@ func (s *Screener) Screen(ctx context.Context, tx *db.Tx, companyID string,
 					return nil, err
 				}
 				db.History(tx, companyID, h.ID, h.Version, "", string(Open), "found")
-				states[at], held[id] = Open, true
+				states[at], blocked[id] = Open, true
 			}
 		}
 	}
-	return held, nil
+	return blocked, nil
 }
 
 // match returns the hits of a subject, one for each pair of an entry and a name or address.
@@ -149,7 +150,7 @@ func (s *Screener) match(subject *Subject) []Hit {
 	return hits
 }
 
-// digest is the same for all orders and spellings of a name.
+// digest returns a digest of the folded words of a name.
 func digest(name string) string {
 	sum := sha256.Sum256([]byte(strings.Join(fold(name), " ")))
 	return hex.EncodeToString(sum[:16])

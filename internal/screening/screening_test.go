@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/screening"
 )
 
-// ofac has the form of sdn.xml. Its entries are invented, but for their kind.
+// ofac has the format of sdn.xml, with invented entries.
 const ofac = `<?xml version="1.0" standalone="yes"?>
 <sdnList xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns="https://sanctionslistservice.ofac.treas.gov/api/PublicationPreview/exports/XML">
   <publshInformation><Publish_Date>11/20/2026</Publish_Date><Record_Count>5</Record_Count></publshInformation>
@@ -65,36 +65,36 @@ func TestPublishedListsAreRead(t *testing.T) {
 	}
 }
 
-func TestBrokenListsAreRefused(t *testing.T) {
+func TestBrokenListsAreRejected(t *testing.T) {
 	for name, text := range map[string]string{
-		"cut off":         ofac[:len(ofac)/2],
-		"without its end": strings.TrimSuffix(un, "</CONSOLIDATED_LIST>"),
+		"truncated":       ofac[:len(ofac)/2],
+		"without the end": strings.TrimSuffix(un, "</CONSOLIDATED_LIST>"),
 		"fewer entries":   strings.Replace(ofac, "<Record_Count>5", "<Record_Count>6", 1),
 		"a web page":      "<html><body>503</body></html>",
 		"nothing":         "",
 		"no entries":      "<sdnList></sdnList>",
 	} {
 		if _, err := screening.Parse(strings.NewReader(text)); err == nil {
-			t.Errorf("%s: read", name)
+			t.Errorf("%s: no error", name)
 		}
 	}
 }
 
-func TestNamesAreFoundAsPeopleWriteThem(t *testing.T) {
+func TestNamesMatchInOtherSpellings(t *testing.T) {
 	lists := []*screening.List{parse(t, ofac), parse(t, un)}
 	for name, want := range map[string]string{
-		"Vladimir Kuznetsov":              "OFAC 101", // a name left out
+		"Vladimir Kuznetsov":              "OFAC 101", // a name omitted
 		"KUZNETSOV, Vladimir Borisovich":  "OFAC 101", // another order
 		"Владимир Борисович Кузнецов":     "OFAC 101", // another script
 		"Wladimir Kuznetsow":              "OFAC 101", // another transliteration
-		"Vladmir Kuznetsov":               "OFAC 101", // a letter lost
-		"Vladimri Kuznetsov":              "OFAC 101", // two swapped
+		"Vladmir Kuznetsov":               "OFAC 101", // a missing letter
+		"Vladimri Kuznetsov":              "OFAC 101", // two letters swapped
 		"volodya  kovalchuk":              "OFAC 101", // an alias
-		"Delta Star Trading":              "OFAC 102", // without the form of the firm
+		"Delta Star Trading":              "OFAC 102", // without the legal form
 		"The Delta Star Trading Co. Ltd.": "OFAC 102",
-		"Albasra":                         "OFAC 103", // in one word
-		"Jerome Nguyen Ostergard-Strasse": "OFAC 104", // without marks
-		"ＹＵＳＵＦ ＨＡＭＤＡＮＩ":                   "OFAC 105", // wide letters
+		"Albasra":                         "OFAC 103", // as one word
+		"Jerome Nguyen Ostergard-Strasse": "OFAC 104", // without accents
+		"ＹＵＳＵＦ ＨＡＭＤＡＮＩ":                   "OFAC 105", // fullwidth letters
 		"Jusuf Hamdani":                   "OFAC 105",
 		"Eric Mbadege":                    "UN CDi.901",
 		"Erique Badegue Commandant":       "UN CDi.901",
@@ -102,7 +102,7 @@ func TestNamesAreFoundAsPeopleWriteThem(t *testing.T) {
 
 		"Boris":               "", // a weak alias
 		"Petit Lion":          "",
-		"Vladimir":            "", // half a name is nobody
+		"Vladimir":            "", // only a first name
 		"Vladimir Smirnov":    "",
 		"Delta Trading":       "OFAC 102",
 		"Star":                "",
@@ -120,19 +120,19 @@ func TestNamesAreFoundAsPeopleWriteThem(t *testing.T) {
 			}
 		}
 		if got != want {
-			t.Errorf("%q is %q, want %q", name, got, want)
+			t.Errorf("%q matches %q, want %q", name, got, want)
 		}
 	}
 }
 
-func TestAddressesAreFoundInAnySpellingOfTheSame(t *testing.T) {
+func TestAddressesMatchRegardlessOfInsignificantCase(t *testing.T) {
 	l := parse(t, ofac)
 	for address, want := range map[string]int{
 		"1Lbcfr7sAHTD9CgdQo3HTMTkV8LK4ZnX71":         1,
-		"1lbcfr7sahtd9cgdqo3htmtkv8lk4znx71":         0, // letters of this kind of address differ by case
+		"1lbcfr7sahtd9cgdqo3htmtkv8lk4znx71":         0, // case is significant in this format
 		"0x098b716b8aaf21512996dc57eb0615e2383e2f96": 1,
 		"0x098B716B8AAF21512996DC57EB0615E2383E2F96": 1,
-		"0xAb5801a7D398351b8bE11C439e05C5B3259aeC9B": 0, // a passport
+		"0xAb5801a7D398351b8bE11C439e05C5B3259aeC9B": 0, // listed as a passport number
 	} {
 		if got := len(l.MatchAddress(address)); got != want {
 			t.Errorf("%s: %d, want %d", address, got, want)
@@ -140,8 +140,8 @@ func TestAddressesAreFoundInAnySpellingOfTheSame(t *testing.T) {
 	}
 }
 
-// A list is read again when its file has changed; a broken file changes nothing, and an old one is not good enough.
-func TestAListIsKeptCurrent(t *testing.T) {
+// A broken file does not replace the list, and a file older than MaxAge is not current.
+func TestAListIsReloadedWhenItsFileChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sdn.xml")
 	at := time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 	write := func(text string, at time.Time) {
@@ -155,7 +155,7 @@ func TestAListIsKeptCurrent(t *testing.T) {
 	}
 	s := newScreener(t, screening.Options{Paths: []string{path}, Threshold: 85, MaxAge: 72 * time.Hour})
 	if _, err := s.Load(); err == nil {
-		t.Error("a missing file is read")
+		t.Error("no error for a missing file")
 	}
 	if err := s.Current(at); !errors.Is(err, screening.ErrUnavailable) {
 		t.Errorf("without a list: %v", err)
@@ -169,10 +169,10 @@ func TestAListIsKeptCurrent(t *testing.T) {
 	}
 	write(ofac[:1000], at.Add(time.Hour))
 	if changed, err := s.Load(); err == nil || changed {
-		t.Error("a broken file is taken", err)
+		t.Error("a broken file is loaded", err)
 	}
 	if len(s.Match("Vladimir Kuznetsov")) != 1 {
-		t.Error("a broken file took the list away")
+		t.Error("a broken file replaced the list")
 	}
 	if err := s.Current(at.Add(72 * time.Hour)); err != nil {
 		t.Error(err)
@@ -185,7 +185,7 @@ func TestAListIsKeptCurrent(t *testing.T) {
 		t.Fatal(changed, err)
 	}
 	if len(s.Match("Vladimir Kuznetsov")) != 0 || len(s.Match("Vladimir Sidorov")) != 1 {
-		t.Error("the old list is in use")
+		t.Error("the old list is still in use")
 	}
 	if err := s.Current(at.Add(74 * time.Hour)); err != nil {
 		t.Error(err)
@@ -198,18 +198,19 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 		if _, err := s.Load(); err != nil {
 			t.Fatal(err)
 		}
-		screen := func(subject screening.Subject) (held map[string]bool) {
+		screen := func(subject screening.Subject) (blocked map[string]bool) {
 			t.Helper()
+			other := screening.Subject{ID: "rec_2", Names: []string{"Ada Example"}}
 			if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-				held, err = s.Screen(ctx, tx, "com_1", []screening.Subject{subject, {ID: "rec_2", Names: []string{"Ada Example"}}})
+				blocked, err = s.Screen(ctx, tx, "com_1", []screening.Subject{subject, other})
 				return err
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if held["rec_2"] {
-				t.Error("somebody else is held")
+			if blocked["rec_2"] {
+				t.Error("a subject without a hit is blocked")
 			}
-			return held
+			return blocked
 		}
 		hits := func(state screening.State) (all []screening.Hit) {
 			t.Helper()
@@ -227,10 +228,10 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 				return err
 			})
 		}
-		who := screening.Subject{ID: "rec_1", Names: []string{"Sandboxov Sanctioned"}}
+		subject := screening.Subject{ID: "rec_1", Names: []string{"Sandboxov Sanctioned"}}
 		for range 2 {
-			if !screen(who)["rec_1"] {
-				t.Fatal("nobody is held")
+			if !screen(subject)["rec_1"] {
+				t.Fatal("a listed subject is not blocked")
 			}
 		}
 		open := hits(screening.Open)
@@ -242,19 +243,19 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := decide(open[0].ID, screening.Confirmed); !errors.Is(err, screening.ErrNoHit) {
-			t.Errorf("a decided hit is decided again: %v", err)
+			t.Errorf("a cleared hit is confirmed: %v", err)
 		}
-		who.Names = []string{"SANDBOXOV, Sanctioned"}
-		if screen(who)["rec_1"] {
-			t.Error("the same name is held again")
+		subject.Names = []string{"SANDBOXOV, Sanctioned"}
+		if screen(subject)["rec_1"] {
+			t.Error("a cleared name is blocked again")
 		}
-		who.Names = []string{"Sanctioned X. Sandboxov"}
-		if !screen(who)["rec_1"] {
-			t.Error("another name is not held")
+		subject.Names = []string{"Sanctioned X. Sandboxov"}
+		if !screen(subject)["rec_1"] {
+			t.Error("another name is not blocked")
 		}
-		who = screening.Subject{ID: "rec_1", Addresses: []string{"0x00000000000000000000000000000000deadbeef"}}
-		if !screen(who)["rec_1"] || len(hits(screening.Open)) != 2 {
-			t.Errorf("an address is not held: %+v", hits(screening.Open))
+		subject = screening.Subject{ID: "rec_1", Addresses: []string{"0x00000000000000000000000000000000deadbeef"}}
+		if !screen(subject)["rec_1"] || len(hits(screening.Open)) != 2 {
+			t.Errorf("a listed address is not blocked: %+v", hits(screening.Open))
 		}
 		confirmed := hits(screening.Open)[0]
 		if confirmed.Kind != screening.KindAddress {
@@ -263,22 +264,22 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 		if err := decide(confirmed.ID, screening.Confirmed); err != nil {
 			t.Fatal(err)
 		}
-		if !screen(who)["rec_1"] {
-			t.Error("who is confirmed is not held")
+		if !screen(subject)["rec_1"] {
+			t.Error("a subject with a confirmed hit is not blocked")
 		}
 		if err := decide(confirmed.ID, screening.Cleared); err != nil {
-			t.Errorf("a mistake cannot be mended: %v", err)
+			t.Errorf("a confirmed hit cannot be cleared: %v", err)
 		}
-		if !screen(who)["rec_1"] {
-			t.Error("a hit that nobody has decided is forgotten")
+		if !screen(subject)["rec_1"] {
+			t.Error("a subject with another open hit is not blocked")
 		}
 		for _, h := range hits(screening.Open) {
 			if err := decide(h.ID, screening.Cleared); err != nil {
 				t.Error(err)
 			}
 		}
-		if screen(who)["rec_1"] {
-			t.Error("who is cleared is held")
+		if screen(subject)["rec_1"] {
+			t.Error("a subject with only cleared hits is blocked")
 		}
 		var steps []db.Change
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
@@ -300,7 +301,7 @@ func newScreener(t *testing.T, o screening.Options) *screening.Screener {
 	return s
 }
 
-func TestNewRefusesSettingsThatFindNobodyOrEverybody(t *testing.T) {
+func TestNewRejectsInvalidOptions(t *testing.T) {
 	for name, o := range map[string]screening.Options{
 		"no threshold":          {},
 		"a threshold over 100":  {Threshold: 101},
@@ -313,8 +314,7 @@ func TestNewRefusesSettingsThatFindNobodyOrEverybody(t *testing.T) {
 	}
 }
 
-// A screener that has not read its lists blocks everybody: it cannot say that anybody is not on one.
-func TestNobodyIsScreenedWithoutLists(t *testing.T) {
+func TestScreenFailsBeforeTheListsAreLoaded(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		s := newScreener(t, screening.Options{Threshold: 85})
 		err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {

@@ -7,15 +7,14 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-const columns = `company_id, hit_id, subject_id, kind, matched, entry_id, entry_name, programs, score, state, reason, decided_by,
-	version, created_at, decided_at`
+const columns = `company_id, hit_id, subject_id, kind, matched, entry_id, entry_name, programs, score, state,
+	reason, decided_by, version, created_at, decided_at`
 
 func scan(scan func(...any) error) (h Hit, err error) {
 	var state string
 	var score, created, decided int64
 	err = scan(&h.CompanyID, &h.ID, &h.SubjectID, &h.Kind, &h.Matched, &h.EntryID, &h.EntryName, &h.Programs, &score,
-		&state,
-		&h.Reason, &h.DecidedBy, &h.Version, &created, &decided)
+		&state, &h.Reason, &h.DecidedBy, &h.Version, &created, &decided)
 	h.State, h.Score, h.CreatedAt = State(state), int(score), db.Time(created)
 	if decided > 0 {
 		h.DecidedAt = db.Time(decided)
@@ -23,16 +22,17 @@ func scan(scan func(...any) error) (h Hit, err error) {
 	return h, err
 }
 
-// insert fails at the commit when somebody else has found the same at this moment; the transaction then runs again.
+// insert inserts a new hit. If a concurrent transaction inserted the same hit, the unique index fails this transaction,
+// which is then retried.
 func insert(ctx context.Context, tx *db.Tx, h *Hit) error {
-	_, err := tx.Exec(ctx, `INSERT INTO screening_hits (`+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, '',
-		'', $11, $12, 0)`,
+	_, err := tx.Exec(ctx, `INSERT INTO screening_hits (`+columns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, '', '', $11, $12, 0)`,
 		h.CompanyID, h.ID, h.SubjectID, h.Kind, h.Matched, h.EntryID, h.EntryName, h.Programs, int64(h.Score),
-		string(h.State),
-		h.Version, db.Micros(h.CreatedAt))
+		string(h.State), h.Version, db.Micros(h.CreatedAt))
 	return err
 }
 
+// selectFor returns all hits of some subjects of a company.
 func selectFor(ctx context.Context, tx *db.Tx, companyID string, subjects []string) (found []Hit, err error) {
 	for in, args := range db.BindList(tx, subjects, 2) {
 		rows, err := tx.Query(ctx, "SELECT "+columns+" FROM screening_hits WHERE company_id = $1 AND subject_id IN "+in,
@@ -46,7 +46,7 @@ func selectFor(ctx context.Context, tx *db.Tx, companyID string, subjects []stri
 	return found, nil
 }
 
-// selectBlocked finds the subjects of a company that have a hit which is not cleared.
+// selectBlocked returns the subjects of a company with a hit that is not cleared.
 func selectBlocked(ctx context.Context, tx *db.Tx, companyID string) (map[string]bool, error) {
 	rows, err := tx.Query(ctx, "SELECT subject_id FROM screening_hits WHERE company_id = $1 AND state <> 'cleared'",
 		companyID)
@@ -72,7 +72,8 @@ func selectHits(ctx context.Context, tx *db.Tx, state State, limit int) ([]Hit, 
 	return db.Collect(rows, err, func(r *db.Rows) (Hit, error) { return scan(r.Scan) })
 }
 
-// decide is the guard of a decision: an open hit takes both, a confirmed one can still be cleared.
+// decide stores a decision and returns the hit. Only an open hit can be confirmed; an open or confirmed one can be
+// cleared.
 func decide(ctx context.Context, tx *db.Tx, hitID string, to State, by, reason string) (Hit, error) {
 	h, err := scan(tx.QueryRow(ctx, `UPDATE screening_hits SET state = $2, decided_by = $3, reason = $4, decided_at = $5,
 		version = version + 1

@@ -218,8 +218,8 @@ func TestAViewerAllowsNothingForTheCompany(t *testing.T) {
 // The English words of the consent are those of the rules.
 func TestScopesAreCalledWhatTheyAre(t *testing.T) {
 	for _, s := range identity.AllScopes().List() {
-		if got := ui.Catalogs["en"]["scope."+s]; got != oauth.Words(s) {
-			t.Errorf("%s is %q on the page, %q in a mail", s, got, oauth.Words(s))
+		if got := ui.Catalogs["en"]["scope."+s]; got != oauth.Describe(s) {
+			t.Errorf("%s is %q on the page, %q in a mail", s, got, oauth.Describe(s))
 		}
 	}
 }

@@ -191,7 +191,7 @@ func TestExpiredInvitationCanBeAskedForAgain(t *testing.T) {
 		ask := func() reply {
 			return h.do("POST", path+"/ask", "", "Content-Type", "application/x-www-form-urlencoded")
 		}
-		const asked = "SELECT COUNT(*) FROM mails WHERE template = 'invitation_wanted'"
+		const asked = "SELECT COUNT(*) FROM mails WHERE template = 'invitation_requested'"
 		if got := ask(); got.header.Get("Location") != path || x.count(asked) != 0 {
 			t.Errorf("asked before it expired: %d", got.status)
 		}

@@ -144,10 +144,10 @@ func TestMembers(t *testing.T) {
 
 		// Somebody with an account signs in to it; another's account does not do.
 		x.write(func(ctx context.Context, tx *db.Tx) error {
-			return auth.Invite(ctx, tx, x.face.Sealer, auth.By{CompanyID: x.other.ID, UserID: "usr_x", Role: identity.RoleOwner}, "developer@acme.example", "viewer", "en")
+			return auth.Invite(ctx, tx, x.face.Sealer, auth.Actor{CompanyID: x.other.ID, UserID: "usr_x", Role: identity.RoleOwner}, "developer@acme.example", "viewer", "en")
 		})
 		x.posted("")
-		var other []mail.Kept
+		var other []mail.StoredMail
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 			other, _, err = mail.List(ctx, tx, x.other.ID, 0, 1)
 			return err
@@ -253,7 +253,7 @@ func TestTheLastOwnerStays(t *testing.T) {
 		for _, who := range []string{"owner", "admin"} {
 			go func() {
 				left <- d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-					return auth.RemoveMember(ctx, tx, auth.By{CompanyID: x.company.ID, UserID: x.users[who].ID, Role: identity.RoleOwner}, x.users[who].ID)
+					return auth.RemoveMember(ctx, tx, auth.Actor{CompanyID: x.company.ID, UserID: x.users[who].ID, Role: identity.RoleOwner}, x.users[who].ID)
 				})
 			}()
 		}

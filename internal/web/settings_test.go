@@ -75,7 +75,7 @@ func TestAppsAndTheirKeys(t *testing.T) {
 		if checks(secret) || !checks(newSecret) {
 			t.Error("the secret was not replaced")
 		}
-		x.told("office@acme.example", "A client secret of an app was made")
+		x.told("office@acme.example", "A client secret of an app was created")
 
 		first := find(t, v.Submit(v.Get(path), path+"/keys"), tokenText)
 		page = v.Get(path)
@@ -87,7 +87,7 @@ func TestAppsAndTheirKeys(t *testing.T) {
 		if !x.opens("Basic", first) || !x.opens("Basic", second) {
 			t.Error("the two keys do not overlap")
 		}
-		x.told("office@acme.example", "An API key was made")
+		x.told("office@acme.example", "An API key was created")
 		x.told("developer@acme.example")
 		if n := x.count("SELECT COUNT(*) FROM mails WHERE template = 'company_changed'"); n != 4 {
 			t.Errorf("%d mails of two secrets and two keys", n)
@@ -139,7 +139,7 @@ func TestWebhookSettings(t *testing.T) {
 				t.Fatalf("%d\n%s", got.Status, got.Text)
 			}
 		}
-		x.told("owner@acme.example", "https://hooks.example.com/in\n", "A webhook endpoint has another address", "https://hooks.example.com/changed\n")
+		x.told("owner@acme.example", "https://hooks.example.com/in\n", "The URL of a webhook endpoint was changed", "https://hooks.example.com/changed\n")
 		if n := x.count("SELECT COUNT(*) FROM mails WHERE template = 'company_changed' AND address = 'office@acme.example'"); n != 2 {
 			t.Errorf("%d mails", n)
 		}

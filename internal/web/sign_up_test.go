@@ -22,16 +22,16 @@ import (
 )
 
 // posted is what has been mailed to an address, newest first, after the jobs that wait have run.
-func (x *fixture) posted(address string) []mail.Kept {
+func (x *fixture) posted(address string) []mail.StoredMail {
 	x.Helper()
 	mailer := &mail.Mailer{From: &netmail.Address{Address: "stipend@pay.example"}, BaseURL: x.url, Sandbox: true, Sealer: x.face.Sealer}
 	runner := job.NewRunner(x.d, job.Table{auth.JobLink: {Tx: auth.HandleLink(x.face.Sealer)}, mail.JobSend: {Net: mailer.Send}}, nil, slog.New(slog.DiscardHandler))
 	if err := runner.Drain(x.Context()); err != nil {
 		x.Fatal(err)
 	}
-	var mine []mail.Kept
+	var mine []mail.StoredMail
 	for _, company := range []string{"", x.company.ID} {
-		var all []mail.Kept
+		var all []mail.StoredMail
 		if err := x.d.Read(x.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 			all, _, err = mail.List(ctx, tx, company, 0, 100)
 			return err
@@ -69,7 +69,7 @@ func (x *fixture) told(address string, changes ...string) {
 // follow is the path of the link in the newest mail to an address.
 func (x *fixture) follow(address, template string) string {
 	x.Helper()
-	got := slices.DeleteFunc(x.posted(address), func(m mail.Kept) bool { return m.Template != template })
+	got := slices.DeleteFunc(x.posted(address), func(m mail.StoredMail) bool { return m.Template != template })
 	if len(got) == 0 {
 		x.Fatalf("no %s to %s", template, address)
 	}
@@ -204,7 +204,7 @@ func TestAForgottenPassword(t *testing.T) {
 		if in(v) || v.Submit(code, "/sign-in/code", "code", phone.code()).Status != 303 || !in(v) {
 			t.Error("the second factor is not asked for, or not taken")
 		}
-		if got := x.posted("admin@acme.example"); !slices.ContainsFunc(got, func(m mail.Kept) bool { return strings.Contains(m.Subject, "Your password was changed") }) {
+		if got := x.posted("admin@acme.example"); !slices.ContainsFunc(got, func(m mail.StoredMail) bool { return strings.Contains(m.Subject, "Your password was changed") }) {
 			t.Error("nobody is told")
 		}
 		// Half an hour is all that a link has, and five mails within fifteen minutes are enough.
@@ -260,7 +260,7 @@ func TestTheOutboxOfASandbox(t *testing.T) {
 	x.write(func(ctx context.Context, tx *db.Tx) error {
 		for _, m := range []struct{ company, name string }{{x.company.ID, "Ours"}, {x.other.ID, "Theirs"}, {"", "Nobody's"}} {
 			if err := mail.Enqueue(ctx, tx, mail.Message{
-				CompanyID: m.company, To: "ada@pay.example", Template: mail.InvitationWanted, Key: m.name, Data: mail.InvitationWantedData{Company: m.name, Email: "ada@pay.example"},
+				CompanyID: m.company, To: "ada@pay.example", Template: mail.InvitationRequested, Key: m.name, Data: mail.InvitationRequestedData{Company: m.name, Email: "ada@pay.example"},
 			}); err != nil {
 				return err
 			}

@@ -1,9 +1,8 @@
 // Package session owns the sessions of the pages and limits sign-in attempts.
 //
-// A session is 256 random bits in a cookie, of which only the digest is stored. Signing in creates a new one, which
-// prevents session fixation. It ends after 12 hours without use, after seven days, by signing out, or with all
-// other sessions of the person. Permissions are not stored in it: memberships are read with it, so that a revoked
-// role takes effect at the next request.
+// A session token is 256 random bits in a cookie; only its digest is stored. Signing in creates a new session, which
+// prevents session fixation. A session ends after 12 hours without use, after seven days, or by signing out. It stores
+// no permissions: memberships are read at each request, so a revoked role takes effect at the next one.
 //
 // A person with a second factor first gets a session that only accepts the factor. The time of the last factor is
 // stored, because sensitive actions require a recent one.
@@ -28,24 +27,24 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// How long a session lives.
+// The lifetimes of a session.
 const (
 	Idle = 12 * time.Hour     // without use
-	Life = 7 * 24 * time.Hour // in any case
-	Wait = 10 * time.Minute   // for the second factor, after the password
+	Life = 7 * 24 * time.Hour // maximum
+	Wait = 10 * time.Minute   // of a session that waits for the second factor
 )
 
-// Fresh is how long a second factor is valid for sensitive actions.
+// Fresh is the time after a second factor during which sensitive actions need no further one.
 const Fresh = 10 * time.Minute
 
-// FreshSignIn is how long after signing in a person may set up their first second factor.
+// FreshSignIn is the time after signing in during which a person may set up their first second factor.
 const FreshSignIn = 5 * time.Minute
 
 // touchEvery is the minimum interval between updates of a session's last use.
 const touchEvery = 5 * time.Minute
 
-// Limits of wrong passwords within Window. The limit per account is far above the one per network, so that a few
-// attempts from anywhere do not lock its owner out.
+// The limits of wrong passwords within Window. The limit per account is high, so that attackers cannot easily lock the
+// owner out.
 const (
 	MaxAttempts = 5   // from one network, at any accounts
 	MaxAgainst  = 100 // at one account, from all networks
@@ -56,9 +55,9 @@ const (
 type Session struct {
 	ID      string
 	User    identity.User
-	Company identity.Company  // that they act for; without ID if they are not a member of any
-	Role    string            // in that company
-	Members []identity.Member // of companies that are not closed, oldest first
+	Company identity.Company  // the company that the person acts for; without ID if they are not a member of any
+	Role    string            // in Company
+	Members []identity.Member // memberships in companies that are not closed, oldest first
 	Since   time.Time         // when the person signed in
 	Factor  time.Time         // last presentation of a second factor; zero means never
 
@@ -77,24 +76,19 @@ func (s Session) Manages() bool { return s.Company.ID != "" && identity.Manages(
 // Administers reports whether the person may change the company's members.
 func (s Session) Administers() bool { return s.Company.ID != "" && identity.Administers(s.Role) }
 
-// Start signs a user in and returns the token of the new session, which is not stored.
+// Start signs a user in and returns the token of the new session. The token itself is not stored.
 func Start(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
-	token = identity.NewSessionToken()
-	return token, insertSession(ctx, tx, row{digest: identity.SessionDigest(token), id: tx.NewID("ses"), userID: userID})
+	return insertSession(ctx, tx, userID, 0, false)
 }
 
-// StartWaiting starts a session that waits for a second factor. Only [FindWaiting] returns it.
+// StartWaiting starts a session that waits for a second factor. Only [FindWaiting] finds it.
 func StartWaiting(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
-	token = identity.NewSessionToken()
-	return token, insertSession(ctx, tx, row{digest: identity.SessionDigest(token), id: tx.NewID("ses"), userID: userID,
-		waits: true})
+	return insertSession(ctx, tx, userID, 0, true)
 }
 
 // StartProven signs in a user who has just presented a second factor.
 func StartProven(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
-	token = identity.NewSessionToken()
-	return token, insertSession(ctx, tx, row{digest: identity.SessionDigest(token), id: tx.NewID("ses"), userID: userID,
-		factorAt: db.Micros(tx.Now())})
+	return insertSession(ctx, tx, userID, db.Micros(tx.Now()), false)
 }
 
 // FindWaiting returns the user whose session waits for a second factor, or apierr.NotFoundErr.
@@ -116,10 +110,10 @@ func Prove(ctx context.Context, tx *db.Tx, s Session) error { return prove(ctx, 
 // Proven reports whether a second factor was presented in this session.
 func (s Session) Proven() bool { return !s.Factor.IsZero() }
 
-// ProvenFreshly reports whether it was presented recently.
+// ProvenFreshly reports whether a second factor was presented within Fresh.
 func (s Session) ProvenFreshly(now time.Time) bool { return s.Proven() && now.Sub(s.Factor) < Fresh }
 
-// SignedInFreshly reports whether the person signed in recently.
+// SignedInFreshly reports whether the person signed in within FreshSignIn.
 func (s Session) SignedInFreshly(now time.Time) bool { return now.Sub(s.Since) < FreshSignIn }
 
 // Find returns the session of a token. An ended or unknown one is apierr.NotFoundErr.
@@ -186,9 +180,9 @@ func EndOthers(ctx context.Context, tx *db.Tx, s Session) error {
 	return deleteOtherSessions(ctx, tx, s.User.ID, s.digest)
 }
 
-// Attempt counts an attempt at a password and returns the user. Known and unknown addresses take the same work. It
-// reports false if there were too many attempts from the network or at the account. The transaction must be
-// committed in both cases before the password is checked, so that concurrent requests do not get extra attempts.
+// Attempt counts an attempt at a password and returns the user, or a user without ID for an unknown address. allowed is
+// false after too many attempts from the network or at the account. The caller must commit the transaction before it
+// checks the password, so that concurrent requests do not get extra attempts.
 func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (u identity.User, allowed bool, err error) {
 	if allowed, err = AttemptOf(ctx, tx, "", email, from); err != nil || !allowed {
 		return identity.User{}, false, err
@@ -197,26 +191,25 @@ func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (u i
 	return u, true, err
 }
 
-// Succeeded uncounts an attempt with the right password.
+// Succeeded takes back the count of an attempt with the right password.
 func Succeeded(ctx context.Context, tx *db.Tx, email string, from netip.Addr) error {
 	return SucceededOf(ctx, tx, "", email, from)
 }
 
-// AttemptCode counts an attempt at a person's one-time codes. It reports false if there were too many. Like
-// [Attempt], it is committed before the code is checked, or with it.
+// AttemptCode counts an attempt at a person's one-time codes. It reports false after too many. The count must be
+// committed before or together with the check of the code.
 func AttemptCode(ctx context.Context, tx *db.Tx, userID string) (allowed bool, err error) {
 	n, err := countAttempt(ctx, tx, hash("code "+userID))
 	return n <= MaxAttempts, err
 }
 
-// AttemptOf counts an attempt at an account of a kind that this package does not know. It reports false if there
-// were too many from the network or at the account. Like [Attempt], it is committed before the check.
+// AttemptOf is [Attempt] for another kind of account, which the caller looks up. Kinds are counted separately.
 func AttemptOf(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr) (allowed bool, err error) {
 	network, against, err := take(ctx, tx, kind, account, from, MaxAttempts)
 	return network <= MaxAttempts && against <= MaxAgainst, err
 }
 
-// SucceededOf uncounts a successful attempt.
+// SucceededOf takes back the count of a successful attempt of [AttemptOf].
 func SucceededOf(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr) error {
 	if err := returnAttempt(ctx, tx, ofNetwork(kind, from)); err != nil {
 		return err
@@ -230,15 +223,15 @@ const (
 	MaxMailsTo = 5  // to one address
 )
 
-// AttemptMail counts a request for a mail to an account's address by an unauthenticated person. allowed is false if
-// the network requested too many; send is false if the address got too many, which the response must not reveal.
+// AttemptMail counts an unauthenticated request for a mail to an address. allowed is false if the network requested too
+// many; send is false if no mail may be sent, which the response must not reveal.
 func AttemptMail(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (send, allowed bool, err error) {
 	network, to, err := take(ctx, tx, "mail ", email, from, MaxMails)
 	allowed = network <= MaxMails
 	return allowed && to <= MaxMailsTo, allowed, err
 }
 
-// CodeSucceeded uncounts an attempt with a right code.
+// CodeSucceeded takes back the count of an attempt with a right code.
 func CodeSucceeded(ctx context.Context, tx *db.Tx, userID string) error {
 	return returnAttempt(ctx, tx, hash("code "+userID))
 }
@@ -254,8 +247,8 @@ func Network(from netip.Addr) netip.Addr {
 	return from
 }
 
-// take counts an attempt for the network and, if that has not reached its maximum, for the account: a blocked
-// network adds one row at most. Rows of networks are locked before those of accounts, which prevents deadlocks.
+// take counts an attempt for the network and then, unless the network exceeds most, for the account. A blocked network
+// therefore adds no rows. The fixed order of the two row locks prevents deadlocks.
 func take(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr,
 	most int64) (network, against int64, err error) {
 	if network, err = countAttempt(ctx, tx, ofNetwork(kind, from)); err != nil || network > most {
@@ -265,11 +258,12 @@ func take(ctx context.Context, tx *db.Tx, kind, account string, from netip.Addr,
 	return network, against, err
 }
 
-// ofNetwork returns the counter of a network. Kinds of attempts are counted separately.
+// ofNetwork returns the key of the counter of a network for a kind of attempts.
 func ofNetwork(kind string, from netip.Addr) string {
 	return hash(kind + "address " + Network(from).String())
 }
 
+// ofAccount returns the key of the counter of an account.
 func ofAccount(kind, account string) string {
 	return hash(kind + "account " + strings.ToLower(norm.NFC.String(strings.TrimSpace(account))))
 }

@@ -6,20 +6,17 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 )
 
-// row is a new session.
-type row struct {
-	digest, id, userID string
-	factorAt           int64 // microseconds, 0 for never
-	waits              bool  // for a second factor
-}
-
-func insertSession(ctx context.Context, tx *db.Tx, r row) error {
+// insertSession inserts a session with a new token and returns the token. factorAt is the time of a second factor in
+// microseconds, or 0. waits reports whether the session waits for one.
+func insertSession(ctx context.Context, tx *db.Tx, userID string, factorAt int64, waits bool) (token string, err error) {
+	token = identity.NewSessionToken()
 	now := db.Micros(tx.Now())
-	return tx.Insert(ctx, "sessions", []string{"digest", "session_id", "user_id", "company_id", "created_at",
+	return token, tx.Insert(ctx, "sessions", []string{"digest", "session_id", "user_id", "company_id", "created_at",
 		"last_used_at", "factor_at", "awaits_factor"},
-		[][]any{{r.digest, r.id, r.userID, "", now, now, r.factorAt, r.waits}})
+		[][]any{{identity.SessionDigest(token), tx.NewID("ses"), userID, "", now, now, factorAt, waits}})
 }
 
 func selectSession(ctx context.Context, tx *db.Tx, digest string) (s Session, userID, companyID string, err error) {
@@ -41,6 +38,7 @@ func selectWaiting(ctx context.Context, tx *db.Tx, digest string) (userID string
 	return userID, missing(err)
 }
 
+// missing maps db.ErrNoRows to apierr.NotFoundErr.
 func missing(err error) error {
 	if errors.Is(err, db.ErrNoRows) {
 		return apierr.NotFoundErr
@@ -100,6 +98,7 @@ func countAttempt(ctx context.Context, tx *db.Tx, throttle string) (n int64, err
 	return n, err
 }
 
+// returnAttempt takes back the count of one attempt.
 func returnAttempt(ctx context.Context, tx *db.Tx, throttle string) error {
 	_, err := tx.Exec(ctx, "UPDATE sign_in_attempts SET attempts = attempts - 1 WHERE throttle = $1 AND attempts > 0",
 		throttle)

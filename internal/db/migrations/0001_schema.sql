@@ -1890,8 +1890,8 @@ CREATE TABLE mails (
     address    TEXT   NOT NULL,
     language   TEXT   NOT NULL,
     data       TEXT   NOT NULL, -- JSON for the template; emptied when sent, because it may have the token of a link
-    state      TEXT   NOT NULL CHECK (state IN ('queued', 'sent', 'kept', 'refused')),
-    -- The text, kept only without a mail server (sandbox).
+    state      TEXT   NOT NULL CHECK (state IN ('queued', 'sent', 'stored', 'refused')),
+    -- The text, only in state 'stored': in a sandbox without a mail server.
     subject    TEXT   NOT NULL,
     body_text  TEXT   NOT NULL,
     body_html  TEXT   NOT NULL,

@@ -39,17 +39,17 @@ var requestParams = []string{"client_id", "state", "response_type", "redirect_ur
 	"code_challenge_method"}
 
 // readRequest reads the authorization request from the URL or the posted form. Repeated parameters are an error.
-func readRequest(c *ui.Request) (oauth.Ask, error) {
+func readRequest(c *ui.Request) (oauth.Params, error) {
 	v := c.Form
 	if v == nil {
 		v = c.HTTP.URL.Query()
 	}
 	for _, name := range requestParams {
 		if len(v[name]) > 1 {
-			return oauth.Ask{}, errRepeated
+			return oauth.Params{}, errRepeated
 		}
 	}
-	return oauth.Ask{
+	return oauth.Params{
 		ClientID: v.Get("client_id"), State: v.Get("state"), ResponseType: v.Get("response_type"),
 		RedirectURI: v.Get("redirect_uri"),
 		Scope:       v.Get("scope"), Challenge: v.Get("code_challenge"), Method: v.Get("code_challenge_method"),
@@ -61,7 +61,7 @@ func issuer(s *ui.Server) string { return cmp.Or(s.AuthURL, s.BaseURL) }
 
 // checkRequest validates the authorization request. If the app may learn of the error, checkRequest returns a redirect
 // to the app. Otherwise it returns the error, which is shown to the user and not sent anywhere.
-func checkRequest(ctx context.Context, c *ui.Request, tx *db.Tx) (oauth.Ask, oauth.Request, *ui.View, error) {
+func checkRequest(ctx context.Context, c *ui.Request, tx *db.Tx) (oauth.Params, oauth.Request, *ui.View, error) {
 	ask, err := readRequest(c)
 	if err != nil {
 		return ask, oauth.Request{}, nil, err

@@ -194,7 +194,7 @@ type factorPage struct {
 	Needed    bool   // the page at Next requires a second factor
 	On        bool
 	Left      string // number of unused recovery codes
-	Enrolment *auth.Enrolment
+	Enrolment *auth.Enrollment
 	QR        template.URL
 	Field     ui.Field
 }
@@ -216,7 +216,7 @@ func showFactor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if keys && !c.Session.ProvenFreshly(c.Time) || !keys && !c.Session.SignedInFreshly(c.Time) {
 		return ui.View{Template: "factor", Title: c.Text("factor.title"), Data: p}, nil
 	}
-	e, err := auth.Enrolling(ctx, tx, c.Sealer, u)
+	e, err := auth.PendingEnrollment(ctx, tx, c.Sealer, u)
 	switch {
 	case errors.Is(err, apierr.NotFoundErr):
 	case err != nil:
@@ -247,7 +247,7 @@ func beginFactor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if c.Form.Get("next") != "" {
 		to += "?" + url.Values{"next": {c.NextPath()}}.Encode()
 	}
-	return ui.View{Redirect: to}, auth.Enrol(ctx, tx, c.Sealer, c.Session.User)
+	return ui.View{Redirect: to}, auth.Enroll(ctx, tx, c.Sealer, c.Session.User)
 }
 
 type recoveryPage struct {

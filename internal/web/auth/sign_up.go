@@ -59,7 +59,7 @@ func sendLink(ctx context.Context, c *ui.Request, p auth.Purpose) error {
 		if allowed = ok; err != nil || !send {
 			return err
 		}
-		return auth.Ask(ctx, tx, p, c.Form.Get("email"), c.Language.Tag)
+		return auth.RequestLink(ctx, tx, p, c.Form.Get("email"), c.Language.Tag)
 	})
 	if err == nil && !allowed {
 		err = ui.ErrAttempts.At("body", "")

@@ -32,8 +32,8 @@ type memberInvitationRow struct {
 }
 
 // by returns the signed-in user as the author of a change to members.
-func by(c *ui.Request) auth.By {
-	return auth.By{CompanyID: c.Session.Company.ID, UserID: c.Session.User.ID, Role: c.Session.Role}
+func by(c *ui.Request) auth.Actor {
+	return auth.Actor{CompanyID: c.Session.Company.ID, UserID: c.Session.User.ID, Role: c.Session.Role}
 }
 
 // assignableRoles returns the roles that the user may assign.

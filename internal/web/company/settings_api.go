@@ -96,7 +96,7 @@ func registerApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{}, err
 	}
 	return showSecret(c, appPath(app.ID), "app.client_id", app.ClientID, "app.client_secret", secret),
-		auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), app.CompanyID, mail.SecretMade, app.Name)
+		auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), app.CompanyID, mail.SecretCreated, app.Name)
 }
 
 func appPath(id string) string { return "/settings/api/" + id }
@@ -158,7 +158,7 @@ func showNewKey(ctx context.Context, c *ui.Request, tx *db.Tx, token string, err
 		err = c.Session.Company.Active()
 	}
 	if err == nil {
-		err = notifyOfApp(ctx, c, tx, mail.KeyMade)
+		err = notifyOfApp(ctx, c, tx, mail.KeyCreated)
 	}
 	if err != nil {
 		return ui.View{}, err
@@ -179,7 +179,7 @@ func rotateSecret(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		return ui.View{}, err
 	}
 	return showSecret(c, appPath(c.HTTP.PathValue("app")), "app.client_secret", secret),
-		notifyOfApp(ctx, c, tx, mail.SecretMade)
+		notifyOfApp(ctx, c, tx, mail.SecretCreated)
 }
 
 // notifyOfApp emails the owners and administrators that an app has a new key or secret.

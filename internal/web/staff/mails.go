@@ -16,7 +16,7 @@ import (
 const maxMails = 50
 
 type mailRow struct {
-	mail.Kept
+	mail.StoredMail
 	At   string
 	Link string // path of the link in the mail, or ""
 }
@@ -28,7 +28,7 @@ func showMails(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if err != nil {
 		return ui.View{}, err
 	}
-	var all []mail.Kept
+	var all []mail.StoredMail
 	if c.OnThisMachine() {
 		if all, _, err = mail.List(ctx, tx, "", 0, maxMails); err != nil {
 			return ui.View{}, err
@@ -47,7 +47,7 @@ func showMails(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	default:
 		return ui.View{Redirect: c.SignInURL()}, nil
 	}
-	slices.SortStableFunc(all, func(a, b mail.Kept) int {
+	slices.SortStableFunc(all, func(a, b mail.StoredMail) int {
 		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID))
 	})
 	shown := []mailRow{}

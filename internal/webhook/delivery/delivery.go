@@ -220,7 +220,7 @@ func (s Setup) Update(ctx context.Context, tx *db.Tx, by identity.Principal, id 
 	if err != nil || e.URL == before {
 		return e, err
 	}
-	return e, auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookMoved, e.plainURL())
+	return e, auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookURLChanged, e.plainURL())
 }
 
 // Delete forgets an endpoint with its deliveries.

@@ -12,21 +12,21 @@ import (
 	"github.com/stipend/stipend/internal/requestlog"
 )
 
-// book is a log on a database whose clock stands still.
-type book struct {
+// fixture is a log on a database with a fixed clock.
+type fixture struct {
 	*testing.T
 	d     *db.DB
 	clock *dbtest.Clock
 	log   *requestlog.Log
 }
 
-func run(t *testing.T, f func(b *book)) {
+func run(t *testing.T, f func(b *fixture)) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		f(&book{t, d, clock, requestlog.New(d, clock.Now, slog.New(slog.DiscardHandler))})
+		f(&fixture{t, d, clock, requestlog.New(d, clock.Now, slog.New(slog.DiscardHandler))})
 	})
 }
 
-func (b *book) add(all ...requestlog.Entry) {
+func (b *fixture) add(all ...requestlog.Entry) {
 	for _, e := range all {
 		if e.At.IsZero() {
 			e.At = b.clock.Now()
@@ -42,8 +42,8 @@ func (b *book) add(all ...requestlog.Entry) {
 	b.log.Flush(b.Context())
 }
 
-// list follows the list to its end, by pages of n.
-func (b *book) list(company string, f requestlog.Filter, n int) (all []requestlog.Request) {
+// list returns all entries, read in pages of n.
+func (b *fixture) list(company string, f requestlog.Filter, n int) (all []requestlog.Request) {
 	b.Helper()
 	f.Limit = n
 	for {
@@ -61,32 +61,36 @@ func (b *book) list(company string, f requestlog.Filter, n int) (all []requestlo
 	}
 }
 
-// What was sent is kept only where it can neither be secret nor personal.
-func TestNothingPersonalIsKept(t *testing.T) {
-	run(t, func(b *book) {
+func TestSecretAndPersonalValuesAreRedacted(t *testing.T) {
+	run(t, func(b *fixture) {
 		id := "rec_" + strings.Repeat("0", 26)
 		b.add(requestlog.Entry{
 			Route: "/api/company/{company_id}/recipients/{recipient_id}", Method: "PATCH", Status: 200,
 			URL: "/api/company/com_" + strings.Repeat("0", 26) +
 				"/recipients/ada@canary.example?page=2&email=ada%40canary.example&search=canary&canary%40x=1&status=canary%40x",
-			Body: []byte(`{"currency":"USD","first_name":"canary","date_of_birth":"1985-01-01","state":"CANARY","zip":12345,"amount_fiat":12.50,"is_premium":true,"status":"canary name with \"quotes\"",` +
-				`"canary@x":1,"123456789":"canary","distribution_data":{"address":"canary","iban":"DE89370400440532013000"},"recipient_id":"` + id + `","pointer":"/canary","title":"canary",` +
+			Body: []byte(`{"currency":"USD","first_name":"canary","date_of_birth":"1985-01-01","state":"CANARY","zip":12345,` +
+				`"amount_fiat":12.50,"is_premium":true,"status":"canary name with \"quotes\"",` +
+				`"canary@x":1,"123456789":"canary",` +
+				`"distribution_data":{"address":"canary","iban":"DE89370400440532013000"},"recipient_id":"` + id +
+				`","pointer":"/canary","title":"canary",` +
 				`"tax_id":"canary","client_secret":"canary","to_pay":[1,2,3,4,5,6,7],"network":"bad\u0000"}`),
 			Answer: []byte(`{"recipient_id":"` + id +
-				`","email":"ada@canary.example","secret":"whsec_canary","status":"active","detail":"canary","created":"2026-01-01"}`),
+				`","email":"ada@canary.example","secret":"whsec_canary","status":"active","detail":"canary",` +
+				`"created":"2026-01-01"}`),
 			IdempotencyKey: "canary-canary-of-march", Replayed: true, Took: 1500 * time.Microsecond, RequestID: "req_1",
 			AppID: "app_1", Credential: "key_1",
 		})
 		got := b.list("com_a", requestlog.Filter{}, 10)
 		if len(got) != 1 {
-			t.Fatalf("%d lines", len(got))
+			t.Fatalf("%d entries", len(got))
 		}
 		r := got[0]
 		if want := "/api/company/com_" + strings.Repeat("0", 26) +
 			"/recipients/…?page=2&email=…&search=…&…=…&status=…"; r.Path != want {
 			t.Errorf("path %s\nwant %s", r.Path, want)
 		}
-		if want := `{"currency":"USD","first_name":"…","date_of_birth":"…","state":"…","zip":"…","amount_fiat":12.50,"is_premium":true,"status":"…",` +
+		if want := `{"currency":"USD","first_name":"…","date_of_birth":"…","state":"…","zip":"…",` +
+			`"amount_fiat":12.50,"is_premium":true,"status":"…",` +
 			`"…":"…","…":"…","distribution_data":{"address":"…","iban":"…"},"recipient_id":"` + id +
 			`","pointer":"…","title":"…",` +
 			`"tax_id":"…","client_secret":"…","to_pay":["…","…","…","…","…","… +2"],"network":"…"}`; r.Body != want {
@@ -101,7 +105,7 @@ func TestNothingPersonalIsKept(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 
-		// A refusal is the service's own words, except for names of members, which were sent.
+		// An error response has texts of the service, but pointers may contain submitted names.
 		b.add(requestlog.Entry{RequestID: "req_2", Status: 422, Code: "unknown_field",
 			Answer: []byte(`{"title":"There is no such member","status":422,"code":"unknown_field","detail":"Leave it out.",` +
 				`"errors":[{"pointer":"/canary@x","message":"Leave it out."},{"pointer":"/to_pay/3/amount_fiat"}]}`),
@@ -115,9 +119,9 @@ func TestNothingPersonalIsKept(t *testing.T) {
 	})
 }
 
-// A company sees its own lines, newest first, by whatever part of them it asks for.
-func TestLinesAreChosen(t *testing.T) {
-	run(t, func(b *book) {
+// A company sees only its own entries, newest first.
+func TestListFiltersEntries(t *testing.T) {
+	run(t, func(b *fixture) {
 		for i, status := range []int{200, 422, 503, 200} {
 			b.clock.Advance(time.Hour)
 			b.add(requestlog.Entry{Status: status, RequestID: string(rune('a' + i)), AppID: "app_1", Replayed: i == 3})
@@ -158,7 +162,7 @@ func TestLinesAreChosen(t *testing.T) {
 			}
 			for _, company := range []string{"com_b", ""} {
 				if _, err := requestlog.Get(ctx, tx, company, line.Ref); err == nil {
-					t.Errorf("%q sees the line of another", company)
+					t.Errorf("company %q gets the entry of another", company)
 				}
 			}
 			return nil
@@ -169,9 +173,9 @@ func TestLinesAreChosen(t *testing.T) {
 	})
 }
 
-// Programs that ask very often fill neither memory nor disk, and take nobody else's place.
-func TestTheLogIsBounded(t *testing.T) {
-	run(t, func(b *book) {
+// The entries of one company do not displace those of another.
+func TestBufferedEntriesAreLimited(t *testing.T) {
+	run(t, func(b *fixture) {
 		for range 700 {
 			b.log.Add(requestlog.Entry{CompanyID: "com_a", Reads: true, Status: 200, At: b.clock.Now()})
 			b.log.Add(requestlog.Entry{CompanyID: "com_a", Status: 200, At: b.clock.Now(), Body: make([]byte, 100_000)})
@@ -181,17 +185,17 @@ func TestTheLogIsBounded(t *testing.T) {
 		b.log.Flush(t.Context())
 		if a, other := len(b.list("com_a", requestlog.Filter{}, 1000)),
 			len(b.list("com_b", requestlog.Filter{}, 1000)); a != 505 || other != 1 {
-			t.Errorf("%d and %d lines, want 505 and 1", a, other)
+			t.Errorf("%d and %d entries, want 505 and 1", a, other)
 		}
-		if got := requestlog.Kept(make([]byte, 1<<20)); cap(got) > 8<<10 {
-			t.Errorf("%d bytes are held of a large body", cap(got))
+		if got := requestlog.Truncate(make([]byte, 1<<20)); cap(got) > 8<<10 {
+			t.Errorf("Truncate keeps %d bytes of a large body", cap(got))
 		}
 	})
 }
 
-// After thirty days nobody sees a line, and soon it is gone.
-func TestLinesAreForgotten(t *testing.T) {
-	run(t, func(b *book) {
+// Expired entries are hidden at once and deleted by Prune.
+func TestEntriesExpire(t *testing.T) {
+	run(t, func(b *fixture) {
 		for range 2 {
 			for range 400 {
 				b.log.Add(requestlog.Entry{CompanyID: "com_a", Status: 200, At: b.clock.Now()})
@@ -203,15 +207,15 @@ func TestLinesAreForgotten(t *testing.T) {
 		b.add(requestlog.Entry{CompanyID: "com_a", Status: 200})
 		b.clock.Advance(requestlog.Life / 2)
 		if got := len(b.list("com_a", requestlog.Filter{}, 100)); got != 1 {
-			t.Errorf("%d lines are seen, want the young one", got)
+			t.Errorf("%d entries are visible, want the newer one", got)
 		}
 		if err := requestlog.Prune(t.Context(), b.d); err != nil {
 			t.Fatal(err)
 		}
-		b.clock.Set(b.clock.Now().Add(-time.Hour)) // what is still there would be seen again
+		b.clock.Set(b.clock.Now().Add(-time.Hour)) // makes undeleted entries visible again
 		if a, other := len(b.list("com_a", requestlog.Filter{}, 5000)),
 			len(b.list("com_b", requestlog.Filter{}, 5000)); a != 1 || other != 0 {
-			t.Errorf("%d and %d lines are left, want 1 and 0", a, other)
+			t.Errorf("%d and %d entries remain, want 1 and 0", a, other)
 		}
 	})
 }

@@ -12,12 +12,11 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// However often something is changed, an address gets a bounded number of mails of it in a day, whoever has them
-// written; the newest of the rest goes out when the day is over.
-func TestAnAddressGetsFewMailsOfAKindADay(t *testing.T) {
+// Mails above the limit are dropped, except the newest, which is sent after a day. All companies count together.
+func TestMailsPerAddressAndDayAreLimited(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		office := open(t, nil)
-		x := mailer(t, "smtp://"+office.addr)
+		server := startServer(t, nil)
+		x := mailer(t, "smtp://"+server.addr)
 		changed := func(company string, n int) mail.Message {
 			return mail.Message{
 				CompanyID: company, To: "victim@example.com", Template: mail.DestinationChanged, Key: fmt.Sprintf("rcp_1/%d", n),
@@ -46,26 +45,26 @@ func TestAnAddressGetsFewMailsOfAKindADay(t *testing.T) {
 		}
 		invited := invitation()
 		invited.To = "victim@example.com"
-		send(invited) // another kind
+		send(invited) // another template
 		other := changed("com_1", 200)
 		other.To = "other@example.com"
 		send(other)
 		if err := drain(d, x); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(office.all()); n != mail.MaxToAddress+2 {
-			t.Errorf("%d mails within a day", n)
+		if n := len(server.all()); n != mail.MaxToAddress+2 {
+			t.Errorf("%d mails were sent within a day", n)
 		}
 		clock.Advance(24 * time.Hour)
 		if err := drain(d, x); err != nil {
 			t.Fatal(err)
 		}
-		mails := office.all()
+		mails := server.all()
 		if len(mails) != mail.MaxToAddress+3 {
-			t.Fatalf("%d mails when the day is over", len(mails))
+			t.Fatalf("%d mails were sent after a day", len(mails))
 		}
 		if got := parse(t, mails[len(mails)-1].raw); !strings.Contains(got.text, "destination 104") {
-			t.Errorf("the mail that waited does not tell the newest:\n%s", got.text)
+			t.Errorf("the postponed mail is not the newest one:\n%s", got.text)
 		}
 		if due, parked := waiting(t, d); due+parked != 0 {
 			t.Errorf("%d jobs are left", due+parked)
@@ -77,7 +76,7 @@ func TestAnAddressGetsFewMailsOfAKindADay(t *testing.T) {
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			var n int
 			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM mail_counts").Scan(&n); err != nil || n != 0 {
-				t.Errorf("%d counts are left: %v", n, err)
+				t.Errorf("%d counters remain: %v", n, err)
 			}
 			return nil
 		}); err != nil {
@@ -86,31 +85,31 @@ func TestAnAddressGetsFewMailsOfAKindADay(t *testing.T) {
 	})
 }
 
-// Who has ten warnings that tell the same of a company is warned. Neither those nor another company's keep back one
-// that tells something else of it.
-func TestNoFloodKeepsAWarningBack(t *testing.T) {
+// After ten notices of one kind of change, further ones of this company and kind are dropped. Notices of other
+// companies and kinds are sent.
+func TestOtherMailsDoNotSuppressASecurityNotice(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		office := open(t, nil)
-		x := mailer(t, "smtp://"+office.addr)
+		server := startServer(t, nil)
+		x := mailer(t, "smtp://"+server.addr)
 		changed := func(company, change string, n int) mail.Message {
 			return mail.Message{
 				CompanyID: company, To: "owner@example.com", Template: mail.CompanyChanged, Key: fmt.Sprintf("%s/%d", change, n),
-				Data: mail.CompanyChangedData{Name: "Ada", Company: "Acme", Change: change, What: fmt.Sprintf("%s %d", change, n),
+				Data: mail.CompanyChangedData{Name: "Ada", Company: "Acme", Change: change, Detail: fmt.Sprintf("%s %d", change, n),
 					At: expires},
 			}
 		}
 		var all []mail.Message
 		for n := range mail.MaxToAddress + 5 {
-			all = append(all, changed("com_1", mail.WebhookAdded, n), changed("com_2", mail.KeyMade, n))
+			all = append(all, changed("com_1", mail.WebhookAdded, n), changed("com_2", mail.KeyCreated, n))
 		}
-		if err := enqueue(t, d, append(all, changed("com_1", mail.KeyMade, 0))...); err != nil {
+		if err := enqueue(t, d, append(all, changed("com_1", mail.KeyCreated, 0))...); err != nil {
 			t.Fatal(err)
 		}
 		if err := drain(d, x); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(office.all()); n != 2*mail.MaxToAddress+1 {
-			t.Errorf("%d mails went out", n)
+		if n := len(server.all()); n != 2*mail.MaxToAddress+1 {
+			t.Errorf("%d mails were sent", n)
 		}
 		if due, parked := waiting(t, d); due+parked != 0 {
 			t.Errorf("%d jobs are left", due+parked)
@@ -118,12 +117,10 @@ func TestNoFloodKeepsAWarningBack(t *testing.T) {
 	})
 }
 
-// A company whose word about itself nobody has checked has few mails sent, and what it calls itself and others is no
-// link.
-func TestAnUnverifiedCompanyHasFewPlainMailsSent(t *testing.T) {
+func TestMailsOfUnverifiedCompaniesAreLimitedAndHaveNoLinksInNames(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		office := open(t, nil)
-		x := mailer(t, "smtp://"+office.addr)
+		server := startServer(t, nil)
+		x := mailer(t, "smtp://"+server.addr)
 		x.Verified = func(_ context.Context, _ *db.Tx, companyID string) (bool, error) { return companyID == "com_good", nil }
 		evil := "Your account is locked: visit https://evil.example/login or www.evil.example now! " +
 			strings.Repeat("x", 100)
@@ -144,7 +141,7 @@ func TestAnUnverifiedCompanyHasFewPlainMailsSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent := map[string]int{}
-		for _, m := range office.all() {
+		for _, m := range server.all() {
 			company, _, _ := strings.Cut(m.to[0], "-")
 			sent[company]++
 			if got := parse(t, m.raw); strings.Contains(got.text+got.subject, "evil.example") != (company == "com_good") ||
@@ -156,4 +153,23 @@ func TestAnUnverifiedCompanyHasFewPlainMailsSent(t *testing.T) {
 			t.Errorf("%v", sent)
 		}
 	})
+}
+
+// Without Verified, all companies are limited like unverified ones.
+func TestCompaniesAreUnverifiedByDefault(t *testing.T) {
+	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
+	server := startServer(t, nil)
+	x := mailer(t, "smtp://"+server.addr)
+	x.Verified = nil
+	m := mail.Message{CompanyID: "com_1", To: "ada@example.com", Template: mail.MemberInvited, Key: "1", Sealer: sealer(),
+		Data: mail.MemberInvitedData{Company: "evil.example/login", Role: "viewer", Token: "t", Expires: expires}}
+	if err := enqueue(t, d, m); err != nil {
+		t.Fatal(err)
+	}
+	if err := drain(d, x); err != nil {
+		t.Fatal(err)
+	}
+	if mails := server.all(); len(mails) != 1 || strings.Contains(parse(t, mails[0].raw).text, "evil.example") {
+		t.Errorf("%q", mails)
+	}
 }

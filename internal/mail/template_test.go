@@ -12,10 +12,10 @@ import (
 
 var at = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// samples are mails that say everything, and their variants.
+// samples has data of every template in all its variants.
 var samples = map[string][]any{
-	Invitation:       {InvitationData{"Acme", "contractor", "tok", at}},
-	InvitationWanted: {InvitationWantedData{"Acme", "ada@example.com"}},
+	Invitation:          {InvitationData{"Acme", "contractor", "tok", at}},
+	InvitationRequested: {InvitationRequestedData{"Acme", "ada@example.com"}},
 	PaymentSent: {PaymentSentData{"Ada", "Acme", "120.00 USD", "March", "sub_1",
 		[]string{"0.00123 BTC: bc1q9h…k3d2"}}, PaymentSentData{Company: "Acme", Amount: "1.00 USD"}},
 	PaymentReturned: {PaymentReturnedData{"Ada", "Acme", "120.00 USD", "sub_1"}},
@@ -39,17 +39,18 @@ var samples = map[string][]any{
 	PasswordReset:   {PasswordResetData{"Ada", "tok", at}},
 	AccountChanged: {
 		AccountChangedData{"Ada", FactorAdded, at}, AccountChangedData{"", FactorRemoved, at},
-		AccountChangedData{"Ada", RecoveryUsed, at}, AccountChangedData{"Ada", RecoveryRenewed, at},
+		AccountChangedData{"Ada", RecoveryCodeUsed, at}, AccountChangedData{"Ada", RecoveryCodesReplaced, at},
 		AccountChangedData{"Ada", PasswordChanged, at},
 		AccountChangedData{"Ada", PasskeyAdded, at}, AccountChangedData{"Ada", PasskeyRemoved, at},
 	},
 	CompanyChanged: {
-		CompanyChangedData{"Ada", "Acme", KeyMade, "Books", at}, CompanyChangedData{"Ada", "Acme", SecretMade, "Books", at},
+		CompanyChangedData{"Ada", "Acme", KeyCreated, "Books", at}, CompanyChangedData{"Ada", "Acme", SecretCreated, "Books",
+			at},
 		CompanyChangedData{"Ada", "Acme", CodeReplayed, "Books", at}, CompanyChangedData{"Ada", "Acme", MemberJoined,
 			"eve@acme.example: admin", at},
 		CompanyChangedData{"Ada", "Acme", RoleChanged, "eve@acme.example: viewer → admin", at},
 		CompanyChangedData{"Ada", "Acme", WebhookAdded, "https://hooks.example.com/in", at}, CompanyChangedData{"Ada", "Acme",
-			WebhookMoved, "https://hooks.example.com/in", at},
+			WebhookURLChanged, "https://hooks.example.com/in", at},
 	},
 	KYCResult: {
 		KYCResultData{"Ada", Approved, nil}, KYCResultData{"Ada", Rejected, []string{"The document is not yours."}},
@@ -57,8 +58,8 @@ var samples = map[string][]any{
 	},
 }
 
-// Every mail exists in every language, says the same facts, and is a whole text.
-func TestEveryMailInEveryLanguage(t *testing.T) {
+// Every mail exists in every language and contains all its data.
+func TestEveryMailIsCompleteInEveryLanguage(t *testing.T) {
 	x := &Mailer{BaseURL: "https://pay.example.com"}
 	seen := map[string]bool{}
 	for template, variants := range samples {
@@ -69,7 +70,7 @@ func TestEveryMailInEveryLanguage(t *testing.T) {
 			}
 			subjects := map[string]bool{}
 			for _, tag := range languages {
-				l, err := x.write(row{id: "mail_1", template: template, language: tag.String(), data: string(encoded)}, false)
+				l, err := x.render(row{id: "mail_1", template: template, language: tag.String(), data: string(encoded)}, false)
 				if err != nil {
 					t.Fatalf("%s %d in %s: %v", template, i, tag, err)
 				}
@@ -80,17 +81,17 @@ func TestEveryMailInEveryLanguage(t *testing.T) {
 						t.Errorf("%s %d in %s: the %s is\n%s", template, i, tag, part, text)
 					}
 				}
-				for _, fact := range known(data) {
+				for _, fact := range expected(data) {
 					if !strings.Contains(l.Text, fact) || !strings.Contains(l.HTML, fact) {
 						t.Errorf("%s %d in %s lacks %q:\n%s", template, i, tag, fact, l.Text)
 					}
 				}
 				if strings.Contains(l.HTML, "http://") || regexp.MustCompile(`(?i)\bsrc=|url\(|<script|<img|<link`).MatchString(
 					l.HTML) {
-					t.Errorf("%s in %s asks other hosts:\n%s", template, tag, l.HTML)
+					t.Errorf("%s in %s loads resources:\n%s", template, tag, l.HTML)
 				}
 				if links, _ := data.(linked); (strings.Count(l.HTML, "href=") != 0) != (links != nil) {
-					t.Errorf("%s in %s has a link, or none:\n%s", template, tag, l.HTML)
+					t.Errorf("%s in %s has an unexpected link, or none:\n%s", template, tag, l.HTML)
 				}
 			}
 			if len(subjects) != len(languages) {
@@ -101,16 +102,16 @@ func TestEveryMailInEveryLanguage(t *testing.T) {
 		}
 	}
 	if len(seen) != len(dataOf) {
-		t.Errorf("samples of %d templates, there are %d", len(seen), len(dataOf))
+		t.Errorf("samples cover %d of %d templates", len(seen), len(dataOf))
 	}
 }
 
-// known are the words of the data that a mail must repeat.
-func known(data any) []string {
+// expected returns the texts that a mail must contain.
+func expected(data any) []string {
 	switch d := data.(type) {
 	case InvitationData:
 		return []string{d.Company, d.Role, "https://pay.example.com/invitation/tok", "2030-01-02 03:04 UTC"}
-	case InvitationWantedData:
+	case InvitationRequestedData:
 		return []string{d.Company, d.Email}
 	case PaymentSentData:
 		return append([]string{d.Name, d.Company, d.Amount, d.Description, d.Reference}, d.Arrived...)
@@ -133,19 +134,19 @@ func known(data any) []string {
 	case AccountChangedData:
 		return []string{d.Name, "2030-01-02 03:04 UTC"}
 	case CompanyChangedData:
-		return []string{d.Name, d.Company, d.What, "2030-01-02 03:04 UTC"}
+		return []string{d.Name, d.Company, d.Detail, "2030-01-02 03:04 UTC"}
 	case KYCResultData:
 		return append([]string{d.Name}, d.Reasons...)
 	}
 	return nil
 }
 
-func TestTheNearestLanguageIsTaken(t *testing.T) {
+func TestTheBestMatchingLanguageIsUsed(t *testing.T) {
 	x := &Mailer{}
 	for asked, want := range map[string]string{
 		"": "en", "en-GB": "en", "es-419": "es", "pt-BR": "pt", "fr-CA": "fr", "de": "en", "nonsense!": "en",
 	} {
-		l, err := x.write(row{template: KYCResult, language: asked, data: `{"Result":"approved"}`}, false)
+		l, err := x.render(row{template: KYCResult, language: asked, data: `{"Result":"approved"}`}, false)
 		if err != nil || !strings.Contains(l.HTML, `lang="`+want+`"`) {
 			t.Errorf("%q: %v\n%s", asked, err, l.HTML)
 		}

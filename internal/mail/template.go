@@ -15,8 +15,8 @@ import (
 	"golang.org/x/text/language"
 )
 
-// The words of the mails: one file per language, each a table of templates that make plain text. Only the two layouts
-// know what a mail looks like, so no word is written twice, and html/template escapes all of them in one place.
+// The texts of the mails: one file per language with templates of plain text. The two layouts add the markup, and
+// html/template escapes all texts.
 var (
 	//go:embed texts/*.json texts/layout.txt texts/layout.html
 	files embed.FS
@@ -29,28 +29,28 @@ var (
 	layoutHTML = htmltemplate.Must(htmltemplate.ParseFS(files, "texts/layout.html"))
 )
 
-// catalog is one language.
+// catalog contains the texts of one language.
 type catalog struct {
-	Hello       string             `json:"hello"`        // with the name
-	HelloNobody string             `json:"hello_nobody"` // without
-	Sandbox     string             `json:"sandbox"`
-	Link        string             `json:"link"` // stands above the address that a button leads to
-	Letters     map[string]wording `json:"letters"`
+	Hello       string           `json:"hello"`         // if the name is known
+	HelloNoName string           `json:"hello_no_name"` // otherwise
+	Sandbox     string           `json:"sandbox"`
+	Link        string           `json:"link"` // introduces the URL of the button
+	Mails       map[string]texts `json:"mails"`
 }
 
-// wording is one mail in one language. Every text is a template over the mail's data.
-type wording struct {
+// texts are the texts of one mail in one language. Each is a template over the mail's data.
+type texts struct {
 	Subject    string      `json:"subject"`
-	Paragraphs []string    `json:"paragraphs"` // one that comes out empty is left out
-	Facts      [][2]string `json:"facts"`      // label and value; one without a value is left out
-	Button     string      `json:"button"`     // of the mail's one link
-	Why        string      `json:"why"`        // why the reader gets this
+	Paragraphs []string    `json:"paragraphs"` // an empty result is omitted
+	Facts      [][2]string `json:"facts"`      // label and value; omitted if the value is empty
+	Button     string      `json:"button"`     // label of the link
+	Why        string      `json:"why"`        // why the recipient gets this mail
 }
 
-// Letter is a finished mail.
-type Letter struct{ Subject, Text, HTML string }
+// Content is a rendered mail.
+type Content struct{ Subject, Text, HTML string }
 
-// page is what the layouts show.
+// page is the data of the layouts.
 type page struct {
 	Lang, Subject, Sandbox, Hello string
 	Paragraphs                    []string
@@ -65,7 +65,7 @@ func readCatalogs() map[language.Tag]catalog {
 	for _, tag := range languages {
 		data, err := files.ReadFile("texts/" + tag.String() + ".json")
 		if err != nil {
-			panic(err) // embedded, so a test would have seen it
+			panic(err) // impossible: the file is embedded
 		}
 		var c catalog
 		if err := json.Unmarshal(data, &c); err != nil {
@@ -76,25 +76,26 @@ func readCatalogs() map[language.Tag]catalog {
 	return all
 }
 
-// write makes the text of a mail in the nearest of our languages, with plain names where nobody has checked whose they
-// are.
-func (x *Mailer) write(m row, strangers bool) (Letter, error) {
+// render returns the text of a mail in the best matching language. Names in it are made harmless if the company is
+// unverified.
+func (x *Mailer) render(m row, unverified bool) (Content, error) {
 	data := reflect.New(dataOf[m.template])
 	plain, err := x.open(m)
 	if err != nil {
-		return Letter{}, fmt.Errorf("mail %s: %w", m.id, err)
+		return Content{}, fmt.Errorf("mail %s: %w", m.id, err)
 	}
 	if err := json.Unmarshal(plain, data.Interface()); err != nil {
-		return Letter{}, fmt.Errorf("mail %s: %w", m.id, err)
+		return Content{}, fmt.Errorf("mail %s: %w", m.id, err)
 	}
-	if strangers {
-		plainNames(data.Elem())
+	if unverified {
+		sanitizeNames(data.Elem())
 	}
 	_, i, _ := matcher.Match(language.Make(m.language))
 	c := catalogs[languages[i]]
-	w := c.Letters[m.template]
+	w := c.Mails[m.template]
 	f := filler{data: data.Elem().Interface()}
-	p := page{Lang: languages[i].String(), Subject: f.line(w.Subject), Hello: c.HelloNobody, Why: f.line(w.Why)}
+	f.subject = f.line(w.Subject)
+	p := page{Lang: languages[i].String(), Subject: f.subject, Hello: c.HelloNoName, Why: f.line(w.Why)}
 	if name := data.Elem().FieldByName("Name"); name.IsValid() && name.String() != "" {
 		p.Hello = f.line(c.Hello)
 	}
@@ -115,46 +116,49 @@ func (x *Mailer) write(m row, strangers bool) (Letter, error) {
 		p.Button, p.Link, p.URL = f.line(w.Button), c.Link, x.BaseURL+data.link()
 	}
 	if f.err != nil {
-		return Letter{}, fmt.Errorf("mail %s: %w", m.id, f.err)
+		return Content{}, fmt.Errorf("mail %s: %w", m.id, f.err)
 	}
 	var text, html bytes.Buffer
 	if err := layoutText.Execute(&text, p); err != nil {
-		return Letter{}, err
+		return Content{}, err
 	}
 	if err := layoutHTML.Execute(&html, p); err != nil {
-		return Letter{}, err
+		return Content{}, err
 	}
-	return Letter{p.Subject, text.String(), html.String()}, nil
+	return Content{p.Subject, text.String(), html.String()}, nil
 }
 
-// open reads what a mail is made of: sealed, or the JSON itself.
+// open returns the data of a mail as JSON, decrypted if it is encrypted.
 func (x *Mailer) open(m row) ([]byte, error) {
 	if strings.HasPrefix(m.data, "{") {
 		return []byte(m.data), nil
 	}
-	return x.Sealer.Open(dataOfMail(m.id), m.data)
+	return x.Sealer.Open(dataPlace(m.id), m.data)
 }
 
-// filler fills in templates and keeps the first error.
+// filler executes templates and stores the first error.
 type filler struct {
-	data any
-	err  error
+	data    any
+	subject string // result of {{subject}}
+	err     error
 }
 
-var functions = template.FuncMap{
-	"time": func(t time.Time) string {
-		if t.IsZero() {
-			return ""
-		}
-		return t.UTC().Format("2006-01-02 15:04 UTC")
-	},
-	"list": func(items []string) string { return strings.Join(items, "; ") },
+func (f *filler) functions() template.FuncMap {
+	return template.FuncMap{
+		"time": func(t time.Time) string {
+			if t.IsZero() {
+				return ""
+			}
+			return t.UTC().Format("2006-01-02 15:04 UTC")
+		},
+		"list":    func(items []string) string { return strings.Join(items, "; ") },
+		"subject": func() string { return f.subject },
+	}
 }
 
-// line fills in one line of text. Whatever names consist of, it stays one line: no name can begin a paragraph of its
-// own.
+// line executes the template of a text. The result is one line without control characters, whatever the data contains.
 func (f *filler) line(text string) string {
-	t, err := template.New("").Funcs(functions).Option("missingkey=error").Parse(text)
+	t, err := template.New("").Funcs(f.functions()).Option("missingkey=error").Parse(text)
 	var b strings.Builder
 	if err == nil {
 		err = t.Execute(&b, f.data)
@@ -166,7 +170,7 @@ func (f *filler) line(text string) string {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
-		case unicode.Is(unicode.C, r): // control characters, and those that turn the direction of writing
+		case unicode.Is(unicode.C, r): // control characters, including those that change the writing direction
 			return -1
 		}
 		return r

@@ -1,0 +1,171 @@
+package mail
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+)
+
+// The limits of mails that companies cause, per day. Mails about payments are unlimited, because payments cost money.
+// Mails that people request themselves are limited where they are requested.
+const (
+	MaxToAddress  = 10 // mails of one template to one address, from all companies; the newest further one waits for a day
+	MaxUnverified = 50 // mails of all limited templates from an unverified company
+
+	day = 24 * time.Hour
+)
+
+// limited are the templates with limits.
+var limited = []string{Invitation, InvitationRequested, DestinationChanged, MemberInvited, CompanyChanged}
+
+// admission is the result of checking the limits for a mail.
+type admission struct {
+	unverified bool      // the company is not verified
+	wait       time.Time // if not zero, the mail must wait until then
+	rejection  string    // if not "", the reason why the mail is never sent
+}
+
+const (
+	rejectedUnverified = "the unverified company reached its number of mails per day"
+	rejectedNewer      = "a newer mail of the same kind follows"
+	rejectedRepeated   = "the address reached its number of mails per day about this kind of change"
+)
+
+// admit checks the limits for a mail and counts it if it may be sent. The caller must call [Mailer.release] if the mail
+// is not sent after all.
+func (x *Mailer) admit(ctx context.Context, d *db.DB, m row) (a admission, err error) {
+	verify := func(ctx context.Context, tx *db.Tx) error {
+		a = admission{unverified: m.companyID != ""}
+		if m.companyID == "" || x.Verified == nil {
+			return nil
+		}
+		verified, err := x.Verified(ctx, tx, m.companyID)
+		a.unverified = !verified
+		return err
+	}
+	if !slices.Contains(limited, m.template) {
+		return a, d.Read(ctx, verify)
+	}
+	return a, d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := verify(ctx, tx); err != nil {
+			return err
+		}
+		if tx.Now().Sub(m.created) >= day { // the mail was postponed
+			if newer, err := hasNewer(ctx, tx, m); err != nil || newer {
+				a.rejection = rejectedNewer
+				return err
+			}
+		}
+		if a.unverified {
+			n, _, err := count(ctx, tx, companyCounter(m))
+			if err != nil || n > MaxUnverified {
+				a.rejection = rejectedUnverified
+				return err
+			}
+		}
+		n, since, err := count(ctx, tx, addressCounter(m))
+		if err != nil || n <= MaxToAddress {
+			return err
+		}
+		if a.unverified {
+			if err := discount(ctx, tx, companyCounter(m)); err != nil {
+				return err
+			}
+		}
+		if m.template == CompanyChanged {
+			a.rejection = rejectedRepeated
+			return nil
+		}
+		a.wait = since.Add(day)
+		if newer, err := hasNewer(ctx, tx, m); err != nil || newer {
+			a.rejection = rejectedNewer
+			return err
+		}
+		return nil
+	})
+}
+
+// release takes back the count of a mail that was not sent.
+func (x *Mailer) release(ctx context.Context, d *db.DB, m row, a admission) error {
+	if !slices.Contains(limited, m.template) {
+		return nil
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if a.unverified {
+			if err := discount(ctx, tx, companyCounter(m)); err != nil {
+				return err
+			}
+		}
+		return discount(ctx, tx, addressCounter(m))
+	})
+}
+
+// postpone enqueues another attempt to send a mail.
+func postpone(ctx context.Context, d *db.DB, m row, until time.Time) error {
+	return d.Write(ctx, func(_ context.Context, tx *db.Tx) error {
+		job.Enqueue(tx, job.New{CompanyID: m.companyID, Kind: JobSend, Payload: sendPayload{m.id}, RunAt: until})
+		return nil
+	})
+}
+
+// addressCounter returns the key of the counter of mails with a template to an address. CompanyChanged is counted per
+// company and kind of change, so that no other mails can suppress a security notice.
+func addressCounter(m row) string {
+	to := strings.ToLower(m.to)
+	if m.template != CompanyChanged {
+		return digest("address", m.template, to)
+	}
+	var about CompanyChangedData
+	_ = json.Unmarshal([]byte(m.data), &about) // rendering the mail reports the error
+	return digest("address", m.template, to, m.companyID, about.Change)
+}
+
+// companyCounter returns the key of the counter of mails from a company.
+func companyCounter(m row) string { return digest("company", m.companyID) }
+
+func digest(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+// Forget deletes expired counters.
+func Forget(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return deleteCounts(ctx, tx) })
+}
+
+// maxName is the maximum length of a name in a mail from an unverified company, in characters.
+const maxName = 60
+
+// sanitizeNames shortens the names in a mail's data and changes them so that no mail program shows them as links. An
+// unverified company could otherwise send phishing links from our address.
+func sanitizeNames(data reflect.Value) {
+	for _, field := range []string{"Name", "Company", "App", "Detail"} {
+		if v := data.FieldByName(field); v.IsValid() && v.Kind() == reflect.String {
+			v.SetString(sanitizeName(v.String()))
+		}
+	}
+}
+
+func sanitizeName(name string) string {
+	text := []rune(name)
+	for i, r := range text {
+		inside := i+1 < len(text) && !unicode.IsSpace(text[i+1])
+		if r == ':' || r == '/' || r == '\\' || r == '@' || r == '.' && inside {
+			text[i] = ' '
+		}
+	}
+	text = []rune(strings.Join(strings.Fields(string(text)), " "))
+	if len(text) > maxName {
+		text = append(text[:maxName-1], '…')
+	}
+	return string(text)
+}
