@@ -50,7 +50,7 @@ type Item struct {
 func Queue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error) {
 	switch name {
 	case InDoubt:
-		return outputs(ctx, tx, payout.InDoubt)
+		return outputs(ctx, tx, payout.UnknownOutcome)
 	case Returned:
 		return outputs(ctx, tx, payout.Returned, payout.Failed)
 	case Suspense:
@@ -155,7 +155,7 @@ func held(ctx context.Context, tx *db.Tx, release bool) (items []Item, err error
 		}
 		return items, err
 	}
-	queues, err := payout.HeldQueues(ctx, tx, MostItems)
+	queues, err := payout.WaitingQueues(ctx, tx, MostItems)
 	for _, q := range queues {
 		items = append(items, Item{CompanyID: q.CompanyID, Reason: q.Reason, Since: q.Since})
 	}

@@ -503,17 +503,18 @@ func TestATransferFundsAPayroll(t *testing.T) {
 			Summary{Returned: 1})
 		b.want("deposit", b.funding(first), "90.00 evicted")
 		b.want("the balance", b.balance(b.by.CompanyID), 300_01)
-		b.write(func(ctx context.Context, tx *db.Tx) error {
-			_, err := tx.Exec(ctx, "UPDATE payrolls SET funding_method = 'crypto' WHERE payroll_id = $1", second)
-			return err
-		})
-		b.mustImport("053", credit{amount: "1.00", words: second, servicer: "5"})
-		b.want("for a payroll funded otherwise", b.balance(b.by.CompanyID), 301_01)
+		fromBalance := b.payrollFunded(payroll.MethodWallet, "50.00")
+		b.mustImport("053", credit{amount: "1.00", words: fromBalance, servicer: "5"})
+		b.want("for a payroll funded otherwise", b.balance(b.by.CompanyID), 251_01)
 	})
 }
 
 // payroll creates a payroll of the company that waits for a transfer.
 func (b *fixture) payroll(total string) (id string) {
+	return b.payrollFunded(payroll.MethodBank, total)
+}
+
+func (b *fixture) payrollFunded(method, total string) (id string) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		pay, err := payroll.New(payroll.Config{
@@ -529,15 +530,13 @@ func (b *fixture) payroll(total string) (id string) {
 		if err != nil {
 			return err
 		}
-		if err := tx.Insert(ctx, "destinations", []string{
-			"owner_id", "destination_id", "kind", "symbol", "rail", "scheme", "country", "network", "address", "tag",
-			"transfer_memo",
-			"sealed", "masked", "allocation", "created_at", "updated_at",
-		}, [][]any{{r.ID, tx.NewID("dst"), "fiat", "EUR", "bank", "", "DE", "", "", "", "", "", "{}", int64(100), int64(0),
-			int64(0)}}); err != nil {
+		if _, err := destination.Create(ctx, tx, destination.Setup{Sealer: b.sealer}, b.by, destination.CreateParams{
+			OwnerID: r.ID, Symbol: "EUR",
+			Data: []byte(`{"account_holder_name":"Ada Example","account_holder_type":"individual","iban":"` + pooled + `"}`),
+		}); err != nil {
 			return err
 		}
-		p, err := pay.Create(ctx, tx, b.by, payroll.CreateParams{Currency: "EUR", FundingMethod: payroll.MethodBank,
+		p, err := pay.Create(ctx, tx, b.by, payroll.CreateParams{Currency: "EUR", FundingMethod: method,
 			ToPay: []payroll.Payee{{AmountText: total, UserID: r.ID}}})
 		id = p.ID
 		return err
@@ -562,8 +561,7 @@ func (b *fixture) funding(id string) (text string) {
 func (b *fixture) companyAccount() (number string) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
-		if _, err := tx.Exec(ctx, "UPDATE companies SET kyb_status = 'approved' WHERE company_id = $1",
-			b.by.CompanyID); err != nil {
+		if err := identity.SetKYBStatus(ctx, tx, b.by.CompanyID, identity.KYCApproved); err != nil {
 			return err
 		}
 		s := virtualaccount.Service{Bank: virtualaccount.Sandbox{}, Sealer: b.sealer}

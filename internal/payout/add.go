@@ -14,9 +14,9 @@ type Changed struct {
 	OutputID  string `json:"output_id,omitempty"`
 }
 
-// Add enqueues outputs in the transaction of their release. It assigns an ID to each output that has none; the release credits
-// account 2110 of that dimension by the same amount. Destinations are snapshots: a later change of a payee's destination does
-// not reach them.
+// Add enqueues outputs in the transaction of their release. It assigns an ID to each output without one; the release
+// credits account 2110 of that dimension by the same amount. Destinations are snapshots: a later change of a payee's
+// destination does not affect them.
 func Add(tx *db.Tx, outs []Output) error {
 	for i := range outs {
 		o := &outs[i]
@@ -46,8 +46,8 @@ func Add(tx *db.Tx, outs []Output) error {
 	return nil
 }
 
-// Hold keeps the queued outputs of a payroll from being prepared, and those that are queued again later. It returns how many
-// were queued; outputs that are already prepared are not affected.
+// Hold keeps the queued outputs of a payroll, and those queued again later, from being prepared. It returns the
+// number of queued outputs; outputs that are already prepared are not affected.
 func Hold(ctx context.Context, tx *db.Tx, companyID, payrollID string) (int64, error) {
 	return setOnHold(ctx, tx, companyID, payrollID, true)
 }
@@ -65,10 +65,10 @@ func Resume(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
 	return err
 }
 
-// Correct queues a failed, returned or still queued output again with another destination: the rail, the amount and its rate,
-// the address, the destination and its ID may differ from what was read. A caller that changes the asset also changes what is
-// owed to the output (account 2110), in the same transaction. It remains the same output, so it is paid once however often it
-// is corrected. Correct returns ErrProcessing when the output is on its way or done, or has changed since it was read.
+// Correct queues a failed, returned or still queued output again with another destination: rail, amount, rate,
+// address and destination may differ from those read. A caller that changes the asset also changes the amount owed to
+// the output (account 2110), in the same transaction. It remains the same output, so it is paid once however often it
+// is corrected. Correct returns ErrProcessing if the output is on its way or done, or was changed since it was read.
 func Correct(ctx context.Context, tx *db.Tx, o Output) error {
 	if err := o.check(); err != nil {
 		return err

@@ -10,14 +10,16 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// Outputs that are assigned are looked up one by one, also where PostgreSQL last counted the queue when it was empty: it does not compare
-// each of the queue with each of them.
-func TestAssignComparesNoneWithAll(t *testing.T) {
+// PostgreSQL looks assigned outputs up by key, even if its statistics are from a time when the queue was empty: it
+// does not compare every queued output with every row.
+func TestAssignLooksOutputsUpByKey(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
 	const paid, queued = 2_000, 500
 	fill := func(ctx context.Context, tx *db.Tx, prefix string, n int64, state State) error {
-		_, err := tx.Exec(ctx, `INSERT INTO outputs (`+outputColumns+`) SELECT 'com_1', CAST($1 AS TEXT) || i, 'prl_1', 'pmt_' || i, 'dst_1', 'bank', 'EUR', 1,
-			'EUR', 1, '', '{}', CAST($2 AS TEXT), '', FALSE, '', '', 0, 1, i, i, '', '' FROM generate_series(1, CAST($3 AS BIGINT)) AS i`, prefix, string(state), n)
+		_, err := tx.Exec(ctx, `INSERT INTO outputs (`+outputColumns+`)
+			SELECT 'com_1', CAST($1 AS TEXT) || i, 'prl_1', 'pmt_' || i, 'dst_1', 'bank', 'EUR', 1, 'EUR', 1, '', '{}',
+				CAST($2 AS TEXT), '', FALSE, '', '', 0, 1, i, i, '', ''
+			FROM generate_series(1, CAST($3 AS BIGINT)) AS i`, prefix, string(state), n)
 		return err
 	}
 	if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -40,7 +42,8 @@ func TestAssignComparesNoneWithAll(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if text := strings.Join(plan, "\n"); strings.Contains(text, "Join Filter") || strings.Contains(text, "outputs_queue") {
+			if text := strings.Join(plan, "\n"); strings.Contains(text, "Join Filter") ||
+				strings.Contains(text, "outputs_queue") {
 				t.Errorf("PostgreSQL's plan:\n%s", text)
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// ErrNotPaused is returned where payouts must be paused first, so that nothing pays the output meanwhile.
-var ErrNotPaused = errors.New("payouts are not paused; pause them first, so that nothing pays the output meanwhile")
+// ErrNotPaused reports that payouts must be paused first.
+var ErrNotPaused = errors.New("payouts are not paused; pause them first, so that no worker pays the output now")
 
 // RequirePaused returns ErrNotPaused unless payouts are paused.
 func RequirePaused(ctx context.Context, tx *db.Tx) error {
@@ -21,23 +21,23 @@ func RequirePaused(ctx context.Context, tx *db.Tx) error {
 	return err
 }
 
-// PayoutsAllowed returns why no payout may leave, or "". A rail calls it in the transaction that lets one leave. It also pauses
-// payouts when the database server was replaced since the last call: payments that the old server knew of may then be missing,
-// and a person must compare the database with the outside first.
+// PayoutsAllowed returns the reason for which no payout may be sent, or "". A rail calls it in the transaction that
+// prepares or sends a payout. It also pauses payouts if the database server was replaced since the last call: the new
+// server may lack payments, so staff must first compare the database with networks and banks.
 func PayoutsAllowed(ctx context.Context, tx *db.Tx, log *slog.Logger) (why string, err error) {
 	switch replaced, err := db.Replaced(ctx, tx); {
 	case err != nil:
 		return "", err
 	case replaced:
 		log.ErrorContext(ctx, "the database server was replaced; payouts are paused")
-		why = "the database server was replaced by another; check which payouts left without its knowledge before resuming"
+		why = "the database server was replaced; before resuming, check which payouts it does not contain"
 		return why, SetPaused(ctx, tx, why)
 	}
 	return Paused(ctx, tx)
 }
 
-// SetPaused stops all payouts, of every company and process, for the given reason. With an empty reason it resumes them and
-// enqueues every queue that waited for the pause. What was already broadcast cannot be called back.
+// SetPaused stops all payouts, of every company and process, for the given reason. An empty reason resumes them and
+// enqueues every queue that waited for the pause. Transactions already broadcast cannot be stopped.
 func SetPaused(ctx context.Context, tx *db.Tx, why string) error {
 	if err := db.SetSetting(ctx, tx, settingPaused, why); err != nil || why != "" {
 		return err

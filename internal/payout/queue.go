@@ -12,38 +12,39 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Why a queue waits.
+// Reasons for which a queue waits.
 const (
-	WaitPaused  = "paused"
-	WaitNoFee   = "fee_unknown"
-	WaitFee     = "fee_too_high"
-	WaitFunds   = "insufficient_funds"
-	WaitUnclear = "not_estimated" // the node does not estimate what a payment needs
-	WaitComing  = "funds_coming"  // too little, and deposits may be on their way to the paying account; not reported at first
+	WaitPaused       = "paused"
+	WaitNoFee        = "fee_unknown"
+	WaitFee          = "fee_too_high"
+	WaitFunds        = "insufficient_funds"
+	WaitNotEstimated = "not_estimated" // the node does not estimate the gas of a payment
+	// insufficient funds, but deposits may be on their way to the hot wallet; not reported
+	WaitDeposits = "funds_coming"
 )
 
-// Queue is one company's queue for one rail, locked for the rest of the transaction, with the reason why it waits.
+// Queue is one company's queue for one rail, locked for the rest of the transaction.
 type Queue struct {
 	companyID string
 	rail      RailName
-	reason    string
+	reason    string // why it waits, or ""
 	since     time.Time
-	nextRunAt time.Time // of the retry that is already scheduled
+	nextRunAt time.Time // time of the scheduled retry
 	version   int64
 }
 
-// Waiting returns why the queue waits, "" when it does not, and since when.
+// Waiting returns the reason for which the queue waits, or "", and the time since when it waits.
 func (q Queue) Waiting() (reason string, since time.Time) { return q.reason, q.since }
 
-// Delay says why payouts wait.
+// Delay describes why payouts wait.
 type Delay struct {
 	Reason  string
-	FeeRate int64         // the network's, for the log
-	Stuck   string        // batch that cannot be confirmed, whose outputs wait with the queue; "" for none
-	Assets  []money.Asset // assets of which some outputs wait for this reason; none means all
+	FeeRate int64         // current fee rate of the network, for the log
+	Stuck   string        // ID of a batch that cannot be confirmed and whose outputs also wait, or ""
+	Assets  []money.Asset // assets with waiting outputs; empty means all
 }
 
-// Wait records that the queue waits and schedules one retry, however many jobs call it.
+// Wait records that the queue waits and schedules one retry, even if several jobs call it.
 func (q Queue) Wait(ctx context.Context, tx *db.Tx, log *slog.Logger, retry time.Duration, delay Delay) error {
 	var next time.Time
 	if !q.nextRunAt.After(tx.Now()) {
@@ -53,13 +54,13 @@ func (q Queue) Wait(ctx context.Context, tx *db.Tx, log *slog.Logger, retry time
 	return q.record(ctx, tx, log, delay, next)
 }
 
-// Stuck records that outputs of a batch wait, without scheduling a retry of the queue.
-func (q Queue) Stuck(ctx context.Context, tx *db.Tx, log *slog.Logger, delay Delay) error {
+// WaitStuck records that outputs of a batch wait, without scheduling a retry of the queue.
+func (q Queue) WaitStuck(ctx context.Context, tx *db.Tx, log *slog.Logger, delay Delay) error {
 	return q.record(ctx, tx, log, delay, time.Time{})
 }
 
-// record stores why the queue waits and when it is retried next, the zero time for no change. For a reason of the network or the
-// wallet that is new it emits one payout.delayed event per asset that waits.
+// record stores the reason of the delay and the time of the next retry; zero keeps the time. If the reason is new and
+// concerns the network or the wallet, it emits one payout.delayed event per waiting asset.
 func (q Queue) record(ctx context.Context, tx *db.Tx, log *slog.Logger, delay Delay, next time.Time) error {
 	changed := q.reason != delay.Reason
 	if !changed && next.IsZero() {
@@ -86,12 +87,13 @@ func (q Queue) record(ctx context.Context, tx *db.Tx, log *slog.Logger, delay De
 		}
 		log.WarnContext(ctx, "payouts wait", "company_id", q.companyID, "reason", delay.Reason, "fee_rate", delay.FeeRate,
 			"outputs", w.n, "amount", w.sum.String(), "currency", asset)
-		if delay.Reason != WaitFee && delay.Reason != WaitFunds && delay.Reason != WaitUnclear {
+		if delay.Reason != WaitFee && delay.Reason != WaitFunds && delay.Reason != WaitNotEstimated {
 			continue
 		}
-		if err := webhook.EmitNext(ctx, tx, webhook.PayoutDelayed.Event(q.companyID, q.companyID, 0, webhook.PayoutDelayedData{
-			Reason: delay.Reason, Waiting: w.n, Amount: w.sum, Currency: asset, Network: string(q.rail), Since: since,
-		})); err != nil {
+		if err := webhook.EmitNext(ctx, tx, webhook.PayoutDelayed.Event(q.companyID, q.companyID, 0,
+			webhook.PayoutDelayedData{
+				Reason: delay.Reason, Waiting: w.n, Amount: w.sum, Currency: asset, Network: string(q.rail), Since: since,
+			})); err != nil {
 			return err
 		}
 	}
@@ -112,8 +114,8 @@ type waiting struct {
 	sum money.Amount
 }
 
-// HeldQueue is a company's queue that waits.
-type HeldQueue struct {
+// WaitingQueue is a company's queue that waits.
+type WaitingQueue struct {
 	CompanyID, Reason string
 	Since             time.Time
 }

@@ -12,33 +12,34 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// A Rail pays the outputs of one way out: Bitcoin, one EVM network, the bank. It owns its tables of batches or files and never
-// writes the table outputs itself; the functions of this package do. A new kind of rail is a new package and one more argument
-// of [New] where the service is wired. Package payouttest has the suite that every rail passes.
+// A Rail pays outputs by one network or channel: Bitcoin, one EVM network, a bank. It owns its tables of batches or
+// files and never writes to the table outputs; functions of this package do. A new rail is a new package and one more
+// argument of [New] in package app. Package payouttest has the suite that every rail passes.
 //
-// A rail keeps this order, whatever crashes: commit the complete instructions, then send them, then record the answer.
+// A rail must keep this order to be safe at any crash: commit the complete instructions, send them, record the
+// answer.
 type Rail interface {
-	// Name returns the value of outputs.rail of the outputs that this rail pays. It never changes.
+	// Name returns the rail's value of outputs.rail. It never changes.
 	Name() RailName
 
-	// Prepare takes what can be paid now from the head of the company's queue. In one transaction it stores the complete
-	// instructions with the identity that they have outside, posts their journal, assigns the outputs (state prepared) and
-	// enqueues Send. Nothing has left before that commit, and an output is in one batch at a time.
+	// Prepare prepares the outputs at the head of the company's queue that can be paid now. In one transaction it stores
+	// the complete instructions with their external identity, posts their journal, assigns the outputs (state prepared)
+	// and enqueues Send. Nothing is sent before that commit, and an output is in one batch at a time.
 	//
-	// An output that can never be paid becomes failed, with a reason; one that cannot be paid now stays queued. Neither holds up
-	// outputs that do not depend on it. Prepare stores nothing while [PayoutsAllowed] returns a reason, and may run any number
-	// of times, also concurrently.
+	// An output that can never be paid fails, with a reason; one that cannot be paid now stays queued. Neither blocks
+	// outputs that do not depend on it. Prepare stores nothing while [PayoutsAllowed] returns a reason. It may run
+	// repeatedly and concurrently.
 	Prepare(ctx context.Context, d *db.DB, companyID string) error
 
-	// Send hands stored instructions over, identified by ids, and records the answer. It may run any number of times: the bytes
-	// are always the same and carry their own identity, so that the outside executes them at most once. Only a definite answer
-	// changes an output to sent; everything else makes it in_doubt and is sent again later. Instructions that were never
-	// accepted are not sent while payouts are paused.
+	// Send transmits stored instructions, identified by ids, and records the answer. It may run repeatedly: the bytes
+	// are always the same and carry their external identity, so that they are executed at most once. Only a definite
+	// acceptance changes an output to sent; any other answer makes its outcome unknown, and Send is repeated later.
+	// Instructions that were never accepted are not sent while payouts are paused.
 	Send(ctx context.Context, d *db.DB, companyID string, ids []string) error
 
-	// Jobs returns the handlers by which the rail follows what it has sent until it is confirmed, proven never to be paid, or
-	// returned, and changes its outputs accordingly. A kind may be handled by several rails: each gets every job and ignores
-	// those of others.
+	// Jobs returns handlers that follow sent instructions until they are confirmed, returned, or proven never to be
+	// paid, and update the outputs. Several rails may handle the same kind: each gets every job and ignores those of
+	// others.
 	Jobs() job.Table
 
 	// Periodic returns the rail's periodic work, such as reading fee rates and answers.
@@ -66,7 +67,8 @@ func New(rails ...Rail) (*Rails, error) {
 	return all, nil
 }
 
-// Jobs returns the handlers of all rails. Outputs of a rail that this process does not have stay queued, and so do its jobs.
+// Jobs returns the handlers of all rails. Outputs of a rail that this process lacks stay queued, and so do their
+// jobs.
 func (all *Rails) Jobs() job.Table {
 	table := job.Table{}
 	for _, name := range slices.Sorted(maps.Keys(all.rails)) {
@@ -91,7 +93,7 @@ func (all *Rails) Jobs() job.Table {
 	return table
 }
 
-// both returns an entry that runs a job through a and then through b, whose handlers are of the same form.
+// both returns an entry that runs a job through a and then b. Both must have the same form of handler.
 func both(a, b job.Entry) job.Entry {
 	switch {
 	case a.Tx != nil && b.Tx != nil:
@@ -120,8 +122,8 @@ func (all *Rails) Periodic(d *db.DB) (work []job.Periodic) {
 	return work
 }
 
-// JobPrepare returns the kind of the job that prepares a company's queue for a rail. Each rail has job kinds of its own, so that a
-// node or bank that hangs delays its own rail only.
+// JobPrepare returns the kind of the job that prepares a company's queue for a rail. Each rail has its own kinds and
+// limits, so that a node or bank that hangs delays only its own rail.
 func JobPrepare(rail RailName) string { return "payout.prepare." + string(rail) }
 
 // JobSend returns the kind of the job that sends stored instructions of a rail.
@@ -131,29 +133,29 @@ type sendJob struct {
 	IDs []string `json:"ids"`
 }
 
-// EnqueuePrepare enqueues a look at a company's queue for a rail, at the given time or, when it is zero, now.
+// EnqueuePrepare enqueues a job that prepares a company's queue for a rail, at the given time; zero means now.
 func EnqueuePrepare(tx *db.Tx, companyID string, rail RailName, at time.Time) {
 	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobPrepare(rail), RunAt: at})
 }
 
-// sendsPerJob is how many instructions one job sends.
+// sendsPerJob is the number of instructions that one job sends.
 const sendsPerJob = 50
 
-// EnqueueSend enqueues the sending of stored instructions.
+// EnqueueSend enqueues jobs that send stored instructions, at the given time; zero means now.
 func EnqueueSend(tx *db.Tx, companyID string, rail RailName, at time.Time, ids ...string) {
 	for some := range slices.Chunk(ids, sendsPerJob) {
 		job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobSend(rail), Payload: sendJob{some}, RunAt: at})
 	}
 }
 
-// Outcome is the result of one attempt to hand instructions over.
+// Outcome is the result of one attempt to send instructions.
 type Outcome int
 
-// The outcomes.
+// Outcomes.
 const (
-	Unclear  Outcome = iota // unknown: a timeout, a broken connection, an answer that cannot be read
-	Accepted                // the outside has the instructions
-	Refused                 // the outside definitely refused this attempt; an earlier one may have got through
+	Unknown  Outcome = iota // for example a timeout, a broken connection or an invalid answer
+	Accepted                // the network or bank received the instructions
+	Refused                 // the network or bank refused this attempt; an earlier one may have succeeded
 )
 
 func (o Outcome) String() string {
@@ -162,19 +164,19 @@ func (o Outcome) String() string {
 		return "accepted"
 	case Refused:
 		return "refused"
-	case Unclear:
-		return "unclear"
+	case Unknown:
+		return "unknown"
 	}
 	return fmt.Sprintf("outcome %d", int(o))
 }
 
-// Answer is an outcome with the outside's own words, for the log and the operator.
+// Answer is an outcome with the text of the network or bank, for the log and staff.
 type Answer struct {
 	Outcome Outcome
 	Reason  string
 }
 
-// Backoff returns how long to wait after so many failed attempts, starting with first.
+// Backoff returns the delay after a number of failed attempts: first, doubled for each attempt, at most one hour.
 func Backoff(first time.Duration, attempts int64) time.Duration {
 	return min(first<<min(attempts, 20), time.Hour)
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// settingPaused is why payouts are paused, while they are.
+// settingPaused is the setting with the reason of a pause.
 const settingPaused = "payouts_paused"
 
 const outputColumns = `company_id, output_id, payroll_id, payment_id, destination_id, rail, asset, amount,
-	input_asset, input_amount, address, destination, state, reason, on_hold, batch_id, txid, vout, version, queued_at, updated_at,
-	rate_base, rate`
+	input_asset, input_amount, address, destination, state, reason, on_hold, batch_id, txid, vout, version,
+	queued_at, updated_at, rate_base, rate`
 
 var outputRows = db.BulkInsert("outputs", strings.Split(strings.Join(strings.Fields(outputColumns), ""), ",")...)
 
@@ -25,8 +25,10 @@ func addOutputs(tx *db.Tx, outs []Output) {
 	for _, o := range outs {
 		outputRows.Add(tx, []any{
 			o.CompanyID, o.ID, o.PayrollID, o.PaymentID, o.DistributionID, string(o.Rail),
-			string(o.Amount.Asset()), o.Amount.Units(), string(o.Input.Asset()), o.Input.Units(), o.Address, string(o.Destination),
-			string(o.State), o.Reason, o.OnHold, o.BatchID, o.TxID, int64(o.Vout), o.Version, db.Micros(o.QueuedAt), db.Micros(o.UpdatedAt),
+			string(o.Amount.Asset()), o.Amount.Units(), string(o.Input.Asset()), o.Input.Units(), o.Address,
+			string(o.Destination),
+			string(o.State), o.Reason, o.OnHold, o.BatchID, o.TxID, int64(o.Vout), o.Version, db.Micros(o.QueuedAt),
+			db.Micros(o.UpdatedAt),
 			string(o.Rate.Base()), rateText(o.Rate),
 		})
 	}
@@ -49,7 +51,8 @@ func scanOutput(r *db.Rows) (Output, error) {
 		base, rate              string
 	)
 	err := r.Scan(&o.CompanyID, &o.ID, &o.PayrollID, &o.PaymentID, &o.DistributionID, &railName, &asset, &amount,
-		&input, &worth, &o.Address, &dest, &state, &reason, &o.OnHold, &o.BatchID, &o.TxID, &vout, &o.Version, &queued, &updated,
+		&input, &worth, &o.Address, &dest, &state, &reason, &o.OnHold, &o.BatchID, &o.TxID, &vout, &o.Version, &queued,
+		&updated,
 		&base, &rate)
 	o.Rail, o.State, o.Reason = RailName(railName), State(state), reason
 	o.Amount, o.Input = money.New(money.Asset(asset), amount), money.New(money.Asset(input), worth)
@@ -58,7 +61,7 @@ func scanOutput(r *db.Rows) (Output, error) {
 	if err != nil || rate == "" {
 		return o, err
 	}
-	quoted := asset // a price is between the input asset and the output's
+	quoted := asset // a rate is between the assets of Input and Amount
 	if base == asset {
 		quoted = input
 	}
@@ -71,12 +74,14 @@ func selectOutputs(ctx context.Context, tx *db.Tx, where string, args ...any) ([
 	return db.Collect(rows, err, scanOutput)
 }
 
-// ForPayroll returns the outputs of a payroll, by payment.
+// ForPayroll returns the outputs of a payroll, ordered by payment.
 func ForPayroll(ctx context.Context, tx *db.Tx, companyID, payrollID string) ([]Output, error) {
-	return selectOutputs(ctx, tx, "company_id = $1 AND payroll_id = $2 ORDER BY payment_id, output_id", companyID, payrollID)
+	return selectOutputs(ctx, tx, "company_id = $1 AND payroll_id = $2 ORDER BY payment_id, output_id", companyID,
+		payrollID)
 }
 
-// ForPayments returns the outputs of some payments of a payroll, by payment. Without payment IDs it returns none.
+// ForPayments returns the outputs of some payments of a payroll, ordered by payment. Without payment IDs it returns
+// none.
 func ForPayments(ctx context.Context, tx *db.Tx, companyID, payrollID string, paymentIDs ...string) ([]Output, error) {
 	var all []Output
 	for in, ids := range db.BindList(tx, paymentIDs, 3) {
@@ -91,7 +96,7 @@ func ForPayments(ctx context.Context, tx *db.Tx, companyID, payrollID string, pa
 	return all, nil
 }
 
-// InBatches returns the outputs of some batches, by position.
+// InBatches returns the outputs of some batches, ordered by position.
 func InBatches(ctx context.Context, tx *db.Tx, companyID string, batchIDs ...string) ([]Output, error) {
 	var all []Output
 	for in, ids := range db.BindList(tx, batchIDs, 2) {
@@ -105,7 +110,7 @@ func InBatches(ctx context.Context, tx *db.Tx, companyID string, batchIDs ...str
 	return all, nil
 }
 
-// Get returns one output, or db.ErrNoRows when the company has none with this ID.
+// Get returns an output, or db.ErrNoRows.
 func Get(ctx context.Context, tx *db.Tx, companyID, outputID string) (Output, error) {
 	some, err := selectOutputs(ctx, tx, "company_id = $1 AND output_id = $2", companyID, outputID)
 	if err != nil {
@@ -117,7 +122,7 @@ func Get(ctx context.Context, tx *db.Tx, companyID, outputID string) (Output, er
 	return some[0], nil
 }
 
-// GetQueued returns a queued output of any company by its ID, or db.ErrNoRows when the rail's queue has none.
+// GetQueued returns a queued output of any company, or db.ErrNoRows if the rail's queue does not contain it.
 func GetQueued(ctx context.Context, tx *db.Tx, rail RailName, outputID string) (Output, error) {
 	some, err := selectOutputs(ctx, tx, "output_id = $1 AND rail = $2 AND state = 'queued'", outputID, string(rail))
 	if err == nil && len(some) != 1 {
@@ -129,19 +134,22 @@ func GetQueued(ctx context.Context, tx *db.Tx, rail RailName, outputID string) (
 	return some[0], nil
 }
 
-// Head returns the oldest outputs of a company's queue, at most limit.
+// Head returns the oldest outputs of a company's queue, up to limit.
 func Head(ctx context.Context, tx *db.Tx, companyID string, rail RailName, limit int) ([]Output, error) {
 	return selectOutputs(ctx, tx, `company_id = $1 AND rail = $2 AND state = 'queued' AND NOT on_hold
 		ORDER BY queued_at, output_id LIMIT $3`, companyID, string(rail), int64(limit))
 }
 
-// HeadByAsset returns the head of a company's queue where a shortage of one asset must not hold up others: at most limit outputs
-// of each asset, oldest first. Outputs that were marked with a reason of their own come last within their asset, largest first,
-// since a fee becomes reasonable for the largest first. Outputs of other assets come at the end.
-func HeadByAsset(ctx context.Context, tx *db.Tx, companyID string, rail RailName, assets []money.Asset, limit int) ([]Output, error) {
+// HeadByAsset returns the head of a company's queue for a rail with several assets, of which a shortage of one must
+// not block the others: up to limit outputs of each asset, oldest first. Within an asset, outputs that wait for a
+// reason of their own come last, largest first, since a fee becomes acceptable for the largest first. Outputs of
+// assets not listed follow at the end.
+func HeadByAsset(ctx context.Context, tx *db.Tx, companyID string, rail RailName, assets []money.Asset,
+	limit int,
+) ([]Output, error) {
 	const (
 		waits  = `company_id = $1 AND rail = $2 AND state = 'queued' AND NOT on_hold`
-		marked = ` reason IN ('` + WaitFee + `', '` + WaitUnclear + `')`
+		marked = ` reason IN ('` + WaitFee + `', '` + WaitNotEstimated + `')`
 	)
 	var all []Output
 	args := []any{companyID, string(rail)}
@@ -150,7 +158,8 @@ func HeadByAsset(ctx context.Context, tx *db.Tx, companyID string, rail RailName
 		args = append(args, string(asset))
 		others += fmt.Sprintf(" AND asset <> $%d", i+3)
 		end := len(all) + limit
-		for _, order := range []string{" AND NOT" + marked + " ORDER BY queued_at, output_id", " AND" + marked + " ORDER BY amount DESC, output_id"} {
+		for _, order := range []string{" AND NOT" + marked + " ORDER BY queued_at, output_id",
+			" AND" + marked + " ORDER BY amount DESC, output_id"} {
 			some, err := selectOutputs(ctx, tx, waits+" AND asset = $3"+order+" LIMIT $4",
 				companyID, string(rail), string(asset), int64(end-len(all)))
 			if err != nil {
@@ -160,12 +169,13 @@ func HeadByAsset(ctx context.Context, tx *db.Tx, companyID string, rail RailName
 		}
 	}
 	slices.SortStableFunc(all, byAge)
-	some, err := selectOutputs(ctx, tx, waits+others+fmt.Sprintf(" ORDER BY queued_at, output_id LIMIT %d", limit), args...)
+	some, err := selectOutputs(ctx, tx, waits+others+fmt.Sprintf(" ORDER BY queued_at, output_id LIMIT %d", limit),
+		args...)
 	return append(all, some...), err
 }
 
-// Mark stores why queued outputs wait, each by itself, while others of their queue go on.
-func Mark(ctx context.Context, tx *db.Tx, outs []Output, reason string) error {
+// SetReason stores the reason for which individual queued outputs wait.
+func SetReason(ctx context.Context, tx *db.Tx, outs []Output, reason string) error {
 	var ids []string
 	for _, o := range outs {
 		if o.Reason != reason {
@@ -182,12 +192,12 @@ func Mark(ctx context.Context, tx *db.Tx, outs []Output, reason string) error {
 	return nil
 }
 
-// Assign moves queued outputs into a batch (state prepared), each at its position, counted from first. It returns ErrProcessing
-// when any of them has changed since it was read, so that no output is in two batches.
+// Assign changes queued outputs to prepared and stores their batch and position, counted from first. It returns
+// ErrProcessing if any of them was changed since it was read, so that no output is in two batches.
 //
-// The version guards that an output is still queued. With a condition on the state, PostgreSQL would look outputs up by the
-// index of the queue, which it takes for almost empty until its statistics are renewed, and compare each queued output with each
-// of these.
+// The statement is guarded by the version only. With a condition on the state, PostgreSQL would use the index of the
+// queue, which it considers almost empty until its statistics are updated, and compare every queued output with every
+// row.
 func Assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string, first int) error {
 	rows := make([][]any, len(outs))
 	for i, o := range outs {
@@ -211,7 +221,7 @@ func Assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string,
 	return nil
 }
 
-// assignStatement names the company with each ID, so that SQLite looks outputs up by primary key.
+// assignStatement joins on company and ID, so that SQLite uses the primary key.
 func assignStatement(values string) string {
 	return `WITH v (company_id, output_id, version, vout) AS (` + values + `)
 		UPDATE outputs SET state = 'prepared', reason = '', batch_id = $1, txid = $2, vout = v.vout,
@@ -219,8 +229,8 @@ func assignStatement(values string) string {
 		FROM v WHERE outputs.company_id = v.company_id AND outputs.output_id = v.output_id AND outputs.version = v.version`
 }
 
-// Advance changes the state of outputs, each guarded by the version that was read, and updates the given values. It fails when
-// any of them has changed since.
+// Advance changes the state of outputs, guarded by the versions that were read, and updates the given values. It
+// returns db.ErrConflict if any of them was changed since.
 func Advance(ctx context.Context, tx *db.Tx, outs []*Output, to State, reason func(*Output) string) error {
 	rows := make([][]any, len(outs))
 	for i, o := range outs {
@@ -248,7 +258,7 @@ func Advance(ctx context.Context, tx *db.Tx, outs []*Output, to State, reason fu
 	return nil
 }
 
-// Fail changes one queued output to failed for a reason that a corrected destination ends, and announces it.
+// Fail changes a queued output to failed, for a reason that requires a corrected destination, and announces it.
 func Fail(ctx context.Context, tx *db.Tx, o Output, reason string) error {
 	err := Advance(ctx, tx, []*Output{&o}, Failed, func(*Output) string { return reason })
 	if err == nil {
@@ -257,24 +267,27 @@ func Fail(ctx context.Context, tx *db.Tx, o Output, reason string) error {
 	return err
 }
 
-// AdvanceBatch changes the state of a batch's outputs with one statement and returns those that it changed, as they were. Outputs
-// that a bank returned or that left the batch are not changed. To queue them again empties their batch. The caller holds the
-// batch locked, so that no other transaction changes them; outs are the batch's outputs as read under that lock.
-func AdvanceBatch(ctx context.Context, tx *db.Tx, companyID, batchID string, outs []Output, to State, txid, reason string) ([]Output, error) {
+// AdvanceBatch changes the state of a batch's outputs with one statement and returns the previous values of those
+// that it changed. It skips outputs that a bank returned or that left the batch. The state Queued removes them from
+// the batch. The caller has locked the batch; outs are its outputs as read under that lock.
+func AdvanceBatch(ctx context.Context, tx *db.Tx, companyID, batchID string, outs []Output, to State, txid,
+	reason string,
+) ([]Output, error) {
 	into := batchID
 	if to == Queued {
 		into, txid = "", ""
 	}
 	if err := tx.Queue(ctx, `UPDATE outputs SET state = $3, reason = $4, batch_id = $5, txid = $6,
 		version = version + 1, updated_at = $7
-		WHERE company_id = $1 AND batch_id = $2 AND batch_id <> '' AND state IN ('prepared', 'sent', 'in_doubt', 'fulfilled')`,
+		WHERE company_id = $1 AND batch_id = $2 AND batch_id <> ''
+			AND state IN ('prepared', 'sent', 'in_doubt', 'fulfilled')`,
 		companyID, batchID, string(to), reason, into, txid, db.Micros(tx.Now())); err != nil {
 		return nil, err
 	}
 	var changed []Output
 	for i, o := range outs {
 		switch o.State {
-		case Prepared, Sent, InDoubt, Fulfilled:
+		case Prepared, Sent, UnknownOutcome, Fulfilled:
 			db.History(tx, o.CompanyID, o.ID, o.Version+1, string(o.State), string(to), reason)
 			changed = append(changed, o)
 			outs[i].State, outs[i].Version = to, o.Version+1
@@ -284,8 +297,8 @@ func AdvanceBatch(ctx context.Context, tx *db.Tx, companyID, batchID string, out
 	return changed, nil
 }
 
-// setOnHold takes the queued outputs of a payroll out of the queue, or back. Outputs in other states are marked as well, so that
-// they stay on hold if they are queued again: corrected after a failure, or after a proven conflict. Only queued ones count.
+// setOnHold sets or clears the hold of a payroll's outputs and returns the number of queued ones changed. Outputs in
+// other states are included, so that they are on hold if they are queued again after a correction or a conflict.
 func setOnHold(ctx context.Context, tx *db.Tx, companyID, payrollID string, onHold bool) (int64, error) {
 	if _, err := tx.Exec(ctx, `UPDATE outputs SET on_hold = $3, version = version + 1, updated_at = $4
 		WHERE company_id = $1 AND payroll_id = $2 AND state <> 'queued' AND on_hold <> $3`,
@@ -299,7 +312,9 @@ func setOnHold(ctx context.Context, tx *db.Tx, companyID, payrollID string, onHo
 
 // queuedRails returns the rails of a payroll's queued outputs.
 func queuedRails(ctx context.Context, tx *db.Tx, companyID, payrollID string) ([]RailName, error) {
-	rows, err := tx.Query(ctx, "SELECT DISTINCT rail FROM outputs WHERE company_id = $1 AND payroll_id = $2 AND state = 'queued'",
+	rows,
+		err := tx.Query(ctx,
+		"SELECT DISTINCT rail FROM outputs WHERE company_id = $1 AND payroll_id = $2 AND state = 'queued'",
 		companyID, payrollID)
 	return db.Collect(rows, err, func(r *db.Rows) (name RailName, err error) {
 		var text string
@@ -308,17 +323,18 @@ func queuedRails(ctx context.Context, tx *db.Tx, companyID, payrollID string) ([
 	})
 }
 
-// CompaniesWaiting returns companies that have outputs in the queue of a rail, at most 1,000.
+// CompaniesWaiting returns up to 1,000 companies with queued outputs of a rail.
 func CompaniesWaiting(ctx context.Context, tx *db.Tx, rail RailName) ([]string, error) {
 	rows, err := tx.Query(ctx,
-		"SELECT DISTINCT company_id FROM outputs WHERE rail = $1 AND state = 'queued' AND NOT on_hold LIMIT 1000", string(rail))
+		"SELECT DISTINCT company_id FROM outputs WHERE rail = $1 AND state = 'queued' AND NOT on_hold LIMIT 1000",
+		string(rail))
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// requeue puts an output back into the queue with its corrected destination, guarded by the version that was read.
+// requeue queues an output again with its corrected destination, guarded by the version that was read.
 func requeue(ctx context.Context, tx *db.Tx, o Output) error {
-	n, err := tx.Exec(ctx, `UPDATE outputs SET state = 'queued', reason = '', destination_id = $4, rail = $5, asset = $6, amount = $7,
-		rate_base = $8, rate = $9, address = $10, destination = $11, batch_id = '', txid = '',
+	n, err := tx.Exec(ctx, `UPDATE outputs SET state = 'queued', reason = '', destination_id = $4, rail = $5,
+		asset = $6, amount = $7, rate_base = $8, rate = $9, address = $10, destination = $11, batch_id = '', txid = '',
 		vout = 0, version = version + 1, queued_at = $12, updated_at = $12
 		WHERE company_id = $1 AND output_id = $2 AND version = $3 AND state IN ('queued', 'failed', 'returned')`,
 		o.CompanyID, o.ID, o.Version, o.DistributionID, string(o.Rail), string(o.Amount.Asset()), o.Amount.Units(),
@@ -344,13 +360,13 @@ func PaidBy(ctx context.Context, tx *db.Tx, txid string) (map[uint32]bool, error
 	return positions, err
 }
 
-// PaidByPrefix returns the outputs of a rail that were marked as paid by transactions or payments whose names begin with prefix.
+// PaidByPrefix returns the outputs of a rail that were marked as paid by transactions or payments with this prefix.
 func PaidByPrefix(ctx context.Context, tx *db.Tx, rail RailName, prefix string) ([]Output, error) {
 	return selectOutputs(ctx, tx, "txid >= $1 AND txid < $2 AND rail = $3", prefix, prefix+"~", string(rail))
 }
 
-// MarkPaid changes a queued output to fulfilled, paid by o.TxID at o.Vout, and announces it. It is for payments that this database
-// did not make.
+// MarkPaid changes a queued output to fulfilled, paid by o.TxID at o.Vout, and announces it. It records payments that
+// the database does not contain.
 func MarkPaid(ctx context.Context, tx *db.Tx, o Output, reason string) error {
 	if err := tx.ExecOne(ctx, `UPDATE outputs SET state = 'fulfilled', reason = '', txid = $3, vout = $4,
 			version = version + 1, updated_at = $5
@@ -368,7 +384,7 @@ func ListQueued(ctx context.Context, tx *db.Tx, limit int) ([]Output, error) {
 	return selectOutputs(ctx, tx, "state = 'queued' ORDER BY queued_at, company_id, output_id LIMIT $1", int64(limit))
 }
 
-// ListInStates returns outputs of all companies that are in one of some states, longest first. For operators.
+// ListInStates returns outputs of all companies in some states, those longest in their state first.
 func ListInStates(ctx context.Context, tx *db.Tx, limit int, states ...State) ([]Output, error) {
 	names := make([]string, len(states))
 	for i, s := range states {
@@ -386,7 +402,7 @@ func ListInStates(ctx context.Context, tx *db.Tx, limit int, states ...State) ([
 	return all, nil
 }
 
-// Counts returns the number of outputs by state. It is an overview for operators.
+// Counts returns the number of outputs by state.
 func Counts(ctx context.Context, tx *db.Tx) (map[State]int64, error) {
 	counts := map[State]int64{}
 	rows, err := tx.Query(ctx, "SELECT state, COUNT(*) FROM outputs GROUP BY state")
@@ -400,13 +416,16 @@ func Counts(ctx context.Context, tx *db.Tx) (map[State]int64, error) {
 	return counts, err
 }
 
-// LockQueue returns a company's queue for a rail, locked for the rest of the transaction. It creates the row when there is none.
+// LockQueue returns a company's queue for a rail, locked for the rest of the transaction. It inserts the row if there
+// is none.
 func LockQueue(ctx context.Context, tx *db.Tx, companyID string, rail RailName) (Queue, error) {
 	q := Queue{companyID: companyID, rail: rail}
 	var since, next int64
-	err := tx.QueryRow(ctx, `INSERT INTO payout_queues (company_id, rail, wait_reason, waiting_since, next_run_at, version) VALUES ($1, $2, '', 0, 0, 0)
+	err := tx.QueryRow(ctx, `INSERT INTO payout_queues (company_id, rail, wait_reason, waiting_since, next_run_at, version)
+		VALUES ($1, $2, '', 0, 0, 0)
 		ON CONFLICT (company_id, rail) DO UPDATE SET version = payout_queues.version
-		RETURNING wait_reason, waiting_since, next_run_at, version`, companyID, string(rail)).Scan(&q.reason, &since, &next, &q.version)
+		RETURNING wait_reason, waiting_since, next_run_at, version`,
+		companyID, string(rail)).Scan(&q.reason, &since, &next, &q.version)
 	if since > 0 {
 		q.since = db.Time(since)
 	}
@@ -416,9 +435,10 @@ func LockQueue(ctx context.Context, tx *db.Tx, companyID string, rail RailName) 
 	return q, err
 }
 
-// setQueue changes a queue's row, guarded by the version that was read.
+// setQueue updates a queue, guarded by the version that was read.
 func setQueue(ctx context.Context, tx *db.Tx, was Queue, reason string, since, next time.Time) error {
-	return tx.ExecOne(ctx, `UPDATE payout_queues SET wait_reason = $3, waiting_since = $4, next_run_at = $5, version = version + 1
+	return tx.ExecOne(ctx, `UPDATE payout_queues SET wait_reason = $3, waiting_since = $4, next_run_at = $5,
+			version = version + 1
 		WHERE company_id = $1 AND rail = $2 AND version = $6`,
 		was.companyID, string(was.rail), reason, microsOrZero(since), microsOrZero(next), was.version)
 }
@@ -430,7 +450,7 @@ func microsOrZero(t time.Time) int64 {
 	return db.Micros(t)
 }
 
-// countQueue returns how many outputs of each asset wait, and their sum: those of the queue, and those of a stuck batch.
+// countQueue returns the number and sum of waiting outputs by asset: those of the queue and those of a stuck batch.
 func countQueue(ctx context.Context, tx *db.Tx, q Queue, stuck string) ([]waiting, error) {
 	rows, err := tx.Query(ctx, `SELECT asset, COUNT(*), CAST(SUM(amount) AS BIGINT) FROM outputs
 		WHERE company_id = $1 AND rail = $2 AND (state = 'queued' AND NOT on_hold OR batch_id <> '' AND batch_id = $3)
@@ -444,7 +464,7 @@ func countQueue(ctx context.Context, tx *db.Tx, q Queue, stuck string) ([]waitin
 	})
 }
 
-// AnyOpen reports whether the queue's company has an output on its rail that is queued or on its way.
+// AnyOpen reports whether the company has outputs on this rail that are queued or on their way.
 func (q Queue) AnyOpen(ctx context.Context, tx *db.Tx) (open bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM outputs WHERE company_id = $1 AND rail = $2
 		AND state IN ('queued', 'prepared', 'sent', 'in_doubt'))`, q.companyID, string(q.rail)).Scan(&open)
@@ -453,7 +473,9 @@ func (q Queue) AnyOpen(ctx context.Context, tx *db.Tx) (open bool, err error) {
 
 // queuesWaiting returns the queues that wait for a reason, without locking them.
 func queuesWaiting(ctx context.Context, tx *db.Tx, reason string) ([]Queue, error) {
-	rows, err := tx.Query(ctx, "SELECT company_id, rail FROM payout_queues WHERE wait_reason = $1 ORDER BY company_id, rail", reason)
+	rows,
+		err := tx.Query(ctx, "SELECT company_id, rail FROM payout_queues WHERE wait_reason = $1 ORDER BY company_id, rail",
+		reason)
 	return db.Collect(rows, err, func(r *db.Rows) (q Queue, err error) {
 		var rail string
 		err = r.Scan(&q.companyID, &rail)
@@ -462,11 +484,12 @@ func queuesWaiting(ctx context.Context, tx *db.Tx, reason string) ([]Queue, erro
 	})
 }
 
-// HeldQueues returns the queues of all companies that wait, longest first. For operators.
-func HeldQueues(ctx context.Context, tx *db.Tx, limit int) ([]HeldQueue, error) {
+// WaitingQueues returns the waiting queues of all companies, longest first.
+func WaitingQueues(ctx context.Context, tx *db.Tx, limit int) ([]WaitingQueue, error) {
 	rows, err := tx.Query(ctx,
-		"SELECT company_id, wait_reason, waiting_since FROM payout_queues WHERE wait_reason <> '' ORDER BY waiting_since, company_id LIMIT $1", int64(limit))
-	return db.Collect(rows, err, func(r *db.Rows) (q HeldQueue, err error) {
+		`SELECT company_id, wait_reason, waiting_since FROM payout_queues WHERE wait_reason <> ''
+			ORDER BY waiting_since, company_id LIMIT $1`, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (q WaitingQueue, err error) {
 		var since int64
 		err = r.Scan(&q.CompanyID, &q.Reason, &since)
 		q.Since = db.Time(since)
@@ -474,7 +497,7 @@ func HeldQueues(ctx context.Context, tx *db.Tx, limit int) ([]HeldQueue, error) 
 	})
 }
 
-// Paused returns why all payouts are stopped, or "" when they are not.
+// Paused returns the reason for which all payouts are stopped, or "".
 func Paused(ctx context.Context, tx *db.Tx) (why string, err error) {
 	return db.Setting(ctx, tx, settingPaused)
 }

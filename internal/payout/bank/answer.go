@@ -638,7 +638,7 @@ func (b *fileUpdate) write(ctx context.Context, tx *db.Tx) error {
 		}
 		return some
 	}
-	open := []payout.State{payout.Prepared, payout.Sent, payout.InDoubt}
+	open := []payout.State{payout.Prepared, payout.Sent, payout.UnknownOutcome}
 	fulfilled := pick(func(o *payout.Output) bool { return b.fulfilled[o.ID] && slices.Contains(open, o.State) })
 	if err := payout.Advance(ctx, tx, fulfilled, payout.Fulfilled, func(*payout.Output) string { return "" }); err != nil {
 		return err

@@ -385,7 +385,7 @@ func (r *Rail) record(ctx context.Context, tx *db.Tx, was File, answer payout.An
 	}
 	r.c.Log.ErrorContext(ctx, "the outcome of a bank file is unknown",
 		"file", f.Name, "attempts", f.Attempts+1, "reason", answer.Reason)
-	if err := advanceOutputs(ctx, tx, f, payout.InDoubt, payout.Prepared); err != nil {
+	if err := advanceOutputs(ctx, tx, f, payout.UnknownOutcome, payout.Prepared); err != nil {
 		return err
 	}
 	enqueueSend(tx, f, tx.Now().Add(payout.Backoff(r.c.Retry, f.Attempts)))
@@ -400,7 +400,7 @@ func (f *File) received(ctx context.Context, tx *db.Tx) error {
 	if err := f.advance(ctx, tx, Sent, ""); err != nil {
 		return err
 	}
-	return advanceOutputs(ctx, tx, *f, payout.Sent, payout.Prepared, payout.InDoubt)
+	return advanceOutputs(ctx, tx, *f, payout.Sent, payout.Prepared, payout.UnknownOutcome)
 }
 
 // advanceOutputs changes the state of the outputs of a file that have one of the states in from.

@@ -34,21 +34,21 @@ const (
 // unchanged ignores requested corrections.
 func unchanged(context.Context, *db.Tx, payout.Output, string, nacha.Correction) error { return nil }
 
-// bench is a rail with a local drop and queued outputs.
-type bench struct {
+// fixture is a rail with a local drop and queued outputs.
+type fixture struct {
 	*testing.T
 	d    *db.DB
 	e    *bank.Rail
 	root string
 }
 
-func newBench(t *testing.T, d *db.DB, outputs int) *bench {
+func newFixture(t *testing.T, d *db.DB, outputs int) *fixture {
 	t.Helper()
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{T: t, d: d, root: t.TempDir()}
+	b := &fixture{T: t, d: d, root: t.TempDir()}
 	drop, err := bank.OpenFolder(b.root)
 	if err != nil {
 		t.Fatal(err)
@@ -86,20 +86,20 @@ func newBench(t *testing.T, d *db.DB, outputs int) *bench {
 	return b
 }
 
-func (b *bench) write(f func(context.Context, *db.Tx) error) {
+func (b *fixture) write(f func(context.Context, *db.Tx) error) {
 	b.Helper()
 	if err := b.d.Write(b.Context(), f); err != nil {
 		b.Fatal(err)
 	}
 }
 
-func (b *bench) file() (f bank.File) {
+func (b *fixture) file() (f bank.File) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) (err error) { f, err = bank.Find(ctx, tx, 1); return err })
 	return f
 }
 
-func (b *bench) send() {
+func (b *fixture) send() {
 	b.Helper()
 	if err := b.e.Send(b.Context(), b.d, company, []string{b.file().ID}); err != nil {
 		b.Fatal(err)
@@ -107,12 +107,12 @@ func (b *bench) send() {
 }
 
 // files returns the number of files that are or were visible to the bank.
-func (b *bench) files() int {
+func (b *fixture) files() int {
 	found, _ := filepath.Glob(filepath.Join(b.root, "*", "S*.xml"))
 	return len(found)
 }
 
-func (b *bench) state(output string) (o payout.Output) {
+func (b *fixture) state(output string) (o payout.Output) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) (err error) {
 		o, err = payout.Get(ctx, tx, company, output)
@@ -121,14 +121,14 @@ func (b *bench) state(output string) (o payout.Output) {
 	return o
 }
 
-func (b *bench) is(file string, output payout.State) {
+func (b *fixture) is(file string, output payout.State) {
 	b.Helper()
 	if f, o := b.file(), b.state("out_1"); f.State != file || o.State != output {
 		b.Fatalf("the file is %s and its output %s; want %s and %s", f.State, o.State, file, output)
 	}
 }
 
-func (b *bench) balance(c ledger.Code, dim string) (a money.Amount) {
+func (b *fixture) balance(c ledger.Code, dim string) (a money.Amount) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) (err error) {
 		a, err = ledger.Balance(ctx, tx, company, c, dim, money.EUR)
@@ -141,7 +141,7 @@ func (b *bench) balance(c ledger.Code, dim string) (a money.Amount) {
 // outcome is unknown.
 func TestAFileIsHandedOverOnceWhereverTheProgramIsKilled(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newBench(t, d, 2)
+		b := newFixture(t, d, 2)
 		b.is(bank.Prepared, payout.Prepared)
 		f := b.file()
 		body, err := f.Body(b.e.Config().Sealer)
@@ -184,16 +184,22 @@ func TestAFileIsHandedOverOnceWhereverTheProgramIsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			if _, err := tx.Exec(ctx, "UPDATE outputs SET state = 'prepared' WHERE company_id = $1", company); err != nil {
+			outs, err := payout.InBatches(ctx, tx, company, f.ID)
+			if err != nil {
 				return err
 			}
-			_, err := tx.Exec(ctx, "UPDATE bank_files SET state = 'in_doubt' WHERE company_id = $1", company)
+			sent := []*payout.Output{&outs[0], &outs[1]}
+			reason := func(*payout.Output) string { return "" }
+			if err := payout.Advance(ctx, tx, sent, payout.Prepared, reason); err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, "UPDATE bank_files SET state = 'in_doubt' WHERE company_id = $1", company)
 			return err
 		})
 		for range 3 {
 			b.send()
 		}
-		b.is(bank.UnknownOutcome, payout.InDoubt)
+		b.is(bank.UnknownOutcome, payout.UnknownOutcome)
 		if n := b.files(); n != 0 {
 			t.Fatalf("%d files are visible again", n)
 		}
@@ -219,7 +225,7 @@ func TestAFileIsHandedOverOnceWhereverTheProgramIsKilled(t *testing.T) {
 }
 
 // statement writes a statement to the drop and returns the answer after reading it.
-func (b *bench) statement(name string, entries ...iso20022.Entry) bank.Answer {
+func (b *fixture) statement(name string, entries ...iso20022.Entry) bank.Answer {
 	b.Helper()
 	var out bytes.Buffer
 	w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: name, ID: name, Created: time.Unix(0, 0),
@@ -238,7 +244,7 @@ func (b *bench) statement(name string, entries ...iso20022.Entry) bank.Answer {
 	return b.answer(name, out.Bytes())
 }
 
-func (b *bench) answer(name string, body []byte) (found bank.Answer) {
+func (b *fixture) answer(name string, body []byte) (found bank.Answer) {
 	b.Helper()
 	if err := os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600); err != nil {
 		b.Fatal(err)
@@ -274,7 +280,7 @@ func one(id string, a money.Amount, credit bool, reason, kind string) iso20022.E
 // nothing.
 func TestAnswersAreBookedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newBench(t, d, 3) // of 1, 2 and 3 euros
+		b := newFixture(t, d, 3) // of 1, 2 and 3 euros
 		b.send()
 		f := b.file()
 		if got := b.balance(ledger.InTransit, f.ID); got != eur(600) {
@@ -362,7 +368,7 @@ func TestAnswersAreBookedOnce(t *testing.T) {
 }
 
 // read makes the rail pass statements to bankreceipt, as the service does.
-func (b *bench) read() {
+func (b *fixture) read() {
 	accounts := []bank.Account{{ID: "sandbox", Number: "1", Currency: money.EUR}}
 	b.e.Config().Statement = func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string,
 		error) {
@@ -375,7 +381,7 @@ func (b *bench) read() {
 // account's return fee; if more is missing, staff decide.
 func TestOnlyTheBankReturnsAPayment(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newBench(t, d, 1) // of one euro
+		b := newFixture(t, d, 1) // of one euro
 		b.read()
 		b.send()
 		suspense := func() (n int) {
@@ -436,7 +442,7 @@ func TestOnlyTheBankReturnsAPayment(t *testing.T) {
 // complete. If it stays unchanged for the timeout, it becomes a problem for staff.
 func TestAnAnswerIsReadWhenItIsComplete(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		b := newBench(t, d, 1)
+		b := newFixture(t, d, 1)
 		b.send()
 		var out bytes.Buffer
 		w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: "s", ID: "s", Created: time.Unix(0, 0),
@@ -503,7 +509,7 @@ func TestAnAnswerIsReadWhenItIsComplete(t *testing.T) {
 // Staff mark the payments that it made, each once. Then payouts continue, under numbers that no file had.
 func TestARestoredBackupPaysEachOutputOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newBench(t, d, 1)
+		b := newFixture(t, d, 1)
 		b.send()
 		paused := func() (why string) {
 			b.write(func(ctx context.Context, tx *db.Tx) (err error) { why, err = payout.Paused(ctx, tx); return err })

@@ -183,7 +183,7 @@ func keepsTheContract(t *testing.T, root string, d *Drop) {
 		t.Fatal(err)
 	}
 	found(false)
-	release("a", payout.Unclear)
+	release("a", payout.Unknown)
 	if n := len(seen()); n != 0 {
 		t.Fatalf("%d files are visible again", n)
 	}
@@ -191,7 +191,7 @@ func keepsTheContract(t *testing.T, root string, d *Drop) {
 		if err := d.Stage(ctx, bad, "a", []byte("x")); err == nil {
 			t.Errorf("the file name %q was accepted", bad)
 		}
-		if got := d.Release(ctx, bad, "a"); got.Outcome != payout.Unclear {
+		if got := d.Release(ctx, bad, "a"); got.Outcome != payout.Unknown {
 			t.Errorf("%q: %+v", bad, got)
 		}
 	}
@@ -251,7 +251,7 @@ func TestSFTPTrustsOnlyTheConfiguredHostKey(t *testing.T) {
 		if err := d.Stage(t.Context(), "S0000001.xml", "a", []byte("x")); err == nil {
 			t.Errorf("%s: it was staged", name)
 		}
-		if got := d.Release(t.Context(), "S0000001.xml", "a"); got.Outcome != payout.Unclear || got.Reason == "" {
+		if got := d.Release(t.Context(), "S0000001.xml", "a"); got.Outcome != payout.Unknown || got.Reason == "" {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if _, err := d.Find(t.Context(), "S0000001.xml"); err == nil {

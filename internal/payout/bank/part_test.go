@@ -27,7 +27,7 @@ func back(payment string, a money.Amount, name string) iso20022.Entry {
 // staff record the return of the payment, when the bank takes it back, or when it is assigned to a company.
 func TestAReturnedPartWaitsInSuspense(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newBench(t, d, 3) // of 1, 2 and 3 euros
+		b := newFixture(t, d, 3) // of 1, 2 and 3 euros
 		b.read()
 		b.send()
 		account := int64(0) // at the bank
@@ -143,7 +143,7 @@ func TestAReturnedPartWaitsInSuspense(t *testing.T) {
 }
 
 // suspended returns the transfers in suspense.
-func (b *bench) suspended(ctx context.Context, tx *db.Tx) []bankreceipt.Transfer {
+func (b *fixture) suspended(ctx context.Context, tx *db.Tx) []bankreceipt.Transfer {
 	b.Helper()
 	waits, err := bankreceipt.List(ctx, tx, false, 10)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package bitcoin is the rail that pays outputs by Bitcoin transactions: the outputs of a company together in one transaction, the
-// fee raised while it is not confirmed (BIP 125).
+// Package bitcoin is the payout rail for Bitcoin. It pays a company's outputs together in one transaction, and raises
+// the fee while the transaction is unconfirmed (BIP 125).
 //
-// It owns the choice of coins, fee and change (compose.go, pure) and the signing. Package onchain stores, broadcasts and follows what
-// it signs. A shortage ends a transaction at the first output of the queue that the wallet cannot pay, so no output is overtaken for
-// ever.
+// It chooses coins, fee and change (compose.go, without side effects) and signs. Package onchain stores, broadcasts
+// and follows the transactions. If funds are short, a transaction ends before the first output of the queue that the
+// wallet cannot pay, so that no output is overtaken forever.
 package bitcoin
 
 import (
@@ -24,28 +24,30 @@ import (
 	"github.com/stipend/stipend/internal/payout/onchain"
 )
 
-// ReasonDust is the reason of a failed output: nodes do not relay so small an amount.
+// ReasonDust is the reason of an output that failed because nodes do not relay so small an amount.
 const ReasonDust = "amount_below_dust"
 
-// Config is what a Rail needs and the limits it keeps. A limit of zero takes its default; everything else but Witnesses is required.
+// Config has the dependencies and limits of a Rail. A limit of zero means its default; all other fields except
+// Witnesses are required.
 type Config struct {
-	Chain     string          // name under which package chain keeps the network's rows
+	Chain     string          // name of the network in package chain
 	Source    chain.Source    // node to broadcast through
-	Witnesses []chain.Witness // further nodes that are asked for a transaction that Source does not know
-	Pool      *chain.Pool     // gives change addresses
+	Witnesses []chain.Witness // further nodes, asked about transactions that Source does not know
+	Pool      *chain.Pool     // source of change addresses
 	Signer    *bitcoin.Signer // keys of the hot wallet
 	Log       *slog.Logger
 
-	Confirmations int64         // of a payout before it is fulfilled; 1, because a reorganization takes the fulfillment back
-	ConflictDepth int64         // confirmations of a conflicting transaction that prove that a payout is never confirmed; 6
-	MaxOutputs    int           // in one transaction; 2000
-	MaxFeeRate    int64         // sat/vB above which payouts wait; 150
-	MaxFeeShare   int64         // fee in basis points of the value paid, above which payouts wait; 300
-	SmallFee      int64         // sat; a fee up to this is never too large a share, so that small payrolls leave; 1000
-	FeeMaxAge     time.Duration // age above which a fee rate is not used; 2 h
-	BumpAfter     time.Duration // age of an unconfirmed batch before its fee is raised; 6 h
-	NudgeEvery    time.Duration // interval between checks of an unconfirmed batch; 1 h
-	Retry         time.Duration // interval between checks of a queue that waits; 1 min
+	Confirmations int64 // confirmations of a fulfilled payout; default 1, since a reorganization reverts it
+	ConflictDepth int64 // confirmations of a conflicting transaction that make a payout's failure final; default 6
+	MaxOutputs    int   // outputs in one transaction; default 2000
+	MaxFeeRate    int64 // fee rate, in sat/vB, above which payouts wait; default 150
+	MaxFeeShare   int64 // fee, in basis points of the value paid, above which payouts wait; default 300
+	// fee, in sat, up to which MaxFeeShare is ignored, so that small payrolls are paid; default 1000
+	SmallFee   int64
+	FeeMaxAge  time.Duration // maximum age of a fee rate; default 2 h
+	BumpAfter  time.Duration // age of an unconfirmed batch when its fee is raised; default 6 h
+	NudgeEvery time.Duration // interval between checks of an unconfirmed batch; default 1 h
+	Retry      time.Duration // interval between checks of a waiting queue; default 1 min
 }
 
 // Rail pays outputs from the Bitcoin hot wallet. It implements payout.Rail.
@@ -83,7 +85,7 @@ func New(c Config) (*Rail, error) {
 	return r, err
 }
 
-// Prepare implements payout.Rail: it turns the head of the company's queue into one signed, stored transaction.
+// Prepare implements payout.Rail. It pays the head of the company's queue by one signed and stored transaction.
 func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return r.prepare(ctx, tx, companyID) })
 }
@@ -118,7 +120,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err != nil {
 		return err
 	}
-	if len(outs) == 0 { // all of the head failed; what follows may be fine
+	if len(outs) == 0 { // all outputs at the head failed; the next ones may be payable
 		payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
 		return nil
 	}
@@ -142,7 +144,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 	return r.sign(ctx, tx, companyID, outs[:plan.Paid], recipients, wallet, coins, plan)
 }
 
-// script returns the script that pays an output, or the reason why no transaction can ever pay it.
+// script returns the script that pays an output, or the reason for which it can never be paid.
 func (r *Rail) script(o payout.Output) (script []byte, reason string) {
 	if o.Amount.Asset() != money.BTC {
 		return nil, payout.ReasonUnsupportedAsset
@@ -157,7 +159,7 @@ func (r *Rail) script(o payout.Output) (script []byte, reason string) {
 	return script, ""
 }
 
-// payable returns the outputs that a transaction can pay. The others fail.
+// payable returns the outputs that a transaction can pay, with their recipients. It fails all others.
 func (r *Rail) payable(ctx context.Context, tx *db.Tx, head []payout.Output) ([]payout.Output, []Recipient, error) {
 	outs := make([]payout.Output, 0, len(head))
 	recipients := make([]Recipient, 0, len(head))
@@ -173,7 +175,7 @@ func (r *Rail) payable(ctx context.Context, tx *db.Tx, head []payout.Output) ([]
 	return outs, recipients, nil
 }
 
-// coins returns the wallet's coins, with the unconfirmed transactions that they depend on.
+// coins returns the wallet's coins, with their unconfirmed ancestors.
 func (r *Rail) coins(ctx context.Context, tx *db.Tx) ([]chain.WalletCoin, []Coin, error) {
 	wallet, err := chain.Coins(ctx, tx, r.Chain)
 	if err != nil {
@@ -185,8 +187,8 @@ func (r *Rail) coins(ctx context.Context, tx *db.Tx) ([]chain.WalletCoin, []Coin
 		if c.Unconfirmed == 0 {
 			continue
 		}
-		// Change belongs to the company whose payouts made it. A coin whose transaction cannot be found is not built on before it is
-		// confirmed.
+		// Change belongs to the company whose payouts created it. An unconfirmed coin whose transaction is not found is not
+		// used.
 		parent, err := chain.GetOutput(ctx, tx, r.Chain, c.Outpoint)
 		if err == nil {
 			coins[i].Ancestors, coins[i].Package, err = onchain.Ancestry(ctx, tx, parent.CompanyID, c)
@@ -206,7 +208,7 @@ func (r *Rail) reasonable(fee, value int64) bool {
 	return fee <= r.c.SmallFee || fee <= value/10_000*r.c.MaxFeeShare+value%10_000*r.c.MaxFeeShare/10_000
 }
 
-// sign reserves the coins of a plan, signs and stores it as a batch that pays outs, and enqueues its sending.
+// sign reserves the coins of a plan, signs its transaction, stores it as a batch that pays outs, and enqueues Send.
 func (r *Rail) sign(ctx context.Context, tx *db.Tx, companyID string, outs []payout.Output, recipients []Recipient,
 	wallet []chain.WalletCoin, coins []Coin, plan Plan,
 ) error {
@@ -248,13 +250,15 @@ func (r *Rail) sign(ctx context.Context, tx *db.Tx, companyID string, outs []pay
 	return payout.Assign(ctx, tx, outs, b.ID, txid, 0)
 }
 
-// Watch implements onchain.Family. The coins that are reserved for the batch are its inputs.
+// Watch implements onchain.Family. The inputs are the coins reserved for the batch.
 func (r *Rail) Watch(ctx context.Context, tx *db.Tx, b onchain.Batch, txid string) error {
 	return chain.WatchTx(ctx, tx, b.Chain, txid, b.CompanyID, b.ID, r.Confirmations)
 }
 
-// Replace implements onchain.Family: it takes the higher fee from the change.
-func (r *Rail) Replace(ctx context.Context, tx *db.Tx, b onchain.Batch, old onchain.Transaction, rate int64) (onchain.Transaction, error) {
+// Replace implements onchain.Family. It takes the higher fee from the change.
+func (r *Rail) Replace(ctx context.Context, tx *db.Tx, b onchain.Batch, old onchain.Transaction,
+	rate int64,
+) (onchain.Transaction, error) {
 	var signed wire.MsgTx
 	if err := signed.Deserialize(bytes.NewReader(old.Raw)); err != nil {
 		return onchain.Transaction{}, err
@@ -269,10 +273,10 @@ func (r *Rail) Replace(ctx context.Context, tx *db.Tx, b onchain.Batch, old onch
 	if fee > r.MaxFeeRate*old.Size {
 		return onchain.Transaction{}, onchain.ErrFeeTooHigh
 	}
-	// The change disappears with the transaction that made it, so no transaction may spend it from now on.
+	// The change does not exist once its transaction is replaced, so it is reserved.
 	change := chain.Outpoint{TxID: old.TxID, Vout: uint32(len(b.Outs))}
 	switch w, err := chain.GetOutput(ctx, tx, b.Chain, change); {
-	case errors.Is(err, chain.ErrUnknown): // not seen by the watcher, so not offered to any transaction
+	case errors.Is(err, chain.ErrUnknown): // the watcher has not seen it, so no transaction uses it
 	case err != nil:
 		return onchain.Transaction{}, err
 	case w.SpendState != chain.Available:
@@ -293,12 +297,12 @@ func (r *Rail) Underpays(b onchain.Batch, t onchain.Transaction, rate int64) boo
 	return rate*t.Size > t.Fee && r.reasonable(rate*t.Size, b.Value)
 }
 
-// Cost implements onchain.Family: the fee is fixed when the transaction is signed.
+// Cost implements onchain.Family. The fee is fixed when the transaction is signed.
 func (r *Rail) Cost(t onchain.Transaction, _ chain.WatchedTx) int64 { return t.Fee }
 
-// MarkPaid marks a queued output as paid by a transaction that this database does not know, see onchain.MarkPaid.
+// MarkPaid marks a queued output as paid by a transaction that the database does not contain, see onchain.MarkPaid.
 func MarkPaid(ctx context.Context, tx *db.Tx, chainName, outputID string, t chain.Tx) (payout.Output, error) {
-	o, _, err := onchain.MarkPaid(ctx, tx, onchain.Unknown{
+	o, _, err := onchain.MarkPaid(ctx, tx, onchain.UnknownPayment{
 		Rail: payout.RailBitcoin, Chain: chainName, Native: money.BTC, Depth: chain.DefaultConfirmations,
 		Fee: func(t chain.Tx, spent chain.UnknownSpend) int64 {
 			fee := spent.Amount

@@ -32,7 +32,7 @@ const (
 	payroll = "prl_1"
 )
 
-// node is the simulated chain behind a line that the test can cut.
+// node is the simulated chain with a connection that a test can cut.
 type node struct {
 	*bitcoinsim.Chain
 	rate      int64
@@ -61,8 +61,8 @@ func (n *node) Broadcast(ctx context.Context, raw []byte) error {
 	return n.Chain.Broadcast(ctx, raw)
 }
 
-// world is a hot wallet, a chain, and the payouts between them.
-type world struct {
+// fixture has a hot wallet on a simulated chain, with payouts.
+type fixture struct {
 	t       *testing.T
 	ctx     context.Context
 	d       *db.DB
@@ -76,26 +76,27 @@ type world struct {
 	runner  *job.Runner
 	mu      sync.Mutex
 	changed []payout.Changed
-	funded  []string // the addresses that fund paid, in its order
+	funded  []string // addresses paid by fund, in order
 	payee   *bitcoin.Deriver
 	payees  uint32
 }
 
-func run(t *testing.T, f func(w *world)) {
+func run(t *testing.T, f func(w *fixture)) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		w := &world{t: t, ctx: t.Context(), d: d, clock: clock, node: &node{Chain: bitcoinsim.New(d), rate: 5}}
+		w := &fixture{t: t, ctx: t.Context(), d: d, clock: clock, node: &node{Chain: bitcoinsim.New(d), rate: 5}}
 		w.signer, w.payee = key(t, 1), key(t, 2).Deriver()
 		log := slog.New(slog.DiscardHandler)
 		w.pool = chain.NewPool(d, network, w.signer.Deriver())
 		w.must(w.pool.Start(w.ctx))
 		w.watcher = chain.NewWatcher(d, network, w.node, 1, log)
 		var err error
-		w.rail, err = bitcoinrail.New(bitcoinrail.Config{Chain: network, Source: w.node, Pool: w.pool, Signer: w.signer, Log: log})
+		w.rail, err = bitcoinrail.New(bitcoinrail.Config{Chain: network, Source: w.node, Pool: w.pool, Signer: w.signer,
+			Log: log})
 		w.must(err)
 		w.payouts, err = payout.New(w.rail)
 		w.must(err)
 		table := w.payouts.Jobs()
-		delete(table, chain.JobUnknownSpend) // a rival in these tests has the wallet's key; the switch has tests of its own
+
 		table[payout.JobChanged] = job.Entry{Tx: func(_ context.Context, _ *db.Tx, j job.Job) error {
 			var c payout.Changed
 			if err := j.Decode(&c); err != nil {
@@ -110,12 +111,12 @@ func run(t *testing.T, f func(w *world)) {
 		w.runner = job.NewRunner(d, table, nil, log)
 		w.must(w.node.Mine(w.ctx, 1))
 		w.must(w.rail.RefreshFees(w.ctx, d))
-		w.watch() // a watcher starts at the tip that it finds
+		w.watch() // a new watcher starts at the current tip
 		f(w)
 		w.must(d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) error {
 			report, err := ledger.Check(ctx, tx)
 			if len(report.Problems) > 0 {
-				t.Errorf("the books: %v", report.Problems)
+				t.Errorf("ledger: %v", report.Problems)
 			}
 			return err
 		}))
@@ -135,20 +136,20 @@ func key(t *testing.T, seed byte) *bitcoin.Signer {
 	return s
 }
 
-func (w *world) must(err error) {
+func (w *fixture) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) write(f func(ctx context.Context, tx *db.Tx) error) {
+func (w *fixture) write(f func(ctx context.Context, tx *db.Tx) error) {
 	w.t.Helper()
 	w.must(w.d.Write(w.ctx, f))
 }
 
-// watch lets the watcher catch up and everything that follows from it happen.
-func (w *world) watch() {
+// watch lets the watcher catch up and runs the jobs that follow.
+func (w *fixture) watch() {
 	w.t.Helper()
 	for {
 		w.must(w.runner.Drain(w.ctx))
@@ -161,14 +162,14 @@ func (w *world) watch() {
 	}
 }
 
-func (w *world) mine(n int) {
+func (w *fixture) mine(n int) {
 	w.t.Helper()
 	w.must(w.node.Mine(w.ctx, n))
 	w.watch()
 }
 
-// fund puts confirmed coins into the hot wallet.
-func (w *world) fund(sats ...int64) {
+// fund pays confirmed coins to the hot wallet.
+func (w *fixture) fund(sats ...int64) {
 	w.t.Helper()
 	for i, n := range sats {
 		var addr string
@@ -183,28 +184,29 @@ func (w *world) fund(sats ...int64) {
 	w.mine(chain.DefaultConfirmations)
 }
 
-// release queues amounts to fresh addresses of payees, as a payroll's release does, books included.
-func (w *world) release(amounts ...int64) []payout.Output {
+// release queues amounts to new addresses of payees and posts them, as the release of a payroll does.
+func (w *fixture) release(amounts ...int64) []payout.Output {
 	w.t.Helper()
 	outs := w.unqueued(amounts...)
 	w.queue(outs)
 	return outs
 }
 
-func (w *world) unqueued(amounts ...int64) []payout.Output {
+func (w *fixture) unqueued(amounts ...int64) []payout.Output {
 	w.t.Helper()
 	outs := make([]payout.Output, len(amounts))
 	for i, n := range amounts {
 		addr, err := w.payee.Address(0, w.payees)
 		w.must(err)
 		w.payees++
-		outs[i] = payout.Output{CompanyID: company, PayrollID: payroll, PaymentID: fmt.Sprintf("pay_%d", i), Rail: payout.RailBitcoin,
+		outs[i] = payout.Output{CompanyID: company, PayrollID: payroll, PaymentID: fmt.Sprintf("pay_%d", i),
+			Rail:   payout.RailBitcoin,
 			Amount: money.New(money.BTC, n), Input: money.New(money.USD, n/20), Address: addr}
 	}
 	return outs
 }
 
-func (w *world) queue(outs []payout.Output) {
+func (w *fixture) queue(outs []payout.Output) {
 	w.t.Helper()
 	release := func(_ context.Context, tx *db.Tx) error {
 		if err := payout.Add(tx, outs); err != nil {
@@ -216,13 +218,14 @@ func (w *world) queue(outs []payout.Output) {
 			lines = append(lines, ledger.Credit(ledger.OutputPayable, o.ID, o.Amount))
 			sum, _ = sum.Add(o.Amount)
 		}
-		return ledger.Post(tx, ledger.Journal{CompanyID: outs[0].CompanyID, SourceType: "test", SourceID: tx.NewID("rel"), Purpose: "release",
-			Lines: append(lines, ledger.Debit(ledger.HotWallet, "", sum))})
+		return ledger.Post(tx, ledger.Journal{CompanyID: outs[0].CompanyID, SourceType: "test", SourceID: tx.NewID("rel"),
+			Purpose: "release",
+			Lines:   append(lines, ledger.Debit(ledger.HotWallet, "", sum))})
 	}
 	w.write(release)
 }
 
-func (w *world) outputs() []payout.Output {
+func (w *fixture) outputs() []payout.Output {
 	w.t.Helper()
 	var outs []payout.Output
 	w.must(w.d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -232,7 +235,7 @@ func (w *world) outputs() []payout.Output {
 	return outs
 }
 
-func (w *world) states(want ...payout.State) []payout.Output {
+func (w *fixture) states(want ...payout.State) []payout.Output {
 	w.t.Helper()
 	outs := w.outputs()
 	if len(outs) != len(want) {
@@ -246,7 +249,7 @@ func (w *world) states(want ...payout.State) []payout.Output {
 	return outs
 }
 
-func (w *world) balance(code ledger.Code, dim string) int64 {
+func (w *fixture) balance(code ledger.Code, dim string) int64 {
 	w.t.Helper()
 	var a money.Amount
 	w.must(w.d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -256,8 +259,8 @@ func (w *world) balance(code ledger.Code, dim string) int64 {
 	return a.Units()
 }
 
-// received is what an address gets by a live transaction.
-func (w *world) received(txid string, addr string) (sum int64) {
+// received returns the amount that a transaction pays to an address.
+func (w *fixture) received(txid string, addr string) (sum int64) {
 	w.t.Helper()
 	tx, err := w.node.Tx(w.ctx, txid)
 	w.must(err)
@@ -269,8 +272,8 @@ func (w *world) received(txid string, addr string) (sum int64) {
 	return sum
 }
 
-func TestPayoutsLeaveInOneTransactionAndAreBookedOnce(t *testing.T) {
-	run(t, func(w *world) {
+func TestPayoutsAreSentInOneTransactionAndBookedOnce(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
 		outs := w.release(1_200_000, 300_000)
 		w.watch()
@@ -289,7 +292,7 @@ func TestPayoutsLeaveInOneTransactionAndAreBookedOnce(t *testing.T) {
 		}
 		had := w.balance(ledger.HotWallet, "")
 		if had != 1_500_000 {
-			t.Errorf("the wallet has %d in the books before the network has confirmed", had)
+			t.Errorf("the ledger has %d in the wallet before the confirmation", had)
 		}
 		w.mine(1)
 		done := w.states(payout.Fulfilled, payout.Fulfilled)
@@ -305,7 +308,7 @@ func TestPayoutsLeaveInOneTransactionAndAreBookedOnce(t *testing.T) {
 			t.Errorf("the wallet has %d after it had %d, and a fee of %d was paid", got, had, fee)
 		}
 		if len(w.changed) != 1 || w.changed[0].PayrollID != payroll {
-			t.Fatalf("the payroll was told %v", w.changed)
+			t.Fatalf("payout.changed jobs: %v", w.changed)
 		}
 		if w.node.calls != 1 {
 			t.Fatalf("%d broadcasts", w.node.calls)
@@ -315,8 +318,8 @@ func TestPayoutsLeaveInOneTransactionAndAreBookedOnce(t *testing.T) {
 	})
 }
 
-func TestOneBadAddressDoesNotStopTheOthers(t *testing.T) {
-	run(t, func(w *world) {
+func TestOneInvalidAddressBlocksNoOther(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
 		good, err := w.payee.Address(0, 99)
 		w.must(err)
@@ -325,7 +328,7 @@ func TestOneBadAddressDoesNotStopTheOthers(t *testing.T) {
 				Amount: money.New(money.BTC, n), Input: money.New(money.USD, 1), Address: addr}
 		}
 		w.queue([]payout.Output{
-			out("a", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", 100_000), // main network
+			out("a", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", 100_000), // address of the main network
 			out("b", good, 100_000),
 			out("c", good, 100), // dust
 		})
@@ -335,7 +338,7 @@ func TestOneBadAddressDoesNotStopTheOthers(t *testing.T) {
 			t.Fatalf("reasons %q %q", outs[0].Reason, outs[2].Reason)
 		}
 		if got := w.balance(ledger.OutputPayable, outs[0].ID); got != 100_000 {
-			t.Fatalf("a failed output is still owed, not %d", got)
+			t.Fatalf("%d is owed to a failed output", got)
 		}
 		w.write(func(ctx context.Context, tx *db.Tx) error {
 			if err := payout.Correct(ctx, tx, outs[1]); !errors.Is(err, payout.ErrProcessing) {
@@ -347,11 +350,11 @@ func TestOneBadAddressDoesNotStopTheOthers(t *testing.T) {
 				return err
 			}
 			if err := payout.Correct(ctx, tx, fixed); !errors.Is(err, payout.ErrProcessing) {
-				t.Fatalf("corrected twice from one reading: %v", err)
+				t.Fatalf("corrected twice from one version: %v", err)
 			}
 			fixed.Amount = money.New(money.USD, 1)
 			if err := payout.Correct(ctx, tx, fixed); err == nil {
-				t.Fatal("dollars went to Bitcoin")
+				t.Fatal("a Bitcoin output in dollars was accepted")
 			}
 			return nil
 		})
@@ -360,15 +363,15 @@ func TestOneBadAddressDoesNotStopTheOthers(t *testing.T) {
 	})
 }
 
-func TestAnUnclearAnswerIsDoubtAndTheSameBytesAgain(t *testing.T) {
+func TestAnUnknownOutcomeSendsTheSameBytesAgain(t *testing.T) {
 	for _, delivered := range []bool{true, false} {
 		t.Run(fmt.Sprintf("delivered=%v", delivered), func(t *testing.T) {
-			run(t, func(w *world) {
+			run(t, func(w *fixture) {
 				w.fund(5_000_000)
 				w.node.broadcast = func([]byte) (bool, error) { return delivered, errors.New("connection reset") }
 				w.release(1_000_000)
 				w.must(w.runner.Drain(w.ctx))
-				first := w.states(payout.InDoubt)[0]
+				first := w.states(payout.UnknownOutcome)[0]
 				if first.TxID == "" {
 					t.Fatal("no txid")
 				}
@@ -394,23 +397,29 @@ func TestAnUnclearAnswerIsDoubtAndTheSameBytesAgain(t *testing.T) {
 	}
 }
 
-func TestARefusalThatHidesASuccessIsASuccess(t *testing.T) {
-	run(t, func(w *world) {
+func TestARefusedTransactionThatIsFoundIsSent(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
-		w.node.broadcast = func([]byte) (bool, error) { return true, fmt.Errorf("%w: txn-mempool-conflict", chain.ErrRejected) }
+		w.node.broadcast = func([]byte) (bool, error) {
+			return true,
+				fmt.Errorf("%w: txn-mempool-conflict", chain.ErrRejected)
+		}
 		w.release(1_000_000)
 		w.must(w.runner.Drain(w.ctx))
 		w.states(payout.Sent)
 	})
 }
 
-func TestARefusalIsDoubtUntilProven(t *testing.T) {
-	run(t, func(w *world) {
+func TestARefusalIsAnUnknownOutcome(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
-		w.node.broadcast = func([]byte) (bool, error) { return false, fmt.Errorf("%w: mempool min fee not met", chain.ErrRejected) }
+		w.node.broadcast = func([]byte) (bool, error) {
+			return false,
+				fmt.Errorf("%w: mempool min fee not met", chain.ErrRejected)
+		}
 		w.release(1_000_000)
 		w.must(w.runner.Drain(w.ctx))
-		w.states(payout.InDoubt)
+		w.states(payout.UnknownOutcome)
 		w.node.broadcast = nil
 		w.clock.Advance(time.Minute)
 		w.watch()
@@ -419,7 +428,7 @@ func TestARefusalIsDoubtUntilProven(t *testing.T) {
 }
 
 func TestARestartBetweenBroadcastAndRecordPaysOnce(t *testing.T) {
-	run(t, func(w *world) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
 		ctx, crash := context.WithCancel(w.ctx)
 		w.node.broadcast = func([]byte) (bool, error) { return true, nil }
@@ -452,8 +461,8 @@ func TestARestartBetweenBroadcastAndRecordPaysOnce(t *testing.T) {
 	})
 }
 
-func TestTheKillSwitchStopsWhatIsNotOutYet(t *testing.T) {
-	run(t, func(w *world) {
+func TestPausedPayoutsAreNotBroadcast(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
 		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "a drill") })
 		w.release(1_000_000)
@@ -467,7 +476,7 @@ func TestTheKillSwitchStopsWhatIsNotOutYet(t *testing.T) {
 		w.clock.Advance(2 * time.Minute)
 		w.node.broadcast = func([]byte) (bool, error) { return false, errors.New("timeout") }
 		w.watch()
-		w.states(payout.InDoubt, payout.InDoubt)
+		w.states(payout.UnknownOutcome, payout.UnknownOutcome)
 		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "a drill") })
 		w.node.broadcast = nil
 		calls := w.node.calls
@@ -483,18 +492,19 @@ func TestTheKillSwitchStopsWhatIsNotOutYet(t *testing.T) {
 	})
 }
 
-// delays counts the events that tell the company of a delay.
-func (w *world) delays(reason string) (n int64) {
+// delays counts the payout.delayed events of a reason.
+func (w *fixture) delays(reason string) (n int64) {
 	w.t.Helper()
 	w.must(w.d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) error {
-		return tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE company_id = $1 AND name = $2 AND data LIKE $3", company, webhook.PayoutDelayed.Name,
+		return tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE company_id = $1 AND name = $2 AND data LIKE $3", company,
+			webhook.PayoutDelayed.Name,
 			`%"reason":"`+reason+`"%`).Scan(&n)
 	}))
 	return n
 }
 
-func TestAFeeSpikeHoldsTheBatch(t *testing.T) {
-	run(t, func(w *world) {
+func TestAHighFeeRateDelaysPayouts(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
 		w.node.rate = 500
 		w.must(w.rail.RefreshFees(w.ctx, w.d))
@@ -514,22 +524,22 @@ func TestAFeeSpikeHoldsTheBatch(t *testing.T) {
 	})
 }
 
-func TestAFeeOutOfProportionHoldsTheBatch(t *testing.T) {
-	run(t, func(w *world) {
+func TestAnUnreasonableFeeDelaysPayouts(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
 		w.node.rate = 100 // 141 vB: 14,100 sat
 		w.must(w.rail.RefreshFees(w.ctx, w.d))
 		w.release(400_000)
 		w.watch()
 		w.states(payout.Queued)
-		w.release(400_000) // together they are worth it
+		w.release(400_000) // together they justify the fee
 		w.watch()
 		w.states(payout.Sent, payout.Sent)
 	})
 }
 
-func TestAShortWalletPaysTheOldestAndLaterTheRest(t *testing.T) {
-	run(t, func(w *world) {
+func TestAShortWalletPaysTheOldestFirst(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(1_000_000)
 		w.release(700_000)
 		w.clock.Advance(time.Second)
@@ -542,7 +552,7 @@ func TestAShortWalletPaysTheOldestAndLaterTheRest(t *testing.T) {
 				if o.State == payout.Queued {
 					all = append(all, o.Amount.Units())
 				} else if got := w.received(o.TxID, o.Address); got != o.Amount.Units() {
-					t.Fatalf("a part of an output was paid: %d of %s", got, o.Amount)
+					t.Fatalf("an output was paid partly: %d of %s", got, o.Amount)
 				}
 			}
 			slices.Sort(all)
@@ -552,7 +562,7 @@ func TestAShortWalletPaysTheOldestAndLaterTheRest(t *testing.T) {
 			t.Fatalf("%d are queued, want the second and the third", got)
 		}
 		if n := w.delays("insufficient_funds"); n != 1 {
-			t.Fatalf("the company was told %d times", n)
+			t.Fatalf("%d payout.delayed events", n)
 		}
 		w.fund(2_000_000)
 		w.clock.Advance(2 * time.Minute)
@@ -564,7 +574,7 @@ func TestAShortWalletPaysTheOldestAndLaterTheRest(t *testing.T) {
 }
 
 func TestTwoRunnersPayEachOutputOnce(t *testing.T) {
-	run(t, func(w *world) {
+	run(t, func(w *fixture) {
 		w.fund(1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000)
 		want := map[string]int64{}
 		for c := range 5 {
@@ -574,7 +584,8 @@ func TestTwoRunnersPayEachOutputOnce(t *testing.T) {
 				w.must(err)
 				n := int64(100_000 + 10*c + i)
 				want[addr] = n
-				outs = append(outs, payout.Output{CompanyID: fmt.Sprintf("com_%d", c), PayrollID: payroll, PaymentID: "pay", Rail: payout.RailBitcoin,
+				outs = append(outs, payout.Output{CompanyID: fmt.Sprintf("com_%d", c), PayrollID: payroll, PaymentID: "pay",
+					Rail:   payout.RailBitcoin,
 					Amount: money.New(money.BTC, n), Input: money.New(money.USD, 1), Address: addr})
 			}
 			w.queue(outs)
@@ -604,8 +615,8 @@ func TestTwoRunnersPayEachOutputOnce(t *testing.T) {
 	})
 }
 
-func TestALongQueueLeavesInChainedTransactions(t *testing.T) {
-	run(t, func(w *world) {
+func TestALongQueueIsPaidByChainedTransactions(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(500_000_000)
 		amounts := make([]int64, 2_500)
 		for i := range amounts {
@@ -632,8 +643,8 @@ func TestALongQueueLeavesInChainedTransactions(t *testing.T) {
 	})
 }
 
-func TestHeldOutputsAndBankOutputsStayQueued(t *testing.T) {
-	run(t, func(w *world) {
+func TestOutputsOnHoldAndOfOtherRailsStayQueued(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
 		outs := w.release(1_000_000)
 		w.write(func(ctx context.Context, tx *db.Tx) error {
@@ -644,7 +655,8 @@ func TestHeldOutputsAndBankOutputsStayQueued(t *testing.T) {
 			return err
 		})
 		w.write(func(_ context.Context, tx *db.Tx) error {
-			return payout.Add(tx, []payout.Output{{CompanyID: company, PayrollID: payroll, PaymentID: "pay_bank", Rail: payout.RailBank,
+			return payout.Add(tx, []payout.Output{{CompanyID: company, PayrollID: payroll, PaymentID: "pay_bank",
+				Rail:   payout.RailBank,
 				Amount: money.New(money.EUR, 36_800), Input: money.New(money.USD, 40_000), Destination: []byte(`{"iban":"x"}`)}})
 		})
 		w.watch()

@@ -14,22 +14,23 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 )
 
-// Sizes and rules of the network that a composed transaction keeps.
+// Sizes, and rules of the network for transactions.
 const (
-	// maxVSize keeps a transaction below the 100,000 vB that nodes relay.
+	// maxVSize is below the 100,000 vB that nodes relay.
 	maxVSize = 99_000
-	// maxPackage keeps a transaction with its unconfirmed ancestors below the 101 kvB that nodes accept.
+	// maxPackage is the maximum size of a transaction with its unconfirmed ancestors. It is below the 101 kvB that nodes
+	// accept.
 	maxPackage = 100_500
-	// TooHeavy is the Package of a coin that cannot be built on before it is confirmed.
+	// TooHeavy is the Package of a coin that must not be spent before it is confirmed.
 	TooHeavy int64 = 1 << 40
-	// MaxChain is how many unconfirmed transactions may hang on each other, the new one included.
+	// MaxChain is the maximum number of unconfirmed transactions that depend on each other, including the new one.
 	MaxChain = 25
-	// dustRate is the rate, in sat/vB, at which spending an output must cost less than it holds.
+	// dustRate is the fee rate, in sat/vB, at which an output must be worth more than the cost of spending it.
 	dustRate = 3
-	// incrementalRate is what a replacement has to pay for its own relay, in sat/vB, above the old fee.
+	// incrementalRate is the rate, in sat/vB, by which the fee of a replacement must exceed the replaced fee.
 	incrementalRate = 1
 
-	// replaceable signals that the transaction may be replaced by one with a higher fee.
+	// replaceable is the sequence number of inputs of a transaction that may be replaced.
 	replaceable uint32 = wire.MaxTxInSequenceNum - 2
 
 	inputBase    = 41  // outpoint, empty script, sequence
@@ -37,43 +38,43 @@ const (
 	changeSize   = 31  // P2WPKH output
 )
 
-// ErrUnaffordable says that the change of a transaction cannot pay for its replacement.
+// ErrUnaffordable reports that the change of a transaction cannot pay the fee of its replacement.
 var ErrUnaffordable = errors.New("the change cannot pay the higher fee")
 
-// Coin is something that the wallet can spend.
+// Coin is an unspent output of the wallet.
 type Coin struct {
 	Outpoint  chain.Outpoint
 	Amount    int64
-	Ancestors int64 // unconfirmed transactions that it stands on, its own included; 0 when confirmed
-	Package   int64 // their size in vB
+	Ancestors int64 // unconfirmed transactions that it depends on, including its own; 0 if confirmed
+	Package   int64 // size of these, in vB
 }
 
-// Recipient is one output to pay.
+// Recipient is an output to pay.
 type Recipient struct {
 	Script []byte
 	Amount int64
 }
 
-// Plan is a transaction decided but not built.
+// Plan is the composition of a transaction.
 type Plan struct {
-	Paid      int   // how many recipients, from the first on
+	Paid      int   // number of recipients paid, from the first
 	Inputs    []int // indexes into the coins
 	Value     int64 // sum paid to recipients
 	Fee       int64
-	Change    int64 // 0: no change output
-	VSize     int64 // upper bound; the signed transaction is never larger
+	Change    int64 // 0 means no change output
+	VSize     int64 // upper bound of the size of the signed transaction
 	Ancestors int64
-	Package   int64 // VSize with all unconfirmed ancestors
+	Package   int64 // VSize plus all unconfirmed ancestors
 }
 
-// Compose chooses coins that pay as many recipients as possible, in their order and without leaving one
-// out: the first that cannot be paid ends the plan, and Paid says where. Confirmed coins come first, then
-// large ones, so a payout rarely depends on another one's confirmation. Pure.
+// Compose chooses coins that pay as many recipients as possible, in order: the first one that cannot be paid ends the
+// plan. It prefers confirmed coins, then large ones, so that a payout rarely depends on the confirmation of another.
+// It has no side effects.
 func Compose(recipients []Recipient, coins []Coin, rate int64) Plan {
 	order := make([]int, 0, len(coins))
 	for i, c := range coins {
-		// A coin that costs more than it holds would make the payout dearer; one that nobody may build on yet
-		// would only be in the way of the others.
+		// Spending a coin that is worth less than its input costs would increase the fee. Coins at the limits of
+		// unconfirmed ancestors cannot be used.
 		if c.Amount > rate*(inputBase+(inputWitness+3)/4) && c.Ancestors < MaxChain && c.Package < maxPackage {
 			order = append(order, i)
 		}
@@ -88,10 +89,9 @@ func Compose(recipients []Recipient, coins []Coin, rate int64) Plan {
 		p       Plan
 		next    int   // next coin in order
 		in      int64 // sum of the chosen coins
-		scripts int64 // size of the recipient outputs
+		scripts int64 // size of the recipients' outputs
 	)
-	// The fee is always reckoned with a change output: 31 vB too much when there is none is the price of
-	// one formula.
+	// The size always includes a change output, to keep one formula: without change, 31 vB too much are paid for.
 	size := func(inputs, outputs int, scripts int64) int64 { return vsize(inputs, outputs+1, scripts+changeSize) }
 	for _, r := range recipients {
 		outs := scripts + outputSize(r.Script)
@@ -131,8 +131,7 @@ func Compose(recipients []Recipient, coins []Coin, rate int64) Plan {
 	return p
 }
 
-// Build writes the plan as a transaction to be signed: recipients at positions 0 to Paid-1, the change
-// after them.
+// Build returns the unsigned transaction of a plan: recipients at positions 0 to Paid-1, then the change.
 func Build(p Plan, recipients []Recipient, coins []Coin, change []byte) (*wire.MsgTx, error) {
 	tx := wire.NewMsgTx(2)
 	for _, i := range p.Inputs {
@@ -153,9 +152,8 @@ func Build(p Plan, recipients []Recipient, coins []Coin, change []byte) (*wire.M
 	return tx, nil
 }
 
-// Replacement is a signed transaction written again with a higher fee: same inputs, same recipients at the
-// same positions, less change. The change, when there is one, is the last output. Pure; it returns
-// ErrUnaffordable when the change is too small.
+// Replacement returns a copy of a signed transaction with a higher fee and less change, with the same inputs and
+// recipients. If there is change, it is the last output. It returns ErrUnaffordable if the change is too small.
 func Replacement(signed *wire.MsgTx, hasChange bool, fee, vsize, rate int64) (tx *wire.MsgTx, newFee int64, err error) {
 	tx = signed.Copy()
 	for _, in := range tx.TxIn {
@@ -179,7 +177,7 @@ func Replacement(signed *wire.MsgTx, hasChange bool, fee, vsize, rate int64) (tx
 	return tx, newFee, nil
 }
 
-// Dust is the least amount that nodes relay for a script.
+// Dust returns the smallest amount that nodes relay for a script.
 func Dust(script []byte) int64 { return dust(outputSize(script), txscript.IsWitnessProgram(script)) }
 
 func dust(size int64, witness bool) int64 {
@@ -194,8 +192,9 @@ func outputSize(script []byte) int64 {
 	return int64(8 + wire.VarIntSerializeSize(uint64(len(script))) + len(script))
 }
 
-// vsize is the size of a transaction with P2WPKH inputs, each with the longest signature.
+// vsize returns the size of a transaction with P2WPKH inputs and the longest possible signatures.
 func vsize(inputs, outputs int, outputBytes int64) int64 {
-	base := int64(8+wire.VarIntSerializeSize(uint64(inputs))+wire.VarIntSerializeSize(uint64(outputs))+inputs*inputBase) + outputBytes
+	base := int64(8+wire.VarIntSerializeSize(uint64(inputs))+wire.VarIntSerializeSize(uint64(outputs))+inputs*inputBase) +
+		outputBytes
 	return (4*base + 2 + int64(inputs*inputWitness) + 3) / 4
 }

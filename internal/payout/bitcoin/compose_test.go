@@ -25,16 +25,17 @@ func pay(amounts ...int64) []Recipient {
 	return rs
 }
 
-func TestComposePaysEverybodyAndKeepsTheChange(t *testing.T) {
+func TestComposePaysAllRecipientsAndKeepsTheChange(t *testing.T) {
 	rs := pay(1_200_000, 500_000)
 	p := Compose(rs, []Coin{coin(0, 1_000), coin(1, 5_000_000)}, 10)
 	// 11 + 68 + 3·31 = 172 vB: one input, two recipients, change.
-	if p.Paid != 2 || len(p.Inputs) != 1 || p.Inputs[0] != 1 || p.VSize != 172 || p.Fee != 1_720 || p.Change != 5_000_000-1_700_000-1_720 {
+	if p.Paid != 2 || len(p.Inputs) != 1 || p.Inputs[0] != 1 || p.VSize != 172 || p.Fee != 1_720 ||
+		p.Change != 5_000_000-1_700_000-1_720 {
 		t.Fatalf("plan %+v", p)
 	}
 }
 
-func TestAShortWalletCutsTheQueueAndOvertakesNobody(t *testing.T) {
+func TestComposeStopsAtTheFirstUnaffordableRecipient(t *testing.T) {
 	rs := pay(400_000, 900_000, 1_000)
 	p := Compose(rs, []Coin{coin(0, 1_000_000)}, 1)
 	if p.Paid != 1 {
@@ -45,14 +46,14 @@ func TestAShortWalletCutsTheQueueAndOvertakesNobody(t *testing.T) {
 	}
 }
 
-func TestChangeBelowDustGoesToTheMiner(t *testing.T) {
+func TestComposeAddsChangeBelowDustToTheFee(t *testing.T) {
 	p := Compose(pay(999_600), []Coin{coin(0, 1_000_000)}, 1)
 	if p.Paid != 1 || p.Change != 0 || p.Fee != 400 {
 		t.Fatalf("plan %+v", p)
 	}
 }
 
-func TestChainsOfUnconfirmedStayInTheMempoolsLimits(t *testing.T) {
+func TestComposeKeepsTheMempoolsLimits(t *testing.T) {
 	deep := coin(0, 1_000_000)
 	deep.Ancestors, deep.Package = MaxChain-1, 5_000
 	if p := Compose(pay(1_000), []Coin{deep}, 1); p.Paid != 1 || p.Ancestors != MaxChain-1 {
@@ -60,19 +61,19 @@ func TestChainsOfUnconfirmedStayInTheMempoolsLimits(t *testing.T) {
 	}
 	deep.Ancestors = MaxChain
 	if p := Compose(pay(1_000), []Coin{deep}, 1); p.Paid != 0 {
-		t.Fatal("the 26th of a chain is refused by nodes")
+		t.Fatal("nodes refuse the 26th of a chain")
 	}
 	heavy := coin(1, 1_000_000)
 	heavy.Ancestors, heavy.Package = 1, 100_400
 	if p := Compose(pay(1_000), []Coin{heavy}, 1); p.Paid != 0 {
-		t.Fatal("a package above 101 kvB is refused by nodes")
+		t.Fatal("nodes refuse a package above 101 kvB")
 	}
 	if p := Compose(pay(1_000), []Coin{heavy, coin(2, 10_000)}, 1); p.Paid != 1 || p.Inputs[0] != 1 {
 		t.Fatal("a confirmed coin comes first")
 	}
 }
 
-func TestDustIsWhatNodesSay(t *testing.T) {
+func TestDustMatchesTheNodesLimits(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		script []byte
@@ -89,9 +90,9 @@ func TestDustIsWhatNodesSay(t *testing.T) {
 	}
 }
 
-// Whatever the queue and the wallet look like: a prefix is paid, money is neither made nor lost, the fee is at
-// least the rate for the largest size that signing can give, and a bump keeps inputs and recipients.
-func TestComposeHolds(t *testing.T) {
+// For any queue and wallet: a prefix of the recipients is paid, inputs equal outputs plus fee, the fee is at least
+// the rate for the largest possible signed size, and a replacement keeps inputs and recipients.
+func TestComposeKeepsItsInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rs := pay(rapid.SliceOfN(rapid.Int64Range(294, 50_000_000), 1, 60).Draw(t, "recipients")...)
 		var coins []Coin
@@ -135,7 +136,7 @@ func TestComposeHolds(t *testing.T) {
 		}
 		weight := 3*tx.SerializeSizeStripped() + tx.SerializeSize()
 		if vb := int64(weight+3) / 4; vb > p.VSize || p.Fee < rate*vb {
-			t.Fatalf("size %d reckoned as %d, fee %d at %d", vb, p.VSize, p.Fee, rate)
+			t.Fatalf("size %d estimated as %d, fee %d at %d", vb, p.VSize, p.Fee, rate)
 		}
 
 		bumped, fee, err := Replacement(tx, p.Change > 0, p.Fee, p.VSize, rate*2)
@@ -146,7 +147,7 @@ func TestComposeHolds(t *testing.T) {
 		for i, o := range bumped.TxOut {
 			out += o.Value
 			if i < p.Paid && (o.Value != rs[i].Amount || !bytes.Equal(o.PkScript, rs[i].Script)) {
-				t.Fatal("a replacement changes what a recipient gets")
+				t.Fatal("a replacement changes a recipient's amount")
 			}
 		}
 		if in-out != fee || fee < p.Fee+p.VSize || len(bumped.TxIn) != len(tx.TxIn) {

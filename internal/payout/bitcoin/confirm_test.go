@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,16 +21,16 @@ import (
 	"github.com/stipend/stipend/internal/payout/onchain"
 )
 
-func TestAStuckPayoutIsReplacedByTheSamePayout(t *testing.T) {
+func TestAStuckTransactionIsReplacedWithAHigherFee(t *testing.T) {
 	for _, winner := range []string{"replacement", "original"} {
 		t.Run(winner, func(t *testing.T) {
-			run(t, func(w *world) {
+			run(t, func(w *fixture) {
 				w.fund(5_000_000)
 				w.release(1_000_000, 200_000)
 				w.watch()
 				before := w.states(payout.Sent, payout.Sent)[0]
 				oldFee := w.balance(ledger.NetworkFee, "payout")
-				if winner == "original" { // the replacement never reaches the miners
+				if winner == "original" { // the replacement is lost
 					w.node.broadcast = func([]byte) (bool, error) { return false, errors.New("timeout") }
 				}
 				w.node.rate = 20
@@ -46,7 +45,7 @@ func TestAStuckPayoutIsReplacedByTheSamePayout(t *testing.T) {
 				w.must(a.Deserialize(bytes.NewReader(w.node.sent[0])))
 				w.must(b.Deserialize(bytes.NewReader(w.node.sent[len(w.node.sent)-1])))
 				if a.TxIn[0].PreviousOutPoint != b.TxIn[0].PreviousOutPoint || a.TxOut[0].Value != b.TxOut[0].Value {
-					t.Fatal("the replacement is another payout")
+					t.Fatal("the replacement has another input or amount")
 				}
 				newFee := w.balance(ledger.NetworkFee, "payout")
 				if newFee <= oldFee {
@@ -64,7 +63,7 @@ func TestAStuckPayoutIsReplacedByTheSamePayout(t *testing.T) {
 				if got := w.balance(ledger.InTransit, done.BatchID); got != 0 {
 					t.Fatalf("in transit %d", got)
 				}
-				// The change of whichever transaction won can be spent.
+				// The change of the confirmed transaction can be spent.
 				w.node.broadcast = nil
 				w.mine(6)
 				w.release(3_000_000)
@@ -72,7 +71,7 @@ func TestAStuckPayoutIsReplacedByTheSamePayout(t *testing.T) {
 				outs := w.outputs()
 				for _, o := range outs {
 					if o.State == payout.Queued {
-						t.Fatal("the change is lost to the wallet")
+						t.Fatal("the wallet cannot spend the change")
 					}
 				}
 			})
@@ -80,8 +79,8 @@ func TestAStuckPayoutIsReplacedByTheSamePayout(t *testing.T) {
 	}
 }
 
-func TestAReorganisationTakesAConfirmationBackAndNothingElse(t *testing.T) {
-	run(t, func(w *world) {
+func TestAReorganizationRevertsOnlyTheConfirmation(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
 		w.release(1_000_000)
 		w.watch()
@@ -89,10 +88,11 @@ func TestAReorganisationTakesAConfirmationBackAndNothingElse(t *testing.T) {
 		first := w.states(payout.Fulfilled)[0]
 		w.must(w.node.Reorg(w.ctx, 1))
 		w.watch()
-		if got, fee := w.balance(ledger.InTransit, w.states(payout.Sent)[0].BatchID), w.balance(ledger.NetworkFee, "payout"); got != 1_000_000+fee {
+		if got, fee := w.balance(ledger.InTransit, w.states(payout.Sent)[0].BatchID),
+			w.balance(ledger.NetworkFee, "payout"); got != 1_000_000+fee {
 			t.Fatalf("in transit %d, fee %d", got, fee)
 		}
-		// The network forgets it, and hears it again.
+		// The network drops the transaction, and receives it again.
 		w.must(w.node.Evict(w.ctx, first.TxID))
 		w.watch()
 		calls := w.node.calls
@@ -121,64 +121,30 @@ func TestAReorganisationTakesAConfirmationBackAndNothingElse(t *testing.T) {
 	})
 }
 
-// Of a batch in a state that only a newer version knows nothing is decided, whatever the chain shows: a person is shown why, and it goes on
-// where somebody knows the state.
-func TestAnUnknownStateDecidesNothing(t *testing.T) {
-	run(t, func(w *world) {
-		w.fund(5_000_000)
-		w.release(1_000_000)
-		w.watch()
-		sent := w.states(payout.Sent)[0]
-		state := func(s string) {
-			w.write(func(ctx context.Context, tx *db.Tx) error {
-				_, err := tx.Exec(ctx, "UPDATE payout_batches SET state = $1", s)
-				return err
-			})
-		}
-		state("elsewhere")
-		w.must(w.node.Mine(w.ctx, 1))
-		_, err := w.watcher.Step(w.ctx)
-		w.must(err)
-		if err := w.runner.Drain(w.ctx); err == nil || !strings.Contains(err.Error(), `unknown state "elsewhere"`) {
-			t.Errorf("a confirmed batch in an unknown state: %v", err)
-		}
-		w.states(payout.Sent)
-		if got := w.balance(ledger.InTransit, sent.BatchID); got <= 1_000_000 {
-			t.Errorf("in transit %d", got)
-		}
-		state("sent")
-		w.clock.Advance(time.Hour)
-		w.must(w.rail.RefreshFees(w.ctx, w.d))
-		w.watch()
-		w.states(payout.Fulfilled)
-	})
-}
-
-func TestOnlyAConfirmedConflictReopensAPayout(t *testing.T) {
-	run(t, func(w *world) {
+func TestOnlyADeepConflictReopensAPayout(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(2_000_000)
 		w.node.broadcast = func([]byte) (bool, error) { return false, errors.New("timeout") }
 		w.release(1_000_000)
 		w.must(w.runner.Drain(w.ctx))
-		doubt := w.states(payout.InDoubt)[0]
+		doubt := w.states(payout.UnknownOutcome)[0]
 
-		raw := w.rival(w.node.sent[0], 2_000_000)
-		w.must(w.node.Chain.Broadcast(w.ctx, raw))
-		w.watch()
-		w.states(payout.InDoubt)
+		raw := w.conflicting(w.node.sent[0], 2_000_000)
+		w.broadcastUnknown(raw)
+		w.states(payout.UnknownOutcome)
 
 		w.node.broadcast = nil
 		w.mine(3)
 		w.clock.Advance(time.Hour)
 		w.watch()
-		w.states(payout.InDoubt) // three blocks are no proof yet
+		w.states(payout.UnknownOutcome) // three blocks are not enough
 		w.mine(3)
 		w.clock.Advance(time.Hour)
 		w.must(w.rail.RefreshFees(w.ctx, w.d))
 		w.watch()
 		again := w.states(payout.Sent)[0]
 		if again.TxID == doubt.TxID || again.BatchID == doubt.BatchID {
-			t.Fatalf("not paid anew: %+v", again)
+			t.Fatalf("not paid again: %+v", again)
 		}
 		if got := w.balance(ledger.InTransit, doubt.BatchID); got != 0 {
 			t.Fatalf("the dead batch still holds %d", got)
@@ -201,32 +167,36 @@ func (s *secondNode) Tip(ctx context.Context) (int64, string, error) {
 	return s.Source.Tip(ctx)
 }
 
-// mute is a second node that knows of no transaction because it does not answer, and counts how often it is asked.
-type mute struct {
+// silentNode is a second node that does not answer, and counts requests.
+type silentNode struct {
 	chain.Source
 	asked int
 }
 
-func (m *mute) Tx(context.Context, string) (chain.Tx, error) {
+func (m *silentNode) Tx(context.Context, string) (chain.Tx, error) {
 	m.asked++
 	return chain.Tx{}, errors.New("timeout")
 }
 
-// Whoever does not answer is not asked about each of many refused payouts: the job would end before it has written any of the answers down.
-func TestASilentWitnessIsAskedOnceABroadcast(t *testing.T) {
-	run(t, func(w *world) {
+// A witness that does not answer is asked only once about many refused payouts: otherwise the job would exceed its
+// time before storing the answers.
+func TestASilentWitnessIsAskedOncePerBroadcast(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(2_000_000)
 		w.fund(2_000_000)
-		w.node.broadcast = func([]byte) (bool, error) { return false, fmt.Errorf("%w: mempool min fee not met", chain.ErrRejected) }
+		w.node.broadcast = func([]byte) (bool, error) {
+			return false,
+				fmt.Errorf("%w: mempool min fee not met", chain.ErrRejected)
+		}
 		ids := make([]string, 0, 2)
 		for range cap(ids) {
 			w.release(1_000_000)
 			w.must(w.runner.Drain(w.ctx))
 		}
-		for _, o := range w.states(payout.InDoubt, payout.InDoubt) {
+		for _, o := range w.states(payout.UnknownOutcome, payout.UnknownOutcome) {
 			ids = append(ids, o.TxID)
 		}
-		witness := &mute{Source: w.node.Chain}
+		witness := &silentNode{Source: w.node.Chain}
 		rail, err := bitcoinrail.New(bitcoinrail.Config{
 			Chain: network, Source: w.node, Pool: w.pool, Signer: w.signer, Log: slog.New(slog.DiscardHandler),
 			Witnesses: []chain.Witness{{Source: witness, Name: "second"}},
@@ -236,20 +206,21 @@ func TestASilentWitnessIsAskedOnceABroadcast(t *testing.T) {
 		if witness.asked != 1 {
 			w.t.Errorf("asked %d times", witness.asked)
 		}
-		w.states(payout.InDoubt, payout.InDoubt)
+		w.states(payout.UnknownOutcome, payout.UnknownOutcome)
 	})
 }
 
-// Where a second node can be asked, that a payout lost its coins is not proven by one alone: it waits, in doubt, while the other is silent.
+// If there is a second node, a conflict reported by one node only is not final: the outcome stays unknown while the
+// other does not answer.
 func TestAConflictNeedsBothNodes(t *testing.T) {
-	run(t, func(w *world) {
+	run(t, func(w *fixture) {
 		witness := &secondNode{Source: w.node.Chain}
 		w.watcher.SetWitnesses([]chain.Witness{{Source: witness, Name: "second"}}, 0)
 		w.fund(2_000_000)
 		w.node.broadcast = func([]byte) (bool, error) { return false, errors.New("timeout") }
 		w.release(1_000_000)
 		w.must(w.runner.Drain(w.ctx))
-		w.must(w.node.Chain.Broadcast(w.ctx, w.rival(w.node.sent[0], 2_000_000)))
+		w.broadcastUnknown(w.conflicting(w.node.sent[0], 2_000_000))
 		witness.down = true
 		nudge := func() {
 			w.clock.Advance(time.Hour)
@@ -259,22 +230,23 @@ func TestAConflictNeedsBothNodes(t *testing.T) {
 		w.mine(7)
 		w.node.broadcast = nil
 		nudge()
-		doubt := w.states(payout.InDoubt)[0]
+		doubt := w.states(payout.UnknownOutcome)[0]
 		witness.down = false
-		for range 12 { // each block is a reason to ask again, and one that was silent is left alone for a while
+		for range 12 { // a witness that was down is retried after some blocks
 			w.mine(1)
 		}
 		nudge()
 		if again := w.states(payout.Sent)[0]; again.TxID == doubt.TxID {
-			t.Fatalf("not paid anew: %+v", again)
+			t.Fatalf("not paid again: %+v", again)
 		}
 		w.mine(1)
 		w.states(payout.Fulfilled)
 	})
 }
 
-// index finds an address of the wallet: the pool makes some ahead, so the first that it gives need not have the first index.
-func (w *world) index(address string) uint32 {
+// index returns the index of an address of the wallet. The pool creates addresses ahead, so the first one need not
+// have the first index.
+func (w *fixture) index(address string) uint32 {
 	w.t.Helper()
 	for i := range uint32(1_000) {
 		at, err := w.signer.Deriver().Address(chain.External, i)
@@ -283,13 +255,27 @@ func (w *world) index(address string) uint32 {
 			return i
 		}
 	}
-	w.t.Fatalf("%s is not of the wallet", address)
+	w.t.Fatalf("%s is not an address of the wallet", address)
 	return 0
 }
 
-// rival spends the first coin of a signed transaction back to the wallet, as somebody else with the keys would.
-// The coin lies at the first address that was funded.
-func (w *world) rival(signed []byte, amount int64) []byte {
+// broadcastUnknown broadcasts a transaction that spends coins of the wallet and that this service did not make. It
+// pauses payouts; staff then resume them.
+func (w *fixture) broadcastUnknown(raw []byte) {
+	w.t.Helper()
+	w.must(w.node.Chain.Broadcast(w.ctx, raw))
+	w.watch()
+	w.write(func(ctx context.Context, tx *db.Tx) error {
+		if why, err := payout.Paused(ctx, tx); err != nil || why == "" {
+			w.t.Errorf("payouts are not paused by an unknown transaction: %v", err)
+		}
+		return payout.SetPaused(ctx, tx, "")
+	})
+}
+
+// conflicting returns a transaction that spends the first coin of a signed transaction back to the wallet, as another
+// program with the wallet's keys would. The coin is at the first funded address.
+func (w *fixture) conflicting(signed []byte, amount int64) []byte {
 	w.t.Helper()
 	var ours wire.MsgTx
 	w.must(ours.Deserialize(bytes.NewReader(signed)))
@@ -301,14 +287,15 @@ func (w *world) rival(signed []byte, amount int64) []byte {
 	tx := wire.NewMsgTx(2)
 	tx.AddTxIn(wire.NewTxIn(&coin, nil, nil))
 	tx.AddTxOut(wire.NewTxOut(amount-5_000, script))
-	raw, _, err := w.signer.Sign(tx, []chain.WalletCoin{{Outpoint: chain.Outpoint{TxID: coin.Hash.String(), Vout: coin.Index},
+	raw, _, err := w.signer.Sign(tx, []chain.WalletCoin{{Outpoint: chain.Outpoint{TxID: coin.Hash.String(),
+		Vout: coin.Index},
 		Address: own, Amount: amount, Branch: chain.External, Index: index}})
 	w.must(err)
 	return raw
 }
 
-func TestAConflictTakesTheDependentsAlong(t *testing.T) {
-	run(t, func(w *world) {
+func TestAConflictAlsoEndsDependentTransactions(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(2_000_000)
 		w.release(500_000)
 		w.watch()
@@ -322,7 +309,7 @@ func TestAConflictTakesTheDependentsAlong(t *testing.T) {
 		var first wire.MsgTx
 		w.must(first.Deserialize(bytes.NewReader(w.node.sent[0])))
 		w.must(w.node.Evict(w.ctx, first.TxID()))
-		w.must(w.node.Chain.Broadcast(w.ctx, w.rival(w.node.sent[0], 2_000_000)))
+		w.broadcastUnknown(w.conflicting(w.node.sent[0], 2_000_000))
 		w.mine(7)
 		for range 4 {
 			w.clock.Advance(time.Hour)
@@ -341,8 +328,8 @@ func TestAConflictTakesTheDependentsAlong(t *testing.T) {
 	})
 }
 
-func TestABumpIsRefusedWhereItWouldHarm(t *testing.T) {
-	bump := func(w *world, batch string, rate int64, want error) {
+func TestBumpRefusesHarmfulReplacements(t *testing.T) {
+	bump := func(w *fixture, batch string, rate int64, want error) {
 		w.t.Helper()
 		err := w.d.Write(w.ctx, func(ctx context.Context, tx *db.Tx) error {
 			_, err := w.rail.Bump(ctx, tx, company, batch, rate)
@@ -352,7 +339,7 @@ func TestABumpIsRefusedWhereItWouldHarm(t *testing.T) {
 			w.t.Fatalf("bump: %v, want %v", err, want)
 		}
 	}
-	run(t, func(w *world) {
+	run(t, func(w *fixture) {
 		w.fund(2_000_000)
 		w.release(500_000)
 		w.watch()

@@ -8,16 +8,14 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// A hold also keeps what is queued again while it lasts.
-func TestACorrectionDoesNotEscapeAHold(t *testing.T) {
-	run(t, func(w *world) {
+// A hold also applies to outputs that are queued again while it lasts.
+func TestACorrectedOutputStaysOnHold(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
-		outs := w.release(1_000_000)
+		outs := w.unqueued(1_000_000)
 		good := outs[0].Address
-		w.write(func(ctx context.Context, tx *db.Tx) error {
-			_, err := tx.Exec(ctx, "UPDATE outputs SET address = 'bad' WHERE output_id = $1", outs[0].ID)
-			return err
-		})
+		outs[0].Address = "invalid"
+		w.queue(outs)
 		w.watch()
 		w.states(payout.Failed)
 		w.write(func(ctx context.Context, tx *db.Tx) error {

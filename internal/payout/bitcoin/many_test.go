@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// crowd returns the amounts of a large release.
-func crowd() []int64 {
+// manyAmounts returns the amounts of a large release.
+func manyAmounts() []int64 {
 	amounts := make([]int64, 60)
 	for i := range amounts {
 		amounts[i] = 10_000 + int64(i)
@@ -20,7 +20,7 @@ func crowd() []int64 {
 	return amounts
 }
 
-func (w *world) all(want payout.State) []payout.Output {
+func (w *fixture) all(want payout.State) []payout.Output {
 	w.t.Helper()
 	outs := w.outputs()
 	for _, o := range outs {
@@ -32,21 +32,21 @@ func (w *world) all(want payout.State) []payout.Output {
 }
 
 func TestOneTransactionPaysManyOutputs(t *testing.T) {
-	run(t, func(w *world) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
-		w.release(crowd()...)
+		w.release(manyAmounts()...)
 		w.all(payout.Queued)
 		w.must(w.rail.Prepare(w.ctx, w.d, company))
 		outs := w.all(payout.Prepared)
-		places := map[uint32]bool{}
+		positions := map[uint32]bool{}
 		for _, o := range outs {
-			places[o.Vout] = true
+			positions[o.Vout] = true
 			if o.TxID == "" || o.TxID != outs[0].TxID || w.balance(ledger.OutputPayable, o.ID) != 0 {
 				t.Fatalf("not in the one transaction, or still owed: %+v", o)
 			}
 		}
-		if len(places) != len(outs) {
-			t.Fatalf("%d places for %d outputs", len(places), len(outs))
+		if len(positions) != len(outs) {
+			t.Fatalf("%d positions for %d outputs", len(positions), len(outs))
 		}
 		w.watch()
 		w.all(payout.Sent)
@@ -78,24 +78,24 @@ func TestOneTransactionPaysManyOutputs(t *testing.T) {
 }
 
 func TestManyOutputsWaitWhilePayoutsArePausedOrFeesAreHigh(t *testing.T) {
-	run(t, func(w *world) {
+	run(t, func(w *fixture) {
 		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "a drill") })
 		w.fund(5_000_000)
-		w.release(crowd()...)
+		w.release(manyAmounts()...)
 		w.watch()
 		w.all(payout.Queued)
 		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })
-		w.release(crowd()...)
+		w.release(manyAmounts()...)
 		w.watch()
 		w.all(payout.Sent)
 		w.mine(1)
 
 		w.node.rate = 500
 		w.must(w.rail.RefreshFees(w.ctx, w.d))
-		w.release(crowd()...)
+		w.release(manyAmounts()...)
 		w.watch()
 		if outs := w.outputs(); slices.ContainsFunc(outs, func(o payout.Output) bool { return o.State == payout.Prepared }) {
-			t.Fatal("signed at a fee above the cap")
+			t.Fatal("signed at a fee rate above the limit")
 		}
 		w.node.rate = 5
 		w.must(w.rail.RefreshFees(w.ctx, w.d))
@@ -106,11 +106,11 @@ func TestManyOutputsWaitWhilePayoutsArePausedOrFeesAreHigh(t *testing.T) {
 	})
 }
 
-func TestAReleaseIsPaidAsFarAsTheWalletGoes(t *testing.T) {
-	run(t, func(w *world) {
-		w.fund(300_000) // half of what is owed
-		w.release(crowd()...)
-		w.watch() // pays the oldest as far as the coins go
+func TestAReleaseIsPaidAsFarAsFundsSuffice(t *testing.T) {
+	run(t, func(w *fixture) {
+		w.fund(300_000) // half of the amount owed
+		w.release(manyAmounts()...)
+		w.watch() // pays the oldest outputs
 		w.fund(2_000_000)
 		w.clock.Advance(2 * time.Minute)
 		w.watch()
@@ -119,25 +119,25 @@ func TestAReleaseIsPaidAsFarAsTheWalletGoes(t *testing.T) {
 	})
 }
 
-func TestOneBadAddressAmongManyFailsAlone(t *testing.T) {
-	run(t, func(w *world) {
+func TestOneInvalidAddressAmongManyFailsAlone(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
-		outs := w.unqueued(crowd()...)
-		outs[7].Address = "nobody"
+		outs := w.unqueued(manyAmounts()...)
+		outs[7].Address = "invalid"
 		w.queue(outs)
 		w.all(payout.Queued)
 		w.watch()
 		for _, o := range w.outputs() {
-			if want := map[bool]payout.State{true: payout.Failed, false: payout.Sent}[o.Address == "nobody"]; o.State != want {
+			if want := map[bool]payout.State{true: payout.Failed, false: payout.Sent}[o.Address == "invalid"]; o.State != want {
 				t.Fatalf("%s is %s, want %s", o.Address, o.State, want)
 			}
 		}
 	})
 }
 
-// What cannot be written down does not leave, and leaves by itself when there is room again.
-func TestNothingLeavesThatCannotBeStored(t *testing.T) {
-	run(t, func(w *world) {
+// A payout that cannot be stored is not sent, and is sent when it can be stored again.
+func TestNothingIsSentThatCannotBeStored(t *testing.T) {
+	run(t, func(w *fixture) {
 		w.fund(5_000_000)
 		do := func(statements map[db.Engine][]string) {
 			t.Helper()
@@ -158,13 +158,14 @@ func TestNothingLeavesThatCannotBeStored(t *testing.T) {
 		})
 		w.release(1_000_000)
 		if err := w.runner.Drain(w.ctx); err == nil {
-			t.Fatal("nothing is wrong with a full disk")
+			t.Fatal("no error for a full disk")
 		}
 		w.states(payout.Queued)
 		if w.node.calls != 0 {
-			t.Fatal("broadcast, and not written down")
+			t.Fatal("broadcast without being stored")
 		}
-		do(map[db.Engine][]string{db.SQLite: {"DROP TRIGGER no_room"}, db.Postgres: {"DROP TRIGGER no_room ON payout_batches"}})
+		do(map[db.Engine][]string{db.SQLite: {"DROP TRIGGER no_room"},
+			db.Postgres: {"DROP TRIGGER no_room ON payout_batches"}})
 		w.clock.Advance(2 * time.Minute)
 		w.watch()
 		w.mine(1)

@@ -21,7 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// unreliable is the simulated chain behind a connection that breaks. It keeps the transactions that it was given.
+// unreliable is the simulated chain with a connection that fails. It records accepted transactions.
 type unreliable struct {
 	*node
 	connection payouttest.Connection
@@ -49,7 +49,7 @@ func (u *unreliable) Broadcast(ctx context.Context, raw []byte) error {
 // The Bitcoin rail on the simulated chain.
 func TestRail(t *testing.T) {
 	payouttest.Run(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) payouttest.Outside {
-		w := &world{t: t, ctx: t.Context(), d: d, clock: clock, node: &node{Chain: bitcoinsim.New(d), rate: 5}}
+		w := &fixture{t: t, ctx: t.Context(), d: d, clock: clock, node: &node{Chain: bitcoinsim.New(d), rate: 5}}
 		outside := &unreliable{node: w.node, accepted: map[string][]byte{}}
 		w.signer, w.payee = key(t, 1), key(t, 2).Deriver()
 		log := slog.New(slog.DiscardHandler)
@@ -57,7 +57,8 @@ func TestRail(t *testing.T) {
 		w.must(w.pool.Start(w.ctx))
 		w.watcher = chain.NewWatcher(d, network, outside, 1, log)
 		var err error
-		w.rail, err = bitcoinrail.New(bitcoinrail.Config{Chain: network, Source: outside, Pool: w.pool, Signer: w.signer, Log: log})
+		w.rail, err = bitcoinrail.New(bitcoinrail.Config{Chain: network, Source: outside, Pool: w.pool, Signer: w.signer,
+			Log: log})
 		w.must(err)
 		follow := func() {
 			t.Helper()
@@ -85,7 +86,7 @@ func TestRail(t *testing.T) {
 				w.payees++
 				return payout.Output{Amount: money.New(money.BTC, 500_000), Address: address}
 			},
-			Unpayable: func() payout.Output { return payout.Output{Amount: money.New(money.BTC, 500_000), Address: "nobody"} },
+			Unpayable: func() payout.Output { return payout.Output{Amount: money.New(money.BTC, 500_000), Address: "invalid"} },
 			Set:       func(c payouttest.Connection) { outside.connection = c },
 			Advance: func() {
 				w.must(w.node.Mine(w.ctx, 1))

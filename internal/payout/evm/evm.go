@@ -1,14 +1,15 @@
-// Package evm is the rail that pays outputs on one EVM network. What differs from Bitcoin:
+// Package evm is the payout rail for one EVM network. It differs from Bitcoin as follows:
 //
-//   - One transaction pays one output, from the paying account (the hot wallet). Its input is that account's next nonce, which is
-//     taken and stored with the bytes: no other payment ever gets it, and a transaction with a higher fee replaces an unconfirmed
-//     one at the same nonce only.
-//   - What a transaction costs is known with its block. Until then the most that it can cost is booked.
-//   - A transaction can be in the chain and have failed. That is proof that nobody was paid: the output fails, and the fee is spent.
-//   - Deposits are on addresses of their own and are swept to the paying account first (sweep.go). Tokens need gas for that, which
-//     the paying account sends.
+//   - One transaction pays one output from the hot wallet, which is one account. Its input is the account's next
+//     nonce, which is stored with the bytes: no other payment ever uses it, and only a transaction with the same
+//     nonce and a higher fee replaces an unconfirmed one.
+//   - The cost of a transaction is known with its block. Until then its maximum cost is posted.
+//   - A transaction can be in a block and have failed. That proves that nothing was paid: the output fails, and the
+//     fee is spent.
+//   - Deposits are received on separate addresses and swept to the hot wallet (sweep.go). Sweeping tokens requires
+//     gas, which the hot wallet sends.
 //
-// Package onchain stores, broadcasts and follows what it signs.
+// Package onchain stores, broadcasts and follows the transactions.
 package evm
 
 import (
@@ -31,22 +32,23 @@ import (
 	"github.com/stipend/stipend/internal/payout/onchain"
 )
 
-// maxFeeShare is the fee in basis points of the amount paid above which a payout waits.
+// maxFeeShare is the fee, in basis points of the amount paid, above which a payout waits.
 const maxFeeShare = 300
 
-// Config is what a Rail needs. A limit of zero takes its default; everything else but Witnesses is required.
+// Config has the dependencies and limits of a Rail. A limit of zero means its default; all other fields except
+// Witnesses are required.
 type Config struct {
 	Node      evm.Node
 	Signer    *evm.Signer
-	Witnesses []chain.Witness // further nodes that are asked for a transaction that Node does not know
+	Witnesses []chain.Witness // further nodes, asked about transactions that Node does not know
 	Log       *slog.Logger
 
-	MaxOutputs int           // of each asset that one Prepare takes; 100
-	FeeMaxAge  time.Duration // age above which a gas price is not used to raise a fee; 10 min
-	BumpAfter  time.Duration // age of an unconfirmed transaction before its fee is raised; 2 min
-	NudgeEvery time.Duration // interval between checks of an unconfirmed transaction; 30 s
-	Retry      time.Duration // interval between checks of a queue that waits; 30 s
-	SweepEvery time.Duration // interval between sweeps of deposits; 5 s
+	MaxOutputs int           // outputs of each asset per Prepare; default 100
+	FeeMaxAge  time.Duration // maximum age of a gas price that raises a fee; default 10 min
+	BumpAfter  time.Duration // age of an unconfirmed transaction when its fee is raised; default 2 min
+	NudgeEvery time.Duration // interval between checks of an unconfirmed transaction; default 30 s
+	Retry      time.Duration // interval between checks of a waiting queue; default 30 s
+	SweepEvery time.Duration // interval between sweeps of deposits; default 5 s
 }
 
 // Rail pays outputs on one EVM network. It implements payout.Rail.
@@ -55,7 +57,7 @@ type Rail struct {
 	network    evm.Network
 	node       evm.Node
 	signer     *evm.Signer
-	hot        string // the paying account
+	hot        string // address of the hot wallet
 	maxOutputs int
 	sweepEvery time.Duration
 }
@@ -65,8 +67,8 @@ var (
 	_ onchain.Family = (*Rail)(nil)
 )
 
-// New returns the rail of the node's network. It has the network's watcher follow the paying account, so that a use of its key by
-// others is noticed.
+// New returns the rail of the node's network. It makes the network's watcher follow the hot wallet, to detect other
+// uses of its key.
 func New(ctx context.Context, d *db.DB, c Config) (*Rail, error) {
 	if d == nil || c.Node == nil || c.Signer == nil {
 		return nil, errors.New("evm: the database, the node or the signer is missing")
@@ -109,14 +111,17 @@ func (r *Rail) Periodic(d *db.DB) []job.Periodic {
 	})
 }
 
-// Watch implements onchain.Family: a transaction spends the nonce of its account.
+// Watch implements onchain.Family. A transaction spends a nonce of its account.
 func (r *Rail) Watch(ctx context.Context, tx *db.Tx, b onchain.Batch, txid string) error {
-	return chain.WatchNonce(ctx, tx, b.Chain, txid, b.CompanyID, b.ID, r.Confirmations, evm.NonceOutpoint(b.Account, b.Nonce))
+	return chain.WatchNonce(ctx, tx, b.Chain, txid, b.CompanyID, b.ID, r.Confirmations,
+		evm.NonceOutpoint(b.Account, b.Nonce))
 }
 
-// Replace implements onchain.Family: it signs the same call with the same nonce and a higher fee. Nodes accept it when both of its
-// prices are higher by a tenth.
-func (r *Rail) Replace(_ context.Context, _ *db.Tx, b onchain.Batch, old onchain.Transaction, rate int64) (onchain.Transaction, error) {
+// Replace implements onchain.Family. It signs the same call with the same nonce and a higher fee. Nodes accept it if
+// both prices are at least a tenth higher.
+func (r *Rail) Replace(_ context.Context, _ *db.Tx, b onchain.Batch, old onchain.Transaction,
+	rate int64,
+) (onchain.Transaction, error) {
 	signed, _, err := evm.DecodeTx(old.Raw)
 	if err != nil {
 		return onchain.Transaction{}, err
@@ -128,7 +133,7 @@ func (r *Rail) Replace(_ context.Context, _ *db.Tx, b onchain.Batch, old onchain
 	signed.MaxFee = max(signed.MaxFee+signed.MaxFee/8+1, 2*rate)
 	signed.Tip += signed.Tip/8 + 1
 	if signed.Nonce != b.Nonce || len(b.Inputs) != 1 {
-		return onchain.Transaction{}, fmt.Errorf("evm: transaction %s of batch %s has another nonce", old.TxID, b.ID)
+		return onchain.Transaction{}, fmt.Errorf("evm: transaction %s of batch %s has the wrong nonce", old.TxID, b.ID)
 	}
 	raw, txid, err := r.signer.Sign(signed, b.Inputs[0].Branch, b.Inputs[0].Index)
 	fee := b.Fee + evm.GasCost(signed.Gas, signed.MaxFee) - before
@@ -141,17 +146,18 @@ func (r *Rail) Underpays(_ onchain.Batch, t onchain.Transaction, rate int64) boo
 	return err == nil && rate > signed.MaxFee
 }
 
-// Cost implements onchain.Family: what gas costs is known with the block.
+// Cost implements onchain.Family. The cost is known with the block.
 func (r *Rail) Cost(_ onchain.Transaction, seen chain.WatchedTx) int64 { return seen.Fee }
 
 func (r *Rail) native(units int64) money.Amount { return money.New(r.network.Native, units) }
 
-// MarkPaid marks a queued output as paid by a transaction that this database does not know, see onchain.MarkPaid. The transaction has
-// a nonce of the paying account, which is not used again.
+// MarkPaid marks a queued output as paid by a transaction that the database does not contain, see onchain.MarkPaid.
+// The nonce of the transaction is not used again.
 func MarkPaid(ctx context.Context, tx *db.Tx, n evm.Network, outputID string, t chain.Tx) (payout.Output, error) {
-	o, spent, err := onchain.MarkPaid(ctx, tx, onchain.Unknown{
-		Rail: payout.RailName(n.Name), Chain: n.Name, Native: n.Native, Depth: chain.DefaultConfirmations * n.BlocksPerConfirmation,
-		Fee: func(t chain.Tx, _ chain.UnknownSpend) int64 { return t.Fee },
+	o, spent, err := onchain.MarkPaid(ctx, tx, onchain.UnknownPayment{
+		Rail: payout.RailName(n.Name), Chain: n.Name, Native: n.Native,
+		Depth: chain.DefaultConfirmations * n.BlocksPerConfirmation,
+		Fee:   func(t chain.Tx, _ chain.UnknownSpend) int64 { return t.Fee },
 	}, outputID, t)
 	if err != nil {
 		return o, err
@@ -159,7 +165,7 @@ func MarkPaid(ctx context.Context, tx *db.Tx, n evm.Network, outputID string, t 
 	account, number, _ := strings.Cut(spent.Nonce, "/")
 	nonce, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
-		return o, fmt.Errorf("evm: the nonce %q: %w", spent.Nonce, err)
+		return o, fmt.Errorf("evm: invalid nonce %q: %w", spent.Nonce, err)
 	}
 	next, _, err := lockNonce(ctx, tx, n.Name, account)
 	if err == nil && next <= nonce {

@@ -24,13 +24,13 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// accountWorld is a paying account on a network, and the payouts between them.
-type accountWorld struct {
+// fixture has a hot wallet on a network, with payouts.
+type fixture struct {
 	*testing.T
 	d       *db.DB
 	clock   *dbtest.Clock
-	node    ground
-	lab     *evmtest.Chain // of a real node
+	node    testNode
+	lab     *evmtest.Chain // of a real node only
 	keys    *evm.Signer
 	hot     string
 	watcher *chain.Watcher
@@ -39,14 +39,14 @@ type accountWorld struct {
 	payees  uint32
 }
 
-func (w *accountWorld) must(err error) {
+func (w *fixture) must(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
 	}
 }
 
-// maxOutputs is how many outputs of an asset one Prepare takes.
+// maxOutputs is the number of outputs of an asset per Prepare.
 const maxOutputs = 5
 
 const (
@@ -67,23 +67,23 @@ func (s *secondNode) Tip(ctx context.Context) (int64, string, error) {
 	return s.Source.Tip(ctx)
 }
 
-// ground is a network under a test's hand: base, with coins for everybody.
-type ground interface {
+// testNode is a node of the network base that a test controls, with coins for every account.
+type testNode interface {
 	evm.Node
 	Fund(ctx context.Context, account string, native, tokens int64) error
 	Mine(ctx context.Context, blocks int) error
 	SetBaseFee(ctx context.Context, wei int64) error
 }
 
-func newAccountWorld(t *testing.T, d *db.DB, clock *dbtest.Clock, node *evmtest.Node) *accountWorld {
+func newRealFixture(t *testing.T, d *db.DB, clock *dbtest.Clock, node *evmtest.Node) *fixture {
 	lab := node.Chain(t, money.USDC)
-	w := newWorldOn(t, d, clock, node, lab.Signer())
+	w := newFixture(t, d, clock, node, lab.Signer())
 	w.lab = lab
 	return w
 }
 
-func newWorldOn(t *testing.T, d *db.DB, clock *dbtest.Clock, node ground, keys *evm.Signer) *accountWorld {
-	w := &accountWorld{T: t, d: d, clock: clock, node: node, keys: keys}
+func newFixture(t *testing.T, d *db.DB, clock *dbtest.Clock, node testNode, keys *evm.Signer) *fixture {
+	w := &fixture{T: t, d: d, clock: clock, node: node, keys: keys}
 	var err error
 	w.hot, err = keys.Deriver().HotAddress()
 	w.must(err)
@@ -98,54 +98,55 @@ func newWorldOn(t *testing.T, d *db.DB, clock *dbtest.Clock, node ground, keys *
 	table[payout.JobChanged], table[chain.JobOutput] = nothing, nothing
 	w.runner = job.NewRunner(d, table, nil, log)
 	w.watcher = chain.NewWatcher(d, node.Spec().Name, node, 1, log)
-	w.look()
+	w.sync()
 	return w
 }
 
-// look follows the chain and does what is due.
-func (w *accountWorld) look() {
+// sync follows the chain and runs the jobs that are due.
+func (w *fixture) sync() {
 	w.Helper()
 	w.must(w.watcher.Sync(w.Context()))
 	w.must(w.runner.Drain(w.Context()))
 }
 
-// wait lets time pass, and does what is due then.
-func (w *accountWorld) wait(d time.Duration) {
+// wait lets time pass and then syncs.
+func (w *fixture) wait(d time.Duration) {
 	w.Helper()
 	w.clock.Advance(d)
-	w.look()
+	w.sync()
 }
 
-// mine finds a block and looks at it.
-func (w *accountWorld) mine() {
+// mine mines a block and syncs.
+func (w *fixture) mine() {
 	w.Helper()
 	w.must(w.node.Mine(w.Context(), 1))
-	w.look()
+	w.sync()
 }
 
-// owe queues an amount to a new payee and says to which address and output.
-func (w *accountWorld) owe(amount money.Amount) (address, id string) {
+// add queues an amount to a new payee and returns the payee's address and the output's ID.
+func (w *fixture) add(amount money.Amount) (address, id string) {
 	w.Helper()
 	address, err := w.keys.Deriver().Address(chain.External, 1_000+w.payees)
 	w.must(err)
 	w.payees++
-	return address, w.oweAt(address, amount)
+	return address, w.addTo(address, amount)
 }
 
-// oweAt queues an amount to an address, behind what was queued before.
-func (w *accountWorld) oweAt(address string, amount money.Amount) (id string) {
+// addTo queues an amount to an address, at the end of the queue.
+func (w *fixture) addTo(address string, amount money.Amount) (id string) {
 	w.Helper()
-	return w.oweAll(amount, address)[0]
+	return w.addAll(amount, address)[0]
 }
 
-// oweAll queues an amount to each of some addresses at once, behind what was queued before.
-func (w *accountWorld) oweAll(amount money.Amount, addresses ...string) (ids []string) {
+// addAll queues an amount to each of some addresses, at the end of the queue.
+func (w *fixture) addAll(amount money.Amount, addresses ...string) (ids []string) {
 	w.Helper()
 	w.clock.Advance(time.Millisecond)
 	w.must(w.d.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error {
 		outs := make([]payout.Output, len(addresses))
 		for i, to := range addresses {
-			outs[i] = payout.Output{CompanyID: company, PayrollID: payroll, PaymentID: tx.NewID("pmt"), Rail: "base", Amount: amount, Input: amount, Address: to}
+			outs[i] = payout.Output{CompanyID: company, PayrollID: payroll, PaymentID: tx.NewID("pmt"), Rail: "base",
+				Amount: amount, Input: amount, Address: to}
 		}
 		if err := payout.Add(tx, outs); err != nil {
 			return err
@@ -154,9 +155,10 @@ func (w *accountWorld) oweAll(amount money.Amount, addresses ...string) (ids []s
 		code, dim := ledger.WalletOf(amount.Asset(), "base")
 		for _, o := range outs {
 			ids = append(ids, o.ID)
-			if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe", Lines: []ledger.Line{
-				ledger.Debit(code, dim, amount), ledger.Credit(ledger.OutputPayable, o.ID, amount),
-			}}); err != nil {
+			if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe",
+				Lines: []ledger.Line{
+					ledger.Debit(code, dim, amount), ledger.Credit(ledger.OutputPayable, o.ID, amount),
+				}}); err != nil {
 				return err
 			}
 		}
@@ -165,7 +167,7 @@ func (w *accountWorld) oweAll(amount money.Amount, addresses ...string) (ids []s
 	return ids
 }
 
-func (w *accountWorld) want(id string, state payout.State, reason string) (o payout.Output) {
+func (w *fixture) want(id string, state payout.State, reason string) (o payout.Output) {
 	w.Helper()
 	w.must(w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		o, err = payout.Get(ctx, tx, company, id)
@@ -177,12 +179,13 @@ func (w *accountWorld) want(id string, state payout.State, reason string) (o pay
 	return o
 }
 
-// delays compares what the company was told of payouts that wait.
-func (w *accountWorld) delays(want ...string) {
+// delays compares the payout.delayed events of the company.
+func (w *fixture) delays(want ...string) {
 	w.Helper()
 	var got []string
 	w.must(w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) error {
-		rows, err := tx.Query(ctx, "SELECT data FROM events WHERE company_id = $1 AND name = $2 ORDER BY sequence", company, webhook.PayoutDelayed.Name)
+		rows, err := tx.Query(ctx, "SELECT data FROM events WHERE company_id = $1 AND name = $2 ORDER BY sequence", company,
+			webhook.PayoutDelayed.Name)
 		got, err = db.Collect(rows, err, func(r *db.Rows) (string, error) {
 			var text string
 			if err := r.Scan(&text); err != nil {
@@ -199,12 +202,12 @@ func (w *accountWorld) delays(want ...string) {
 		return err
 	}))
 	if !slices.Equal(got, want) {
-		w.Fatalf("the company heard of %q, want %q", got, want)
+		w.Fatalf("payout.delayed events %q, want %q", got, want)
 	}
 }
 
-// paid proves from the chain that an address got an amount by one transaction, or nothing.
-func (w *accountWorld) paid(address string, amount money.Amount) {
+// paid checks on the chain that an address received an amount in one transfer, or nothing.
+func (w *fixture) paid(address string, amount money.Amount) {
 	w.Helper()
 	got, times, err := w.lab.Paid(w.Context(), amount.Asset())
 	w.must(err)
@@ -217,8 +220,8 @@ func (w *accountWorld) paid(address string, amount money.Amount) {
 	}
 }
 
-// holds compares what is on an account.
-func (w *accountWorld) holds(code ledger.Code, dim string, asset money.Asset, want int64) {
+// holds compares the balance of a ledger account.
+func (w *fixture) holds(code ledger.Code, dim string, asset money.Asset, want int64) {
 	w.Helper()
 	w.must(w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) error {
 		got, err := ledger.Balance(ctx, tx, company, code, dim, asset)
@@ -229,27 +232,27 @@ func (w *accountWorld) holds(code ledger.Code, dim string, asset money.Asset, wa
 	}))
 }
 
-// Payouts on a real node, through what nodes and fees do. The chain proves each time that everybody was paid once.
-func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
+// Payouts on a real node with failures and changing fees. The chain proves that every payee is paid once.
+func TestPayoutsOnARealNode(t *testing.T) {
 	node := evmtest.Start(t)
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		w := newAccountWorld(t, d, clock, node)
+		w := newRealFixture(t, d, clock, node)
 		usdc := func(n int64) money.Amount { return money.New(money.USDC, n) }
 
 		// Three assets, in the order of their nonces.
 		amounts := []money.Amount{usdc(5_000_000), money.New(money.ETH, 3_000_000), money.New(money.USDT, 7_000_000)}
 		var to, ids []string
 		for _, a := range amounts {
-			address, id := w.owe(a)
+			address, id := w.add(a)
 			to, ids = append(to, address), append(ids, id)
 		}
-		w.look()
+		w.sync()
 		fees := int64(0)
 		for i, id := range ids {
 			o := w.want(id, payout.Sent, "")
 			code, dim := ledger.WalletOf(amounts[i].Asset(), "base")
 			w.holds(ledger.OutputPayable, id, amounts[i].Asset(), 0)
-			w.holds(code, dim, amounts[i].Asset(), amounts[i].Units()) // until it is in a block
+			w.holds(code, dim, amounts[i].Asset(), amounts[i].Units()) // until the payment is in a block
 			w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				fee, err := ledger.Balance(ctx, tx, company, ledger.InTransit, o.BatchID, money.ETH)
 				if amounts[i].Asset() == money.ETH {
@@ -258,7 +261,7 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 					w.holds(ledger.InTransit, o.BatchID, amounts[i].Asset(), amounts[i].Units())
 				}
 				if fees += fee.Units(); fee.Units() <= 0 {
-					t.Errorf("a fee of %s is on its way with %s", fee, o.Amount.Asset())
+					t.Errorf("a fee of %s is in transit with %s", fee, o.Amount.Asset())
 				}
 				return err
 			}))
@@ -270,15 +273,15 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 			w.paid(to[i], a)
 			w.holds(ledger.InTransit, o.BatchID, a.Asset(), 0)
 			w.holds(ledger.InTransit, o.BatchID, money.ETH, 0)
-			if code, dim := ledger.WalletOf(a.Asset(), "base"); a.Asset() != money.ETH { // of which the fees were paid
+			if code, dim := ledger.WalletOf(a.Asset(), "base"); a.Asset() != money.ETH { // ETH also paid the fees
 				w.holds(code, dim, a.Asset(), 0)
 			}
 		}
 
-		// The block leaves the chain and the payment comes again, by the same bytes.
+		// The block leaves the chain: the same transaction is confirmed again.
 		before := w.want(ids[2], payout.Fulfilled, "")
 		w.must(w.lab.Reorg(w.Context(), 1))
-		w.look()
+		w.sync()
 		w.want(ids[2], payout.Sent, "")
 		w.mine()
 		if after := w.want(ids[2], payout.Fulfilled, ""); after.TxID != before.TxID {
@@ -286,10 +289,10 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		}
 		w.paid(to[2], amounts[2])
 
-		// Several are paid by as many requests to the node as one.
+		// The number of requests to the node does not depend on the number of payouts.
 		asked := func(n int) int64 {
 			before := node.Requests()
-			ids := w.oweAll(usdc(100), to[:n]...)
+			ids := w.addAll(usdc(100), to[:n]...)
 			w.must(w.runner.Drain(w.Context()))
 			requests := node.Requests() - before
 			w.mine()
@@ -304,21 +307,21 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 
 		// The node does not answer for a while.
 		node.SetConnection(evmtest.RequestsLost)
-		address, id := w.owe(usdc(1_000_000))
+		address, id := w.add(usdc(1_000_000))
 		w.must(w.runner.Drain(w.Context()))
 		w.want(id, payout.Queued, "")
 		node.SetConnection(evmtest.Connected)
 		w.clock.Advance(time.Minute)
 		w.must(w.rail.RefreshFees(w.Context(), d))
-		w.look()
+		w.sync()
 		w.want(id, payout.Sent, "")
 		w.mine()
 		w.want(id, payout.Fulfilled, "")
 		w.paid(address, usdc(1_000_000))
 
-		// Blocks grow dear after the payment was sent: it is replaced at its nonce, and one of the two is mined.
-		address, id = w.owe(usdc(2_000_000))
-		w.look()
+		// Blocks grow expensive after the payment was sent: it is replaced at its nonce, and one of the two is mined.
+		address, id = w.add(usdc(2_000_000))
+		w.sync()
 		first := w.want(id, payout.Sent, "")
 		w.must(node.SetBaseFee(w.Context(), 15_000_000_000))
 		w.mine()
@@ -333,24 +336,24 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		w.want(id, payout.Fulfilled, "")
 		w.paid(address, usdc(2_000_000))
 
-		// A spike above the cap: what was sent is stuck and must not be raised, and the queue behind it waits. The company hears of
-		// it once, however often somebody looks.
+		// The base fee rises above the limit: the sent transaction is stuck and is not replaced, and the queue waits. The
+		// delay is reported once.
 		w.delays()
-		stuckTo, stuck := w.owe(usdc(2_500_000))
-		w.look()
+		stuckTo, stuck := w.add(usdc(2_500_000))
+		w.sync()
 		first = w.want(stuck, payout.Sent, "")
 		w.must(node.SetBaseFee(w.Context(), 30_000_000_000))
 		w.mine()
 		w.must(w.rail.RefreshFees(w.Context(), d))
 		w.wait(3 * time.Minute)
 		w.delays("fee_too_high 1 2.500000 USDC base")
-		address, id = w.owe(usdc(3_000_000))
+		address, id = w.add(usdc(3_000_000))
 		for range 3 {
 			w.wait(time.Minute)
 		}
 		w.want(id, payout.Queued, "")
 		if w.want(stuck, payout.Sent, "").TxID != first.TxID {
-			t.Error("a fee above the cap was offered")
+			t.Error("a fee above the limit was offered")
 		}
 		w.must(node.SetBaseFee(w.Context(), 1_000_000_000))
 		w.mine()
@@ -363,24 +366,25 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		w.wait(time.Minute)
 		w.delays("fee_too_high 1 2.500000 USDC base")
 
-		// A token refuses a payee: before anything is signed, and in the block.
-		address, id = w.owe(usdc(4_000_000))
+		// A token rejects a payee, first in the estimate, then in the block.
+		address, id = w.add(usdc(4_000_000))
 		w.must(node.Blacklist(w.Context(), money.USDC, address, true))
-		w.look()
+		w.sync()
 		w.want(id, payout.Failed, onchain.ReasonRefused)
 		w.paid(address, usdc(0))
-		address, id = w.owe(usdc(4_500_000))
-		w.look()
-		w.must(w.lab.Evict(w.Context(), w.want(id, payout.Sent, "").TxID)) // lest the block that lists the payee pays it first
+		address, id = w.add(usdc(4_500_000))
+		w.sync()
+		// so that it is not mined before the blacklisting
+		w.must(w.lab.Evict(w.Context(), w.want(id, payout.Sent, "").TxID))
 		w.must(node.Blacklist(w.Context(), money.USDC, address, true))
-		w.wait(time.Minute) // forgotten by the node, it is sent again
+		w.wait(time.Minute) // it is broadcast again
 		witness := &secondNode{Source: node, down: true}
 		w.watcher.SetWitnesses([]chain.Witness{{Source: witness, Name: "second"}}, 0)
 		w.mine()
 		w.wait(time.Minute)
-		w.want(id, payout.Sent, "") // one node alone says that nobody was paid
+		w.want(id, payout.Sent, "") // one node alone says that badAddress was paid
 		witness.down = false
-		for range 11 { // one that was silent is left alone for some blocks
+		for range 11 { // a witness that was down is retried after some blocks
 			w.mine()
 		}
 		w.wait(time.Minute)
@@ -388,11 +392,11 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		w.paid(address, usdc(0))
 		w.watcher.SetWitnesses(nil, 0)
 
-		// More than the account holds waits, and is not a failure.
-		_, id = w.owe(usdc(900_000_000_000))
-		w.look()
+		// An output above the balance waits and does not fail.
+		_, id = w.add(usdc(900_000_000_000))
+		w.sync()
 		w.want(id, payout.Queued, "")
-		w.wait(time.Minute) // deposits could be on their way to the account
+		w.wait(time.Minute) // deposits may be on their way to the account
 		w.delays("fee_too_high 1 2.500000 USDC base")
 		w.wait(2 * time.Minute)
 		w.delays("fee_too_high 1 2.500000 USDC base", "insufficient_funds 1 900000.000000 USDC base")
@@ -400,7 +404,7 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			report, err := ledger.Check(ctx, tx)
 			if len(report.Problems) > 0 {
-				t.Errorf("the books: %v", report.Problems)
+				t.Errorf("ledger: %v", report.Problems)
 			}
 			if why, err := payout.Paused(ctx, tx); err != nil || why != "" {
 				t.Errorf("paused: %s, %v", why, err)
@@ -408,7 +412,7 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 			return err
 		}))
 
-		// Somebody else uses the key: everything stops.
+		// Another program uses the key: payouts are paused.
 		state, err := node.State(t.Context(), w.hot)
 		w.must(err)
 		raw, _, _, err := w.lab.SignOwn(t.Context(), state.Nonce, 2_000_000_000, chain.Output{Address: to[0], Amount: 1})
@@ -418,18 +422,20 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			why, err := payout.Paused(ctx, tx)
 			if why == "" {
-				t.Error("payouts go on although somebody else used the account")
+				t.Error("payouts are not paused after another use of the hot wallet's key")
 			}
 			return err
 		}))
 
-		// It was this service, before its database was restored, and it paid somebody who waits again. The chain proves it, once, by
-		// the very amount to the very address; then payouts go on, and nobody is paid twice.
-		address, id = w.owe(usdc(6_000_000))
-		_, other := w.owe(usdc(6_000_000))
-		w.look()
+		// The transaction was made by this service before its database was restored, and paid an output that is queued
+		// again. MarkPaid accepts it once, for the exact amount and address. Then payouts resume, and no payee is paid
+		// twice.
+		address, id = w.add(usdc(6_000_000))
+		_, other := w.add(usdc(6_000_000))
+		w.sync()
 		w.want(id, payout.Queued, "")
-		raw, txid, _, err := w.lab.SignOwn(t.Context(), state.Nonce+1, 2_000_000_000, chain.Output{Address: address, Amount: 6_000_000})
+		raw, txid, _, err := w.lab.SignOwn(t.Context(), state.Nonce+1, 2_000_000_000,
+			chain.Output{Address: address, Amount: 6_000_000})
 		w.must(err)
 		w.must(node.Broadcast(t.Context(), raw))
 		found := func(id string) error {
@@ -442,7 +448,7 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		}
 		w.mine()
 		if err := found(id); !errors.Is(err, onchain.ErrNoPayment) {
-			t.Errorf("believed after one block: %v", err)
+			t.Errorf("accepted after one block: %v", err)
 		}
 		for range 5 {
 			w.mine()
@@ -459,21 +465,22 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 			w.must(d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") }))
 			w.wait(time.Minute)
 		}
-		w.must(node.Fund(t.Context(), w.hot, 1_000_000_000_000, 1_000_000_000_000)) // enough for what waits ahead, too
+		// enough for the outputs ahead in the queue
+		w.must(node.Fund(t.Context(), w.hot, 1_000_000_000_000, 1_000_000_000_000))
 		resume()
 		w.want(other, payout.Sent, "")
 		w.mine()
 		w.want(other, payout.Fulfilled, "")
 		w.paid(address, usdc(6_000_000))
 
-		// What nobody explains stops payouts, and again before a nonce is taken; then a person's word counts.
+		// What badAddress explains stops payouts, and again before a nonce is taken; then a person's word counts.
 		state, err = node.State(t.Context(), w.hot)
 		w.must(err)
 		raw, _, _, err = w.lab.SignOwn(t.Context(), state.Nonce, 2_000_000_000, chain.Output{Address: to[0], Amount: 1})
 		w.must(err)
 		w.must(node.Broadcast(t.Context(), raw))
 		w.mine()
-		address, id = w.owe(usdc(7_500_000))
+		address, id = w.add(usdc(7_500_000))
 		resume()
 		w.want(id, payout.Queued, "")
 		resume()
@@ -483,8 +490,8 @@ func TestPayoutsOfAnAccountOnARealNode(t *testing.T) {
 		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			report, err := ledger.Check(ctx, tx)
 			strangers, failed := chain.UnknownSpends(ctx, tx, "base")
-			if len(report.Problems) > 0 || failed != nil || len(strangers) != 2 { // what paid one unit, twice, is nobody's
-				t.Errorf("the books: %v, strangers: %v, %v", report.Problems, strangers, failed)
+			if len(report.Problems) > 0 || failed != nil || len(strangers) != 2 { // what paid one unit, twice, is badAddress's
+				t.Errorf("ledger: %v, unknown transactions: %v, %v", report.Problems, strangers, failed)
 			}
 			return err
 		}))

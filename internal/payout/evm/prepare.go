@@ -13,17 +13,17 @@ import (
 	"github.com/stipend/stipend/internal/rates"
 )
 
-// quoted is a queued output with the call that pays it and what the node says of that call.
+// quoted is the call that pays a queued output, with the node's estimate.
 type quoted struct {
-	version  int64 // of the output that was asked about
+	version  int64 // version of the output that was estimated
 	call     evm.Call
 	estimate evm.Estimate
-	failure  string // why it can never be paid; "" while it may be
+	failure  string // reason for which it can never be paid, or ""
 }
 
-// Prepare implements payout.Rail: it asks the node what the payments of the queue's head need, and then signs and stores them in one
-// transaction, each with the next nonce. An output that cannot be paid holds up no other, except that a shortage of an asset stops
-// that asset at the first output that it cannot pay.
+// Prepare implements payout.Rail. It asks the node for estimates of the payments at the queue's head, and then signs
+// and stores them in one transaction, each with the next nonce. An output that cannot be paid blocks no other, but a
+// shortage of an asset stops that asset at the first output that cannot be paid.
 func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 	var head []payout.Output
 	var paused string
@@ -54,13 +54,13 @@ func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 		quotes, err = r.quote(ctx, head, state)
 	}
 	if err != nil {
-		r.Log.WarnContext(ctx, "the node does not answer", "error", err)
+		r.Log.WarnContext(ctx, "the node does not answer; payouts wait", "error", err)
 		return wait(payout.WaitNoFee)
 	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return r.prepare(ctx, tx, companyID, state, quotes) })
 }
 
-// head returns the part of a company's queue that one Prepare takes.
+// head returns the outputs that one Prepare takes.
 func (r *Rail) head(ctx context.Context, tx *db.Tx, companyID string) ([]payout.Output, error) {
 	assets := []money.Asset{r.network.Native}
 	for _, t := range r.network.Tokens {
@@ -69,7 +69,7 @@ func (r *Rail) head(ctx context.Context, tx *db.Tx, companyID string) ([]payout.
 	return payout.HeadByAsset(ctx, tx, companyID, r.Name(), assets, r.maxOutputs)
 }
 
-// quote asks the node what payments need that the account has enough for.
+// quote asks the node to estimate the payments for which the account has enough.
 func (r *Rail) quote(ctx context.Context, head []payout.Output, s evm.State) (map[string]quoted, error) {
 	quotes := make(map[string]quoted, len(head))
 	var calls []evm.Call
@@ -99,7 +99,7 @@ func (r *Rail) quote(ctx context.Context, head []payout.Output, s evm.State) (ma
 		case evm.WillFail:
 			q.failure = onchain.ReasonRefused
 		case evm.Inconclusive:
-			r.Log.WarnContext(ctx, "the node does not estimate a payout", "output_id", o.ID, "error", q.estimate.Refusal)
+			r.Log.WarnContext(ctx, "the node cannot estimate a payout", "output_id", o.ID, "error", q.estimate.Refusal)
 		case evm.WillSucceed, evm.InsufficientFunds:
 		}
 		quotes[o.ID] = q
@@ -107,17 +107,18 @@ func (r *Rail) quote(ctx context.Context, head []payout.Output, s evm.State) (ma
 	return quotes, nil
 }
 
-// purse is the paying account as one transaction of the database uses it.
-type purse struct {
-	nonce uint64                // the next one
-	left  map[money.Asset]int64 // what the account holds, minus what is on its way
-	short map[money.Asset]bool  // assets of which an output already waits
-	price int64                 // the most that a unit of gas may cost
-	tip   int64
+// hotWallet is the state of the hot wallet in one database transaction.
+type hotWallet struct {
+	nonce     uint64                // next nonce
+	available map[money.Asset]int64 // balance less unconfirmed transactions
+	short     map[money.Asset]bool  // assets of which an output waits
+	price     int64                 // maximum price of a unit of gas
+	tip       int64
 }
 
-// open locks the account's nonce and computes what it has left. why is what stops payments, "" when nothing does.
-func (r *Rail) open(ctx context.Context, tx *db.Tx, s evm.State) (p purse, why string, err error) {
+// lockHotWallet locks the hot wallet's nonce and computes its available balance. why is the reason for which nothing
+// can be paid, or "".
+func (r *Rail) lockHotWallet(ctx context.Context, tx *db.Tx, s evm.State) (p hotWallet, why string, err error) {
 	next, used, err := lockNonce(ctx, tx, r.Chain, r.hot)
 	if err != nil {
 		return p, "", err
@@ -130,11 +131,11 @@ func (r *Rail) open(ctx context.Context, tx *db.Tx, s evm.State) (p purse, why s
 	}
 	if next < s.Nonce {
 		if used {
-			r.Log.ErrorContext(ctx, "the paying account has made transactions that are not known here; payouts are paused",
+			r.Log.ErrorContext(ctx, "the hot wallet made unknown transactions; payouts are paused",
 				"nonce", s.Nonce, "known", next)
-			// The person who resumes payouts has checked those; the next nonce is the account's own.
+			// Staff check the unknown transactions before they resume payouts, which continue with the account's nonce.
 			return p, payout.WaitPaused, errors.Join(setNonce(ctx, tx, r.Chain, r.hot, s.Nonce),
-				payout.SetPaused(ctx, tx, "the account "+r.hot+" on "+r.Chain+" has made transactions that are not known here"))
+				payout.SetPaused(ctx, tx, "the hot wallet "+r.hot+" on "+r.Chain+" made unknown transactions"))
 		}
 		next = s.Nonce
 	}
@@ -145,26 +146,27 @@ func (r *Rail) open(ctx context.Context, tx *db.Tx, s evm.State) (p purse, why s
 	if err != nil {
 		return p, "", err
 	}
-	p = purse{nonce: next, left: map[money.Asset]int64{}, short: map[money.Asset]bool{}, price: 2*s.BaseFee + s.Tip, tip: s.Tip}
+	p = hotWallet{nonce: next, available: map[money.Asset]int64{}, short: map[money.Asset]bool{},
+		price: 2*s.BaseFee + s.Tip, tip: s.Tip}
 	for asset, held := range s.Balances {
-		p.left[asset] = held - spent[asset]
+		p.available[asset] = held - spent[asset]
 	}
 	return p, "", nil
 }
 
-func (p *purse) spend(asset money.Asset, units int64) { p.left[asset] -= units }
+func (p *hotWallet) spend(asset money.Asset, units int64) { p.available[asset] -= units }
 
-// gasLimit returns the gas that a call is given: the estimate, and room for what changes until its block.
+// gasLimit returns the gas limit of a call: its estimate with a margin for changes until its block.
 func gasLimit(gas uint64) uint64 { return gas + gas/4 + 5_000 }
 
-// maxCost returns the most that a call can cost at a gas price: its gas, and the fee for publishing it where the network takes one
-// beside the gas, which may rise by a quarter until its block.
+// maxCost returns the maximum cost of a call at a gas price: its gas and, on networks that charge separately for
+// publishing data, that fee with a margin of a quarter.
 func maxCost(e evm.Estimate, price int64) int64 {
 	return evm.GasCost(gasLimit(e.Gas), price) + e.DataFee + e.DataFee/4
 }
 
 func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.State, quotes map[string]quoted) error {
-	p, why, err := r.open(ctx, tx, s)
+	p, why, err := r.lockHotWallet(ctx, tx, s)
 	if err != nil {
 		return err
 	}
@@ -182,11 +184,11 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.S
 	}
 	first, done := p.nonce, 0
 	var txids []string
-	aside := map[string][]payout.Output{} // by reason
+	waiting := map[string][]payout.Output{} // by reason
 	for _, o := range head {
 		quote, known := quotes[o.ID]
 		if !known {
-			continue // added since; it has a job of its own
+			continue // queued since the estimate; another job prepares it
 		}
 		if quote.version != o.Version { // its destination may have changed
 			payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
@@ -197,7 +199,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.S
 		case err != nil:
 			return err
 		case reason != "":
-			aside[reason] = append(aside[reason], o)
+			waiting[reason] = append(waiting[reason], o)
 			p.short[o.Amount.Asset()] = p.short[o.Amount.Asset()] || reason == payout.WaitFunds
 			continue
 		case failure != "":
@@ -222,58 +224,63 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.S
 	if done > 0 && len(head) >= r.maxOutputs { // there may be more
 		payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
 	}
-	return r.setAside(ctx, tx, q, aside, rate)
+	return r.recordWaiting(ctx, tx, q, waiting, rate)
 }
 
-// setAside records why outputs wait, and why the queue does.
-func (r *Rail) setAside(ctx context.Context, tx *db.Tx, q payout.Queue, aside map[string][]payout.Output, rate int64) error {
+// recordWaiting stores the reasons for which outputs and the queue wait.
+func (r *Rail) recordWaiting(ctx context.Context, tx *db.Tx, q payout.Queue, waiting map[string][]payout.Output,
+	rate int64,
+) error {
 	delay := payout.Delay{FeeRate: rate}
-	for _, reason := range []string{payout.WaitFunds, payout.WaitFee, payout.WaitUnclear} {
-		if len(aside[reason]) == 0 {
+	for _, reason := range []string{payout.WaitFunds, payout.WaitFee, payout.WaitNotEstimated} {
+		if len(waiting[reason]) == 0 {
 			continue
 		}
 		if delay.Reason == "" {
 			delay.Reason = reason
-			for _, o := range aside[reason] {
+			for _, o := range waiting[reason] {
 				delay.Assets = append(delay.Assets, o.Amount.Asset())
 			}
 		}
-		if reason == payout.WaitFunds { // all outputs of the asset wait, in their order
+		if reason == payout.WaitFunds { // all outputs of the asset wait in order
 			continue
 		}
-		if err := payout.Mark(ctx, tx, aside[reason], reason); err != nil {
+		if err := payout.SetReason(ctx, tx, waiting[reason], reason); err != nil {
 			return err
 		}
 	}
 	if delay.Reason == "" {
 		return q.Clear(ctx, tx)
 	}
-	// A shortage is reported once deposits had the time to arrive at the paying account.
+	// A shortage is reported only after deposits had time to reach the hot wallet.
 	was, since := q.Waiting()
-	if delay.Reason == payout.WaitFunds && (was == "" || was == payout.WaitComing && tx.Now().Sub(since) < r.BumpAfter) {
-		delay.Reason = payout.WaitComing
+	if delay.Reason == payout.WaitFunds && (was == "" || was == payout.WaitDeposits && tx.Now().Sub(since) < r.BumpAfter) {
+		delay.Reason = payout.WaitDeposits
 	}
 	return r.Wait(ctx, tx, q, delay)
 }
 
-// validate returns why an output can never be paid, or why it waits; neither when it is to be paid now.
-func (r *Rail) validate(ctx context.Context, tx *db.Tx, o payout.Output, q quoted, p purse) (failure, wait string, err error) {
+// validate returns the reason for which an output can never be paid, or for which it waits. Both are "" if it can be
+// paid now.
+func (r *Rail) validate(ctx context.Context, tx *db.Tx, o payout.Output, q quoted, p hotWallet) (failure, wait string,
+	err error,
+) {
 	asset, amount := o.Amount.Asset(), o.Amount.Units()
 	switch {
 	case q.failure == payout.ReasonBadAddress:
 		return q.failure, "", nil
-	case p.short[asset], p.left[asset] < amount, q.estimate.Verdict == evm.InsufficientFunds:
+	case p.short[asset], p.available[asset] < amount, q.estimate.Verdict == evm.InsufficientFunds:
 		return "", payout.WaitFunds, nil
 	case q.failure != "":
 		return q.failure, "", nil
 	case q.estimate.Verdict == evm.Inconclusive:
-		return "", payout.WaitUnclear, nil
+		return "", payout.WaitNotEstimated, nil
 	}
 	need := maxCost(q.estimate, p.price)
 	if asset == r.network.Native {
 		need += amount
 	}
-	if p.left[r.network.Native] < need {
+	if p.available[r.network.Native] < need {
 		return "", payout.WaitFunds, nil
 	}
 	fee := evm.GasCost(gasLimit(q.estimate.Gas), p.price)/2 + q.estimate.DataFee
@@ -283,9 +290,10 @@ func (r *Rail) validate(ctx context.Context, tx *db.Tx, o payout.Output, q quote
 	return "", "", nil
 }
 
-// pay signs and stores the payment of one output with the purse's next nonce, and returns its txid.
-func (r *Rail) pay(ctx context.Context, tx *db.Tx, o payout.Output, q quoted, p *purse) (txid string, err error) {
-	b := r.NewBatch(tx, o.CompanyID, o.Amount.Asset(), o.Amount.Units(), maxCost(q.estimate, p.price), onchain.PurposePayout)
+// pay signs and stores the payment of one output with the next nonce and returns its txid.
+func (r *Rail) pay(ctx context.Context, tx *db.Tx, o payout.Output, q quoted, p *hotWallet) (txid string, err error) {
+	b := r.NewBatch(tx, o.CompanyID, o.Amount.Asset(), o.Amount.Units(), maxCost(q.estimate, p.price),
+		onchain.PurposePayout)
 	b.Account, b.Nonce = r.hot, p.nonce
 	signer := chain.WalletCoin{Address: r.hot, Branch: chain.Change}
 	if err := r.sign(ctx, tx, &b, q.call, gasLimit(q.estimate.Gas), *p, signer, []payout.Output{o}); err != nil {
@@ -297,8 +305,8 @@ func (r *Rail) pay(ctx context.Context, tx *db.Tx, o payout.Output, q quoted, p 
 	return b.TxID, payout.Assign(ctx, tx, []payout.Output{o}, b.ID, b.TxID, 0)
 }
 
-// reasonable reports whether a fee is worth paying for an amount: at most a share of it, or a dollar. Without prices for both, only
-// the cap on the gas price applies.
+// reasonable reports whether a fee is acceptable for an amount: at most maxFeeShare of it, or one dollar. Without
+// prices for both assets only the limit of the gas price applies.
 func (r *Rail) reasonable(ctx context.Context, tx *db.Tx, fee int64, amount money.Amount) (bool, error) {
 	inDollars := func(a money.Amount) (money.Amount, error) {
 		rate, err := rates.Latest(ctx, tx, a.Asset(), money.USD)
@@ -322,8 +330,9 @@ func (r *Rail) reasonable(ctx context.Context, tx *db.Tx, fee int64, amount mone
 	return cost.Units() <= 100 || cost.Cmp(share) <= 0, err
 }
 
-// sign signs and stores a transaction with the batch's nonce, by the key of signer. The caller assigns outs and enqueues its sending.
-func (r *Rail) sign(ctx context.Context, tx *db.Tx, b *onchain.Batch, call evm.Call, gas uint64, p purse,
+// sign signs a transaction with the batch's nonce by the key of signer, and stores both. The caller assigns outs and
+// enqueues Send.
+func (r *Rail) sign(ctx context.Context, tx *db.Tx, b *onchain.Batch, call evm.Call, gas uint64, p hotWallet,
 	signer chain.WalletCoin, outs []payout.Output,
 ) error {
 	signer.Outpoint = evm.NonceOutpoint(b.Account, b.Nonce)

@@ -18,7 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
 )
 
-// simulated is the sandbox's network as a ground of tests.
+// simulated is the sandbox's network as a testNode.
 type simulated struct{ *evmsim.Chain }
 
 func (s simulated) Fund(ctx context.Context, account string, native, tokens int64) error {
@@ -38,14 +38,14 @@ func (s simulated) SetBaseFee(ctx context.Context, wei int64) error {
 	return err
 }
 
-// silent is a node that does not say what a payment to some address needs.
+// silent is a node that cannot estimate payments to one address.
 type silent struct {
-	ground
+	testNode
 	about string
 }
 
 func (s *silent) Estimate(ctx context.Context, from string, calls []evm.Call) ([]evm.Estimate, error) {
-	all, err := s.ground.Estimate(ctx, from, calls)
+	all, err := s.testNode.Estimate(ctx, from, calls)
 	for i, call := range calls {
 		if to, _, _ := s.Spec().ParseTransfer(call); to.String() == s.about {
 			busy := evm.Error{Method: "eth_estimateGas", Code: -32005, Message: "limit exceeded"}
@@ -55,16 +55,17 @@ func (s *silent) Estimate(ctx context.Context, from string, calls []evm.Call) ([
 	return all, err
 }
 
-// What cannot be paid fails, or waits and says why; whatever stands behind it in the queue goes on. The same on the sandbox's network and
-// on a real node.
-func TestOneBadPayoutOfAnAccountHoldsUpNoOther(t *testing.T) {
+// An output that cannot be paid fails, or waits with a reason; the outputs behind it in the queue are paid. The
+// simulated network and a real node behave the same.
+func TestOneUnpayableOutputBlocksNoOther(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		network, err := evm.Lookup("base")
 		if err != nil {
 			t.Fatal(err)
 		}
 		network.BlocksPerConfirmation = 1
-		network.Tokens = append(network.Tokens, evm.Token{Asset: money.USDT, Contract: "0xdAC17F958D2ee523a2206206994597C13D831ec7"})
+		network.Tokens = append(network.Tokens, evm.Token{Asset: money.USDT,
+			Contract: "0xdAC17F958D2ee523a2206206994597C13D831ec7"})
 		xprv, err := evm.MasterFromSeed([]byte("the account of a queue with a bad payout"))
 		if err != nil {
 			t.Fatal(err)
@@ -73,54 +74,54 @@ func TestOneBadPayoutOfAnAccountHoldsUpNoOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		oneBad(t, d, clock, simulated{evmsim.New(d, network)}, keys)
+		testUnpayableOutputs(t, d, clock, simulated{evmsim.New(d, network)}, keys)
 	})
 }
 
-func TestOneBadPayoutOfAnAccountOnARealNodeHoldsUpNoOther(t *testing.T) {
+func TestOneUnpayableOutputBlocksNoOtherOnARealNode(t *testing.T) {
 	node := evmtest.Start(t)
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		oneBad(t, d, clock, node, node.Chain(t, money.USDC).Signer())
+		testUnpayableOutputs(t, d, clock, node, node.Chain(t, money.USDC).Signer())
 	})
 }
 
-func oneBad(t *testing.T, d *db.DB, clock *dbtest.Clock, on ground, keys *evm.Signer) {
+func testUnpayableOutputs(t *testing.T, d *db.DB, clock *dbtest.Clock, on testNode, keys *evm.Signer) {
 	ever := 10_000 * time.Hour
 	r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
 	if err := r.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	node := &silent{ground: on}
-	w := newWorldOn(t, d, clock, node, keys)
+	node := &silent{testNode: on}
+	w := newFixture(t, d, clock, node, keys)
 	usdc := func(n int64) money.Amount { return money.New(money.USDC, n*1_000_000) }
 	usdt := func(n int64) money.Amount { return money.New(money.USDT, n*1_000_000) }
-	w.must(on.SetBaseFee(t.Context(), 15_000_000_000)) // a transfer of a token may cost two dollars and a half
+	w.must(on.SetBaseFee(t.Context(), 15_000_000_000)) // a token transfer may cost $2.50
 	w.mine()
 
 	contract, _ := on.Spec().Contract(money.USDC)
-	refused := w.oweAt(contract.String(), money.New(money.ETH, 1_000_000)) // it takes no coins
-	nobody := w.oweAt("0x123", usdc(300))
-	var short, dear []string
+	refused := w.addTo(contract.String(), money.New(money.ETH, 1_000_000)) // the contract accepts no coins
+	badAddress := w.addTo("0x123", usdc(300))
+	var short, expensive []string
 	for range maxOutputs + 1 {
-		_, id := w.owe(usdt(1_000_000))
+		_, id := w.add(usdt(1_000_000))
 		short = append(short, id)
 	}
 	for range maxOutputs + 1 {
-		_, id := w.owe(usdc(20))
-		dear = append(dear, id)
+		_, id := w.add(usdc(20))
+		expensive = append(expensive, id)
 	}
 	var unclear string
-	node.about, unclear = w.owe(usdc(250))
-	goodTo, good := w.owe(usdc(500))
-	etherTo, ether := w.owe(money.New(money.ETH, 500_000_000))
-	_, behind := w.owe(usdt(200)) // the account has that much
-	w.look()
+	node.about, unclear = w.add(usdc(250))
+	goodTo, good := w.add(usdc(500))
+	etherTo, ether := w.add(money.New(money.ETH, 500_000_000))
+	_, behind := w.add(usdt(200)) // the account has enough for this one
+	w.sync()
 
 	w.want(refused, payout.Failed, onchain.ReasonRefused)
-	w.want(nobody, payout.Failed, payout.ReasonBadAddress)
+	w.want(badAddress, payout.Failed, payout.ReasonBadAddress)
 	for _, id := range append(short, behind) {
 		if o := w.want(id, payout.Queued, ""); o.Reason != "" {
-			t.Fatalf("the line of an asset has a reason of its own at one place: %s", o.Reason)
+			t.Fatalf("an output that waits for funds has its own reason: %s", o.Reason)
 		}
 	}
 	w.want(unclear, payout.Queued, "not_estimated")
@@ -129,16 +130,18 @@ func oneBad(t *testing.T, d *db.DB, clock *dbtest.Clock, on ground, keys *evm.Si
 	for range 3 {
 		w.wait(time.Minute)
 	}
-	marked := slices.DeleteFunc(slices.Clone(dear), func(id string) bool { return w.want(id, payout.Queued, "").Reason != "fee_too_high" })
-	if len(marked) != len(dear) {
-		t.Fatalf("%d of %d payouts that cost too much say so", len(marked), len(dear))
+	marked := slices.DeleteFunc(slices.Clone(expensive),
+		func(id string) bool { return w.want(id, payout.Queued, "").Reason != "fee_too_high" })
+	if len(marked) != len(expensive) {
+		t.Fatalf("%d of %d payouts with too high a fee have this reason", len(marked), len(expensive))
 	}
 	w.delays("insufficient_funds 7 6000200.000000 USDT base")
 	w.mine()
 	w.want(good, payout.Fulfilled, "")
 	w.want(ether, payout.Fulfilled, "")
 
-	// The account has enough: the line goes on in its order. What costs too much is the reason now, and the company hears of it.
+	// The account is funded: the outputs of the asset are paid in order. The high fee is now the reason of the delay,
+	// which is reported.
 	w.must(on.Fund(t.Context(), w.hot, 1_000_000_000_000, 200_000_000_000_000))
 	w.mine()
 	for range 4 {
@@ -149,7 +152,7 @@ func oneBad(t *testing.T, d *db.DB, clock *dbtest.Clock, on ground, keys *evm.Si
 	}
 	w.delays("insufficient_funds 7 6000200.000000 USDT base", "fee_too_high 7 370.000000 USDC base")
 
-	// Fees are low and the node speaks again.
+	// Fees are low and the node estimates again.
 	node.about = ""
 	w.must(on.SetBaseFee(t.Context(), 1_000_000_000))
 	w.mine()
@@ -157,7 +160,7 @@ func oneBad(t *testing.T, d *db.DB, clock *dbtest.Clock, on ground, keys *evm.Si
 		w.wait(time.Minute)
 		w.mine()
 	}
-	for _, id := range slices.Concat(short, dear, []string{behind, unclear}) {
+	for _, id := range slices.Concat(short, expensive, []string{behind, unclear}) {
 		w.want(id, payout.Fulfilled, "")
 	}
 	if lab, ok := on.(*evmtest.Node); ok {
@@ -172,7 +175,7 @@ func oneBad(t *testing.T, d *db.DB, clock *dbtest.Clock, on ground, keys *evm.Si
 	w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		report, err := ledger.Check(ctx, tx)
 		if len(report.Problems) > 0 {
-			t.Errorf("the books: %v", report.Problems)
+			t.Errorf("ledger: %v", report.Problems)
 		}
 		return err
 	}))

@@ -17,7 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
 )
 
-// unreliable is a simulated network behind a connection that breaks. It keeps the transactions that it was given.
+// unreliable is a simulated network whose connection fails. It records accepted transactions.
 type unreliable struct {
 	*evmsim.Chain
 	connection payouttest.Connection

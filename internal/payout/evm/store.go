@@ -6,7 +6,8 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// lockNonce returns the next nonce of an account, locked for the rest of the transaction. used reports whether one was ever used.
+// lockNonce returns the next nonce of an account, locked for the rest of the transaction. used reports whether one
+// was stored before.
 func lockNonce(ctx context.Context, tx *db.Tx, chainName, account string) (next uint64, used bool, err error) {
 	var n int64
 	err = tx.QueryRow(ctx, `INSERT INTO payout_nonces (chain, account, next) VALUES ($1, $2, -1)
@@ -15,5 +16,6 @@ func lockNonce(ctx context.Context, tx *db.Tx, chainName, account string) (next 
 }
 
 func setNonce(ctx context.Context, tx *db.Tx, chainName, account string, next uint64) error {
-	return tx.Queue(ctx, `UPDATE payout_nonces SET next = $3 WHERE chain = $1 AND account = $2`, chainName, account, int64(next))
+	return tx.Queue(ctx, `UPDATE payout_nonces SET next = $3 WHERE chain = $1 AND account = $2`, chainName, account,
+		int64(next))
 }

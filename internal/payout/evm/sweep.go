@@ -13,12 +13,12 @@ import (
 	"github.com/stipend/stipend/internal/payout/onchain"
 )
 
-// maxSwept bounds the addresses of one Sweep.
+// maxSwept is the maximum number of addresses in one Sweep.
 const maxSwept = 50
 
-// Sweep moves confirmed deposits from their addresses to the paying account. A token needs gas at its address: one run sends it
-// there, a later one moves the token. Native coins are moved when they are worth several times what that costs. It is
-// level-triggered: what one run leaves, the next one finds.
+// Sweep moves confirmed deposits from their addresses to the hot wallet. A token requires gas at its address: one run
+// sends the gas, a later one moves the token. Native coins are moved if they are worth several times the cost. Sweep
+// is idempotent; each run continues where the last one stopped.
 func (r *Rail) Sweep(ctx context.Context, d *db.DB) error {
 	var coins []chain.WalletCoin
 	var paused string
@@ -54,7 +54,7 @@ func (r *Rail) Sweep(ctx context.Context, d *db.DB) error {
 	return errors.Join(failed...)
 }
 
-// sweep moves what is at one address of one asset, or sends it the gas that this needs.
+// sweep moves the amount of one asset at one address, or sends the gas for it.
 func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []chain.WalletCoin) error {
 	from, native := coins[0].Address, r.network.Native
 	to, err := evm.ParseAddress(r.hot)
@@ -71,7 +71,7 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 	}
 	try := amount
 	if asset == native {
-		try = 1 // what it costs does not depend on the amount
+		try = 1 // the cost does not depend on the amount
 	}
 	call, err := r.network.TransferCall(to, money.New(asset, try))
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 		return err
 	}
 	if e := estimates[0]; e.Verdict != evm.WillSucceed {
-		return errors.New("evm: a deposit at " + from + " cannot be moved: " + e.Refusal)
+		return errors.New("evm: cannot sweep the deposit at " + from + ": " + e.Refusal)
 	}
 	gas, price := gasLimit(estimates[0].Gas), 2*here.BaseFee+here.Tip
 	fee := maxCost(estimates[0], price)
@@ -118,7 +118,7 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 			return err
 		}
 		signer := chain.WalletCoin{Address: from, Branch: coins[0].Branch, Index: coins[0].Index}
-		if err := r.sign(ctx, tx, &b, call, gas, purse{price: price, tip: here.Tip}, signer, nil); err != nil {
+		if err := r.sign(ctx, tx, &b, call, gas, hotWallet{price: price, tip: here.Tip}, signer, nil); err != nil {
 			return err
 		}
 		payout.EnqueueSend(tx, b.CompanyID, r.Name(), tx.Now(), b.TxID)
@@ -126,7 +126,7 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 	})
 }
 
-// sendGas sends what a sweep will cost to the address of the deposit, unless that is under way.
+// sendGas sends the gas for a sweep to the deposit's address, unless a transaction for it is unconfirmed.
 func (r *Rail) sendGas(ctx context.Context, d *db.DB, address string, units int64) error {
 	to, err := evm.ParseAddress(address)
 	if err != nil {
@@ -148,14 +148,14 @@ func (r *Rail) sendGas(ctx context.Context, d *db.DB, address string, units int6
 		if busy, err := r.Busy(ctx, tx, address); err != nil || busy {
 			return err
 		}
-		p, why, err := r.open(ctx, tx, s)
+		p, why, err := r.lockHotWallet(ctx, tx, s)
 		if err != nil || why != "" {
 			return err
 		}
 		fee := maxCost(estimates[0], p.price)
-		if estimates[0].Verdict != evm.WillSucceed || p.left[r.network.Native] < units+fee {
-			r.Log.ErrorContext(ctx, "the paying account has too few coins to send gas",
-				"account", r.hot, "wanted", r.native(units+fee).String())
+		if estimates[0].Verdict != evm.WillSucceed || p.available[r.network.Native] < units+fee {
+			r.Log.ErrorContext(ctx, "the hot wallet cannot pay the gas of a sweep; fund it",
+				"account", r.hot, "required", r.native(units+fee).String())
 			return nil
 		}
 		b := r.NewBatch(tx, ledger.Operator, r.network.Native, units, fee, onchain.PurposeGas)

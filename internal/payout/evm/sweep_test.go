@@ -14,14 +14,15 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Deposits are brought to the account that pays, tokens once gas was sent to where they lie, on a network that takes a fee for publishing
-// beside the gas. Whatever answers are lost, each deposit is moved once and nothing of it is lost: the chain proves it.
-func TestDepositsOfAnAccountAreSweptOnARealNode(t *testing.T) {
+// Deposits are swept to the hot wallet, tokens after gas was sent to their address, on a network that charges
+// separately for publishing data. Whichever answers are lost, the chain proves that each deposit is moved once and
+// completely.
+func TestDepositsAreSweptOnARealNode(t *testing.T) {
 	node := evmtest.Start(t)
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		w := newAccountWorld(t, d, clock, node)
+		w := newRealFixture(t, d, clock, node)
 		ether := node.Chain(t, money.ETH)
-		w.must(node.SetDataFee(t.Context(), 500_000_000_000_000)) // more than the gas of all of it
+		w.must(node.SetDataFee(t.Context(), 500_000_000_000_000)) // more than the cost of all gas
 		pool := chain.NewPool(d, "base", w.keys.Deriver())
 		var tokens, coins string
 		w.must(d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
@@ -42,7 +43,7 @@ func TestDepositsOfAnAccountAreSweptOnARealNode(t *testing.T) {
 
 		for i := range 6 {
 			w.must(w.rail.Sweep(t.Context(), d))
-			if i%2 == 0 { // the node hears, and nobody knows
+			if i%2 == 0 { // the node hears, and badAddress knows
 				node.SetConnection(evmtest.ResponsesLost)
 			}
 			w.must(w.runner.Drain(t.Context()))
@@ -60,22 +61,23 @@ func TestDepositsOfAnAccountAreSweptOnARealNode(t *testing.T) {
 		w.must(err)
 		state, err := node.State(t.Context(), coins)
 		w.must(err)
-		// What publishing costs, and could have risen to, stays behind: the node would have refused the transaction without it.
+		// The margin of the data fee remains: the node would reject the transaction without it.
 		if left := state.Balances[money.ETH]; left < 500_000 || left > 1_000_000 || state.Nonce != 1 || times[tokens] != 1 {
 			t.Errorf("%d are left after %d transactions, and gas came %d times", left, state.Nonce, times[tokens])
 		}
 		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			report, err := ledger.Check(ctx, tx)
 			if len(report.Problems) > 0 {
-				t.Errorf("the books: %v", report.Problems)
+				t.Errorf("ledger: %v", report.Problems)
 			}
 			var open int
 			failed := tx.QueryRow(ctx, "SELECT COUNT(*) FROM payout_batches WHERE state <> 'fulfilled'").Scan(&open)
 			if open > 0 || failed != nil {
 				t.Errorf("%d transactions are open, %v", open, failed)
 			}
-			// What only moves within the house costs it the fee, and nothing else changes.
-			rows, failed := tx.Query(ctx, `SELECT b.batch_id, b.purpose, l.code, l.asset, CAST(SUM(l.amount) AS BIGINT), b.fee FROM payout_batches b
+			// A sweep costs the operator the fee; other balances do not change.
+			rows, failed := tx.Query(ctx, `
+				SELECT b.batch_id, b.purpose, l.code, l.asset, CAST(SUM(l.amount) AS BIGINT), b.fee FROM payout_batches b
 				JOIN ledger_journals j ON j.company_id = b.company_id AND j.source_id = b.batch_id
 				JOIN ledger_lines l ON l.company_id = j.company_id AND l.journal_id = j.journal_id
 				GROUP BY b.batch_id, b.purpose, l.code, l.asset, b.fee HAVING SUM(l.amount) <> 0 ORDER BY b.batch_id, l.code`)
@@ -88,7 +90,8 @@ func TestDepositsOfAnAccountAreSweptOnARealNode(t *testing.T) {
 				}
 				return fmt.Sprintf("%s %s %s %t", purpose, code, asset, sum > 0), err
 			})
-			want := map[string]int{"gas 1006 ETH false": 1, "gas 5000 ETH true": 1, "sweep 1006 ETH false": 2, "sweep 5000 ETH true": 2}
+			want := map[string]int{"gas 1006 ETH false": 1, "gas 5000 ETH true": 1, "sweep 1006 ETH false": 2,
+				"sweep 5000 ETH true": 2}
 			for _, line := range lines {
 				want[line]--
 			}

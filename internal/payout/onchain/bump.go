@@ -12,18 +12,17 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Why a fee cannot be raised.
+// Errors of raising a fee.
 var (
 	ErrUnaffordable = apierr.New(apierr.Conflict, "fee_bump_unaffordable",
 		"The change of this transaction cannot pay the higher fee.")
 	ErrChangeSpent = apierr.New(apierr.Conflict, "fee_bump_blocked",
-		"A later transaction spends the change of this one; raise the fee of the later one.")
+		"A later transaction spends the change of this one. Raise the fee of the later one.")
 	ErrFeeTooHigh = apierr.New(apierr.Conflict, "fee_above_cap", "The fee rate is above the cap for payouts.")
 )
 
-// Bump replaces the newest transaction of a batch by one with a higher fee for the network's current rate: same inputs, same
-// recipients at the same positions. It returns payout.ErrProcessing when the batch needs no replacement any more, and otherwise the
-// errors of Family.Replace.
+// Bump replaces the current transaction of a batch by one at the given fee rate, with the same inputs and recipients.
+// It returns payout.ErrProcessing if the batch needs no replacement, or an error of Family.Replace.
 func (c *Carrier) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string, rate int64) (txid string, err error) {
 	b, err := lockBatch(ctx, tx, c.Chain, companyID, batchID)
 	if errors.Is(err, db.ErrNoRows) {
@@ -64,15 +63,15 @@ func (c *Carrier) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string
 	return t.TxID, nil
 }
 
-// Nudge checks batches that are not confirmed yet: it broadcasts them again, or raises the fee of those that pay less than the
-// network asks for.
+// Nudge checks unconfirmed batches (job payout.nudge): it broadcasts them again, or raises the fee of those that pay
+// too little.
 func (c *Carrier) Nudge(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
-	companies, of, err := byCompany(jobs, func(in nudgeJob) (string, bool) { return in.BatchID, true })
+	companies, idsOf, err := byCompany(jobs, func(in nudgeJob) (string, bool) { return in.BatchID, true })
 	if err != nil {
 		return err
 	}
 	for _, companyID := range companies {
-		batches, err := lockBatches(ctx, tx, c.Chain, companyID, of[companyID])
+		batches, err := lockBatches(ctx, tx, c.Chain, companyID, idsOf[companyID])
 		if err != nil {
 			return err
 		}
@@ -99,7 +98,7 @@ func (c *Carrier) Nudge(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 	return nil
 }
 
-// resend broadcasts unconfirmed transactions again, or replacements with a higher fee.
+// resend broadcasts the transactions of open batches again, or replacements with a higher fee.
 func (c *Carrier) resend(ctx context.Context, tx *db.Tx, companyID string, open []Batch) error {
 	if why, err := payout.PayoutsAllowed(ctx, tx, c.Log); err != nil || why != "" {
 		return err
@@ -126,7 +125,8 @@ func (c *Carrier) resend(ctx context.Context, tx *db.Tx, companyID string, open 
 			!errors.Is(err, ErrUnaffordable) && !errors.Is(err, ErrChangeSpent):
 			return err
 		default:
-			c.Log.InfoContext(ctx, "the fee of a payout cannot be raised", "company_id", companyID, "batch_id", b.ID, "reason", err)
+			c.Log.InfoContext(ctx, "the fee of a payout cannot be raised", "company_id", companyID, "batch_id", b.ID, "reason",
+				err)
 		}
 		same = append(same, b.TxID)
 	}
@@ -134,17 +134,18 @@ func (c *Carrier) resend(ctx context.Context, tx *db.Tx, companyID string, open 
 	return nil
 }
 
-// stuck reports that a batch waits for a lower fee.
+// stuck records that a batch waits for a lower fee rate.
 func (c *Carrier) stuck(ctx context.Context, tx *db.Tx, b Batch, rate int64) error {
-	c.Log.InfoContext(ctx, "the fee of a payout cannot be raised", "company_id", b.CompanyID, "batch_id", b.ID, "reason", ErrFeeTooHigh)
+	c.Log.InfoContext(ctx, "the fee of a payout cannot be raised", "company_id", b.CompanyID, "batch_id", b.ID, "reason",
+		ErrFeeTooHigh)
 	q, err := payout.LockQueue(ctx, tx, b.CompanyID, c.Rail)
 	if err != nil {
 		return err
 	}
-	return q.Stuck(ctx, tx, c.Log, payout.Delay{Reason: payout.WaitFee, FeeRate: rate, Stuck: b.ID})
+	return q.WaitStuck(ctx, tx, c.Log, payout.Delay{Reason: payout.WaitFee, FeeRate: rate, Stuck: b.ID})
 }
 
-// unstick ends the delay that a stuck batch caused, once no payout of its company waits.
+// unstick ends the delay that a stuck batch caused, if its company has no other waiting payouts.
 func (c *Carrier) unstick(ctx context.Context, tx *db.Tx, companyID string) error {
 	q, err := payout.LockQueue(ctx, tx, companyID, c.Rail)
 	if err != nil {

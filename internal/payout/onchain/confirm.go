@@ -14,19 +14,19 @@ import (
 
 // Reasons of outputs.
 const (
-	ReasonConflict = "input_conflict"      // queued again: another transaction spent an input of its batch
-	ReasonRefused  = "destination_refuses" // failed: the token or the receiving contract fails every payment to the address
+	ReasonConflict = "input_conflict"      // requeued: another transaction spent an input of its batch
+	ReasonRefused  = "destination_refuses" // failed: the token or receiving contract rejects payments to the address
 )
 
-// Confirm handles changes of our own transactions (job chain.tx): it brings their batches in line with what the chain shows now.
-// Changes of transactions that are not payouts, or of another chain, are ignored.
+// Confirm handles changes of transactions (job chain.tx): it updates their batches to the current state of the chain.
+// It ignores transactions that are not payouts or are on another chain.
 func (c *Carrier) Confirm(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
-	companies, of, err := byCompany(jobs, func(n chain.TxRef) (string, bool) { return n.TxID, n.Chain == c.Chain })
+	companies, idsOf, err := byCompany(jobs, func(n chain.TxRef) (string, bool) { return n.TxID, n.Chain == c.Chain })
 	if err != nil {
 		return err
 	}
 	for _, companyID := range companies {
-		ids, err := batchesOf(ctx, tx, companyID, of[companyID])
+		ids, err := batchesOf(ctx, tx, companyID, idsOf[companyID])
 		if err != nil {
 			return err
 		}
@@ -43,13 +43,13 @@ func (c *Carrier) Confirm(ctx context.Context, tx *db.Tx, jobs []job.Job) error 
 	return nil
 }
 
-// view is what the chain shows of a batch's transactions.
+// view is the state of a batch on the chain.
 type view struct {
-	confirmed *Transaction // has its confirmations
-	failed    *Transaction // has them, too, and moved nothing: proof that nobody was paid
-	present   bool         // one of them is in the mempool or in a block
-	newest    chain.State  // state of the newest
-	dead      string       // why none of them can ever be confirmed; "" while one might be
+	confirmed *Transaction // transaction with enough confirmations
+	failed    *Transaction // confirmed transaction that failed: proof that nothing was paid
+	present   bool         // a transaction is in the mempool or a block
+	newest    chain.State  // state of the current transaction
+	dead      string       // reason for which none can ever be confirmed, or ""
 }
 
 func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
@@ -64,7 +64,7 @@ func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 			continue
 		}
 		switch {
-		case w.State == chain.Mined && w.Confirmed && w.Failed && !w.Verified: // one node alone says that nobody was paid
+		case w.State == chain.Mined && w.Confirmed && w.Failed && !w.Verified: // only one node reports the failure
 			v.present = true
 		case w.State == chain.Mined && w.Confirmed:
 			b.Signed[i].Fee = c.family.Cost(t, w)
@@ -75,7 +75,7 @@ func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 			}
 		case w.State == chain.Mined || w.State == chain.Seen:
 			v.present = true
-		case c.beaten(w) && !ours[w.ConflictedBy]:
+		case c.conflictIsFinal(w) && !ours[w.ConflictedBy]:
 			v.dead = ReasonConflict
 		}
 		if t.TxID == b.TxID {
@@ -86,7 +86,7 @@ func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 		v.dead = ""
 		return v, nil
 	}
-	// A coin of a transaction that can never be confirmed never comes into being.
+	// An input created by a transaction that can never be confirmed does not exist.
 	for _, coin := range b.Inputs {
 		if coin.Unconfirmed == 0 {
 			continue
@@ -96,21 +96,22 @@ func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 		case errors.Is(err, chain.ErrUnknown):
 		case err != nil:
 			return view{}, err
-		case c.beaten(parent):
+		case c.conflictIsFinal(parent):
 			v.dead = ReasonConflict
 		}
 	}
 	return v, nil
 }
 
-// beaten reports whether a conflicting transaction is deep enough in the chain to prove that a transaction is never confirmed. That
-// takes more than one confirmation: a proof that is reorganized away would pay twice. The chain reports a conflict's first
-// confirmations only; the nudge finds the depth. Where there is a second node, it must have the conflicting block, too.
-func (c *Carrier) beaten(w chain.WatchedTx) bool {
+// conflictIsFinal reports whether a conflicting transaction is deep enough in the chain to prove that w is never
+// confirmed. One confirmation is not enough: a proof that is reorganized away would pay twice. The chain reports only
+// a conflict's first confirmations; the nudge job finds the depth. If there is a second node, it must also have the
+// conflicting block.
+func (c *Carrier) conflictIsFinal(w chain.WatchedTx) bool {
 	return w.State == chain.Conflicted && w.Height > 0 && w.Depth >= c.ConflictDepth && w.Verified
 }
 
-// settle is the one place where the chain decides about a batch. It returns the batch as it is afterwards.
+// settle updates a batch to the state of the chain and returns it. All decisions by the chain are made here.
 func (c *Carrier) settle(ctx context.Context, tx *db.Tx, b Batch) (Batch, error) {
 	if err := b.check(); err != nil {
 		return b, err
@@ -145,13 +146,14 @@ func (c *Carrier) settle(ctx context.Context, tx *db.Tx, b Batch) (Batch, error)
 	case v.present && b.State != payout.Sent:
 		return b, advance(ctx, tx, &b, payout.Sent, b.TxID, "found on the chain")
 	case !v.present && b.State == payout.Sent && v.newest == chain.Watched:
-		// Accepted once and since dropped from the mempool.
+		// It was accepted and has since been dropped from the mempool.
 		payout.EnqueueSend(tx, b.CompanyID, c.Rail, tx.Now(), b.TxID)
 	}
 	return b, nil
 }
 
-// fulfill books a confirmed batch. The confirmed transaction decides the fee, so the fee of a replacement that lost is reversed.
+// fulfill records a confirmed batch. The fee is that of the confirmed transaction; the posted fee of a replacement is
+// corrected.
 func (c *Carrier) fulfill(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
 	booked := b.Fee
 	if err := advanceBatch(ctx, tx, b, payout.Fulfilled, t.TxID, t.Fee, ""); err != nil {
@@ -166,7 +168,7 @@ func (c *Carrier) fulfill(ctx context.Context, tx *db.Tx, b *Batch, t Transactio
 	if err := post(tx, *b, "confirm", lines); err != nil {
 		return err
 	}
-	if len(b.Signed) > 1 { // the change of a transaction that was confirmed instead of its replacement can be spent again
+	if len(b.Signed) > 1 { // if the replaced transaction was confirmed, its change can be spent
 		if err := chain.Unreserve(ctx, tx, b.Chain, b.ChangeReservation()); err != nil {
 			return err
 		}
@@ -176,13 +178,13 @@ func (c *Carrier) fulfill(ctx context.Context, tx *db.Tx, b *Batch, t Transactio
 		return err
 	}
 	payout.Announce(tx, outs)
-	if b.Purpose == PurposeSweep { // queues may have waited for what it brought
+	if b.Purpose == PurposeSweep { // queues may wait for the swept funds
 		return wakeQueues(ctx, tx, c.Rail)
 	}
 	return nil
 }
 
-// revert takes a fulfillment back whose block left the chain. The same bytes pay it again.
+// revert undoes the fulfillment of a batch whose block left the chain. The same transaction is broadcast again.
 func (c *Carrier) revert(ctx context.Context, tx *db.Tx, b *Batch) error {
 	const reason = "reorganization"
 	if err := advanceBatch(ctx, tx, b, payout.Sent, b.TxID, b.Fee, reason); err != nil {
@@ -200,12 +202,12 @@ func (c *Carrier) revert(ctx context.Context, tx *db.Tx, b *Batch) error {
 	return nil
 }
 
-// reopen queues the outputs of a batch that is proven never to pay them. They keep their place in the queue.
+// reopen queues the outputs of a batch again that is proven never to pay them. They keep their position in the queue.
 func (c *Carrier) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string) error {
 	if err := advanceBatch(ctx, tx, b, Dead, b.TxID, b.Fee, reason); err != nil {
 		return err
 	}
-	// The conflicting transaction took one coin; the others are free again.
+	// The conflicting transaction spent one coin; the others are free again.
 	if err := chain.Unreserve(ctx, tx, b.Chain, b.ID); err != nil {
 		return err
 	}
@@ -224,7 +226,7 @@ func (c *Carrier) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string
 	return nil
 }
 
-// refuse ends a batch whose transaction is in the chain and moved nothing. Its fee is spent; its outputs need a corrected
+// refuse ends a batch whose transaction failed in its block. Its fee is spent; its outputs need a corrected
 // destination.
 func (c *Carrier) refuse(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
 	booked := b.Fee
@@ -250,7 +252,7 @@ func (c *Carrier) refuse(ctx context.Context, tx *db.Tx, b *Batch, t Transaction
 	return nil
 }
 
-// owedAgain returns the lines that owe outputs again.
+// owedAgain returns lines that credit the payables of outputs again.
 func owedAgain(outs []payout.Output) []ledger.Line {
 	lines := make([]ledger.Line, len(outs))
 	for i, o := range outs {
@@ -259,8 +261,8 @@ func owedAgain(outs []payout.Output) []ledger.Line {
 	return lines
 }
 
-// lose books a batch that was confirmed after it was proven dead, because the proof was reorganized away. Its outputs may be paid
-// twice, so payouts stop until a person has decided.
+// lose records a batch that was confirmed after it was proven dead, because the proof was reorganized away. Its
+// outputs may be paid twice, so payouts are paused until staff decide.
 func (c *Carrier) lose(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
 	if err := advanceBatch(ctx, tx, b, Lost, t.TxID, t.Fee, "confirmed after its conflict"); err != nil {
 		return err
@@ -273,16 +275,16 @@ func (c *Carrier) lose(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) 
 	c.Log.ErrorContext(ctx, "a dead payout batch was confirmed; payouts are paused",
 		"company_id", b.CompanyID, "batch_id", b.ID, "txid", t.TxID)
 	return payout.SetPaused(ctx, tx,
-		"the payout transaction "+t.TxID+" confirmed after it was proven dead; its payees may have been paid twice")
+		"the payout transaction "+t.TxID+" was confirmed although its failure was final; payees may have been paid twice")
 }
 
-// UnknownSpend pauses all payouts when an unknown transaction spent coins of the wallet (job chain.stranger): it may have paid the
-// same payees, and only a person can find out.
+// UnknownSpend pauses all payouts when an unknown transaction spent coins of the wallet (job chain.stranger): it may
+// have paid queued outputs, which only staff can find out.
 func (c *Carrier) UnknownSpend(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in chain.TxRef
 	if err := j.Decode(&in); err != nil || in.Chain != c.Chain {
 		return err
 	}
 	c.Log.ErrorContext(ctx, "an unknown transaction spent coins of the wallet; payouts are paused", "txid", in.TxID)
-	return payout.SetPaused(ctx, tx, "the transaction "+in.TxID+" spent coins of the wallet and is not known here")
+	return payout.SetPaused(ctx, tx, "the unknown transaction "+in.TxID+" spent coins of the wallet")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/payouttest"
 )
 
-// Signed transfers of a token on a real node of an EVM network, each with its nonce. Its blocks show how often one is executed.
+// Token transfers on a real EVM node, each with its own nonce. The blocks show how often each is executed.
 func TestNodesOnARealEVMNode(t *testing.T) {
 	node := evmtest.Start(t)
 	payouttest.RunNodes(t, func(t *testing.T) payouttest.Network {
@@ -36,7 +36,8 @@ func TestNodesOnARealEVMNode(t *testing.T) {
 				payees[txid] = to
 				return onchain.Transaction{TxID: txid, Raw: raw}
 			},
-			Refused: onchain.Transaction{TxID: "0x" + "00000000000000000000000000000000000000000000000000000000000000ff", Raw: []byte("nonsense")},
+			Refused: onchain.Transaction{TxID: "0x" + "00000000000000000000000000000000000000000000000000000000000000ff",
+				Raw: []byte("nonsense")},
 			Executed: func(txid string) int {
 				must(node.Mine(t.Context(), 1))
 				_, times, err := node.Paid(t.Context(), money.USDC)

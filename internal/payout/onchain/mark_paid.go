@@ -13,31 +13,34 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// ReasonFound is the history's reason of an output that was paid by a transaction unknown to this database.
+// ReasonFound is the history's reason for an output paid by a transaction that the database did not contain.
 const ReasonFound = "found_on_chain"
 
-// Why an output cannot be marked as paid.
+// Errors of MarkPaid.
 var (
-	ErrNotQueued = errors.New("there is no such output in the queue for the chain; " +
-		"only a queued output can have been paid without this database knowing")
+	ErrNotQueued = errors.New("this output is not queued for payout on the chain; " +
+		"only queued outputs can be marked as paid")
 	ErrNoPayment = errors.New("the transaction does not pay this output")
 )
 
-// Unknown is how MarkPaid treats a chain's transactions.
-type Unknown struct {
+// UnknownPayment has the properties of a chain that MarkPaid requires.
+type UnknownPayment struct {
 	Rail   payout.RailName
 	Chain  string
 	Native money.Asset
-	Depth  int64 // confirmations that the transaction needs
-	// Fee returns what the transaction cost; spent is what it spent of the wallet.
+	Depth  int64 // required confirmations of the transaction
+	// Fee returns the fee of the transaction; spent is the amount that it spent from the wallet.
 	Fee func(t chain.Tx, spent chain.UnknownSpend) int64
 }
 
-// MarkPaid marks a queued output as paid by a transaction that spent of the wallet and that this database does not know: it was
-// restored from a backup, or another server took its place. t is the transaction as a node shows it. Payouts must be paused. The
-// watcher must have seen it in a block that is deep enough, and one of its outputs must pay exactly the amount to exactly the
-// address and be no other output's payment. It posts the payment and, with the first output, the fee, and settles the output.
-func MarkPaid(ctx context.Context, tx *db.Tx, u Unknown, outputID string, t chain.Tx) (payout.Output, chain.UnknownSpend, error) {
+// MarkPaid marks a queued output as paid by a transaction t that spent from the wallet and that the database does not
+// contain because it was restored from an older backup or replaced. Payouts must be paused. The watcher must have
+// seen the transaction in a block that is deep enough, and one of its outputs must pay exactly the amount to the
+// address and must not pay another output. MarkPaid posts the payment and, with the first output of the transaction,
+// the fee.
+func MarkPaid(ctx context.Context, tx *db.Tx, u UnknownPayment, outputID string, t chain.Tx) (payout.Output,
+	chain.UnknownSpend, error,
+) {
 	fail := func(err error) (payout.Output, chain.UnknownSpend, error) {
 		return payout.Output{}, chain.UnknownSpend{}, err
 	}
@@ -65,7 +68,8 @@ func MarkPaid(ctx context.Context, tx *db.Tx, u Unknown, outputID string, t chai
 			out.Amount == o.Amount.Units() && !taken[out.Vout]
 	})
 	if i < 0 || t.Failed {
-		return fail(fmt.Errorf("%w: want %s %s to %s, not yet counted as another output's payment", ErrNoPayment, o.Amount, asset, o.Address))
+		return fail(fmt.Errorf("%w: want %s %s to %s, which must not pay another output", ErrNoPayment, o.Amount, asset,
+			o.Address))
 	}
 	o.TxID, o.Vout = t.ID, t.Outputs[i].Vout
 	if err := payout.MarkPaid(ctx, tx, o, ReasonFound); err != nil {
@@ -83,11 +87,14 @@ func MarkPaid(ctx context.Context, tx *db.Tx, u Unknown, outputID string, t chai
 	}); err != nil {
 		return fail(err)
 	}
-	return o, spent, explained(ctx, tx, u.Chain, t, o, taken)
+	return o, spent, watchIfExplained(ctx, tx, u.Chain, t, o, taken)
 }
 
-// explained has the watcher treat the transaction as known once each of its outputs is the wallet's or an output's payment.
-func explained(ctx context.Context, tx *db.Tx, chainName string, t chain.Tx, o payout.Output, taken map[uint32]bool) error {
+// watchIfExplained makes the watcher treat the transaction as known once each of its outputs belongs to the wallet or
+// pays a payout.
+func watchIfExplained(ctx context.Context, tx *db.Tx, chainName string, t chain.Tx, o payout.Output,
+	taken map[uint32]bool,
+) error {
 	taken[o.Vout] = true
 	for _, out := range t.Outputs {
 		own, err := chain.IsOwnAddress(ctx, tx, chainName, out.Address)
@@ -98,7 +105,8 @@ func explained(ctx context.Context, tx *db.Tx, chainName string, t chain.Tx, o p
 	return chain.WatchTx(ctx, tx, chainName, t.ID, o.CompanyID, "", chain.DefaultConfirmations)
 }
 
-// unknownSpend returns an unknown transaction that the watcher has seen spend of the wallet, once it is deep enough in the chain.
+// unknownSpend returns an unknown transaction that the watcher saw spend from the wallet, if it is deep enough in the
+// chain.
 func unknownSpend(ctx context.Context, tx *db.Tx, chainName, txid string, depth int64) (chain.UnknownSpend, error) {
 	all, err := chain.UnknownSpends(ctx, tx, chainName)
 	if err != nil {
@@ -106,7 +114,7 @@ func unknownSpend(ctx context.Context, tx *db.Tx, chainName, txid string, depth 
 	}
 	i := slices.IndexFunc(all, func(s chain.UnknownSpend) bool { return s.TxID == txid })
 	if i < 0 {
-		return chain.UnknownSpend{}, fmt.Errorf("%w: the watcher has seen no unknown transaction %s that spends coins of the wallet",
+		return chain.UnknownSpend{}, fmt.Errorf("%w: the watcher has not seen the transaction %s spend coins of the wallet",
 			ErrNoPayment, txid)
 	}
 	tip, _, err := chain.Tip(ctx, tx, chainName)
@@ -114,7 +122,7 @@ func unknownSpend(ctx context.Context, tx *db.Tx, chainName, txid string, depth 
 		return chain.UnknownSpend{}, err
 	}
 	if s := all[i]; s.Height == 0 || tip-s.Height+1 < depth {
-		return s, fmt.Errorf("%w for good yet: it needs %d confirmations", ErrNoPayment, depth)
+		return s, fmt.Errorf("%w with enough confirmations yet: it needs %d", ErrNoPayment, depth)
 	}
 	return all[i], nil
 }

@@ -10,31 +10,31 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Nodes broadcasts transactions through one node and asks it, and further ones, whether they know a transaction. The txid makes a
+// Nodes broadcasts transactions through one node and searches them at this and further nodes. The txid makes a
 // repeated broadcast harmless.
 type Nodes struct {
 	Source    chain.Source
 	Witnesses []chain.Witness
 }
 
-// witnessesWithin bounds the time for asking witnesses about what one broadcast left unclear.
+// witnessesWithin limits the time for asking witnesses about the unknown outcomes of one broadcast.
 const witnessesWithin = 5 * time.Second
 
-// Submit broadcasts transactions and returns an answer for each, in their order. It uses one request where the node takes several
-// at once. A transaction that the node did not answer for, and that a witness knows, is accepted. Submit never turns an unclear
-// answer into a refusal.
+// Submit broadcasts transactions and returns their answers in order. It uses one request if the node accepts several
+// transactions. A transaction with unknown outcome that a witness knows is accepted. An unknown outcome never becomes
+// a refusal.
 func (n Nodes) Submit(ctx context.Context, txs ...Transaction) []payout.Answer {
 	answers := n.broadcast(ctx, txs)
 	ctx, stop := context.WithTimeout(ctx, witnessesWithin)
 	defer stop()
 	for _, w := range n.Witnesses {
 		for i, t := range txs {
-			if answers[i].Outcome != payout.Unclear {
+			if answers[i].Outcome != payout.Unknown {
 				continue
 			}
 			known, err := knows(ctx, w, t.TxID)
 			if err != nil {
-				break // the next question would wait as long
+				break // the next request would also time out
 			}
 			if known {
 				answers[i] = payout.Answer{Outcome: payout.Accepted}
@@ -70,12 +70,12 @@ func answer(err error) payout.Answer {
 	case errors.Is(err, chain.ErrRejected):
 		return payout.Answer{Outcome: payout.Refused, Reason: err.Error()}
 	default:
-		return payout.Answer{Outcome: payout.Unclear, Reason: err.Error()}
+		return payout.Answer{Outcome: payout.Unknown, Reason: err.Error()}
 	}
 }
 
-// Find reports whether the node or a witness has the transaction in its mempool or chain. false without an error means that all
-// of them answered and none has it.
+// Find reports whether the node or a witness has the transaction in its mempool or chain. It returns false without an
+// error only if all of them answered that they do not have it.
 func (n Nodes) Find(ctx context.Context, txid string) (bool, error) {
 	known, err := knows(ctx, n.Source, txid)
 	for _, w := range n.Witnesses {

@@ -17,7 +17,7 @@ import (
 
 // node is a node that accepts every transaction and finds it by its ID.
 type node struct {
-	chain.Source // nil: only what Nodes calls is implemented
+	chain.Source // nil: Nodes calls only the methods below
 	connection   payouttest.Connection
 	times        map[string]int
 }
@@ -62,7 +62,7 @@ func TestNodes(t *testing.T) {
 				tx.AddTxOut(wire.NewTxOut(made, make([]byte, 20)))
 				var b bytes.Buffer
 				if err := tx.Serialize(&b); err != nil {
-					panic(err) // a buffer takes everything
+					panic(err) // a buffer returns no error
 				}
 				return onchain.Transaction{TxID: tx.TxID(), Raw: b.Bytes()}
 			},
@@ -73,13 +73,15 @@ func TestNodes(t *testing.T) {
 	})
 }
 
-// What the node does not answer, or does not know, has still got through where a witness knows it. It is nowhere only when all say so.
-func TestWitnessesOfABroadcast(t *testing.T) {
-	ours, other := &node{times: map[string]int{}, connection: payouttest.LostBefore}, &node{times: map[string]int{"paid": 1}}
+// A transaction that a witness knows was sent, even if the node does not answer or does not know it. It is not found
+// only if all nodes say so.
+func TestWitnessesDecideUnknownOutcomes(t *testing.T) {
+	ours, other := &node{times: map[string]int{}, connection: payouttest.LostBefore},
+		&node{times: map[string]int{"paid": 1}}
 	r := onchain.Nodes{Source: ours, Witnesses: []chain.Witness{{Source: other, Name: "second"}}}
 	got := r.Submit(t.Context(), onchain.Transaction{TxID: "paid"}, onchain.Transaction{TxID: "lost"})
-	if got[0].Outcome != payout.Accepted || got[1].Outcome != payout.Unclear {
-		t.Errorf("known to the witness: %v, known to nobody: %v", got[0], got[1])
+	if got[0].Outcome != payout.Accepted || got[1].Outcome != payout.Unknown {
+		t.Errorf("known to the witness: %v, unknown to all: %v", got[0], got[1])
 	}
 	for ref, want := range map[string]bool{"paid": true, "lost": false} {
 		if found, err := r.Find(t.Context(), ref); err != nil || found != want {
@@ -88,10 +90,10 @@ func TestWitnessesOfABroadcast(t *testing.T) {
 	}
 	r.Witnesses = append(r.Witnesses, chain.Witness{Source: silent{}, Name: "third"})
 	if found, err := r.Find(t.Context(), "paid"); err != nil || !found {
-		t.Errorf("one knows it, another is silent: %t %v", found, err)
+		t.Errorf("one node knows it, another does not answer: %t %v", found, err)
 	}
 	if _, err := r.Find(t.Context(), "lost"); err == nil {
-		t.Error("nowhere, though a witness is silent")
+		t.Error("not found, although a witness did not answer")
 	}
 }
 

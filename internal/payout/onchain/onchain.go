@@ -1,23 +1,23 @@
-// Package onchain carries signed blockchain transactions for the rails that pay by them: it stores them, broadcasts them, follows
-// them until they are confirmed or proven never to be, and replaces them by ones with a higher fee. Packages payout/bitcoin and
-// payout/evm choose what to sign; what differs between them afterwards is a [Family].
+// Package onchain stores, broadcasts and follows signed blockchain transactions for rails, until they are confirmed
+// or proven never to be confirmed, and replaces them by ones with a higher fee. Packages payout/bitcoin and
+// payout/evm choose and sign the transactions; the remaining differences between them are a [Family].
 //
-// A [Batch] is one set of inputs (coins, or the nonce of an account) that pays outputs of one company, with every transaction
-// that was ever signed for it. Its states are those of its outputs, and two of its own:
+// A [Batch] is one set of inputs (coins, or the nonce of an account) that pays outputs of one company, with every
+// transaction ever signed for it. Its states are those of outputs and two more:
 //
 //	prepared → sent → fulfilled
 //	   └─→ in_doubt ↑     └→ sent again when its block left the chain
-//	prepared, sent, in_doubt → dead   another transaction spent its inputs, for certain; its outputs are queued again
+//	prepared, sent, in_doubt → dead   another transaction finally spent its inputs; its outputs are queued again
 //	dead → lost                       it was confirmed after all; payouts are paused
 //
 // Invariants:
 //
 //   - The signed bytes, the txid, the journal and the outputs' state are committed before the first broadcast.
-//   - Nothing signs a transaction with other inputs for an output that may already be paid. A replacement spends the same inputs
-//     and pays the same recipients at the same positions. All transactions of a batch stay watched, because any one of them, and
-//     only one, can be confirmed.
-//   - A batch in_doubt leaves that state when one of its transactions is found, or when another transaction that spends its
-//     inputs is deep enough in the chain. Only then are its outputs queued again.
+//   - No transaction with other inputs is signed for an output that may already be paid. A replacement spends the
+//     same inputs and pays the same recipients at the same positions. All transactions of a batch remain watched,
+//     because any one of them, and only one, can be confirmed.
+//   - The outcome of a batch remains unknown (state in_doubt) until one of its transactions is found, or another
+//     transaction that spends its inputs is deep enough in the chain. Only then are its outputs queued again.
 package onchain
 
 import (
@@ -37,26 +37,26 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Config is what a Carrier needs. Everything is required except Witnesses.
+// Config has the dependencies and limits of a Carrier. All fields except Witnesses are required.
 type Config struct {
 	Rail      payout.RailName
-	Chain     string          // name under which package chain keeps the network's rows
-	Native    money.Asset     // fees are paid in it
+	Chain     string          // name of the network in package chain
+	Native    money.Asset     // asset in which fees are paid
 	Source    chain.Source    // node to broadcast through
-	Witnesses []chain.Witness // further nodes that are asked for a transaction that Source does not know
+	Witnesses []chain.Witness // further nodes, asked about transactions that Source does not know
 	Log       *slog.Logger
 
-	Confirmations int64         // of a payout before it is fulfilled; a reorganization takes the fulfillment back
-	ConflictDepth int64         // confirmations of a conflicting transaction that prove that a payout can never be confirmed
-	MaxFeeRate    int64         // network fee rate above which nothing is prepared and no fee is raised
-	FeeMaxAge     time.Duration // age above which a fee rate is not used
-	BumpAfter     time.Duration // age of an unconfirmed transaction before its fee is raised
+	Confirmations int64         // confirmations of a fulfilled payout; a reorganization reverts it
+	ConflictDepth int64         // confirmations of a conflicting transaction that make a payout's failure final
+	MaxFeeRate    int64         // fee rate above which nothing is prepared and no fee is raised
+	FeeMaxAge     time.Duration // maximum age of a fee rate
+	BumpAfter     time.Duration // age of an unconfirmed transaction when its fee is raised
 	NudgeEvery    time.Duration // interval between checks of an unconfirmed batch
-	Retry         time.Duration // interval between checks of a queue that waits
-	FeeEvery      time.Duration // interval between readings of the fee rate
+	Retry         time.Duration // interval between checks of a waiting queue
+	FeeEvery      time.Duration // interval between updates of the fee rate
 }
 
-// check returns an error that names what is missing.
+// check returns an error if a required field is missing.
 func (c Config) check() error {
 	switch {
 	case c.Rail == "" || c.Chain == "" || c.Native == "":
@@ -64,7 +64,7 @@ func (c Config) check() error {
 	case c.Source == nil:
 		return errors.New("onchain: no node is configured for " + c.Chain)
 	case c.Log == nil:
-		return errors.New("onchain: no logger")
+		return errors.New("onchain: the logger is missing")
 	case min(c.Confirmations, c.ConflictDepth, c.MaxFeeRate) <= 0,
 		min(c.FeeMaxAge, c.BumpAfter, c.NudgeEvery, c.Retry, c.FeeEvery) <= 0:
 		return errors.New("onchain: a limit of " + c.Chain + " is missing")
@@ -72,33 +72,33 @@ func (c Config) check() error {
 	return nil
 }
 
-// Family is what differs between the transactions of kinds of chains.
+// Family has the operations that differ between kinds of chains.
 type Family interface {
-	// Watch has package chain follow a transaction of the batch that was just signed.
+	// Watch makes package chain follow a transaction of the batch.
 	Watch(ctx context.Context, tx *db.Tx, b Batch, txid string) error
-	// Replace signs a transaction that takes the place of old at the given fee rate of the network. It returns
-	// ErrFeeTooHigh, ErrUnaffordable or ErrChangeSpent when that is not possible, and stores nothing but reservations.
+	// Replace signs a transaction that replaces old at the given fee rate. It returns ErrFeeTooHigh, ErrUnaffordable or
+	// ErrChangeSpent if that is not possible. It stores only reservations.
 	Replace(ctx context.Context, tx *db.Tx, b Batch, old Transaction, rate int64) (Transaction, error)
-	// Underpays reports whether a transaction pays less than the network asks for at rate, and a higher fee is worth it.
+	// Underpays reports whether a transaction pays less than the fee rate and should be replaced.
 	Underpays(b Batch, t Transaction, rate int64) bool
-	// Cost returns the fee that a transaction has paid in its block.
+	// Cost returns the fee of a transaction in a block.
 	Cost(t Transaction, seen chain.WatchedTx) int64
 }
 
-// Carrier stores, broadcasts and follows the transactions of one chain. It implements what is common to the rails that embed it.
+// Carrier stores, broadcasts and follows the transactions of one chain. Rails embed it.
 type Carrier struct {
 	Config
 	family Family
 	nodes  Nodes
 }
 
-// New returns a carrier of a family's transactions.
+// New returns a carrier for a family.
 func New(c Config, f Family) (*Carrier, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
 	if f == nil {
-		return nil, errors.New("onchain: no family of transactions")
+		return nil, errors.New("onchain: the family is missing")
 	}
 	return &Carrier{Config: c, family: f, nodes: Nodes{Source: c.Source, Witnesses: c.Witnesses}}, nil
 }
@@ -122,7 +122,7 @@ func (c *Carrier) Periodic(d *db.DB) []job.Periodic {
 	}}}
 }
 
-// RefreshFees stores the node's current fee rate, at least 1.
+// RefreshFees stores the node's current fee rate.
 func (c *Carrier) RefreshFees(ctx context.Context, d *db.DB) error {
 	rate, err := c.Source.FeeRate(ctx)
 	if err != nil {
@@ -138,7 +138,8 @@ func (c *Carrier) Wait(ctx context.Context, tx *db.Tx, q payout.Queue, delay pay
 	return q.Wait(ctx, tx, c.Log, c.Retry, delay)
 }
 
-// A nudge checks a batch that is not confirmed yet: it broadcasts again, or raises the fee.
+// nudgeKind returns the kind of the job that checks an unconfirmed batch: it broadcasts the batch again or raises its
+// fee.
 func (c *Carrier) nudgeKind() string { return "payout.nudge." + string(c.Rail) }
 
 type nudgeJob struct {
@@ -151,8 +152,9 @@ func (c *Carrier) enqueueNudge(tx *db.Tx, b Batch) {
 	})
 }
 
-// Store writes a new batch with its first signed transaction, its journal and the watch on it, and enqueues the next check. The
-// caller assigns outputs to the batch and enqueues its sending in the same transaction. outs are the outputs that it pays.
+// Store stores a new batch with its first signed transaction and its journal, watches the transaction and enqueues
+// the next check. outs are the outputs that the batch pays. The caller assigns them and enqueues Send in the same
+// transaction.
 func (c *Carrier) Store(ctx context.Context, tx *db.Tx, b Batch, t Transaction, outs []payout.Output) error {
 	if err := insertBatch(ctx, tx, b); err != nil {
 		return err
@@ -176,10 +178,10 @@ func (c *Carrier) Store(ctx context.Context, tx *db.Tx, b Batch, t Transaction, 
 	return nil
 }
 
-// native returns an amount of the asset that fees are paid in.
+// native returns an amount of the native asset.
 func (c *Carrier) native(units int64) money.Amount { return money.New(c.Native, units) }
 
-// sums returns a batch's value and a fee: one amount where both are of one asset.
+// sums returns the batch's value and a fee, as one amount if both have the same asset.
 func (c *Carrier) sums(b Batch, fee int64) []money.Amount {
 	if b.Asset == c.Native {
 		return []money.Amount{c.native(b.spends() + fee)}
@@ -189,7 +191,7 @@ func (c *Carrier) sums(b Batch, fee int64) []money.Amount {
 
 type side func(ledger.Code, string, money.Amount) ledger.Line
 
-// transit returns the lines of what a batch has in transit.
+// transit returns lines of the amounts that a batch has in transit.
 func (c *Carrier) transit(as side, b Batch, fee int64) (lines []ledger.Line) {
 	for _, a := range c.sums(b, fee) {
 		lines = append(lines, as(ledger.InTransit, b.ID, a))
@@ -197,7 +199,7 @@ func (c *Carrier) transit(as side, b Batch, fee int64) (lines []ledger.Line) {
 	return lines
 }
 
-// wallet returns the lines of what a batch takes out of the wallet.
+// wallet returns lines of the amounts that a batch takes from the wallet.
 func (c *Carrier) wallet(as side, b Batch, fee int64) (lines []ledger.Line) {
 	for _, a := range c.sums(b, fee) {
 		code, dim := ledger.WalletOf(a.Asset(), b.Chain)
@@ -209,15 +211,18 @@ func (c *Carrier) wallet(as side, b Batch, fee int64) (lines []ledger.Line) {
 // Source is the source type of a batch's journals.
 const Source = "payout"
 
-// post writes a journal of a batch. Each change of the batch has its own version, which makes the purpose unique.
+// post posts a journal of a batch. The version makes its purpose unique.
 func post(tx *db.Tx, b Batch, what string, lines []ledger.Line) error {
 	return ledger.Post(tx, ledger.Journal{
-		CompanyID: b.CompanyID, SourceType: Source, SourceID: b.ID, Purpose: fmt.Sprintf("%s.%d", what, b.Version), Lines: lines,
+		CompanyID: b.CompanyID, SourceType: Source, SourceID: b.ID, Purpose: fmt.Sprintf("%s.%d", what, b.Version),
+		Lines: lines,
 	})
 }
 
-// byCompany groups what jobs name by company.
-func byCompany[T any](jobs []job.Job, pick func(T) (string, bool)) (companies []string, of map[string][]string, err error) {
+// byCompany groups the IDs that pick returns for the jobs' payloads by company.
+func byCompany[T any](jobs []job.Job, pick func(T) (string, bool)) (companies []string, of map[string][]string,
+	err error,
+) {
 	of = map[string][]string{}
 	for _, j := range jobs {
 		var in T
@@ -231,47 +236,47 @@ func byCompany[T any](jobs []job.Job, pick func(T) (string, bool)) (companies []
 	return slices.Sorted(maps.Keys(of)), of, nil
 }
 
-// Purpose is what a transaction is for.
+// Purpose is the purpose of a batch.
 type Purpose string
 
 // Purposes.
 const (
 	PurposePayout Purpose = "payout" // pays outputs
-	PurposeSweep  Purpose = "sweep"  // moves a deposit to the paying account
-	PurposeGas    Purpose = "gas"    // sends what a sweep will cost to the address of the deposit
+	PurposeSweep  Purpose = "sweep"  // moves a deposit to the hot wallet
+	PurposeGas    Purpose = "gas"    // sends the gas of a sweep to the deposit's address
 )
 
-// States of a batch beside those of outputs.
+// States of a batch in addition to those of outputs.
 const (
-	Dead payout.State = "dead" // its inputs were spent by another transaction, for certain
+	Dead payout.State = "dead" // its inputs were finally spent by another transaction
 	Lost payout.State = "lost" // confirmed after it was dead; its outputs may be paid twice
 )
 
-// Batch is one set of inputs with every transaction that was signed to spend them.
+// Batch is one set of inputs with every transaction signed to spend them.
 type Batch struct {
 	CompanyID string
 	ID        string
 	Chain     string
 	State     payout.State
-	TxID      string // the newest transaction, or the confirmed one
-	Value     int64  // sum of the outputs, or what a sweep moves
-	Fee       int64  // fee booked so far (account 5000), in units of the chain's native asset
+	TxID      string // newest transaction, or the confirmed one
+	Value     int64  // sum of the outputs, or the amount of a sweep
+	Fee       int64  // fee posted so far (account 5000), in units of the native asset
 	Asset     money.Asset
 	Purpose   Purpose
 	Inputs    []chain.WalletCoin
-	Account   string // on a chain of accounts: whose nonce it takes
+	Account   string // EVM: account whose nonce it uses
 	Nonce     uint64
-	Change    string // address of the change, or to which a sweep moves coins; "" for none
+	Change    string // address of the change or target of a sweep, or ""
 	Version   int64
 	CreatedAt time.Time
 	SentAt    time.Time // zero before the first acceptance
 
-	Signed []Transaction              // every transaction signed for it, cheapest first
-	Seen   map[string]chain.WatchedTx // what the chain shows of them, by txid
+	Signed []Transaction              // by fee, lowest first
+	Seen   map[string]chain.WatchedTx // state of its transactions on the chain, by txid
 	Outs   []payout.Output            // by position
 }
 
-// NewBatch returns a batch of the carrier's chain that is not stored yet.
+// NewBatch returns a new batch of the carrier's chain, without storing it.
 func (c *Carrier) NewBatch(tx *db.Tx, companyID string, asset money.Asset, value, fee int64, purpose Purpose) Batch {
 	return Batch{
 		CompanyID: companyID, ID: tx.NewID("pob"), Chain: c.Chain, State: payout.Prepared,
@@ -279,9 +284,9 @@ func (c *Carrier) NewBatch(tx *db.Tx, companyID string, asset money.Asset, value
 	}
 }
 
-// open reports whether the batch may still be confirmed for the first time.
+// open reports whether the batch was not confirmed yet but may be.
 func (b Batch) open() bool {
-	return b.State == payout.Prepared || b.State == payout.Sent || b.State == payout.InDoubt
+	return b.State == payout.Prepared || b.State == payout.Sent || b.State == payout.UnknownOutcome
 }
 
 // check returns an error for a state that this version does not know.
@@ -292,7 +297,8 @@ func (b Batch) check() error {
 	return b.State.Check("batch " + b.ID)
 }
 
-// spends returns what the batch takes out of the operator's wallet beside its fee; a sweep takes nothing.
+// spends returns the amount that the batch takes from the operator's wallets in addition to its fee; a sweep takes
+// nothing.
 func (b Batch) spends() int64 {
 	if b.Purpose == PurposePayout {
 		return b.Value
@@ -300,7 +306,7 @@ func (b Batch) spends() int64 {
 	return 0
 }
 
-// newest returns the transaction that is the batch's current one.
+// newest returns the current transaction of the batch.
 func (b Batch) newest() (Transaction, bool) {
 	i := slices.IndexFunc(b.Signed, func(t Transaction) bool { return t.TxID == b.TxID })
 	if i < 0 {
@@ -309,8 +315,8 @@ func (b Batch) newest() (Transaction, bool) {
 	return b.Signed[i], true
 }
 
-// ChangeReservation is the holder of the reservation of the change of a replaced transaction, which never comes into being. The
-// batch's own ID holds its inputs.
+// ChangeReservation returns the ID that reserves the change of replaced transactions, which can no longer be spent.
+// The batch's own ID reserves its inputs.
 func (b Batch) ChangeReservation() string { return b.ID + ".change" }
 
 // Transaction is one signed transaction of a batch.
@@ -318,13 +324,13 @@ type Transaction struct {
 	CompanyID string
 	TxID      string
 	BatchID   string
-	Replaces  string       // txid of the transaction that it was signed to replace
+	Replaces  string       // txid of the replaced transaction, or ""
 	State     payout.State // prepared, sent or in_doubt
 	Raw       []byte
 	Fee       int64
-	Size      int64 // virtual bytes, or the gas limit
-	Package   int64 // Size with the unconfirmed ancestors at signing
-	Ancestors int64 // how many those are, itself included
-	Attempts  int64 // broadcasts in a row that were not accepted
+	Size      int64 // virtual bytes, or gas limit
+	Package   int64 // Size plus unconfirmed ancestors when it was signed
+	Ancestors int64 // number of unconfirmed ancestors and itself
+	Attempts  int64 // consecutive broadcasts that were not accepted
 	CreatedAt time.Time
 }

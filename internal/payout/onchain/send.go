@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// alarmAfter is the number of failed broadcasts in a row from which on the log reports an error.
+	// alarmAfter is the number of consecutive failed broadcasts from which on the log level is error.
 	alarmAfter = 10
-	// firstRetry is the delay after the first failed broadcast; it doubles each time.
+	// firstRetry is the delay after the first failed broadcast; it doubles with each.
 	firstRetry = 5 * time.Second
-	// findWithin bounds the questions after refusals, all together: a job has 40 seconds, and the answers must still be stored.
+	// findWithin limits the time for finding all refused transactions: a job has 40 seconds and must still store the
+	// answers.
 	findWithin = 10 * time.Second
 )
 
-// Send implements payout.Rail: ids are txids. It broadcasts the stored bytes and records the answers.
+// Send implements payout.Rail. The ids are txids. It broadcasts the stored bytes and records the answers.
 func (c *Carrier) Send(ctx context.Context, d *db.DB, companyID string, ids []string) error {
 	var ready []Transaction
 	var stopped []string
@@ -53,9 +54,11 @@ func (c *Carrier) Send(ctx context.Context, d *db.DB, companyID string, ids []st
 	})
 }
 
-// sendable returns the transactions to broadcast: each the newest of an open batch. While payouts are paused it returns those that
-// the network has never accepted as stopped instead.
-func (c *Carrier) sendable(ctx context.Context, tx *db.Tx, companyID string, txids []string) (ready []Transaction, stopped []string, err error) {
+// sendable returns the current transactions of open batches, ready to broadcast. While payouts are paused, those that
+// the network never accepted are returned as stopped instead.
+func (c *Carrier) sendable(ctx context.Context, tx *db.Tx, companyID string, txids []string) (ready []Transaction,
+	stopped []string, err error,
+) {
 	paused, err := payout.Paused(ctx, tx)
 	if err != nil {
 		return nil, nil, err
@@ -81,8 +84,9 @@ func (c *Carrier) sendable(ctx context.Context, tx *db.Tx, companyID string, txi
 	return ready, stopped, err
 }
 
-// submit broadcasts transactions and returns the answers by txid. After a refusal it looks for the transaction: an earlier attempt
-// may have got through, and then its own inputs are "already spent". Nodes that do not answer once are not asked again.
+// submit broadcasts transactions and returns the answers by txid. After a refusal it searches for the transaction: an
+// earlier attempt may have succeeded, so that its inputs are already spent. If a node does not answer a search, no
+// further ones are made.
 func (c *Carrier) submit(ctx context.Context, txs []Transaction) map[string]payout.Answer {
 	answers := make(map[string]payout.Answer, len(txs))
 	finding, stop := context.WithTimeout(ctx, findWithin)
@@ -98,7 +102,7 @@ func (c *Carrier) submit(ctx context.Context, txs []Transaction) map[string]payo
 			case found:
 				answer = payout.Answer{Outcome: payout.Accepted}
 			case silent != nil:
-				answer = payout.Answer{Outcome: payout.Unclear, Reason: answer.Reason + "; " + silent.Error()}
+				answer = payout.Answer{Outcome: payout.Unknown, Reason: answer.Reason + "; " + silent.Error()}
 			}
 		}
 		answers[txs[i].TxID] = answer
@@ -111,8 +115,8 @@ func (c *Carrier) record(ctx context.Context, tx *db.Tx, b Batch, t Transaction,
 	to, attempts := payout.Sent, int64(0)
 	if answer.Outcome != payout.Accepted {
 		attempts = t.Attempts + 1
-		// What was accepted before stays sent while a repetition is only unanswered.
-		if to = payout.InDoubt; answer.Outcome == payout.Unclear && t.State == payout.Sent {
+		// An accepted transaction stays sent if the outcome of a repetition is unknown.
+		if to = payout.UnknownOutcome; answer.Outcome == payout.Unknown && t.State == payout.Sent {
 			to = payout.Sent
 		}
 	}
@@ -126,21 +130,22 @@ func (c *Carrier) record(ctx context.Context, tx *db.Tx, b Batch, t Transaction,
 		if attempts >= alarmAfter {
 			level = slog.LevelError
 		}
-		c.Log.Log(ctx, level, "a payout's broadcast was not accepted", "company_id", b.CompanyID, "batch_id", b.ID, "txid", t.TxID,
+		c.Log.Log(ctx, level, "a payout's broadcast was not accepted", "company_id", b.CompanyID, "batch_id", b.ID, "txid",
+			t.TxID,
 			"outcome", answer.Outcome.String(), "attempts", attempts, "reason", answer.Reason)
 		payout.EnqueueSend(tx, b.CompanyID, c.Rail, tx.Now().Add(payout.Backoff(firstRetry, attempts)), t.TxID)
 	}
 
 	switch {
-	case to == payout.Sent && (b.State == payout.Prepared || b.State == payout.InDoubt):
+	case to == payout.Sent && (b.State == payout.Prepared || b.State == payout.UnknownOutcome):
 		return advance(ctx, tx, &b, payout.Sent, b.TxID, "")
-	case to == payout.InDoubt && (b.State == payout.Prepared || b.State == payout.Sent):
+	case to == payout.UnknownOutcome && (b.State == payout.Prepared || b.State == payout.Sent):
 		for _, other := range b.Signed {
 			if other.TxID != t.TxID && other.State == payout.Sent {
-				return nil // the unknown outcome of a replacement says nothing about what it would replace
+				return nil // the replaced transaction is still sent
 			}
 		}
-		return advance(ctx, tx, &b, payout.InDoubt, b.TxID, answer.Outcome.String())
+		return advance(ctx, tx, &b, payout.UnknownOutcome, b.TxID, answer.Outcome.String())
 	}
 	return nil
 }

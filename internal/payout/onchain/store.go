@@ -24,14 +24,15 @@ func insertBatch(ctx context.Context, tx *db.Tx, b Batch) error {
 	}
 	db.History(tx, b.CompanyID, b.ID, 1, "", string(payout.Prepared), "")
 	return tx.Queue(ctx, `INSERT INTO payout_batches
-		(company_id, batch_id, chain, state, txid, value, fee, inputs, change, version, created_at, sent_at, asset, purpose, account, nonce)
+		(company_id, batch_id, chain, state, txid, value, fee, inputs, change, version, created_at, sent_at,
+			asset, purpose, account, nonce)
 		VALUES ($1, $2, $3, 'prepared', $4, $5, $6, $7, $8, 1, $9, 0, $10, $11, $12, $13)`,
 		b.CompanyID, b.ID, b.Chain, b.TxID, b.Value, b.Fee, string(inputs), b.Change, db.Micros(tx.Now()),
 		string(b.Asset), string(b.Purpose), b.Account, int64(b.Nonce))
 }
 
-const batchColumns = `company_id, batch_id, chain, state, txid, value, fee, inputs, change, version, created_at, sent_at,
-	asset, purpose, account, nonce`
+const batchColumns = `company_id, batch_id, chain, state, txid, value, fee, inputs, change, version, created_at,
+	sent_at, asset, purpose, account, nonce`
 
 func scanBatch(row *db.Rows) (Batch, error) {
 	var (
@@ -39,7 +40,8 @@ func scanBatch(row *db.Rows) (Batch, error) {
 		state, inputs, asset, purpose string
 		created, sent, nonce          int64
 	)
-	err := row.Scan(&b.CompanyID, &b.ID, &b.Chain, &state, &b.TxID, &b.Value, &b.Fee, &inputs, &b.Change, &b.Version, &created, &sent,
+	err := row.Scan(&b.CompanyID, &b.ID, &b.Chain, &state, &b.TxID, &b.Value, &b.Fee, &inputs, &b.Change, &b.Version,
+		&created, &sent,
 		&asset, &purpose, &b.Account, &nonce)
 	if err != nil {
 		return Batch{}, err
@@ -55,7 +57,8 @@ func scanBatch(row *db.Rows) (Batch, error) {
 // batchesOf returns the IDs of the batches of some transactions.
 func batchesOf(ctx context.Context, tx *db.Tx, companyID string, txids []string) (ids []string, err error) {
 	for in, args := range db.BindList(tx, txids, 2) {
-		rows, err := tx.Query(ctx, "SELECT batch_id FROM payout_txs WHERE company_id = $1 AND txid IN "+in, append([]any{companyID}, args...)...)
+		rows, err := tx.Query(ctx, "SELECT batch_id FROM payout_txs WHERE company_id = $1 AND txid IN "+in,
+			append([]any{companyID}, args...)...)
 		some, err := db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 		if err != nil {
 			return nil, err
@@ -65,7 +68,7 @@ func batchesOf(ctx context.Context, tx *db.Tx, companyID string, txids []string)
 	return ids, nil
 }
 
-// lockBatch is lockBatches of one; db.ErrNoRows when the chain has none with this ID.
+// lockBatch returns one batch, locked, or db.ErrNoRows.
 func lockBatch(ctx context.Context, tx *db.Tx, chainName, companyID, batchID string) (Batch, error) {
 	all, err := lockBatches(ctx, tx, chainName, companyID, []string{batchID})
 	if err != nil || len(all) == 0 {
@@ -74,20 +77,20 @@ func lockBatch(ctx context.Context, tx *db.Tx, chainName, companyID, batchID str
 	return all[0], nil
 }
 
-// lockBatches returns batches of a chain, locked for the rest of the transaction, in the order of their IDs so that concurrent
-// transactions do not deadlock.
+// lockBatches returns batches of a chain, locked for the rest of the transaction. It locks them in the order of their
+// IDs, so that concurrent transactions do not deadlock.
 func lockBatches(ctx context.Context, tx *db.Tx, chainName, companyID string, ids []string) ([]Batch, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	for _, id := range ids {
-		if err := tx.Queue(ctx, "UPDATE payout_batches SET version = version WHERE company_id = $1 AND batch_id = $2 AND chain = $3",
-			companyID, id, chainName); err != nil {
+		if err := tx.Queue(ctx, `UPDATE payout_batches SET version = version
+			WHERE company_id = $1 AND batch_id = $2 AND chain = $3`, companyID, id, chainName); err != nil {
 			return nil, err
 		}
 	}
 	return readBatches(ctx, tx, chainName, companyID, ids)
 }
 
-// readBatches returns batches of a chain with their transactions, what the chain shows of those, and their outputs.
+// readBatches returns batches of a chain with their transactions, the state of these on the chain, and their outputs.
 func readBatches(ctx context.Context, tx *db.Tx, chainName, companyID string, ids []string) ([]Batch, error) {
 	var all []Batch
 	var signed []Transaction
@@ -95,7 +98,8 @@ func readBatches(ctx context.Context, tx *db.Tx, chainName, companyID string, id
 	for in, args := range db.BindList(tx, ids, 2) {
 		args = append([]any{companyID}, args...)
 		some = append(some,
-			db.CollectInto(&all, scanBatch, "SELECT "+batchColumns+" FROM payout_batches WHERE company_id = $1 AND batch_id IN "+in, args...),
+			db.CollectInto(&all, scanBatch,
+				"SELECT "+batchColumns+" FROM payout_batches WHERE company_id = $1 AND batch_id IN "+in, args...),
 			db.CollectInto(&signed, scanTransaction,
 				"SELECT "+transactionColumns+" FROM payout_txs WHERE company_id = $1 AND batch_id IN "+in+" ORDER BY fee", args...))
 	}
@@ -130,9 +134,11 @@ func readBatches(ctx context.Context, tx *db.Tx, chainName, companyID string, id
 	return all, err
 }
 
-// advanceBatch changes a batch's state, current transaction and fee, guarded by the version that was read. The batch is then locked
-// for the rest of the transaction.
-func advanceBatch(ctx context.Context, tx *db.Tx, b *Batch, to payout.State, txid string, fee int64, reason string) error {
+// advanceBatch changes the state, current transaction and fee of a batch, guarded by the version that was read. This
+// also locks the batch.
+func advanceBatch(ctx context.Context, tx *db.Tx, b *Batch, to payout.State, txid string, fee int64,
+	reason string,
+) error {
 	sent := int64(0)
 	if !b.SentAt.IsZero() {
 		sent = db.Micros(b.SentAt)
@@ -140,8 +146,10 @@ func advanceBatch(ctx context.Context, tx *db.Tx, b *Batch, to payout.State, txi
 		b.SentAt = tx.Now()
 		sent = db.Micros(b.SentAt)
 	}
-	if err := tx.ExecOne(ctx, `UPDATE payout_batches SET state = $3, txid = $4, fee = $5, sent_at = $6, version = version + 1
-		WHERE company_id = $1 AND batch_id = $2 AND version = $7`, b.CompanyID, b.ID, string(to), txid, fee, sent, b.Version); err != nil {
+	if err := tx.ExecOne(ctx, `UPDATE payout_batches SET state = $3, txid = $4, fee = $5, sent_at = $6,
+			version = version + 1
+		WHERE company_id = $1 AND batch_id = $2 AND version = $7`,
+		b.CompanyID, b.ID, string(to), txid, fee, sent, b.Version); err != nil {
 		return err
 	}
 	db.History(tx, b.CompanyID, b.ID, b.Version+1, string(b.State), string(to), reason)
@@ -150,7 +158,8 @@ func advanceBatch(ctx context.Context, tx *db.Tx, b *Batch, to payout.State, txi
 	return nil
 }
 
-// UnderWay returns what transactions of an account from a nonce on move and may cost, by asset; fees are of the native asset.
+// UnderWay returns the amounts and maximum fees of an account's transactions from a nonce on, by asset; fees are in
+// the native asset.
 func (c *Carrier) UnderWay(ctx context.Context, tx *db.Tx, account string, from uint64) (map[money.Asset]int64, error) {
 	rows, err := tx.Query(ctx, `SELECT asset, CAST(SUM(value) AS BIGINT), CAST(SUM(fee) AS BIGINT) FROM payout_batches
 		WHERE chain = $1 AND account = $2 AND account <> '' AND nonce >= $3 GROUP BY asset`, c.Chain, account, int64(from))
@@ -166,10 +175,11 @@ func (c *Carrier) UnderWay(ctx context.Context, tx *db.Tx, account string, from 
 	return sums, err
 }
 
-// Busy reports whether a transaction of an account, or one that sends it gas, is not confirmed yet.
+// Busy reports whether a transaction of an account, or one that sends it gas, is unconfirmed.
 func (c *Carrier) Busy(ctx context.Context, tx *db.Tx, account string) (bool, error) {
 	var n int64
-	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM payout_batches WHERE company_id = $1 AND chain = $2 AND state IN ('prepared', 'sent', 'in_doubt')
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM payout_batches
+		WHERE company_id = $1 AND chain = $2 AND state IN ('prepared', 'sent', 'in_doubt')
 		AND (account = $3 OR purpose = 'gas' AND change = $3)`, ledger.Operator, c.Chain, account).Scan(&n)
 	return n > 0, err
 }
@@ -178,15 +188,18 @@ func insertTransaction(ctx context.Context, tx *db.Tx, t Transaction) error {
 	return tx.Queue(ctx, `INSERT INTO payout_txs
 		(company_id, txid, batch_id, replaces, state, raw, fee, vsize, package, ancestors, attempts, created_at)
 		VALUES ($1, $2, $3, $4, 'prepared', $5, $6, $7, $8, $9, 0, $10)`,
-		t.CompanyID, t.TxID, t.BatchID, t.Replaces, hex.EncodeToString(t.Raw), t.Fee, t.Size, t.Package, t.Ancestors, db.Micros(tx.Now()))
+		t.CompanyID, t.TxID, t.BatchID, t.Replaces, hex.EncodeToString(t.Raw), t.Fee, t.Size, t.Package, t.Ancestors,
+		db.Micros(tx.Now()))
 }
 
-const transactionColumns = "company_id, txid, batch_id, replaces, state, raw, fee, vsize, package, ancestors, attempts, created_at"
+const transactionColumns = `company_id, txid, batch_id, replaces, state, raw, fee, vsize, package, ancestors, attempts,
+	created_at`
 
 func scanTransaction(r *db.Rows) (t Transaction, err error) {
 	var state, raw string
 	var created int64
-	if err = r.Scan(&t.CompanyID, &t.TxID, &t.BatchID, &t.Replaces, &state, &raw, &t.Fee, &t.Size, &t.Package, &t.Ancestors,
+	if err = r.Scan(&t.CompanyID, &t.TxID, &t.BatchID, &t.Replaces, &state, &raw, &t.Fee, &t.Size, &t.Package,
+		&t.Ancestors,
 		&t.Attempts, &created); err != nil {
 		return t, err
 	}
@@ -195,18 +208,20 @@ func scanTransaction(r *db.Rows) (t Transaction, err error) {
 	return t, err
 }
 
-// setTransactionState stores the result of a broadcast. attempts counts those in a row that were not accepted.
+// setTransactionState stores the result of a broadcast, guarded by the previous one.
 func setTransactionState(ctx context.Context, tx *db.Tx, t Transaction, to payout.State, attempts int64) error {
 	return tx.ExecOne(ctx, `UPDATE payout_txs SET state = $3, attempts = $4
 		WHERE company_id = $1 AND txid = $2 AND state = $5 AND attempts = $6`,
 		t.CompanyID, t.TxID, string(to), attempts, string(t.State), t.Attempts)
 }
 
-// Ancestry returns on how many unconfirmed transactions, and of which size, an unconfirmed coin of the wallet depends. Package chain
-// knows the length of the line; the stored transaction knows what joined it.
+// Ancestry returns the number and size of the unconfirmed transactions that an unconfirmed coin of the wallet depends
+// on. Package chain knows the length of the chain of transactions; the stored transaction also knows its other
+// ancestors.
 func Ancestry(ctx context.Context, tx *db.Tx, companyID string, c chain.WalletCoin) (ancestors, size int64, err error) {
 	var own int64
-	err = tx.QueryRow(ctx, "SELECT vsize, package, ancestors FROM payout_txs WHERE company_id = $1 AND txid = $2", companyID, c.TxID).
+	err = tx.QueryRow(ctx, "SELECT vsize, package, ancestors FROM payout_txs WHERE company_id = $1 AND txid = $2",
+		companyID, c.TxID).
 		Scan(&own, &size, &ancestors)
 	if c.Unconfirmed <= 1 {
 		return 1, own, err
@@ -214,7 +229,7 @@ func Ancestry(ctx context.Context, tx *db.Tx, companyID string, c chain.WalletCo
 	return max(ancestors, c.Unconfirmed), size, err
 }
 
-// wakeQueues enqueues every queue of a rail.
+// wakeQueues enqueues a prepare job for every queue of a rail.
 func wakeQueues(ctx context.Context, tx *db.Tx, rail payout.RailName) error {
 	companies, err := payout.CompaniesWaiting(ctx, tx, rail)
 	for _, id := range companies {
@@ -223,23 +238,23 @@ func wakeQueues(ctx context.Context, tx *db.Tx, rail payout.RailName) error {
 	return err
 }
 
-// LockWallet locks a chain's wallet for the rest of the transaction, so that concurrent transactions do not choose the same coins. It
-// returns the fee rate that the network asks for; fresh is false when none is stored that is younger than FeeMaxAge. It creates the
-// row when there is none.
+// LockWallet locks a chain's wallet for the rest of the transaction, so that concurrent transactions do not choose
+// the same coins. It returns the network's fee rate; fresh reports whether the rate is younger than FeeMaxAge.
 func (c *Carrier) LockWallet(ctx context.Context, tx *db.Tx) (rate int64, fresh bool, err error) {
 	var at int64
 	err = tx.QueryRow(ctx, `INSERT INTO hot_wallets (chain, fee_rate, updated_at) VALUES ($1, 0, 0)
-		ON CONFLICT (chain) DO UPDATE SET fee_rate = hot_wallets.fee_rate RETURNING fee_rate, updated_at`, c.Chain).Scan(&rate, &at)
+		ON CONFLICT (chain) DO UPDATE SET fee_rate = hot_wallets.fee_rate RETURNING fee_rate, updated_at`,
+		c.Chain).Scan(&rate, &at)
 	return rate, rate > 0 && tx.Now().Sub(db.Time(at)) <= c.FeeMaxAge, err
 }
 
-// freshFeeRate is LockWallet without the lock.
+// freshFeeRate returns the same as LockWallet, without locking.
 func (c *Carrier) freshFeeRate(ctx context.Context, tx *db.Tx) (rate int64, fresh bool, err error) {
 	rate, at, err := feeRate(ctx, tx, c.Chain)
 	return rate, rate > 0 && tx.Now().Sub(at) <= c.FeeMaxAge, err
 }
 
-// SetFeeRate stores the fee rate that the nodes of a chain ask for, at least 1.
+// SetFeeRate stores the fee rate of a chain, at least 1.
 func SetFeeRate(ctx context.Context, tx *db.Tx, chainName string, rate int64) error {
 	_, err := tx.Exec(ctx, `INSERT INTO hot_wallets (chain, fee_rate, updated_at) VALUES ($1, $2, $3)
 		ON CONFLICT (chain) DO UPDATE SET fee_rate = excluded.fee_rate, updated_at = excluded.updated_at`,
@@ -247,7 +262,7 @@ func SetFeeRate(ctx context.Context, tx *db.Tx, chainName string, rate int64) er
 	return err
 }
 
-// FeeRate returns the fee rate that a transaction would be made with now, or 0 while none is known.
+// FeeRate returns the stored fee rate of a chain, or 0 if none is stored.
 func FeeRate(ctx context.Context, tx *db.Tx, chainName string) (int64, error) {
 	rate, _, err := feeRate(ctx, tx, chainName)
 	return rate, err
@@ -262,8 +277,8 @@ func feeRate(ctx context.Context, tx *db.Tx, chainName string) (rate int64, at t
 	return rate, db.Time(micros), err
 }
 
-// Mismatched returns transactions of a chain for which the chain and the ledger disagree: confirmed and not booked, or booked and in
-// no block. Both end without intervention where a job is only late.
+// Mismatched returns transactions for which chain and ledger disagree: confirmed but not posted, and posted but not
+// in a block. Both are resolved by jobs, unless these fail.
 func Mismatched(ctx context.Context, tx *db.Tx, chainName string) (unbooked, gone []Transaction, err error) {
 	for _, q := range []struct {
 		found *[]Transaction

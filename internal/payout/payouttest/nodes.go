@@ -9,20 +9,20 @@ import (
 	"github.com/stipend/stipend/internal/payout/onchain"
 )
 
-// Network is a chain's node and what a test does to it.
+// Network is a chain's node with functions that control it.
 type Network struct {
 	Nodes onchain.Nodes
 	// Sign returns a new valid transaction.
 	Sign func() onchain.Transaction
 	// Refused is a transaction that the network definitely refuses.
 	Refused onchain.Transaction
-	// Executed returns how often the network will execute the transaction: 0 or 1.
+	// Executed returns the number of executions of the transaction: 0 or 1.
 	Executed func(txid string) int
-	// Set changes the connection.
+	// Set sets the state of the connection.
 	Set func(Connection)
 }
 
-// RunNodes checks what onchain.Nodes promises, against a fresh network for each case.
+// RunNodes checks the contract of onchain.Nodes, with a new network for each case.
 func RunNodes(t *testing.T, open func(t *testing.T) Network) {
 	test := func(name string, f func(t *testing.T, n Network)) {
 		t.Run(name, func(t *testing.T) { f(t, open(t)) })
@@ -65,29 +65,30 @@ func RunNodes(t *testing.T, open func(t *testing.T) Network) {
 		}
 		executed(t, n, signed.TxID, 1)
 	})
-	test("a lost answer is unclear, and the same transaction again settles it", func(t *testing.T, n Network) {
-		for connection, times := range map[Connection]int{LostBefore: 0, LostAfter: 1} {
-			signed := n.Sign()
-			n.Set(connection)
-			submit(t, n, signed, payout.Unclear)
-			executed(t, n, signed.TxID, times)
-			n.Set(Fine)
-			find(t, n, signed.TxID, times == 1)
-			submit(t, n, signed, payout.Accepted)
-			executed(t, n, signed.TxID, 1)
-		}
-	})
-	test("a refusal is distinguished from an unclear answer", func(t *testing.T, n Network) {
+	test("after a lost answer the outcome is unknown until the same transaction is sent again",
+		func(t *testing.T, n Network) {
+			for connection, times := range map[Connection]int{LostBefore: 0, LostAfter: 1} {
+				signed := n.Sign()
+				n.Set(connection)
+				submit(t, n, signed, payout.Unknown)
+				executed(t, n, signed.TxID, times)
+				n.Set(Fine)
+				find(t, n, signed.TxID, times == 1)
+				submit(t, n, signed, payout.Accepted)
+				executed(t, n, signed.TxID, 1)
+			}
+		})
+	test("a refusal is not an unknown outcome", func(t *testing.T, n Network) {
 		submit(t, n, n.Refused, payout.Refused)
 		find(t, n, n.Refused.TxID, false)
 		executed(t, n, n.Refused.TxID, 0)
 	})
-	test("a context that has ended is never a refusal", func(t *testing.T, n Network) {
+	test("a canceled context is not a refusal", func(t *testing.T, n Network) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		signed := n.Sign()
 		if got := n.Nodes.Submit(ctx, signed)[0]; got.Outcome == payout.Refused {
-			t.Fatalf("refused without being asked: %s", got.Reason)
+			t.Fatalf("refused after cancellation: %s", got.Reason)
 		}
 		submit(t, n, signed, payout.Accepted)
 		executed(t, n, signed.TxID, 1)
@@ -100,30 +101,31 @@ func RunNodes(t *testing.T, open func(t *testing.T) Network) {
 		executed(t, n, a.TxID, 1)
 		executed(t, n, b.TxID, 1)
 	})
-	test("each of several at once has its own answer and is executed once", func(t *testing.T, n Network) {
-		a, b := n.Sign(), n.Sign()
-		submit(t, n, a, payout.Accepted)
-		for range 2 {
-			answers := n.Nodes.Submit(t.Context(), a, n.Refused, b)
-			for i, want := range []payout.Outcome{payout.Accepted, payout.Refused, payout.Accepted} {
-				if len(answers) != 3 || answers[i].Outcome != want {
-					t.Fatalf("submit: %v", answers)
+	test("several transactions in one request have their own answers and are executed once",
+		func(t *testing.T, n Network) {
+			a, b := n.Sign(), n.Sign()
+			submit(t, n, a, payout.Accepted)
+			for range 2 {
+				answers := n.Nodes.Submit(t.Context(), a, n.Refused, b)
+				for i, want := range []payout.Outcome{payout.Accepted, payout.Refused, payout.Accepted} {
+					if len(answers) != 3 || answers[i].Outcome != want {
+						t.Fatalf("submit: %v", answers)
+					}
 				}
 			}
-		}
-		executed(t, n, a.TxID, 1)
-		executed(t, n, b.TxID, 1)
-		executed(t, n, n.Refused.TxID, 0)
+			executed(t, n, a.TxID, 1)
+			executed(t, n, b.TxID, 1)
+			executed(t, n, n.Refused.TxID, 0)
 
-		c, d := n.Sign(), n.Sign()
-		n.Set(LostAfter)
-		for _, answer := range n.Nodes.Submit(t.Context(), c, d) {
-			if answer.Outcome != payout.Unclear {
-				t.Fatalf("submit without an answer: %v", answer)
+			c, d := n.Sign(), n.Sign()
+			n.Set(LostAfter)
+			for _, answer := range n.Nodes.Submit(t.Context(), c, d) {
+				if answer.Outcome != payout.Unknown {
+					t.Fatalf("submit without an answer: %v", answer)
+				}
 			}
-		}
-		n.Set(Fine)
-		executed(t, n, c.TxID, 1)
-		executed(t, n, d.TxID, 1)
-	})
+			n.Set(Fine)
+			executed(t, n, c.TxID, 1)
+			executed(t, n, d.TxID, 1)
+		})
 }

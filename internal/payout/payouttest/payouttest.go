@@ -1,6 +1,6 @@
-// Package payouttest has the suites that the rails of package payout pass: [Run] for a whole rail, from the queue to the
-// confirmation, and [RunNodes] for the broadcasting of transactions. A rail's test brings its outside, real or simulated, and a way
-// to break the connection to it.
+// Package payouttest has the test suites of rails: [Run] for a whole rail, from the queue to the confirmation, and
+// [RunNodes] for broadcasting transactions. A test of a rail supplies a real or simulated network or bank, and a
+// function that breaks the connection to it.
 package payouttest
 
 import (
@@ -22,32 +22,33 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Connection is how the connection to the outside behaves.
+// Connection is the state of the connection to the network or bank.
 type Connection int
 
-// The connections.
+// Connections.
 const (
 	Fine       Connection = iota
-	LostBefore            // nothing reaches the outside, and no answer comes back
-	LostAfter             // everything reaches the outside, and the answer is lost
+	LostBefore            // requests are lost
+	LostAfter             // requests arrive, answers are lost
 )
 
-// Outside is a rail and what a test does to the network or the bank behind it.
+// Outside is a rail with the network or bank behind it.
 type Outside struct {
 	Rail payout.Rail
 	// Output returns an output that the rail can pay. The suite sets its company, payroll and payment.
 	Output func() payout.Output
 	// Unpayable returns an output that the rail can never pay.
 	Unpayable func() payout.Output
-	// Set changes the connection.
+	// Set sets the state of the connection.
 	Set func(Connection)
-	// Advance confirms what the outside has: it finds a block, or has the bank answer. The rail's jobs are run afterwards.
+	// Advance makes the network or bank confirm what it received: it mines a block, or the bank answers. The suite then
+	// runs the rail's jobs.
 	Advance func()
-	// Revert takes the last confirmation back: the block leaves the chain, or the bank returns the payment. The output is then in
-	// the state Reverted.
+	// Revert undoes the last confirmation: the block leaves the chain, or the bank returns the payment. The output then
+	// has the state Reverted.
 	Revert   func(o payout.Output)
 	Reverted payout.State
-	// Executed returns how many payments of the output the outside has accepted.
+	// Executed returns the number of payments of the output that the network or bank accepted.
 	Executed func(o payout.Output) int
 }
 
@@ -56,7 +57,7 @@ const (
 	payroll = "prl_1"
 )
 
-// scene is a fresh outside with its queue.
+// scene is the state of one case.
 type scene struct {
 	Outside
 	t      *testing.T
@@ -67,16 +68,16 @@ type scene struct {
 	added  int
 }
 
-// Run checks the contract of payout.Rail, on every database, against a fresh outside for each case.
+// Run checks the contract of payout.Rail, on every database, with a new network or bank for each case.
 func Run(t *testing.T, open func(t *testing.T, d *db.DB, clock *dbtest.Clock) Outside) {
 	for name, check := range map[string]func(s *scene){
-		"an output is prepared once and nothing leaves before it is stored": (*scene).preparedOnce,
-		"an output is paid once and confirmed":                              (*scene).confirmed,
-		"an unknown outcome never pays twice":                               (*scene).unknownOutcome,
-		"a confirmation that is taken back changes the output":              (*scene).reverted,
-		"an output that can never be paid holds up no other":                (*scene).failsAlone,
-		"nothing leaves while payouts are paused":                           (*scene).paused,
-		"an output on hold stays queued":                                    (*scene).onHold,
+		"an output is prepared once and nothing is sent before it is stored": (*scene).preparedOnce,
+		"an output is paid once and confirmed":                               (*scene).confirmed,
+		"an unknown outcome never pays twice":                                (*scene).unknownOutcome,
+		"a reverted confirmation changes the output":                         (*scene).reverted,
+		"an output that can never be paid blocks no other":                   (*scene).failsAlone,
+		"nothing is sent while payouts are paused":                           (*scene).paused,
+		"an output on hold stays queued":                                     (*scene).onHold,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
@@ -92,7 +93,7 @@ func Run(t *testing.T, open func(t *testing.T, d *db.DB, clock *dbtest.Clock) Ou
 				s.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 					report, err := ledger.Check(ctx, tx)
 					if len(report.Problems) > 0 {
-						t.Errorf("the ledger: %v", report.Problems)
+						t.Errorf("ledger: %v", report.Problems)
 					}
 					return err
 				}))
@@ -118,7 +119,7 @@ func (s *scene) run() {
 	s.must(s.runner.Drain(s.t.Context()))
 }
 
-// confirm lets time pass and the outside confirm what it has.
+// confirm lets time pass and the network or bank confirm what it received.
 func (s *scene) confirm() {
 	s.t.Helper()
 	for range 3 {
@@ -129,20 +130,22 @@ func (s *scene) confirm() {
 	}
 }
 
-// add queues an output and posts what is owed for it, as a release does.
+// add queues an output and posts the amount owed for it, as a release does.
 func (s *scene) add(o payout.Output) payout.Output {
 	s.t.Helper()
 	s.added++
-	o.CompanyID, o.PayrollID, o.PaymentID, o.Rail, o.Input = company, payroll, fmt.Sprintf("pmt_%d", s.added), s.Rail.Name(), o.Amount
+	o.CompanyID, o.PayrollID, o.PaymentID, o.Rail, o.Input = company, payroll, fmt.Sprintf("pmt_%d", s.added),
+		s.Rail.Name(), o.Amount
 	outs := []payout.Output{o}
 	s.must(s.d.Write(s.t.Context(), func(_ context.Context, tx *db.Tx) error {
 		outs[0] = o
 		if err := payout.Add(tx, outs); err != nil {
 			return err
 		}
-		return ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: outs[0].ID, Purpose: "owe", Lines: []ledger.Line{
-			ledger.Debit(ledger.FXPosition, "", o.Amount), ledger.Credit(ledger.OutputPayable, outs[0].ID, o.Amount),
-		}})
+		return ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: outs[0].ID, Purpose: "owe",
+			Lines: []ledger.Line{
+				ledger.Debit(ledger.FXPosition, "", o.Amount), ledger.Credit(ledger.OutputPayable, outs[0].ID, o.Amount),
+			}})
 	}))
 	return outs[0]
 }
@@ -156,12 +159,13 @@ func (s *scene) get(o payout.Output) payout.Output {
 	return o
 }
 
-// want checks the state of an output and how many payments of it the outside has accepted.
+// want checks the state of an output and the number of its payments that were accepted.
 func (s *scene) want(o payout.Output, state payout.State, executed int) payout.Output {
 	s.t.Helper()
 	got := s.get(o)
 	if n := s.Executed(got); got.State != state || n != executed {
-		s.t.Fatalf("output %s is %s (%s) and was paid %d times; want %s and %d", o.ID, got.State, got.Reason, n, state, executed)
+		s.t.Fatalf("output %s is %s (%s) and was paid %d times; want %s and %d", o.ID, got.State, got.Reason, n, state,
+			executed)
 	}
 	return got
 }
@@ -182,7 +186,7 @@ func (s *scene) preparedOnce() {
 	for range 2 {
 		g.Go(func() error { return s.Rail.Prepare(s.t.Context(), s.d, company) })
 	}
-	if err := g.Wait(); err != nil { // of two at once, one may have to run again
+	if err := g.Wait(); err != nil { // one of two concurrent calls may fail
 		s.t.Logf("prepared concurrently: %v", err)
 	}
 	s.must(s.Rail.Prepare(s.t.Context(), s.d, company))
@@ -207,7 +211,7 @@ func (s *scene) confirmed() {
 	s.run()
 	s.confirm()
 	s.want(o, payout.Fulfilled, 1)
-	for range 2 { // nothing that runs again pays again
+	for range 2 { // repetitions do not pay again
 		s.must(s.Rail.Prepare(s.t.Context(), s.d, company))
 		s.confirm()
 	}
@@ -220,9 +224,9 @@ func (s *scene) unknownOutcome() {
 		s.must(s.Rail.Prepare(s.t.Context(), s.d, company))
 		s.Set(lost)
 		for range 2 {
-			_ = s.runner.Drain(s.t.Context()) // a job may fail; it runs again
-			if got := s.get(o); got.State != payout.InDoubt && got.State != payout.Prepared {
-				s.t.Fatalf("output is %s although nobody has answered", got.State)
+			_ = s.runner.Drain(s.t.Context()) // a job may fail and is retried
+			if got := s.get(o); got.State != payout.UnknownOutcome && got.State != payout.Prepared {
+				s.t.Fatalf("output is %s without an answer", got.State)
 			}
 			s.clock.Advance(time.Minute)
 		}
@@ -297,7 +301,10 @@ func (s *scene) onHold() {
 	}))
 	s.confirm()
 	s.want(o, payout.Queued, 0)
-	s.must(s.d.Write(s.t.Context(), func(ctx context.Context, tx *db.Tx) error { return payout.Resume(ctx, tx, company, payroll) }))
+	s.must(s.d.Write(s.t.Context(), func(ctx context.Context,
+		tx *db.Tx) error {
+		return payout.Resume(ctx, tx, company, payroll)
+	}))
 	s.confirm()
 	s.want(o, payout.Fulfilled, 1)
 }
