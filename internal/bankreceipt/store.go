@@ -12,8 +12,8 @@ import (
 )
 
 const columns = `transfer_id, bank_account, number, currency, amount, booked_on, debtor, debtor_account, lines,
-	likeness, seen, state, reason, owner_id, company_id, payer_id, invoice_id, invoice_part, payroll_id, version, created_at, place,
-	payment`
+	likeness, seen, state, reason, owner_id, company_id, payer_id, invoice_id, invoice_part, payroll_id, version,
+	created_at, place, payment`
 
 // lastDigits returns the last four characters of an account number: enough to distinguish accounts, too little to
 // misuse.
