@@ -307,9 +307,9 @@ func (d *door) corrected(o *office, payee string) {
 	}
 	page := "/recipients/" + payee
 	take := page + "/destinations/" + was["distribution_id"].(string) + "/correct"
-	o.says(o.Get("/overview"), "asks for a correction of USD ••••1001")
+	o.says(o.Get("/overview"), "reported a correction for USD ••••1001")
 	o.role("viewer")
-	o.silent(o.says(o.Get(page), "The bank asks for a correction of USD ••••1001", "C01", "••••1614"), take)
+	o.silent(o.says(o.Get(page), "The bank reported a correction for USD ••••1001", "C01", "••••1614"), take)
 	o.role("owner")
 	o.silent(o.Get(page), "1918171614")
 	if got := o.Submit(o.Get(page), take, "correction_id", "cor_other"); got.Status != 409 {
@@ -322,8 +322,8 @@ func (d *door) corrected(o *office, payee string) {
 	if got := o.Submit(form, take); got.Status != 409 {
 		d.Errorf("the same once more: %d", got.Status)
 	}
-	o.silent(o.says(o.Get(page), "USD ••••1614", "replaced"), "asks for a correction")
-	o.silent(o.Get("/overview"), "asks for a correction")
+	o.silent(o.says(o.Get(page), "USD ••••1614", "Replaced"), "reported a correction")
+	o.silent(o.Get("/overview"), "reported a correction")
 	if is := shown(); is["correction"] != nil || is["distribution_data"].(object)["account_number"] != "••••1614" {
 		d.Errorf("the destination is %v", is)
 	}

@@ -52,9 +52,9 @@ func TestCheckout(t *testing.T) {
 		// What to pay, to whom, until when; nothing of the merchant's runs, and only its own pages may show it within them.
 		id, path := p.claim()
 		address := p.shop.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(p.shop)["quote"].(object)["funding_details"].(object)["address"].(string)
-		page := p.says(p.Get(path), "Pay "+company, "Waiting for your payment", "0.00200000\u00a0BTC", "100.00\u00a0USD", "1 BTC = 50,000 USD, fixed for this payment on ", "<span>"+address[:4]+"</span>",
-			`href="bitcoin:`+address+`?amount=0.00200000"`, "Tea &lt;script&gt;alert(1)&lt;/script&gt;", "Test network regtest", `href="https://shop.example/order/7"`, "minutes left", `href="mailto:help@shop.example"`)
-		p.silent(page, "<script>alert", "Get a new price")
+		page := p.says(p.Get(path), "Pay "+company, "Waiting for your payment", "0.00200000\u00a0BTC", "100.00\u00a0USD", "1 BTC = 50,000 USD, locked for this payment on ", "<span>"+address[:4]+"</span>",
+			`href="bitcoin:`+address+`?amount=0.00200000"`, "Tea &lt;script&gt;alert(1)&lt;/script&gt;", "Test network (regtest)", `href="https://shop.example/order/7"`, "minutes left", `href="mailto:help@shop.example"`)
+		p.silent(page, "<script>alert", "Get a new rate")
 		if got := page.Header.Get("Content-Security-Policy"); !strings.Contains(got, "frame-ancestors https://shop.example https://other.example:8443;") || page.Header.Get("X-Frame-Options") != "" {
 			t.Errorf("framed by %q", got)
 		}
@@ -75,20 +75,20 @@ func TestCheckout(t *testing.T) {
 		// A part: the rest is asked for, at the same address.
 		p.shop.payClaim(id, "under", "0.0005")
 		p.shop.claimIs(id, "partially_paid", "none")
-		p.says(p.Get(path), "A part has come", "Still to be sent", "0.00150000\u00a0BTC", `href="bitcoin:`+address+`?amount=0.00150000"`)
+		p.says(p.Get(path), "Partial payment received", "Still to pay", "0.00150000\u00a0BTC", `href="bitcoin:`+address+`?amount=0.00150000"`)
 		// Nothing more in time: no price, and nothing to be sent, until the payer gets a new one for the rest.
 		p.shop.advance(16 * time.Minute)
 		p.shop.claimIs(id, "underpaid", "none")
-		page = p.says(p.Get(path), "Not enough came in time", "Get a new price")
+		page = p.says(p.Get(path), "Not fully paid in time", "Get a new rate")
 		p.silent(page, "Send exactly", "bitcoin:"+address)
 		if got := p.Submit(page, path+"/price"); got.Location() != path {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
-		p.says(p.Get(path), "A part has come", "0.00150000\u00a0BTC", "minutes left")
+		p.says(p.Get(path), "Partial payment received", "0.00150000\u00a0BTC", "minutes left")
 		txid := p.shop.payClaim(id, "exact", "")
 		p.shop.claimIs(id, "paid", "none")
-		page = p.says(p.Get(path), "Paid. Thank you. "+company, "Receipt", txid, "Back to "+company, "0.00200000\u00a0BTC", "confirmed")
-		p.silent(page, "bitcoin:", "Get a new price")
+		page = p.says(p.Get(path), "Paid. Thank you. We’ve notified "+company, "Receipt", txid, "Back to "+company, "0.00200000\u00a0BTC", "Confirmed")
+		p.silent(page, "bitcoin:", "Get a new rate")
 		// What is answered to a form loads itself anew, and is read in another language, at the address of the page.
 		refused := p.Post(path+"/price?embed=1", nil)
 		for _, want := range []string{"Receipt", `content="15; url=` + path + `?embed=1"`, `href="` + path + `?embed=1&amp;lang=es"`} {
@@ -100,22 +100,22 @@ func TestCheckout(t *testing.T) {
 		id, path = p.claim()
 		p.shop.payClaim(id, "over", "0.003")
 		p.shop.claimIs(id, "paid", "overpaid")
-		p.says(p.Get(path), "You sent 0.00100000\u00a0BTC more than is due", "Received", "0.00300000\u00a0BTC")
+		p.says(p.Get(path), "You overpaid by 0.00100000\u00a0BTC", "Received", "0.00300000\u00a0BTC")
 		p.refunded(id, path)
 
 		id, path = p.claim()
 		p.shop.payClaim(id, "late", "")
 		p.shop.claimIs(id, "paid_late", "late")
-		p.silent(p.says(p.Get(path), "Your payment came late. It is safe.", "after the price had ended"), "bitcoin:", "Get a new price")
+		p.silent(p.says(p.Get(path), "Your payment arrived late. It’s safe.", "After the rate expired"), "bitcoin:", "Get a new rate")
 
 		id, path = p.claim()
 		p.shop.ok("POST", "/api/merchant/claim/cancel", `{"claim_id":"`+id+`"}`)
-		p.silent(p.says(p.Get(path), "has cancelled this payment. Do not send anything."), "bitcoin:", "Get a new price")
+		p.silent(p.says(p.Get(path), "canceled this payment. Don’t send anything."), "bitcoin:", "Get a new rate")
 
 		id, path = p.claim()
 		p.shop.advance(16 * time.Minute)
 		p.shop.claimIs(id, "expired", "none")
-		p.silent(p.says(p.Get(path), "Do not send anything at the old price", "Get a new price"), "bitcoin:")
+		p.silent(p.says(p.Get(path), "Don’t send anything at the old rate", "Get a new rate"), "bitcoin:")
 	})
 }
 
@@ -127,8 +127,8 @@ func (p *customer) refunded(id, path string) {
 	p.Helper()
 	offer := p.shop.ok("POST", "/api/merchant/claim/refund", `{"claim_id":"`+id+`"}`).read(p.shop)
 	link := strings.TrimPrefix(offer["refund_url"].(string), p.s.Ready().BaseURL)
-	p.says(p.Get(path), "0.00100000\u00a0BTC can be sent back to you")
-	page := p.says(p.Get(link), "Get your money back", "0.00100000\u00a0BTC")
+	p.says(p.Get(path), "You can get 0.00100000\u00a0BTC back")
+	page := p.says(p.Get(link), "Get your refund", "0.00100000\u00a0BTC")
 	if got := p.Submit(page, link+"/check", "address", "nonsense"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `aria-invalid="true"`) {
 		p.Errorf("nonsense for an address: %d\n%s", got.Status, got.Text)
 	}
@@ -144,10 +144,13 @@ func (p *customer) refunded(id, path string) {
 	if got := p.Get(link); got.Status != http.StatusNotFound {
 		p.Errorf("the link works again: %d", got.Status)
 	}
-	eventually(p.T, 30*time.Second, "the refund arrives", func() bool { return strings.Contains(p.Get(path).Text, "was sent back to you, to "+address) })
+	eventually(p.T, 30*time.Second, "the refund arrives", func() bool {
+		text := p.Get(path).Text
+		return strings.Contains(text, "We sent ") && strings.Contains(text, " back to you, to "+address)
+	})
 	p.shop.payClaim(id, "exact", "0.0004")
 	eventually(p.T, 30*time.Second, "what came after it is the payer's, too", func() bool {
-		return strings.Contains(p.Get(path).Text, "You sent 0.00040000\u00a0BTC more than is due")
+		return strings.Contains(p.Get(path).Text, "You overpaid by 0.00040000\u00a0BTC")
 	})
 }
 
@@ -318,7 +321,7 @@ func (p *customer) saysHowLongItLasts(b *webtest.Browser) {
 	p.shop.advance(time.Minute)
 	tab.Do(chromedp.Poll[chromedp.Void](`document.querySelector("#renew") !== null`))
 	said := webtest.Evaluate[[]string](tab, "said")
-	want := []string{"Waiting for your payment. less than five minutes left", "Waiting for your payment. less than a minute left", "The price has ended. "}
+	want := []string{"Waiting for your payment. Less than five minutes left", "Waiting for your payment. Less than a minute left", "This rate has expired. "}
 	if len(said) == 4 && strings.HasPrefix(said[2], "One moment.") { // it was looked at while payments that came just in time were looked for
 		said = slices.Delete(said, 2, 3)
 	}
@@ -343,7 +346,7 @@ func (p *customer) refusesItsOwnAddress(b *webtest.Browser, own string) {
 	tab := b.Open(p.shop.ok("POST", "/api/merchant/claim/refund", `{"claim_id":"`+id+`"}`).read(p.shop)["refund_url"].(string), webtest.Look{Width: 320})
 	tab.Fill("#address", own)
 	tab.Send("main button")
-	if text := tab.Text(); !strings.Contains(text, "This address belongs to the service itself.") || strings.Contains(text, "Is this your address?") {
+	if text := tab.Text(); !strings.Contains(text, "This address belongs to Stipend.") || strings.Contains(text, "Is this your address?") {
 		p.Errorf("an address of the service: %s", text)
 	}
 	if wrong := webtest.Evaluate[string](tab, `document.querySelector("[aria-invalid=true]").value`); wrong != own {

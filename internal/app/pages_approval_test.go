@@ -53,7 +53,7 @@ func (o *office) waits(id string) webtest.Visit {
 	if got["hold_reason"] != "approval_required" || got["approval"] == nil {
 		o.Errorf("%v, %v", got["hold_reason"], got["approval"])
 	}
-	return o.says(o.Get("/payrolls/"+id), "waits for the approval of a second person", "above the limit that the company set")
+	return o.says(o.Get("/payrolls/"+id), "Waiting for a second person’s approval", "above your approval limit")
 }
 
 // What waits because its payee's destination is new leaves at once when an administrator says that they asked the
@@ -68,7 +68,7 @@ func TestANewDestinationIsConfirmed(t *testing.T) {
 			o.d.deposit(made.PayrollID, "exact", "")
 			return made
 		}
-		const elsewhere = "goes elsewhere than their last payment went"
+		const elsewhere = "payment details changed since they were last paid"
 		changed := func(id string) any {
 			return o.d.ok("GET", "/api/company/payrolls/"+id, "").read(t)["payments"].([]any)[0].(map[string]any)["destination_changed"]
 		}
@@ -104,8 +104,8 @@ func TestTwoPersonApproval(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
 		ada, limits := o.d.seed.Workers[0].UserID, "/settings/approvals"
-		page := o.says(o.Get(limits), "There is no limit")
-		if got := o.Submit(page, limits, "limit", "500", "limit_currency", "USD"); got.Status != http.StatusConflict || !strings.Contains(got.Text, "Invite a second one first") {
+		page := o.says(o.Get(limits), "No limit set")
+		if got := o.Submit(page, limits, "limit", "500", "limit_currency", "USD"); got.Status != http.StatusConflict || !strings.Contains(got.Text, "Invite another one first") {
 			t.Errorf("alone: %d\n%s", got.Status, got.Text)
 		}
 		other, setRole := o.colleague()
@@ -127,11 +127,11 @@ func TestTwoPersonApproval(t *testing.T) {
 		at := "/payrolls/" + made.PayrollID
 		o.d.deposit(made.PayrollID, "exact", "")
 		page = o.says(o.waits(made.PayrollID), "Approvals: 0 of 2.")
-		o.says(o.Get("/overview"), "waits for the approval of a second person")
+		o.says(o.Get("/overview"), "Waiting for a second person’s approval")
 		if got := o.Submit(page, at+"/approve"); got.Location() != at {
 			t.Fatalf("%d\n%s", got.Status, got.Text)
 		}
-		page = o.says(o.waits(made.PayrollID), "Approvals: 1 of 2.", "made it or approved it already")
+		page = o.says(o.waits(made.PayrollID), "Approvals: 1 of 2.", "created or already approved it")
 		o.silent(page, at+"/approve")
 		_, form := webtest.Form(t, page.Text, at+"/decline")
 		if got := o.Post(at+"/approve", form); got.Location() != at {
@@ -149,7 +149,7 @@ func TestTwoPersonApproval(t *testing.T) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		o.d.fulfilled(made.PayrollID)
-		o.says(o.Get(at), "Approvals: 2 of 2.", "Katherine Johnson", "approved by a second person")
+		o.says(o.Get(at), "Approvals: 2 of 2.", "Katherine Johnson", "Approved by a second person")
 
 		// What is within the limit waits for nobody; what is declined gives its money back.
 		small := o.d.create(pays("", "100", ada))
@@ -162,11 +162,11 @@ func TestTwoPersonApproval(t *testing.T) {
 		if got := other.Submit(other.Get(at), at+"/decline"); got.Location() != at {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
-		o.says(o.Get(at), "a second person declined it", "nobody is paid by it")
+		o.says(o.Get(at), "Declined by a second person", "Nobody gets paid.")
 		o.d.wantFunds(2_020_000)
 
 		// A member's own, paid from the balance, needs another one.
-		preview := o.says(o.Submit(o.Get("/payrolls/new"), "/payrolls/new", "amount."+ada, "600"), "an owner or administrator other than you approves it")
+		preview := o.says(o.Submit(o.Get("/payrolls/new"), "/payrolls/new", "amount."+ada, "600"), "Another owner or administrator needs to approve it")
 		at = o.Submit(preview, "/payrolls").Location()
 		at = strings.TrimSuffix(at, "/fund")
 		id := strings.TrimPrefix(at, "/payrolls/")
@@ -182,7 +182,7 @@ func TestTwoPersonApproval(t *testing.T) {
 
 		// The limit goes up, or away, with two.
 		o.Submit(o.Get(limits), limits, "limit", "1000000", "limit_currency", "USD")
-		page = o.says(o.Get(limits), "<strong>500.00\u00a0USD</strong>", "wants the limit to be 1,000,000.00\u00a0USD")
+		page = o.says(o.Get(limits), "<strong>500.00\u00a0USD</strong>", "proposed a limit of 1,000,000.00\u00a0USD")
 		_, form = webtest.Form(t, page.Text, limits+"/answer")
 		form.Set("answer", "yes")
 		if got := o.Post(limits+"/answer", form); got.Status != http.StatusForbidden {
@@ -193,6 +193,6 @@ func TestTwoPersonApproval(t *testing.T) {
 		other.Post(limits+"/answer", form)
 		o.says(o.Get(limits), "<strong>1,000,000.00\u00a0USD</strong>")
 		other.Submit(other.Get(limits), limits+"/remove")
-		o.says(o.Get(limits), "<strong>1,000,000.00\u00a0USD</strong>", "wants no limit", "Agree to the change")
+		o.says(o.Get(limits), "<strong>1,000,000.00\u00a0USD</strong>", "proposed to remove the limit", "Approve change")
 	})
 }

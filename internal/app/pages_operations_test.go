@@ -103,7 +103,7 @@ func TestOperations(t *testing.T) {
 			{"email", first.email, "password", first.password, "code", "000000"}, {"email", first.email, "password", "wire of eleven inches", "code", first.code(t)},
 			{"email", "nobody@house.example", "password", first.password, "code", first.code(t)}, {"email", o.d.seed.Admin.Email, "password", o.d.seed.Admin.Password, "code", first.code(t)},
 		} {
-			if got := first.Submit(wrong, at+"/sign-in", pairs...); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, "Something of this is wrong") {
+			if got := first.Submit(wrong, at+"/sign-in", pairs...); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, "Incorrect email, password or code") {
 				t.Errorf("%v: %d\n%s", pairs[1], got.Status, got.Text)
 			}
 		}
@@ -142,11 +142,11 @@ func TestOperations(t *testing.T) {
 		made := o.d.create(pays("", "1000", ada))
 		o.d.deposit(made.PayrollID, "exact", "0.04")
 		o.d.until(made.PayrollID, "on hold", func(v scene) bool { return v.Status == "on_hold" })
-		o.says(first.Get(at+"/queues/release"), made.PayrollID, "1,010.00\u00a0USD", "waits for a release")
+		o.says(first.Get(at+"/queues/release"), made.PayrollID, "1,010.00\u00a0USD", "Waiting for release")
 		first.sends(t, at+"/queues/release", at+"/requests", http.StatusUnprocessableEntity, "reason", " ")
 		first.sends(t, at+"/queues/release", at+"/requests", http.StatusSeeOther, "reason", "the company called")
 		first.sends(t, at+"/queues/release", at+"/requests", http.StatusConflict, "reason", "again")
-		page = o.says(first.Get(at), "the company called", "Katherine", "Above 500.00\u00a0USD nothing leaves")
+		page = o.says(first.Get(at), "the company called", "Katherine", "Payouts above 500.00\u00a0USD need a second staff member")
 		request := requestPath.FindString(page.Text)
 		_, form = webtest.Form(t, page.Text, request)
 		form.Set("reason", "myself")
@@ -173,7 +173,7 @@ func TestOperations(t *testing.T) {
 		o.d.deposit(small.PayrollID, "exact", "")
 		o.d.until(small.PayrollID, "released", func(v scene) bool { return v.Status == "released" })
 		eventually(t, 60*time.Second, "the queue waits", func() bool {
-			return strings.Contains(second.Get(at+"/queues/on_hold").Text, "payouts are paused")
+			return strings.Contains(second.Get(at+"/queues/on_hold").Text, "Payouts are paused")
 		})
 		o.says(second.Get(at), "a strange &lt;b&gt;payout&lt;/b&gt;", "Payouts are paused")
 		second.sends(t, at, at+"/requests", http.StatusSeeOther, "reason", "it was ours")
@@ -198,7 +198,7 @@ func TestOperations(t *testing.T) {
 		_, form = webtest.Form(t, second.Get(at).Text, at+"/payouts/pause")
 		form.Set("reason", "too late")
 		o.d.advance(16 * time.Minute)
-		o.says(second.Get(at), "To act, sign in again")
+		o.says(second.Get(at), "Sign in again to take action")
 		if got := second.Post(at+"/payouts/pause", form); got.Location() != at+"/sign-in" || o.paused() != "" {
 			t.Errorf("acting late: %d, paused: %q", got.Status, o.paused())
 		}
@@ -207,7 +207,7 @@ func TestOperations(t *testing.T) {
 			t.Errorf("an old session: %d", got.Status)
 		}
 		mary := employ(t, s, "Mary").signIn(t)
-		o.says(mary.Get(at+"/acts"), "payouts stopped", "agreed that payouts go on", "asked for a release", "agreed to a release", "called back", "made an operator", "somebody at the machine")
+		o.says(mary.Get(at+"/acts"), "Paused payouts", "Approved resuming payouts", "Requested a release", "Approved a release", "called back", "Added a staff member", "CLI")
 		if err := (cli.StaffRemoveCmd{Storage: s.cfg.Storage, Email: mary.email}).Run(t.Context(), cli.Streams{Out: &bytes.Buffer{}}); err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +237,7 @@ func companyIsFrozen(o *office, first, second *staffed) {
 	}
 	o.d.prints(company, cli.CompaniesFrozenCmd{Storage: o.s.cfg.Storage})
 	second.sends(o.T, at, at+"/requests", http.StatusSeeOther, "action", "company.thaw", "reason", "a mix-up")
-	page := o.says(first.Get(at), "a mix-up", "end a company")
+	page := o.says(first.Get(at), "a mix-up", "Unfreeze a company")
 	first.sends(o.T, at, requestPath.FindString(page.Text), http.StatusSeeOther, "reason", "so it is", "answer", "yes")
 	o.d.fulfilled(made.PayrollID)
 	said := cli.CompanyDecision{Storage: o.s.cfg.Storage, Company: company, Reason: "to see it"}
@@ -269,7 +269,7 @@ func suspenseIsDecided(o *office, first, second *staffed) {
 	had := o.d.balanceIn(ledger.CompanyFunds, "", money.USD)
 	next := func(amount string) string { // the path of the one transfer in suspense
 		o.suspend(amount)
-		return transferPath.FindString(o.says(first.Get(queue), "A &lt;b&gt; Payer", "of "+amount, "nothing says whose it is").Text)
+		return transferPath.FindString(o.says(first.Get(queue), "A &lt;b&gt; Payer", "of "+amount, "No owner found").Text)
 	}
 	path := next("101.00")
 	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "credit", "reason", "they called", "to", "")
@@ -279,13 +279,13 @@ func suspenseIsDecided(o *office, first, second *staffed) {
 	o.d.fulfilled(made.PayrollID)
 
 	first.sends(o.T, queue, next("7.00"), http.StatusSeeOther, "answer", "back", "reason", "a mistake")
-	o.says(first.Get(queue), "Nothing.")
+	o.says(first.Get(queue), "None.")
 
 	first.sends(o.T, queue, next("900.00"), http.StatusSeeOther, "answer", "credit", "reason", "they wrote", "to", o.d.seed.CompanyID)
 	if got := o.d.balanceIn(ledger.CompanyFunds, "", money.USD); got != had {
 		o.Errorf("one operator has credited %s USD", got)
 	}
-	page := o.says(second.Get(at), "they wrote", "credited a transfer", o.d.seed.CompanyID)
+	page := o.says(second.Get(at), "they wrote", "Credit a transfer", o.d.seed.CompanyID)
 	request := requestPath.FindString(page.Text)
 	_, form := webtest.Form(o.T, first.Get(at).Text, request)
 	form.Set("reason", "myself")
@@ -297,9 +297,9 @@ func suspenseIsDecided(o *office, first, second *staffed) {
 	if got, err := o.d.balanceIn(ledger.CompanyFunds, "", money.USD).Sub(had); err != nil || got.Units() != 900_00 {
 		o.Errorf("the company has %s USD more", got)
 	}
-	o.says(first.Get(queue), "Nothing.")
-	o.says(first.Get(at+"/acts"), "sent a transfer back", "asked to credit a transfer", "agreed to credit a transfer", made.PayrollID+": they called")
-	o.says(first.Get(at+"/position"), "At exchanges", "BTC", "All of it together is worth")
+	o.says(first.Get(queue), "None.")
+	o.says(first.Get(at+"/acts"), "Return a transfer", "Requested to credit a transfer", "Approved crediting a transfer", made.PayrollID+": they called")
+	o.says(first.Get(at+"/position"), "At exchanges", "BTC", "Total value: ")
 	o.d.checkBooks()
 }
 
@@ -400,10 +400,10 @@ func TestReconciliation(t *testing.T) {
 			return strings.Contains(o.paused(), coin.TxID)
 		})
 		first := employ(t, o.s, "Katherine").signIn(t)
-		o.says(first.Get("/operations/reconciliation"), "Comparisons")
+		o.says(first.Get("/operations/reconciliation"), "Runs")
 		eventually(t, 30*time.Second, "the page names it", func() bool {
 			compare()
-			return strings.Contains(first.Get("/operations/reconciliation").Text, "the node does not have this coin")
+			return strings.Contains(first.Get("/operations/reconciliation").Text, "The node doesn’t have this coin")
 		})
 	})
 }
@@ -477,7 +477,7 @@ func withdrawalIsReleased(o *office, first, second *staffed) {
 		})
 	}
 	becomes("on_hold", "release_review")
-	o.says(first.Get(at+"/queues/release"), id, "0.01200000\u00a0BTC", "waits for a release")
+	o.says(first.Get(at+"/queues/release"), id, "0.01200000\u00a0BTC", "Waiting for release")
 	first.sends(o.T, at+"/queues/release", at+"/requests", http.StatusSeeOther, "reason", "their accountant called")
 	page := first.Get(at)
 	request := requestPath.FindString(page.Text)
@@ -528,7 +528,7 @@ func coinsAreDecided(o *office, first, second *staffed) {
 	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "back", "reason", "they called", "to", "0x12")
 	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "back", "reason", "they called", "to", to)
 	first.sends(o.T, queue, path, http.StatusSeeOther, "answer", "credit", "reason", "they called", "to", o.d.seed.CompanyID)
-	o.says(first.Get(queue), "Nothing.")
+	o.says(first.Get(queue), "None.")
 
 	first.sends(o.T, queue, come(to, money.ETH, 40_400_000), http.StatusSeeOther, "answer", "credit", "reason", "the other payroll", "to", ether.PayrollID)
 	o.d.fulfilled(ether.PayrollID)
@@ -538,7 +538,7 @@ func coinsAreDecided(o *office, first, second *staffed) {
 
 	const sender = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
 	first.sends(o.T, queue, come(to, money.ETH, 400_000_000), http.StatusSeeOther, "answer", "back", "reason", "they want it back", "to", sender) // 1,000 USD
-	request := requestPath.FindString(o.says(second.Get(at), "they want it back", "sent a deposit back", sender).Text)
+	request := requestPath.FindString(o.says(second.Get(at), "they want it back", "Return a deposit", sender).Text)
 	got := func() int64 {
 		return o.d.count("SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM sim_evm_balances WHERE asset = 'ETH' AND LOWER(address) = LOWER($1)", sender)
 	}
@@ -547,7 +547,7 @@ func coinsAreDecided(o *office, first, second *staffed) {
 	}
 	second.sends(o.T, at, request, http.StatusSeeOther, "reason", "read it", "answer", "yes")
 	eventually(o.T, 60*time.Second, "it is sent back", func() bool { return got() == 400_000_000 })
-	eventually(o.T, 60*time.Second, "the queue is empty", func() bool { return strings.Contains(first.Get(queue).Text, "Nothing.") })
-	o.says(first.Get(at+"/acts"), "agreed to send a deposit back", "credited a deposit")
+	eventually(o.T, 60*time.Second, "the queue is empty", func() bool { return strings.Contains(first.Get(queue).Text, "None.") })
+	o.says(first.Get(at+"/acts"), "Approved returning a deposit", "Credit a deposit")
 	o.d.checkBooks()
 }

@@ -36,9 +36,9 @@ func TestRecipientPages(t *testing.T) {
 		seed := o.d.seed
 		page := o.says(o.Get("/recipients?search=love&status=active&role=contractor&recipient_type=user&sort_by=name&country=us"), "Ada Lovelace", "ada@sandbox.example", "1 to 1 of 1")
 		o.silent(page, "Grace Hopper")
-		o.says(o.Get("/recipients?search=nobody-of-this-name"), "There is no such recipient.")
+		o.says(o.Get("/recipients?search=nobody-of-this-name"), "No one matches these filters yet.")
 
-		form := o.says(o.Get("/recipients/new"), "Two letters, such as US or BR.")
+		form := o.says(o.Get("/recipients/new"), "Two-letter code, such as US or BR.")
 		for problem, pairs := range map[string][]string{
 			"country-problem":    {"first_name", "Joan", "last_name", "Clarke"},
 			"first_name-problem": {"country", "US"},
@@ -53,11 +53,11 @@ func TestRecipientPages(t *testing.T) {
 		if made.Status != http.StatusSeeOther || !strings.HasPrefix(at, "/recipients/rec_") {
 			t.Fatalf("%d to %q\n%s", made.Status, at, made.Text)
 		}
-		o.says(o.Get(at), "Joan &lt;i&gt;Clarke", "waits for a destination", "There is no destination yet", "e-7")
+		o.says(o.Get(at), "Joan &lt;i&gt;Clarke", "Needs a destination", "No destination yet", "e-7")
 
 		o.says(o.Get(at+"/destinations/new"), `<option value="BTC">`, `<option value="USD">`)
 		o.says(o.Get(at+"/destinations/new?symbol=USD"), `<option value="fedwire">`)
-		form = o.says(o.Get(at+"/destinations/new?symbol=USD&d.rail=ach"), "Account number", "Such as 110000000.", `name="d.address.city"`)
+		form = o.says(o.Get(at+"/destinations/new?symbol=USD&d.rail=ach"), "Account number", "For example 110000000.", `name="d.address.city"`)
 		bank := []string{
 			"d.account_holder_name", "Joan Clarke", "d.account_holder_type", "individual", "d.routing_number", "110000000", "d.account_number", "000123456789",
 			"d.account_type", "checking", "d.address.address_line1", "1 Example Street", "d.address.city", "Springfield", "d.address.state", "IL",
@@ -72,7 +72,7 @@ func TestRecipientPages(t *testing.T) {
 		if got := o.Submit(form, at+"/destinations/new", bank...); got.Location() != at {
 			t.Fatalf("%d\n%s", got.Status, got.Text)
 		}
-		page = o.says(o.Get(at), "active", "USD ••••6789", "100\u00a0%", "added", "somebody at these pages")
+		page = o.says(o.Get(at), "Ready", "USD ••••6789", "100\u00a0%", "Added", "Dashboard")
 		o.silent(page, "000123456789")
 
 		form = o.Get(at + "/destinations/new?symbol=BTC")
@@ -90,7 +90,7 @@ func TestRecipientPages(t *testing.T) {
 				shares.Set(name, "60")
 			}
 		}
-		if got := o.Post(at+"/allocations", shares); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, "must be 100 together") {
+		if got := o.Post(at+"/allocations", shares); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, "must total 100 percent") {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		part := "40"
@@ -103,14 +103,14 @@ func TestRecipientPages(t *testing.T) {
 		if got := o.Post(at+"/allocations", shares); got.Location() != at {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
-		o.says(o.Get(at), "part changed", "60\u00a0%", "40\u00a0%")
+		o.says(o.Get(at), "Share changed", "60\u00a0%", "40\u00a0%")
 
 		// A destination is replaced after its old and new one were looked at, masked. What is confirmed is what was shown.
 		replace := regexp.MustCompile(`href="(/recipients/\w+/destinations/\w+/replace)">Replace USD`).FindStringSubmatch(o.Get(at).Text)
 		if replace == nil {
 			t.Fatalf("no way to replace the account:\n%s", o.Get(at).Text)
 		}
-		form = o.says(o.Get(replace[1]+"?d.rail=ach"), "In the place of USD ••••6789")
+		form = o.says(o.Get(replace[1]+"?d.rail=ach"), "Replaces USD ••••6789")
 		if got := o.Submit(form, replace[1]+"/check", append(bank, "d.routing_number", "12")...); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="d.routing_number-problem"`) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
@@ -132,10 +132,10 @@ func TestRecipientPages(t *testing.T) {
 		if got := o.Post(replace[1], draft); got.Location() != at {
 			t.Fatalf("%d\n%s", got.Status, got.Text)
 		}
-		o.silent(o.says(o.Get(at), "USD ••••4321", "replaced"), "000987654321")
+		o.silent(o.says(o.Get(at), "USD ••••4321", "Replaced"), "000987654321")
 
 		o.Submit(o.Get(at), at+"/deactivate")
-		o.says(o.Get(at), "inactive", "Pay this recipient again")
+		o.says(o.Get(at), "Inactive", "Reactivate")
 		o.silent(o.Get("/payrolls/new"), "Clarke")
 		o.Submit(o.Get(at), at+"/reactivate")
 		o.says(o.Get("/payrolls/new"), "Clarke")
@@ -147,7 +147,7 @@ func TestRecipientPages(t *testing.T) {
 				t.Errorf("a viewer at %s: %d", path, got.Status)
 			}
 		}
-		o.silent(o.says(o.Get(at), "Joan"), "Add a destination", "Stop paying")
+		o.silent(o.says(o.Get(at), "Joan"), "Add a destination", "Deactivate")
 		o.role("admin")
 		if got := o.Get("/recipients/" + seed.CompanyID); got.Status != http.StatusNotFound {
 			t.Errorf("%d", got.Status)
@@ -169,7 +169,7 @@ func TestInvitationPages(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
-		page := o.says(o.Get("/invitations"), "There is no such invitation.")
+		page := o.says(o.Get("/invitations"), "No invitations here yet.")
 		if got := o.Submit(page, "/invitations", "email", "no address"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="email-problem"`) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
@@ -181,7 +181,7 @@ func TestInvitationPages(t *testing.T) {
 		page = o.says(o.Get("/invitations"), "3 of 3 times")
 		o.silent(page, "Send again")
 		o.Submit(page, "/invitations/revoke")
-		o.says(o.Get("/invitations?status=revoked"), "withdrawn or declined")
+		o.says(o.Get("/invitations?status=revoked"), "Revoked or declined")
 	})
 }
 
@@ -192,13 +192,13 @@ func TestWalletAndInvoicePages(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
 		ada := o.d.seed.Workers[0].UserID
-		o.says(o.Get("/wallets"), "The company has no balance yet.", "Nothing has moved the balance.")
+		o.says(o.Get("/wallets"), "No balance yet.", "No transactions yet.")
 		for range 2 {
 			made := o.d.create(pays("", "1000", ada))
 			o.d.deposit(made.PayrollID, "over", "")
 			o.d.fulfilled(made.PayrollID)
 		}
-		page := o.says(o.Get("/wallets?asset=BTC&since=2020-01-01"), "more came for a payroll than it took", "1 to 2 of 2", "<svg", "Balance in BTC over time", "0.00404000\u00a0BTC")
+		page := o.says(o.Get("/wallets?asset=BTC&since=2020-01-01"), "Payroll overpayment", "1 to 2 of 2", "<svg", "Balance in BTC over time", "0.00404000\u00a0BTC")
 		o.silent(o.says(o.Get("/wallets?asset=EUR"), "Add money by bank transfer", "DE89 3704", strings.ToUpper(strings.ReplaceAll(o.d.seed.CompanyID, "_", ""))), "1 to 2 of 2")
 		if got := o.says(o.Get("/wallets/statement.pdf?asset=BTC"), "%PDF-1"); got.Header.Get("Content-Type") != "application/pdf" || !strings.Contains(got.Header.Get("Content-Disposition"), "statement-BTC-") {
 			t.Errorf("%v", got.Header)
@@ -209,26 +209,26 @@ func TestWalletAndInvoicePages(t *testing.T) {
 		o.bankStatement()
 		o.says(o.Get("/wallets/statement.csv"), "payroll_surplus,", ",0.00202000,BTC,0.00404000,payroll,")
 		o.Submit(page, "/wallets", "asset", "BTC")
-		eventually(t, 60*time.Second, "the wallet is in use", func() bool { return strings.Contains(o.Get("/wallets").Text, "in use") })
-		preview := o.says(o.Submit(o.says(o.Get("/payrolls/new"), "From the balance: 0.00404000\u00a0BTC"), "/payrolls/new", "amount."+ada, "100", "funding_method", o.wallet()), "From the company’s balance")
+		eventually(t, 60*time.Second, "the wallet is in use", func() bool { return strings.Contains(o.Get("/wallets").Text, "Active") })
+		preview := o.says(o.Submit(o.says(o.Get("/payrolls/new"), "Balance: 0.00404000\u00a0BTC"), "/payrolls/new", "amount."+ada, "100", "funding_method", o.wallet()), "<dd>Your balance</dd>")
 		paid := o.Submit(preview, "/payrolls")
 		o.d.fulfilled(strings.TrimPrefix(paid.Location(), "/payrolls/"))
-		o.says(o.Get("/wallets"), "a payroll was paid from the balance", "\u2212")
+		o.says(o.Get("/wallets"), "Payroll funding", "\u2212")
 		o.says(o.Get("/wallets/statement.csv"), ",-0.00202000,BTC,")
 		const coins = "/wallets?asset=BTC"
 		simulate := "/wallets/" + o.wallet() + "/sandbox/deposit"
-		page = o.says(o.Get(coins), "This address is the company’s for ever", "Send only BTC", "is the network Regtest", "bcrt1", "No deposit has been seen yet.", `class="qr"`)
+		page = o.says(o.Get(coins), "This address always belongs to your company", "Send only BTC", "Test network (Regtest)", "bcrt1", "No deposits yet.", `class="qr"`)
 		if got := o.Submit(page, simulate, "amount", "none"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, "bcrt1") {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		if got := o.Submit(page, simulate, "amount", "0.5"); got.Location() != coins {
 			t.Errorf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
-		eventually(t, 60*time.Second, "the coins are there", func() bool { return strings.Contains(o.Get(coins).Text, "coins came for the wallet") })
-		o.says(o.Get(coins), "0.50202000\u00a0BTC", "0.50000000\u00a0BTC", "confirmed")
+		eventually(t, 60*time.Second, "the coins are there", func() bool { return strings.Contains(o.Get(coins).Text, ">Deposit<") })
+		o.says(o.Get(coins), "0.50202000\u00a0BTC", "0.50000000\u00a0BTC", "Confirmed")
 		o.says(o.Get("/overview"), "Paid to payees in USD, by month", "2,100.00\u00a0USD", "<rect")
 
-		o.says(o.Get("/invoices"), "There is no such invoice.")
+		o.says(o.Get("/invoices"), "No invoices here yet.")
 		payer := o.d.ok("POST", "/api/user/payer/create", `{"user_id":"`+ada+`","name":"Northwind","company_type":"client","payroll_invoice_currency":"USD"}`).read(t)["external_company_id"].(string)
 		id := o.d.ok("POST", "/api/user/invoice/create", `{"user_id":"`+ada+`","external_company_id":"`+payer+`","items":[{"description":"Work <b>","unit_price":100}],"notes":"Thanks"}`).read(t)["invoice_id"].(string)
 		o.says(o.Get("/invoices?status=sent"), "/invoices/"+id, "Ada Lovelace", "100.00\u00a0USD")
@@ -255,7 +255,7 @@ func (o *office) bankStatement() {
 			o.Fatal(err)
 		}
 	}
-	o.says(o.Get("/wallets?asset=USD"), "camt.053 of USD")
+	o.says(o.Get("/wallets?asset=USD"), "camt.053 (USD)")
 	var head iso20022.Statement
 	var entries []iso20022.Entry
 	if err := iso20022.ReadStatements(strings.NewReader(o.Get("/wallets/statement.xml?asset=USD").Text), func(s *iso20022.Statement, e *iso20022.Entry) error {
@@ -327,7 +327,7 @@ func TestVerificationInABrowser(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, dbtest.SQLite(t))
 	base, at := o.s.Ready().BaseURL, "/company/verification"
-	page := o.says(o.Get(at), "not begun", "Nothing has been handed in yet.", `capture="environment"`)
+	page := o.says(o.Get(at), "Not started", "No documents uploaded yet.", `capture="environment"`)
 	if got := o.Submit(page, at, "country", "", "incorporation_date", "2999-01-01"); got.Status != http.StatusUnprocessableEntity ||
 		!strings.Contains(got.Text, `id="country-problem"`) || !strings.Contains(got.Text, `id="incorporation_date-problem"`) {
 		t.Errorf("%d\n%s", got.Status, got.Text)
@@ -335,7 +335,7 @@ func TestVerificationInABrowser(t *testing.T) {
 	if got := o.Submit(page, at, "name", "Acme Approved", "registration_number", "HRB 1", "incorporation_date", "2020-01-31", "street_address", "1 Example Street", "city", "Springfield"); got.Location() != at {
 		t.Fatalf("%d\n%s", got.Status, got.Text)
 	}
-	page = o.says(o.Get(at), "documents are awaited", "the certificate of incorporation", `value="HRB 1"`)
+	page = o.says(o.Get(at), "Documents needed", "<li>Certificate of incorporation", `value="HRB 1"`)
 	if got := o.Submit(page, at+"/owners", "first_name", "Joan", "last_name", "Approved", "date_of_birth", "1980-01-31", "owner_country", "us", "ownership_percentage", "101"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="ownership_percentage-problem"`) {
 		t.Errorf("%d\n%s", got.Status, got.Text)
 	}
@@ -356,7 +356,7 @@ func TestVerificationInABrowser(t *testing.T) {
 	p.Send("main button")
 	const send = "form[enctype='multipart/form-data'] button"
 	p.Send(send)
-	if !strings.Contains(p.Text(), "Choose a file") {
+	if !strings.Contains(p.Text(), "Choose an image") {
 		t.Errorf("at %s:\n%s", p.Path(), p.Text())
 	}
 	for _, paper := range []string{"certificate_of_incorporation", "shareholder_register"} {
@@ -368,11 +368,11 @@ func TestVerificationInABrowser(t *testing.T) {
 			t.Fatalf("at %s:\n%s", p.Path(), p.Text())
 		}
 	}
-	page = o.says(o.Get(at), "certificate of incorporation", "register of shareholders", "Have the company verified")
+	page = o.says(o.Get(at), "Certificate of incorporation", "Shareholder register", "Submit for verification")
 	o.silent(page, "What is still missing")
 	b.Check(base + at)
 	if got := o.Submit(page, at+"/start"); got.Location() != at {
 		t.Fatalf("%d\n%s", got.Status, got.Text)
 	}
-	eventually(t, 60*time.Second, "the company waits for its owner", func() bool { return strings.Contains(o.Get(at).Text, "waits for the verification of owners") })
+	eventually(t, 60*time.Second, "the company waits for its owner", func() bool { return strings.Contains(o.Get(at).Text, "Waiting for owners") })
 }

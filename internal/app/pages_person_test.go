@@ -76,12 +76,12 @@ func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 			}
 		}
 	}
-	tells("not begun", "somebody who pays you", "a passport or another identity document")
+	tells("Not started", "Who pays you (see below)", "A passport or other ID")
 	p.Send("form[action$='/payer'] button")
-	tells("Fill this in.")
+	tells("This field is required.")
 	p.Fill("#payer_name", "Acme")
 	p.Send("form[action$='/payer'] button")
-	tells("picture of your face", "tax id")
+	tells("Selfie", "Tax ID")
 	if got := webtest.Evaluate[string](p, "[...document.querySelectorAll('input[type=file]')].map(i => i.getAttribute('capture')).join()"); got != "environment,user" {
 		t.Errorf("the cameras are %q", got)
 	}
@@ -93,25 +93,25 @@ func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Send("#papers button")
-	tells("Choose a file")
+	tells("Choose an image")
 	hand := func() {
 		p.Do(chromedp.SetUploadFiles("#image", []string{picture}))
 		p.Send("#papers button")
 	}
 	webtest.Evaluate[string](p, "document.querySelector('#doc_type').value = 'drivers_license'")
 	hand()
-	tells("driving licence: the back")
+	tells("Driver’s license (Back)")
 	webtest.Evaluate[string](p, "document.querySelector('#doc_type').value = 'drivers_license'; document.querySelector('#category').value = 'back'")
 	hand()
 	p.Do(chromedp.SetUploadFiles("#face", []string{picture}))
 	p.Send("#own-face button")
 	p.Fill("#tax_id", "000000000")
 	p.Send("#number button")
-	tells("This is not a tax id of this kind.")
+	tells("This isn’t a valid tax ID of this type.")
 	webtest.Evaluate[string](p, "document.querySelector('#tax_id').value = '536904399'")
 	p.Send("#number button")
 	p.Send("form[action$='/start'] button")
-	tells("being looked at")
+	tells("In review")
 	if strings.Contains(p.Text(), "536904399") {
 		t.Error("the tax id is shown")
 	}
@@ -130,11 +130,11 @@ func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 		p.Do(chromedp.Navigate(base + at))
 	}
 	decide("resubmission_required")
-	tells("something must be handed in again", "decided by hand in the sandbox")
+	tells("New documents needed", "Decided manually in the sandbox")
 	hand()
 	p.Send("form[action$='/start'] button")
 	decide("approved")
-	tells("verified", "There is nothing to do.")
+	tells("Verified", "There’s nothing else to do.")
 }
 
 // A business signs up, shows a second factor, registers an app, lets it act for the company, and its program calls the

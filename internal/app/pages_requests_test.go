@@ -33,10 +33,10 @@ func TestRequestLog(t *testing.T) {
 		o.d.ok("GET", "/api/company/workers?email=canary%40private.example", "", "X-Request-Id", "last")
 		o.linesOf("last")
 
-		list := o.says(o.Get("/settings/api/requests"), "GET /api/company/workers?email=…", "422 unknown_field", "POST "+createPath, "Answered again", "Sandbox")
+		list := o.says(o.Get("/settings/api/requests"), "GET /api/company/workers?email=…", "422 unknown_field", "POST "+createPath, "Replayed response", "Sandbox")
 		link := regexp.MustCompile(`href="(/settings/api/requests/[^"?]+)"`)
 		made := link.FindStringSubmatch(o.Get("/settings/api/requests?request_id=made").Text)
-		if again := o.says(o.Get("/settings/api/requests?outcome=replayed"), "Answered again"); made == nil || len(link.FindAllString(again.Text, -1)) != 1 {
+		if again := o.says(o.Get("/settings/api/requests?outcome=replayed"), "Replayed response"); made == nil || len(link.FindAllString(again.Text, -1)) != 1 {
 			t.Fatalf("%v\n%s", made, again.Text)
 		}
 		if refused := o.Get("/settings/api/requests?outcome=refused&route=" + createPath); len(link.FindAllString(refused.Text, -1)) != 1 {

@@ -68,24 +68,24 @@ func TestOverviewAndPayrolls(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openOffice(t, database)
-		o.says(o.Get("/overview"), "Nothing. All is well.", "There is no such payroll yet.")
+		o.says(o.Get("/overview"), "You’re all caught up.", "No payrolls here yet.")
 		seed := o.s.Ready().Seed
 
 		evil := `=cmd|' /C calc'!A0 <script>alert(1)</script>`
 		made := o.d.create(`{"external_id":"march","to_pay":[{"user_id":"` + seed.Workers[0].UserID + `","amount_fiat":1600,"description":"` + evil + `"},{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":40}]}`)
 		other := o.d.create(`{"to_pay":[{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":75.5}]}`)
 		page := o.says(o.Get("/overview"), "Fund payroll "+made.PayrollID+": send ", "1,656.40\u00a0USD", "/payrolls/"+other.PayrollID)
-		o.silent(page, "All is well")
+		o.silent(page, "You’re all caught up")
 
 		page = o.says(o.Get("/payrolls?external_id=march&status=pending&since=2020-01-01"), made.PayrollID, `value="march"`, `value="pending" selected`, "1 to 1 of 1")
 		o.silent(page, other.PayrollID)
 		o.silent(o.Get("/payrolls?status=fulfilled"), made.PayrollID)
 		o.silent(o.Get("/payrolls?until=2020-01-01"), made.PayrollID)
 		o.says(o.Get("/payrolls?status=nonsense&page=-1&since=x"), made.PayrollID, other.PayrollID)
-		o.says(o.Get("/payrolls?lang=fr"), "1\u202f656,40\u00a0USD", "attend des fonds")
+		o.says(o.Get("/payrolls?lang=fr"), "1\u202f656,40\u00a0USD", "Attend des fonds")
 		o.says(o.Get("/payrolls?lang=es"), "1656,40\u00a0USD")
 
-		page = o.says(o.Get("/payrolls/"+made.PayrollID), "waits for money", "Ada Lovelace", "1,600.00\u00a0USD", "&lt;script&gt;alert(1)&lt;/script&gt;", "nothing has come yet", "Cancel this payroll")
+		page = o.says(o.Get("/payrolls/"+made.PayrollID), "Awaiting funds", "Ada Lovelace", "1,600.00\u00a0USD", "&lt;script&gt;alert(1)&lt;/script&gt;", "Nothing received yet", "Cancel payroll …")
 		o.silent(page, "<script>alert")
 		sheet := o.says(o.Get("/payrolls/"+made.PayrollID+"/statement.csv"), "amount")
 		rows, err := csv.NewReader(strings.NewReader(sheet.Text)).ReadAll()
@@ -124,19 +124,19 @@ func TestOverviewAndPayrolls(t *testing.T) {
 		// One is paid and arrives, the other is cancelled.
 		o.d.deposit(made.PayrollID, "exact", "")
 		o.d.fulfilled(made.PayrollID)
-		o.says(o.Get("/payrolls/"+made.PayrollID), "everybody has got their money", "arrived", "<code>", "complete")
+		o.says(o.Get("/payrolls/"+made.PayrollID), "Everyone has been paid.", "Arrived", "<code>", "Fully funded")
 		if got := o.Submit(o.Get("/payrolls/"+other.PayrollID), "/payrolls/"+other.PayrollID+"/cancel"); got.Location() != "/payrolls/"+other.PayrollID {
 			t.Fatalf("%d\n%s", got.Status, got.Text)
 		}
-		page = o.says(o.Get("/payrolls/"+other.PayrollID), "nobody is paid by it", "cancelled")
-		o.silent(page, "Cancel this payroll")
-		o.says(o.Get("/overview"), "Nothing. All is well.")
+		page = o.says(o.Get("/payrolls/"+other.PayrollID), "Nobody gets paid.", "Canceled")
+		o.silent(page, "Cancel payroll …")
+		o.says(o.Get("/overview"), "You’re all caught up.")
 
 		// Whoever may only look sees all of it, and changes nothing.
 		open := o.d.create(`{"to_pay":[{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":75.5}]}`)
 		_, form := webtest.Form(t, o.Get("/payrolls/"+open.PayrollID).Text, "/payrolls/"+open.PayrollID+"/cancel")
 		o.role("viewer")
-		o.silent(o.says(o.Get("/payrolls/"+open.PayrollID), "waits for money"), "Cancel this payroll")
+		o.silent(o.says(o.Get("/payrolls/"+open.PayrollID), "Awaiting funds"), "Cancel payroll …")
 		if got := o.Post("/payrolls/"+open.PayrollID+"/cancel", form); got.Status != http.StatusForbidden {
 			t.Errorf("a viewer cancels: %d", got.Status)
 		}
@@ -200,10 +200,10 @@ func TestPayrollByForm(t *testing.T) {
 			problem string
 			pairs   []string
 		}{
-			{"Type an amount beside at least one payee.", nil},
+			{"Enter an amount for at least one person.", nil},
 			{`id="amount.` + ada + `-problem"`, []string{"amount." + ada, "12.345"}},
 			{`href="#amount.` + ada + `">Ada Lovelace`, []string{"amount." + ada, "-1"}},
-			{"This is less than can be paid.", []string{"amount." + ada, "0.01"}},
+			{"This is below the minimum amount.", []string{"amount." + ada, "0.01"}},
 		} {
 			got := o.Submit(form, "/payrolls/new", c.pairs...)
 			if got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, c.problem) {
@@ -231,38 +231,38 @@ func TestPayrollByForm(t *testing.T) {
 		at := made.Location()
 		id := strings.Split(at, "/")[2]
 		asked := o.d.look(id)
-		page := o.says(o.Get(at), "Send exactly", string(asked.Quote.Amount), "BTC · Regtest", "minutes left", "No deposit has been seen yet.", "<svg", `href="bitcoin:bcrt1`)
+		page := o.says(o.Get(at), "Send exactly", string(asked.Quote.Amount), "BTC · Regtest", "minutes left", "No deposits yet.", "<svg", `href="bitcoin:bcrt1`)
 		if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("policy %s", policy)
 		}
 		if got := o.Submit(page, "/payrolls/"+id+"/sandbox/deposit", "kind", "under"); got.Location() != at {
 			t.Fatalf("simulate: %d\n%s", got.Status, got.Text)
 		}
-		o.d.until(id, "a part is confirmed", func(v scene) bool { return v.FundingState == "partial" })
-		page = o.says(o.Get(at), "a part is confirmed", "confirmed")
+		o.d.until(id, "Partly funded", func(v scene) bool { return v.FundingState == "partial" })
+		page = o.says(o.Get(at), "Partly funded", "Confirmed")
 		if got := o.Submit(page, at); got.Location() != at {
 			t.Fatalf("refresh: %d\n%s", got.Status, got.Text)
 		}
 		o.Submit(o.Get(at), "/payrolls/"+id+"/sandbox/deposit", "kind", "exact")
 		o.d.fulfilled(id)
-		o.says(o.Get("/payrolls/"+id), "everybody has got their money")
-		o.says(o.Get(at), "No money is asked for any more")
+		o.says(o.Get("/payrolls/"+id), "Everyone has been paid.")
+		o.says(o.Get(at), "No more money is needed.")
 		if got := o.Get("/payrolls/" + id + "/statement.pdf"); got.Status != 200 || !strings.HasPrefix(got.Text, "%PDF-") || got.Header.Get("Content-Type") != "application/pdf" {
 			t.Errorf("the statement: %d %v", got.Status, got.Header)
 		}
 
 		// The same in a dollar token, and by bank.
 		bea := o.d.bankPayee()
-		form = o.says(o.Get("/payrolls/new"), "A payment in ETH on the network Base", "A bank transfer")
-		token := o.says(o.Submit(form, "/payrolls/new", "amount."+bea, "20", "funding_method", "crypto/USDC/base"), "A payment in USDC on the network Base")
-		o.says(o.Get(o.Submit(token, "/payrolls").Location()), "Send USDC to this address", "USDC · Base", "only on the network Base", `href="ethereum:0x`, "20.20")
-		transfer := o.Submit(o.says(o.Submit(form, "/payrolls/new", "amount."+bea, "30", "funding_method", "bank"), "A bank transfer"), "/payrolls").Location()
+		form = o.says(o.Get("/payrolls/new"), "ETH payment on Base", "Bank transfer")
+		token := o.says(o.Submit(form, "/payrolls/new", "amount."+bea, "20", "funding_method", "crypto/USDC/base"), "USDC payment on Base")
+		o.says(o.Get(o.Submit(token, "/payrolls").Location()), "Send USDC to this address", "USDC · Base", "only on the Base network", `href="ethereum:0x`, "20.20")
+		transfer := o.Submit(o.says(o.Submit(form, "/payrolls/new", "amount."+bea, "30", "funding_method", "bank"), "Bank transfer"), "/payrolls").Location()
 		id = strings.Split(transfer, "/")[2]
 		page = o.says(o.Get(transfer), "Transfer to this account", "Stipend Sandbox", "091000019", strings.ToUpper(strings.ReplaceAll(id, "_", "")), "30.30")
-		o.silent(page, "The price holds until", "<svg", "taken back by the chain")
+		o.silent(page, "Rate holds until", "<svg", "Reversed by the network")
 		o.Submit(page, "/payrolls/"+id+"/sandbox/deposit", "kind", "exact")
 		o.d.fulfilled(id)
-		o.says(o.Get(transfer), "trf_", "No money is asked for any more")
+		o.says(o.Get(transfer), "trf_", "No more money is needed.")
 
 		// The clock moves for whoever may; then the price has ended.
 		late := o.Submit(o.Submit(form, "/payrolls/new", "amount."+ada, "10"), "/payrolls")
@@ -270,8 +270,8 @@ func TestPayrollByForm(t *testing.T) {
 		if got.Location() != late.Location() {
 			t.Errorf("%d to %q", got.Status, got.Location())
 		}
-		o.says(o.Get(late.Location()), "The price has ended")
-		o.says(o.Get("/overview"), "its price has ended")
+		o.says(o.Get(late.Location()), "This rate has expired")
+		o.says(o.Get("/overview"), "has expired. Get a new one to fund it")
 	})
 }
 
@@ -282,13 +282,13 @@ func TestPayrollByFile(t *testing.T) {
 		ada := o.d.seed.Workers[0]
 		form := o.says(o.Get("/payrolls/import"), "is_premium", `accept=".csv,text/csv"`)
 		for text, wants := range map[string][]string{
-			"":                              {"Choose a file, or paste its text."},
-			"payee\n":                       {"This column is missing.", ">amount<"},
-			"payee,amount,wages\n":          {"This column is not known"},
-			"payee,amount\n":                {"no row beside the names"},
-			"payee,amount\n\"x,1\n":         {"Line 2 cannot be read"},
-			"payee,amount\nnobody,1\n\nx,2": {"Nobody, or more than one payee", ">2<", ">4<", "nothing was made"},
-			"payee,amount\n" + ada.Email + ",1\n" + ada.UserID + ",x\n" + ada.UserID + ",-2": {">3<", "Write a plain number", ">4<", "must be more than 0"},
+			"":                              {"Choose a file, or paste CSV."},
+			"payee\n":                       {"Missing column.", ">amount<"},
+			"payee,amount,wages\n":          {"Unknown or duplicate column"},
+			"payee,amount\n":                {"no rows below the header"},
+			"payee,amount\n\"x,1\n":         {"Line 2 is not valid CSV"},
+			"payee,amount\nnobody,1\n\nx,2": {"No match, or more than one", ">2<", ">4<", "Nothing was created"},
+			"payee,amount\n" + ada.Email + ",1\n" + ada.UserID + ",x\n" + ada.UserID + ",-2": {">3<", "Enter a number like", ">4<", "greater than 0"},
 		} {
 			got := o.Submit(form, "/payrolls/import", "csv", text)
 			for _, want := range wants {
@@ -364,9 +364,9 @@ func TestPayrollInABrowser(t *testing.T) {
 	live := b.Open(base+fund, webtest.Look{})
 	live.Send(".simulate button")
 	eventually(t, 90*time.Second, "the page shows that all is there", func() bool {
-		return strings.Contains(live.Text(), "No money is asked for any more")
+		return strings.Contains(live.Text(), "No more money is needed.")
 	})
-	if told := webtest.Evaluate[string](live, "document.querySelector('[data-announce]').textContent"); !strings.Contains(told, "complete") {
+	if told := webtest.Evaluate[string](live, "document.querySelector('[data-announce]').textContent"); !strings.Contains(told, "Fully funded") {
 		t.Errorf("who listens is told %q", told)
 	}
 	live.Audit()

@@ -18,7 +18,7 @@ const ownAddress = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
 func (o *office) vault() {
 	o.Helper()
 	const at = "/wallets/destinations/new"
-	page := o.says(o.Get(at+"?symbol=BTC"), "Name of the destination", "Check each line twice")
+	page := o.says(o.Get(at+"?symbol=BTC"), "Name of the destination", "Check every line twice")
 	if got := o.Submit(page, at, "d.address", "nowhere"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="d.address-problem"`) {
 		o.Fatalf("%d\n%s", got.Status, got.Text)
 	}
@@ -44,7 +44,7 @@ func TestWithdrawalPages(t *testing.T) {
 		for _, to := range seeded.Destinations {
 			o.Submit(o.says(o.Get(at), "Sandbox vault"), "/wallets/destinations/"+to.ID+"/remove")
 		}
-		o.silent(o.says(o.Get(at), "Nothing has been taken out.", "There is none yet."), `name="amount"`)
+		o.silent(o.says(o.Get(at), "No withdrawals yet.", "No destinations yet."), `name="amount"`)
 		o.vault()
 		for change, want := range map[string]int64{"added": 2, "removed": 1} { // of the seed's too; an app hears of it, but not of where to
 			if n := o.d.count("SELECT COUNT(*) FROM events WHERE company_id = $1 AND object_id = $1 AND name = 'distribution.changed' AND data LIKE $2",
@@ -57,28 +57,28 @@ func TestWithdrawalPages(t *testing.T) {
 		o.d.fulfilled(made.PayrollID)
 
 		page := o.says(o.Get(at), "Vault &lt;b&gt; BTC bcrt1q…t080", `name="amount"`)
-		for amount, problem := range map[string]string{"": "plain number", "0": "more than 0", "0.000001": "less than can be paid", "1": "does not cover"} {
+		for amount, problem := range map[string]string{"": "Enter a number like", "0": "greater than 0", "0.000001": "below the minimum amount", "1": "balance is too low"} {
 			if got := o.Submit(page, at+"/check", "amount", amount); got.Status < 400 || got.Status > 499 || !strings.Contains(got.Text, `id="amount-problem"`) || !strings.Contains(got.Text, problem) {
 				t.Errorf("%q: %d\n%s", amount, got.Status, got.Text)
 			}
 		}
-		check := o.says(o.Submit(page, at+"/check", "amount", "0.001"), "0.00100000\u00a0BTC", "0.00102000\u00a0BTC", "cannot be called back")
-		o.silent(check, "waits until a second person")
+		check := o.says(o.Submit(page, at+"/check", "amount", "0.001"), "0.00100000\u00a0BTC", "0.00102000\u00a0BTC", "can’t be reversed")
+		o.silent(check, "A second person needs to approve it")
 		first := o.Submit(check, at)
 		if again := o.Submit(check, at); !strings.HasPrefix(first.Location(), at+"/wdr_") || again.Location() != first.Location() {
 			t.Fatalf("%q, then %q", first.Location(), again.Location())
 		}
-		eventually(t, 60*time.Second, "the withdrawal arrives", func() bool { return strings.Contains(o.Get(first.Location()).Text, ">arrived") })
-		o.says(o.Get(first.Location()), "<code>", "on its way")
+		eventually(t, 60*time.Second, "the withdrawal arrives", func() bool { return strings.Contains(o.Get(first.Location()).Text, ">Completed") })
+		o.says(o.Get(first.Location()), "<code>", "On its way")
 		o.d.wantFunds(102_000)
-		o.says(o.Get("/wallets"), "the company took it out")
+		o.says(o.Get("/wallets"), ">Withdrawal<")
 
 		// With a limit, a second person approves; who may only look, or writes programs, takes nothing.
 		other, setRole := o.colleague()
 		if got := o.Submit(o.Get("/settings/approvals"), "/settings/approvals", "limit", "1", "limit_currency", "USD"); got.Location() != "/settings/approvals" {
 			t.Fatalf("%d", got.Status)
 		}
-		check = o.says(o.Submit(o.Get(at), at+"/check", "amount", "0.001"), "waits until a second person has approved it")
+		check = o.says(o.Submit(o.Get(at), at+"/check", "amount", "0.001"), "A second person needs to approve it")
 		mine := o.Submit(check, at).Location()
 		eventually(t, 60*time.Second, "it waits", func() bool { return strings.Contains(o.Get(mine).Text, "Approvals: 0 of 1.") })
 		own := o.Get(mine)
@@ -99,7 +99,7 @@ func TestWithdrawalPages(t *testing.T) {
 		if got := other.Submit(theirs, mine+"/approve"); got.Location() != mine {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
-		eventually(t, 60*time.Second, "the second one arrives", func() bool { return strings.Contains(o.Get(mine).Text, ">arrived") })
+		eventually(t, 60*time.Second, "the second one arrives", func() bool { return strings.Contains(o.Get(mine).Text, ">Completed") })
 		o.d.wantFunds(2_000)
 
 		// When the month is over it is closed, and its files are there.

@@ -16,12 +16,12 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// register makes an app of the other company.
-func (x *fixture) register(callback string, scopes ...identity.Scope) (app identity.App, secret string) {
+// createApp creates an app of the other company.
+func (x *fixture) createApp(redirectURI string, scopes ...identity.Scope) (app identity.App, secret string) {
 	x.Helper()
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
 		app, secret, err = identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
-			CompanyID: x.other.ID, Name: "Books <b>", RedirectURI: callback, Scopes: identity.NewScopes(scopes...),
+			CompanyID: x.other.ID, Name: "Books <b>", RedirectURI: redirectURI, Scopes: identity.NewScopes(scopes...),
 		})
 		return err
 	})
@@ -36,72 +36,84 @@ func authorizePath(app identity.App, pairs ...string) string {
 	return "/authorize?" + v.Encode()
 }
 
-// back is where an answer leads, and what it says there.
-func (x *fixture) back(got webtest.Visit) url.Values {
+// appRedirect returns the query of a redirect to the app.
+func (x *fixture) appRedirect(got webtest.Visit) url.Values {
 	x.Helper()
 	u, err := url.Parse(got.Location())
-	if err != nil || got.Status != 303 || u.Scheme+"://"+u.Host+u.Path != "https://app.example.com/back" || u.Query().Get("from") != "stipend" || u.Query().Get("state") != "s&t" || !u.Query().Has("iss") {
+	if err != nil || got.Status != 303 || u.Scheme+"://"+u.Host+u.Path != "https://app.example.com/back" ||
+		u.Query().Get("from") != "stipend" || u.Query().Get("state") != "s&t" || !u.Query().Has("iss") {
 		x.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 	}
 	return u.Query()
 }
 
-const callback = "https://app.example.com/back?from=stipend"
+const redirectURI = "https://app.example.com/back?from=stipend"
 
 func TestConsent(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := hire(t, d, "admin")
-		app, secret := x.register(callback, identity.CompanyDetail, identity.CompanyWorkersInvite, identity.CompanyWorkersPay)
+		x := newFixture(t, d, "admin")
+		app, secret := x.createApp(redirectURI, identity.CompanyDetail, identity.CompanyWorkersInvite,
+			identity.CompanyWorkersPay)
 		v := webtest.NewVisitor(t, x.url)
 		path := authorizePath(app, "scope", "c_company_workers_pay c_company_detail", "response_type", "code")
 
-		// Signing in comes first, and leads back.
+		// The user signs in first and returns.
 		page := v.Follow(v.Get(path))
 		page = v.Follow(v.Submit(page, "/sign-in", "email", "admin@acme.example", "password", password))
 		for _, want := range []string{
-			"Allow Books &lt;b&gt; to act for you?", "Unverified", "Zenith", "app.example.com", "admin@acme.example", "<option value=\"" + x.company.ID + "\" selected>Acme",
-			"See the company", "It can move money", "Pay people", "365 days", "What it cannot do", `href="/account/apps"`, `value="allow"`, `value="deny"`,
+			"Allow Books &lt;b&gt; to act for you?", "Unverified", "Zenith", "app.example.com", "admin@acme.example",
+			"<option value=\"" + x.company.ID + "\" selected>Acme",
+			"View the company", "It can move money", "Pay people", "365 days", "What it can’t do", `href="/account/apps"`,
+			`value="allow"`, `value="deny"`,
 		} {
 			if page.Status != 200 || !strings.Contains(page.Text, want) {
 				t.Errorf("%d, no %q in\n%s", page.Status, want, page.Text)
 			}
 		}
-		if strings.Contains(page.Text, "Invite workers") || strings.Contains(page.Text, `class="second" name="decision"`) {
+		if strings.Contains(page.Text, "Invite and add people") ||
+			strings.Contains(page.Text, `class="second" name="decision"`) {
 			t.Errorf("more than was asked, or a lesser button:\n%s", page.Text)
 		}
-		if p := page.Header.Get("Content-Security-Policy"); !strings.Contains(p, "frame-ancestors 'none'") || !strings.Contains(p, "form-action 'self' https:;") || page.Header.Get("Cache-Control") != "no-store" || page.Header.Get("Referrer-Policy") != "no-referrer" {
+		if p := page.Header.Get("Content-Security-Policy"); !strings.Contains(p, "frame-ancestors 'none'") ||
+			!strings.Contains(p, "form-action 'self' https:;") || page.Header.Get("Cache-Control") != "no-store" ||
+			page.Header.Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("%v", page.Header)
 		}
-		if q := x.back(v.Submit(page, "/authorize", "decision", "deny")); q.Get("error") != "access_denied" || q.Has("code") {
+		if q := x.appRedirect(v.Submit(page, "/authorize", "decision", "deny")); q.Get("error") != "access_denied" ||
+			q.Has("code") {
 			t.Errorf("%v", q)
 		}
 		for _, bad := range []struct {
 			status int
 			pairs  []string
-		}{{400, nil}, {403, []string{"decision", "allow", "form_token", "x"}}, {404, []string{"decision", "allow", "company_id", x.other.ID}}} {
+		}{{400, nil}, {403, []string{"decision", "allow", "form_token", "x"}},
+			{404, []string{"decision", "allow", "company_id", x.other.ID}}} {
 			if got := v.Submit(page, "/authorize", bad.pairs...); got.Status != bad.status || got.Location() != "" {
 				t.Errorf("%v: %d to %q", bad.pairs, got.Status, got.Location())
 			}
 		}
 
-		// The token allows what was shown, not all that the app registered.
-		q := x.back(v.Submit(page, "/authorize", "decision", "allow"))
+		// The token has the scopes that were shown, not all scopes of the app.
+		q := x.appRedirect(v.Submit(page, "/authorize", "decision", "allow"))
 		var token oauth.Token
 		x.write(func(ctx context.Context, tx *db.Tx) (err error) {
 			var refusal *oauth.Error
-			token, refusal, err = oauth.Exchange(ctx, tx, identity.Sandbox, oauth.TokenRequest{GrantType: "authorization_code", Code: q.Get("code"), ClientID: app.ClientID, ClientSecret: secret})
+			token, refusal, err = oauth.Exchange(ctx, tx, identity.Sandbox,
+				oauth.TokenRequest{GrantType: "authorization_code", Code: q.Get("code"), ClientID: app.ClientID,
+					ClientSecret: secret})
 			if refusal != nil {
 				t.Fatal(refusal)
 			}
 			return err
 		})
-		if token.CompanyID != x.company.ID || token.UserID != x.users["admin"].ID || token.Scopes.String() != "c_company_detail c_company_workers_pay" {
+		if token.CompanyID != x.company.ID || token.UserID != x.users["admin"].ID ||
+			token.Scopes.String() != "c_company_detail c_company_workers_pay" {
 			t.Errorf("%+v", token)
 		}
 
-		// It is listed, and taken back.
+		// The grant is listed and can be revoked.
 		page = v.Get("/account/apps")
-		for _, want := range []string{"Books &lt;b&gt;", "<dd>Acme</dd>", "Pay people", "never"} {
+		for _, want := range []string{"Books &lt;b&gt;", "<dd>Acme</dd>", "Pay people", "Never"} {
 			if !strings.Contains(page.Text, want) {
 				t.Errorf("no %q in\n%s", want, page.Text)
 			}
@@ -119,11 +131,11 @@ func TestConsent(t *testing.T) {
 		if got := v.Submit(page, "/account/apps/disconnect"); got.Location() != "/account/apps" || works() {
 			t.Errorf("%d; the token works: %v", got.Status, works())
 		}
-		if page = v.Get("/account/apps"); !strings.Contains(page.Text, "No app may act for you.") {
+		if page = v.Get("/account/apps"); !strings.Contains(page.Text, "You haven’t connected any apps.") {
 			t.Errorf("%s", page.Text)
 		}
 
-		// Another account is one click away, and comes back here.
+		// The user can switch to another account and returns.
 		page = v.Follow(v.Submit(v.Get(path), "/sign-out"))
 		page = v.Follow(v.Submit(page, "/sign-in", "email", "admin@acme.example", "password", password))
 		if !strings.Contains(page.Text, "Allow Books") {
@@ -132,16 +144,18 @@ func TestConsent(t *testing.T) {
 	})
 }
 
-// Who is asked by an app is told when another publisher has one of nearly the same name, and nobody has checked this one.
-func TestConsentTellsOfLookAlikes(t *testing.T) {
-	x := hire(t, sqlite(t), "owner")
-	app, _ := x.register(callback, identity.CompanyDetail)
+// TestConsentWarnsOfSimilarAppNames checks that the page warns if another publisher has an app with a similar name,
+// unless this one is verified.
+func TestConsentWarnsOfSimilarAppNames(t *testing.T) {
+	x := newFixture(t, sqlite(t), "owner")
+	app, _ := x.createApp(redirectURI, identity.CompanyDetail)
 	v := x.signIn("owner")
-	const told = "Another publisher has an app with nearly the same name."
+	const told = "Another publisher has an app with a very similar name."
 	if got := v.Get(authorizePath(app)); got.Status != 200 || strings.Contains(got.Text, told) {
 		t.Fatalf("%d\n%s", got.Status, got.Text)
 	}
-	if got := v.Submit(v.Get("/settings/api"), "/settings/api", "name", "BOOK5 b", "scopes", "c_company_detail"); got.Status != 200 {
+	if got := v.Submit(v.Get("/settings/api"), "/settings/api", "name", "BOOK5 b", "scopes",
+		"c_company_detail"); got.Status != 200 {
 		t.Fatalf("%d\n%s", got.Status, got.Text)
 	}
 	if got := v.Get(authorizePath(app)); !strings.Contains(got.Text, told) {
@@ -154,25 +168,27 @@ func TestConsentTellsOfLookAlikes(t *testing.T) {
 	if got := v.Get(authorizePath(app)); strings.Contains(got.Text, told) {
 		t.Error("a verified publisher is doubted")
 	}
-	if got := v.Submit(v.Get("/settings/api"), "/settings/api", "name", "B00KS B", "scopes", "c_company_detail"); got.Status != 422 || !strings.Contains(got.Text, `id="name-problem"`) {
+	if got := v.Submit(v.Get("/settings/api"), "/settings/api", "name", "B00KS B", "scopes",
+		"c_company_detail"); got.Status != 422 || !strings.Contains(got.Text, `id="name-problem"`) {
 		t.Errorf("a name of a verified company's app: %d\n%s", got.Status, got.Text)
 	}
 }
 
-// What an app may hear goes back to it; what it may not is a page, before anybody signs in.
-func TestAsksThatAreWrong(t *testing.T) {
-	x := hire(t, sqlite(t), "admin")
-	app, _ := x.register(callback, identity.CompanyDetail)
+// TestInvalidAuthorizationRequests checks which errors are sent to the app and which are only shown to the user.
+func TestInvalidAuthorizationRequests(t *testing.T) {
+	x := newFixture(t, sqlite(t), "admin")
+	app, _ := x.createApp(redirectURI, identity.CompanyDetail)
 	v := x.signIn("admin")
 	for code, pairs := range map[string][]string{
 		"invalid_scope":             {"scope", "c_company_workers_pay"},
 		"unsupported_response_type": {"response_type", "token"},
 		"invalid_request":           {"code_challenge", "short", "code_challenge_method", "S256"},
 	} {
-		if got := webtest.NewVisitor(t, x.url).Get(authorizePath(app, pairs...)); !strings.HasPrefix(got.Location(), "/sign-in?") {
+		if got := webtest.NewVisitor(t, x.url).Get(authorizePath(app, pairs...)); !strings.HasPrefix(
+			got.Location(), "/sign-in?") {
 			t.Errorf("a stranger is led on to %q", got.Location())
 		}
-		if q := x.back(v.Get(authorizePath(app, pairs...))); q.Get("error") != code {
+		if q := x.appRedirect(v.Get(authorizePath(app, pairs...))); q.Get("error") != code {
 			t.Errorf("%v, want %s", q, code)
 		}
 	}
@@ -181,42 +197,45 @@ func TestAsksThatAreWrong(t *testing.T) {
 	for path, status := range map[string]int{
 		authorizePath(unknown): 404,
 		"/authorize":           404,
-		authorizePath(app, "redirect_uri", "https://app.example.com/back"):                                        422,
-		authorizePath(app, "redirect_uri", "https://evil.example/?from=stipend"):                                  422,
-		authorizePath(app) + "&state=again":                                                                       400,
-		authorizePath(app) + "&redirect_uri=https%3A%2F%2Fevil.example&redirect_uri=" + url.QueryEscape(callback): 400,
+		authorizePath(app, "redirect_uri", "https://app.example.com/back"):                                           422,
+		authorizePath(app, "redirect_uri", "https://evil.example/?from=stipend"):                                     422,
+		authorizePath(app) + "&state=again":                                                                          400,
+		authorizePath(app) + "&redirect_uri=https%3A%2F%2Fevil.example&redirect_uri=" + url.QueryEscape(redirectURI): 400,
 	} {
-		if got := webtest.NewVisitor(t, x.url).Get(path); got.Status != status || got.Location() != "" || strings.Contains(got.Text, "https://evil") || !strings.Contains(got.Text, "<h1>") {
+		if got := webtest.NewVisitor(t, x.url).Get(path); got.Status != status || got.Location() != "" ||
+			strings.Contains(got.Text, "https://evil") || !strings.Contains(got.Text, "<h1>") {
 			t.Errorf("%s: %d to %q", path, got.Status, got.Location())
 		}
 	}
 }
 
-// Who may only look cannot let an app act for the company, but for themselves.
-func TestAViewerAllowsNothingForTheCompany(t *testing.T) {
+// TestViewerCannotGrantCompanyScopes checks that viewers can grant access to their own account only.
+func TestViewerCannotGrantCompanyScopes(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := hire(t, d, "viewer")
-		company, _ := x.register(callback, identity.CompanyDetail)
+		x := newFixture(t, d, "viewer")
+		company, _ := x.createApp(redirectURI, identity.CompanyDetail)
 		v := x.signIn("viewer")
 		page := v.Get(authorizePath(company))
-		if strings.Contains(page.Text, `value="allow"`) || !strings.Contains(page.Text, `value="deny"`) || !strings.Contains(page.Text, "you may not allow that") {
+		if strings.Contains(page.Text, `value="allow"`) || !strings.Contains(page.Text, `value="deny"`) ||
+			!strings.Contains(page.Text, "your role doesn’t let you allow it") {
 			t.Errorf("%s", page.Text)
 		}
-		if got := v.Submit(page, "/authorize", "decision", "allow", "company_id", x.company.ID); got.Status != 403 || x.count("SELECT COUNT(*) FROM authorization_codes") != 0 {
+		if got := v.Submit(page, "/authorize", "decision", "allow", "company_id", x.company.ID); got.Status != 403 ||
+			x.count("SELECT COUNT(*) FROM authorization_codes") != 0 {
 			t.Errorf("%d to %q", got.Status, got.Location())
 		}
-		own, _ := x.register(callback, identity.UserDetail)
+		own, _ := x.createApp(redirectURI, identity.UserDetail)
 		if page = v.Get(authorizePath(own)); strings.Contains(page.Text, "Acme") || !strings.Contains(page.Text, "Only me") {
 			t.Errorf("%s", page.Text)
 		}
-		if q := x.back(v.Submit(page, "/authorize", "decision", "allow")); q.Get("code") == "" {
+		if q := x.appRedirect(v.Submit(page, "/authorize", "decision", "allow")); q.Get("code") == "" {
 			t.Errorf("%v", q)
 		}
 	})
 }
 
-// The English words of the consent are those of the rules.
-func TestScopesAreCalledWhatTheyAre(t *testing.T) {
+// TestScopeTextsMatchMails checks that the consent page and the mails describe scopes in the same words.
+func TestScopeTextsMatchMails(t *testing.T) {
 	for _, s := range identity.AllScopes().List() {
 		if got := ui.Catalogs["en"]["scope."+s]; got != oauth.Describe(s) {
 			t.Errorf("%s is %q on the page, %q in a mail", s, got, oauth.Describe(s))
@@ -225,8 +244,8 @@ func TestScopesAreCalledWhatTheyAre(t *testing.T) {
 }
 
 func TestConsentInABrowser(t *testing.T) {
-	x := hire(t, sqlite(t), "admin")
-	app, _ := x.register(x.url+"/?app", identity.CompanyDetail, identity.CompanyWorkersInvite, identity.CompanyWorkersPay)
+	x := newFixture(t, sqlite(t), "admin")
+	app, _ := x.createApp(x.url+"/?app", identity.CompanyDetail, identity.CompanyWorkersInvite, identity.CompanyWorkersPay)
 	b := webtest.Start(t)
 	address := x.url + authorizePath(app)
 	p := b.Open(address, webtest.Look{Width: 320, NoScript: true})
@@ -238,7 +257,8 @@ func TestConsentInABrowser(t *testing.T) {
 	}
 	b.Check(address)
 	p.Send("button[value=allow]")
-	if at := webtest.Evaluate[string](p, "location.search"); p.Path() != "/" || !strings.Contains(at, "code=stp_sandbox_code_") || !strings.Contains(at, "state=s%26t") {
+	if at := webtest.Evaluate[string](p, "location.search"); p.Path() != "/" ||
+		!strings.Contains(at, "code=stp_sandbox_code_") || !strings.Contains(at, "state=s%26t") {
 		t.Errorf("at %s%s", p.Path(), at)
 	}
 	b.Check(x.url + "/account/apps")
@@ -247,10 +267,11 @@ func TestConsentInABrowser(t *testing.T) {
 	if at := webtest.Evaluate[string](p, "location.search"); !strings.Contains(at, "error=access_denied") {
 		t.Errorf("at %s", at)
 	}
-	// Both answers weigh the same.
+	// Both buttons look the same.
 	p.Do(chromedp.Navigate(address))
 	const size = `(s => { const b = document.querySelector(s), c = getComputedStyle(b); return [c.backgroundColor, c.color, c.fontWeight, c.fontSize, b.offsetWidth, b.offsetHeight].join() })`
-	if allow, deny := webtest.Evaluate[string](p, size+`("button[value=allow]")`), webtest.Evaluate[string](p, size+`("button[value=deny]")`); allow != deny {
+	if allow, deny := webtest.Evaluate[string](p, size+`("button[value=allow]")`),
+		webtest.Evaluate[string](p, size+`("button[value=deny]")`); allow != deny {
 		t.Errorf("allow is %s, deny %s", allow, deny)
 	}
 }

@@ -13,22 +13,23 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// world is a simulated one that nobody moves.
-type world struct{}
+// fakeSandbox is a Sandbox whose methods fail.
+type fakeSandbox struct{}
 
-func (world) Deposit(context.Context, identity.Principal, string, string, string, string) (string, error) {
+func (fakeSandbox) Deposit(context.Context, identity.Principal, string, string, string, string) (string, error) {
 	return "", ui.ErrInternal
 }
 
-func (world) Advance(context.Context, time.Duration) (time.Time, error) {
+func (fakeSandbox) Advance(context.Context, time.Duration) (time.Time, error) {
 	return time.Time{}, ui.ErrInternal
 }
 
-// Production has no forms that move the world, even where somebody hands it one.
-func TestTheWorldIsMovedInSandboxesOnly(t *testing.T) {
+// TestSimulationExistsInSandboxOnly checks that production has no simulation forms even if Deps has a Sandbox.
+func TestSimulationExistsInSandboxOnly(t *testing.T) {
 	d := sqlite(t)
-	for env, want := range map[identity.Environment]int{identity.Sandbox: http.StatusSeeOther, identity.Production: http.StatusNotFound} {
-		h := New(ui.Deps{DB: d, Env: env, Sandbox: world{}, Now: time.Now})
+	for env, want := range map[identity.Environment]int{
+		identity.Sandbox: http.StatusSeeOther, identity.Production: http.StatusNotFound} {
+		h := New(ui.Deps{DB: d, Env: env, Sandbox: fakeSandbox{}, Now: time.Now})
 		for _, path := range []string{"/sandbox/clock", "/payrolls/prl_1/sandbox/deposit"} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("seconds=900"))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -41,10 +42,11 @@ func TestTheWorldIsMovedInSandboxesOnly(t *testing.T) {
 	}
 }
 
-// Numbers are written as readers do, and programs get them plain.
+// TestNumbersByLanguage checks that numbers are formatted for readers, and that CSV files contain plain numbers.
 func TestNumbersByLanguage(t *testing.T) {
 	for tag, want := range map[string]string{
-		"en": "1,234,567.50 1,234 12 \u22120.05", "es": "1.234.567,50 1234 12 \u22120,05", "pt": "1.234.567,50 1.234 12 \u22120,05",
+		"en": "1,234,567.50 1,234 12 \u22120.05", "es": "1.234.567,50 1234 12 \u22120,05",
+		"pt": "1.234.567,50 1.234 12 \u22120,05",
 		"fr": "1\u202f234\u202f567,50 1\u202f234 12 \u22120,05",
 	} {
 		c := &ui.Request{Language: ui.Language{Tag: tag}}

@@ -4,7 +4,7 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// A page with a form, for the tests of this package only.
+// A page with a form, for tests.
 func init() {
 	ui.RegisterTemplate("test", `{{define "content"}}<h1>{{.Title}}</h1>{{template "problems" .}}
 <form method="post" action="{{.URL "/test"}}" novalidate>{{template "field" (.Field "test_day")}}

@@ -18,22 +18,22 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// authenticator is somebody's phone.
+// authenticator is a user's authenticator app.
 type authenticator struct {
 	x   *fixture
 	key string
 }
 
-// code is what the phone shows; each one is of a later step than the one before.
+// code advances the clock by 30 seconds and returns the new code.
 func (a authenticator) code() string {
 	a.x.Helper()
-	a.x.ahead.Add(int64(30 * time.Second))
+	a.x.clockOffset.Add(int64(30 * time.Second))
 	return a.shown()
 }
 
 func (a authenticator) shown() string {
 	a.x.Helper()
-	code, err := totp.GenerateCode(a.key, a.x.wall())
+	code, err := totp.GenerateCode(a.key, a.x.now())
 	if err != nil {
 		a.x.Fatal(err)
 	}
@@ -42,16 +42,18 @@ func (a authenticator) shown() string {
 
 var recoveryCode = regexp.MustCompile(`<code>(\w{4}-\w{4}-\w{4}-\w{4})</code>`)
 
-// enrol sets up an authenticator, on the way to next, and returns it with the recovery codes.
-func (x *fixture) enrol(v *webtest.Visitor, next string) (authenticator, []string) {
+// enroll sets up an authenticator, and returns it with the recovery codes.
+func (x *fixture) enroll(v *webtest.Visitor, next string) (authenticator, []string) {
 	x.Helper()
 	page := v.Get("/account/factor?" + url.Values{"next": {next}}.Encode())
 	page = v.Follow(v.Submit(page, "/account/factor/begin"))
 	a := authenticator{x, find(x.T, page, `<code>([A-Z2-7]{32})</code>`)}
-	if again := v.Get("/account/factor"); find(x.T, again, `<code>([A-Z2-7]{32})</code>`) != a.key || !strings.Contains(page.Text, `src="data:image/png;base64,`) {
+	if again := v.Get("/account/factor"); find(x.T, again, `<code>([A-Z2-7]{32})</code>`) != a.key ||
+		!strings.Contains(page.Text, `src="data:image/png;base64,`) {
 		x.Errorf("the key changes by itself, or has no picture:\n%s", page.Text)
 	}
-	if got := v.Submit(page, "/account/factor/confirm", "code", "000000"); got.Status != 422 || !strings.Contains(got.Text, "code-problem") || !strings.Contains(got.Text, a.key) {
+	if got := v.Submit(page, "/account/factor/confirm", "code", "000000"); got.Status != 422 ||
+		!strings.Contains(got.Text, "code-problem") || !strings.Contains(got.Text, a.key) {
 		x.Errorf("a wrong first code: %d\n%s", got.Status, got.Text)
 	}
 	done := v.Submit(page, "/account/factor/confirm", "code", a.code())
@@ -65,8 +67,8 @@ func (x *fixture) enrol(v *webtest.Visitor, next string) (authenticator, []strin
 	return a, codes
 }
 
-// password is the first step of signing in, where a second one follows.
-func (x *fixture) password(role string) (*webtest.Visitor, webtest.Visit) {
+// enterPassword is the first step of a sign-in with two steps.
+func (x *fixture) enterPassword(role string) (*webtest.Visitor, webtest.Visit) {
 	x.Helper()
 	v := webtest.NewVisitor(x, x.url)
 	got := v.Submit(v.Get("/sign-in?next=/settings/api"), "/sign-in", "email", role+"@acme.example", "password", password)
@@ -76,19 +78,22 @@ func (x *fixture) password(role string) (*webtest.Visitor, webtest.Visit) {
 	return v, v.Follow(got)
 }
 
-// Who knows a password alone sets up no authenticator beside a passkey: it would be a way round it.
-func TestAPasskeyGuardsTheOtherFactor(t *testing.T) {
-	x := hire(t, sqlite(t), "admin").guard()
+// TestPasskeyIsRequiredToAddAuthenticator checks that the password alone is not enough to add an authenticator next
+// to a passkey.
+func TestPasskeyIsRequiredToAddAuthenticator(t *testing.T) {
+	x := newFixture(t, sqlite(t), "admin").requireFactor()
 	v := x.signIn("admin")
 	page := v.Submit(v.Get("/account/factor"), "/account/factor/begin")
 	page = v.Follow(page)
 	phone := authenticator{x, find(t, page, `<code>([A-Z2-7]{32})</code>`)}
 	x.write(func(ctx context.Context, tx *db.Tx) error {
-		return tx.Insert(ctx, "passkeys", []string{"user_id", "passkey_id", "credential_id", "name", "data", "created_at", "last_used_at"},
+		return tx.Insert(ctx, "passkeys", []string{"user_id", "passkey_id", "credential_id", "name", "data", "created_at",
+			"last_used_at"},
 			[][]any{{x.users["admin"].ID, "psk_1", "one", "Phone", "{}", int64(1), int64(0)}})
 	})
 	for what, got := range map[string]webtest.Visit{
-		"begin": v.Submit(v.Get("/account/factor"), "/account/factor/begin"), "confirm": v.Submit(page, "/account/factor/confirm", "code", phone.code()),
+		"begin":   v.Submit(v.Get("/account/factor"), "/account/factor/begin"),
+		"confirm": v.Submit(page, "/account/factor/confirm", "code", phone.code()),
 	} {
 		if got.Location() != "/account/proof?next=%2Faccount%2Ffactor" {
 			t.Errorf("%s: %d to %q", what, got.Status, got.Location())
@@ -102,11 +107,11 @@ func TestAPasskeyGuardsTheOtherFactor(t *testing.T) {
 	}
 }
 
-// A browser that somebody left open is not enough to set up a first second factor, which would keep its owner out: that takes the
-// password, given lately.
-func TestAFirstFactorNeedsThePassword(t *testing.T) {
+// TestFirstFactorNeedsRecentPassword checks that an open browser is not enough to set up a second factor, which
+// would lock the user out.
+func TestFirstFactorNeedsRecentPassword(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := hire(t, d, "admin").guard()
+		x := newFixture(t, d, "admin").requireFactor()
 		v := x.signIn("admin")
 		clock.Advance(session.FreshSignIn)
 		const proof, key = "/account/proof?next=%2Faccount%2Ffactor", `<code>([A-Z2-7]{32})</code>`
@@ -114,7 +119,8 @@ func TestAFirstFactorNeedsThePassword(t *testing.T) {
 		if got.Location() != proof || x.count("SELECT COUNT(*) FROM second_factors") != 0 {
 			t.Fatalf("%d to %q", got.Status, got.Location())
 		}
-		if got := v.Post("/account/passkeys/begin", url.Values{"form_token": {ui.FormToken(v.Cookie("stipend_session"))}}); !strings.HasPrefix(got.Location(), "/account/proof?") {
+		if got := v.Post("/account/passkeys/begin", url.Values{
+			"form_token": {ui.FormToken(v.Cookie("stipend_session"))}}); !strings.HasPrefix(got.Location(), "/account/proof?") {
 			t.Errorf("a passkey: %d to %q", got.Status, got.Location())
 		}
 		page := v.Follow(got)
@@ -122,13 +128,14 @@ func TestAFirstFactorNeedsThePassword(t *testing.T) {
 			t.Errorf("a wrong password: %d", got.Status)
 		}
 		before := v.Cookie("stipend_session")
-		if got := v.Submit(page, "/account/proof", "password", password); got.Location() != "/account/factor" || v.Cookie("stipend_session") == before {
+		if got := v.Submit(page, "/account/proof", "password", password); got.Location() != "/account/factor" ||
+			v.Cookie("stipend_session") == before {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
 		page = v.Follow(v.Submit(v.Get("/account/factor"), "/account/factor/begin"))
 		phone := authenticator{x, find(t, page, key)}
 
-		// Nor is it enough to see the key of one that was begun, or to finish it.
+		// The same applies to viewing or confirming an unfinished setup.
 		clock.Advance(session.FreshSignIn)
 		if strings.Contains(v.Get("/account/factor").Text, phone.key) {
 			t.Error("the key is shown to whoever sits there now")
@@ -138,50 +145,54 @@ func TestAFirstFactorNeedsThePassword(t *testing.T) {
 			t.Fatalf("%d to %q", got.Status, got.Location())
 		}
 		v.Submit(v.Follow(got), "/account/proof", "password", password)
-		if got := v.Submit(v.Get("/account/factor"), "/account/factor/confirm", "code", phone.code()); got.Status != 200 || len(recoveryCode.FindAllString(got.Text, -1)) != 10 {
+		if got := v.Submit(v.Get("/account/factor"), "/account/factor/confirm", "code", phone.code()); got.Status != 200 ||
+			len(recoveryCode.FindAllString(got.Text, -1)) != 10 {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 	})
 }
 
-// Nobody makes keys for a company with a password alone; whoever may is led to a second factor and back.
+// TestKeysNeedASecondFactor checks that creating API keys leads to the setup of a second factor and back.
 func TestKeysNeedASecondFactor(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := hire(t, d, "admin").guard()
+		x := newFixture(t, d, "admin").requireFactor()
 		v := x.signIn("admin")
 		register := []string{"name", "Books", "scopes", "c_company_detail"}
 		page := v.Get("/settings/api")
 		got := v.Submit(page, "/settings/api", register...)
-		if got.Status != 303 || got.Location() != "/account/proof?next=%2Fsettings%2Fapi" || x.count("SELECT COUNT(*) FROM apps") != 0 {
+		if got.Status != 303 || got.Location() != "/account/proof?next=%2Fsettings%2Fapi" ||
+			x.count("SELECT COUNT(*) FROM apps") != 0 {
 			t.Fatalf("%d to %q", got.Status, got.Location())
 		}
-		if page := v.Follow(got); !strings.Contains(page.Text, "needs a second factor") {
+		if page := v.Follow(got); !strings.Contains(page.Text, "Turn on two-step sign-in first") {
 			t.Errorf("%s", page.Text)
 		}
-		phone, codes := x.enrol(v, "/settings/api")
+		phone, codes := x.enroll(v, "/settings/api")
 		made := v.Submit(v.Get("/settings/api"), "/settings/api", register...)
 		path := find(t, made, `href="(/settings/api/app_\w+)"`)
 
-		w, ask := x.password("admin")
-		if in(w) || w.Get("/settings/api").Status != 303 {
+		w, ask := x.enterPassword("admin")
+		if signedIn(w) || w.Get("/settings/api").Status != 303 {
 			t.Fatal("in with the password alone")
 		}
 		before := w.Cookie("stipend_session")
-		signedIn := w.Submit(ask, "/sign-in/code", "code", phone.code())
-		if signedIn.Status != 303 || signedIn.Location() != "/settings/api" || !in(w) || w.Cookie("stipend_session") == before {
-			t.Errorf("%d to %q\n%s", signedIn.Status, signedIn.Location(), signedIn.Text)
+		got = w.Submit(ask, "/sign-in/code", "code", phone.code())
+		if got.Status != 303 || got.Location() != "/settings/api" || !signedIn(w) || w.Cookie("stipend_session") == before {
+			t.Errorf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
 		find(t, w.Submit(w.Get(path), path+"/keys"), tokenText)
 
-		// Ten minutes later neither a key is made nor the way in changed without showing the factor again.
+		// After ten minutes, the factor must be proven again.
 		clock.Advance(session.Fresh)
 		if got := w.Submit(w.Get(path), path+"/keys"); !strings.HasPrefix(got.Location(), "/account/proof?") {
 			t.Errorf("a key with an old proof: %d to %q", got.Status, got.Location())
 		}
-		if got := w.Submit(w.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/"); !strings.HasPrefix(got.Location(), "/account/proof?") {
+		if got := w.Submit(w.Get("/settings/webhooks"), "/settings/webhooks", "url",
+			"https://hooks.example.com/"); !strings.HasPrefix(got.Location(), "/account/proof?") {
 			t.Errorf("events go elsewhere with an old proof: %d to %q", got.Status, got.Location())
 		}
-		if got := w.Submit(w.Get("/account/factor"), "/account/factor/remove"); got.Location() != "/account/proof?next=%2Faccount%2Ffactor" {
+		if got := w.Submit(w.Get("/account/factor"),
+			"/account/factor/remove"); got.Location() != "/account/proof?next=%2Faccount%2Ffactor" {
 			t.Fatalf("%d to %q", got.Status, got.Location())
 		}
 		proof := w.Get("/account/proof?next=/account/factor")
@@ -189,11 +200,11 @@ func TestKeysNeedASecondFactor(t *testing.T) {
 			t.Fatalf("%d\n%s", got.Status, got.Text)
 		}
 		renewed := recoveryCode.FindStringSubmatch(w.Submit(w.Get("/account/factor"), "/account/factor/recovery").Text)
-		u, ask := x.password("admin")
+		u, ask := x.enterPassword("admin")
 		if got := u.Submit(ask, "/sign-in/code", "code", codes[0]); got.Status != 422 {
 			t.Errorf("a replaced recovery code opens: %d", got.Status)
 		}
-		if got := u.Submit(ask, "/sign-in/code", "code", strings.ToUpper(renewed[1])); got.Status != 303 || !in(u) {
+		if got := u.Submit(ask, "/sign-in/code", "code", strings.ToUpper(renewed[1])); got.Status != 303 || !signedIn(u) {
 			t.Errorf("the new one does not: %d", got.Status)
 		}
 		w.Submit(w.Get("/account/factor"), "/account/factor/remove")
@@ -204,7 +215,7 @@ func TestKeysNeedASecondFactor(t *testing.T) {
 		if n := x.count("SELECT COUNT(*) FROM mails WHERE template = 'account_changed'"); n != 4 {
 			t.Errorf("%d mails, want one each for added, renewed, used, removed", n)
 		}
-		x.house.close()
+		x.site.close()
 		for _, text := range append(codes, phone.key, renewed[1]) {
 			if strings.Contains(x.log.String(), text) {
 				t.Errorf("%s is in the log", text)
@@ -216,11 +227,11 @@ func TestKeysNeedASecondFactor(t *testing.T) {
 	})
 }
 
-// A session that began before the person had a second factor has not shown it.
-func TestOlderSessionsShowTheFactor(t *testing.T) {
-	x := hire(t, sqlite(t), "admin").guard()
+// TestOlderSessionsMustProveTheFactor checks that sessions from before the setup of the factor must prove it, too.
+func TestOlderSessionsMustProveTheFactor(t *testing.T) {
+	x := newFixture(t, sqlite(t), "admin").requireFactor()
 	old, v := x.signIn("admin"), x.signIn("admin")
-	phone, _ := x.enrol(v, "/settings/webhooks")
+	phone, _ := x.enroll(v, "/settings/webhooks")
 	got := old.Submit(old.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/")
 	page := old.Follow(got)
 	if !strings.Contains(page.Text, `action="/account/proof"`) || x.count("SELECT COUNT(*) FROM webhook_endpoints") != 0 {
@@ -229,22 +240,24 @@ func TestOlderSessionsShowTheFactor(t *testing.T) {
 	if got := old.Submit(page, "/account/proof", "code", phone.code()); got.Location() != "/settings/webhooks" {
 		t.Errorf("%d to %q", got.Status, got.Location())
 	}
-	if got := old.Submit(old.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/"); got.Status != 200 {
+	if got := old.Submit(old.Get("/settings/webhooks"), "/settings/webhooks", "url",
+		"https://hooks.example.com/"); got.Status != 200 {
 		t.Errorf("%d", got.Status)
 	}
 }
 
-// A code works once, only near its time, and after five wrong ones none does for a while.
-func TestCodesCannotBeTriedOut(t *testing.T) {
+// TestCodeAttemptsAreLimited checks that a code works once and near its time, and that none works for a while after
+// five wrong ones.
+func TestCodeAttemptsAreLimited(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := hire(t, d, "admin")
-		phone, codes := x.enrol(x.signIn("admin"), "/account")
+		x := newFixture(t, d, "admin")
+		phone, codes := x.enroll(x.signIn("admin"), "/account")
 		try := func(code string) int {
 			t.Helper()
-			v, page := x.password("admin")
+			v, page := x.enterPassword("admin")
 			got := v.Submit(page, "/sign-in/code", "code", code)
-			if (got.Status == 303) != in(v) {
-				t.Errorf("%d, but in: %v", got.Status, in(v))
+			if (got.Status == 303) != signedIn(v) {
+				t.Errorf("%d, but in: %v", got.Status, signedIn(v))
 			}
 			return got.Status
 		}
@@ -256,7 +269,7 @@ func TestCodesCannotBeTriedOut(t *testing.T) {
 			t.Errorf("a second time: %d", got)
 		}
 		late := phone.code()
-		x.ahead.Add(int64(61 * time.Second))
+		x.clockOffset.Add(int64(61 * time.Second))
 		if got := try(late); got != 422 {
 			t.Errorf("a minute late: %d", got)
 		}
@@ -281,32 +294,37 @@ func TestCodesCannotBeTriedOut(t *testing.T) {
 		if got := try(phone.code()); got != 303 {
 			t.Errorf("a quarter of an hour later: %d", got)
 		}
-		// The password alone counts for ten minutes, and its form is of this browser.
-		v, page := x.password("admin")
+		// The step after the password expires after ten minutes, and its form belongs to one session.
+		v, page := x.enterPassword("admin")
 		if got := v.Post("/sign-in/code", url.Values{"code": {phone.code()}}); got.Status != 403 {
 			t.Errorf("a form of nobody: %d", got.Status)
 		}
 		clock.Advance(session.Wait)
-		if got := v.Submit(page, "/sign-in/code", "code", phone.code()); !strings.HasPrefix(got.Location(), "/sign-in?") || in(v) {
+		if got := v.Submit(page, "/sign-in/code", "code", phone.code()); !strings.HasPrefix(got.Location(), "/sign-in?") ||
+			signedIn(v) {
 			t.Errorf("%d to %q", got.Status, got.Location())
 		}
-		if err := session.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM sessions WHERE awaits_factor = TRUE") != 0 {
+		if err := session.Forget(t.Context(), d); err != nil ||
+			x.count("SELECT COUNT(*) FROM sessions WHERE awaits_factor = TRUE") != 0 {
 			t.Errorf("what waited too long is kept: %v", err)
 		}
 	})
 }
 
-// An app that may move money is allowed by no password alone.
+// TestConsentToMoveMoneyNeedsASecondFactor checks the second factor for scopes that move money.
 func TestConsentToMoveMoneyNeedsASecondFactor(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := hire(t, d, "owner").guard()
-		app, _ := x.register(callback, identity.CompanyDetail, identity.CompanyWorkersPay, identity.CompanyWorkersInvite, identity.UserUpdate)
+		x := newFixture(t, d, "owner").requireFactor()
+		app, _ := x.createApp(redirectURI, identity.CompanyDetail, identity.CompanyWorkersPay, identity.CompanyWorkersInvite,
+			identity.UserUpdate)
 		v := x.signIn("owner")
 		if got := v.Get(authorizePath(app, "scope", "c_company_detail")); got.Status != 200 {
 			t.Errorf("to look: %d to %q", got.Status, got.Location())
 		}
-		for _, scope := range []string{identity.CompanyWorkersInvite, identity.UserUpdate} { // which changes where people are paid, or who they are
-			if got := v.Get(authorizePath(app, "scope", scope)); !strings.HasPrefix(got.Location(), "/account/proof?next=%2Fauthorize") {
+		// they change destinations and profiles
+		for _, scope := range []string{identity.CompanyWorkersInvite, identity.UserUpdate} {
+			if got := v.Get(authorizePath(app, "scope", scope)); !strings.HasPrefix(
+				got.Location(), "/account/proof?next=%2Fauthorize") {
 				t.Errorf("%s: %d to %q", scope, got.Status, got.Location())
 			}
 		}
@@ -315,27 +333,29 @@ func TestConsentToMoveMoneyNeedsASecondFactor(t *testing.T) {
 		if got.Status != 303 || !strings.HasPrefix(got.Location(), "/account/proof?next=%2Fauthorize") {
 			t.Fatalf("%d to %q", got.Status, got.Location())
 		}
-		x.enrol(v, "/account")
+		x.enroll(v, "/account")
 		page := v.Follow(v.Get(path))
 		clock.Advance(session.Fresh)
 		if got := v.Get(authorizePath(app, "scope", identity.UserUpdate)); got.Status != 200 {
 			t.Errorf("with an old proof, to change a profile: %d to %q", got.Status, got.Location())
 		}
-		if got := v.Get(authorizePath(app, "scope", identity.CompanyWorkersInvite)); !strings.HasPrefix(got.Location(), "/account/proof?") {
+		if got := v.Get(authorizePath(app, "scope", identity.CompanyWorkersInvite)); !strings.HasPrefix(
+			got.Location(), "/account/proof?") {
 			t.Errorf("with an old proof, to change where people are paid: %d to %q", got.Status, got.Location())
 		}
 		got = v.Submit(page, "/authorize", "decision", "allow")
-		if got.Status != 303 || !strings.HasPrefix(got.Location(), "/account/proof?next=%2Fauthorize") || x.count("SELECT COUNT(*) FROM authorization_codes") != 0 {
+		if got.Status != 303 || !strings.HasPrefix(got.Location(), "/account/proof?next=%2Fauthorize") ||
+			x.count("SELECT COUNT(*) FROM authorization_codes") != 0 {
 			t.Errorf("an old proof: %d to %q", got.Status, got.Location())
 		}
-		if got := v.Submit(page, "/authorize", "decision", "deny"); x.back(got).Get("error") != "access_denied" {
+		if got := v.Submit(page, "/authorize", "decision", "deny"); x.appRedirect(got).Get("error") != "access_denied" {
 			t.Errorf("to deny: %q", got.Location())
 		}
 	})
 }
 
 func TestFactorPagesInABrowser(t *testing.T) {
-	x := hire(t, sqlite(t), "admin").guard()
+	x := newFixture(t, sqlite(t), "admin").requireFactor()
 	b := webtest.Start(t)
 	p := b.Open(x.url+"/settings/api", webtest.Look{NoScript: true})
 	p.Fill("#email", "admin@acme.example")
@@ -358,14 +378,14 @@ func TestFactorPagesInABrowser(t *testing.T) {
 	p.Audit()
 }
 
-// Whoever makes or approves a payroll, or changes the limit, has shown the second factor lately. The draft of a payroll is not lost by it:
-// the answer is its page, and leads nowhere.
+// TestMoneyNeedsAFreshFactor checks that creating or approving a payroll and changing the limit need a fresh second
+// factor. A payroll's draft is not lost: the response is its page and no redirect.
 func TestMoneyNeedsAFreshFactor(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := hire(t, d, "owner")
-		openHouse(t, x.house, ui.Deps{DB: d, Env: identity.Sandbox, Payroll: payrollService(t, d)})
+		x := newFixture(t, d, "owner")
+		openSite(t, x.site, ui.Deps{DB: d, Env: identity.Sandbox, Payroll: payrollService(t, d)})
 		v := x.signIn("owner")
-		phone, _ := x.enrol(v, "/overview")
+		phone, _ := x.enroll(v, "/overview")
 		post := func(path string, pairs ...string) webtest.Visit {
 			form := url.Values{"form_token": {ui.FormToken(v.Cookie("stipend_session"))}}
 			for i := 0; i < len(pairs); i += 2 {
@@ -382,8 +402,10 @@ func TestMoneyNeedsAFreshFactor(t *testing.T) {
 			t.Errorf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
 		for path, page := range map[string]string{
-			"/payrolls/prl_1/approve": "/payrolls/prl_1", "/payrolls/prl_1/decline": "/payrolls/prl_1", "/payrolls/prl_1/payments/spr_1/confirm": "/payrolls/prl_1",
-			"/settings/approvals": "/settings/approvals", "/settings/approvals/remove": "/settings/approvals", "/settings/approvals/answer": "/settings/approvals",
+			"/payrolls/prl_1/approve": "/payrolls/prl_1", "/payrolls/prl_1/decline": "/payrolls/prl_1",
+			"/payrolls/prl_1/payments/spr_1/confirm": "/payrolls/prl_1",
+			"/settings/approvals":                    "/settings/approvals", "/settings/approvals/remove": "/settings/approvals",
+			"/settings/approvals/answer": "/settings/approvals",
 		} {
 			if got := post(path); got.Status != 303 || got.Location() != ui.ProofPath(page) {
 				t.Errorf("%s: %d to %q", path, got.Status, got.Location())

@@ -20,27 +20,29 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// Nobody has a large form read who may not send it.
-func TestLargeFormsOfStrangersAreNotRead(t *testing.T) {
-	x := hire(t, sqlite(t), "admin", "viewer")
+// TestLargeFormsNeedAccess checks that access is checked before a large form is read.
+func TestLargeFormsNeedAccess(t *testing.T) {
+	x := newFixture(t, sqlite(t), "admin", "viewer")
 	if got := x.do("POST", "/payrolls/import", "anything", "Content-Type", "text/plain"); got.status != 303 {
 		t.Errorf("a stranger: %d", got.status)
 	}
-	if got := x.signIn("viewer").Post("/payrolls/import", url.Values{"csv": {strings.Repeat("x", 8<<20)}}); got.Status != 403 {
+	if got := x.signIn("viewer").Post("/payrolls/import",
+		url.Values{"csv": {strings.Repeat("x", 8<<20)}}); got.Status != 403 {
 		t.Errorf("a viewer: %d", got.Status)
 	}
 }
 
 var inSpanish = regexp.MustCompile(`href="([^"]*[?;]lang=es)"`)
 
-// Every page is for the roles that the table names, and for nobody else. What answers a form can be read in another language: the links lead to a
-// page.
+// TestEveryPageForEveryRole checks that each route allows exactly the roles that it declares. It also checks that
+// language links of responses to forms lead to a page.
 func TestEveryPageForEveryRole(t *testing.T) {
-	x := hire(t, sqlite(t), auth.Roles...)
-	x.write(func(ctx context.Context, tx *db.Tx) (err error) { // somebody who acts for no company
+	x := newFixture(t, sqlite(t), auth.Roles...)
+	x.write(func(ctx context.Context, tx *db.Tx) (err error) { // a user without a company
 		sealer, err := identity.NewSealer(make([]byte, 32))
 		if err == nil {
-			_, err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{Password: password, Profile: identity.Profile{Email: "alone@acme.example"}})
+			_, err = identity.CreateUser(ctx, tx, sealer,
+				identity.NewUser{Password: password, Profile: identity.Profile{Email: "alone@acme.example"}})
 		}
 		return err
 	})
@@ -51,7 +53,7 @@ func TestEveryPageForEveryRole(t *testing.T) {
 		ui.Manager:       {identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
 		ui.Administrator: {identity.RoleAdmin, identity.RoleOwner},
 	}
-	answers := 0
+	responses := 0
 	for _, role := range may[ui.Anyone] {
 		v := webtest.NewVisitor(t, x.url)
 		if role != "" {
@@ -59,7 +61,8 @@ func TestEveryPageForEveryRole(t *testing.T) {
 		}
 		for _, rt := range Routes() {
 			path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(strings.TrimSuffix(rt.Path, "{$}"), "none")
-			if rt.Staff && rt.Access == ui.Anyone || rt.DecidesKYC || rt.Simulated || rt.Access == ui.Anyone || strings.HasSuffix(path, "/leave") || strings.HasPrefix(path, "/sign-out") {
+			if rt.Staff && rt.Access == ui.Anyone || rt.DecidesKYC || rt.Simulated || rt.Access == ui.Anyone ||
+				strings.HasSuffix(path, "/leave") || strings.HasPrefix(path, "/sign-out") {
 				continue
 			}
 			var got webtest.Visit
@@ -68,36 +71,39 @@ func TestEveryPageForEveryRole(t *testing.T) {
 			} else {
 				got = v.Post(path, url.Values{"form_token": {ui.FormToken(v.Cookie("stipend_session"))}})
 			}
-			refused := got.Status == 403 && (strings.Contains(got.Text, "<code>role_required</code>") || strings.Contains(got.Text, "<code>not_a_member</code>")) ||
+			refused := got.Status == 403 && (strings.Contains(got.Text, "<code>role_required</code>") ||
+				strings.Contains(got.Text, "<code>not_a_member</code>")) ||
 				got.Status == 303 && (strings.HasPrefix(got.Location(), "/sign-in") || got.Location() == ui.StaffSignInPath) ||
-				got.Status == 403 && role == "" // a stream of events leads nowhere
+				got.Status == 403 && role == "" // an event stream does not redirect
 			if allowed := slices.Contains(may[rt.Access], role); allowed == refused || got.Status >= 500 {
 				t.Errorf("%s %s by %q: %d to %q; may: %v", rt.Method, path, role, got.Status, got.Location(), allowed)
 			}
 			if link := inSpanish.FindStringSubmatch(got.Text); rt.Method == http.MethodPost && link != nil {
-				answers++
+				responses++
 				to := html.UnescapeString(link[1])
 				if strings.HasPrefix(to, "?") {
 					to = path + to
 				}
-				if other := v.Get(to); other.Status == http.StatusMethodNotAllowed || !strings.HasPrefix(path, strings.TrimSuffix(to, "?lang=es")) {
+				if other := v.Get(to); other.Status == http.StatusMethodNotAllowed ||
+					!strings.HasPrefix(path, strings.TrimSuffix(to, "?lang=es")) {
 					t.Errorf("the answer of %s, %d, leads to %s in Spanish, which is %d", path, got.Status, to, other.Status)
 				}
 			}
 		}
 	}
-	if answers < 100 {
-		t.Errorf("%d answers of forms were looked at", answers)
+	if responses < 100 {
+		t.Errorf("%d responses of forms were looked at", responses)
 	}
 }
 
 func TestMembers(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := hire(t, d, "owner", "admin", "developer")
-		x.known = true
-		openHouse(t, x.house, ui.Deps{DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID}})
+		x := newFixture(t, d, "owner", "admin", "developer")
+		x.ownURL = true
+		openSite(t, x.site, ui.Deps{DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID}})
 		owner, admin, developer := x.signIn("owner"), x.signIn("admin"), x.signIn("developer")
-		if page := developer.Get("/settings/members"); page.Status != 200 || strings.Contains(page.Text, "/role\"") || strings.Contains(page.Text, `name="email"`) || !strings.Contains(page.Text, "admin@acme.example") {
+		if page := developer.Get("/settings/members"); page.Status != 200 || strings.Contains(page.Text, "/role\"") ||
+			strings.Contains(page.Text, `name="email"`) || !strings.Contains(page.Text, "admin@acme.example") {
 			t.Errorf("a developer may change something:\n%s", page.Text)
 		}
 		invite := func(v *webtest.Visitor, email, role string) webtest.Visit {
@@ -116,37 +122,41 @@ func TestMembers(t *testing.T) {
 			t.Errorf("a member is invited: %d", got.Status)
 		}
 
-		// Somebody without an account gets one; the first link ends with the second.
+		// A person without an account gets one. A second invitation replaces the first link.
 		invite(admin, "new@acme.example", "admin")
-		first := x.follow("new@acme.example", mail.MemberInvited)
+		first := x.mailedLink("new@acme.example", mail.MemberInvited)
 		clock.Advance(1e9)
 		invite(admin, "new@acme.example", "developer")
-		path := x.follow("new@acme.example", mail.MemberInvited)
+		path := x.mailedLink("new@acme.example", mail.MemberInvited)
 		v := webtest.NewVisitor(t, x.url)
 		if got := v.Get(first); got.Status != 404 {
 			t.Errorf("a replaced invitation: %d", got.Status)
 		}
 		page := v.Get(path)
-		if got := v.Submit(page, path, "first_name", "Grace", "last_name", "", "new_password", "x"); got.Status != 422 || !strings.Contains(got.Text, "last_name-problem") || !strings.Contains(got.Text, "new_password-problem") {
+		if got := v.Submit(page, path, "first_name", "Grace", "last_name", "", "new_password", "x"); got.Status != 422 ||
+			!strings.Contains(got.Text, "last_name-problem") || !strings.Contains(got.Text, "new_password-problem") {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
-		if got := v.Submit(page, path, "first_name", "Grace", "last_name", "Hopper", "new_password", "wire of eleven inches"); got.Location() != "/account" {
+		if got := v.Submit(page, path, "first_name", "Grace", "last_name", "Hopper", "new_password",
+			"wire of eleven inches"); got.Location() != "/account" {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
-		if page := v.Get("/account"); !strings.Contains(page.Text, "<dd>developer</dd>") || !strings.Contains(page.Text, "Grace Hopper") {
+		if page := v.Get("/account"); !strings.Contains(page.Text, "<dd>Developer</dd>") ||
+			!strings.Contains(page.Text, "Grace Hopper") {
 			t.Errorf("%s", page.Text)
 		}
 		if got := v.Get(path); got.Status != 404 {
 			t.Errorf("a second time: %d", got.Status)
 		}
 
-		x.told("admin@acme.example", "new@acme.example: developer")
+		x.checkCompanyMails("admin@acme.example", "new@acme.example: developer")
 
-		// Somebody with an account signs in to it; another's account does not do.
+		// A person with an account must sign in with that account.
 		x.write(func(ctx context.Context, tx *db.Tx) error {
-			return auth.Invite(ctx, tx, x.face.Sealer, auth.Actor{CompanyID: x.other.ID, UserID: "usr_x", Role: identity.RoleOwner}, "developer@acme.example", "viewer", "en")
+			return auth.Invite(ctx, tx, x.server.Sealer, auth.Actor{
+				CompanyID: x.other.ID, UserID: "usr_x", Role: identity.RoleOwner}, "developer@acme.example", "viewer", "en")
 		})
-		x.posted("")
+		x.mailsTo("")
 		var other []mail.StoredMail
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 			other, _, err = mail.List(ctx, tx, x.other.ID, 0, 1)
@@ -155,10 +165,12 @@ func TestMembers(t *testing.T) {
 			t.Fatalf("%v, %d mails", err, len(other))
 		}
 		path = regexp.MustCompile(`/join/\S+`).FindString(other[0].Text)
-		if page := owner.Get(path); !strings.Contains(page.Text, "for another address") || strings.Contains(page.Text, `action="`+path+`"`) {
+		if page := owner.Get(path); !strings.Contains(page.Text, "for another address") ||
+			strings.Contains(page.Text, `action="`+path+`"`) {
 			t.Errorf("%s", page.Text)
 		}
-		if got := owner.Post(path, url.Values{"form_token": {ui.FormToken(owner.Cookie("stipend_session"))}}); !strings.HasPrefix(got.Location(), "/sign-in") {
+		if got := owner.Post(path, url.Values{"form_token": {
+			ui.FormToken(owner.Cookie("stipend_session"))}}); !strings.HasPrefix(got.Location(), "/sign-in") {
 			t.Errorf("another's account: %d to %q", got.Status, got.Location())
 		}
 		if got := developer.Post(path, url.Values{}); got.Status != 403 {
@@ -167,18 +179,22 @@ func TestMembers(t *testing.T) {
 		if got := developer.Submit(developer.Get(path), path); got.Location() != "/account" {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
-		if page := developer.Get("/account"); !strings.Contains(page.Text, "<dd>Zenith</dd>") || !strings.Contains(page.Text, "<dd>viewer</dd>") {
+		if page := developer.Get("/account"); !strings.Contains(page.Text, "<dd>Zenith</dd>") ||
+			!strings.Contains(page.Text, "<dd>Viewer</dd>") {
 			t.Errorf("%s", page.Text)
 		}
 
-		// Roles and memberships end at once, with what they allowed.
+		// Changed roles and ended memberships take effect immediately, also for apps.
 		grant := func(role string) string {
 			t.Helper()
 			var token string
 			x.write(func(ctx context.Context, tx *db.Tx) (err error) {
-				app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: x.other.ID, Name: "Books", Scopes: identity.AllScopes()})
+				app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox,
+					identity.NewApp{CompanyID: x.other.ID, Name: "Books", Scopes: identity.AllScopes()})
 				if err == nil {
-					_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{CompanyID: x.company.ID, AppID: app.ID, UserID: x.users[role].ID, Scopes: identity.AllScopes()})
+					_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox,
+						identity.NewAccessToken{CompanyID: x.company.ID, AppID: app.ID, UserID: x.users[role].ID,
+							Scopes: identity.AllScopes()})
 				}
 				return err
 			})
@@ -193,16 +209,17 @@ func TestMembers(t *testing.T) {
 			return v.Post(action+"/role", url.Values{"form_token": {ui.FormToken(v.Cookie("stipend_session"))}, "role": {to}})
 		}
 		token := grant("developer")
-		x.told("developer@acme.example")
-		if got := change(admin, "developer", "admin"); got.Status != 303 || !x.opens("Bearer", token) {
-			t.Errorf("%d; may the app still: %v", got.Status, x.opens("Bearer", token))
+		x.checkCompanyMails("developer@acme.example")
+		if got := change(admin, "developer", "admin"); got.Status != 303 || !x.authenticates("Bearer", token) {
+			t.Errorf("%d; may the app still: %v", got.Status, x.authenticates("Bearer", token))
 		}
-		x.told("admin@acme.example", "developer@acme.example: developer → admin")
-		if got := change(admin, "developer", "viewer"); got.Status != 303 || x.opens("Bearer", token) {
+		x.checkCompanyMails("admin@acme.example", "developer@acme.example: developer → admin")
+		if got := change(admin, "developer", "viewer"); got.Status != 303 || x.authenticates("Bearer", token) {
 			t.Errorf("%d; a viewer's app may act", got.Status)
 		}
 		for what, got := range map[string]webtest.Visit{
-			"an administrator changes an owner": change(admin, "owner", "viewer"), "removes one": change(admin, "owner", ""), "becomes one": change(admin, "admin", "owner"),
+			"an administrator changes an owner": change(admin, "owner", "viewer"), "removes one": change(admin, "owner", ""),
+			"becomes one":      change(admin, "admin", "owner"),
 			"a viewer changes": change(developer, "admin", "viewer"),
 		} {
 			if got.Status != 403 {
@@ -210,17 +227,18 @@ func TestMembers(t *testing.T) {
 			}
 		}
 		for what, got := range map[string]webtest.Visit{
-			"is demoted": change(owner, "owner", "admin"), "is removed": change(owner, "owner", ""), "leaves": owner.Submit(owner.Get("/settings/members"), "/settings/members/leave"),
+			"is demoted": change(owner, "owner", "admin"), "is removed": change(owner, "owner", ""),
+			"leaves": owner.Submit(owner.Get("/settings/members"), "/settings/members/leave"),
 		} {
 			if got.Status != 409 || !strings.Contains(got.Text, "last_owner") {
 				t.Errorf("the last owner %s: %d", what, got.Status)
 			}
 		}
 		invite(admin, "back@acme.example", "admin")
-		way := x.follow("back@acme.example", mail.MemberInvited)
+		way := x.mailedLink("back@acme.example", mail.MemberInvited)
 		token = grant("admin")
-		if got := change(owner, "admin", ""); got.Status != 303 || in(admin) || x.opens("Bearer", token) {
-			t.Errorf("%d; in: %v, the app may: %v", got.Status, in(admin), x.opens("Bearer", token))
+		if got := change(owner, "admin", ""); got.Status != 303 || signedIn(admin) || x.authenticates("Bearer", token) {
+			t.Errorf("%d; in: %v, the app may: %v", got.Status, signedIn(admin), x.authenticates("Bearer", token))
 		}
 		if page := x.signIn("admin").Get("/settings/members"); page.Status != 403 {
 			t.Errorf("who was removed looks: %d", page.Status)
@@ -229,7 +247,8 @@ func TestMembers(t *testing.T) {
 			t.Errorf("who was removed has a way back: %d", got.Status)
 		}
 		change(owner, "developer", "owner")
-		if got := owner.Submit(owner.Get("/settings/members"), "/settings/members/leave"); got.Status != 303 || in(owner) {
+		if got := owner.Submit(owner.Get("/settings/members"), "/settings/members/leave"); got.Status != 303 ||
+			signedIn(owner) {
 			t.Errorf("one of two owners cannot leave: %d", got.Status)
 		}
 		var changes []db.Change
@@ -242,32 +261,35 @@ func TestMembers(t *testing.T) {
 	})
 }
 
-// Of two who go at once one stays: there is always an owner.
-func TestTheLastOwnerStays(t *testing.T) {
+// TestLastOwnerCannotLeave checks that if the last two owners leave concurrently, one remains.
+func TestLastOwnerCannotLeave(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := hire(t, d, "owner", "admin")
+		x := newFixture(t, d, "owner", "admin")
 		x.write(func(ctx context.Context, tx *db.Tx) error {
-			return x.hires(ctx, tx, x.company, "admin", identity.RoleOwner)
+			return x.addMember(ctx, tx, x.company, "admin", identity.RoleOwner)
 		})
 		left := make(chan error)
 		for _, who := range []string{"owner", "admin"} {
 			go func() {
 				left <- d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-					return auth.RemoveMember(ctx, tx, auth.Actor{CompanyID: x.company.ID, UserID: x.users[who].ID, Role: identity.RoleOwner}, x.users[who].ID)
+					return auth.RemoveMember(ctx, tx, auth.Actor{CompanyID: x.company.ID, UserID: x.users[who].ID,
+						Role: identity.RoleOwner}, x.users[who].ID)
 				})
 			}()
 		}
-		if a, b := <-left, <-left; (a == nil) == (b == nil) || x.count("SELECT COUNT(*) FROM members WHERE company_id = '"+x.company.ID+"'") != 1 {
+		if a, b := <-left, <-left; (a == nil) == (b == nil) ||
+			x.count("SELECT COUNT(*) FROM members WHERE company_id = '"+x.company.ID+"'") != 1 {
 			t.Errorf("%v, %v", a, b)
 		}
 	})
 }
 
-func TestInvitationsHaveALimit(t *testing.T) {
-	x := hire(t, sqlite(t), "owner")
+func TestOpenInvitationsAreLimited(t *testing.T) {
+	x := newFixture(t, sqlite(t), "owner")
 	v := x.signIn("owner")
 	invite := func(i int) webtest.Visit {
-		return v.Submit(v.Get("/settings/members"), "/settings/members", "email", fmt.Sprintf("p%d@acme.example", i), "role", "viewer")
+		return v.Submit(v.Get("/settings/members"), "/settings/members", "email", fmt.Sprintf("p%d@acme.example", i), "role",
+			"viewer")
 	}
 	for i := range auth.MaxInvitations {
 		if got := invite(i); got.Status != 303 {
@@ -285,8 +307,8 @@ func TestInvitationsHaveALimit(t *testing.T) {
 }
 
 func TestMembersInABrowser(t *testing.T) {
-	x := hire(t, sqlite(t), "owner", "viewer").reopen()
-	openHouse(t, x.house, ui.Deps{DB: x.d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID}})
+	x := newFixture(t, sqlite(t), "owner", "viewer").reopen()
+	openSite(t, x.site, ui.Deps{DB: x.d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID}})
 	b := webtest.Start(t)
 	p := b.Open(x.url+"/settings/members", webtest.Look{NoScript: true})
 	p.Fill("#email", "owner@acme.example")
@@ -298,5 +320,5 @@ func TestMembersInABrowser(t *testing.T) {
 		t.Errorf("at %s:\n%s", p.Path(), p.Text())
 	}
 	b.Check(x.url + "/settings/members")
-	b.Open(x.url+x.follow("new@acme.example", mail.MemberInvited), webtest.Look{Width: 320}).Audit()
+	b.Open(x.url+x.mailedLink("new@acme.example", mail.MemberInvited), webtest.Look{Width: 320}).Audit()
 }

@@ -18,21 +18,22 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// operates makes an operator and signs them in.
-func (x *fixture) operates(name string) *webtest.Visitor {
+// signInStaff creates a staff member and signs them in.
+func (x *fixture) signInStaff(name string) *webtest.Visitor {
 	x.Helper()
 	var made backoffice.Credentials
-	email := strings.ToLower(name) + "@house.example"
+	email := strings.ToLower(name) + "@staff.example"
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		_, made, err = backoffice.Add(ctx, tx, x.face.Sealer, name, email)
+		_, made, err = backoffice.Add(ctx, tx, x.server.Sealer, name, email)
 		return err
 	})
-	code, err := totp.GenerateCode(made.Secret, x.wall())
+	code, err := totp.GenerateCode(made.Secret, x.now())
 	if err != nil {
 		x.Fatal(err)
 	}
 	v := webtest.NewVisitor(x, x.url)
-	if got := v.Submit(v.Get("/operations/sign-in"), "/operations/sign-in", "email", email, "password", made.Password, "code", code); got.Location() != "/operations" {
+	if got := v.Submit(v.Get("/operations/sign-in"), "/operations/sign-in", "email", email, "password", made.Password,
+		"code", code); got.Location() != "/operations" {
 		x.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 	}
 	return v
@@ -40,22 +41,25 @@ func (x *fixture) operates(name string) *webtest.Visitor {
 
 var requestPath = regexp.MustCompile(`/operations/requests/oprq_\w+`)
 
-// To clear a hit lets money go: one operator asks, and another agrees, unless the hit was confirmed meanwhile. To confirm one takes one.
-func TestAHitIsClearedByTwoAndConfirmedByOne(t *testing.T) {
+// TestClearingAHitNeedsTwoStaffMembers checks that clearing needs a request and an approval, that a confirmation in
+// between wins, and that confirming takes one staff member.
+func TestClearingAHitNeedsTwoStaffMembers(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := hire(t, d)
+		x := newFixture(t, d)
 		for _, id := range []string{"hit_1", "hit_2"} {
 			x.write(func(ctx context.Context, tx *db.Tx) error {
-				_, err := tx.Exec(ctx, `INSERT INTO screening_hits (company_id, hit_id, subject_id, kind, matched, entry_id, entry_name, programs, score, state, reason, decided_by, version, created_at, decided_at)
+				_, err := tx.Exec(ctx,
+					`INSERT INTO screening_hits (company_id, hit_id, subject_id, kind, matched, entry_id, entry_name, programs, score, state, reason, decided_by, version, created_at, decided_at)
 					VALUES ($1, $2, 'rcp_1', 'name', 'digest', $2, 'Somebody', 'SDN', 90, 'open', '', '', 1, 1, 0)`, x.company.ID, id)
 				return err
 			})
 		}
-		katherine, dorothy := x.operates("Katherine"), x.operates("Dorothy")
+		katherine, dorothy := x.signInStaff("Katherine"), x.signInStaff("Dorothy")
 		const queue = "/operations/queues/hits"
 		decide := func(v *webtest.Visitor, hit, answer string, want int) {
 			t.Helper()
-			if got := v.Submit(v.Get(queue), "/operations/hits/"+hit, "answer", answer, "reason", "born in another year"); got.Status != want {
+			if got := v.Submit(v.Get(queue), "/operations/hits/"+hit, "answer", answer, "reason",
+				"born in another year"); got.Status != want {
 				t.Fatalf("%s of %s: %d\n%s", answer, hit, got.Status, got.Text)
 			}
 		}
@@ -94,7 +98,8 @@ func TestAHitIsClearedByTwoAndConfirmedByOne(t *testing.T) {
 			t.Errorf("%s by %s", now, by)
 		}
 		acts := katherine.Get("/operations/acts").Text
-		for _, want := range []string{"asked that a hit be cleared", "agreed that a hit be cleared", "confirmed a hit"} {
+		for _, want := range []string{"Requested to clear a screening match", "Approved clearing a screening match",
+			"Confirmed a screening match"} {
 			if !strings.Contains(acts, want) {
 				t.Errorf("the acts lack %q", want)
 			}
@@ -102,18 +107,20 @@ func TestAHitIsClearedByTwoAndConfirmedByOne(t *testing.T) {
 	})
 }
 
-// Dead jobs are listed with their error, and one operator can retry them, which is audited.
-func TestParkedJobsAreRunAgain(t *testing.T) {
+// TestDeadJobIsRetried checks that dead jobs are listed with their error and that one staff member can retry them,
+// which is audited.
+func TestDeadJobIsRetried(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := hire(t, d)
+		x := newFixture(t, d)
 		x.write(func(ctx context.Context, tx *db.Tx) error {
-			return tx.Insert(ctx, "jobs", []string{"company_id", "job_id", "kind", "payload", "run_at", "attempt", "dead_at", "last_error"}, [][]any{
+			return tx.Insert(ctx, "jobs", []string{"company_id", "job_id", "kind", "payload", "run_at", "attempt", "dead_at",
+				"last_error"}, [][]any{
 				{x.company.ID, "job_stuck", "mail.send", "{}", int64(1e15), int64(20), int64(1e15), "smtp: 451 <busy>"},
 				{x.company.ID, "job_other", "kyc.check", "{}", int64(1e15), int64(20), int64(1e15), "no answer"},
 				{x.company.ID, "job_going", "kyc.check", "{}", int64(1e15), int64(2), int64(0), "will do"},
 			})
 		})
-		v := x.operates("Katherine")
+		v := x.signInStaff("Katherine")
 		page := v.Get("/operations/jobs")
 		for _, want := range []string{"job_stuck", "mail.send", "smtp: 451 &lt;busy&gt;", ">20<", "2001-09-09", "job_other"} {
 			if !strings.Contains(page.Text, want) {
@@ -137,24 +144,26 @@ func TestParkedJobsAreRunAgain(t *testing.T) {
 		if n := x.count("SELECT COUNT(*) FROM jobs WHERE dead_at <> 0"); n != 1 {
 			t.Errorf("%d jobs are dead, want the other one", n)
 		}
-		if acts := v.Get("/operations/acts").Text; strings.Count(acts, "retried a dead job") != 1 || !strings.Contains(acts, "the server is up again") {
+		if acts := v.Get("/operations/acts").Text; strings.Count(acts, "Retried a dead job") != 1 ||
+			!strings.Contains(acts, "the server is up again") {
 			t.Errorf("the acts:\n%s", acts)
 		}
 	})
 }
 
-// What a company owes is given up by two operators together, all of it or a part, and costs the house that. Then it may take money out
-// again, and what comes for the debt later is its own.
-func TestADebtIsWrittenOffByTwo(t *testing.T) {
+// TestWriteOffNeedsTwoStaffMembers checks that writing off a debt, or part of it, needs two staff members and is a
+// loss of the operator. The company can then withdraw again, and money that still arrives for the debt is its own.
+func TestWriteOffNeedsTwoStaffMembers(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := hire(t, d)
+		x := newFixture(t, d)
 		cents := func(n int64) money.Amount { return money.New(money.USD, n) }
 		posts := func(source string, debit, credit ledger.Line) {
 			x.write(func(_ context.Context, tx *db.Tx) error {
-				return ledger.Post(tx, ledger.Journal{CompanyID: x.company.ID, SourceType: "test", SourceID: source, Purpose: "test", Lines: []ledger.Line{debit, credit}})
+				return ledger.Post(tx, ledger.Journal{CompanyID: x.company.ID, SourceType: "test", SourceID: source,
+					Purpose: "test", Lines: []ledger.Line{debit, credit}})
 			})
 		}
-		stands := func(when string, owed, lost, has int64) {
+		checkBalances := func(when string, owed, lost, has int64) {
 			t.Helper()
 			x.write(func(ctx context.Context, tx *db.Tx) error {
 				var got [3]int64
@@ -166,7 +175,8 @@ func TestADebtIsWrittenOffByTwo(t *testing.T) {
 					got[i] = sum.Units()
 				}
 				if got != [3]int64{owed, lost, has} {
-					t.Errorf("%s: %d are owed, %d lost, and the company has %d; want %d, %d, %d", when, got[0], got[1], got[2], owed, lost, has)
+					t.Errorf("%s: %d are owed, %d lost, and the company has %d; want %d, %d, %d", when, got[0], got[1], got[2], owed,
+						lost, has)
 				}
 				if err := ledger.CheckNoDebt(ctx, tx, x.company.ID); (err == nil) != (owed == 0) {
 					t.Errorf("%s: the company may take money out: %v", when, err)
@@ -174,43 +184,46 @@ func TestADebtIsWrittenOffByTwo(t *testing.T) {
 				return nil
 			})
 		}
-		katherine, dorothy := x.operates("Katherine"), x.operates("Dorothy")
+		katherine, dorothy := x.signInStaff("Katherine"), x.signInStaff("Dorothy")
 		const queue = "/operations/queues/debts"
-		asks := func(v *webtest.Visitor, want int, amount string) {
+		request := func(v *webtest.Visitor, want int, amount string) {
 			t.Helper()
-			if got := v.Submit(v.Get(queue), "/operations/debts", "amount", amount, "reason", "the company is bankrupt"); got.Status != want {
+			if got := v.Submit(v.Get(queue), "/operations/debts", "amount", amount, "reason",
+				"the company is bankrupt"); got.Status != want {
 				t.Fatalf("%q: %d, want %d\n%s", amount, got.Status, want, got.Text)
 			}
 		}
-		answers := func(v *webtest.Visitor, want int, answer string) {
+		answer := func(v *webtest.Visitor, want int, answer string) {
 			t.Helper()
 			page := v.Get("/operations")
-			if got := v.Submit(page, requestPath.FindString(page.Text), "answer", answer, "reason", "read the court's letter"); got.Status != want {
+			if got := v.Submit(page, requestPath.FindString(page.Text), "answer", answer, "reason",
+				"read the court's letter"); got.Status != want {
 				t.Fatalf("%s: %d, want %d\n%s", answer, got.Status, want, got.Text)
 			}
 		}
 		posts("spent", ledger.Debit(ledger.DueFromCustomer, "", cents(710_00)), ledger.Credit(ledger.Bank, "", cents(710_00)))
 
 		for _, amount := range []string{"0", "-1", "1.001", "all", "EUR"} {
-			asks(katherine, http.StatusUnprocessableEntity, amount)
+			request(katherine, http.StatusUnprocessableEntity, amount)
 		}
-		asks(katherine, http.StatusConflict, "710.01")
-		asks(katherine, http.StatusSeeOther, "700")
-		asks(dorothy, http.StatusConflict, "700")
-		if page := dorothy.Get("/operations"); !strings.Contains(page.Text, "700.00 USD") || !strings.Contains(page.Text, "the company is bankrupt") {
+		request(katherine, http.StatusConflict, "710.01")
+		request(katherine, http.StatusSeeOther, "700")
+		request(dorothy, http.StatusConflict, "700")
+		if page := dorothy.Get("/operations"); !strings.Contains(page.Text, "700.00 USD") ||
+			!strings.Contains(page.Text, "the company is bankrupt") {
 			t.Errorf("what is asked for is not said:\n%s", page.Text)
 		}
-		answers(katherine, http.StatusForbidden, "yes")
-		stands("asked for", 710_00, 0, 0)
-		answers(dorothy, http.StatusSeeOther, "yes")
-		stands("a part", 10_00, 700_00, 0)
+		answer(katherine, http.StatusForbidden, "yes")
+		checkBalances("asked for", 710_00, 0, 0)
+		answer(dorothy, http.StatusSeeOther, "yes")
+		checkBalances("a part", 10_00, 700_00, 0)
 		if n := x.count(`SELECT COUNT(*) FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
 			WHERE j.company_id = $1 AND j.purpose = 'write_off' AND (l.code = '5040' AND l.amount = 70000 OR l.code = '1300' AND l.amount = -70000)`, x.company.ID); n != 2 {
 			t.Errorf("%d lines are those of a write-off", n)
 		}
 
-		// What came in meanwhile is no loss.
-		asks(dorothy, http.StatusSeeOther, "")
+		// The part that was settled in the meantime is not a loss.
+		request(dorothy, http.StatusSeeOther, "")
 		posts("came", ledger.Debit(ledger.Bank, "", cents(4_00)), ledger.Credit(ledger.CompanyFunds, "", cents(4_00)))
 		settle := func() {
 			if err := payroll.SettleDebts(t.Context(), d); err != nil {
@@ -218,20 +231,21 @@ func TestADebtIsWrittenOffByTwo(t *testing.T) {
 			}
 		}
 		settle()
-		answers(katherine, http.StatusConflict, "yes")
-		answers(katherine, http.StatusSeeOther, "no")
-		stands("dropped", 6_00, 700_00, 0)
-		asks(dorothy, http.StatusSeeOther, "")
-		answers(katherine, http.StatusSeeOther, "yes")
-		stands("all", 0, 706_00, 0)
+		answer(katherine, http.StatusConflict, "yes")
+		answer(katherine, http.StatusSeeOther, "no")
+		checkBalances("dropped", 6_00, 700_00, 0)
+		request(dorothy, http.StatusSeeOther, "")
+		answer(katherine, http.StatusSeeOther, "yes")
+		checkBalances("all", 0, 706_00, 0)
 		if page := dorothy.Get(queue); strings.Contains(page.Text, "/operations/debts") {
 			t.Error("nothing is owed, and can be written off")
 		}
 		posts("again", ledger.Debit(ledger.Bank, "", cents(50_00)), ledger.Credit(ledger.DueFromCustomer, "", cents(50_00)))
 		settle()
-		stands("it came after all", 0, 706_00, 50_00)
+		checkBalances("it came after all", 0, 706_00, 50_00)
 		acts := katherine.Get("/operations/acts").Text
-		for _, want := range []string{"asked to write a debt off", "agreed to write a debt off", "dropped writing a debt off", "700.00 USD: the company is bankrupt"} {
+		for _, want := range []string{"Requested to write off a debt", "Approved writing off a debt",
+			"Dropped the request to write off a debt", "700.00 USD: the company is bankrupt"} {
 			if !strings.Contains(acts, want) {
 				t.Errorf("the acts lack %q", want)
 			}

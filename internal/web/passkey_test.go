@@ -15,9 +15,10 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// A passkey is made, signs in without a password, counts as a second factor, works once for each question, and is removed.
+// TestPasskeysInABrowser creates a passkey, signs in with it, checks that it counts as a second factor and works
+// once per challenge, and removes it.
 func TestPasskeysInABrowser(t *testing.T) {
-	x := hire(t, sqlite(t), "admin", "viewer").reopen()
+	x := newFixture(t, sqlite(t), "admin", "viewer").reopen()
 	b := webtest.Start(t)
 	p := b.Open(x.url+"/sign-in", webtest.Look{})
 	p.Authenticator()
@@ -30,7 +31,8 @@ func TestPasskeysInABrowser(t *testing.T) {
 	p.Audit()
 	others := x.signIn("viewer")
 	if got := others.Post("/account/passkeys", url.Values{
-		"form_token": {ui.FormToken(others.Cookie("stipend_session"))}, "passkey_name": {"Mine"}, "credential": {webtest.Evaluate[string](p, kept)},
+		"form_token": {ui.FormToken(others.Cookie("stipend_session"))}, "passkey_name": {"Mine"},
+		"credential": {webtest.Evaluate[string](p, interceptCredential)},
 	}); got.Status != 422 || x.count("SELECT COUNT(*) FROM passkeys") != 0 {
 		t.Errorf("another's device is added: %d", got.Status)
 	}
@@ -50,30 +52,32 @@ func TestPasskeysInABrowser(t *testing.T) {
 	if p.Path() != "/account" || !strings.Contains(p.Text(), "admin@acme.example") {
 		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
 	}
-	if n := x.count("SELECT COUNT(*) FROM sessions WHERE factor_at <> 0"); n != 1 || x.count("SELECT COUNT(*) FROM sessions") != 2 {
+	if n := x.count("SELECT COUNT(*) FROM sessions WHERE factor_at <> 0"); n != 1 ||
+		x.count("SELECT COUNT(*) FROM sessions") != 2 {
 		t.Errorf("%d sessions have shown a second factor", n)
 	}
 
-	// An answer is taken once, whoever brings it; and a broken one never.
+	// A credential is accepted once, from any client. An invalid one is not.
 	p.Do(chromedp.Navigate(x.url + "/account"))
 	p.Send(`form[action="/sign-out"] button`)
 	p.Send(`form[action="/sign-in/passkey"] button`)
-	credential := webtest.Evaluate[string](p, kept)
+	credential := webtest.Evaluate[string](p, interceptCredential)
 	v := webtest.NewVisitor(t, x.url)
 	send := func(text string) webtest.Visit {
 		t.Helper()
 		return v.Post("/sign-in/passkey/answer", url.Values{"credential": {text}})
 	}
-	for what, text := range map[string]string{"nothing": "", "another passkey": strings.Replace(credential, `"id":"`, `"id":"AA`, 1)} {
-		if got := send(text); got.Status != 422 || in(v) {
+	for what, text := range map[string]string{"nothing": "",
+		"another passkey": strings.Replace(credential, `"id":"`, `"id":"AA`, 1)} {
+		if got := send(text); got.Status != 422 || signedIn(v) {
 			t.Errorf("%s: %d", what, got.Status)
 		}
 	}
-	if got := send(credential); got.Status != 303 || !in(v) {
+	if got := send(credential); got.Status != 303 || !signedIn(v) {
 		t.Fatalf("the answer: %d\n%s", got.Status, got.Text)
 	}
 	v = webtest.NewVisitor(t, x.url)
-	if got := send(credential); got.Status != 422 || in(v) {
+	if got := send(credential); got.Status != 422 || signedIn(v) {
 		t.Errorf("a second time: %d", got.Status)
 	}
 	p.Do(chromedp.Navigate(x.url + "/sign-in"))
@@ -81,28 +85,29 @@ func TestPasskeysInABrowser(t *testing.T) {
 	p.Send("main button")
 	p.Do(chromedp.Navigate(x.url + "/account/passkeys"))
 	p.Send(`form[action$="/remove"] button`)
-	if !strings.Contains(p.Text(), "You have no passkey.") {
+	if !strings.Contains(p.Text(), "You don’t have any passkeys yet.") {
 		t.Errorf("at %s:\n%s", p.Path(), p.Text())
 	}
 	p.Quiet()
 }
 
-// kept is the device's answer to a page, which is not sent.
-const kept = `new Promise(done => {
+// interceptCredential returns the credential that the page would post.
+const interceptCredential = `new Promise(done => {
 	const form = document.querySelector("form[data-passkey]");
 	form.submit = () => done(form.elements.credential.value);
 	form.requestSubmit();
 })`
 
-// A question to a device ends by itself; and at the number of a machine there is none.
-func TestQuestionsToDevicesEnd(t *testing.T) {
+// TestPasskeyChallengesExpire also checks that there are no passkeys at an IP address.
+func TestPasskeyChallengesExpire(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := hire(t, d, "admin")
+		x := newFixture(t, d, "admin")
 		if got := x.do("POST", "/sign-in/passkey", "next=/account"); got.status != 409 {
 			t.Errorf("without a name: %d", got.status)
 		}
 		x.reopen()
-		if got := x.do("POST", "/sign-in/passkey", "next=/account"); got.status != 200 || !strings.Contains(got.text, "data-passkey=") || !strings.Contains(got.text, "JavaScript") {
+		if got := x.do("POST", "/sign-in/passkey", "next=/account"); got.status != 200 ||
+			!strings.Contains(got.text, "data-passkey=") || !strings.Contains(got.text, "JavaScript") {
 			t.Errorf("%d\n%s", got.status, got.text)
 		}
 		clock.Advance(5 * time.Minute)

@@ -27,42 +27,46 @@ import (
 
 const password = "correct horse battery"
 
-// fixture is a company with its people, one for each role, all with the one password; and somebody of another company, too.
+// fixture is a site with two companies and one user for each role, all with the same password.
 type fixture struct {
-	*house
+	*site
 	d       *db.DB
 	company identity.Company
 	other   identity.Company
 	users   map[string]identity.User // by role
 }
 
-// hire makes the companies ones that everybody knows the passwords of, so that nobody needs a second factor; see guard.
-func hire(t *testing.T, d *db.DB, roles ...string) *fixture {
+// newFixture returns a fixture with seeded companies, which need no second factor; see requireFactor.
+func newFixture(t *testing.T, d *db.DB, roles ...string) *fixture {
 	t.Helper()
-	x := &fixture{house: &house{T: t}, d: d}
+	x := &fixture{site: &site{T: t}, d: d}
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
 		x.users = map[string]identity.User{}
-		if x.company, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Email: "office@acme.example", Country: "US"}); err != nil {
+		if x.company, err = identity.CreateCompany(ctx, tx,
+			identity.NewCompany{Name: "Acme", Email: "office@acme.example", Country: "US"}); err != nil {
 			return err
 		}
-		if x.other, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Zenith", Email: "office@zenith.example", Country: "US"}); err != nil {
+		if x.other, err = identity.CreateCompany(ctx, tx,
+			identity.NewCompany{Name: "Zenith", Email: "office@zenith.example", Country: "US"}); err != nil {
 			return err
 		}
 		for _, role := range roles {
-			if x.users[role], err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{Password: password, Profile: identity.Profile{Email: role + "@acme.example", FirstName: "Ada", LastName: "Lovelace"}}); err != nil {
+			if x.users[role], err = identity.CreateUser(ctx, tx, sealer,
+				identity.NewUser{Password: password, Profile: identity.Profile{
+					Email: role + "@acme.example", FirstName: "Ada", LastName: "Lovelace"}}); err != nil {
 				return err
 			}
-			if err = x.hires(ctx, tx, x.company, role, role); err != nil {
+			if err = x.addMember(ctx, tx, x.company, role, role); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	openHouse(t, x.house, ui.Deps{
+	openSite(t, x.site, ui.Deps{
 		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID, x.other.ID}, Payroll: payrollService(t, d),
 		KYC: &kyc.Service{Sealer: sealer, Images: kyc.NewImageDecoder(1, 1), Provider: kyc.Sandbox{}},
 	})
@@ -75,21 +79,22 @@ func payrollService(t *testing.T, d *db.DB) *payroll.Service {
 	s, err := payroll.New(payroll.Config{
 		Pool: chain.NewPool(d, "regtest", nil), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute,
 		FX: treasury.Desk{Open: true},
-	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
+	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
+		ReleaseApproved: allow.Release})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// guard opens the pages again, for companies that want a second factor.
-func (x *fixture) guard() *fixture {
+// requireFactor reopens the site without seeded companies, so that users need a second factor.
+func (x *fixture) requireFactor() *fixture {
 	x.Helper()
-	openHouse(x.T, x.house, ui.Deps{DB: x.d, Env: identity.Sandbox})
+	openSite(x.T, x.site, ui.Deps{DB: x.d, Env: identity.Sandbox})
 	return x
 }
 
-func (x *fixture) hires(ctx context.Context, tx *db.Tx, c identity.Company, who, role string) error {
+func (x *fixture) addMember(ctx context.Context, tx *db.Tx, c identity.Company, who, role string) error {
 	return identity.AddMember(ctx, tx, identity.Member{CompanyID: c.ID, UserID: x.users[who].ID, Role: role})
 }
 
@@ -100,28 +105,30 @@ func (x *fixture) write(fn func(ctx context.Context, tx *db.Tx) error) {
 	}
 }
 
-// signIn is a visitor who has signed in.
+// signIn returns a visitor who is signed in as the user of a role.
 func (x *fixture) signIn(role string) *webtest.Visitor {
 	x.Helper()
 	v := webtest.NewVisitor(x, x.url)
-	if got := v.Submit(v.Get("/sign-in"), "/sign-in", "email", role+"@acme.example", "password", password); got.Status != 303 || got.Location() != "/account" {
+	if got := v.Submit(v.Get("/sign-in"), "/sign-in", "email", role+"@acme.example", "password",
+		password); got.Status != 303 || got.Location() != "/account" {
 		x.Fatalf("sign in: %d to %q\n%s", got.Status, got.Location(), got.Text)
 	}
 	return v
 }
 
-func in(v *webtest.Visitor) bool { return v.Get("/account").Status == 200 }
+func signedIn(v *webtest.Visitor) bool { return v.Get("/account").Status == 200 }
 
 func TestSignInAndOut(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := hire(t, d, "admin")
+		x := newFixture(t, d, "admin")
 		v := webtest.NewVisitor(t, x.url)
 		got := v.Get("/account?lang=fr")
 		if got.Status != 303 || got.Location() != "/sign-in?next=%2Faccount%3Flang%3Dfr&lang=fr" {
 			t.Fatalf("%d to %q", got.Status, got.Location())
 		}
 		page := v.Follow(got)
-		if !strings.Contains(page.Text, "Se connecter") || !strings.Contains(page.Text, `autocomplete="current-password"`) || page.Header.Get("Cache-Control") != "no-store" {
+		if !strings.Contains(page.Text, "Se connecter") || !strings.Contains(page.Text, `autocomplete="current-password"`) ||
+			page.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%v\n%s", page.Header, page.Text)
 		}
 		got = v.Submit(page, "/sign-in", "email", " Admin@ACME.example ", "password", password)
@@ -129,11 +136,12 @@ func TestSignInAndOut(t *testing.T) {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
 		cookie := got.Header.Get("Set-Cookie")
-		if !strings.HasPrefix(cookie, "stipend_session=stp_session_") || !strings.Contains(cookie, "; Path=/; Max-Age=604800; HttpOnly; SameSite=Lax") || strings.Contains(cookie, "Secure") {
+		if !strings.HasPrefix(cookie, "stipend_session=stp_session_") ||
+			!strings.Contains(cookie, "; Path=/; Max-Age=604800; HttpOnly; SameSite=Lax") || strings.Contains(cookie, "Secure") {
 			t.Errorf("cookie %s", cookie)
 		}
 		page = v.Follow(got)
-		for _, want := range []string{"admin@acme.example", "Acme", "administrateur"} {
+		for _, want := range []string{"admin@acme.example", "Acme", "Administrateur"} {
 			if !strings.Contains(page.Text, want) {
 				t.Errorf("no %s in\n%s", want, page.Text)
 			}
@@ -142,39 +150,42 @@ func TestSignInAndOut(t *testing.T) {
 			t.Errorf("who is signed in is asked again: %d", got.Status)
 		}
 		page = v.Get("/account")
-		if got := v.Submit(page, "/sign-out"); got.Location() != "/sign-in" || !strings.Contains(got.Header.Get("Set-Cookie"), "Max-Age=0") {
+		if got := v.Submit(page, "/sign-out"); got.Location() != "/sign-in" ||
+			!strings.Contains(got.Header.Get("Set-Cookie"), "Max-Age=0") {
 			t.Errorf("%d %v", got.Status, got.Header)
 		}
-		if in(v) {
+		if signedIn(v) {
 			t.Error("still in after signing out")
 		}
 
-		// Everywhere is everywhere, and a new sign-in gives another session and ends the one before.
+		// Signing out everywhere ends all sessions, and each sign-in starts a new one.
 		a, b := x.signIn("admin"), x.signIn("admin")
 		if a.Cookie("stipend_session") == b.Cookie("stipend_session") {
 			t.Error("two sessions with one token")
 		}
 		a.Submit(a.Get("/account"), "/sign-out/everywhere")
-		if in(a) || in(b) {
+		if signedIn(a) || signedIn(b) {
 			t.Error("still in somewhere")
 		}
 		if n := x.count("SELECT COUNT(*) FROM sessions"); n != 0 {
 			t.Errorf("%d sessions are left", n)
 		}
-		x.house.close()
-		if log := x.log.String(); strings.Contains(log, password) || strings.Contains(log, "stp_session_") || strings.Contains(log, "acme") {
+		x.site.close()
+		if log := x.log.String(); strings.Contains(log, password) || strings.Contains(log, "stp_session_") ||
+			strings.Contains(log, "acme") {
 			t.Errorf("the log tells too much:\n%s", log)
 		}
 	})
 }
 
-// Nobody without a session may ask for more than some work, and none of it is done before that is known.
-func TestKnocksAreBounded(t *testing.T) {
+// TestAnonymousFormsAreRateLimited checks that forms without sign-in are limited before they read or write
+// anything.
+func TestAnonymousFormsAreRateLimited(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := hire(t, d, "admin")
-		x.known = true
-		x.guard()
-		x.face.AnonymousLimiter = ratelimit.New(1e-9, 3) // so many at once, and no more for years
+		x := newFixture(t, d, "admin")
+		x.ownURL = true
+		x.requireFactor()
+		x.server.AnonymousLimiter = ratelimit.New(1e-9, 3) // three requests, practically without refill
 		v := webtest.NewVisitor(t, x.url)
 		for i := range 5 {
 			got := v.Post("/sign-in/passkey", nil)
@@ -186,7 +197,8 @@ func TestKnocksAreBounded(t *testing.T) {
 			t.Errorf("%d challenges", n)
 		}
 		before := x.count("SELECT COUNT(*) FROM sign_in_attempts")
-		for _, path := range []string{"/sign-in", "/sign-up", "/password", "/password/x", "/sign-up/x", "/join/x", "/operations/sign-in", "/authorize", "/pay/x/price"} {
+		for _, path := range []string{"/sign-in", "/sign-up", "/password", "/password/x", "/sign-up/x", "/join/x",
+			"/operations/sign-in", "/authorize", "/pay/x/price"} {
 			if got := v.Post(path, url.Values{"email": {"admin@acme.example"}, "password": {password}}); got.Status != 429 {
 				t.Errorf("%s: %d", path, got.Status)
 			}
@@ -197,25 +209,28 @@ func TestKnocksAreBounded(t *testing.T) {
 	})
 }
 
-// Who changes passwords over and over stands in nobody's way: tries at the old one are counted before a new one costs any work, and
-// operators wait for nobody else.
-func TestPasswordsThatAreMadeKeepNobodyOut(t *testing.T) {
-	x := hire(t, sqlite(t), "admin")
+// TestPasswordChangesDoNotBlockSignIns checks that attempts with a wrong current password are limited before a new
+// one is hashed, and that staff have a hashing slot of their own.
+func TestPasswordChangesDoNotBlockSignIns(t *testing.T) {
+	x := newFixture(t, sqlite(t), "admin")
 	v := x.signIn("admin")
 	page := v.Get("/account/password")
 	for range session.MaxAttempts {
-		if got := v.Submit(page, "/account/password", "password", "wrong password", "new_password", "yet another phrase"); got.Status != 422 {
+		if got := v.Submit(page, "/account/password", "password", "wrong password", "new_password",
+			"yet another phrase"); got.Status != 422 {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 	}
-	for range ui.MaxPasswordChecks { // all places are taken
-		x.face.PasswordSlots <- struct{}{}
+	for range ui.MaxPasswordChecks { // occupy all slots
+		x.server.PasswordSlots <- struct{}{}
 	}
-	if got := v.Submit(page, "/account/password", "password", "wrong password", "new_password", "yet another phrase"); got.Status != 429 {
+	if got := v.Submit(page, "/account/password", "password", "wrong password", "new_password",
+		"yet another phrase"); got.Status != 429 {
 		t.Errorf("%d\n%s", got.Status, got.Text)
 	}
 	o := webtest.NewVisitor(t, x.url)
-	if got := o.Post(ui.StaffSignInPath, url.Values{"email": {"o@house.example"}, "password": {"wrong password"}, "code": {"123456"}}); got.Status != 422 {
+	if got := o.Post(ui.StaffSignInPath, url.Values{
+		"email": {"o@staff.example"}, "password": {"wrong password"}, "code": {"123456"}}); got.Status != 422 {
 		t.Errorf("an operator: %d\n%s", got.Status, got.Text)
 	}
 }
@@ -226,34 +241,37 @@ func (x *fixture) count(query string, args ...any) (n int64) {
 	return n
 }
 
-// What is wrong is not said, and after five times nobody is asked any more, with the right password neither.
-func TestPasswordsCannotBeTriedOut(t *testing.T) {
+// TestPasswordAttemptsAreLimited checks that errors do not reveal whether an account exists, and that after five
+// wrong passwords even the right one is rejected for a while.
+func TestPasswordAttemptsAreLimited(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := hire(t, d, "admin")
+		x := newFixture(t, d, "admin")
 		v := webtest.NewVisitor(t, x.url)
 		try := func(email, password string) webtest.Visit {
 			return v.Submit(v.Get("/sign-in"), "/sign-in", "email", email, "password", password)
 		}
-		for range 6 { // right ones do not count
+		for range 6 { // correct passwords do not count
 			if got := try("admin@acme.example", password); got.Status != 303 {
 				t.Fatalf("%d\n%s", got.Status, got.Text)
 			}
 			v = webtest.NewVisitor(t, x.url)
 		}
-		if got := try("", ""); got.Status != 422 || !strings.Contains(got.Text, "email-problem") || !strings.Contains(got.Text, "password-problem") {
+		if got := try("", ""); got.Status != 422 || !strings.Contains(got.Text, "email-problem") ||
+			!strings.Contains(got.Text, "password-problem") {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
-		body := func(text, email string) string { // without what follows from the request
+		body := func(text, email string) string { // without the submitted email
 			return strings.ReplaceAll(text, email, "")
 		}
 		known, unknown := try("admin@acme.example", "wrong password"), try("nobody@acme.example", "wrong password")
-		if known.Status != 422 || unknown.Status != 422 || body(known.Text, "admin@acme.example") != body(unknown.Text, "nobody@acme.example") {
+		if known.Status != 422 || unknown.Status != 422 ||
+			body(known.Text, "admin@acme.example") != body(unknown.Text, "nobody@acme.example") {
 			t.Errorf("the answers differ: %d\n%s\n%d\n%s", known.Status, known.Text, unknown.Status, unknown.Text)
 		}
 		if strings.Contains(known.Text, "wrong password\"") || known.Header.Get("Set-Cookie") != "" {
 			t.Errorf("the page repeats the password:\n%s", known.Text)
 		}
-		// What is counted before a password is looked at needs none that is: each takes its time on purpose.
+		// Count attempts directly, because each password check is slow.
 		more := func(email string, tries int) {
 			x.write(func(ctx context.Context, tx *db.Tx) error {
 				for i := range tries {
@@ -274,7 +292,7 @@ func TestPasswordsCannotBeTriedOut(t *testing.T) {
 		if got := try("admin@acme.example", password); got.Status != 303 {
 			t.Errorf("the fifth try is the right one: %d", got.Status)
 		}
-		// Others who try an account do not keep its owner out, nor an operator, unless they are very many.
+		// Attempts from other networks block neither the owner nor staff, up to a high limit.
 		elsewhere := func(email string, first, end int) {
 			x.write(func(ctx context.Context, tx *db.Tx) error {
 				for i := first; i < end; i++ {
@@ -299,7 +317,8 @@ func TestPasswordsCannotBeTriedOut(t *testing.T) {
 			t.Errorf("others keep the owner out: %d", got.Status)
 		}
 		x.write(func(ctx context.Context, tx *db.Tx) error {
-			if _, allowed, err := backoffice.Attempt(ctx, tx, "admin@acme.example", netip.MustParseAddr("127.0.0.1")); err != nil || !allowed {
+			if _, allowed, err := backoffice.Attempt(ctx, tx, "admin@acme.example",
+				netip.MustParseAddr("127.0.0.1")); err != nil || !allowed {
 				t.Errorf("others keep an operator out: %v", err)
 			}
 			return nil
@@ -309,7 +328,7 @@ func TestPasswordsCannotBeTriedOut(t *testing.T) {
 		if got := try("admin@acme.example", password); got.Status != 429 {
 			t.Errorf("the account was tried by very many: %d", got.Status)
 		}
-		// Who is refused leaves nothing behind, whatever names they try.
+		// Rejected attempts store nothing, whatever the email.
 		clock.Advance(session.Window)
 		before := x.count("SELECT COUNT(*) FROM sign_in_attempts")
 		for i := range session.MaxAttempts {
@@ -327,31 +346,31 @@ func TestPasswordsCannotBeTriedOut(t *testing.T) {
 	})
 }
 
-func TestSessionsEnd(t *testing.T) {
+func TestSessionsExpire(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := hire(t, d, "admin")
+		x := newFixture(t, d, "admin")
 		idle := x.signIn("admin")
 		clock.Advance(session.Idle - time.Minute)
-		if !in(idle) {
+		if !signedIn(idle) {
 			t.Error("ended while in use")
 		}
 		clock.Advance(session.Idle - time.Minute)
-		if !in(idle) {
+		if !signedIn(idle) {
 			t.Error("use did not prolong it")
 		}
 		clock.Advance(session.Idle)
-		if in(idle) {
+		if signedIn(idle) {
 			t.Error("still in after 12 idle hours")
 		}
 		busy := x.signIn("admin")
-		for range 27 { // six hours each
+		for range 27 { // steps of six hours
 			clock.Advance(session.Life / 28)
-			if !in(busy) {
+			if !signedIn(busy) {
 				t.Fatal("ended while in use")
 			}
 		}
 		clock.Advance(session.Life / 28)
-		if in(busy) {
+		if signedIn(busy) {
 			t.Error("still in after seven days")
 		}
 		if err := session.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM sessions") != 0 {
@@ -360,10 +379,11 @@ func TestSessionsEnd(t *testing.T) {
 	})
 }
 
-// A path of this face and nothing else, whatever a link asks for.
-func TestSigningInLeadsNowhereElse(t *testing.T) {
+// TestSignInRedirectsToLocalPathsOnly checks that the next parameter cannot redirect to another site.
+func TestSignInRedirectsToLocalPathsOnly(t *testing.T) {
 	for _, next := range []string{
-		"", "x", "//evil.example", "/\\evil.example", "\\/evil.example", "https://evil.example/", "http:evil", "javascript:alert(1)", "/\t/evil.example", "/a\r\nSet-Cookie: x=y", "%zz",
+		"", "x", "//evil.example", "/\\evil.example", "\\/evil.example", "https://evil.example/", "http:evil",
+		"javascript:alert(1)", "/\t/evil.example", "/a\r\nSet-Cookie: x=y", "%zz",
 		"///evil.example", "https:///evil.example",
 	} {
 		if got := ui.LocalPath(next); got != "/account" {
@@ -377,33 +397,36 @@ func TestSigningInLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-func TestFormsOfOthersAreRefused(t *testing.T) {
-	x := hire(t, sqlite(t), "admin")
+func TestFormTokenIsChecked(t *testing.T) {
+	x := newFixture(t, sqlite(t), "admin")
 	v, other := x.signIn("admin"), x.signIn("admin")
 	_, foreign := webtest.Form(t, other.Get("/account").Text, "/sign-out")
 	for name, form := range map[string]url.Values{"none": {}, "of another session": foreign} {
-		if got := v.Post("/sign-out", form); got.Status != 403 || !strings.Contains(got.Text, "csrf_failed") || !in(v) {
+		if got := v.Post("/sign-out", form); got.Status != 403 || !strings.Contains(got.Text, "csrf_failed") || !signedIn(v) {
 			t.Errorf("token %s: %d", name, got.Status)
 		}
 	}
-	for _, cookie := range []string{"", "x", "stp_session_" + strings.Repeat("0", 52), "stp_session_" + strings.Repeat("u", 52)} {
+	for _, cookie := range []string{"", "x", "stp_session_" + strings.Repeat("0", 52),
+		"stp_session_" + strings.Repeat("u", 52)} {
 		if got := x.do("GET", "/account", "", "Cookie", "stipend_session="+cookie); got.status != 303 {
 			t.Errorf("%q lets in: %d", cookie, got.status)
 		}
 	}
 }
 
-// Who is in is looked up at each request, and so is for whom they act.
-func TestMembershipsCountAtOnce(t *testing.T) {
+// TestMembershipChangesApplyImmediately checks that a session acts only for companies of which the user is a member
+// now.
+func TestMembershipChangesApplyImmediately(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := hire(t, d, "admin", "viewer")
-		x.write(func(ctx context.Context, tx *db.Tx) error { return x.hires(ctx, tx, x.other, "admin", "viewer") })
+		x := newFixture(t, d, "admin", "viewer")
+		x.write(func(ctx context.Context, tx *db.Tx) error { return x.addMember(ctx, tx, x.other, "admin", "viewer") })
 		v := x.signIn("admin")
 		page := v.Get("/account")
 		if got := v.Submit(page, "/account/company", "company_id", x.other.ID); got.Status != 303 {
 			t.Fatalf("%d", got.Status)
 		}
-		if page = v.Get("/account"); !strings.Contains(page.Text, "<dd>Zenith</dd>") || !strings.Contains(page.Text, "<dd>viewer</dd>") {
+		if page = v.Get("/account"); !strings.Contains(page.Text, "<dd>Zenith</dd>") ||
+			!strings.Contains(page.Text, "<dd>Viewer</dd>") {
 			t.Errorf("%s", page.Text)
 		}
 		alone := x.signIn("viewer")
@@ -422,20 +445,21 @@ func TestMembershipsCountAtOnce(t *testing.T) {
 	})
 }
 
-// A cookie of production is bound to its host and to https.
-func TestCookieOfProduction(t *testing.T) {
+// TestSessionCookieIsSecure checks that the cookie is bound to the host and to HTTPS outside of a local sandbox.
+func TestSessionCookieIsSecure(t *testing.T) {
 	for name, s := range map[string]*ui.Server{
 		"production":       {Deps: ui.Deps{Env: identity.Production}},
 		"a public sandbox": {Deps: ui.Deps{Env: identity.Sandbox, BaseURL: "https://sandbox.example.com"}},
 	} {
-		if k := s.SessionCookie("x").String(); !strings.HasPrefix(k, "__Host-stipend_session=x; Path=/;") || !strings.Contains(k, "; HttpOnly; Secure; SameSite=Lax") || strings.Contains(k, "Domain") {
+		if k := s.SessionCookie("x").String(); !strings.HasPrefix(k, "__Host-stipend_session=x; Path=/;") ||
+			!strings.Contains(k, "; HttpOnly; Secure; SameSite=Lax") || strings.Contains(k, "Domain") {
 			t.Errorf("%s: %s", name, k)
 		}
 	}
 }
 
 func TestAccountPagesInABrowser(t *testing.T) {
-	x := hire(t, sqlite(t), "admin")
+	x := newFixture(t, sqlite(t), "admin")
 	b := webtest.Start(t)
 	b.Check(x.url + "/sign-in")
 	p := b.Open(x.url+"/account", webtest.Look{NoScript: true})

@@ -20,7 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// find is the part of a page that a pattern's group takes.
+// find returns the first group of a pattern in a page.
 func find(t *testing.T, got webtest.Visit, pattern string) string {
 	t.Helper()
 	m := regexp.MustCompile(pattern).FindStringSubmatch(got.Text)
@@ -32,7 +32,7 @@ func find(t *testing.T, got webtest.Visit, pattern string) string {
 
 const tokenText = `<code>(stp_sandbox_key_\w+)</code>`
 
-func (x *fixture) opens(scheme, credential string) bool {
+func (x *fixture) authenticates(scheme, credential string) bool {
 	err := x.d.Read(x.Context(), func(ctx context.Context, tx *db.Tx) error {
 		_, err := identity.Authenticate(ctx, tx, scheme, credential, identity.Sandbox)
 		return err
@@ -40,9 +40,9 @@ func (x *fixture) opens(scheme, credential string) bool {
 	return err == nil
 }
 
-func TestAppsAndTheirKeys(t *testing.T) {
+func TestAppsAndKeys(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := hire(t, d, "developer")
+		x := newFixture(t, d, "developer")
 		v := x.signIn("developer")
 		page := v.Get("/settings/api")
 		for field, pairs := range map[string][]string{
@@ -50,12 +50,15 @@ func TestAppsAndTheirKeys(t *testing.T) {
 			"redirect_uri": {"name", "Books", "scopes", "c_company_detail", "redirect_uri", "http://app.example.com/"},
 			"name":         {"scopes", "c_company_detail"},
 		} {
-			if got := v.Submit(page, "/settings/api", pairs...); got.Status != 422 || !strings.Contains(got.Text, `id="`+field+`-problem"`) {
+			if got := v.Submit(page, "/settings/api", pairs...); got.Status != 422 ||
+				!strings.Contains(got.Text, `id="`+field+`-problem"`) {
 				t.Errorf("%s: %d\n%s", field, got.Status, got.Text)
 			}
 		}
-		made := v.Submit(page, "/settings/api", "name", "Books", "redirect_uri", "https://app.example.com/back", "scopes", "c_company_detail", "scopes", "c_company_workers_pay")
-		secret, path := find(t, made, `<code>(stp_sandbox_secret_\w+)</code>`), find(t, made, `href="(/settings/api/app_\w+)"`)
+		made := v.Submit(page, "/settings/api", "name", "Books", "redirect_uri", "https://app.example.com/back", "scopes",
+			"c_company_detail", "scopes", "c_company_workers_pay")
+		secret, path := find(t, made, `<code>(stp_sandbox_secret_\w+)</code>`),
+			find(t, made, `href="(/settings/api/app_\w+)"`)
 		client := find(t, made, `<code>(cli_\w+)</code>`)
 		if made.Header.Get("Cache-Control") != "no-store" || strings.Contains(v.Get(path).Text, secret) {
 			t.Error("the secret can be seen again")
@@ -63,7 +66,8 @@ func TestAppsAndTheirKeys(t *testing.T) {
 		checks := func(secret string) (ok bool) {
 			x.write(func(ctx context.Context, tx *db.Tx) error {
 				app, err := identity.AppByClientID(ctx, tx, client)
-				ok = app.CheckSecret(secret) && app.Scopes.String() == "c_company_detail c_company_workers_pay" && app.CompanyID == x.company.ID
+				ok = app.CheckSecret(secret) && app.Scopes.String() == "c_company_detail c_company_workers_pay" &&
+					app.CompanyID == x.company.ID
 				return err
 			})
 			return ok
@@ -75,20 +79,21 @@ func TestAppsAndTheirKeys(t *testing.T) {
 		if checks(secret) || !checks(newSecret) {
 			t.Error("the secret was not replaced")
 		}
-		x.told("office@acme.example", "A client secret of an app was created")
+		x.checkCompanyMails("office@acme.example", "A client secret of an app was created")
 
 		first := find(t, v.Submit(v.Get(path), path+"/keys"), tokenText)
 		page = v.Get(path)
-		if !x.opens("Basic", first) || strings.Contains(page.Text, first) || !strings.Contains(page.Text, "…"+first[len(first)-4:]) || !strings.Contains(page.Text, "never") {
+		if !x.authenticates("Basic", first) || strings.Contains(page.Text, first) ||
+			!strings.Contains(page.Text, "…"+first[len(first)-4:]) || !strings.Contains(page.Text, "Never") {
 			t.Errorf("%s", page.Text)
 		}
 		rotate := find(t, page, `action="([^"]*/rotate)"`)
 		second := find(t, v.Submit(page, rotate), tokenText)
-		if !x.opens("Basic", first) || !x.opens("Basic", second) {
+		if !x.authenticates("Basic", first) || !x.authenticates("Basic", second) {
 			t.Error("the two keys do not overlap")
 		}
-		x.told("office@acme.example", "An API key was created")
-		x.told("developer@acme.example")
+		x.checkCompanyMails("office@acme.example", "An API key was created")
+		x.checkCompanyMails("developer@acme.example")
 		if n := x.count("SELECT COUNT(*) FROM mails WHERE template = 'company_changed'"); n != 4 {
 			t.Errorf("%d mails of two secrets and two keys", n)
 		}
@@ -97,17 +102,18 @@ func TestAppsAndTheirKeys(t *testing.T) {
 		}
 		clock.Advance(identity.KeyOverlap)
 		v = x.signIn("developer")
-		if x.opens("Basic", first) || !x.opens("Basic", second) {
+		if x.authenticates("Basic", first) || !x.authenticates("Basic", second) {
 			t.Error("the overlap does not end, or not for the old one")
 		}
 		page = v.Get(path)
-		if got := v.Submit(page, find(t, page, `action="([^"]*/revoke)"`)); got.Location() != path || x.opens("Basic", second) {
+		if got := v.Submit(page, find(t, page, `action="([^"]*/revoke)"`)); got.Location() != path ||
+			x.authenticates("Basic", second) {
 			t.Errorf("%d; the revoked key works", got.Status)
 		}
 		if _, form := webtest.Form(t, v.Get(path).Text, path+"/keys"); v.Post(rotate, form).Status != 404 {
 			t.Error("a key that has ended is rotated")
 		}
-		x.house.close()
+		x.site.close()
 		for _, text := range []string{first, second, secret, newSecret} {
 			if strings.Contains(x.log.String(), text) {
 				t.Error("a secret is in the log")
@@ -118,39 +124,48 @@ func TestAppsAndTheirKeys(t *testing.T) {
 
 func TestWebhookSettings(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := hire(t, d, "owner")
+		x := newFixture(t, d, "owner")
 		v := x.signIn("owner")
 		page := v.Get("/settings/webhooks")
-		for field, pairs := range map[string][]string{"url": {"url", "http://hooks.example.com/"}, "events": {"url", "https://hooks.example.com/", "events", "nothing.*"}} {
-			if got := v.Submit(page, "/settings/webhooks", pairs...); got.Status != 422 || !strings.Contains(got.Text, `id="`+field+`-problem"`) {
+		for field, pairs := range map[string][]string{
+			"url": {"url", "http://hooks.example.com/"}, "events": {
+				"url", "https://hooks.example.com/", "events", "nothing.*"}} {
+			if got := v.Submit(page, "/settings/webhooks", pairs...); got.Status != 422 ||
+				!strings.Contains(got.Text, `id="`+field+`-problem"`) {
 				t.Errorf("%s: %d\n%s", field, got.Status, got.Text)
 			}
 		}
-		made := v.Submit(page, "/settings/webhooks", "url", "https://hooks.example.com/in", "events", "payroll.*, webhook.test")
+		made := v.Submit(page, "/settings/webhooks", "url", "https://hooks.example.com/in", "events",
+			"payroll.*, webhook.test")
 		secret, path := find(t, made, `<code>(whsec_[^<]+)</code>`), find(t, made, `href="(/settings/webhooks/whk_\w+)"`)
 		page = v.Get(path)
-		for _, want := range []string{"https://hooks.example.com/in", "payroll.*, webhook.test", "<dd>enabled</dd>", "Nothing has been sent yet."} {
+		for _, want := range []string{"https://hooks.example.com/in", "payroll.*, webhook.test", "<dd>Enabled</dd>",
+			"No deliveries yet."} {
 			if !strings.Contains(page.Text, want) || strings.Contains(page.Text, secret) {
 				t.Errorf("no %q, or the secret, in\n%s", want, page.Text)
 			}
 		}
-		for range 2 { // the second time changes no address
-			if got := v.Submit(page, path, "url", "https://hooks.example.com/changed?key=k3y", "events", ""); got.Location() != path {
+		for range 2 { // the second time changes nothing
+			if got := v.Submit(page, path, "url", "https://hooks.example.com/changed?key=k3y", "events",
+				""); got.Location() != path {
 				t.Fatalf("%d\n%s", got.Status, got.Text)
 			}
 		}
-		x.told("owner@acme.example", "https://hooks.example.com/in\n", "The URL of a webhook endpoint was changed", "https://hooks.example.com/changed\n")
-		if n := x.count("SELECT COUNT(*) FROM mails WHERE template = 'company_changed' AND address = 'office@acme.example'"); n != 2 {
+		x.checkCompanyMails("owner@acme.example", "https://hooks.example.com/in\n", "The URL of a webhook endpoint was changed",
+			"https://hooks.example.com/changed\n")
+		if n := x.count("SELECT COUNT(*) FROM mails WHERE template = 'company_changed' AND address = " +
+			"'office@acme.example'"); n != 2 {
 			t.Errorf("%d mails", n)
 		}
-		if page = v.Get(path); !strings.Contains(page.Text, "<dd>https://hooks.example.com/changed?key=k3y</dd>") || !strings.Contains(page.Text, "<dd>all</dd>") {
+		if page = v.Get(path); !strings.Contains(page.Text, "<dd>https://hooks.example.com/changed?key=k3y</dd>") ||
+			!strings.Contains(page.Text, "<dd>All</dd>") {
 			t.Errorf("%s", page.Text)
 		}
 		if other := find(t, v.Submit(page, path+"/rotate"), `<code>(whsec_[^<]+)</code>`); other == secret {
 			t.Error("rotated into itself")
 		}
 
-		// A test is an event, which can be sent again and is then listed with what was sent.
+		// A test event can be resent and is then listed as a delivery.
 		v.Submit(page, path+"/test")
 		var event string
 		x.write(func(ctx context.Context, tx *db.Tx) error {
@@ -167,35 +182,42 @@ func TestWebhookSettings(t *testing.T) {
 		if got := v.Post(deliveryPath+"/redeliver", form); got.Location() != deliveryPath {
 			t.Fatalf("%d\n%s", got.Status, got.Text)
 		}
-		if page = v.Get(path); !strings.Contains(page.Text, `href="`+deliveryPath+`"`) || !strings.Contains(page.Text, "waiting") {
+		if page = v.Get(path); !strings.Contains(page.Text, `href="`+deliveryPath+`"`) ||
+			!strings.Contains(page.Text, "Pending") {
 			t.Errorf("%s", page.Text)
 		}
-		if page = v.Get(deliveryPath); !strings.Contains(page.Text, event) || !strings.Contains(page.Text, "This is a test") || !strings.Contains(page.Text, "Nothing has been tried yet.") {
+		if page = v.Get(deliveryPath); !strings.Contains(page.Text, event) ||
+			!strings.Contains(page.Text, "This is a test") || !strings.Contains(page.Text, "No attempts yet.") {
 			t.Errorf("%s", page.Text)
 		}
 
-		// Each attempt is shown with its answer, and when the next one is.
+		// Each attempt is shown with its response, and the time of the next one.
 		x.write(func(ctx context.Context, tx *db.Tx) error {
-			if _, err := tx.Exec(ctx, `INSERT INTO webhook_attempts (company_id, endpoint_id, position, attempt, at, took_ms, url, sent_at, http_status, error, response)
+			if _, err := tx.Exec(
+				ctx, `INSERT INTO webhook_attempts (company_id, endpoint_id, position, attempt, at, took_ms, url, sent_at, http_status, error, response)
 				SELECT company_id, endpoint_id, position, 1, created_at, 1234, 'https://hooks.example.com/changed', 1, 503, 'http_status', 'a <b>crowd</b>' FROM webhook_deliveries`); err != nil {
 				return err
 			}
-			_, err := tx.Exec(ctx, "UPDATE webhook_deliveries SET tries = 1, attempts = 1, error = 'http_status', http_status = 503")
+			_, err := tx.Exec(ctx,
+				"UPDATE webhook_deliveries SET tries = 1, attempts = 1, error = 'http_status', http_status = 503")
 			return err
 		})
-		if page = v.Get(deliveryPath); !strings.Contains(page.Text, "503 (http_status), 1234 ms") || !strings.Contains(page.Text, "a &lt;b&gt;crowd&lt;/b&gt;") ||
-			!strings.Contains(page.Text, "https://hooks.example.com/changed") || !strings.Contains(page.Text, "<dt>Next attempt</dt>") {
+		if page = v.Get(deliveryPath); !strings.Contains(page.Text, "503 (http_status), 1234 ms") ||
+			!strings.Contains(page.Text, "a &lt;b&gt;crowd&lt;/b&gt;") ||
+			!strings.Contains(page.Text, "https://hooks.example.com/changed") ||
+			!strings.Contains(page.Text, "<dt>Next attempt</dt>") {
 			t.Errorf("%s", page.Text)
 		}
 		if page = v.Get(path); !strings.Contains(page.Text, "<code>settlement.created</code>") {
 			t.Errorf("the events are not named:\n%s", page.Text)
 		}
 		v.Submit(v.Get(path), path+"/disable")
-		if page = v.Get(path); !strings.Contains(page.Text, "<dd>disabled</dd>") || strings.Contains(page.Text, path+"/test") {
+		if page = v.Get(path); !strings.Contains(page.Text, "<dd>Disabled</dd>") ||
+			strings.Contains(page.Text, path+"/test") {
 			t.Errorf("%s", page.Text)
 		}
 		v.Submit(page, path+"/enable")
-		if page = v.Get(path); !strings.Contains(page.Text, "<dd>enabled</dd>") {
+		if page = v.Get(path); !strings.Contains(page.Text, "<dd>Enabled</dd>") {
 			t.Errorf("%s", page.Text)
 		}
 		if got := v.Submit(page, path+"/delete"); got.Location() != "/settings/webhooks" || v.Get(path).Status != 404 {
@@ -204,14 +226,17 @@ func TestWebhookSettings(t *testing.T) {
 	})
 }
 
-// The list of deliveries can be narrowed by state, event and time, goes on page by page, and a range of it can be sent again.
-func TestDeliveriesAreFilteredAndSentAgain(t *testing.T) {
+// TestDeliveriesAreFilteredAndResent checks the filters by state, event and time, the paging, and resending a
+// range.
+func TestDeliveriesAreFilteredAndResent(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := hire(t, d, "owner")
+		x := newFixture(t, d, "owner")
 		v := x.signIn("owner")
-		hook := find(t, v.Submit(v.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/in"), `href="(/settings/webhooks/whk_\w+)"`)
+		hook := find(t, v.Submit(v.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/in"),
+			`href="(/settings/webhooks/whk_\w+)"`)
 		list, again := hook+"/deliveries", hook+"/redeliver"
-		jobs := job.NewRunner(d, job.Table{delivery.JobReplay: {Tx: delivery.HandleReplay}}, nil, slog.New(slog.DiscardHandler))
+		jobs := job.NewRunner(d, job.Table{delivery.JobReplay: {Tx: delivery.HandleReplay}}, nil,
+			slog.New(slog.DiscardHandler))
 		emit := func(name string, n int) {
 			x.write(func(ctx context.Context, tx *db.Tx) error {
 				for i := range n {
@@ -243,10 +268,12 @@ func TestDeliveriesAreFilteredAndSentAgain(t *testing.T) {
 			t.Fatalf("%d before anything was queued", n)
 		}
 
-		// Only what was created within the range joins the queue.
+		// Only events of the range are queued.
 		page := v.Get(again)
-		for field, pairs := range map[string][]string{"from": {"from", "yesterday"}, "to": {"from", "2026-01-15T14:00", "to", "2026-01-15T13:00"}} {
-			if got := v.Submit(page, again, pairs...); got.Status != 422 || !strings.Contains(got.Text, `id="`+field+`-problem"`) {
+		for field, pairs := range map[string][]string{
+			"from": {"from", "yesterday"}, "to": {"from", "2026-01-15T14:00", "to", "2026-01-15T13:00"}} {
+			if got := v.Submit(page, again, pairs...); got.Status != 422 ||
+				!strings.Contains(got.Text, `id="`+field+`-problem"`) {
 				t.Errorf("%s: %d\n%s", field, got.Status, got.Text)
 			}
 		}
@@ -272,23 +299,27 @@ func TestDeliveriesAreFilteredAndSentAgain(t *testing.T) {
 			t.Errorf("%d of 7 on the second page, or no way back", n)
 		}
 
-		// What arrived is sent again only when everything is asked for.
+		// Delivered events are resent only with "all".
 		x.write(func(ctx context.Context, tx *db.Tx) error {
-			_, err := tx.Exec(ctx, "UPDATE webhook_deliveries SET state = 'succeeded', next_at = 0 WHERE object_id LIKE 'recipient%'")
+			_, err := tx.Exec(ctx,
+				"UPDATE webhook_deliveries SET state = 'succeeded', next_at = 0 WHERE object_id LIKE 'recipient%'")
 			return err
 		})
 		for query, want := range map[string]int{
-			"?status=succeeded": 2, "?events=recipient.*": 2, "?events=payroll.created,+recipient.created": 25, "?status=succeeded&events=payroll.*": 0,
-			"?from=2026-01-15T13:00": 2, "?to=2026-01-15T13:00": 25, "?status=failed": 0, "?status=nonsense": 25,
+			"?status=succeeded": 2, "?events=recipient.*": 2, "?events=payroll.created,+recipient.created": 25,
+			"?status=succeeded&events=payroll.*": 0,
+			"?from=2026-01-15T13:00":             2, "?to=2026-01-15T13:00": 25, "?status=failed": 0, "?status=nonsense": 25,
 		} {
 			if n := shown(list + query); n != want {
 				t.Errorf("%s: %d, want %d", query, n, want)
 			}
 		}
-		if kept := find(t, v.Get(list+"?events=payroll.*&to=2026-01-15T13:00"), `href="(`+list+`\?after=[^"]*)"`); shown(html.UnescapeString(kept)) != 5 {
+		if kept := find(t, v.Get(list+"?events=payroll.*&to=2026-01-15T13:00"), `href="(`+list+`\?after=[^"]*)"`); shown(
+			html.UnescapeString(kept)) != 5 {
 			t.Errorf("the next page forgets the filter: %s", kept)
 		}
-		for field, query := range map[string]string{"events": "?events=nothing", "from": "?from=soon", "to": "?to=31/12/2026"} {
+		for field, query := range map[string]string{"events": "?events=nothing", "from": "?from=soon",
+			"to": "?to=31/12/2026"} {
 			if got := v.Get(list + query); got.Status != 422 || !strings.Contains(got.Text, `id="`+field+`-problem"`) {
 				t.Errorf("%s: %d\n%s", query, got.Status, got.Text)
 			}
@@ -304,16 +335,19 @@ func TestDeliveriesAreFilteredAndSentAgain(t *testing.T) {
 	})
 }
 
-// A viewer sees all of it and changes nothing; another company's people do not even see it.
-func TestWhoMayChangeSettings(t *testing.T) {
-	x := hire(t, sqlite(t), "admin", "viewer", "stranger")
+// TestSettingsAccess checks that viewers can only read, and that members of other companies cannot even do that.
+func TestSettingsAccess(t *testing.T) {
+	x := newFixture(t, sqlite(t), "admin", "viewer", "stranger")
 	x.write(func(ctx context.Context, tx *db.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE members SET company_id = $1, role = 'owner' WHERE user_id = $2", x.other.ID, x.users["stranger"].ID)
+		_, err := tx.Exec(ctx, "UPDATE members SET company_id = $1, role = 'owner' WHERE user_id = $2", x.other.ID,
+			x.users["stranger"].ID)
 		return err
 	})
 	admin := x.signIn("admin")
-	app := find(t, admin.Submit(admin.Get("/settings/api"), "/settings/api", "name", "Books", "scopes", "c_company_detail"), `href="(/settings/api/app_\w+)"`)
-	hook := find(t, admin.Submit(admin.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/in"), `href="(/settings/webhooks/whk_\w+)"`)
+	app := find(t, admin.Submit(admin.Get("/settings/api"), "/settings/api", "name", "Books", "scopes",
+		"c_company_detail"), `href="(/settings/api/app_\w+)"`)
+	hook := find(t, admin.Submit(admin.Get("/settings/webhooks"), "/settings/webhooks", "url",
+		"https://hooks.example.com/in"), `href="(/settings/webhooks/whk_\w+)"`)
 	admin.Submit(admin.Get(app), app+"/keys")
 	viewer, stranger := x.signIn("viewer"), x.signIn("stranger")
 	for _, path := range []string{"/settings/api", app, "/settings/webhooks", hook} {
@@ -331,13 +365,14 @@ func TestWhoMayChangeSettings(t *testing.T) {
 			t.Errorf("a stranger posts to %s: %d", path, got.Status)
 		}
 	}
-	if stranger.Get(app).Status != 404 || stranger.Get(hook).Status != 404 || strings.Contains(stranger.Get("/settings/api").Text, "Books") {
+	if stranger.Get(app).Status != 404 || stranger.Get(hook).Status != 404 ||
+		strings.Contains(stranger.Get("/settings/api").Text, "Books") {
 		t.Error("a stranger sees something")
 	}
 	for _, rt := range Routes() {
 		least := map[string]ui.Access{"GET": ui.Member, "POST": ui.Manager}[rt.Method]
 		if strings.HasSuffix(rt.Path, "/leave") {
-			least = ui.Member // who no longer wants to see anything
+			least = ui.Member // every member can leave
 		}
 		if strings.HasPrefix(rt.Path, "/settings/") && rt.Access < least {
 			t.Errorf("%s %s lets in others than it should", rt.Method, rt.Path)
@@ -346,7 +381,7 @@ func TestWhoMayChangeSettings(t *testing.T) {
 }
 
 func TestSettingsInABrowser(t *testing.T) {
-	x := hire(t, sqlite(t), "admin")
+	x := newFixture(t, sqlite(t), "admin")
 	b := webtest.Start(t)
 	p := b.Open(x.url+"/settings/api", webtest.Look{NoScript: true})
 	p.Fill("#email", "admin@acme.example")
@@ -355,14 +390,16 @@ func TestSettingsInABrowser(t *testing.T) {
 	b.Check(x.url + "/settings/api")
 	b.Check(x.url + "/settings/webhooks")
 	v := x.signIn("admin")
-	app := find(t, v.Submit(v.Get("/settings/api"), "/settings/api", "name", "Books", "scopes", "c_company_workers_pay"), `href="(/settings/api/app_\w+)"`)
+	app := find(t, v.Submit(v.Get("/settings/api"), "/settings/api", "name", "Books", "scopes", "c_company_workers_pay"),
+		`href="(/settings/api/app_\w+)"`)
 	v.Submit(v.Get(app), app+"/keys")
-	hook := find(t, v.Submit(v.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/in"), `href="(/settings/webhooks/whk_\w+)"`)
+	hook := find(t, v.Submit(v.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/in"),
+		`href="(/settings/webhooks/whk_\w+)"`)
 	b.Check(x.url + app)
 	b.Check(x.url + hook)
 	b.Check(x.url + hook + "/redeliver")
 	b.Check(x.url + hook + "/deliveries?status=failed&events=nothing")
-	for _, shown := range []string{"/keys", "/secret"} { // pages that show a secret, once
+	for _, shown := range []string{"/keys", "/secret"} { // pages that show a secret once
 		once := b.Open(x.url+app, webtest.Look{Width: 320, Dark: true})
 		once.Send("form[action='" + app + shown + "'] button")
 		if !strings.Contains(once.Text(), "_sandbox_") {

@@ -14,28 +14,29 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// applicants are users and a company that hand in documents.
+// applicants are users and a company that upload documents.
 type applicants struct {
 	inviter
 	kyc *kyc.Service
 }
 
-// verifying serves pages that decide cases, where the environment lets them.
-func verifying(t *testing.T, d *db.DB, env identity.Environment) (*house, applicants) {
+// openWithKYC serves the site with verification pages.
+func openWithKYC(t *testing.T, d *db.DB, env identity.Environment) (*site, applicants) {
 	t.Helper()
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := applicants{newInviter(t, d), &kyc.Service{Sealer: sealer, Images: kyc.NewImageDecoder(1, 1), Provider: kyc.Sandbox{}}}
-	return openWith(t, d, env, x.kyc), x
+	x := applicants{newInviter(t, d), &kyc.Service{
+		Sealer: sealer, Images: kyc.NewImageDecoder(1, 1), Provider: kyc.Sandbox{}}}
+	return openWithKYCService(t, d, env, x.kyc), x
 }
 
-// onePixel is a PNG of that size.
+// onePixel is a PNG of one pixel, in base64.
 const onePixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// hand reads a picture as a document.
-func (x applicants) hand(docType, category string) (kyc.Upload, kyc.Image) {
+// upload returns a document upload with its image.
+func (x applicants) upload(docType, category string) (kyc.Upload, kyc.Image) {
 	x.t.Helper()
 	image, err := x.kyc.Images.Read(x.t.Context(), onePixel)
 	if err != nil {
@@ -44,19 +45,20 @@ func (x applicants) hand(docType, category string) (kyc.Upload, kyc.Image) {
 	return kyc.Upload{DocType: docType, Category: category, IssuingCountry: "US", Base64: onePixel}, image
 }
 
-// person is a user in review who handed in both sides of a card and a tax id.
-func (x applicants) person(last string) (userID string) {
+// submitPerson returns a user in review who uploaded both sides of a card and a tax ID.
+func (x applicants) submitPerson(last string) (userID string) {
 	x.t.Helper()
 	x.write(func(ctx context.Context, tx *db.Tx) error {
-		u, err := identity.CreateUser(ctx, tx, x.kyc.Sealer, identity.NewUser{CompanyID: x.by.CompanyID, Profile: identity.Profile{
-			Email: strings.ToLower(last[:min(len(last), 20)]) + "@example.com", FirstName: "Ada", LastName: last, Country: "US",
-			Details: identity.Details{DateOfBirth: "1990-12-10", StreetAddress: "1 Hidden Street", City: "New York"},
-		}})
+		u, err := identity.CreateUser(ctx, tx, x.kyc.Sealer,
+			identity.NewUser{CompanyID: x.by.CompanyID, Profile: identity.Profile{
+				Email: strings.ToLower(last[:min(len(last), 20)]) + "@example.com", FirstName: "Ada", LastName: last, Country: "US",
+				Details: identity.Details{DateOfBirth: "1990-12-10", StreetAddress: "1 Hidden Street", City: "New York"},
+			}})
 		userID = u.ID
 		return err
 	})
-	front, image := x.hand("drivers_license", kyc.Front)
-	back, _ := x.hand("drivers_license", kyc.Back)
+	front, image := x.upload("drivers_license", kyc.Front)
+	back, _ := x.upload("drivers_license", kyc.Back)
 	x.write(func(ctx context.Context, tx *db.Tx) error {
 		if err := x.kyc.Store(ctx, tx, x.by, userID, front, image); err != nil {
 			return err
@@ -64,7 +66,8 @@ func (x applicants) person(last string) (userID string) {
 		if err := x.kyc.Store(ctx, tx, x.by, userID, back, image); err != nil {
 			return err
 		}
-		return x.kyc.Store(ctx, tx, x.by, userID, kyc.Upload{DocType: kyc.TaxID, TaxID: "536904399", TaxIDType: "ssn"}, kyc.Image{})
+		return x.kyc.Store(ctx, tx, x.by, userID, kyc.Upload{DocType: kyc.TaxID, TaxID: "536904399", TaxIDType: "ssn"},
+			kyc.Image{})
 	})
 	x.write(func(ctx context.Context, tx *db.Tx) error {
 		_, _, err := x.kyc.DecideInSandbox(ctx, tx, x.by, userID, "in_review")
@@ -73,23 +76,27 @@ func (x applicants) person(last string) (userID string) {
 	return userID
 }
 
-// firm submits the company and an owner of it.
-func (x applicants) firm() (ownerID string) {
+// submitCompany submits the company and one of its owners.
+func (x applicants) submitCompany() (ownerID string) {
 	x.t.Helper()
 	x.write(func(ctx context.Context, tx *db.Tx) error {
 		_, err := x.kyc.Onboard(ctx, tx, x.by, "", kyc.CompanyProfile{
-			Name: "Acme Widgets", Country: "US", RegistrationNumber: "HIDDEN-1", IncorporationDate: "2001-02-03", StreetAddress: "1 Hidden Street", City: "Dover",
+			Name: "Acme Widgets", Country: "US", RegistrationNumber: "HIDDEN-1", IncorporationDate: "2001-02-03",
+			StreetAddress: "1 Hidden Street", City: "Dover",
 		})
 		return err
 	})
 	x.write(func(ctx context.Context, tx *db.Tx) error {
-		o, err := x.kyc.AddOwner(ctx, tx, x.by, "", kyc.Owner{OwnershipBps: 6000, Person: kyc.Person{FirstName: "Bob", LastName: "Owner", DateOfBirth: "1970-01-31", Country: "US"}})
+		o, err := x.kyc.AddOwner(ctx, tx, x.by, "", kyc.Owner{
+			OwnershipBps: 6000, Person: kyc.Person{FirstName: "Bob", LastName: "Owner", DateOfBirth: "1970-01-31",
+				Country: "US"}})
 		ownerID = o.ID
 		return err
 	})
 	x.write(func(ctx context.Context, tx *db.Tx) error {
-		for _, u := range []struct{ owner, kind string }{{ownerID, kyc.Passport}, {"", "certificate_of_incorporation"}, {"", "shareholder_register"}} {
-			upload, image := x.hand(u.kind, kyc.Front)
+		for _, u := range []struct{ owner, kind string }{
+			{ownerID, kyc.Passport}, {"", "certificate_of_incorporation"}, {"", "shareholder_register"}} {
+			upload, image := x.upload(u.kind, kyc.Front)
 			if err := x.kyc.StoreFor(ctx, tx, x.by, "", u.owner, upload, image); err != nil {
 				return err
 			}
@@ -110,25 +117,26 @@ const casesPath = "/sandbox/verifications"
 
 var caseID = regexp.MustCompile(`name="case_id" value="(ver_[0-9a-z]+)"`)
 
-// decide presses a button of a case's page.
-func (h *house) decide(subject, result string) reply {
+// decide presses a decision button on the page of a case.
+func (h *site) decide(subject, result string) response {
 	h.Helper()
 	found := caseID.FindStringSubmatch(h.do("GET", casesPath+"/"+subject, "").text)
 	if found == nil {
 		h.Fatalf("%s cannot be decided", subject)
 	}
-	return h.do("POST", casesPath+"/"+subject, url.Values{"case_id": {found[1]}, "result": {result}}.Encode(), "Sec-Fetch-Site", "same-origin")
+	return h.do("POST", casesPath+"/"+subject, url.Values{"case_id": {found[1]}, "result": {result}}.Encode(),
+		"Sec-Fetch-Site", "same-origin")
 }
 
-// Whoever reaches a sandbox decides what waits in it: people, companies, and those who own them.
+// TestVerificationsAreDecided decides cases of people, companies and owners in the sandbox.
 func TestVerificationsAreDecided(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		h, x := verifying(t, d, identity.Sandbox)
-		if got := h.do("GET", casesPath, ""); got.status != 200 || !strings.Contains(got.text, "Nothing is waiting.") {
+		h, x := openWithKYC(t, d, identity.Sandbox)
+		if got := h.do("GET", casesPath, ""); got.status != 200 || !strings.Contains(got.text, "No pending verifications.") {
 			t.Errorf("%d\n%s", got.status, got.text)
 		}
-		good, bad, again := x.person("Good"), x.person("Bad"), x.person("Again")
-		owner := x.firm()
+		good, bad, again := x.submitPerson("Good"), x.submitPerson("Bad"), x.submitPerson("Again")
+		owner := x.submitCompany()
 		if got := h.do("GET", "/?lang=fr", ""); !strings.Contains(got.text, `href="`+casesPath+`?lang=fr"`) {
 			t.Errorf("nothing leads there:\n%s", got.text)
 		}
@@ -140,7 +148,9 @@ func TestVerificationsAreDecided(t *testing.T) {
 		}
 
 		page := h.do("GET", casesPath+"/"+good, "")
-		for _, want := range []string{"Verification of Ada Good", "Acme Widgets", "<code>in_review</code>", "<code>drivers_license</code>, front, US", "<code>drivers_license</code>, back, US", "<code>tax_id</code>, <code>ssn</code>, US"} {
+		for _, want := range []string{"Verification of Ada Good", "Acme Widgets", "<code>in_review</code>",
+			"<code>drivers_license</code>, Front, US", "<code>drivers_license</code>, Back, US",
+			"<code>tax_id</code>, <code>ssn</code>, US"} {
 			if !strings.Contains(page.text, want) {
 				t.Errorf("no %q in\n%s", want, page.text)
 			}
@@ -149,21 +159,24 @@ func TestVerificationsAreDecided(t *testing.T) {
 			t.Errorf("%v", page.header)
 		}
 		firm := h.do("GET", casesPath+"/"+x.by.CompanyID, "").text
-		for _, secret := range []string{"536904399", "4399", "Hidden", "1990", "good@example.com", "HIDDEN-1", "<img", "base64"} {
+		for _, secret := range []string{"536904399", "4399", "Hidden", "1990", "good@example.com", "HIDDEN-1", "<img",
+			"base64"} {
 			if strings.Contains(list+page.text+firm, secret) {
 				t.Errorf("a page shows %q", secret)
 			}
 		}
 
 		for subject, c := range map[string]struct{ result, status string }{
-			good: {"approved", "approved"}, bad: {"rejected", "rejected"}, again: {"resubmission_required", "resubmission_required"}, owner: {"approved", "approved"},
+			good: {"approved", "approved"}, bad: {"rejected", "rejected"},
+			again: {"resubmission_required", "resubmission_required"}, owner: {"approved", "approved"},
 			x.by.CompanyID: {"resubmission_required", "resubmission_required"},
 		} {
 			if got := h.decide(subject, c.result); got.status != 303 || got.header.Get("Location") != casesPath+"/"+subject {
 				t.Fatalf("%s: %d to %q\n%s", c.result, got.status, got.header.Get("Location"), got.text)
 			}
 			got := h.do("GET", casesPath+"/"+subject, "")
-			if !strings.Contains(got.text, "<code>"+c.status+"</code>") || strings.Contains(got.text, "<form") || strings.Contains(got.text, "%!") {
+			if !strings.Contains(got.text, "<code>"+c.status+"</code>") || strings.Contains(got.text, "<form") ||
+				strings.Contains(got.text, "%!") {
 				t.Errorf("after %s:\n%s", c.result, got.text)
 			}
 		}
@@ -187,11 +200,12 @@ func TestVerificationsAreDecided(t *testing.T) {
 	})
 }
 
-// A decision is for the case that was seen, once, and from this site; a company is approved only with its owners.
+// TestVerificationsAreDecidedOnce checks that a decision applies once, to the case that was shown, and only from
+// this site; and that a company is approved only with its owners.
 func TestVerificationsAreDecidedOnce(t *testing.T) {
 	d := sqlite(t)
-	h, x := verifying(t, d, identity.Sandbox)
-	ada := x.person("Lovelace")
+	h, x := openWithKYC(t, d, identity.Sandbox)
+	ada := x.submitPerson("Lovelace")
 	at, id := casesPath+"/"+ada, caseID.FindStringSubmatch(h.do("GET", casesPath+"/"+ada, "").text)[1]
 	const waiting = "SELECT COUNT(*) FROM verifications WHERE state = 'in_review'"
 	for name, c := range map[string]struct {
@@ -214,7 +228,7 @@ func TestVerificationsAreDecidedOnce(t *testing.T) {
 			t.Errorf("%s of nobody: %d", method, got.status)
 		}
 	}
-	for _, result := range []string{"approved", "rejected"} { // the second one comes too late
+	for _, result := range []string{"approved", "rejected"} { // the second one is too late
 		if got := h.do("POST", at, "case_id="+id+"&result="+result); got.status != 303 {
 			t.Errorf("%s: %d", result, got.status)
 		}
@@ -223,9 +237,10 @@ func TestVerificationsAreDecidedOnce(t *testing.T) {
 		t.Errorf("%d are approved", n)
 	}
 
-	owner := x.firm()
+	owner := x.submitCompany()
 	h.decide(x.by.CompanyID, "approved")
-	if got := h.do("GET", casesPath+"/"+x.by.CompanyID, "").text; !strings.Contains(got, "<code>ubo_pending</code>") || strings.Contains(got, "<form") {
+	if got := h.do("GET", casesPath+"/"+x.by.CompanyID, "").text; !strings.Contains(got, "<code>ubo_pending</code>") ||
+		strings.Contains(got, "<form") {
 		t.Errorf("approved without its owner:\n%s", got)
 	}
 	h.decide(owner, "approved")
@@ -234,11 +249,11 @@ func TestVerificationsAreDecidedOnce(t *testing.T) {
 	}
 }
 
-// Nobody but the provider decides in production: there are no such pages, and nothing speaks of them.
-func TestNobodyDecidesInProduction(t *testing.T) {
+// TestNoVerificationPagesInProduction checks that production has no pages to decide cases.
+func TestNoVerificationPagesInProduction(t *testing.T) {
 	d := sqlite(t)
-	h, x := verifying(t, d, identity.Production)
-	ada := x.person("Lovelace")
+	h, x := openWithKYC(t, d, identity.Production)
+	ada := x.submitPerson("Lovelace")
 	for _, path := range []string{casesPath, casesPath + "/" + ada} {
 		for _, method := range []string{"GET", "POST"} {
 			if got := h.do(method, path, "result=approved"); got.status != 404 || strings.Contains(got.text, "Lovelace") {
@@ -253,19 +268,20 @@ func TestNobodyDecidesInProduction(t *testing.T) {
 
 func TestVerificationsInABrowser(t *testing.T) {
 	d := sqlite(t)
-	h, x := verifying(t, d, identity.Sandbox)
+	h, x := openWithKYC(t, d, identity.Sandbox)
 	b := webtest.Start(t)
-	ada, eve := x.person("Lovelace"), x.person(strings.Repeat("Verylongname", 8))
-	x.firm()
+	ada, eve := x.submitPerson("Lovelace"), x.submitPerson(strings.Repeat("Verylongname", 8))
+	x.submitCompany()
 	b.Check(h.url + casesPath)
 	b.Check(h.url + casesPath + "/" + eve)
 
-	// From the start page to the decision, without JavaScript, on a small screen.
+	// From the start page to the decision, without JavaScript and on a small screen.
 	p := b.Open(h.url+"/", webtest.Look{Width: 320, NoScript: true})
 	p.Send(`a[href="` + casesPath + `"]`)
 	p.Send(`a[href="` + casesPath + "/" + ada + `"]`)
 	p.Send(`button[value="rejected"]`)
-	if text := p.Text(); p.Path() != casesPath+"/"+ada || !strings.Contains(text, "rejected") || !strings.Contains(text, "does not wait") {
+	if text := p.Text(); p.Path() != casesPath+"/"+ada || !strings.Contains(text, "rejected") ||
+		!strings.Contains(text, "already decided") {
 		t.Errorf("at %s:\n%s", p.Path(), text)
 	}
 	b.Open(h.url+casesPath+"/"+ada, webtest.Look{Width: 320}).Audit()

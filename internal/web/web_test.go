@@ -33,59 +33,63 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// house is the face behind a real listener.
-type house struct {
+// site is a running server with the pages.
+type site struct {
 	*testing.T
-	url   string
-	log   strings.Builder // to be read after close
-	close func()
-	face  *ui.Server
-	known bool         // whether the pages know their own address, which is then of localhost
-	ahead atomic.Int64 // by how many nanoseconds the clock on the wall is ahead
+	url         string
+	log         strings.Builder // read only after close
+	close       func()
+	server      *ui.Server
+	ownURL      bool         // BaseURL is set, to localhost
+	clockOffset atomic.Int64 // offset of the clock in nanoseconds
 }
 
-// wall is the time that people's authenticators show.
-func (h *house) wall() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
+// now returns the time of Deps.Now.
+func (h *site) now() time.Time { return time.Now().Add(time.Duration(h.clockOffset.Load())) }
 
-// open serves the pages; extra routes stand beside them.
-func open(t *testing.T, d *db.DB, env identity.Environment, extra ...ui.Route) *house {
+// open serves the pages and the extra routes.
+func open(t *testing.T, d *db.DB, env identity.Environment, extra ...ui.Route) *site {
 	t.Helper()
-	return openWith(t, d, env, nil, extra...)
+	return openWithKYCService(t, d, env, nil, extra...)
 }
 
-// openWith serves the pages of verifications, too.
-func openWith(t *testing.T, d *db.DB, env identity.Environment, verify *kyc.Service, extra ...ui.Route) *house {
+// openWithKYCService is open with verification pages.
+func openWithKYCService(t *testing.T, d *db.DB, env identity.Environment, verify *kyc.Service,
+	extra ...ui.Route) *site {
 	t.Helper()
-	return openHouse(t, &house{T: t}, ui.Deps{DB: d, Env: env, KYC: verify}, extra...)
+	return openSite(t, &site{T: t}, ui.Deps{DB: d, Env: env, KYC: verify}, extra...)
 }
 
-// openHouse serves the pages on what a test gives, with the rest as ever.
-func openHouse(t *testing.T, h *house, deps ui.Deps, extra ...ui.Route) *house {
+// openSite serves the pages with the given dependencies and defaults for the others.
+func openSite(t *testing.T, h *site, deps ui.Deps, extra ...ui.Route) *site {
 	t.Helper()
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	deps.Sealer, deps.Webhooks, deps.Now, deps.Log = sealer, delivery.Setup{Sealer: sealer}, h.wall, slog.New(slog.NewTextHandler(&h.log, nil))
+	deps.Sealer, deps.Webhooks, deps.Now, deps.Log = sealer, delivery.Setup{Sealer: sealer}, h.now,
+		slog.New(slog.NewTextHandler(&h.log, nil))
 	if deps.Backoffice, err = backoffice.New(backoffice.Deps{
-		Sealer: sealer, Payroll: &payroll.Service{}, ReleaseLimit: approval.NewReleaseLimit(money.Amount{}), Screen: allow.Address,
+		Sealer: sealer, Payroll: &payroll.Service{}, ReleaseLimit: approval.NewReleaseLimit(money.Amount{}),
+		Screen: allow.Address,
 	}); err != nil {
 		t.Fatal(err)
 	}
 	if deps.Withdrawals, err = withdrawal.New(withdrawal.Config{
 		Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
-	}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}); err != nil {
+	}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject],
+		ReleaseApproved: allow.Release}); err != nil {
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(nil)
 	address := "http://" + s.Listener.Addr().String()
-	if h.known {
+	if h.ownURL {
 		_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 		address = "http://localhost:" + port
 		deps.BaseURL = address
 	}
-	h.face = ui.New(deps, append(Routes(), extra...))
-	s.Config.Handler = h.face
+	h.server = ui.New(deps, append(Routes(), extra...))
+	s.Config.Handler = h.server
 	s.Start()
 	t.Cleanup(s.Close)
 	h.url, h.close = address, s.Close
@@ -97,14 +101,14 @@ func sqlite(t *testing.T) *db.DB {
 	return dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
 }
 
-type reply struct {
+type response struct {
 	status int
 	header http.Header
 	text   string
 }
 
-// do asks as a browser does; redirects are not followed. headers come in pairs.
-func (h *house) do(method, path, form string, headers ...string) reply {
+// do sends a request as a browser does and does not follow redirects. Headers are pairs of name and value.
+func (h *site) do(method, path, form string, headers ...string) response {
 	h.Helper()
 	r, err := http.NewRequestWithContext(h.Context(), method, h.url+path, strings.NewReader(form))
 	if err != nil {
@@ -127,7 +131,7 @@ func (h *house) do(method, path, form string, headers ...string) reply {
 	if err != nil {
 		h.Fatal(err)
 	}
-	return reply{got.StatusCode, got.Header, string(body)}
+	return response{got.StatusCode, got.Header, string(body)}
 }
 
 var (
@@ -135,57 +139,60 @@ var (
 	errOddDay   = apierr.New(apierr.Invalid, "invalid_parameter", "A day of an even month is needed.")
 )
 
-// form is a page with a form whose post writes a setting.
-func form() []ui.Route {
+// formRoutes returns a page with a form that stores a setting.
+func formRoutes() []ui.Route {
 	show := func(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		value, err := db.Setting(ctx, tx, "day")
 		return ui.View{Template: "test", Title: "A form <b>", Data: value}, err
 	}
 	return []ui.Route{
 		{Method: "GET", Path: "/test", Access: ui.Anyone, Handler: show},
-		{Method: "POST", Path: "/test", Access: ui.Anyone, FormPage: show, Handler: func(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-			if err := db.SetSetting(ctx, tx, "day", c.Form.Get("test_day")); err != nil {
-				return ui.View{}, err
-			}
-			switch c.Form.Get("test_day") {
-			case "":
-				return ui.View{}, errWrongDay.With(apierr.Field{Code: "missing_field", Pointer: "/test_day", Message: "Required."})
-			case "wrong":
-				return ui.View{}, errWrongDay.At("body", "/test_day")
-			case "odd":
-				return ui.View{}, errOddDay.At("body", "/test_day")
-			case "broken":
-				return ui.View{}, errors.New("a secret of the database")
-			case "panic":
-				panic("a secret of the code")
-			}
-			return ui.View{Redirect: "/test"}, nil
-		}},
+		{Method: "POST", Path: "/test", Access: ui.Anyone, FormPage: show,
+			Handler: func(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+				if err := db.SetSetting(ctx, tx, "day", c.Form.Get("test_day")); err != nil {
+					return ui.View{}, err
+				}
+				switch c.Form.Get("test_day") {
+				case "":
+					return ui.View{}, errWrongDay.With(apierr.Field{Code: "missing_field", Pointer: "/test_day", Message: "Required."})
+				case "wrong":
+					return ui.View{}, errWrongDay.At("body", "/test_day")
+				case "odd":
+					return ui.View{}, errOddDay.At("body", "/test_day")
+				case "broken":
+					return ui.View{}, errors.New("a secret of the database")
+				case "panic":
+					panic("a secret of the code")
+				}
+				return ui.View{Redirect: "/test"}, nil
+			}},
 	}
 }
 
-func TestEveryAnswerKeepsForeignersOut(t *testing.T) {
+func TestSecurityHeaders(t *testing.T) {
 	h := open(t, sqlite(t), identity.Production)
 	for _, path := range []string{"/", "/nowhere", "/static/nothing.css"} {
 		got := h.do("GET", path, "")
 		for name, want := range map[string]string{
-			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-			"Referrer-Policy":         "no-referrer",
-			"X-Content-Type-Options":  "nosniff",
-			"Content-Type":            "text/html; charset=utf-8",
+			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; " +
+				"form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+			"Referrer-Policy":        "no-referrer",
+			"X-Content-Type-Options": "nosniff",
+			"Content-Type":           "text/html; charset=utf-8",
 		} {
 			if got.header.Get(name) != want {
 				t.Errorf("%s: %s is %q", path, name, got.header.Get(name))
 			}
 		}
-		if !strings.HasPrefix(got.header.Get("X-Request-Id"), "req_") || regexp.MustCompile(`(?i)<script|style=|\bon\w+=|(src|href)="(https?:)?//`).MatchString(got.text) {
+		if !strings.HasPrefix(got.header.Get("X-Request-Id"), "req_") ||
+			regexp.MustCompile(`(?i)<script|style=|\bon\w+=|(src|href)="(https?:)?//`).MatchString(got.text) {
 			t.Errorf("%s: %v\n%s", path, got.header, got.text)
 		}
 	}
 }
 
-func TestSandboxSaysSoAndProductionNever(t *testing.T) {
-	const banner = "no real money"
+func TestSandboxBanner(t *testing.T) {
+	const banner = "No real money moves here"
 	for env, want := range map[identity.Environment]bool{identity.Sandbox: true, identity.Production: false} {
 		h := open(t, sqlite(t), env)
 		for _, path := range []string{"/", "/nowhere"} {
@@ -197,20 +204,21 @@ func TestSandboxSaysSoAndProductionNever(t *testing.T) {
 }
 
 func TestErrorPages(t *testing.T) {
-	h := open(t, sqlite(t), identity.Sandbox, form()...)
+	h := open(t, sqlite(t), identity.Sandbox, formRoutes()...)
 	for name, c := range map[string]struct {
 		status             int
 		code, method, path string
 		form               string
 		headers            []string
 	}{
-		"nothing there":   {404, "not_found", "GET", "/nowhere", "", nil},
-		"below a page":    {404, "not_found", "GET", "/test/x", "", nil},
-		"another method":  {405, "method_not_allowed", "DELETE", "/", "", nil},
-		"another site":    {403, "cross_origin", "POST", "/test", "test_day=x", []string{"Sec-Fetch-Site", "cross-site"}},
-		"a sister site":   {403, "cross_origin", "POST", "/test", "test_day=x", []string{"Sec-Fetch-Site", "same-site"}},
-		"another origin":  {403, "cross_origin", "POST", "/test", "test_day=x", []string{"Origin", "https://evil.example"}},
-		"JSON":            {415, "unsupported_media_type", "POST", "/test", "{}", []string{"Content-Type", "application/json"}},
+		"nothing there":  {404, "not_found", "GET", "/nowhere", "", nil},
+		"below a page":   {404, "not_found", "GET", "/test/x", "", nil},
+		"another method": {405, "method_not_allowed", "DELETE", "/", "", nil},
+		"another site":   {403, "cross_origin", "POST", "/test", "test_day=x", []string{"Sec-Fetch-Site", "cross-site"}},
+		"a sister site":  {403, "cross_origin", "POST", "/test", "test_day=x", []string{"Sec-Fetch-Site", "same-site"}},
+		"another origin": {403, "cross_origin", "POST", "/test", "test_day=x", []string{"Origin", "https://evil.example"}},
+		"JSON": {415, "unsupported_media_type", "POST", "/test", "{}",
+			[]string{"Content-Type", "application/json"}},
 		"too large":       {413, "payload_too_large", "POST", "/test", "test_day=" + strings.Repeat("x", ui.FormLimit), nil},
 		"broken form":     {400, "malformed_form", "POST", "/test", "test_day=%zz", nil},
 		"an error within": {500, "internal", "POST", "/test", "test_day=broken", nil},
@@ -218,7 +226,8 @@ func TestErrorPages(t *testing.T) {
 	} {
 		got := h.do(c.method, c.path, c.form, c.headers...)
 		id := got.header.Get("X-Request-Id")
-		if got.status != c.status || !strings.Contains(got.text, "<code>"+c.code+"</code>") || !strings.Contains(got.text, id) || !strings.Contains(got.text, "<h1>") {
+		if got.status != c.status || !strings.Contains(got.text, "<code>"+c.code+"</code>") ||
+			!strings.Contains(got.text, id) || !strings.Contains(got.text, "<h1>") {
 			t.Errorf("%s: %d %s", name, got.status, got.text)
 		}
 		if strings.Contains(got.text, "secret") {
@@ -234,18 +243,21 @@ func TestErrorPages(t *testing.T) {
 	if got := h.do("GET", "/test", ""); strings.Contains(got.text, "stored: x") {
 		t.Error("a refused form was stored")
 	}
-	if got := h.do("POST", "//evil.example/../test", "test_day=x", "Sec-Fetch-Site", "cross-site"); got.status != 403 || strings.Contains(got.text, "evil.example") {
+	if got := h.do("POST", "//evil.example/../test", "test_day=x", "Sec-Fetch-Site", "cross-site"); got.status != 403 ||
+		strings.Contains(got.text, "evil.example") {
 		t.Errorf("who sent the form here is led on by it: %d\n%s", got.status, got.text)
 	}
 }
 
-func TestAFormIsPostedOnceAndShowsWhatIsWrong(t *testing.T) {
+func TestFormShowsItsProblems(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		h := open(t, d, identity.Sandbox, form()...)
-		if got := h.do("POST", "/test?lang=fr", "test_day=2000-01-01", "Sec-Fetch-Site", "same-origin"); got.status != 303 || got.header.Get("Location") != "/test?lang=fr" {
+		h := open(t, d, identity.Sandbox, formRoutes()...)
+		if got := h.do("POST", "/test?lang=fr", "test_day=2000-01-01", "Sec-Fetch-Site", "same-origin"); got.status != 303 ||
+			got.header.Get("Location") != "/test?lang=fr" {
 			t.Errorf("%d to %q", got.status, got.header.Get("Location"))
 		}
-		if got := h.do("GET", "/test", ""); got.status != 200 || !strings.Contains(got.text, "stored: 2000-01-01") || got.header.Get("Cache-Control") != "no-store" {
+		if got := h.do("GET", "/test", ""); got.status != 200 || !strings.Contains(got.text, "stored: 2000-01-01") ||
+			got.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%d %v\n%s", got.status, got.header, got.text)
 		}
 		got := h.do("POST", "/test", `test_day=wrong`)
@@ -260,10 +272,12 @@ func TestAFormIsPostedOnceAndShowsWhatIsWrong(t *testing.T) {
 		if got := h.do("POST", "/test?lang=es", `test_day=`); !strings.Contains(got.text, "Rellena este campo.") {
 			t.Errorf("not in the reader's language:\n%s", got.text)
 		}
-		if got := h.do("POST", "/test?lang=es", `test_day=wrong`); !strings.Contains(got.text, `lang="en">This is no day of the calendar.`) {
+		if got := h.do("POST", "/test?lang=es", `test_day=wrong`); !strings.Contains(
+			got.text, `lang="en">This is no day of the calendar.`) {
 			t.Errorf("English is not marked as such:\n%s", got.text)
 		}
-		for lang, want := range map[string]string{"en": "A day of an even month is needed.", "fr": "Cette valeur n’est pas possible ici"} {
+		for lang, want := range map[string]string{"en": "A day of an even month is needed.",
+			"fr": "Cette valeur n’est pas possible ici"} {
 			if got := h.do("POST", "/test?lang="+lang, `test_day=odd`); !strings.Contains(got.text, want) {
 				t.Errorf("no %q in\n%s", want, got.text)
 			}
@@ -278,22 +292,25 @@ func TestAFormIsPostedOnceAndShowsWhatIsWrong(t *testing.T) {
 func TestLanguages(t *testing.T) {
 	h := open(t, sqlite(t), identity.Sandbox)
 	for _, c := range []struct{ path, accept, want string }{
-		{"/", "", "en"}, {"/", "es-MX,en;q=0.5", "es"}, {"/", "de,pt-BR;q=0.9,en;q=0.1", "pt"}, {"/", "zz", "en"}, {"/", ";;;", "en"},
+		{"/", "", "en"}, {"/", "es-MX,en;q=0.5", "es"}, {"/", "de,pt-BR;q=0.9,en;q=0.1", "pt"}, {"/", "zz", "en"},
+		{"/", ";;;", "en"},
 		{"/?lang=fr", "es", "fr"}, {"/?lang=xx", "es", "es"}, {"/?lang=" + url.QueryEscape(`"><script>`), "", "en"},
 	} {
 		got := h.do("GET", c.path, "", "Accept-Language", c.accept)
-		if !strings.Contains(got.text, `<html lang="`+c.want+`">`) || got.header.Get("Content-Language") != c.want || strings.Contains(got.text, "<script>") {
+		if !strings.Contains(got.text, `<html lang="`+c.want+`">`) || got.header.Get("Content-Language") != c.want ||
+			strings.Contains(got.text, "<script>") {
 			t.Errorf("%s for %q: %q, want %s", c.path, c.accept, got.header.Get("Content-Language"), c.want)
 		}
 	}
-	if got := h.do("GET", "/nowhere?lang=fr", ""); !strings.Contains(got.text, `href="/?lang=fr"`) || !strings.Contains(got.text, "Cette page n’existe pas") {
+	if got := h.do("GET", "/nowhere?lang=fr", ""); !strings.Contains(got.text, `href="/?lang=fr"`) ||
+		!strings.Contains(got.text, "Cette page n’existe pas") {
 		t.Errorf("a link loses the language:\n%s", got.text)
 	}
 }
 
 var verb = regexp.MustCompile(`%[a-z]`)
 
-func TestEveryWordInEveryLanguage(t *testing.T) {
+func TestCatalogsHaveTheSameKeys(t *testing.T) {
 	for key, english := range ui.Catalogs["en"] {
 		for _, l := range ui.Languages {
 			text := ui.Catalogs[l.Tag][key]
@@ -309,14 +326,15 @@ func TestEveryWordInEveryLanguage(t *testing.T) {
 	}
 }
 
-func TestFilesAreKeptForGood(t *testing.T) {
+func TestAssetsAreImmutable(t *testing.T) {
 	h := open(t, sqlite(t), identity.Sandbox)
 	link := regexp.MustCompile(`href="(/static/style-[0-9a-f]{12}\.css)"`).FindStringSubmatch(h.do("GET", "/", "").text)
 	if link == nil {
 		t.Fatal("no stylesheet")
 	}
 	got := h.do("GET", link[1], "")
-	if got.status != 200 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/css") || !strings.Contains(got.header.Get("Cache-Control"), "immutable") || !strings.Contains(got.text, ":root") {
+	if got.status != 200 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/css") ||
+		!strings.Contains(got.header.Get("Cache-Control"), "immutable") || !strings.Contains(got.text, ":root") {
 		t.Errorf("%d %v", got.status, got.header)
 	}
 	if head := h.do("HEAD", link[1], ""); head.status != 200 || head.text != "" {
@@ -325,13 +343,13 @@ func TestFilesAreKeptForGood(t *testing.T) {
 }
 
 func TestPagesInABrowser(t *testing.T) {
-	h := open(t, sqlite(t), identity.Sandbox, form()...)
+	h := open(t, sqlite(t), identity.Sandbox, formRoutes()...)
 	b := webtest.Start(t)
 	b.Check(h.url + "/")
 	b.Check(h.url + "/nowhere")
 	b.Check(h.url + "/test")
 
-	// By keys alone: the first stop skips to the content, the form is filled in and sent, and what was wrong is said.
+	// With the keyboard only: the first tab stop skips to the content, and the submitted form shows its problem.
 	p := b.Open(h.url+"/test?lang=es", webtest.Look{Width: 320, Dark: true})
 	p.Keys("\t\r")
 	if at := webtest.Evaluate[string](p, "location.hash"); at != "#main" {
@@ -344,7 +362,7 @@ func TestPagesInABrowser(t *testing.T) {
 	}
 	p.Audit()
 
-	// The whole way without JavaScript, under the policy, as a browser sees it.
+	// Without JavaScript.
 	p = b.Open(h.url+"/test", webtest.Look{NoScript: true})
 	p.Fill("#test_day", "2001-02-03")
 	p.Send("button")

@@ -57,7 +57,7 @@ func showFunding(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		Open:  p.State == payroll.Pending,
 		Total: c.FormatMoney(p.Total), Asset: string(p.FundingCurrency), Simulates: c.CanSimulate() && c.Session.Manages(),
 	}
-	v.Announcement = c.Word("payroll.state", string(p.State)) + ": " + v.State
+	v.Announcement = c.Word("payroll.state", string(p.State)) + ". " + v.State
 	kinds := []string{"exact", "under", "over", "late", "replaced", "reorged"}
 	if p.FundingMethod == payroll.MethodBank {
 		kinds = kinds[:3]

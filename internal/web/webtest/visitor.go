@@ -11,15 +11,15 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Visitor is a browser without windows: it keeps cookies and sends forms as they stand, and follows no redirect by
-// itself. It is for journeys through many pages, and for what a real browser would not send.
+// Visitor is an HTTP client that keeps cookies, submits the forms of pages and does not follow redirects by itself.
+// Use it for journeys across many pages, and for requests that a browser would not send.
 type Visitor struct {
 	t      testing.TB
 	base   *url.URL
 	client *http.Client
 }
 
-// NewVisitor is somebody who comes to a service for the first time.
+// NewVisitor returns a visitor without cookies.
 func NewVisitor(t testing.TB, base string) *Visitor {
 	t.Helper()
 	u, err := url.Parse(base)
@@ -34,23 +34,23 @@ func NewVisitor(t testing.TB, base string) *Visitor {
 		Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// Visit is a page that came.
+// Visit is a response.
 type Visit struct {
 	Status int
 	Header http.Header
-	Text   string // its HTML
+	Text   string // the HTML
 }
 
-// Location is where the answer leads, "" when nowhere.
+// Location returns the redirect target, or "".
 func (v Visit) Location() string { return v.Header.Get("Location") }
 
-// Get asks for a path, or for an address of the service.
+// Get requests a path or a URL of the service.
 func (v *Visitor) Get(path string) Visit {
 	v.t.Helper()
 	return v.do(http.MethodGet, path, "")
 }
 
-// Follow goes where an answer leads, as long as that is the service itself, and returns the last answer.
+// Follow follows redirects within the service and returns the last response.
 func (v *Visitor) Follow(at Visit) Visit {
 	v.t.Helper()
 	for range 10 {
@@ -64,7 +64,7 @@ func (v *Visitor) Follow(at Visit) Visit {
 	return at
 }
 
-// Cookie is what the visitor holds under a name, "" without.
+// Cookie returns the value of a cookie, or "".
 func (v *Visitor) Cookie(name string) string {
 	for _, c := range v.client.Jar.Cookies(v.base) {
 		if c.Name == name {
@@ -74,19 +74,20 @@ func (v *Visitor) Cookie(name string) string {
 	return ""
 }
 
-// Post sends values without a page that asked for them.
+// Post posts values without loading a page first.
 func (v *Visitor) Post(path string, values url.Values) Visit {
 	v.t.Helper()
 	return v.do(http.MethodPost, path, values.Encode())
 }
 
-// Submit sends the page's form whose action has a path, as it stands but for pairs of names and values.
+// Submit posts the form of a page whose action has the given path. Pairs of names and values replace inputs of the
+// form.
 func (v *Visitor) Submit(at Visit, path string, pairs ...string) Visit {
 	v.t.Helper()
 	action, values := Form(v.t, at.Text, path)
 	for i := 0; i < len(pairs); i += 2 {
 		if i > 1 && pairs[i] == pairs[i-2] {
-			values.Add(pairs[i], pairs[i+1]) // several of one name stand together
+			values.Add(pairs[i], pairs[i+1]) // a repeated name adds a value
 		} else {
 			values.Set(pairs[i], pairs[i+1])
 		}
@@ -120,7 +121,7 @@ func (v *Visitor) do(method, path, form string) Visit {
 	return Visit{got.StatusCode, got.Header, string(body)}
 }
 
-// Form reads the form of a page whose action has a path: where it leads and what it sends when nobody changes anything.
+// Form returns the action and the default values of the form whose action has the given path.
 func Form(t testing.TB, page, path string) (action string, values url.Values) {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(page))
@@ -149,14 +150,14 @@ func inputs(form *html.Node) url.Values {
 		case n.Data == "input":
 			values.Add(name, attribute(n, "value"))
 		case n.Data == "select":
-			values.Add(name, chosen(n))
+			values.Add(name, selectedValue(n))
 		}
 	}
 	return values
 }
 
-// chosen is the value of a select: of the chosen option, else of the first.
-func chosen(list *html.Node) string {
+// selectedValue returns the value of a select: the selected option, or the first.
+func selectedValue(list *html.Node) string {
 	first, found := "", false
 	for n := range list.Descendants() {
 		if n.Data != "option" {

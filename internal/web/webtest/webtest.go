@@ -1,7 +1,6 @@
-// Package webtest looks at pages through a real browser: Chromium, headless, with axe-core inside.
+// Package webtest tests pages in a real browser: headless Chromium with axe-core.
 //
-// Chromium and axe-core are brought by tools/install.sh. Where one is missing, a test fails and says so; none is
-// skipped.
+// tools/install.sh installs Chromium and axe-core. If one is missing, the test fails instead of being skipped.
 package webtest
 
 import (
@@ -28,13 +27,13 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// patience is how long a browser may take in all. Nothing waits for it to pass.
-const patience = 5 * time.Minute
+// timeout is the maximum time of a whole browser test.
+const timeout = 5 * time.Minute
 
-// programs are the names that Chromium goes by.
+// programs are the possible names of the Chromium executable.
 var programs = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
-// Program is the path of the Chromium that this machine has.
+// Program returns the path of the installed Chromium.
 func Program() (path string, err error) {
 	for _, name := range programs {
 		if path, err = exec.LookPath(name); err == nil {
@@ -44,14 +43,14 @@ func Program() (path string, err error) {
 	return "", fmt.Errorf("no Chromium among %s: run tools/install.sh chromium", strings.Join(programs, ", "))
 }
 
-// Browser is one Chromium with an empty profile of its own.
+// Browser is a Chromium process with an empty profile.
 type Browser struct {
 	t   testing.TB
 	ctx context.Context
 	axe string
 }
 
-// Start starts a browser that ends with the test.
+// Start starts a browser that stops at the end of the test.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	axe, err := readAxe()
@@ -62,7 +61,7 @@ func Start(t testing.TB) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)
 	ctx, stop := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.Headless, chromedp.NoSandbox,
@@ -74,7 +73,7 @@ func Start(t testing.TB) *Browser {
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(ctx)
 	t.Cleanup(func() {
-		_ = chromedp.Cancel(ctx) // so that the profile is not deleted under a running browser
+		_ = chromedp.Cancel(ctx) // stop the browser before its profile is deleted
 		end()
 	})
 	if err := chromedp.Do(ctx); err != nil {
@@ -83,7 +82,7 @@ func Start(t testing.TB) *Browser {
 	return &Browser{t: t, ctx: ctx, axe: axe}
 }
 
-// readAxe finds axe-core where tools/install.sh puts it, below the root of the module.
+// readAxe returns axe-core from .tools in the module's root directory.
 func readAxe() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -105,7 +104,7 @@ func readAxe() (string, error) {
 	return string(script), nil
 }
 
-// Look is how a page is looked at. The zero value is a wide window in light colours, with JavaScript.
+// Look is how a page is displayed. The zero value is a wide window in light colors, with JavaScript.
 type Look struct {
 	Width    int  // CSS pixels; 0 is 1280
 	Dark     bool // prefers-color-scheme
@@ -113,7 +112,7 @@ type Look struct {
 	Language string // Accept-Language
 }
 
-// String names the look in a test's output.
+// String describes the look in test output.
 func (l Look) String() string {
 	name := fmt.Sprintf("%d px", l.width())
 	if l.Dark {
@@ -132,7 +131,7 @@ func (l Look) width() int {
 	return l.Width
 }
 
-// Page is a tab. What it asks of other hosts, and what it complains about, fails the test.
+// Page is a browser tab. Requests to other hosts and errors in the browser's log fail the test.
 type Page struct {
 	t     testing.TB
 	ctx   context.Context
@@ -141,13 +140,13 @@ type Page struct {
 	look  Look
 	mu    sync.Mutex
 	hosts map[string]bool
-	// received is what came over the network, in bytes, headers included.
+	// received is the number of bytes received over the network, including headers.
 	received float64
-	// complaints are the browser's own
+	// complaints are errors in the browser's log
 	complaints []string
 }
 
-// Open opens an address in a new tab, which closes with the test.
+// Open opens a URL in a new tab, which closes at the end of the test.
 func (b *Browser) Open(address string, look Look) *Page {
 	b.t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx)
@@ -157,7 +156,7 @@ func (b *Browser) Open(address string, look Look) *Page {
 	if look.Language != "" {
 		headers["Accept-Language"] = look.Language
 	}
-	if err := chromedp.Listen(ctx, p.hear); err != nil {
+	if err := chromedp.Listen(ctx, p.onEvent); err != nil {
 		b.t.Fatalf("open a tab: %v", err)
 	}
 	p.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -179,7 +178,7 @@ func (b *Browser) Open(address string, look Look) *Page {
 	return p
 }
 
-// emulate gives the tab the window and the colours of a look.
+// emulate sets the window size and the colors of a look.
 func (p *Page) emulate(look Look) {
 	p.t.Helper()
 	p.look = look
@@ -196,11 +195,11 @@ func (p *Page) emulate(look Look) {
 		}))
 }
 
-// Close closes the tab, and with it the streams that its page holds: a browser has six connections for each site.
+// Close closes the tab and its event streams. A browser opens at most six connections per site.
 func (p *Page) Close() { p.close() }
 
-// hear notes what a page asks for, and what the browser holds against it.
-func (p *Page) hear(ev any) {
+// onEvent records requests and errors.
+func (p *Page) onEvent(ev any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch ev := ev.(type) {
@@ -227,7 +226,7 @@ func (p *Page) hear(ev any) {
 	}
 }
 
-// Do runs steps in the tab. A step that fails ends the test.
+// Do runs actions in the tab. A failed action ends the test.
 func (p *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	if err := chromedp.Do(p.ctx, steps...); err != nil {
@@ -235,7 +234,7 @@ func (p *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// Evaluate runs JavaScript in a page and returns its value.
+// Evaluate runs JavaScript in a page and returns the result.
 func Evaluate[T any](p *Page, script string) T {
 	p.t.Helper()
 	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
@@ -245,7 +244,7 @@ func Evaluate[T any](p *Page, script string) T {
 	return v
 }
 
-// Authenticator gives the tab a device that makes and shows passkeys, as if a finger lay on it all the time.
+// Authenticator adds a virtual device that creates and uses passkeys without user interaction.
 func (p *Page) Authenticator() {
 	p.t.Helper()
 	p.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -267,23 +266,22 @@ func (p *Page) Fill(input, text string) {
 	p.Do(chromedp.SendKeys(input, text))
 }
 
-// Send presses the button that sends a form, and waits for the page that follows.
+// Send clicks a button or link and waits for the next page.
 func (p *Page) Send(button string) {
 	p.t.Helper()
 	if _, err := chromedp.RunResponse(p.ctx, chromedp.Click(button)); err != nil {
-		p.t.Fatalf("%s: press %s: %v", p.look, button, err)
+		p.t.Fatalf("%s: click %s: %v", p.look, button, err)
 	}
 }
 
-// Keys presses keys one after another, as somebody without a mouse does.
+// Keys presses keys in order.
 func (p *Page) Keys(keys string) {
 	p.t.Helper()
 	p.Do(chromedp.KeyEvent(keys))
 }
 
-// Reach goes from control to control, with the tabulator alone, until the one that a selector names has the focus.
-// Whoever goes so must see where they are: a control that does not look different from when it has no focus ends the
-// test.
+// Reach presses Tab until the element that matches selector has the focus. It fails the test if an element on the
+// way has no visible focus.
 func (p *Page) Reach(selector string) {
 	p.t.Helper()
 	for range 200 {
@@ -293,20 +291,21 @@ func (p *Page) Reach(selector string) {
 			What        string
 		}](p, `(selector => {
 			const at = document.activeElement, s = getComputedStyle(at)
-			const seen = at === document.body || s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2 || s.boxShadow !== 'none'
+			const outlined = s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2
+			const seen = at === document.body || outlined || s.boxShadow !== 'none'
 			return {There: at.matches(selector), Seen: seen, What: at.outerHTML.slice(0, 200)}
 		})(`+strconv.Quote(selector)+`)`)
 		if !at.Seen {
-			p.t.Fatalf("%s: at %s nobody sees that the focus is on %s", p.look, p.Path(), at.What)
+			p.t.Fatalf("%s: at %s the focus is not visible on %s", p.look, p.Path(), at.What)
 		}
 		if at.There {
 			return
 		}
 	}
-	p.t.Fatalf("%s: the tabulator does not lead to %s at %s", p.look, selector, p.Path())
+	p.t.Fatalf("%s: Tab does not reach %s at %s", p.look, selector, p.Path())
 }
 
-// Enter presses the enter key on what has the focus, and waits for the page that follows.
+// Enter presses Enter and waits for the next page.
 func (p *Page) Enter() {
 	p.t.Helper()
 	if _, err := chromedp.RunResponse(p.ctx, chromedp.KeyEvent(kb.Enter)); err != nil {
@@ -314,7 +313,7 @@ func (p *Page) Enter() {
 	}
 }
 
-// Path is where the tab is now.
+// Path returns the path of the current page.
 func (p *Page) Path() string {
 	p.t.Helper()
 	address, err := chromedp.Run(p.ctx, chromedp.Location())
@@ -328,13 +327,13 @@ func (p *Page) Path() string {
 	return u.Path
 }
 
-// Text is what can be read on the page.
+// Text returns the visible text of the page.
 func (p *Page) Text() string {
 	p.t.Helper()
 	return Evaluate[string](p, "document.body.innerText")
 }
 
-// Picture is what the window shows, as PNG.
+// Picture returns a screenshot of the window as PNG.
 func (p *Page) Picture() []byte {
 	p.t.Helper()
 	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
@@ -344,7 +343,7 @@ func (p *Page) Picture() []byte {
 	return png
 }
 
-// Received is how many bytes the page has taken in all, headers and files included.
+// Received returns the number of bytes received, including headers and files.
 func (p *Page) Received() int64 {
 	p.t.Helper()
 	p.mu.Lock()
@@ -352,11 +351,11 @@ func (p *Page) Received() int64 {
 	return int64(p.received)
 }
 
-// Shot is a picture (PNG) of a part of the page.
+// Shot returns a screenshot of an element as PNG.
 func (p *Page) Shot(selector string) []byte {
 	p.t.Helper()
 	picture, err := chromedp.Run(p.ctx, chromedp.Screenshot(selector))
-	for try := 0; err != nil && try < 3; try++ { // the page puts its live part in anew when something changes
+	for try := 0; err != nil && try < 3; try++ { // a live update may replace the element
 		picture, err = chromedp.Run(p.ctx, chromedp.Screenshot(selector))
 	}
 	if err != nil {
@@ -365,7 +364,7 @@ func (p *Page) Shot(selector string) []byte {
 	return picture
 }
 
-// finding is what axe-core says against a page.
+// finding is a violation that axe-core reports.
 type finding struct {
 	ID     string `json:"id"`
 	Impact string `json:"impact"`
@@ -376,8 +375,8 @@ type finding struct {
 	} `json:"nodes"`
 }
 
-// Audit fails the test for every serious or critical finding of axe-core, for a page wider than its window, and for
-// whatever Quiet fails it for.
+// Audit fails the test for each serious or critical violation of axe-core, for a page wider than the window, and
+// for everything that Quiet reports.
 func (p *Page) Audit() {
 	p.t.Helper()
 	if !Evaluate[bool](p, "'axe' in window") {
@@ -399,8 +398,7 @@ func (p *Page) Audit() {
 	p.Quiet()
 }
 
-// Quiet fails the test for a request to another host than the page's own, for whatever the browser's log holds against
-// the page's policy, and for errors of its scripts.
+// Quiet fails the test for requests to other hosts, violations of the content security policy, and script errors.
 func (p *Page) Quiet() {
 	p.t.Helper()
 	own := Evaluate[string](p, "location.host")
@@ -408,7 +406,7 @@ func (p *Page) Quiet() {
 	defer p.mu.Unlock()
 	for host := range p.hosts {
 		if host != own {
-			p.t.Errorf("%s: asks %s", p.look, host)
+			p.t.Errorf("%s: request to %s", p.look, host)
 		}
 	}
 	for _, text := range p.complaints {
@@ -416,11 +414,10 @@ func (p *Page) Quiet() {
 	}
 }
 
-// Looks are those that every page must stand.
+// Looks are the looks in which Check audits pages.
 var Looks = []Look{{}, {Dark: true}, {Width: 320}, {Width: 320, Dark: true}}
 
-// Check audits an address in all looks. A page knows no look but by its style sheet, so that one tab shows them all,
-// which takes half as long as a tab for each.
+// Check audits a URL in all looks. It reuses one tab, because only the style sheet depends on the look.
 func (b *Browser) Check(address string) {
 	b.t.Helper()
 	p := b.Open(address, Looks[0])

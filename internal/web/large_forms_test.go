@@ -18,11 +18,11 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// Beyond what large bodies may take of the memory together, those of all faces, a form waits for a while and is then refused; small
-// ones pass.
-func TestLargeFormsWaitForRoom(t *testing.T) {
+// TestLargeFormsWaitForMemory checks that a large form waits for the shared memory budget and is then rejected, and
+// that small forms pass.
+func TestLargeFormsWaitForMemory(t *testing.T) {
 	bodies := ratelimit.NewBodyBudget(8<<20, 8<<20, time.Millisecond)
-	h := openHouse(t, &house{T: t}, ui.Deps{DB: sqlite(t), Env: identity.Sandbox, Bodies: bodies}, ui.Route{
+	h := openSite(t, &site{T: t}, ui.Deps{DB: sqlite(t), Env: identity.Sandbox, Bodies: bodies}, ui.Route{
 		Method: "POST", Path: "/test", Kind: ui.MultiStep, Access: ui.Anyone, MaxBody: company.ImageFormLimit,
 		Handler: func(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 			text, err := c.Picture("image")
@@ -41,14 +41,15 @@ func TestLargeFormsWaitForRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := h.do("POST", "/test", form.String(), "Content-Type", w.FormDataContentType(), "Sec-Fetch-Site", "same-origin")
-		if got.status == http.StatusServiceUnavailable && (!strings.Contains(got.text, "<code>retry_later</code>") || got.header.Get("Retry-After") == "") {
+		if got.status == http.StatusServiceUnavailable &&
+			(!strings.Contains(got.text, "<code>retry_later</code>") || got.header.Get("Retry-After") == "") {
 			t.Errorf("%v\n%s", got.header, got.text)
 		}
 		return got.status, got.header.Get("Location")
 	}
 	elsewhere := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/other", strings.NewReader(""))
 	elsewhere.ContentLength = 6 << 20
-	leave, ok := bodies.Acquire(httptest.NewRecorder(), elsewhere, h.wall(), 16<<20)
+	leave, ok := bodies.Acquire(httptest.NewRecorder(), elsewhere, h.now(), 16<<20)
 	if !ok {
 		t.Fatal("no room at the start")
 	}
@@ -59,7 +60,7 @@ func TestLargeFormsWaitForRoom(t *testing.T) {
 		t.Errorf("a small one: %d to %q", status, to)
 	}
 	leave()
-	for range 4 { // none keeps its room
+	for range 4 { // each releases its memory
 		if status, to := post(3 << 20); status != 303 || to != "/?4194304" {
 			t.Errorf("%d to %q", status, to)
 		}

@@ -12,17 +12,19 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// A reader who leaves while a page is made, or a part that is kept up to date, is no failure of the service.
-func TestWhoLeavesIsNoError(t *testing.T) {
+// TestCanceledRequestIsNotAnError checks that a client that leaves during a page or an event stream is logged as
+// 499.
+func TestCanceledRequestIsNotAnError(t *testing.T) {
 	entered := make(chan struct{})
 	wait := func(ctx context.Context, _ *db.Tx, _ *ui.Request) (ui.View, error) {
 		entered <- struct{}{}
 		<-ctx.Done()
 		return ui.View{}, ctx.Err()
 	}
-	h := &house{T: t}
+	h := &site{T: t}
 	noted := make(chan int, 2)
-	openHouse(t, h, ui.Deps{DB: sqlite(t), Env: identity.Sandbox, Observe: func(_, _ string, status int, _ time.Duration) { noted <- status }},
+	openSite(t, h, ui.Deps{DB: sqlite(t), Env: identity.Sandbox,
+		Observe: func(_, _ string, status int, _ time.Duration) { noted <- status }},
 		ui.Route{Method: "GET", Path: "/slow", Access: ui.Anyone, Handler: wait},
 		ui.Route{Method: "GET", Path: "/slow/live", Kind: ui.Stream, Access: ui.Anyone, Handler: wait})
 	for _, path := range []string{"/slow", "/slow/live"} {
@@ -42,7 +44,8 @@ func TestWhoLeavesIsNoError(t *testing.T) {
 		}
 	}
 	h.close()
-	if log := h.log.String(); strings.Contains(log, "ERROR") || strings.Contains(log, "503") || strings.Count(log, "status=499") != 2 {
+	if log := h.log.String(); strings.Contains(log, "ERROR") || strings.Contains(log, "503") ||
+		strings.Count(log, "status=499") != 2 {
 		t.Errorf("the log says:\n%s", log)
 	}
 }
