@@ -72,7 +72,7 @@ func TestConsent(t *testing.T) {
 		}
 		if strings.Contains(page.Text, "Invite and add people") ||
 			strings.Contains(page.Text, `class="second" name="decision"`) {
-			t.Errorf("more than was asked, or a lesser button:\n%s", page.Text)
+			t.Errorf("scopes that were not requested, or a secondary button:\n%s", page.Text)
 		}
 		if p := page.Header.Get("Content-Security-Policy"); !strings.Contains(p, "frame-ancestors 'none'") ||
 			!strings.Contains(p, "form-action 'self' https:;") || page.Header.Get("Cache-Control") != "no-store" ||
@@ -159,18 +159,18 @@ func TestConsentWarnsOfSimilarAppNames(t *testing.T) {
 		t.Fatalf("%d\n%s", got.Status, got.Text)
 	}
 	if got := v.Get(authorizePath(app)); !strings.Contains(got.Text, told) {
-		t.Errorf("nothing is told:\n%s", got.Text)
+		t.Errorf("no warning:\n%s", got.Text)
 	}
 	x.write(func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE companies SET kyb_status = 'approved' WHERE company_id = $1", x.other.ID)
 		return err
 	})
 	if got := v.Get(authorizePath(app)); strings.Contains(got.Text, told) {
-		t.Error("a verified publisher is doubted")
+		t.Error("a verified publisher gets the warning")
 	}
 	if got := v.Submit(v.Get("/settings/api"), "/settings/api", "name", "B00KS B", "scopes",
 		"c_company_detail"); got.Status != 422 || !strings.Contains(got.Text, `id="name-problem"`) {
-		t.Errorf("a name of a verified company's app: %d\n%s", got.Status, got.Text)
+		t.Errorf("the name of a verified company's app: %d\n%s", got.Status, got.Text)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestInvalidAuthorizationRequests(t *testing.T) {
 	} {
 		if got := webtest.NewVisitor(t, x.url).Get(authorizePath(app, pairs...)); !strings.HasPrefix(
 			got.Location(), "/sign-in?") {
-			t.Errorf("a stranger is led on to %q", got.Location())
+			t.Errorf("without sign-in, redirect to %q", got.Location())
 		}
 		if q := x.appRedirect(v.Get(authorizePath(app, pairs...))); q.Get("error") != code {
 			t.Errorf("%v, want %s", q, code)

@@ -36,16 +36,16 @@ func TestCanceledRequestIsNotAnError(t *testing.T) {
 		r.Header.Set("Accept", "text/event-stream")
 		go func() { <-entered; leave() }()
 		if got, err := http.DefaultTransport.RoundTrip(r); err == nil {
-			t.Errorf("%s answered %d to nobody", path, got.StatusCode)
+			t.Errorf("%s responded %d after cancellation", path, got.StatusCode)
 			_ = got.Body.Close()
 		}
 		if status := <-noted; status != 499 {
-			t.Errorf("%s counts as %d", path, status)
+			t.Errorf("%s is counted as %d", path, status)
 		}
 	}
 	h.close()
 	if log := h.log.String(); strings.Contains(log, "ERROR") || strings.Contains(log, "503") ||
 		strings.Count(log, "status=499") != 2 {
-		t.Errorf("the log says:\n%s", log)
+		t.Errorf("log:\n%s", log)
 	}
 }

@@ -50,7 +50,7 @@ func (x *fixture) enroll(v *webtest.Visitor, next string) (authenticator, []stri
 	a := authenticator{x, find(x.T, page, `<code>([A-Z2-7]{32})</code>`)}
 	if again := v.Get("/account/factor"); find(x.T, again, `<code>([A-Z2-7]{32})</code>`) != a.key ||
 		!strings.Contains(page.Text, `src="data:image/png;base64,`) {
-		x.Errorf("the key changes by itself, or has no picture:\n%s", page.Text)
+		x.Errorf("the key changes, or has no QR code:\n%s", page.Text)
 	}
 	if got := v.Submit(page, "/account/factor/confirm", "code", "000000"); got.Status != 422 ||
 		!strings.Contains(got.Text, "code-problem") || !strings.Contains(got.Text, a.key) {
@@ -62,7 +62,7 @@ func (x *fixture) enroll(v *webtest.Visitor, next string) (authenticator, []stri
 		codes = append(codes, m[1])
 	}
 	if done.Status != 200 || len(codes) != 10 || !strings.Contains(done.Text, `href="`+next+`"`) {
-		x.Fatalf("%d, %d codes, no way on to %s:\n%s", done.Status, len(codes), next, done.Text)
+		x.Fatalf("%d, %d codes, no link to %s:\n%s", done.Status, len(codes), next, done.Text)
 	}
 	return a, codes
 }
@@ -138,7 +138,7 @@ func TestFirstFactorNeedsRecentPassword(t *testing.T) {
 		// The same applies to viewing or confirming an unfinished setup.
 		clock.Advance(session.FreshSignIn)
 		if strings.Contains(v.Get("/account/factor").Text, phone.key) {
-			t.Error("the key is shown to whoever sits there now")
+			t.Error("the key is shown without a recent password")
 		}
 		got = v.Submit(page, "/account/factor/confirm", "code", phone.code())
 		if got.Location() != proof || x.count("SELECT COUNT(*) FROM second_factors WHERE confirmed_at <> 0") != 0 {
@@ -173,7 +173,7 @@ func TestKeysNeedASecondFactor(t *testing.T) {
 
 		w, ask := x.enterPassword("admin")
 		if signedIn(w) || w.Get("/settings/api").Status != 303 {
-			t.Fatal("in with the password alone")
+			t.Fatal("signed in with the password alone")
 		}
 		before := w.Cookie("stipend_session")
 		got = w.Submit(ask, "/sign-in/code", "code", phone.code())
@@ -189,7 +189,7 @@ func TestKeysNeedASecondFactor(t *testing.T) {
 		}
 		if got := w.Submit(w.Get("/settings/webhooks"), "/settings/webhooks", "url",
 			"https://hooks.example.com/"); !strings.HasPrefix(got.Location(), "/account/proof?") {
-			t.Errorf("events go elsewhere with an old proof: %d to %q", got.Status, got.Location())
+			t.Errorf("a webhook endpoint with an old proof: %d to %q", got.Status, got.Location())
 		}
 		if got := w.Submit(w.Get("/account/factor"),
 			"/account/factor/remove"); got.Location() != "/account/proof?next=%2Faccount%2Ffactor" {
@@ -202,10 +202,10 @@ func TestKeysNeedASecondFactor(t *testing.T) {
 		renewed := recoveryCode.FindStringSubmatch(w.Submit(w.Get("/account/factor"), "/account/factor/recovery").Text)
 		u, ask := x.enterPassword("admin")
 		if got := u.Submit(ask, "/sign-in/code", "code", codes[0]); got.Status != 422 {
-			t.Errorf("a replaced recovery code opens: %d", got.Status)
+			t.Errorf("a replaced recovery code works: %d", got.Status)
 		}
 		if got := u.Submit(ask, "/sign-in/code", "code", strings.ToUpper(renewed[1])); got.Status != 303 || !signedIn(u) {
-			t.Errorf("the new one does not: %d", got.Status)
+			t.Errorf("the new recovery code does not work: %d", got.Status)
 		}
 		w.Submit(w.Get("/account/factor"), "/account/factor/remove")
 		x.signIn("admin")
@@ -221,7 +221,7 @@ func TestKeysNeedASecondFactor(t *testing.T) {
 				t.Errorf("%s is in the log", text)
 			}
 			if n := x.count("SELECT COUNT(*) FROM second_factors WHERE secret LIKE '%" + text + "%'"); n != 0 {
-				t.Error("the secret is stored open")
+				t.Error("the secret is stored unencrypted")
 			}
 		}
 	})
@@ -257,7 +257,7 @@ func TestCodeAttemptsAreLimited(t *testing.T) {
 			v, page := x.enterPassword("admin")
 			got := v.Submit(page, "/sign-in/code", "code", code)
 			if (got.Status == 303) != signedIn(v) {
-				t.Errorf("%d, but in: %v", got.Status, signedIn(v))
+				t.Errorf("%d, but signed in: %v", got.Status, signedIn(v))
 			}
 			return got.Status
 		}
@@ -297,7 +297,7 @@ func TestCodeAttemptsAreLimited(t *testing.T) {
 		// The step after the password expires after ten minutes, and its form belongs to one session.
 		v, page := x.enterPassword("admin")
 		if got := v.Post("/sign-in/code", url.Values{"code": {phone.code()}}); got.Status != 403 {
-			t.Errorf("a form of nobody: %d", got.Status)
+			t.Errorf("a form without a token: %d", got.Status)
 		}
 		clock.Advance(session.Wait)
 		if got := v.Submit(page, "/sign-in/code", "code", phone.code()); !strings.HasPrefix(got.Location(), "/sign-in?") ||
@@ -306,7 +306,7 @@ func TestCodeAttemptsAreLimited(t *testing.T) {
 		}
 		if err := session.Forget(t.Context(), d); err != nil ||
 			x.count("SELECT COUNT(*) FROM sessions WHERE awaits_factor = TRUE") != 0 {
-			t.Errorf("what waited too long is kept: %v", err)
+			t.Errorf("expired sessions are kept: %v", err)
 		}
 	})
 }
@@ -319,7 +319,7 @@ func TestConsentToMoveMoneyNeedsASecondFactor(t *testing.T) {
 			identity.UserUpdate)
 		v := x.signIn("owner")
 		if got := v.Get(authorizePath(app, "scope", "c_company_detail")); got.Status != 200 {
-			t.Errorf("to look: %d to %q", got.Status, got.Location())
+			t.Errorf("read access: %d to %q", got.Status, got.Location())
 		}
 		// they change destinations and profiles
 		for _, scope := range []string{identity.CompanyWorkersInvite, identity.UserUpdate} {
@@ -341,7 +341,7 @@ func TestConsentToMoveMoneyNeedsASecondFactor(t *testing.T) {
 		}
 		if got := v.Get(authorizePath(app, "scope", identity.CompanyWorkersInvite)); !strings.HasPrefix(
 			got.Location(), "/account/proof?") {
-			t.Errorf("with an old proof, to change where people are paid: %d to %q", got.Status, got.Location())
+			t.Errorf("with an old proof, to change destinations: %d to %q", got.Status, got.Location())
 		}
 		got = v.Submit(page, "/authorize", "decision", "allow")
 		if got.Status != 303 || !strings.HasPrefix(got.Location(), "/account/proof?next=%2Fauthorize") ||

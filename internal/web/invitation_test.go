@@ -131,7 +131,7 @@ func TestInvitationIsAccepted(t *testing.T) {
 			}
 		}
 		if v := x.state("ada@example.com"); v.State != payee.InvitationSent || x.count("SELECT COUNT(*) FROM users") != 0 {
-			t.Errorf("a refused form left %+v", v)
+			t.Errorf("a rejected form left %+v", v)
 		}
 
 		// Accepting twice has the same effect as once.
@@ -211,7 +211,7 @@ func TestExpiredInvitationCanBeRequestedAgain(t *testing.T) {
 		}
 		const asked = "SELECT COUNT(*) FROM mails WHERE template = 'invitation_requested'"
 		if got := ask(); got.header.Get("Location") != path || x.count(asked) != 0 {
-			t.Errorf("asked before it expired: %d", got.status)
+			t.Errorf("requested before it expired: %d", got.status)
 		}
 		clock.Advance(15 * 24 * time.Hour)
 		if got := h.do("GET", path, ""); !strings.Contains(got.text, "Invitation expired") ||
@@ -245,7 +245,7 @@ func TestInvitationInABrowser(t *testing.T) {
 	p.Send("main form button")
 	p.Audit()
 	if text := p.Text(); !strings.Contains(text, "This field is required.") {
-		t.Errorf("no mistakes are shown:\n%s", text)
+		t.Errorf("no problems are shown:\n%s", text)
 	}
 	for name, value := range ada {
 		p.Do(chromedp.SetValue("#"+name, value[0]))

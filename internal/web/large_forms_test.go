@@ -51,13 +51,13 @@ func TestLargeFormsWaitForMemory(t *testing.T) {
 	elsewhere.ContentLength = 6 << 20
 	leave, ok := bodies.Acquire(httptest.NewRecorder(), elsewhere, h.now(), 16<<20)
 	if !ok {
-		t.Fatal("no room at the start")
+		t.Fatal("the budget is exhausted at the start")
 	}
 	if status, _ := post(3 << 20); status != 503 {
-		t.Errorf("%d without room", status)
+		t.Errorf("%d without free memory", status)
 	}
 	if status, to := post(1 << 20); status != 303 || to != "/?1398104" {
-		t.Errorf("a small one: %d to %q", status, to)
+		t.Errorf("a small form: %d to %q", status, to)
 	}
 	leave()
 	for range 4 { // each releases its memory

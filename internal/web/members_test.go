@@ -24,7 +24,7 @@ import (
 func TestLargeFormsNeedAccess(t *testing.T) {
 	x := newFixture(t, sqlite(t), "admin", "viewer")
 	if got := x.do("POST", "/payrolls/import", "anything", "Content-Type", "text/plain"); got.status != 303 {
-		t.Errorf("a stranger: %d", got.status)
+		t.Errorf("without sign-in: %d", got.status)
 	}
 	if got := x.signIn("viewer").Post("/payrolls/import",
 		url.Values{"csv": {strings.Repeat("x", 8<<20)}}); got.Status != 403 {
@@ -76,7 +76,7 @@ func TestEveryPageForEveryRole(t *testing.T) {
 				got.Status == 303 && (strings.HasPrefix(got.Location(), "/sign-in") || got.Location() == ui.StaffSignInPath) ||
 				got.Status == 403 && role == "" // an event stream does not redirect
 			if allowed := slices.Contains(may[rt.Access], role); allowed == refused || got.Status >= 500 {
-				t.Errorf("%s %s by %q: %d to %q; may: %v", rt.Method, path, role, got.Status, got.Location(), allowed)
+				t.Errorf("%s %s by %q: %d to %q; allowed: %v", rt.Method, path, role, got.Status, got.Location(), allowed)
 			}
 			if link := inSpanish.FindStringSubmatch(got.Text); rt.Method == http.MethodPost && link != nil {
 				responses++
@@ -86,13 +86,13 @@ func TestEveryPageForEveryRole(t *testing.T) {
 				}
 				if other := v.Get(to); other.Status == http.StatusMethodNotAllowed ||
 					!strings.HasPrefix(path, strings.TrimSuffix(to, "?lang=es")) {
-					t.Errorf("the answer of %s, %d, leads to %s in Spanish, which is %d", path, got.Status, to, other.Status)
+					t.Errorf("the response of %s, %d, links to %s in Spanish, which is %d", path, got.Status, to, other.Status)
 				}
 			}
 		}
 	}
 	if responses < 100 {
-		t.Errorf("%d responses of forms were looked at", responses)
+		t.Errorf("%d responses of forms were checked", responses)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestMembers(t *testing.T) {
 		owner, admin, developer := x.signIn("owner"), x.signIn("admin"), x.signIn("developer")
 		if page := developer.Get("/settings/members"); page.Status != 200 || strings.Contains(page.Text, "/role\"") ||
 			strings.Contains(page.Text, `name="email"`) || !strings.Contains(page.Text, "admin@acme.example") {
-			t.Errorf("a developer may change something:\n%s", page.Text)
+			t.Errorf("a developer can change members:\n%s", page.Text)
 		}
 		invite := func(v *webtest.Visitor, email, role string) webtest.Visit {
 			t.Helper()
@@ -116,7 +116,7 @@ func TestMembers(t *testing.T) {
 			}
 		}
 		if got := invite(admin, "new@acme.example", "owner"); got.Status != 403 {
-			t.Errorf("an administrator makes an owner: %d", got.Status)
+			t.Errorf("an administrator invites an owner: %d", got.Status)
 		}
 		if got := invite(admin, "Developer@acme.example", "viewer"); got.Status != 409 && got.Status != 422 {
 			t.Errorf("a member is invited: %d", got.Status)
@@ -130,7 +130,7 @@ func TestMembers(t *testing.T) {
 		path := x.mailedLink("new@acme.example", mail.MemberInvited)
 		v := webtest.NewVisitor(t, x.url)
 		if got := v.Get(first); got.Status != 404 {
-			t.Errorf("a replaced invitation: %d", got.Status)
+			t.Errorf("a replaced invitation works: %d", got.Status)
 		}
 		page := v.Get(path)
 		if got := v.Submit(page, path, "first_name", "Grace", "last_name", "", "new_password", "x"); got.Status != 422 ||
@@ -171,10 +171,10 @@ func TestMembers(t *testing.T) {
 		}
 		if got := owner.Post(path, url.Values{"form_token": {
 			ui.FormToken(owner.Cookie("stipend_session"))}}); !strings.HasPrefix(got.Location(), "/sign-in") {
-			t.Errorf("another's account: %d to %q", got.Status, got.Location())
+			t.Errorf("with another account: %d to %q", got.Status, got.Location())
 		}
 		if got := developer.Post(path, url.Values{}); got.Status != 403 {
-			t.Errorf("a form of nobody: %d", got.Status)
+			t.Errorf("a form without a token: %d", got.Status)
 		}
 		if got := developer.Submit(developer.Get(path), path); got.Location() != "/account" {
 			t.Errorf("%d\n%s", got.Status, got.Text)
@@ -211,11 +211,11 @@ func TestMembers(t *testing.T) {
 		token := grant("developer")
 		x.checkCompanyMails("developer@acme.example")
 		if got := change(admin, "developer", "admin"); got.Status != 303 || !x.authenticates("Bearer", token) {
-			t.Errorf("%d; may the app still: %v", got.Status, x.authenticates("Bearer", token))
+			t.Errorf("%d; the app has access: %v", got.Status, x.authenticates("Bearer", token))
 		}
 		x.checkCompanyMails("admin@acme.example", "developer@acme.example: developer → admin")
 		if got := change(admin, "developer", "viewer"); got.Status != 303 || x.authenticates("Bearer", token) {
-			t.Errorf("%d; a viewer's app may act", got.Status)
+			t.Errorf("%d; a viewer's app has access", got.Status)
 		}
 		for what, got := range map[string]webtest.Visit{
 			"an administrator changes an owner": change(admin, "owner", "viewer"), "removes one": change(admin, "owner", ""),
@@ -238,13 +238,13 @@ func TestMembers(t *testing.T) {
 		way := x.mailedLink("back@acme.example", mail.MemberInvited)
 		token = grant("admin")
 		if got := change(owner, "admin", ""); got.Status != 303 || signedIn(admin) || x.authenticates("Bearer", token) {
-			t.Errorf("%d; in: %v, the app may: %v", got.Status, signedIn(admin), x.authenticates("Bearer", token))
+			t.Errorf("%d; signed in: %v, the app has access: %v", got.Status, signedIn(admin), x.authenticates("Bearer", token))
 		}
 		if page := x.signIn("admin").Get("/settings/members"); page.Status != 403 {
-			t.Errorf("who was removed looks: %d", page.Status)
+			t.Errorf("a removed member can see the members: %d", page.Status)
 		}
 		if got := v.Get(way); got.Status != 404 {
-			t.Errorf("who was removed has a way back: %d", got.Status)
+			t.Errorf("the invitation of a removed member works: %d", got.Status)
 		}
 		change(owner, "developer", "owner")
 		if got := owner.Submit(owner.Get("/settings/members"), "/settings/members/leave"); got.Status != 303 ||
@@ -302,7 +302,7 @@ func TestOpenInvitationsAreLimited(t *testing.T) {
 	page := v.Get("/settings/members")
 	v.Submit(page, find(t, page, `action="([^"]*/withdraw)"`))
 	if got := invite(auth.MaxInvitations); got.Status != 303 {
-		t.Errorf("after one was withdrawn: %d", got.Status)
+		t.Errorf("after one was revoked: %d", got.Status)
 	}
 }
 

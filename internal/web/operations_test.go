@@ -77,13 +77,13 @@ func TestClearingAHitNeedsTwoStaffMembers(t *testing.T) {
 		decide(katherine, "hit_1", "clear", http.StatusSeeOther)
 		decide(katherine, "hit_1", "clear", http.StatusConflict)
 		if got := answer(katherine, "yes"); got != http.StatusForbidden {
-			t.Errorf("who asked agrees: %d", got)
+			t.Errorf("the requester approves: %d", got)
 		}
 		if now, _ := state("hit_1"); now != "open" {
-			t.Fatalf("one operator alone made it %s", now)
+			t.Fatalf("one staff member alone made it %s", now)
 		}
 		if got := answer(dorothy, "yes"); got != http.StatusSeeOther {
-			t.Errorf("another one agrees: %d", got)
+			t.Errorf("another staff member approves: %d", got)
 		}
 		if now, by := state("hit_1"); now != "cleared" || by != "Katherine, Dorothy" {
 			t.Errorf("%s by %s", now, by)
@@ -92,7 +92,7 @@ func TestClearingAHitNeedsTwoStaffMembers(t *testing.T) {
 		decide(katherine, "hit_2", "clear", http.StatusSeeOther)
 		decide(dorothy, "hit_2", "confirm", http.StatusSeeOther)
 		if got := answer(dorothy, "yes"); got != http.StatusConflict {
-			t.Errorf("the clearing of what was confirmed meanwhile: %d", got)
+			t.Errorf("clearing a hit that was confirmed in the meantime: %d", got)
 		}
 		if now, by := state("hit_2"); now != "confirmed" || by != "Dorothy" {
 			t.Errorf("%s by %s", now, by)
@@ -101,7 +101,7 @@ func TestClearingAHitNeedsTwoStaffMembers(t *testing.T) {
 		for _, want := range []string{"Requested to clear a screening match", "Approved clearing a screening match",
 			"Confirmed a screening match"} {
 			if !strings.Contains(acts, want) {
-				t.Errorf("the acts lack %q", want)
+				t.Errorf("the audit log lacks %q", want)
 			}
 		}
 	})
@@ -128,7 +128,7 @@ func TestDeadJobIsRetried(t *testing.T) {
 			}
 		}
 		if strings.Contains(page.Text, "job_going") {
-			t.Error("a job that will run by itself is shown")
+			t.Error("a job that is not dead is listed")
 		}
 		if got := v.Submit(page, "/operations/jobs/job_stuck", "reason", " "); got.Status != http.StatusUnprocessableEntity {
 			t.Errorf("without a reason: %d", got.Status)
@@ -146,7 +146,7 @@ func TestDeadJobIsRetried(t *testing.T) {
 		}
 		if acts := v.Get("/operations/acts").Text; strings.Count(acts, "Retried a dead job") != 1 ||
 			!strings.Contains(acts, "the server is up again") {
-			t.Errorf("the acts:\n%s", acts)
+			t.Errorf("audit log:\n%s", acts)
 		}
 	})
 }
@@ -175,11 +175,11 @@ func TestWriteOffNeedsTwoStaffMembers(t *testing.T) {
 					got[i] = sum.Units()
 				}
 				if got != [3]int64{owed, lost, has} {
-					t.Errorf("%s: %d are owed, %d lost, and the company has %d; want %d, %d, %d", when, got[0], got[1], got[2], owed,
+					t.Errorf("%s: debt %d, loss %d, balance %d; want %d, %d, %d", when, got[0], got[1], got[2], owed,
 						lost, has)
 				}
 				if err := ledger.CheckNoDebt(ctx, tx, x.company.ID); (err == nil) != (owed == 0) {
-					t.Errorf("%s: the company may take money out: %v", when, err)
+					t.Errorf("%s: the company can withdraw: %v", when, err)
 				}
 				return nil
 			})
@@ -211,15 +211,15 @@ func TestWriteOffNeedsTwoStaffMembers(t *testing.T) {
 		request(dorothy, http.StatusConflict, "700")
 		if page := dorothy.Get("/operations"); !strings.Contains(page.Text, "700.00 USD") ||
 			!strings.Contains(page.Text, "the company is bankrupt") {
-			t.Errorf("what is asked for is not said:\n%s", page.Text)
+			t.Errorf("the request is not shown:\n%s", page.Text)
 		}
 		answer(katherine, http.StatusForbidden, "yes")
-		checkBalances("asked for", 710_00, 0, 0)
+		checkBalances("requested", 710_00, 0, 0)
 		answer(dorothy, http.StatusSeeOther, "yes")
-		checkBalances("a part", 10_00, 700_00, 0)
+		checkBalances("partly written off", 10_00, 700_00, 0)
 		if n := x.count(`SELECT COUNT(*) FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
 			WHERE j.company_id = $1 AND j.purpose = 'write_off' AND (l.code = '5040' AND l.amount = 70000 OR l.code = '1300' AND l.amount = -70000)`, x.company.ID); n != 2 {
-			t.Errorf("%d lines are those of a write-off", n)
+			t.Errorf("%d lines of a write-off", n)
 		}
 
 		// The part that was settled in the meantime is not a loss.
@@ -236,18 +236,18 @@ func TestWriteOffNeedsTwoStaffMembers(t *testing.T) {
 		checkBalances("dropped", 6_00, 700_00, 0)
 		request(dorothy, http.StatusSeeOther, "")
 		answer(katherine, http.StatusSeeOther, "yes")
-		checkBalances("all", 0, 706_00, 0)
+		checkBalances("fully written off", 0, 706_00, 0)
 		if page := dorothy.Get(queue); strings.Contains(page.Text, "/operations/debts") {
-			t.Error("nothing is owed, and can be written off")
+			t.Error("a debt of 0 can be written off")
 		}
 		posts("again", ledger.Debit(ledger.Bank, "", cents(50_00)), ledger.Credit(ledger.DueFromCustomer, "", cents(50_00)))
 		settle()
-		checkBalances("it came after all", 0, 706_00, 50_00)
+		checkBalances("received after the write-off", 0, 706_00, 50_00)
 		acts := katherine.Get("/operations/acts").Text
 		for _, want := range []string{"Requested to write off a debt", "Approved writing off a debt",
 			"Dropped the request to write off a debt", "700.00 USD: the company is bankrupt"} {
 			if !strings.Contains(acts, want) {
-				t.Errorf("the acts lack %q", want)
+				t.Errorf("the audit log lacks %q", want)
 			}
 		}
 	})

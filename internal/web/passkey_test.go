@@ -34,7 +34,7 @@ func TestPasskeysInABrowser(t *testing.T) {
 		"form_token": {ui.FormToken(others.Cookie("stipend_session"))}, "passkey_name": {"Mine"},
 		"credential": {webtest.Evaluate[string](p, interceptCredential)},
 	}); got.Status != 422 || x.count("SELECT COUNT(*) FROM passkeys") != 0 {
-		t.Errorf("another's device is added: %d", got.Status)
+		t.Errorf("another user's passkey was added: %d", got.Status)
 	}
 	p.Do(chromedp.Navigate(x.url + "/account/passkeys"))
 	p.Send(`form[action="/account/passkeys/begin"] button`)
@@ -54,7 +54,7 @@ func TestPasskeysInABrowser(t *testing.T) {
 	}
 	if n := x.count("SELECT COUNT(*) FROM sessions WHERE factor_at <> 0"); n != 1 ||
 		x.count("SELECT COUNT(*) FROM sessions") != 2 {
-		t.Errorf("%d sessions have shown a second factor", n)
+		t.Errorf("%d sessions with a proven second factor", n)
 	}
 
 	// A credential is accepted once, from any client. An invalid one is not.
@@ -74,7 +74,7 @@ func TestPasskeysInABrowser(t *testing.T) {
 		}
 	}
 	if got := send(credential); got.Status != 303 || !signedIn(v) {
-		t.Fatalf("the answer: %d\n%s", got.Status, got.Text)
+		t.Fatalf("the credential: %d\n%s", got.Status, got.Text)
 	}
 	v = webtest.NewVisitor(t, x.url)
 	if got := send(credential); got.Status != 422 || signedIn(v) {
@@ -103,7 +103,7 @@ func TestPasskeyChallengesExpire(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		x := newFixture(t, d, "admin")
 		if got := x.do("POST", "/sign-in/passkey", "next=/account"); got.status != 409 {
-			t.Errorf("without a name: %d", got.status)
+			t.Errorf("without a host name: %d", got.status)
 		}
 		x.reopen()
 		if got := x.do("POST", "/sign-in/passkey", "next=/account"); got.status != 200 ||
@@ -112,7 +112,7 @@ func TestPasskeyChallengesExpire(t *testing.T) {
 		}
 		clock.Advance(5 * time.Minute)
 		if err := auth.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM passkey_challenges") != 0 {
-			t.Errorf("what has ended is kept: %v", err)
+			t.Errorf("expired challenges are kept: %v", err)
 		}
 	})
 }

@@ -147,7 +147,7 @@ func TestSignInAndOut(t *testing.T) {
 			}
 		}
 		if got := v.Get("/sign-in?next=/account"); got.Location() != "/account" {
-			t.Errorf("who is signed in is asked again: %d", got.Status)
+			t.Errorf("a signed-in user gets the sign-in form: %d", got.Status)
 		}
 		page = v.Get("/account")
 		if got := v.Submit(page, "/sign-out"); got.Location() != "/sign-in" ||
@@ -155,7 +155,7 @@ func TestSignInAndOut(t *testing.T) {
 			t.Errorf("%d %v", got.Status, got.Header)
 		}
 		if signedIn(v) {
-			t.Error("still in after signing out")
+			t.Error("still signed in after signing out")
 		}
 
 		// Signing out everywhere ends all sessions, and each sign-in starts a new one.
@@ -165,7 +165,7 @@ func TestSignInAndOut(t *testing.T) {
 		}
 		a.Submit(a.Get("/account"), "/sign-out/everywhere")
 		if signedIn(a) || signedIn(b) {
-			t.Error("still in somewhere")
+			t.Error("still signed in somewhere")
 		}
 		if n := x.count("SELECT COUNT(*) FROM sessions"); n != 0 {
 			t.Errorf("%d sessions are left", n)
@@ -173,7 +173,7 @@ func TestSignInAndOut(t *testing.T) {
 		x.site.close()
 		if log := x.log.String(); strings.Contains(log, password) || strings.Contains(log, "stp_session_") ||
 			strings.Contains(log, "acme") {
-			t.Errorf("the log tells too much:\n%s", log)
+			t.Errorf("the log contains secrets:\n%s", log)
 		}
 	})
 }
@@ -190,7 +190,7 @@ func TestAnonymousFormsAreRateLimited(t *testing.T) {
 		for i := range 5 {
 			got := v.Post("/sign-in/passkey", nil)
 			if i < 3 && got.Status != 200 || i >= 3 && (got.Status != 429 || got.Header.Get("Retry-After") == "") {
-				t.Errorf("ask %d: %d\n%s", i, got.Status, got.Text)
+				t.Errorf("request %d: %d\n%s", i, got.Status, got.Text)
 			}
 		}
 		if n := x.count("SELECT COUNT(*) FROM passkey_challenges"); n != 3 {
@@ -231,7 +231,7 @@ func TestPasswordChangesDoNotBlockSignIns(t *testing.T) {
 	o := webtest.NewVisitor(t, x.url)
 	if got := o.Post(ui.StaffSignInPath, url.Values{
 		"email": {"o@staff.example"}, "password": {"wrong password"}, "code": {"123456"}}); got.Status != 422 {
-		t.Errorf("an operator: %d\n%s", got.Status, got.Text)
+		t.Errorf("staff sign-in: %d\n%s", got.Status, got.Text)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestPasswordAttemptsAreLimited(t *testing.T) {
 		known, unknown := try("admin@acme.example", "wrong password"), try("nobody@acme.example", "wrong password")
 		if known.Status != 422 || unknown.Status != 422 ||
 			body(known.Text, "admin@acme.example") != body(unknown.Text, "nobody@acme.example") {
-			t.Errorf("the answers differ: %d\n%s\n%d\n%s", known.Status, known.Text, unknown.Status, unknown.Text)
+			t.Errorf("the responses differ: %d\n%s\n%d\n%s", known.Status, known.Text, unknown.Status, unknown.Text)
 		}
 		if strings.Contains(known.Text, "wrong password\"") || known.Header.Get("Set-Cookie") != "" {
 			t.Errorf("the page repeats the password:\n%s", known.Text)
@@ -276,7 +276,7 @@ func TestPasswordAttemptsAreLimited(t *testing.T) {
 			x.write(func(ctx context.Context, tx *db.Tx) error {
 				for i := range tries {
 					if _, allowed, err := session.Attempt(ctx, tx, email, netip.MustParseAddr("127.0.0.1")); err != nil || !allowed {
-						t.Errorf("try %d: %v", i, err)
+						t.Errorf("attempt %d: %v", i, err)
 					}
 				}
 				return nil
@@ -285,12 +285,12 @@ func TestPasswordAttemptsAreLimited(t *testing.T) {
 		more("nobody@acme.example", 3)
 		got := try("admin@acme.example", password)
 		if got.Status != 429 || got.Header.Get("Retry-After") != "900" || !strings.Contains(got.Text, "15 minutes") {
-			t.Errorf("the address tried five: %d\n%s", got.Status, got.Text)
+			t.Errorf("after five attempts from one address: %d\n%s", got.Status, got.Text)
 		}
 		clock.Advance(session.Window)
 		more("admin@acme.example", 4)
 		if got := try("admin@acme.example", password); got.Status != 303 {
-			t.Errorf("the fifth try is the right one: %d", got.Status)
+			t.Errorf("the fifth attempt, with the right password: %d", got.Status)
 		}
 		// Attempts from other networks block neither the owner nor staff, up to a high limit.
 		elsewhere := func(email string, first, end int) {
@@ -314,19 +314,19 @@ func TestPasswordAttemptsAreLimited(t *testing.T) {
 		elsewhere("admin@acme.example", 0, networks-1)
 		v = webtest.NewVisitor(t, x.url)
 		if got := try("admin@acme.example", password); got.Status != 303 {
-			t.Errorf("others keep the owner out: %d", got.Status)
+			t.Errorf("attempts of others block the owner: %d", got.Status)
 		}
 		x.write(func(ctx context.Context, tx *db.Tx) error {
 			if _, allowed, err := backoffice.Attempt(ctx, tx, "admin@acme.example",
 				netip.MustParseAddr("127.0.0.1")); err != nil || !allowed {
-				t.Errorf("others keep an operator out: %v", err)
+				t.Errorf("attempts of others block staff: %v", err)
 			}
 			return nil
 		})
 		elsewhere("admin@acme.example", networks-1, networks)
 		v = webtest.NewVisitor(t, x.url)
 		if got := try("admin@acme.example", password); got.Status != 429 {
-			t.Errorf("the account was tried by very many: %d", got.Status)
+			t.Errorf("after attempts from very many networks: %d", got.Status)
 		}
 		// Rejected attempts store nothing, whatever the email.
 		clock.Advance(session.Window)
@@ -338,10 +338,10 @@ func TestPasswordAttemptsAreLimited(t *testing.T) {
 			try(fmt.Sprintf("refused%d@acme.example", i), "wrong password")
 		}
 		if n := x.count("SELECT COUNT(*) FROM sign_in_attempts") - before; n > session.MaxAttempts {
-			t.Errorf("%d rows of refused tries", n)
+			t.Errorf("%d rows of rejected attempts", n)
 		}
 		if n := x.count("SELECT COUNT(*) FROM sign_in_attempts WHERE throttle LIKE '%acme%' OR throttle LIKE '%127.0%'"); n != 0 {
-			t.Error("the table tells who was tried")
+			t.Error("the table reveals which account was tried")
 		}
 	})
 }
@@ -352,29 +352,29 @@ func TestSessionsExpire(t *testing.T) {
 		idle := x.signIn("admin")
 		clock.Advance(session.Idle - time.Minute)
 		if !signedIn(idle) {
-			t.Error("ended while in use")
+			t.Error("the session ended while in use")
 		}
 		clock.Advance(session.Idle - time.Minute)
 		if !signedIn(idle) {
-			t.Error("use did not prolong it")
+			t.Error("use did not extend the session")
 		}
 		clock.Advance(session.Idle)
 		if signedIn(idle) {
-			t.Error("still in after 12 idle hours")
+			t.Error("still signed in after 12 idle hours")
 		}
 		busy := x.signIn("admin")
 		for range 27 { // steps of six hours
 			clock.Advance(session.Life / 28)
 			if !signedIn(busy) {
-				t.Fatal("ended while in use")
+				t.Fatal("the session ended while in use")
 			}
 		}
 		clock.Advance(session.Life / 28)
 		if signedIn(busy) {
-			t.Error("still in after seven days")
+			t.Error("still signed in after seven days")
 		}
 		if err := session.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM sessions") != 0 {
-			t.Errorf("what has ended is kept: %v", err)
+			t.Errorf("expired sessions are kept: %v", err)
 		}
 	})
 }
@@ -409,7 +409,7 @@ func TestFormTokenIsChecked(t *testing.T) {
 	for _, cookie := range []string{"", "x", "stp_session_" + strings.Repeat("0", 52),
 		"stp_session_" + strings.Repeat("u", 52)} {
 		if got := x.do("GET", "/account", "", "Cookie", "stipend_session="+cookie); got.status != 303 {
-			t.Errorf("%q lets in: %d", cookie, got.status)
+			t.Errorf("cookie %q is accepted: %d", cookie, got.status)
 		}
 	}
 }
@@ -433,7 +433,7 @@ func TestMembershipChangesApplyImmediately(t *testing.T) {
 		_, form := webtest.Form(t, alone.Get("/account").Text, "/sign-out")
 		form.Set("company_id", x.other.ID)
 		if got := alone.Post("/account/company", form); got.Status != 404 {
-			t.Errorf("acts for a company of others: %d", got.Status)
+			t.Errorf("acts for a company without membership: %d", got.Status)
 		}
 		x.write(func(ctx context.Context, tx *db.Tx) error {
 			_, err := tx.Exec(ctx, "DELETE FROM members WHERE company_id = $1", x.other.ID)

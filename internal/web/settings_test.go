@@ -61,7 +61,7 @@ func TestAppsAndKeys(t *testing.T) {
 			find(t, made, `href="(/settings/api/app_\w+)"`)
 		client := find(t, made, `<code>(cli_\w+)</code>`)
 		if made.Header.Get("Cache-Control") != "no-store" || strings.Contains(v.Get(path).Text, secret) {
-			t.Error("the secret can be seen again")
+			t.Error("the secret is shown again")
 		}
 		checks := func(secret string) (ok bool) {
 			x.write(func(ctx context.Context, tx *db.Tx) error {
@@ -73,7 +73,7 @@ func TestAppsAndKeys(t *testing.T) {
 			return ok
 		}
 		if !checks(secret) {
-			t.Error("the app is another than was asked for")
+			t.Error("the app differs from the request")
 		}
 		newSecret := find(t, v.Submit(v.Get(path), path+"/secret"), `<code>(stp_sandbox_secret_\w+)</code>`)
 		if checks(secret) || !checks(newSecret) {
@@ -103,7 +103,7 @@ func TestAppsAndKeys(t *testing.T) {
 		clock.Advance(identity.KeyOverlap)
 		v = x.signIn("developer")
 		if x.authenticates("Basic", first) || !x.authenticates("Basic", second) {
-			t.Error("the overlap does not end, or not for the old one")
+			t.Error("the old key still works, or the new one does not")
 		}
 		page = v.Get(path)
 		if got := v.Submit(page, find(t, page, `action="([^"]*/revoke)"`)); got.Location() != path ||
@@ -111,7 +111,7 @@ func TestAppsAndKeys(t *testing.T) {
 			t.Errorf("%d; the revoked key works", got.Status)
 		}
 		if _, form := webtest.Form(t, v.Get(path).Text, path+"/keys"); v.Post(rotate, form).Status != 404 {
-			t.Error("a key that has ended is rotated")
+			t.Error("a revoked key is rotated")
 		}
 		x.site.close()
 		for _, text := range []string{first, second, secret, newSecret} {
@@ -162,7 +162,7 @@ func TestWebhookSettings(t *testing.T) {
 			t.Errorf("%s", page.Text)
 		}
 		if other := find(t, v.Submit(page, path+"/rotate"), `<code>(whsec_[^<]+)</code>`); other == secret {
-			t.Error("rotated into itself")
+			t.Error("the secret did not change")
 		}
 
 		// A test event can be resent and is then listed as a delivery.
@@ -209,7 +209,7 @@ func TestWebhookSettings(t *testing.T) {
 			t.Errorf("%s", page.Text)
 		}
 		if page = v.Get(path); !strings.Contains(page.Text, "<code>settlement.created</code>") {
-			t.Errorf("the events are not named:\n%s", page.Text)
+			t.Errorf("the events are not listed:\n%s", page.Text)
 		}
 		v.Submit(v.Get(path), path+"/disable")
 		if page = v.Get(path); !strings.Contains(page.Text, "<dd>Disabled</dd>") ||
@@ -296,7 +296,7 @@ func TestDeliveriesAreFilteredAndResent(t *testing.T) {
 		}
 		next := find(t, v.Get(list), `href="(`+list+`\?after=evt_\w+)"`)
 		if n := shown(next); n != 7 || !strings.Contains(v.Get(next).Text, `href="`+list+`"`) {
-			t.Errorf("%d of 7 on the second page, or no way back", n)
+			t.Errorf("%d of 7 on the second page, or no link back", n)
 		}
 
 		// Delivered events are resent only with "all".
@@ -326,11 +326,11 @@ func TestDeliveriesAreFilteredAndResent(t *testing.T) {
 		}
 		send("which", "failed")
 		if n := shown(list + "?status=succeeded"); n != 2 {
-			t.Errorf("%d that arrived are left alone, want 2", n)
+			t.Errorf("%d delivered events are unchanged, want 2", n)
 		}
 		send("which", "all")
 		if n := shown(list + "?status=succeeded"); n != 0 {
-			t.Errorf("%d were not sent again", n)
+			t.Errorf("%d were not resent", n)
 		}
 	})
 }
@@ -362,12 +362,12 @@ func TestSettingsAccess(t *testing.T) {
 			t.Errorf("a viewer posts to %s: %d", path, got.Status)
 		}
 		if got := stranger.Post(path, theirs); got.Status != 404 {
-			t.Errorf("a stranger posts to %s: %d", path, got.Status)
+			t.Errorf("another company's member posts to %s: %d", path, got.Status)
 		}
 	}
 	if stranger.Get(app).Status != 404 || stranger.Get(hook).Status != 404 ||
 		strings.Contains(stranger.Get("/settings/api").Text, "Books") {
-		t.Error("a stranger sees something")
+		t.Error("another company's member sees something")
 	}
 	for _, rt := range Routes() {
 		least := map[string]ui.Access{"GET": ui.Member, "POST": ui.Manager}[rt.Method]
@@ -375,7 +375,7 @@ func TestSettingsAccess(t *testing.T) {
 			least = ui.Member // every member can leave
 		}
 		if strings.HasPrefix(rt.Path, "/settings/") && rt.Access < least {
-			t.Errorf("%s %s lets in others than it should", rt.Method, rt.Path)
+			t.Errorf("%s %s has too little access control", rt.Method, rt.Path)
 		}
 	}
 }
@@ -411,6 +411,6 @@ func TestSettingsInABrowser(t *testing.T) {
 	p = b.Open(x.url+hook+"/redeliver", webtest.Look{NoScript: true})
 	p.Send("main button")
 	if p.Path() != hook+"/deliveries" {
-		t.Errorf("at %s after a range was sent again", p.Path())
+		t.Errorf("at %s after resending a range", p.Path())
 	}
 }

@@ -61,11 +61,11 @@ func (x *fixture) checkCompanyMails(address string, changes ...string) {
 	}
 	for _, want := range changes {
 		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, want) }) {
-			x.Errorf("%s was not told %q, but %q", address, want, texts)
+			x.Errorf("%s got no mail with %q, but %q", address, want, texts)
 		}
 	}
 	if len(changes) == 0 && len(texts) > 0 {
-		x.Errorf("%s was told %q", address, texts)
+		x.Errorf("%s got mails: %q", address, texts)
 	}
 }
 
@@ -74,7 +74,7 @@ func (x *fixture) mailedLink(address, template string) string {
 	x.Helper()
 	got := slices.DeleteFunc(x.mailsTo(address), func(m mail.StoredMail) bool { return m.Template != template })
 	if len(got) == 0 {
-		x.Fatalf("no %s to %s", template, address)
+		x.Fatalf("no mail %s to %s", template, address)
 	}
 	link := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(x.url) + `(/\S+)$`).FindStringSubmatch(got[0].Text)
 	if link == nil {
@@ -112,7 +112,7 @@ func TestBusinessSignsUp(t *testing.T) {
 			t.Errorf("%d to %q, %d to %q", fresh.Status, fresh.Location(), known.Status, known.Location())
 		}
 		if n := x.count("SELECT COUNT(*) FROM mails") + x.count("SELECT COUNT(*) FROM email_tokens"); n != 0 {
-			t.Errorf("the answer waits for what only one of them needs: %d rows", n)
+			t.Errorf("the request does work for only one of them: %d rows", n)
 		}
 		if got := x.mailsTo("admin@acme.example"); len(got) != 1 || got[0].Template != mail.AccountExists ||
 			!strings.Contains(got[0].HTML, `lang="fr"`) {
@@ -124,7 +124,7 @@ func TestBusinessSignsUp(t *testing.T) {
 		path := x.mailedLink("Grace@nano.example", mail.SignUp)
 		if first == path || v.Get(first).Status != 404 ||
 			v.Get(strings.Replace(path, "/sign-up/", "/password/", 1)).Status != 404 {
-			t.Error("a link that was replaced, or is for something else, works")
+			t.Error("a replaced link, or one for another purpose, works")
 		}
 		page := v.Get(path)
 		for field, value := range map[string]string{"new_password": "short", "company_name": "", "country": "",
@@ -163,12 +163,12 @@ func TestBusinessSignsUp(t *testing.T) {
 			t.Errorf("after a day: %d", got.Status)
 		}
 		if err := auth.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM email_tokens") != 0 {
-			t.Errorf("what has ended is kept: %v", err)
+			t.Errorf("expired links are kept: %v", err)
 		}
 		x.site.close()
 		if log := x.log.String(); strings.Contains(log, "nano") || strings.Contains(log, "stp_link") ||
 			strings.Contains(log, "inches") {
-			t.Errorf("the log tells too much:\n%s", log)
+			t.Errorf("the log contains secrets:\n%s", log)
 		}
 	})
 }
@@ -189,7 +189,7 @@ func TestPasswordReset(t *testing.T) {
 			t.Errorf("%d to %q, %d to %q", known.Status, known.Location(), unknown.Status, unknown.Location())
 		}
 		if n := x.count("SELECT COUNT(*) FROM jobs WHERE kind = 'account.link'"); n != 2 {
-			t.Errorf("%d jobs: the work tells them apart", n)
+			t.Errorf("%d jobs: known and unknown addresses differ", n)
 		}
 		if got := x.mailsTo("nobody@acme.example"); len(got) != 0 {
 			t.Errorf("%+v", got)
@@ -206,7 +206,7 @@ func TestPasswordReset(t *testing.T) {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
 		if signedIn(in1) {
-			t.Error("still in with the old password")
+			t.Error("still signed in with the old password")
 		}
 		if got := v.Submit(page, path, "new_password", "yet another phrase"); got.Status != 404 {
 			t.Errorf("a second time: %d", got.Status)
@@ -219,11 +219,11 @@ func TestPasswordReset(t *testing.T) {
 		}
 		code := v.Follow(try("another good phrase"))
 		if signedIn(v) || v.Submit(code, "/sign-in/code", "code", phone.code()).Status != 303 || !signedIn(v) {
-			t.Error("the second factor is not asked for, or not taken")
+			t.Error("the second factor is not required, or not accepted")
 		}
 		if got := x.mailsTo("admin@acme.example"); !slices.ContainsFunc(
 			got, func(m mail.StoredMail) bool { return strings.Contains(m.Subject, "Your password was changed") }) {
-			t.Error("nobody is told")
+			t.Error("no mail about the change")
 		}
 		// A link expires after half an hour, and mails to an address are limited to five in 15 minutes.
 		ask("admin@acme.example")
@@ -245,7 +245,7 @@ func TestPasswordReset(t *testing.T) {
 			ask("x" + "@acme.example")
 		}
 		if got := ask("y@acme.example"); got.Status != 429 {
-			t.Errorf("one address asks for ever: %d", got.Status)
+			t.Errorf("requests of one client are not limited: %d", got.Status)
 		}
 	})
 }
@@ -264,14 +264,14 @@ func TestPasswordChange(t *testing.T) {
 	}
 	if got := v.Submit(page, "/account/password", "password", password, "new_password",
 		"another good phrase"); got.Status != 303 || !signedIn(v) || signedIn(other) {
-		t.Errorf("%d, in here: %v, elsewhere: %v", got.Status, signedIn(v), signedIn(other))
+		t.Errorf("%d, signed in here: %v, elsewhere: %v", got.Status, signedIn(v), signedIn(other))
 	}
 	for range session.MaxAttempts {
 		v.Submit(page, "/account/password", "password", "wrong password", "new_password", "yet another phrase")
 	}
 	if got := v.Submit(page, "/account/password", "password", "another good phrase", "new_password",
 		"yet another phrase"); got.Status != 429 {
-		t.Errorf("tried out by who is signed in: %d", got.Status)
+		t.Errorf("attempts by a signed-in user: %d", got.Status)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestSandboxOutboxAccess(t *testing.T) {
 	x.mailsTo("")
 	admin, viewer := x.signIn("admin"), x.signIn("viewer")
 	if got := webtest.NewVisitor(t, x.url).Get("/sandbox/mails"); got.Status != 303 {
-		t.Errorf("a stranger: %d", got.Status)
+		t.Errorf("without sign-in: %d", got.Status)
 	}
 	if got := viewer.Get("/sandbox/mails"); got.Status != 403 {
 		t.Errorf("a viewer: %d", got.Status)

@@ -138,7 +138,7 @@ func TestVerificationsAreDecided(t *testing.T) {
 		good, bad, again := x.submitPerson("Good"), x.submitPerson("Bad"), x.submitPerson("Again")
 		owner := x.submitCompany()
 		if got := h.do("GET", "/?lang=fr", ""); !strings.Contains(got.text, `href="`+casesPath+`?lang=fr"`) {
-			t.Errorf("nothing leads there:\n%s", got.text)
+			t.Errorf("no link to the cases:\n%s", got.text)
 		}
 		list := h.do("GET", casesPath, "").text
 		for _, id := range []string{good, bad, again, owner, x.by.CompanyID} {
@@ -195,7 +195,7 @@ func TestVerificationsAreDecided(t *testing.T) {
 		}
 		h.close()
 		if log := h.log.String(); strings.Contains(log, good) || strings.Contains(log, "Good") {
-			t.Errorf("the log tells who it was:\n%s", log)
+			t.Errorf("the log names the user:\n%s", log)
 		}
 	})
 }
@@ -225,7 +225,7 @@ func TestVerificationsAreDecidedOnce(t *testing.T) {
 	}
 	for _, method := range []string{"GET", "POST"} {
 		if got := h.do(method, casesPath+"/usr_nobody", "result=approved"); got.status != 404 {
-			t.Errorf("%s of nobody: %d", method, got.status)
+			t.Errorf("%s of an unknown user: %d", method, got.status)
 		}
 	}
 	for _, result := range []string{"approved", "rejected"} { // the second one is too late

@@ -211,7 +211,7 @@ func TestErrorPages(t *testing.T) {
 		form               string
 		headers            []string
 	}{
-		"nothing there":  {404, "not_found", "GET", "/nowhere", "", nil},
+		"unknown path":   {404, "not_found", "GET", "/nowhere", "", nil},
 		"below a page":   {404, "not_found", "GET", "/test/x", "", nil},
 		"another method": {405, "method_not_allowed", "DELETE", "/", "", nil},
 		"another site":   {403, "cross_origin", "POST", "/test", "test_day=x", []string{"Sec-Fetch-Site", "cross-site"}},
@@ -231,21 +231,21 @@ func TestErrorPages(t *testing.T) {
 			t.Errorf("%s: %d %s", name, got.status, got.text)
 		}
 		if strings.Contains(got.text, "secret") {
-			t.Errorf("%s tells what is inside:\n%s", name, got.text)
+			t.Errorf("%s reveals internals:\n%s", name, got.text)
 		}
 		if got.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s may be kept: %v", name, got.header)
+			t.Errorf("%s can be cached: %v", name, got.header)
 		}
 	}
 	if got := h.do("DELETE", "/", ""); got.header.Get("Allow") != "GET" {
 		t.Errorf("Allow %q", got.header.Get("Allow"))
 	}
 	if got := h.do("GET", "/test", ""); strings.Contains(got.text, "stored: x") {
-		t.Error("a refused form was stored")
+		t.Error("a rejected form was stored")
 	}
 	if got := h.do("POST", "//evil.example/../test", "test_day=x", "Sec-Fetch-Site", "cross-site"); got.status != 403 ||
 		strings.Contains(got.text, "evil.example") {
-		t.Errorf("who sent the form here is led on by it: %d\n%s", got.status, got.text)
+		t.Errorf("the form redirects to another site: %d\n%s", got.status, got.text)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestFormShowsItsProblems(t *testing.T) {
 		}
 		h.close()
 		if text := h.log.String(); !strings.Contains(text, "route=/test") || strings.Contains(text, "2000-01-01") {
-			t.Errorf("the log tells what was posted:\n%s", text)
+			t.Errorf("the log contains posted values:\n%s", text)
 		}
 	})
 }
@@ -353,7 +353,7 @@ func TestPagesInABrowser(t *testing.T) {
 	p := b.Open(h.url+"/test?lang=es", webtest.Look{Width: 320, Dark: true})
 	p.Keys("\t\r")
 	if at := webtest.Evaluate[string](p, "location.hash"); at != "#main" {
-		t.Errorf("the first key stop leads to %q", at)
+		t.Errorf("the first tab stop leads to %q", at)
 	}
 	p.Keys("\twrong")
 	p.Send("button")
