@@ -112,7 +112,7 @@ type payrollPage struct {
 // redirectedPayee is a payee whose destinations changed since they were last paid.
 type redirectedPayee struct{ Path, Payee, At string }
 
-// maxRedirected is the maximum number of them that the page lists.
+// maxRedirected is the maximum number of redirected payees that the page lists.
 const maxRedirected = 20
 
 // unconfirmed is a payment on hold because its payee's destination is new.
