@@ -42,7 +42,10 @@ const (
 // What payers do, on the simulated chain and on a real node, on both engines.
 func TestPayers(t *testing.T) {
 	t.Run("sim", func(t *testing.T) {
-		dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) { payers(t, d, clock, simLab{bitcoinsim.New(d)}) })
+		dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+			payers(t, d, clock,
+				simLab{bitcoinsim.New(d)})
+		})
 	})
 	t.Run("btcd", func(t *testing.T) {
 		start := sync.OnceValue(func() *btcdtest.Node { return btcdtest.Start(t) })

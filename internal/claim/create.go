@@ -228,7 +228,9 @@ func (g limitCheck) check(ctx context.Context, tx *db.Tx, more int64) (near bool
 		}
 		if open+made > s.MaxOpen {
 			return false,
-				ErrTooManyOpen.Detailf("A company may have %d claims that wait for their payment. Cancel some, or wait until they expire.", s.MaxOpen).Set("retry_after", seconds(s.Validity))
+				ErrTooManyOpen.Detailf(
+					"A company may have %d claims that wait for their payment. Cancel some, or wait until they expire.",
+					s.MaxOpen).Set("retry_after", seconds(s.Validity))
 		}
 		near = near || open+made+inFlight > s.MaxOpen
 	}

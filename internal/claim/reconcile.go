@@ -298,7 +298,8 @@ func (s *Service) renew(ctx context.Context, tx *db.Tx, c *Claim, late bool) (Cl
 	case c.State == Confirming:
 		return *c, ErrQuoteLocked
 	case c.State == PaidLate && !late:
-		return *c, ErrState.Detailf("Money came for this claim after its price had ended; the merchant decides about it first.")
+		return *c, ErrState.Detailf(
+			"Money came for this claim after its price had ended; the merchant decides about it first.")
 	case c.State == PaidLate:
 		if err := s.acceptLate(ctx, tx, f); err != nil {
 			return *c, err

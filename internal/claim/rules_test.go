@@ -71,7 +71,8 @@ func TestLimitsHoldForClaimsThatAreMadeAtOnce(t *testing.T) {
 func (x *till) payouts(t *testing.T, c chain.Source) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	rail, err := bitcoinrail.New(bitcoinrail.Config{Chain: network, Source: c, Pool: x.claims.Pool, Signer: x.keys, Log: log, FeeMaxAge: 10_000 * time.Hour})
+	rail, err := bitcoinrail.New(bitcoinrail.Config{Chain: network, Source: c, Pool: x.claims.Pool, Signer: x.keys,
+		Log: log, FeeMaxAge: 10_000 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,8 @@ func TestEachCompanyIsSettledByItself(t *testing.T) {
 		till := newTill(t, d, clock, simLab{bitcoinsim.New(d)})
 		till.write(t, func(ctx context.Context, tx *db.Tx) error { // of a company that is gone
 			_, err := tx.Exec(ctx,
-				`INSERT INTO merchant_settings (company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in, origins, schedule,
+				`INSERT INTO merchant_settings (company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in,
+					origins, schedule,
 				destination_id, version, updated_at) VALUES ('a', 0, 1, 'manual', 0, '', '[]', 'daily', '', 1, 0)`)
 			return err
 		})
@@ -226,7 +228,8 @@ func TestARefundThatTheChainTakesBack(t *testing.T) {
 		till.write(t, func(ctx context.Context, tx *db.Tx) error {
 			booked = map[string]int64{}
 			rows, err := tx.Query(ctx,
-				`SELECT l.code, l.amount FROM ledger_journals j JOIN ledger_lines l ON l.company_id = j.company_id AND l.journal_id = j.journal_id
+				`SELECT l.code, l.amount FROM ledger_journals j JOIN ledger_lines l ON l.company_id = j.company_id
+					AND l.journal_id = j.journal_id
 				WHERE j.company_id = $1 AND j.source_id = $2 AND j.purpose = $3`, till.company, s.id, "refund:"+paid.ID)
 			_, err = db.Collect(rows, err, func(r *db.Rows) (code string, err error) {
 				var amount int64
@@ -360,7 +363,8 @@ func (x *till) stands(t *testing.T, all []*sale) map[string]string {
 	}
 	if err := x.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		rows, err := tx.Query(ctx,
-			"SELECT code, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE company_id = $1 GROUP BY code, dim, asset HAVING SUM(amount) <> 0", x.company)
+			"SELECT code, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE company_id = $1 GROUP BY code, dim, "+
+				"asset HAVING SUM(amount) <> 0", x.company)
 		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
 			var code, dim, asset string
 			var sum int64

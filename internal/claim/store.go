@@ -164,7 +164,8 @@ func one(r db.Row) (*Claim, error) {
 func update(ctx context.Context, tx *db.Tx, c *Claim, from State) error {
 	c.UpdatedAt = tx.Now()
 	b := &c.booked
-	err := tx.ExecOne(ctx, `UPDATE claims SET state = $1, exception = $2, reverted = $3, tx_hash = $4, seen = $5, wallet = $6,
+	err := tx.ExecOne(ctx, `UPDATE claims SET state = $1, exception = $2, reverted = $3, tx_hash = $4, seen = $5,
+		wallet = $6,
 			suspense = $7,
 		excess = $8, shortfall = $9, exchanged = $10, merchant = $11, revenue = $12, merchant_debt = $13,
 		refund_debt = $14, refunded = $15,
@@ -216,7 +217,8 @@ func countOpen(ctx context.Context, tx *db.Tx, companyID string, limit int64) (n
 
 // acceptedBy returns the query for the late deposits that were accepted for a claim, with their rates.
 func acceptedBy(c *Claim, all map[string]money.Rate) db.Statement {
-	return db.Statement{Query: "SELECT deposit_id, rate FROM claim_accepted_deposits WHERE company_id = $1 AND claim_id = $2", Args: []any{c.CompanyID, c.ID},
+	return db.Statement{Query: "SELECT deposit_id, rate FROM claim_accepted_deposits WHERE company_id = $1 AND claim_id " +
+		"= $2", Args: []any{c.CompanyID, c.ID},
 		Row: func(r *db.Rows) error {
 			var id, text string
 			if err := r.Scan(&id, &text); err != nil {
@@ -240,7 +242,8 @@ func insertAccepted(ctx context.Context, tx *db.Tx, c *Claim, depositID string, 
 		text = rate.String()
 	}
 	_, err := tx.Exec(ctx,
-		"INSERT INTO claim_accepted_deposits (company_id, claim_id, deposit_id, rate, accepted_at) VALUES ($1, $2, $3, $4, $5)",
+		"INSERT INTO claim_accepted_deposits (company_id, claim_id, deposit_id, rate, accepted_at) VALUES ($1, $2, $3, $4, "+
+			"$5)",
 		c.CompanyID, c.ID, depositID, text, db.Micros(tx.Now()))
 	if db.IsUnique(err) {
 		return db.ErrConflict
@@ -297,7 +300,8 @@ func saveSettings(ctx context.Context, tx *db.Tx, s Settings) error {
 	return err
 }
 
-const refundColumns = `refund_id, state, asset, amount, fee, token_digest, address, output_id, txid, withheld, version, expires_at, created_at`
+const refundColumns = `refund_id, state, asset, amount, fee, token_digest, address, output_id, txid, withheld, version,
+	expires_at, created_at`
 
 // refunds returns the refunds of a claim, oldest first.
 func refunds(ctx context.Context, tx *db.Tx, c *Claim) ([]Refund, error) {
@@ -391,7 +395,8 @@ func scheduled(ctx context.Context, tx *db.Tx) ([]Settings, error) {
 // noteSettled records a scheduled settlement, and reports whether no concurrent one came first.
 func noteSettled(ctx context.Context, tx *db.Tx, s Settings) (bool, error) {
 	n, err := tx.Exec(ctx,
-		"UPDATE merchant_settings SET settled_at = $1 WHERE company_id = $2 AND schedule = $3 AND destination_id = $4 AND settled_at = $5",
+		"UPDATE merchant_settings SET settled_at = $1 WHERE company_id = $2 AND schedule = $3 AND destination_id = $4 AND "+
+			"settled_at = $5",
 		db.Micros(tx.Now()), s.CompanyID, string(s.Schedule), s.DestinationID, db.Micros(s.settledAt))
 	return n == 1, err
 }

@@ -1,15 +1,16 @@
-// Package invoice keeps the invoices that users write to their payers, and says what became of them.
+// Package invoice stores the invoices that users write to their payers, and tracks their payment.
 //
 //	draft → sent ⇄ in_payroll → paid
-//	  │      │         │  ↑
-//	  │      │         ↓  │
+//	  │      │         │  ↑      │
+//	  │      │         ↓  │      │
 //	  │      │     partially_paid
 //	  └──────┴→ void
 //
-// An invoice is overdue, for whoever looks, when it is still owed after its due date; no row says so. A company pays one by
-// naming it in a pay run: from then on it is in_payroll, its amount is fixed, and no other pay run can take it. When the
-// payment arrives it is paid; when the pay run ends otherwise it is owed again, less what did arrive. Package payroll tells
-// how a payment went by [Paid], [Unpaid] and [Reopen]; this package knows nothing of pay runs but their ids.
+// An invoice that is still owed after its due date is shown as overdue; that state is not stored. A company pays an
+// invoice by naming it in a payroll: it is then in_payroll, its amount cannot change, and no other payroll can take
+// it. When the payment arrives it is paid; if the payroll ends otherwise, it is owed again, less the part that
+// arrived. Package payroll reports the outcome with [Payment.Settle], [Payment.Drop] and [Payment.Reopen]; this
+// package knows only the IDs of payrolls.
 package invoice
 
 import (
@@ -28,10 +29,10 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Status is where an invoice stands.
+// Status is the state of an invoice.
 type Status string
 
-// The states of an invoice.
+// States of an invoice.
 const (
 	Draft         Status = "draft"
 	Sent          Status = "sent"
@@ -39,17 +40,17 @@ const (
 	PartiallyPaid Status = "partially_paid"
 	Paid          Status = "paid"
 	Void          Status = "void"
-	Overdue       Status = "overdue" // shown for one that is sent or partially_paid after its due date
+	Overdue       Status = "overdue" // shown instead of sent and partially_paid after the due date
 )
 
 // Limits.
 const (
 	MaxItems   = 100
-	dueAfter   = 30 * 24 * time.Hour // without a due date
-	latestYear = 10                  // years until an invoice may be due
+	dueAfter   = 30 * 24 * time.Hour // default time until the due date
+	latestYear = 10                  // largest number of years until the due date
 )
 
-// What a caller may be told.
+// Errors returned to callers.
 var (
 	ErrNotFound = apierr.New(apierr.NotFound, "not_found", "There is no such invoice.")
 	ErrState    = apierr.New(apierr.Conflict, "invalid_state", "The invoice's state does not allow this.")
@@ -60,7 +61,7 @@ var (
 type Invoice struct {
 	UserID    string
 	ID        string
-	CompanyID string // for which the user was acting: it hears of the invoice
+	CompanyID string // company that the user acted for, which gets the events
 	PayerID   string
 	Number    string
 	Status    Status // as stored; see Shown
@@ -71,8 +72,8 @@ type Invoice struct {
 	Paid      money.Amount
 	IssueDate string // 2026-01-31
 	DueDate   string
-	Content          // empty where it was read without a sealer
-	PayrollID string // that pays it or paid it, "" otherwise
+	Content          // empty if read without a sealer
+	PayrollID string // payroll that pays or paid it, "" otherwise
 	PaymentID string
 	Version   int64
 	CreatedAt time.Time
@@ -81,13 +82,13 @@ type Invoice struct {
 	sealed string
 }
 
-// Content is what an invoice says; it is sealed at rest.
+// Content is the text of an invoice, which is encrypted.
 type Content struct {
 	Items []Item `json:"items"`
 	Notes string `json:"notes,omitempty"`
 }
 
-// Item is one line of an invoice, priced.
+// Item is one line of an invoice with its amount.
 type Item struct {
 	Description string `json:"description"`
 	Quantity    string `json:"quantity"`   // at most 3 decimals
@@ -96,13 +97,13 @@ type Item struct {
 	Amount      string `json:"amount"`     // quantity x unit price, rounded half to even, without tax
 }
 
-// Due is what is still owed.
+// Due returns the amount that is still owed.
 func (v Invoice) Due() (money.Amount, error) { return v.Total.Sub(v.Paid) }
 
-// Payable says whether a pay run may take the invoice.
+// Payable reports whether a payroll may pay the invoice.
 func (v Invoice) Payable() bool { return v.Status == Sent || v.Status == PartiallyPaid }
 
-// Shown is the status for whoever looks now.
+// Shown returns the status to display at a time.
 func (v Invoice) Shown(now time.Time) Status {
 	if v.Payable() && v.DueDate < now.Format(time.DateOnly) {
 		return Overdue
@@ -110,10 +111,11 @@ func (v Invoice) Shown(now time.Time) Status {
 	return v.Status
 }
 
-// Is says whether an id names an invoice of this service. A pay run may carry any reference of the company's own instead.
+// Is reports whether an ID is that of an invoice of this service. A payroll may carry any other reference of the
+// company instead.
 func Is(id string) bool { return strings.HasPrefix(id, "inv_") }
 
-// CreateParams is a new invoice. Amounts are the JSON number's own text.
+// CreateParams describes a new invoice. Amounts are the text of the JSON numbers.
 type CreateParams struct {
 	UserID    string
 	PayerID   string
@@ -126,8 +128,9 @@ type CreateParams struct {
 	Draft     bool
 }
 
-// Create writes an invoice of the acting user to one of their payers, sent unless it is to be a draft.
-func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, p CreateParams) (Invoice, error) {
+// Create creates an invoice of the acting user to one of their payers. It is sent unless it is a draft.
+func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal,
+	p CreateParams) (Invoice, error) {
 	user, err := acting(ctx, tx, by, p.UserID)
 	if err != nil {
 		return Invoice{}, err
@@ -171,7 +174,7 @@ func acting(ctx context.Context, tx *db.Tx, by identity.Principal, userID string
 	return user, c.Active()
 }
 
-// insert writes the invoice under its number; without a number of the user's own, under the next one that is free.
+// insert inserts the invoice under its number or, if the user gave none, under the next free one.
 func (v *Invoice) insert(ctx context.Context, tx *db.Tx, next bool) error {
 	if !next {
 		first, err := insert(ctx, tx, *v)
@@ -197,7 +200,7 @@ func (v *Invoice) insert(ctx context.Context, tx *db.Tx, next bool) error {
 	return db.ErrConflict
 }
 
-// Send sends a draft. Sending it again is fine.
+// Send sends a draft. Repeating it has no effect.
 func Send(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) (Invoice, error) {
 	user, err := acting(ctx, tx, by, userID)
 	if err != nil {
@@ -216,7 +219,7 @@ func Send(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id stri
 	return v, v.move(ctx, tx, Sent, "")
 }
 
-// Delete voids an invoice that nobody is paying and nobody has paid. Deleting it again is fine.
+// Delete voids an invoice that is neither paid nor in a payroll. Repeating it has no effect.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) (Invoice, error) {
 	user, err := acting(ctx, tx, by, userID)
 	if err != nil {
@@ -235,8 +238,8 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id st
 	return v, ErrState.Detailf("The invoice is paid, in full or in part, and stays.")
 }
 
-// OfCompany pages the invoices that were written by people who were acting for the principal's company, newest first, without their
-// content, and says how many there are in all.
+// OfCompany returns a page of the invoices created by users who acted for the principal's company, newest first,
+// without content, and their total number.
 func OfCompany(ctx context.Context, tx *db.Tx, by identity.Principal, f Filter) ([]Invoice, int64, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -245,7 +248,7 @@ func OfCompany(ctx context.Context, tx *db.Tx, by identity.Principal, f Filter) 
 	return list(ctx, tx, "company_id <> '' AND company_id = ?", company, f)
 }
 
-// OneOfCompany reads one of them.
+// OneOfCompany returns one invoice of OfCompany.
 func OneOfCompany(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Invoice, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -254,8 +257,9 @@ func OneOfCompany(ctx context.Context, tx *db.Tx, by identity.Principal, id stri
 	return findOfCompany(ctx, tx, company, id)
 }
 
-// Detail reads an invoice with its content.
-func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID, id string) (Invoice, error) {
+// Detail returns an invoice with its content.
+func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID,
+	id string) (Invoice, error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)
 	if err != nil {
 		return Invoice{}, err
@@ -267,7 +271,7 @@ func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return v, v.open(s)
 }
 
-// Filter chooses and pages invoices.
+// Filter selects and pages invoices.
 type Filter struct {
 	Status   Status // "" means all that are not void; Overdue ones are listed under that word only
 	PayerID  string
@@ -276,7 +280,7 @@ type Filter struct {
 	PerPage  int
 }
 
-// List pages the user's invoices, newest first, without their content, and says how many there are in all.
+// List returns a page of the user's invoices, newest first, without content, and their total number.
 func List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, f Filter) ([]Invoice, int64, error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)
 	if err != nil {
@@ -285,12 +289,12 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, 
 	return list(ctx, tx, "user_id = ?", user.ID, f)
 }
 
-// Named finds the invoices that a pay run names, by id. Those that nobody has are missing.
+// Named returns the invoices that a payroll names, by ID. Unknown IDs are missing.
 func Named(ctx context.Context, tx *db.Tx, ids []string) (map[string]Invoice, error) {
 	return named(ctx, tx, ids)
 }
 
-// Take puts an invoice into a pay run. It returns ErrState when it is not owed, or is in another one.
+// Take assigns an invoice to a payroll. It returns ErrState if the invoice is not owed or is in another payroll.
 func Take(ctx context.Context, tx *db.Tx, userID, id, payrollID, paymentID string) error {
 	v, err := find(ctx, tx, userID, id)
 	if err != nil {
@@ -310,7 +314,7 @@ func Take(ctx context.Context, tx *db.Tx, userID, id, payrollID, paymentID strin
 	return err
 }
 
-// Payment names an invoice and the payment that pays it.
+// Payment identifies an invoice and the payment that pays it.
 type Payment struct {
 	UserID    string
 	InvoiceID string
@@ -318,13 +322,13 @@ type Payment struct {
 	Amount    money.Amount
 }
 
-// taken finds the invoice of a payment. found is false when the invoice is this payment's no longer: its pay run let it go.
+// taken returns the invoice of a payment. found is false if the invoice is no longer assigned to this payment.
 func (p Payment) taken(ctx context.Context, tx *db.Tx) (v Invoice, found bool, err error) {
 	v, err = find(ctx, tx, p.UserID, p.InvoiceID)
 	return v, err == nil && v.PaymentID == p.PaymentID, err
 }
 
-// Settle says that the payment has arrived in full.
+// Settle records that the payment has arrived in full.
 func (p Payment) Settle(ctx context.Context, tx *db.Tx) error {
 	v, found, err := p.taken(ctx, tx)
 	if err != nil || !found || v.Status != InPayroll {
@@ -339,7 +343,7 @@ func (p Payment) Settle(ctx context.Context, tx *db.Tx) error {
 	return v.move(ctx, tx, Paid, "")
 }
 
-// Reopen says that what had arrived came back, and the payment is under way again.
+// Reopen records that the payment came back and is being made again.
 func (p Payment) Reopen(ctx context.Context, tx *db.Tx) error {
 	v, found, err := p.taken(ctx, tx)
 	if err != nil || !found || v.Status != Paid {
@@ -354,7 +358,7 @@ func (p Payment) Reopen(ctx context.Context, tx *db.Tx) error {
 	return v.move(ctx, tx, InPayroll, "payment_returned")
 }
 
-// Drop says that the payment has ended, or its pay run has, and only a part of it arrived, perhaps nothing.
+// Drop records that the payment or its payroll has ended and only a part arrived, possibly nothing.
 func (p Payment) Drop(ctx context.Context, tx *db.Tx, arrived money.Amount) error {
 	v, found, err := p.taken(ctx, tx)
 	if err != nil || !found || v.Status != InPayroll {
@@ -374,13 +378,13 @@ func (p Payment) Drop(ctx context.Context, tx *db.Tx, arrived money.Amount) erro
 	return v.move(ctx, tx, to, "payroll_ended")
 }
 
-// Open lists a user's invoices in a currency that are owed and in no pay run, the oldest first, without their content.
+// Open returns a user's invoices in a currency that are owed and in no payroll, oldest first, without content.
 func Open(ctx context.Context, tx *db.Tx, userID string, currency money.Asset) ([]Invoice, error) {
 	return open(ctx, tx, userID, currency)
 }
 
-// Receive counts money that the payer has transferred on an invoice, as far as it is due, and says how much that was. It returns
-// ErrState when the invoice is not owed, or is in a pay run.
+// Receive counts a payer's transfer towards an invoice, at most the amount due, and returns the counted amount. It
+// returns ErrState if the invoice is not owed or is in a payroll.
 func Receive(ctx context.Context, tx *db.Tx, userID, id string, x money.Amount) (counted money.Amount, err error) {
 	v, err := find(ctx, tx, userID, id)
 	if err != nil {
@@ -403,8 +407,8 @@ func Receive(ctx context.Context, tx *db.Tx, userID, id string, x money.Amount) 
 	return counted, v.move(ctx, tx, to, "transfer_received")
 }
 
-// TakeBack says that money that was counted on an invoice is gone again. An invoice that is in a pay run by then keeps what it
-// counts: what is being paid cannot change.
+// TakeBack records that money counted towards an invoice was taken back. An invoice in a payroll keeps its counted
+// amount: the amount being paid cannot change.
 func TakeBack(ctx context.Context, tx *db.Tx, userID, id string, x money.Amount) error {
 	v, err := find(ctx, tx, userID, id)
 	if err != nil {
@@ -423,7 +427,7 @@ func TakeBack(ctx context.Context, tx *db.Tx, userID, id string, x money.Amount)
 	return v.move(ctx, tx, to, "transfer_returned")
 }
 
-// move takes an invoice on from the version that was read, with its history and its event.
+// move stores the next version of an invoice, with its history and its event.
 func (v *Invoice) move(ctx context.Context, tx *db.Tx, to Status, reason string) error {
 	from := v.Status
 	v.Status, v.UpdatedAt = to, tx.Now()
@@ -435,13 +439,14 @@ func (v *Invoice) move(ctx context.Context, tx *db.Tx, to Status, reason string)
 }
 
 func (v *Invoice) emit(tx *db.Tx, event webhook.Type[webhook.InvoiceData], from Status) error {
-	if v.CompanyID == "" { // a user who acts for nobody has nobody to be told
+	if v.CompanyID == "" { // no company to notify
 		return nil
 	}
 	return webhook.Emit(tx, event.Event(v.CompanyID, v.ID, v.Version, webhook.InvoiceData{
 		InvoiceID: v.ID, UserID: v.UserID, ExternalCompanyID: v.PayerID, Number: v.Number, Status: string(v.Status),
 		PreviousStatus: string(from),
-		Currency:       v.Currency, Total: v.Total, Paid: v.Paid, DueDate: v.DueDate, PayrollID: v.PayrollID, SubpayrollID: v.PaymentID,
+		Currency:       v.Currency, Total: v.Total, Paid: v.Paid, DueDate: v.DueDate, PayrollID: v.PayrollID,
+		SubpayrollID: v.PaymentID,
 	}))
 }
 

@@ -10,30 +10,38 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-const columns = `user_id, invoice_id, company_id, payer_id, number, status, currency, subtotal, tax, total, paid, issue_date, due_date,
+const columns = `user_id, invoice_id, company_id, payer_id, number, status, currency, subtotal, tax, total, paid,
+	issue_date, due_date,
 	content, payroll_id, payment_id, version, created_at, updated_at`
 
-// insert says whether the number was free; the unique index decides between twins.
+// insert inserts an invoice and reports whether its number was free. The unique index decides between concurrent
+// transactions.
 func insert(ctx context.Context, tx *db.Tx, v Invoice) (bool, error) {
-	n, err := tx.Exec(ctx, `INSERT INTO invoices (`+columns+`) VALUES `+db.Placeholders(1, 19, 1)+` ON CONFLICT DO NOTHING`,
-		v.UserID, v.ID, v.CompanyID, v.PayerID, v.Number, string(v.Status), string(v.Currency), v.Subtotal.Units(), v.Tax.Units(), v.Total.Units(),
-		v.Paid.Units(), v.IssueDate, v.DueDate, v.sealed, v.PayrollID, v.PaymentID, v.Version, db.Micros(v.CreatedAt), db.Micros(v.UpdatedAt))
+	n, err := tx.Exec(ctx, `INSERT INTO invoices (`+columns+`) VALUES `+db.Placeholders(1, 19, 1)+` ON CONFLICT
+		DO NOTHING`,
+		v.UserID, v.ID, v.CompanyID, v.PayerID, v.Number, string(v.Status), string(v.Currency), v.Subtotal.Units(),
+		v.Tax.Units(), v.Total.Units(),
+		v.Paid.Units(), v.IssueDate, v.DueDate, v.sealed, v.PayrollID, v.PaymentID, v.Version, db.Micros(v.CreatedAt),
+		db.Micros(v.UpdatedAt))
 	return n == 1, err
 }
 
 func scan(scan func(...any) error) (v Invoice, err error) {
 	var status, currency string
 	var subtotal, tax, total, paid, created, updated int64
-	err = scan(&v.UserID, &v.ID, &v.CompanyID, &v.PayerID, &v.Number, &status, &currency, &subtotal, &tax, &total, &paid, &v.IssueDate, &v.DueDate,
+	err = scan(&v.UserID, &v.ID, &v.CompanyID, &v.PayerID, &v.Number, &status, &currency, &subtotal, &tax, &total, &paid,
+		&v.IssueDate, &v.DueDate,
 		&v.sealed, &v.PayrollID, &v.PaymentID, &v.Version, &created, &updated)
-	v.Status, v.Currency, v.CreatedAt, v.UpdatedAt = Status(status), money.Asset(currency), db.Time(created), db.Time(updated)
+	v.Status, v.Currency, v.CreatedAt, v.UpdatedAt = Status(status), money.Asset(currency), db.Time(created),
+		db.Time(updated)
 	v.Subtotal, v.Tax = money.New(v.Currency, subtotal), money.New(v.Currency, tax)
 	v.Total, v.Paid = money.New(v.Currency, total), money.New(v.Currency, paid)
 	return v, err
 }
 
 func find(ctx context.Context, tx *db.Tx, userID, id string) (Invoice, error) {
-	v, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM invoices WHERE user_id = $1 AND invoice_id = $2", userID, id).Scan)
+	v, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM invoices WHERE user_id = $1 AND invoice_id = $2", userID,
+		id).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return Invoice{}, ErrNotFound
 	}
@@ -41,7 +49,8 @@ func find(ctx context.Context, tx *db.Tx, userID, id string) (Invoice, error) {
 }
 
 func byNumber(ctx context.Context, tx *db.Tx, userID, number string) (id string, err error) {
-	err = tx.QueryRow(ctx, "SELECT invoice_id FROM invoices WHERE user_id = $1 AND number = $2 AND status <> 'void'", userID, number).Scan(&id)
+	err = tx.QueryRow(ctx, "SELECT invoice_id FROM invoices WHERE user_id = $1 AND number = $2 AND status <> 'void'",
+		userID, number).Scan(&id)
 	return id, err
 }
 
@@ -51,12 +60,13 @@ func countOf(ctx context.Context, tx *db.Tx, userID string) (n int64, err error)
 }
 
 func open(ctx context.Context, tx *db.Tx, userID string, currency money.Asset) ([]Invoice, error) {
-	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM invoices WHERE user_id = $1 AND currency = $2 AND status IN ('sent', 'partially_paid')
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM invoices WHERE user_id = $1 AND currency = $2
+		AND status IN ('sent', 'partially_paid')
 		ORDER BY created_at, invoice_id`, userID, string(currency))
 	return db.Collect(rows, err, func(r *db.Rows) (Invoice, error) { return scan(r.Scan) })
 }
 
-// named reads invoices by id, whoever's they are.
+// named reads invoices by ID, of any user.
 func named(ctx context.Context, tx *db.Tx, ids []string) (map[string]Invoice, error) {
 	found := make(map[string]Invoice, len(ids))
 	for some := range slices.Chunk(ids, 256) {
@@ -64,7 +74,8 @@ func named(ctx context.Context, tx *db.Tx, ids []string) (map[string]Invoice, er
 		for i, id := range some {
 			args[i] = id
 		}
-		rows, err := tx.Query(ctx, "SELECT "+columns+" FROM invoices WHERE invoice_id IN (VALUES "+db.Placeholders(len(some), 1, 1)+")", args...)
+		rows, err := tx.Query(ctx, "SELECT "+columns+" FROM invoices WHERE invoice_id IN (VALUES "+db.Placeholders(len(some),
+			1, 1)+")", args...)
 		all, err := db.Collect(rows, err, func(r *db.Rows) (Invoice, error) { return scan(r.Scan) })
 		if err != nil {
 			return nil, err
@@ -76,12 +87,14 @@ func named(ctx context.Context, tx *db.Tx, ids []string) (map[string]Invoice, er
 	return found, nil
 }
 
-// update writes what can change of an invoice as its next version, provided that nobody else has written one since it was
-// read. Of two pay runs that take an invoice at the same moment, one comes here first.
+// update stores the next version of an invoice. It fails if the invoice has changed since it was read, for example if
+// another payroll has taken it.
 func update(ctx context.Context, tx *db.Tx, v *Invoice, from Status) error {
-	n, err := tx.Exec(ctx, `UPDATE invoices SET status = $1, paid = $2, payroll_id = $3, payment_id = $4, updated_at = $5, version = version + 1
+	n, err := tx.Exec(ctx, `UPDATE invoices SET status = $1, paid = $2, payroll_id = $3, payment_id = $4, updated_at = $5,
+		version = version + 1
 		WHERE user_id = $6 AND invoice_id = $7 AND version = $8 AND status = $9`,
-		string(v.Status), v.Paid.Units(), v.PayrollID, v.PaymentID, db.Micros(v.UpdatedAt), v.UserID, v.ID, v.Version, string(from))
+		string(v.Status), v.Paid.Units(), v.PayrollID, v.PaymentID, db.Micros(v.UpdatedAt), v.UserID, v.ID, v.Version,
+		string(from))
 	if err != nil {
 		return err
 	}
@@ -93,16 +106,18 @@ func update(ctx context.Context, tx *db.Tx, v *Invoice, from Status) error {
 }
 
 func findOfCompany(ctx context.Context, tx *db.Tx, companyID, id string) (Invoice, error) {
-	v, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM invoices WHERE company_id = $1 AND invoice_id = $2", companyID, id).Scan)
+	v, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM invoices WHERE company_id = $1 AND invoice_id = $2",
+		companyID, id).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return Invoice{}, ErrNotFound
 	}
 	return v, err
 }
 
-// list pages the invoices of one owner: owner is the condition on whose they are.
+// list returns a page of the invoices of one owner; owner is the SQL condition.
 func list(ctx context.Context, tx *db.Tx, owner, id string, f Filter) ([]Invoice, int64, error) {
-	l := &db.List{Columns: columns, Table: "invoices", Order: "created_at DESC, invoice_id DESC", Page: max(f.Page, 1), PerPage: f.PerPage}
+	l := &db.List{Columns: columns, Table: "invoices", Order: "created_at DESC, invoice_id DESC", Page: max(f.Page, 1),
+		PerPage: f.PerPage}
 	l.Where(owner, id)
 	today := tx.Now().Format(time.DateOnly)
 	switch f.Status {

@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Changes says what of a recipient is to be different. A nil member stays, an empty text empties it.
+// Changes has the changed members of a recipient. A nil member does not change; an empty text clears it.
 type Changes struct {
 	ExternalID, Role, Department, VendorType, Name  *string
 	Email, FirstName, LastName, Country             *string
@@ -20,11 +20,12 @@ type Changes struct {
 	StreetAddress, StreetAddress2, City, State, Zip *string
 }
 
-// personal are the members that belong to a worker's own account.
+// personal returns the members that belong to a worker's own account.
 func (c *Changes) personal() map[string]*string {
 	return map[string]*string{
 		"/name": c.Name, "/email": c.Email, "/first_name": c.FirstName, "/last_name": c.LastName, "/country": c.Country,
-		"/phone_number": c.PhoneNumber, "/phone_country": c.PhoneCountry, "/date_of_birth": c.DateOfBirth, "/street_address": c.StreetAddress,
+		"/phone_number": c.PhoneNumber, "/phone_country": c.PhoneCountry, "/date_of_birth": c.DateOfBirth,
+		"/street_address":   c.StreetAddress,
 		"/street_address_2": c.StreetAddress2, "/city": c.City, "/state": c.State, "/zip": c.Zip,
 	}
 }
@@ -35,15 +36,17 @@ func set(to *string, from *string) {
 	}
 }
 
-// on is the whole payload of a recipient once it is changed.
+// on returns the full payload of a recipient with the changes applied.
 func (c *Changes) on(r Recipient, d identity.Details) CreateParams {
 	p := CreateParams{
-		ExternalID: r.ExternalID, Type: r.Type, Role: r.Role, Department: r.Department, VendorType: r.VendorType, Name: r.Name,
-		Profile: identity.Profile{Email: r.Email, FirstName: r.FirstName, LastName: r.LastName, Country: r.Country, Details: d},
+		ExternalID: r.ExternalID, Type: r.Type, Role: r.Role, Department: r.Department, VendorType: r.VendorType,
+		Name: r.Name,
+		Profile: identity.Profile{Email: r.Email, FirstName: r.FirstName, LastName: r.LastName, Country: r.Country,
+			Details: d},
 	}
 	derived := r.Type == TypeUser && r.Name == strings.TrimSpace(r.FirstName+" "+r.LastName)
 	if derived && c.Name == nil {
-		p.Name = "" // it follows the first and last name
+		p.Name = "" // derived from the first and last name
 	}
 	set(&p.ExternalID, c.ExternalID)
 	set(&p.Role, c.Role)
@@ -65,10 +68,11 @@ func (c *Changes) on(r Recipient, d identity.Details) CreateParams {
 	return p
 }
 
-// Update changes a recipient of the principal's company. The result obeys every rule of Create, with the same faults. Of a
-// worker with a login only what the company says of them can change, role, department, vendor type and external id; the
-// rest is the worker's own.
-func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, id string, c Changes) (Recipient, error) {
+// Update changes a recipient of the principal's company. The result must meet every rule of Create, with the same
+// errors. For a worker with a login, a company can change only the role, department, vendor type and external ID;
+// everything else belongs to the worker.
+func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, id string,
+	c Changes) (Recipient, error) {
 	if err := mayChange(ctx, tx, by, companyID); err != nil {
 		return Recipient{}, err
 	}
@@ -88,16 +92,18 @@ func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		if err != nil || done {
 			return changed, err
 		}
-		// Somebody changed them since they were read: what they say now may no longer fit.
+		// The recipient changed after it was read, so the changes may no longer be valid.
 	}
 }
 
-// check is the recipient as changed, and their details, sealed.
-func (c *Changes) check(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, r Recipient) (next Recipient, details string, err error) {
+// check returns the changed recipient and its sealed details.
+func (c *Changes) check(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal,
+	r Recipient) (next Recipient, details string, err error) {
 	next = r
 	if r.UserID != "" {
 		var problems apierr.List
-		for _, pointer := range []string{"/name", "/email", "/first_name", "/last_name", "/country", "/phone_number", "/phone_country",
+		for _, pointer := range []string{"/name", "/email", "/first_name", "/last_name", "/country", "/phone_number",
+			"/phone_country",
 			"/date_of_birth", "/street_address", "/street_address_2", "/city", "/state", "/zip"} {
 			if c.personal()[pointer] != nil {
 				problems.Add("invalid_parameter", pointer, "This worker has an account of their own, and this is theirs to change.")
@@ -125,7 +131,8 @@ func (c *Changes) check(ctx context.Context, tx *db.Tx, s *identity.Sealer, by i
 		return Recipient{}, "", err
 	}
 	next.Role, next.Name, next.FirstName, next.LastName = checked.Role, checked.Name, checked.FirstName, checked.LastName
-	next.Email, next.Country, next.ExternalID, next.Department, next.VendorType = checked.Email, checked.Country, checked.ExternalID, checked.Department, checked.VendorType
+	next.Email, next.Country, next.ExternalID, next.Department, next.VendorType = checked.Email, checked.Country,
+		checked.ExternalID, checked.Department, checked.VendorType
 	if err := freeExternalID(ctx, tx, next); err != nil {
 		return Recipient{}, "", err
 	}
@@ -133,7 +140,7 @@ func (c *Changes) check(ctx context.Context, tx *db.Tx, s *identity.Sealer, by i
 	return next, details, err
 }
 
-// mayChange refuses the principals of other companies, and changes of a frozen one.
+// mayChange refuses principals of other companies, and changes while the company is frozen.
 func mayChange(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) error {
 	company, err := by.Company(companyID)
 	if err != nil {
@@ -146,15 +153,16 @@ func mayChange(ctx context.Context, tx *db.Tx, by identity.Principal, companyID 
 	return record.Active()
 }
 
-// Deactivate stops a recipient from being paid. Doing it twice is fine.
+// Deactivate stops a recipient from being paid. Repeating it has no effect.
 func Deactivate(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Recipient, error) {
 	return move(ctx, tx, by, companyID, id, true, deactivate)
 }
 
-// Reactivate lets a recipient be paid again: active at once if their destinations take all of a payment, else pending until
-// they do. Doing it twice is fine. Somebody under review is refused with screening.ErrUnderReview.
+// Reactivate lets a recipient be paid again: active at once if the allocations of its destinations total 100, else
+// pending. Repeating it has no effect. It returns screening.ErrUnderReview for a recipient under review.
 func Reactivate(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Recipient, error) {
-	return move(ctx, tx, by, companyID, id, false, func(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, error) {
+	return move(ctx, tx, by, companyID, id, false, func(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool,
+		error) {
 		if blocked, err := screening.Blocked(ctx, tx, r.CompanyID, r.ID); err != nil || blocked {
 			return Recipient{}, false, cmp.Or(err, error(screening.ErrUnderReview))
 		}
@@ -162,8 +170,8 @@ func Reactivate(ctx context.Context, tx *db.Tx, by identity.Principal, companyID
 	})
 }
 
-// move makes a recipient inactive, or not, by a guard that expects the state that was read. When it finds another, somebody
-// was faster, and what to do is looked at again.
+// move makes a recipient inactive, or ends that. Its guard expects the state that was read; if a concurrent
+// transaction changed it, move starts again.
 func move(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string, inactive bool,
 	guard func(context.Context, *db.Tx, Recipient) (Recipient, bool, error)) (Recipient, error) {
 	if err := mayChange(ctx, tx, by, companyID); err != nil {

@@ -16,32 +16,32 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// MaxImport is how many rows one import takes.
+// MaxImport is the largest number of rows of one import.
 const MaxImport = 10_000
 
-// What became of a row of an import.
+// Outcomes of a row of an import.
 const (
 	ImportCreated  = "created"
-	ImportExisting = "existing" // a recipient has its external id; nothing was done
-	ImportValid    = "valid"    // it would be created: nothing is, in a dry run
+	ImportExisting = "existing" // a recipient with its external ID exists; nothing changed
+	ImportValid    = "valid"    // it would be created; set in a dry run only
 	ImportFailed   = "failed"
 )
 
-// Imported is what became of one row. Rows count as spreadsheets do: the header is row 1.
+// Imported is the outcome of one row. Rows are numbered as in spreadsheets: the header is row 1.
 type Imported struct {
 	Row         int
 	Status      string
-	RecipientID string         // of one that was created or existed
-	Problems    []apierr.Field // of a failed one; Pointer is the name of the column
+	RecipientID string         // of the recipient created or found
+	Problems    []apierr.Field // of a failed row; Pointer is the column's name
 }
 
-// column is a member of the worker payload.
+// column maps a column to a member of the recipient's payload.
 type column struct {
 	name string
 	to   func(*CreateParams) *string
 }
 
-// columns of an import. The order of a file's own is free.
+// importColumns are the columns of an import. A file may have them in any order.
 var importColumns = []column{
 	{"external_id", func(p *CreateParams) *string { return &p.ExternalID }},
 	{"recipient_type", func(p *CreateParams) *string { return &p.Type }},
@@ -63,7 +63,7 @@ var importColumns = []column{
 	{"zip", func(p *CreateParams) *string { return &p.Zip }},
 }
 
-// shown are columns of an export that an import passes over, so that an exported file can be brought back.
+// shown are columns of an export that an import ignores, so that an exported file can be imported.
 var shown = []string{"id", "status", "created"}
 
 func aboutFile(code, message string) error {
@@ -72,13 +72,14 @@ func aboutFile(code, message string) error {
 	return problems.Err()
 }
 
-// Import creates recipients from a CSV file with a header, each by the rules of Create. Good rows are made even if others
-// are not, and all in one commit. A row whose external id a recipient has is left alone and named, so bringing the same file
-// again does nothing twice. In a dry run nothing is made.
+// Import creates recipients from a CSV file with a header, each by the rules of Create. Valid rows are created even
+// if others are not, all in one commit. A row whose external ID belongs to an existing recipient is skipped and
+// reported, so importing the same file again creates nothing twice. A dry run creates nothing.
 //
-// The file as a whole is refused, with a problem at /csv, when it has no header, columns that are unknown or there twice,
-// more than MaxImport rows, or quotes that do not match.
-func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, file string, dryRun bool) ([]Imported, error) {
+// Import refuses the whole file, with a problem at /csv, if it has no header, has unknown or repeated columns, has
+// more than MaxImport rows, or has unbalanced quotes.
+func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, file string,
+	dryRun bool) ([]Imported, error) {
 	if err := mayChange(ctx, tx, by, companyID); err != nil {
 		return nil, err
 	}
@@ -93,14 +94,15 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	var rows []Imported
 	var people []importing
 	first := map[string]int{} // external id → row
-	told := 0                 // problems so far
+	told := 0                 // problems found so far
 	for number := 2; ; number++ {
 		record, err := r.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return nil, aboutFile("invalid_parameter", fmt.Sprintf("Row %d is not valid CSV: look for quotes that do not match.", number))
+			return nil, aboutFile("invalid_parameter", fmt.Sprintf("Row %d is not valid CSV: look for quotes that do not match.",
+				number))
 		}
 		if len(rows) == MaxImport {
 			return nil, aboutFile("invalid_parameter", fmt.Sprintf("A file has at most %d rows. Split it.", MaxImport))
@@ -110,13 +112,14 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		if id := person.r.ExternalID; row.Status == ImportValid && id != "" {
 			if before, twice := first[id]; twice {
 				row.Status = ImportFailed
-				// The row says so; the import as a whole goes on.
-				row.Problems = []apierr.Field{{Code: ErrExternalID.Code, Pointer: "external_id", Message: fmt.Sprintf("Row %d has the same external_id.", before)}}
+				// The row reports the problem; the import continues.
+				row.Problems = []apierr.Field{{Code: ErrExternalID.Code, Pointer: "external_id",
+					Message: fmt.Sprintf("Row %d has the same external_id.", before)}}
 			} else {
 				first[id] = number
 			}
 		}
-		// A file of nothing but mistakes is not worth an answer many times its size.
+		// A file with many mistakes must not cause a response many times its size.
 		row.Problems = row.Problems[:min(len(row.Problems), max(1, mostProblems-told))]
 		told += len(row.Problems)
 		person.at = len(rows)
@@ -155,19 +158,20 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return rows, insertMany(ctx, tx, people)
 }
 
-// mostProblems is how many problems of a file are told in full; after that it is the first of each row.
+// mostProblems is the number of problems that are reported in full; after that, only the first problem of each row
+// is.
 const mostProblems = 1000
 
-// importing is a row that is about to be a recipient.
+// importing is a valid row that is about to be created.
 type importing struct {
-	at      int // among the rows
+	at      int // index of the row
 	r       Recipient
 	profile identity.Profile
 	details string // sealed
 }
 
-// readHeader starts the reading of a file. Spreadsheets write a mark of byte order, and semicolons where the comma is for
-// decimals.
+// readHeader starts to read a file. Spreadsheets may write a byte order mark, and semicolons in locales with decimal
+// commas.
 func readHeader(file string) (*csv.Reader, []column, error) {
 	file = strings.TrimPrefix(file, "\ufeff")
 	line, _, _ := strings.Cut(file, "\n")
@@ -178,7 +182,8 @@ func readHeader(file string) (*csv.Reader, []column, error) {
 	}
 	record, err := r.Read()
 	if err != nil {
-		return nil, nil, aboutFile("invalid_parameter", "The file begins with a row of column names, such as external_id,first_name,last_name,country.")
+		return nil, nil, aboutFile("invalid_parameter",
+			"The file begins with a row of column names, such as external_id,first_name,last_name,country.")
 	}
 	header := make([]column, len(record))
 	var problems apierr.List
@@ -192,7 +197,8 @@ func readHeader(file string) (*csv.Reader, []column, error) {
 		case known >= 0:
 			header[i] = importColumns[known]
 		case !slices.Contains(shown, name):
-			problems.Add("unknown_field", "/csv", fmt.Sprintf("Column %d has a name that is not known. Check its spelling.", i+1))
+			problems.Add("unknown_field", "/csv", fmt.Sprintf("Column %d has a name that is not known. Check its spelling.",
+				i+1))
 		}
 		seen[name] = true
 	}
@@ -204,7 +210,8 @@ func importRow(record []string, header []column, now time.Time) (row Imported, p
 	var params CreateParams
 	if len(record) != len(header) {
 		row.Status = ImportFailed
-		row.Problems = []apierr.Field{{Code: "invalid_parameter", Message: fmt.Sprintf("The row has %d fields, the header %d.", len(record), len(header))}}
+		row.Problems = []apierr.Field{{Code: "invalid_parameter",
+			Message: fmt.Sprintf("The row has %d fields, the header %d.", len(record), len(header))}}
 		return row, p
 	}
 	for i, value := range record {
@@ -226,10 +233,10 @@ func importRow(record []string, header []column, now time.Time) (row Imported, p
 	return row, p
 }
 
-// formula are the first characters by which a spreadsheet takes a cell for a formula and runs it.
+// formula has the first characters that make a spreadsheet run a cell as a formula.
 const formula = "=+-@\t\r"
 
-// SafeCell is a text that no spreadsheet runs: one that it would take for a formula begins with an apostrophe.
+// SafeCell returns a text that no spreadsheet runs: it puts an apostrophe before what would be a formula.
 func SafeCell(text string) string {
 	if text != "" && strings.Contains(formula, text[:1]) {
 		return "'" + text
@@ -245,10 +252,11 @@ func PlainCell(text string) string {
 	return text
 }
 
-// Export writes the recipients that a list finds, all pages of it, as CSV that a spreadsheet can open safely: a cell that it
-// would take for a formula begins with an apostrophe, which Import takes off again. Nothing is written before the
-// parameters are found to be right.
-func Export(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams) (write func(io.Writer) error, err error) {
+// Export writes all recipients that match a list's filters as CSV that a spreadsheet can open safely: cells that
+// would be formulas begin with an apostrophe, which Import removes. It checks the parameters before it writes
+// anything.
+func Export(ctx context.Context, tx *db.Tx, by identity.Principal,
+	p ListParams) (write func(io.Writer) error, err error) {
 	p.Page = Page{}
 	q, err := p.query(by)
 	if err != nil {
@@ -261,8 +269,9 @@ func Export(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams)
 			return err
 		}
 		out := csv.NewWriter(w)
-		_ = out.Write([]string{"id", "external_id", "recipient_type", "role", "status", "name", "first_name", "last_name", "email", "country",
-			"department", "vendor_type", "created"}) // errors are kept for Flush
+		_ = out.Write([]string{"id", "external_id", "recipient_type", "role", "status", "name", "first_name", "last_name",
+			"email", "country",
+			"department", "vendor_type", "created"}) // Flush returns errors
 		for ids := range slices.Chunk(ids, 512) {
 			found, err := selectRecipients(ctx, tx, q.companyID, ids)
 			if err != nil {

@@ -30,13 +30,17 @@ func wanted(all []payee.Recipient, p payee.ListParams) (page []string, total int
 	search := strings.ToLower(p.Search)
 	var found []payee.Recipient
 	for _, r := range all {
-		if (p.Role == "" || p.Role == r.Role) && (p.Type == "" || p.Type == r.Type) && (p.Status == "" || p.Status == r.Status) &&
+		if (p.Role == "" || p.Role == r.Role) && (p.Type == "" || p.Type == r.Type) && (p.Status == "" ||
+			p.Status == r.Status) &&
 			(p.Country == "" || p.Country == r.Country) &&
 			(strings.Contains(strings.ToLower(r.Name), search) || strings.Contains(strings.ToLower(r.Email), search)) {
 			found = append(found, r)
 		}
 	}
-	slices.SortFunc(found, func(a, b payee.Recipient) int { return cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(found, func(a, b payee.Recipient) int {
+		return cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(a.ID,
+			b.ID))
+	})
 	if p.SortDir == "desc" || p.SortBy == "" && p.SortDir == "" {
 		slices.Reverse(found)
 	}
@@ -89,12 +93,14 @@ func csvOf(r *rand.Rand, n int) string {
 	var b strings.Builder
 	b.WriteString("recipient_type,role,name,email,country\n")
 	for i := range n {
-		name := pick("Ana anna ÅSA Zoë O'Neil 100% under_score back\\slash 王小明 Ünal ana Čapek") + " " + pick("Müller de-la Ō Smith SMITH 李 x")
+		name := pick("Ana anna ÅSA Zoë O'Neil 100% under_score back\\slash 王小明 Ünal ana Čapek") + " " +
+			pick("Müller de-la Ō Smith SMITH 李 x")
 		email := ""
 		if r.IntN(4) > 0 {
 			email = fmt.Sprintf("%s%d@%s", pick("a.b c_d e+f G.H"), i, pick("example.com EXAMPLE.org mail.example.com"))
 		}
-		fmt.Fprintf(&b, "%s,%s,%s,%s,%s\n", pick("user company"), pick("contractor employee vendor"), name, email, pick("US DE BR"))
+		fmt.Fprintf(&b, "%s,%s,%s,%s,%s\n", pick("user company"), pick("contractor employee vendor"), name, email,
+			pick("US DE BR"))
 	}
 	return b.String()
 }
@@ -135,9 +141,12 @@ func testLists(t *testing.T) {
 		pick := func(from ...string) string { return from[r.IntN(len(from))] }
 		for range 200 {
 			p := payee.ListParams{
-				Search: pick("", "a", "an", "ana", "ANA", "anna m", "%", "_", "0%", "100%", "r_s", `\`, `k\s`, "'", `"`, "neil", "王", "小明", "王小明", "ünal", "čap",
-					"example", "@example.com", "1@e", "2@", ".com", "smith", "xyz", "a.b", "e+f1", "a OR b", "NOT", "o'neil smith", "é", `a"b`),
-				Role: pick("", "", "vendor", "employee"), Type: pick("", "", "company", "user"), Country: pick("", "", "DE", "FR"), Status: pick("", "", "pending", "active"),
+				Search: pick("", "a", "an", "ana", "ANA", "anna m", "%", "_", "0%", "100%", "r_s", `\`, `k\s`, "'", `"`, "neil",
+					"王", "小明", "王小明", "ünal", "čap",
+					"example", "@example.com", "1@e", "2@", ".com", "smith", "xyz", "a.b", "e+f1", "a OR b", "NOT", "o'neil smith",
+					"é", `a"b`),
+				Role: pick("", "", "vendor", "employee"), Type: pick("", "", "company", "user"), Country: pick("", "", "DE", "FR"),
+				Status: pick("", "", "pending", "active"),
 				SortBy: pick("", "name", "email", "created"), SortDir: pick("", "asc", "desc"),
 				Page: payee.Page{Number: 1 + r.IntN(6), PerPage: 1 + r.IntN(40)},
 			}
@@ -247,7 +256,8 @@ func TestTotalsFollowEveryChange(t *testing.T) {
 
 		var u identity.User
 		w.write(func(ctx context.Context, tx *db.Tx) (err error) {
-			u, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{CompanyID: w.by.CompanyID, Profile: identity.Profile{Email: "worker@example.com", Country: "US"}})
+			u, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{CompanyID: w.by.CompanyID,
+				Profile: identity.Profile{Email: "worker@example.com", Country: "US"}})
 			if err != nil {
 				return err
 			}
@@ -285,7 +295,8 @@ func TestConcurrentChangesAreCountedOnce(t *testing.T) {
 				for round := range 6 {
 					country, role := []string{"US", "GB", "DE"}[(i+round)%3], []string{payee.Contractor, payee.Employee}[round%2]
 					if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-						_, err := payee.Update(ctx, tx, w.s, w.by, "", ids[(i*5+round)%len(ids)], payee.Changes{Country: &country, Role: &role})
+						_, err := payee.Update(ctx, tx, w.s, w.by, "", ids[(i*5+round)%len(ids)], payee.Changes{Country: &country,
+							Role: &role})
 						return err
 					}); err != nil {
 						t.Error(err)

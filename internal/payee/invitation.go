@@ -14,57 +14,59 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// What inviting is refused with.
+// Errors returned to callers.
 var (
-	ErrResendLimit   = apierr.New(apierr.Conflict, "resend_limit_reached", "An invitation is sent again three times at most.")
-	ErrAlreadyOpen   = apierr.New(apierr.Conflict, "invalid_state", "This address has an open invitation of the company. Send that one again, or revoke it first.")
+	ErrResendLimit = apierr.New(apierr.Conflict, "resend_limit_reached",
+		"An invitation is sent again three times at most.")
+	ErrAlreadyOpen = apierr.New(apierr.Conflict, "invalid_state",
+		"This address has an open invitation of the company. Send that one again, or revoke it first.")
 	ErrAlreadyWorker = apierr.New(apierr.Conflict, "invalid_state", "A worker of this company already has this address.")
 	ErrNotExpired    = apierr.New(apierr.Conflict, "invalid_state", "This invitation has not expired.")
 	ErrNotOpen       = apierr.New(apierr.Conflict, "invalid_state", "This invitation is no longer open.")
 )
 
-// The states of an invitation.
+// States of an invitation.
 const (
 	InvitationSent     = "sent"
 	InvitationAccepted = "accepted"
 	InvitationExpired  = "expired"
-	InvitationRevoked  = "revoked" // by the company, or declined by the person: see Invitation.Reason
+	InvitationRevoked  = "revoked" // by the company, or declined by the person; see Invitation.Reason
 )
 
-// Why an invitation is revoked.
+// Reasons why an invitation is revoked.
 const (
 	ByCompany = "revoked"
 	ByPerson  = "declined"
 )
 
-// The life of an invitation.
+// Limits of invitations.
 const (
 	InvitationLife = 14 * 24 * time.Hour
 	MaxResends     = 3
 )
 
-// Invitation is a company's wish that the person with an email address become its worker.
+// Invitation is a company's request that the person with an email address become its worker.
 //
-// It is sent until the person accepts or declines, the company revokes it, or 14 days have passed since its mail. Sending
-// again, at most three times, renews its token and its 14 days, also when they were over; the link of the earlier mail then
-// leads nowhere. One address has one open invitation of a company. A new one within 14 days of a mail that was revoked
-// counts as sending again, so that a company cannot fill a stranger's mailbox by revoking.
+// It is sent until the person accepts or declines, the company revokes it, or 14 days have passed since its last
+// mail. Sending it again, at most three times, renews its token and its 14 days, even after it expired; the link of
+// the earlier mail stops working. A company has at most one open invitation per address. A new one within 14 days of
+// a mail that was revoked counts as a resend, so that a company cannot fill a stranger's mailbox by revoking.
 //
-// Inviting never looks at who has an account: its answers are the same for every address that is not the company's own
-// worker's. Accepting by the link proves that its reader has the mailbox.
+// Inviting never checks who has an account: responses are the same for every address, except those of the company's
+// own workers. Accepting through the link proves access to the mailbox.
 type Invitation struct {
 	CompanyID, ID string
 	CompanyName   string // set by InvitationByToken only
 	Email, Role   string
 	State, Reason string
 	Resends       int
-	UserID        string // of who accepted, else ""
+	UserID        string // of the person who accepted, "" otherwise
 	Version       int64
 	Sent, Expires time.Time
 	Created       time.Time
 }
 
-// at is the invitation as it is at an instant: one whose time is up is expired, also before the job notes it.
+// at returns the invitation as of a time: after its end it is expired, even before the job has recorded that.
 func (v Invitation) at(now time.Time) Invitation {
 	if v.State == InvitationSent && !v.Expires.After(now) {
 		v.State = InvitationExpired
@@ -72,16 +74,18 @@ func (v Invitation) at(now time.Time) Invitation {
 	return v
 }
 
-// InviteParams is a wanted worker.
+// InviteParams describes a worker to invite.
 type InviteParams struct {
 	CompanyID string // "" means the principal's
 	Email     string
 	Role      string // contractor, employee; "" means contractor
 }
 
-// Invite sends a person an invitation. It refuses the address of a worker (ErrAlreadyWorker), one with an open invitation
-// (ErrAlreadyOpen, with Meta "invitation_id"), and one that was sent four mails within 14 days (ErrResendLimit).
-func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, p InviteParams) (Invitation, error) {
+// Invite sends an invitation to an address. It returns ErrAlreadyWorker for the address of a worker, ErrAlreadyOpen
+// (with Meta "invitation_id") for one with an open invitation, and ErrResendLimit for one that was sent four mails
+// within 14 days.
+func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal,
+	p InviteParams) (Invitation, error) {
 	var problems apierr.List
 	email := identity.Email(&problems, "/email", p.Email, true)
 	role := either(&problems, "/role", p.Role, Contractor, Employee)
@@ -122,13 +126,13 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return v, send(ctx, tx, s, company, v, token)
 }
 
-// renew gives the invitation a new token and its full time.
+// renew gives the invitation a new token and a new end.
 func (v *Invitation) renew(now time.Time) (token string) {
 	v.State, v.Reason, v.Sent, v.Expires = InvitationSent, "", now, now.Add(InvitationLife)
 	return identity.NewLinkToken()
 }
 
-// inviting resolves the company that wants to invite, or revoke.
+// inviting returns the ID of the company that wants to invite or revoke, if the principal may do so.
 func inviting(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (identity.Company, error) {
 	id, err := by.Company(companyID)
 	if err != nil {
@@ -141,7 +145,7 @@ func inviting(ctx context.Context, tx *db.Tx, by identity.Principal, companyID s
 	return company, company.Active()
 }
 
-// latest is the invitation that a company means by an address.
+// latest returns the newest invitation of a company to an address.
 func latest(ctx context.Context, tx *db.Tx, companyID, email string) (Invitation, error) {
 	var problems apierr.List
 	email = identity.Email(&problems, "/email", email, true)
@@ -158,9 +162,10 @@ func latest(ctx context.Context, tx *db.Tx, companyID, email string) (Invitation
 	return *v, nil
 }
 
-// Resend sends the last invitation of an address again. The fourth time is ErrResendLimit; one that was accepted, declined or
-// revoked is ErrNotOpen; an address that was not invited is apierr.NotFoundErr.
-func Resend(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, email string) (Invitation, error) {
+// Resend sends the newest invitation to an address again. It returns ErrResendLimit for the fourth time, ErrNotOpen
+// for one that was accepted, declined or revoked, and apierr.NotFoundErr for an address that was not invited.
+func Resend(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID,
+	email string) (Invitation, error) {
 	company, err := inviting(ctx, tx, by, companyID)
 	if err != nil {
 		return Invitation{}, err
@@ -179,8 +184,8 @@ func Resend(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return v, send(ctx, tx, s, company, v, token)
 }
 
-// Revoke ends the open invitation of an address: its link stops working. One that has ended is ErrNotOpen, an address that
-// was not invited apierr.NotFoundErr.
+// Revoke ends the open invitation to an address, so that its link stops working. It returns ErrNotOpen for one that
+// has ended, and apierr.NotFoundErr for an address that was not invited.
 func Revoke(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, email string) (Invitation, error) {
 	company, err := inviting(ctx, tx, by, companyID)
 	if err != nil {
@@ -193,7 +198,7 @@ func Revoke(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, em
 	return end(ctx, tx, v, InvitationRevoked, ByCompany, "")
 }
 
-// end moves an open invitation to a state from which nothing follows.
+// end changes an open invitation to a final state.
 func end(ctx context.Context, tx *db.Tx, v Invitation, state, reason, userID string) (Invitation, error) {
 	v, err := endInvitation(ctx, tx, v, state, reason, userID)
 	if err != nil {
@@ -207,8 +212,9 @@ func end(ctx context.Context, tx *db.Tx, v Invitation, state, reason, userID str
 	return v, emitInvitation(tx, event, v)
 }
 
-// send leaves the mail, the end and the event for the commit. The mail is the only place where the token goes.
-func send(ctx context.Context, tx *db.Tx, s *identity.Sealer, company identity.Company, v Invitation, token string) error {
+// send queues the mail, the expiry job and the event. The mail is the only place that has the token.
+func send(ctx context.Context, tx *db.Tx, s *identity.Sealer, company identity.Company, v Invitation,
+	token string) error {
 	err := mail.Enqueue(ctx, tx, mail.Message{
 		CompanyID: v.CompanyID, To: v.Email, Template: mail.Invitation, Language: mail.LanguageOf(company.Country),
 		Key:  v.ID + "/" + strconv.FormatInt(v.Version, 10),
@@ -228,15 +234,15 @@ func emitInvitation(tx *db.Tx, event webhook.Type[webhook.InvitationData], v Inv
 	}))
 }
 
-// JobExpire is the kind of job that ends an invitation whose time is up.
+// JobExpire is the job that ends an invitation at its time.
 const JobExpire = "invitation.expire"
 
-// lapse names the invitation that a job is about.
+// lapse is the payload of JobExpire.
 type lapse struct {
 	InvitationID string `json:"invitation_id"`
 }
 
-// HandleExpire ends an invitation whose time is up. One that was sent again has more time, and another job.
+// HandleExpire ends an invitation at its time. One that was sent again has a later end and another job.
 func HandleExpire(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var l lapse
 	if err := j.Decode(&l); err != nil {
@@ -250,7 +256,7 @@ func HandleExpire(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return err
 }
 
-// expire notes that an invitation's time is up, if it is.
+// expire changes an invitation to expired if its end is past.
 func expire(ctx context.Context, tx *db.Tx, v Invitation) (*Invitation, error) {
 	if v.State == v.at(tx.Now()).State {
 		return &v, nil
@@ -263,14 +269,14 @@ func expire(ctx context.Context, tx *db.Tx, v Invitation) (*Invitation, error) {
 	return moved, emitInvitation(tx, webhook.InvitationExpired, *moved)
 }
 
-// InvitationByToken reads the invitation that a link leads to, with the company's name, in whatever state it is. A token
-// that never was, or that a later mail replaced, is apierr.NotFoundErr.
+// InvitationByToken returns the invitation of a link, in any state, with the company's name. It returns
+// apierr.NotFoundErr for an unknown token and for one that a later mail replaced.
 func InvitationByToken(ctx context.Context, tx *db.Tx, token string) (Invitation, error) {
 	v, err := invitationByToken(ctx, tx, identity.LinkDigest(token))
 	return v.at(tx.Now()), err
 }
 
-// open is the invitation of a link that still waits for its answer.
+// open returns the invitation of a link if it still waits for an answer.
 func open(ctx context.Context, tx *db.Tx, token string) (Invitation, error) {
 	v, err := InvitationByToken(ctx, tx, token)
 	if err == nil && v.State != InvitationSent {
@@ -279,13 +285,15 @@ func open(ctx context.Context, tx *db.Tx, token string) (Invitation, error) {
 	return v, err
 }
 
-// AcceptInvitation makes the reader of a link a worker of the company and says who they are. n is what they say of
-// themselves; name and country are required, the address is the invitation's whatever n says. When somebody already
-// signs in with that address, it is their account that is linked, and n changes nothing in it: having the mailbox shows
-// who they are, not that their profile or password should change. The caller cannot tell the two apart.
+// AcceptInvitation makes the person with the link a worker of the company and stores their profile. Name and country
+// are required; the email address is the invitation's, whatever n contains. If an account with that address exists,
+// that account is linked and n changes nothing in it: access to the mailbox does not allow changing a profile or
+// password. The caller cannot distinguish the two cases.
 //
-// Refused are unknown tokens (apierr.NotFoundErr), ended invitations (ErrNotOpen), and profiles, all problems at once.
-func AcceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n identity.NewUser) (userID string, err error) {
+// It returns apierr.NotFoundErr for an unknown token, ErrNotOpen for an invitation that has ended, and all problems
+// of the profile at once.
+func AcceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string,
+	n identity.NewUser) (userID string, err error) {
 	v, err := open(ctx, tx, token)
 	if err != nil {
 		return "", err
@@ -309,7 +317,7 @@ func AcceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, token 
 	}
 	if u.ID == "" {
 		u, err = identity.CreateUser(ctx, tx, s, n)
-		if errors.Is(err, identity.ErrEmailTaken) { // they signed up elsewhere in this moment
+		if errors.Is(err, identity.ErrEmailTaken) { // a concurrent sign-up took the address
 			u, err = identity.UserByEmail(ctx, tx, v.Email)
 		}
 		if err != nil {
@@ -325,7 +333,7 @@ func AcceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, token 
 	return u.ID, nil
 }
 
-// DeclineInvitation is the reader's no. It refuses what AcceptInvitation refuses.
+// DeclineInvitation declines the invitation of a link, with the errors of AcceptInvitation.
 func DeclineInvitation(ctx context.Context, tx *db.Tx, token string) error {
 	v, err := open(ctx, tx, token)
 	if err != nil {
@@ -335,8 +343,8 @@ func DeclineInvitation(ctx context.Context, tx *db.Tx, token string) error {
 	return err
 }
 
-// AskAgain tells the company, by one mail however often it is called, that the reader of an expired link would like to be
-// invited again. It refuses links that have not expired (ErrNotExpired) and unknown ones (apierr.NotFoundErr).
+// AskAgain mails the company once that the person with an expired link would like to be invited again. It returns
+// ErrNotExpired for a link that has not expired, and apierr.NotFoundErr for an unknown one.
 func AskAgain(ctx context.Context, tx *db.Tx, token string) error {
 	v, err := InvitationByToken(ctx, tx, token)
 	if err != nil {
@@ -350,9 +358,10 @@ func AskAgain(ctx context.Context, tx *db.Tx, token string) error {
 		return err
 	}
 	return mail.Enqueue(ctx, tx, mail.Message{
-		CompanyID: v.CompanyID, To: company.Email, Template: mail.InvitationRequested, Language: mail.LanguageOf(company.Country),
-		Key:  v.ID + "/" + strconv.FormatInt(db.Micros(v.Sent), 10),
-		Data: mail.InvitationRequestedData{Company: company.Name, Email: v.Email},
+		CompanyID: v.CompanyID, To: company.Email, Template: mail.InvitationRequested,
+		Language: mail.LanguageOf(company.Country),
+		Key:      v.ID + "/" + strconv.FormatInt(db.Micros(v.Sent), 10),
+		Data:     mail.InvitationRequestedData{Company: company.Name, Email: v.Email},
 	})
 }
 
@@ -360,12 +369,13 @@ func AskAgain(ctx context.Context, tx *db.Tx, token string) error {
 type InvitationsParams struct {
 	CompanyID string // "" means the principal's
 	Status    string
-	Email     string // the whole address, whatever the case
+	Email     string // the full address, in any case
 	Page      Page
 }
 
-// Invitations finds invitations of the principal's company, the newest first.
-func Invitations(ctx context.Context, tx *db.Tx, by identity.Principal, p InvitationsParams) (Slice[Invitation], error) {
+// Invitations returns a page of the invitations of the principal's company, newest first.
+func Invitations(ctx context.Context, tx *db.Tx, by identity.Principal,
+	p InvitationsParams) (Slice[Invitation], error) {
 	var problems apierr.List
 	oneOf(&problems, "status", p.Status, InvitationSent, InvitationAccepted, InvitationExpired, InvitationRevoked)
 	p.Page = p.Page.norm(&problems)

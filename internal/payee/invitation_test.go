@@ -63,7 +63,9 @@ func (w world) token(v payee.Invitation) string {
 	var letter mail.InvitationData
 	if err := w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) error {
 		var id, sealed string
-		err := tx.QueryRow(ctx, "SELECT mail_id, data FROM mails WHERE mail_key LIKE $1 ORDER BY created_at DESC, mail_id DESC LIMIT 1", v.ID+"/%").Scan(&id, &sealed)
+		err := tx.QueryRow(ctx,
+			"SELECT mail_id, data FROM mails WHERE mail_key LIKE $1 ORDER BY created_at DESC, mail_id DESC LIMIT 1",
+			v.ID+"/%").Scan(&id, &sealed)
 		if err != nil {
 			return err
 		}
@@ -143,7 +145,8 @@ func TestInvitationIsAccepted(t *testing.T) {
 		if err != nil || v.State != "sent" {
 			t.Fatalf("%+v %v", v, err)
 		}
-		again, err := w.accept(w.token(v), identity.NewUser{Profile: identity.Profile{FirstName: "Mallory", LastName: "X", Country: "US"}})
+		again, err := w.accept(w.token(v), identity.NewUser{Profile: identity.Profile{FirstName: "Mallory", LastName: "X",
+			Country: "US"}})
 		if err != nil || again != id {
 			t.Errorf("%s %v", again, err)
 		}
@@ -291,7 +294,8 @@ func TestRevokedInvitationsCount(t *testing.T) {
 			if _, err := w.accept(token, ada); !errors.Is(err, payee.ErrNotOpen) {
 				t.Errorf("accepted after its end: %v", err)
 			}
-			if seen, err := w.look(token); err != nil || seen.State != "revoked" || seen.Reason != map[bool]string{true: "declined", false: "revoked"}[mails%2 == 0] {
+			if seen, err := w.look(token); err != nil || seen.State != "revoked" ||
+				seen.Reason != map[bool]string{true: "declined", false: "revoked"}[mails%2 == 0] {
 				t.Errorf("%+v %v", seen, err)
 			}
 			if got := w.events(v.ID); !slices.Equal(got, []string{"invitation.sent", "invitation.revoked"}) {

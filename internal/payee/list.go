@@ -14,16 +14,16 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// Page says which part of a list is wanted. Zero values mean the first page of DefaultPerPage.
+// Page selects a page of a list. Zero values mean the first page of DefaultPerPage.
 type Page struct{ Number, PerPage int }
 
-// The sizes of a page.
+// Page sizes.
 const (
 	DefaultPerPage = 20
-	MaxPerPage     = 100 // a larger wish is cut to this
+	MaxPerPage     = 100 // larger values are reduced to this
 )
 
-// norm fills in and cuts. Wishes below 1 are problems of the request.
+// norm applies the default and the maximum. Values below 1 are problems of the request.
 func (p Page) norm(problems *apierr.List) Page {
 	for _, w := range []struct {
 		name  string
@@ -43,7 +43,7 @@ func cmpOr(v, otherwise int) int {
 	return v
 }
 
-// offset of the page among total rows; ok is false past the end.
+// offset returns the index of the page's first row; ok is false past the end.
 func (p Page) offset(total int) (offset int, ok bool) {
 	before := int64(p.Number-1) * int64(p.PerPage)
 	if p.Number > total || before >= int64(total) {
@@ -52,23 +52,23 @@ func (p Page) offset(total int) (offset int, ok bool) {
 	return int(before), true
 }
 
-// Slice is one page of a list, with the exact number of all that match.
+// Slice is one page of a list, with the exact number of matches on all pages.
 type Slice[T any] struct {
 	Items []T
 	Total int
-	Page  Page // as it was answered
+	Page  Page // with the default and maximum applied
 }
 
 // ListParams are the filters of a company's recipients. Empty ones do not filter.
 type ListParams struct {
 	CompanyID string // "" means the principal's
-	Search    string // a part of the name or email, whatever the case
+	Search    string // a part of the name or email, in any case
 	Role      string
 	Type      string
 	Status    string
 	Country   string
 	SortBy    string // name, email or created
-	SortDir   string // asc or desc; without SortBy the newest come first
+	SortDir   string // asc or desc; without SortBy newest first
 	Page      Page
 }
 
@@ -82,10 +82,10 @@ func oneOf(problems *apierr.List, name, value string, allowed ...string) {
 	}
 }
 
-// key is the form in which text is searched, sorted and compared.
+// key returns a text in the form that is searched, sorted and compared.
 func key(text string) string { return strings.ToLower(norm.NFC.String(text)) }
 
-// List finds recipients of the principal's company: workers with and without a login, and vendors.
+// List returns a page of the recipients of the principal's company: workers with and without a login, and vendors.
 func List(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams) (Slice[Recipient], error) {
 	q, err := p.query(by)
 	if err != nil {
@@ -99,7 +99,7 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, p ListParams) (
 	return Slice[Recipient]{items, total, q.page}, err
 }
 
-// query checks the parameters and reports all that is wrong with them at once.
+// query checks the parameters and returns all problems at once.
 func (p ListParams) query(by identity.Principal) (query, error) {
 	var problems apierr.List
 	oneOf(&problems, "role", p.Role, Contractor, Employee, Vendor)
@@ -124,7 +124,8 @@ func (p ListParams) query(by identity.Principal) (query, error) {
 		return query{}, err
 	}
 	return query{
-		companyID: company, search: key(p.Search), country: p.Country, role: p.Role, kind: p.Type, status: p.Status, page: page,
+		companyID: company, search: key(p.Search), country: p.Country, role: p.Role, kind: p.Type, status: p.Status,
+		page:   page,
 		sortBy: sortColumns[p.SortBy], descending: p.SortDir == "desc" || p.SortBy == "" && p.SortDir == "",
 	}, nil
 }
@@ -135,7 +136,7 @@ var sortColumns = map[string]string{"": "created_at", "created": "created_at", "
 // Worker is a worker with a login, as the list of workers shows them.
 type Worker struct {
 	UserID, Email, FirstName, LastName string
-	OnboardingComplete                 bool // the profile is complete and the destinations take all of a payment
+	OnboardingComplete                 bool // the profile is complete and the allocations total 100
 	HasDistributions                   bool
 }
 
@@ -143,11 +144,11 @@ type Worker struct {
 type WorkersParams struct {
 	CompanyID string // "" means the principal's
 	UserID    string
-	Email     string // the whole address, whatever the case
+	Email     string // the full address, in any case
 	Page      Page
 }
 
-// Workers finds workers with a login of the principal's company, the oldest first.
+// Workers returns a page of the workers with a login of the principal's company, oldest first.
 func Workers(ctx context.Context, tx *db.Tx, by identity.Principal, p WorkersParams) (Slice[Worker], error) {
 	var problems apierr.List
 	p.Page = p.Page.norm(&problems)

@@ -24,7 +24,8 @@ import (
 )
 
 // ErrExternalID carries the id of the recipient that has the external id, as Meta "recipient_id".
-var ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict", "A recipient of this company already has this external_id.")
+var ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict",
+	"A recipient of this company already has this external_id.")
 
 // The roles of recipients.
 const (
@@ -46,7 +47,7 @@ const (
 	Inactive = "inactive"
 )
 
-// Recipient is a payee as a company knows them.
+// Recipient is one company's record of a payee.
 type Recipient struct {
 	CompanyID, ID, RelationshipID string
 	UserID                        string // of a worker with a login, else ""
@@ -81,10 +82,13 @@ type CreateParams struct {
 	identity.Profile
 }
 
-// Create creates a recipient without a login, pending until they have a destination. It returns ErrExternalID if another
-// recipient of the company has the external id, apierr.NotFoundErr for another company, and all problems of the payload at
+// Create creates a recipient without a login, pending until they have a destination. It returns ErrExternalID if
+// another
+// recipient of the company has the external id, apierr.NotFoundErr for another company, and all problems of the payload
+// at
 // once.
-func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, p CreateParams) (Recipient, error) {
+func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal,
+	p CreateParams) (Recipient, error) {
 	company, err := by.Company(p.CompanyID)
 	if err != nil {
 		return Recipient{}, err
@@ -119,7 +123,8 @@ func CreateWithID(ctx context.Context, tx *db.Tx, s *identity.Sealer, id, relati
 	if err != nil {
 		return err
 	}
-	r.CompanyID, r.ID, r.RelationshipID, r.Status, r.Version, r.Created = p.CompanyID, id, relationshipID, Pending, 1, tx.Now()
+	r.CompanyID, r.ID, r.RelationshipID, r.Status, r.Version, r.Created = p.CompanyID, id, relationshipID, Pending, 1,
+		tx.Now()
 	details, err := profile.Details.Seal(s, detailsOf(r))
 	if err != nil {
 		return err
@@ -160,12 +165,15 @@ func (p CreateParams) check(now time.Time) (Recipient, identity.Profile, error) 
 	return r, profile, problems.Err()
 }
 
-// externalID checks the caller's own reference. It is stored as sent except for its Unicode form, so that two encodings of
+// externalID checks the caller's own reference. It is stored as sent except for its Unicode form, so that two encodings
+// of
 // the same characters are one id.
 func externalID(problems *apierr.List, text string) string {
 	id := norm.NFC.String(text)
-	if utf8.RuneCountInString(id) > 255 || !utf8.ValidString(text) || strings.TrimSpace(id) != id || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		problems.Add("invalid_parameter", "/external_id", "An external_id has at most 255 characters, none of them control characters, and no white space around it.")
+	if utf8.RuneCountInString(id) > 255 || !utf8.ValidString(text) || strings.TrimSpace(id) != id ||
+		strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		problems.Add("invalid_parameter", "/external_id",
+			"An external_id has at most 255 characters, none of them control characters, and no white space around it.")
 		return ""
 	}
 	return id
@@ -195,8 +203,9 @@ func emit(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.RecipientDa
 
 func (r Recipient) eventData() webhook.RecipientData {
 	return webhook.RecipientData{
-		RecipientID: r.ID, RecipientType: r.Type, RelationshipID: r.RelationshipID, CompanyID: r.CompanyID, ExternalID: r.ExternalID,
-		Status: r.Status,
+		RecipientID: r.ID, RecipientType: r.Type, RelationshipID: r.RelationshipID, CompanyID: r.CompanyID,
+		ExternalID: r.ExternalID,
+		Status:     r.Status,
 	}
 }
 
@@ -212,8 +221,10 @@ func AddWorker(ctx context.Context, tx *db.Tx, companyID, userID, role string) (
 		return Recipient{}, err
 	}
 	r := Recipient{
-		CompanyID: companyID, ID: u.ID, UserID: u.ID, RelationshipID: tx.NewID("rel"), Type: TypeUser, Role: role, Status: Pending,
-		Name: u.Name(), FirstName: u.FirstName, LastName: u.LastName, Email: u.Email, Country: u.Country, Version: 1, Created: tx.Now(),
+		CompanyID: companyID, ID: u.ID, UserID: u.ID, RelationshipID: tx.NewID("rel"), Type: TypeUser, Role: role,
+		Status: Pending,
+		Name:   u.Name(), FirstName: u.FirstName, LastName: u.LastName, Email: u.Email, Country: u.Country, Version: 1,
+		Created: tx.Now(),
 	}
 	added, err := upsertWorker(ctx, tx, r, u.Complete)
 	if err != nil {
@@ -241,7 +252,8 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id st
 }
 
 // Personal returns the sealed details of a recipient without a login.
-func Personal(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, id string) (identity.Details, error) {
+func Personal(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID,
+	id string) (identity.Details, error) {
 	r, err := Get(ctx, tx, by, companyID, id)
 	if err != nil {
 		return identity.Details{}, err
@@ -253,8 +265,10 @@ func Personal(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Pr
 	return identity.OpenDetails(s, detailsOf(r), sealed)
 }
 
-// Owner returns the payee with the id if the principal may see and change their destinations: a recipient without a login
-// of its company, or a user that it may act for (see [identity.ActingUser]). It returns apierr.NotFoundErr for anyone else,
+// Owner returns the payee with the id if the principal may see and change their destinations: a recipient without a
+// login
+// of its company, or a user that it may act for (see [identity.ActingUser]). It returns apierr.NotFoundErr for anyone
+// else,
 // such as a worker who accepted the company's invitation: their destinations belong to them.
 func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Payee, error) {
 	if by.CompanyID != "" {
@@ -273,7 +287,8 @@ func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Pa
 	if err != nil {
 		return Payee{}, err
 	}
-	return Payee{ID: u.ID, UserID: u.ID, Kind: TypeUser, Name: u.Name(), Status: Pending, Country: u.Country, Email: u.Email}, nil
+	return Payee{ID: u.ID, UserID: u.ID, Kind: TypeUser, Name: u.Name(), Status: Pending, Country: u.Country,
+		Email: u.Email}, nil
 }
 
 // Payees returns the recipients and workers of a company by id. Ids of other companies are missing from the map.
@@ -298,7 +313,8 @@ func HandleActivate(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return activate(ctx, tx, j.CompanyID, payload.RecipientID)
 }
 
-// activate makes a pending payee active if their allocations total 100, and an active one pending if they do not. Calling
+// activate makes a pending payee active if their allocations total 100, and an active one pending if they do not.
+// Calling
 // it again, or for an unknown payee, changes nothing.
 func activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	r, changed, err := settle(ctx, tx, companyID, id)
@@ -316,7 +332,8 @@ func activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	return emit(ctx, tx, webhook.RecipientStatusUpdate, r)
 }
 
-// ActivateEverywhere calls activate for every company that pays the payee: for the principal's company now, and for others
+// ActivateEverywhere calls activate for every company that pays the payee: for the principal's company now, and for
+// others
 // in jobs, because a transaction touches one company.
 func ActivateEverywhere(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee) error {
 	if by.CompanyID != "" {

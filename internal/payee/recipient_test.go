@@ -86,7 +86,8 @@ func TestCreate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasPrefix(r.ID, "rec_") || r.Status != payee.Pending || r.Role != payee.Contractor || r.Type != payee.TypeUser || r.Name != "Ada Lovelace" {
+		if !strings.HasPrefix(r.ID, "rec_") || r.Status != payee.Pending || r.Role != payee.Contractor ||
+			r.Type != payee.TypeUser || r.Name != "Ada Lovelace" {
 			t.Errorf("%+v", r)
 		}
 		if names := w.events(r.ID); !slices.Equal(names, []string{"recipient.created"}) {
@@ -141,7 +142,8 @@ func second[T any](_ T, err error) error { return err }
 func TestCreateSaysAllThatIsWrong(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)
-		_, err := w.create(w.by, payee.CreateParams{Role: "boss", ExternalID: "a\x00b", Profile: identity.Profile{FirstName: "Ada", Email: "no"}})
+		_, err := w.create(w.by, payee.CreateParams{Role: "boss", ExternalID: "a\x00b",
+			Profile: identity.Profile{FirstName: "Ada", Email: "no"}})
 		f, _ := apierr.As(err)
 		if f == nil {
 			t.Fatal(err)
@@ -150,11 +152,13 @@ func TestCreateSaysAllThatIsWrong(t *testing.T) {
 		for _, field := range f.Fields {
 			got = append(got, field.Code+" "+field.Pointer)
 		}
-		want := []string{"invalid_parameter /role", "invalid_parameter /email", "missing_field /last_name", "missing_field /country", "invalid_parameter /external_id"}
+		want := []string{"invalid_parameter /role", "invalid_parameter /email", "missing_field /last_name",
+			"missing_field /country", "invalid_parameter /external_id"}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		_, err = w.create(w.by, payee.CreateParams{Type: "company", Profile: identity.Profile{FirstName: "A", LastName: "B", Country: "US"}})
+		_, err = w.create(w.by, payee.CreateParams{Type: "company", Profile: identity.Profile{FirstName: "A", LastName: "B",
+			Country: "US"}})
 		if f, _ := apierr.As(err); f == nil || f.Code != "missing_field" || f.Fields[0].Pointer != "/name" {
 			t.Errorf("a firm without a name: %v", err)
 		}
@@ -189,7 +193,8 @@ func TestList(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := open(t, d)
 		for i, p := range []payee.CreateParams{
-			{Profile: identity.Profile{FirstName: "Zoë", LastName: "Ångström", Email: "zoe@example.com", Country: "SE"}, Role: "employee"},
+			{Profile: identity.Profile{FirstName: "Zoë", LastName: "Ångström", Email: "zoe@example.com", Country: "SE"},
+				Role: "employee"},
 			{Profile: identity.Profile{FirstName: "Bob", LastName: "100%_\\", Email: "Bob@Example.com", Country: "US"}},
 			{Name: "Acme", Type: "company", Role: "vendor", VendorType: "software", Profile: identity.Profile{Country: "DE"}},
 		} {
@@ -215,23 +220,24 @@ func TestList(t *testing.T) {
 			p    payee.ListParams
 			want []string
 		}{
-			"all, newest first":         {payee.ListParams{}, []string{"Acme", "Bob", "Zoë"}},
-			"by name":                   {payee.ListParams{SortBy: "name"}, []string{"Acme", "Bob", "Zoë"}},
-			"by name, falling":          {payee.ListParams{SortBy: "name", SortDir: "desc"}, []string{"Zoë", "Bob", "Acme"}},
-			"by email":                  {payee.ListParams{SortBy: "email"}, []string{"Acme", "Bob", "Zoë"}},
-			"by created":                {payee.ListParams{SortBy: "created"}, []string{"Zoë", "Bob", "Acme"}},
-			"role":                      {payee.ListParams{Role: "employee"}, []string{"Zoë"}},
-			"type":                      {payee.ListParams{Type: "company"}, []string{"Acme"}},
-			"status":                    {payee.ListParams{Status: "active"}, nil},
-			"country":                   {payee.ListParams{Country: "de"}, []string{"Acme"}},
-			"search name, other case":   {payee.ListParams{Search: "ZOË ån"}, []string{"Zoë"}},
-			"search email, other case":  {payee.ListParams{Search: "bOb@"}, []string{"Bob"}},
-			"search percent":            {payee.ListParams{Search: "%"}, []string{"Bob"}},
-			"search underscore":         {payee.ListParams{Search: "_"}, []string{"Bob"}},
-			"search backslash":          {payee.ListParams{Search: `\`}, []string{"Bob"}},
-			"search quote":              {payee.ListParams{Search: `' OR 1=1 --`}, nil},
-			"filters together":          {payee.ListParams{Search: "e", Role: "vendor", Country: "DE"}, []string{"Acme"}},
-			"second page":               {payee.ListParams{SortBy: "created", Page: payee.Page{Number: 2, PerPage: 2}}, []string{"Acme"}},
+			"all, newest first":        {payee.ListParams{}, []string{"Acme", "Bob", "Zoë"}},
+			"by name":                  {payee.ListParams{SortBy: "name"}, []string{"Acme", "Bob", "Zoë"}},
+			"by name, falling":         {payee.ListParams{SortBy: "name", SortDir: "desc"}, []string{"Zoë", "Bob", "Acme"}},
+			"by email":                 {payee.ListParams{SortBy: "email"}, []string{"Acme", "Bob", "Zoë"}},
+			"by created":               {payee.ListParams{SortBy: "created"}, []string{"Zoë", "Bob", "Acme"}},
+			"role":                     {payee.ListParams{Role: "employee"}, []string{"Zoë"}},
+			"type":                     {payee.ListParams{Type: "company"}, []string{"Acme"}},
+			"status":                   {payee.ListParams{Status: "active"}, nil},
+			"country":                  {payee.ListParams{Country: "de"}, []string{"Acme"}},
+			"search name, other case":  {payee.ListParams{Search: "ZOË ån"}, []string{"Zoë"}},
+			"search email, other case": {payee.ListParams{Search: "bOb@"}, []string{"Bob"}},
+			"search percent":           {payee.ListParams{Search: "%"}, []string{"Bob"}},
+			"search underscore":        {payee.ListParams{Search: "_"}, []string{"Bob"}},
+			"search backslash":         {payee.ListParams{Search: `\`}, []string{"Bob"}},
+			"search quote":             {payee.ListParams{Search: `' OR 1=1 --`}, nil},
+			"filters together":         {payee.ListParams{Search: "e", Role: "vendor", Country: "DE"}, []string{"Acme"}},
+			"second page": {payee.ListParams{SortBy: "created", Page: payee.Page{Number: 2, PerPage: 2}},
+				[]string{"Acme"}},
 			"page past the end":         {payee.ListParams{Page: payee.Page{Number: 3, PerPage: 2}}, nil},
 			"page far past the end":     {payee.ListParams{Page: payee.Page{Number: 1 << 62, PerPage: 100}}, nil},
 			"more per page than is had": {payee.ListParams{Page: payee.Page{PerPage: 5000}}, []string{"Acme", "Bob", "Zoë"}},
@@ -244,10 +250,12 @@ func TestList(t *testing.T) {
 		if _, s, _ := list(payee.ListParams{Page: payee.Page{Number: 2, PerPage: 1}}); s.Total != 3 {
 			t.Errorf("total %d", s.Total)
 		}
-		if _, s, _ := list(payee.ListParams{Page: payee.Page{PerPage: 5000}}); s.Page != (payee.Page{Number: 1, PerPage: 100}) {
+		if _, s, _ := list(payee.ListParams{Page: payee.Page{PerPage: 5000}}); s.Page != (payee.Page{Number: 1,
+			PerPage: 100}) {
 			t.Errorf("page %+v", s.Page)
 		}
-		_, _, err := list(payee.ListParams{SortBy: "name; DROP TABLE recipients", SortDir: "up", Role: "x", Status: "y", Country: "XX", Page: payee.Page{Number: -1}})
+		_, _, err := list(payee.ListParams{SortBy: "name; DROP TABLE recipients", SortDir: "up", Role: "x", Status: "y",
+			Country: "XX", Page: payee.Page{Number: -1}})
 		if f, _ := apierr.As(err); f == nil || len(f.Fields) != 6 || f.Fields[0].In != "query" {
 			t.Errorf("wrong filters: %v", err)
 		}
@@ -267,7 +275,8 @@ func TestWorkersAndPayees(t *testing.T) {
 			if ada, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{Profile: complete}); err != nil {
 				return err
 			}
-			if bob, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{Profile: identity.Profile{Email: "bob@example.com"}}); err != nil {
+			if bob, err = identity.CreateUser(ctx, tx, w.s,
+				identity.NewUser{Profile: identity.Profile{Email: "bob@example.com"}}); err != nil {
 				return err
 			}
 			for range 2 { // the second time nothing is new
@@ -278,7 +287,8 @@ func TestWorkersAndPayees(t *testing.T) {
 			_, err = payee.AddWorker(ctx, tx, w.by.CompanyID, bob.ID, payee.Employee)
 			return err
 		})
-		firm, err := w.create(w.by, payee.CreateParams{Name: "Acme", Type: "company", Profile: identity.Profile{Country: "DE"}})
+		firm, err := w.create(w.by, payee.CreateParams{Name: "Acme", Type: "company",
+			Profile: identity.Profile{Country: "DE"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +298,8 @@ func TestWorkersAndPayees(t *testing.T) {
 		}
 		var made identity.User
 		w.write(func(ctx context.Context, tx *db.Tx) (err error) {
-			made, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{CompanyID: w.by.CompanyID, Profile: identity.Profile{Email: "made@example.com"}})
+			made, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{CompanyID: w.by.CompanyID,
+				Profile: identity.Profile{Email: "made@example.com"}})
 			return err
 		})
 		if names := w.events(ada.ID); !slices.Equal(names, []string{"recipient.created"}) {
@@ -312,7 +323,8 @@ func TestWorkersAndPayees(t *testing.T) {
 				t.Errorf("workers: %+v %v", s, err)
 			}
 			s, err = payee.Workers(ctx, tx, w.by, payee.WorkersParams{Email: "ADA@EXAMPLE.COM"})
-			want := payee.Worker{UserID: ada.ID, Email: "Ada@example.com", FirstName: "Ada", LastName: "Lovelace", OnboardingComplete: true, HasDistributions: true}
+			want := payee.Worker{UserID: ada.ID, Email: "Ada@example.com", FirstName: "Ada", LastName: "Lovelace",
+				OnboardingComplete: true, HasDistributions: true}
 			if err != nil || len(s.Items) != 1 || s.Items[0] != want {
 				t.Errorf("by email: %+v %v", s, err)
 			}
@@ -333,10 +345,12 @@ func TestWorkersAndPayees(t *testing.T) {
 			if err != nil || len(payees) != 3 {
 				t.Errorf("payees: %v %v", payees, err)
 			}
-			if p := payees[ada.ID]; p != (payee.Payee{ID: ada.ID, UserID: ada.ID, Kind: "user", Name: "Ada Lovelace", Status: "active", Country: "GB", Email: "Ada@example.com"}) {
+			if p := payees[ada.ID]; p != (payee.Payee{ID: ada.ID, UserID: ada.ID, Kind: "user", Name: "Ada Lovelace",
+				Status: "active", Country: "GB", Email: "Ada@example.com"}) {
 				t.Errorf("%+v", p)
 			}
-			if p := payees[firm.ID]; p != (payee.Payee{ID: firm.ID, Kind: "company", Name: "Acme", Status: "pending", Country: "DE"}) {
+			if p := payees[firm.ID]; p != (payee.Payee{ID: firm.ID, Kind: "company", Name: "Acme", Status: "pending",
+				Country: "DE"}) {
 				t.Errorf("%+v", p)
 			}
 			if payees, err := payee.Payees(ctx, tx, w.by.CompanyID, nil); err != nil || len(payees) != 0 {
@@ -349,12 +363,15 @@ func TestWorkersAndPayees(t *testing.T) {
 				id string
 				ok bool
 			}{
-				"a worker who came by themselves": {w.by, bob.ID, false}, "a worker whom the company created": {w.by, made.ID, true},
+				"a worker who came by themselves": {w.by, bob.ID, false}, "a worker whom the company created": {w.by, made.ID,
+					true},
 				"another's created worker": {w.other, made.ID, false}, "the company's firm": {w.by, firm.ID, true},
 				"a foreign worker": {w.other, bob.ID, false}, "a foreign firm": {w.other, firm.ID, false},
-				"oneself": {self, bob.ID, true}, "somebody else": {self, ada.ID, false}, "nobody": {identity.Principal{}, "", false},
+				"oneself": {self, bob.ID, true}, "somebody else": {self, ada.ID, false}, "nobody": {identity.Principal{}, "",
+					false},
 			} {
-				if p, err := payee.Owner(ctx, tx, c.by, c.id); c.ok != (err == nil) || c.ok && p.ID != c.id || !c.ok && !errors.Is(err, apierr.NotFoundErr) {
+				if p, err := payee.Owner(ctx, tx, c.by, c.id); c.ok != (err == nil) || c.ok && p.ID != c.id || !c.ok &&
+					!errors.Is(err, apierr.NotFoundErr) {
 					t.Errorf("owner, %s: %+v %v", name, p, err)
 				}
 			}
@@ -368,9 +385,11 @@ func give(w world, owner string, allocations ...int64) {
 	w.Helper()
 	w.write(func(ctx context.Context, tx *db.Tx) error {
 		for i, a := range allocations {
-			if _, err := tx.Exec(ctx, `INSERT INTO destinations (owner_id, destination_id, kind, symbol, rail, scheme, country, network,
+			if _, err := tx.Exec(ctx, `INSERT INTO destinations (owner_id, destination_id, kind, symbol, rail, scheme, country,
+				network,
 					address, tag, transfer_memo, sealed, masked, allocation, created_at, updated_at)
-				VALUES ($1, $2, 'crypto', 'BTC', 'bitcoin', '', '', 'regtest', 'x', '', '', '', '{}', $3, 0, 0)`, owner, fmt.Sprint("dst_", i), a); err != nil {
+				VALUES ($1, $2, 'crypto', 'BTC', 'bitcoin', '', '', 'regtest', 'x', '', '', '', '{}', $3, 0, 0)`, owner,
+				fmt.Sprint("dst_", i), a); err != nil {
 				return err
 			}
 		}
@@ -397,7 +416,8 @@ func TestUpdateOfAWorker(t *testing.T) {
 		w := open(t, d)
 		var u identity.User
 		w.write(func(ctx context.Context, tx *db.Tx) (err error) {
-			if u, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{Profile: identity.Profile{Email: "ada@example.com", FirstName: "Ada", LastName: "L", Country: "GB"}}); err != nil {
+			if u, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{Profile: identity.Profile{Email: "ada@example.com",
+				FirstName: "Ada", LastName: "L", Country: "GB"}}); err != nil {
 				return err
 			}
 			_, err = payee.AddWorker(ctx, tx, w.by.CompanyID, u.ID, "")
@@ -415,7 +435,8 @@ func TestUpdateOfAWorker(t *testing.T) {
 		if err != nil || r.Role != "employee" || r.ExternalID != "e-1" || r.Department != "Ops" || r.Name != "Ada L" {
 			t.Errorf("%+v %v", r, err)
 		}
-		_, err = update(payee.Changes{Role: text("vendor"), FirstName: text("Eve"), Email: text("eve@example.com"), City: text("Paris")})
+		_, err = update(payee.Changes{Role: text("vendor"), FirstName: text("Eve"), Email: text("eve@example.com"),
+			City: text("Paris")})
 		if f, _ := apierr.As(err); f == nil || len(f.Fields) != 4 {
 			t.Errorf("%v", err)
 		}
@@ -428,8 +449,10 @@ func TestListsFollowAProfile(t *testing.T) {
 		w := open(t, d)
 		var u identity.User
 		w.write(func(ctx context.Context, tx *db.Tx) (err error) {
-			u, err = payee.CreateUser(ctx, tx, w.s, w.by, identity.Profile{Email: "ada@example.com", FirstName: "Ada", LastName: "King", Country: "GB",
-				Details: identity.Details{DateOfBirth: "1990-12-10", PhoneNumber: "+442071838750", PhoneCountry: "GB", StreetAddress: "1 Main St", City: "London", State: "London", Zip: "N1 1AA"}})
+			u, err = payee.CreateUser(ctx, tx, w.s, w.by, identity.Profile{Email: "ada@example.com", FirstName: "Ada",
+				LastName: "King", Country: "GB",
+				Details: identity.Details{DateOfBirth: "1990-12-10", PhoneNumber: "+442071838750", PhoneCountry: "GB",
+					StreetAddress: "1 Main St", City: "London", State: "London", Zip: "N1 1AA"}})
 			return err
 		})
 		total := func(search string) (n int) {

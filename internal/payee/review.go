@@ -10,21 +10,22 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// JobScreen is the kind of job that asks to compare a payee with the sanctions lists; its payload is a [Look]. It is enqueued
+// JobScreen is the job that compares a payee with the sanctions lists; its payload is a [JobPayload]. It is enqueued
 // when a payee becomes active, and when their name or a destination changes.
 const JobScreen = "recipient.screen"
 
-// Screen has a payee of a company compared with the sanctions lists.
+// Screen enqueues a comparison of a payee with the sanctions lists.
 func Screen(tx *db.Tx, companyID, id string) {
 	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobScreen, Payload: JobPayload{id}})
 }
 
-// JobPayable is the kind of job that asks to pay what waits for a payee's destinations; its payload is a [Look]. It is enqueued
-// when money begins to go elsewhere, and when a payee becomes active again.
+// JobPayable is the job that pays payments that wait for a payee's destinations; its payload is a [JobPayload]. It is
+// enqueued when the destinations used for payments change, and when a payee becomes active again.
 const JobPayable = "recipient.payable"
 
-// Moved has everybody who pays a payee look at the destinations that the payee has now: at all of them where screen says that one
-// is new, to compare it with the sanctions lists, and where money goes elsewhere, to pay what waits for that.
+// Moved enqueues the jobs that follow a change of a payee's destinations, for every company that pays the payee:
+// JobScreen if screen is set, because a destination is new, and JobPayable if elsewhere is set, because payments now
+// go to other destinations.
 func Moved(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee, screen, elsewhere bool) error {
 	companies := []string{by.CompanyID}
 	if owner.UserID != "" {
@@ -51,14 +52,14 @@ func payable(tx *db.Tx, companyID, id string) {
 	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobPayable, Payload: JobPayload{id}})
 }
 
-// Suspend makes a payee inactive while a person looks at them. One who is inactive already stays so, and unknown ones are
-// nobody's business.
+// Suspend makes a payee inactive while staff reviews them. It does nothing for a payee who is inactive already or
+// unknown.
 func Suspend(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	return review(ctx, tx, companyID, id, deactivate, func(r Recipient) bool { return r.Status != Inactive })
 }
 
-// Restore takes a Suspend back: the payee is active if their destinations take all of a payment, else pending. One whom the
-// company itself made inactive stays so.
+// Restore reverts Suspend: the payee is active if their allocations total 100, else pending. A payee whom the company
+// itself deactivated stays inactive.
 func Restore(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	changes, err := db.Changes(ctx, tx, companyID, id)
 	if err != nil || len(changes) == 0 || changes[len(changes)-1].Reason != screening.Reason {
@@ -67,7 +68,8 @@ func Restore(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	return review(ctx, tx, companyID, id, reactivate, func(r Recipient) bool { return r.Status == Inactive })
 }
 
-func review(ctx context.Context, tx *db.Tx, companyID, id string, guard func(context.Context, *db.Tx, Recipient) (Recipient, bool, error), wanted func(Recipient) bool) error {
+func review(ctx context.Context, tx *db.Tx, companyID, id string, guard func(context.Context, *db.Tx,
+	Recipient) (Recipient, bool, error), wanted func(Recipient) bool) error {
 	for {
 		known, err := selectPayees(ctx, tx, companyID, []string{id})
 		if err != nil || len(known) == 0 {

@@ -15,12 +15,14 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-const columns = `company_id, recipient_id, relationship_id, user_id, recipient_type, role, status, name, first_name, last_name,
+const columns = `company_id, recipient_id, relationship_id, user_id, recipient_type, role, status, name, first_name,
+	last_name,
 	email, country, external_id, department, vendor_type, version, created_at`
 
 func scan(scan func(...any) error) (r Recipient, err error) {
 	var created int64
-	err = scan(&r.CompanyID, &r.ID, &r.RelationshipID, &r.UserID, &r.Type, &r.Role, &r.Status, &r.Name, &r.FirstName, &r.LastName,
+	err = scan(&r.CompanyID, &r.ID, &r.RelationshipID, &r.UserID, &r.Type, &r.Role, &r.Status, &r.Name, &r.FirstName,
+		&r.LastName,
 		&r.Email, &r.Country, &r.ExternalID, &r.Department, &r.VendorType, &r.Version, &created)
 	r.Created = db.Time(created)
 	return r, err
@@ -32,11 +34,12 @@ const insertRow = `INSERT INTO recipients (` + columns + `, name_key, email_key,
 func values(r Recipient, details string, onboarded bool) []any {
 	at := db.Micros(r.Created)
 	return []any{r.CompanyID, r.ID, r.RelationshipID, r.UserID, r.Type, r.Role, r.Status, r.Name, r.FirstName, r.LastName,
-		r.Email, r.Country, r.ExternalID, r.Department, r.VendorType, r.Version, at, key(r.Name), key(r.Email), details, onboarded, at}
+		r.Email, r.Country, r.ExternalID, r.Department, r.VendorType, r.Version, at, key(r.Name), key(r.Email), details,
+		onboarded, at}
 }
 
-// insert lets the unique index decide who has an external id, and then looks who it was: also when both are
-// written at the same moment, the second writer waits for the first and reads its row.
+// insert inserts a recipient. The unique index decides who has an external ID: if two transactions insert it
+// concurrently, the second waits for the first, then reads and returns the first one's row.
 func insert(ctx context.Context, tx *db.Tx, r Recipient, details string) error {
 	n, err := tx.Exec(ctx, insertRow+" ON CONFLICT DO NOTHING", values(r, details, false)...)
 	if err != nil {
@@ -47,17 +50,19 @@ func insert(ctx context.Context, tx *db.Tx, r Recipient, details string) error {
 		return nil
 	}
 	var existing string
-	err = tx.QueryRow(ctx, "SELECT recipient_id FROM recipients WHERE company_id = $1 AND external_id = $2", r.CompanyID, r.ExternalID).Scan(&existing)
+	err = tx.QueryRow(ctx, "SELECT recipient_id FROM recipients WHERE company_id = $1 AND external_id = $2", r.CompanyID,
+		r.ExternalID).Scan(&existing)
 	if err != nil {
 		return err
 	}
 	return ErrExternalID.Set("recipient_id", existing).At("body", "/external_id")
 }
 
-// insertMany writes recipients in few statements. When somebody else takes one of their external ids in this moment,
-// the commit fails on the unique index, and the import runs again and finds it taken.
+// insertMany inserts recipients in few statements. If a concurrent transaction takes one of their external IDs, the
+// commit fails on the unique index, and the import runs again and finds it taken.
 func insertMany(ctx context.Context, tx *db.Tx, people []importing) error {
-	names := strings.FieldsFunc(columns+", name_key, email_key, details, onboarded, updated_at", func(r rune) bool { return strings.ContainsRune(", \n\t", r) })
+	names := strings.FieldsFunc(columns+", name_key, email_key, details, onboarded, updated_at",
+		func(r rune) bool { return strings.ContainsRune(", \n\t", r) })
 	rows := make([][]any, len(people))
 	for i := range people {
 		rows[i] = values(people[i].r, people[i].details, false)
@@ -66,7 +71,7 @@ func insertMany(ctx context.Context, tx *db.Tx, people []importing) error {
 	return tx.Insert(ctx, "recipients", names, rows)
 }
 
-// externalIDs finds which external ids recipients of the company have, and who.
+// externalIDs returns the recipients of the company that have one of the external IDs.
 func externalIDs(ctx context.Context, tx *db.Tx, companyID string, people []importing) (map[string]string, error) {
 	var wanted []string
 	for i := range people {
@@ -76,7 +81,9 @@ func externalIDs(ctx context.Context, tx *db.Tx, companyID string, people []impo
 	}
 	found := map[string]string{}
 	for in, args := range db.BindList(tx, wanted, 2) {
-		rows, err := tx.Query(ctx, "SELECT external_id, recipient_id FROM recipients WHERE company_id = $1 AND external_id <> '' AND external_id IN "+in,
+		rows, err := tx.Query(ctx,
+			"SELECT external_id, recipient_id FROM recipients WHERE company_id = $1 AND external_id <> '' AND external_id IN "+
+				""+in,
 			append([]any{companyID}, args...)...)
 		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
 			var external, id string
@@ -91,7 +98,8 @@ func externalIDs(ctx context.Context, tx *db.Tx, companyID string, people []impo
 	return found, nil
 }
 
-// upsertWorker says whether the row is new. An old one keeps its role, state and history.
+// upsertWorker inserts a worker and reports whether the row is new. An existing row keeps its role, state and
+// history.
 func upsertWorker(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) (added bool, err error) {
 	n, err := tx.Exec(ctx, insertRow+" ON CONFLICT (company_id, recipient_id) DO NOTHING", values(r, "", onboarded)...)
 	if err != nil {
@@ -114,11 +122,13 @@ func refresh(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) error 
 		if err != nil {
 			return err
 		}
-		changed, done, err := guarded(tx.QueryRow(ctx, `UPDATE recipients SET name = $3, name_key = $4, first_name = $5, last_name = $6, email = $7,
+		changed, done, err := guarded(tx.QueryRow(ctx, `UPDATE recipients SET name = $3, name_key = $4, first_name = $5,
+			last_name = $6, email = $7,
 				email_key = $8, country = $9, onboarded = $10, updated_at = $11
 			WHERE company_id = $1 AND recipient_id = $2 AND country = $12 AND status = $13 AND role = $14
 			RETURNING `+columns,
-			r.CompanyID, r.ID, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email, key(r.Email), r.Country, onboarded, db.Micros(tx.Now()),
+			r.CompanyID, r.ID, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email, key(r.Email), r.Country, onboarded,
+			db.Micros(tx.Now()),
 			old.Country, old.Status, old.Role))
 		if err != nil {
 			return err
@@ -132,18 +142,21 @@ func refresh(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) error 
 
 func refreshWorker(ctx context.Context, tx *db.Tx, companyID string, u identity.User) error {
 	return refresh(ctx, tx, Recipient{
-		CompanyID: companyID, ID: u.ID, Name: u.Name(), FirstName: u.FirstName, LastName: u.LastName, Email: u.Email, Country: u.Country,
+		CompanyID: companyID, ID: u.ID, Name: u.Name(), FirstName: u.FirstName, LastName: u.LastName, Email: u.Email,
+		Country: u.Country,
 	}, u.Complete)
 }
 
-// companiesOf lists the companies that pay a user.
+// companiesOf returns the companies that pay a user.
 func companiesOf(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {
-	rows, err := tx.Query(ctx, "SELECT company_id FROM recipients WHERE user_id = $1 AND user_id <> '' ORDER BY company_id", userID)
+	rows, err := tx.Query(ctx,
+		"SELECT company_id FROM recipients WHERE user_id = $1 AND user_id <> '' ORDER BY company_id", userID)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
 func selectOne(ctx context.Context, tx *db.Tx, companyID, id string) (Recipient, error) {
-	r, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM recipients WHERE company_id = $1 AND recipient_id = $2", companyID, id).Scan)
+	r, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM recipients WHERE company_id = $1 AND recipient_id = $2",
+		companyID, id).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return Recipient{}, apierr.NotFoundErr
 	}
@@ -151,7 +164,8 @@ func selectOne(ctx context.Context, tx *db.Tx, companyID, id string) (Recipient,
 }
 
 func selectDetails(ctx context.Context, tx *db.Tx, companyID, id string) (details string, err error) {
-	return details, tx.QueryRow(ctx, "SELECT details FROM recipients WHERE company_id = $1 AND recipient_id = $2", companyID, id).Scan(&details)
+	return details, tx.QueryRow(ctx, "SELECT details FROM recipients WHERE company_id = $1 AND recipient_id = $2",
+		companyID, id).Scan(&details)
 }
 
 func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
@@ -172,8 +186,8 @@ func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string
 	return payees, nil
 }
 
-// Resolve finds the company's payees that people name as they like: by id, by external id, or by email address. A name
-// that is nobody's, or that several have, is missing from the answer.
+// Resolve finds the company's payees by ID, external ID or email address. Names that match no payee or several are
+// missing from the result.
 func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (map[string]string, error) {
 	keys := make([]string, len(names))
 	for i, name := range names {
@@ -183,11 +197,13 @@ func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (
 	for _, by := range []struct {
 		column string
 		names  []string
-	}{{"email_key", keys}, {"external_id", names}, {"recipient_id", names}} { // the surest last
+	}{{"email_key", keys}, {"external_id", names}, {"recipient_id", names}} { // later entries take precedence
 		several := map[string]bool{}
 		ids := map[string]string{}
 		for in, args := range db.BindList(tx, by.names, 2) {
-			rows, err := tx.Query(ctx, "SELECT "+by.column+", recipient_id FROM recipients WHERE company_id = $1 AND "+by.column+" <> '' AND "+by.column+" IN "+in,
+			rows, err := tx.Query(ctx,
+				"SELECT "+by.column+", recipient_id FROM recipients WHERE company_id = $1 AND "+by.column+" <> '' AND "+
+					""+by.column+" IN "+in,
 				append([]any{companyID}, args...)...)
 			_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
 				var name, id string
@@ -212,12 +228,13 @@ func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (
 	return found, nil
 }
 
-// Vendors finds the company's payees of these ids that are firms or have the role vendor. The others are missing.
+// Vendors returns those of the company's payees that are businesses or have the role vendor.
 func Vendors(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
 	vendors := make(map[string]Payee, len(ids))
 	for in, args := range db.BindList(tx, ids, 2) {
 		rows, err := tx.Query(ctx, `SELECT recipient_id, user_id, recipient_type, name, status, country, email
-			FROM recipients WHERE company_id = $1 AND (role = 'vendor' OR recipient_type = 'company') AND recipient_id IN `+in, append([]any{companyID}, args...)...)
+			FROM recipients WHERE company_id = $1 AND (role = 'vendor' OR recipient_type = 'company') AND recipient_id IN `+in,
+			append([]any{companyID}, args...)...)
 		found, err := db.Collect(rows, err, func(r *db.Rows) (p Payee, err error) {
 			return p, r.Scan(&p.ID, &p.UserID, &p.Kind, &p.Name, &p.Status, &p.Country, &p.Email)
 		})
@@ -231,12 +248,14 @@ func Vendors(ctx context.Context, tx *db.Tx, companyID string, ids []string) (ma
 	return vendors, nil
 }
 
-// settle is the guard of who can be paid: pending until all of a payment has a destination, active while it has.
+// settle updates a recipient's state from the allocations: active if they total 100, pending otherwise. moved is
+// false if the state was right already.
 func settle(ctx context.Context, tx *db.Tx, companyID, id string) (r Recipient, moved bool, err error) {
 	const full = "(SELECT COALESCE(SUM(allocation), 0) FROM destinations WHERE owner_id = $2) = 100"
 	r, moved, err = guarded(tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,
 			status = CASE status WHEN 'pending' THEN 'active' ELSE 'pending' END
-		WHERE company_id = $1 AND recipient_id = $2 AND (status = 'pending' AND `+full+` OR status = 'active' AND NOT `+full+`)
+		WHERE company_id = $1 AND recipient_id = $2 AND (status = 'pending' AND `+full+` OR status = 'active'
+			AND NOT `+full+`)
 		RETURNING `+columns, companyID, id, db.Micros(tx.Now())))
 	if moved {
 		old := Pending
@@ -250,12 +269,15 @@ func settle(ctx context.Context, tx *db.Tx, companyID, id string) (r Recipient, 
 
 // update writes a recipient over the version that was read as old. It reports whether that version was still the
 // current one.
-func update(ctx context.Context, tx *db.Tx, old, r Recipient, details string) (changed Recipient, done bool, err error) {
-	changed, done, err = guarded(tx.QueryRow(ctx, `UPDATE recipients SET role = $4, name = $5, name_key = $6, first_name = $7, last_name = $8,
+func update(ctx context.Context, tx *db.Tx, old, r Recipient,
+	details string) (changed Recipient, done bool, err error) {
+	changed, done, err = guarded(tx.QueryRow(ctx, `UPDATE recipients SET role = $4, name = $5, name_key = $6,
+		first_name = $7, last_name = $8,
 			email = $9, email_key = $10, country = $11, external_id = $12, department = $13, vendor_type = $14, details = $15,
 			version = version + 1, updated_at = $16
 		WHERE company_id = $1 AND recipient_id = $2 AND version = $3 AND country = $17
-		RETURNING `+columns, r.CompanyID, r.ID, r.Version, r.Role, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email, key(r.Email),
+		RETURNING `+columns, r.CompanyID, r.ID, r.Version, r.Role, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email,
+		key(r.Email),
 		r.Country, r.ExternalID, r.Department, r.VendorType, details, db.Micros(tx.Now()), old.Country))
 	if done {
 		countMoved(tx, old.segment(), changed.segment())
@@ -263,14 +285,16 @@ func update(ctx context.Context, tx *db.Tx, old, r Recipient, details string) (c
 	return changed, done, err
 }
 
-// freeExternalID says who else has the external id. When two take one at once, the unique index fails the later, which
-// then runs again and is told here.
+// freeExternalID returns ErrExternalID if another recipient has the external ID. If two transactions take one
+// concurrently, the unique index fails the later one, which then runs again and gets the error here.
 func freeExternalID(ctx context.Context, tx *db.Tx, r Recipient) error {
 	if r.ExternalID == "" {
 		return nil
 	}
 	var existing string
-	err := tx.QueryRow(ctx, "SELECT recipient_id FROM recipients WHERE company_id = $1 AND external_id = $2 AND external_id <> '' AND recipient_id <> $3",
+	err := tx.QueryRow(ctx,
+		"SELECT recipient_id FROM recipients WHERE company_id = $1 AND external_id = $2 AND external_id <> '' AND "+
+			"recipient_id <> $3",
 		r.CompanyID, r.ExternalID, r.ID).Scan(&existing)
 	switch {
 	case errors.Is(err, db.ErrNoRows):
@@ -282,7 +306,8 @@ func freeExternalID(ctx context.Context, tx *db.Tx, r Recipient) error {
 }
 
 func deactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, error) {
-	changed, moved, err := guarded(tx.QueryRow(ctx, `UPDATE recipients SET status = 'inactive', version = version + 1, updated_at = $4
+	changed, moved, err := guarded(tx.QueryRow(ctx, `UPDATE recipients SET status = 'inactive', version = version + 1,
+		updated_at = $4
 		WHERE company_id = $1 AND recipient_id = $2 AND status = $3
 		RETURNING `+columns, r.CompanyID, r.ID, r.Status, db.Micros(tx.Now())))
 	if moved {
@@ -293,7 +318,8 @@ func deactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, e
 
 func reactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, error) {
 	changed, moved, err := guarded(tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,
-			status = CASE WHEN (SELECT COALESCE(SUM(allocation), 0) FROM destinations WHERE owner_id = $2) = 100 THEN 'active' ELSE 'pending' END
+			status = CASE WHEN (SELECT COALESCE(SUM(allocation), 0) FROM destinations
+				WHERE owner_id = $2) = 100 THEN 'active' ELSE 'pending' END
 		WHERE company_id = $1 AND recipient_id = $2 AND status = 'inactive'
 		RETURNING `+columns, r.CompanyID, r.ID, db.Micros(tx.Now())))
 	if moved {
@@ -302,7 +328,7 @@ func reactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, e
 	return changed, moved, err
 }
 
-// withStatus is the segment of a recipient before its status changed.
+// withStatus returns the segment of a recipient with another status.
 func withStatus(r Recipient, status string) segment {
 	r.Status = status
 	return r.segment()
@@ -317,10 +343,12 @@ func guarded(row db.Row) (r Recipient, changed bool, err error) {
 	return r, err == nil, err
 }
 
-// companiesWaitingFor lists where a person works and is not active yet: the one question that a person's own change
-// asks across companies, for which there is an index by user.
+// companiesWaitingFor returns the companies in which a person is a worker but not active yet. It is the only query
+// across companies for a person's own change; an index by user answers it.
 func companiesWaitingFor(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {
-	rows, err := tx.Query(ctx, "SELECT company_id FROM recipients WHERE user_id = $1 AND user_id <> '' AND status = 'pending' ORDER BY company_id", userID)
+	rows, err := tx.Query(ctx,
+		"SELECT company_id FROM recipients WHERE user_id = $1 AND user_id <> '' AND status = 'pending' ORDER BY company_id",
+		userID)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
@@ -363,15 +391,17 @@ func selectWorkers(ctx context.Context, tx *db.Tx, companyID string, ids []strin
 		})
 }
 
-// inOrder reads recipients by their ids, of which there are a page at most.
-func inOrder[T any](ctx context.Context, tx *db.Tx, columns, companyID string, ids []string, scan func(*db.Rows) (string, T, error)) ([]T, error) {
+// inOrder reads at most a page of recipients by their IDs, in the order of the IDs.
+func inOrder[T any](ctx context.Context, tx *db.Tx, columns, companyID string, ids []string,
+	scan func(*db.Rows) (string, T, error)) ([]T, error) {
 	items := make([]T, len(ids))
 	at := make(map[string]int, len(ids))
 	for i, id := range ids {
 		at[id] = i
 	}
 	for in, args := range db.BindList(tx, ids, 2) {
-		rows, err := tx.Query(ctx, "SELECT "+columns+" FROM recipients WHERE company_id = $1 AND recipient_id IN "+in, append([]any{companyID}, args...)...)
+		rows, err := tx.Query(ctx, "SELECT "+columns+" FROM recipients WHERE company_id = $1 AND recipient_id IN "+in,
+			append([]any{companyID}, args...)...)
 		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
 			id, item, err := scan(r)
 			items[at[id]] = item
@@ -384,8 +414,9 @@ func inOrder[T any](ctx context.Context, tx *db.Tx, columns, companyID string, i
 	return items, nil
 }
 
-// page counts what matches and reads one page of it, from one snapshot.
-func page[T any](ctx context.Context, tx *db.Tx, p Page, table, columns string, f filter, order string, scan func(*db.Rows) (T, error)) (Slice[T], error) {
+// page counts the matches and reads one page of them, from one snapshot.
+func page[T any](ctx context.Context, tx *db.Tx, p Page, table, columns string, f filter, order string,
+	scan func(*db.Rows) (T, error)) (Slice[T], error) {
 	s := Slice[T]{Items: []T{}, Page: p}
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+table+f.String(), f.args...).Scan(&s.Total); err != nil {
 		return Slice[T]{}, err
@@ -395,7 +426,8 @@ func page[T any](ctx context.Context, tx *db.Tx, p Page, table, columns string, 
 		return s, nil
 	}
 	limit, skip := f.bind(int64(p.PerPage)), f.bind(int64(offset))
-	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM "+table+f.String()+" ORDER BY "+order+" LIMIT "+limit+" OFFSET "+skip, f.args...)
+	rows, err := tx.Query(ctx,
+		"SELECT "+columns+" FROM "+table+f.String()+" ORDER BY "+order+" LIMIT "+limit+" OFFSET "+skip, f.args...)
 	items, err := db.Collect(rows, err, scan)
 	if err != nil {
 		return Slice[T]{}, err
@@ -404,26 +436,32 @@ func page[T any](ctx context.Context, tx *db.Tx, p Page, table, columns string, 
 	return s, nil
 }
 
-const invitationColumns = `company_id, invitation_id, email, role, state, reason, resend_count, user_id, version, sent_at, expires_at, created_at`
+const invitationColumns = `company_id, invitation_id, email, role, state, reason, resend_count, user_id, version,
+	sent_at, expires_at, created_at`
 
 func scanInvitation(scan func(...any) error) (v Invitation, err error) {
 	var sent, expires, created int64
-	err = scan(&v.CompanyID, &v.ID, &v.Email, &v.Role, &v.State, &v.Reason, &v.Resends, &v.UserID, &v.Version, &sent, &expires, &created)
+	err = scan(&v.CompanyID, &v.ID, &v.Email, &v.Role, &v.State, &v.Reason, &v.Resends, &v.UserID, &v.Version, &sent,
+		&expires, &created)
 	v.Sent, v.Expires, v.Created = db.Time(sent), db.Time(expires), db.Time(created)
 	return v, err
 }
 
-// insertInvitation leaves it to the unique index of open invitations to decide a race for an address.
+// insertInvitation inserts an invitation. The unique index of open invitations decides between concurrent ones to the
+// same address.
 func insertInvitation(ctx context.Context, tx *db.Tx, v Invitation, digest string) error {
 	n, err := tx.Exec(ctx, `INSERT INTO invitations (`+invitationColumns+`, email_key, token_digest, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (company_id, email_key) WHERE state = 'sent' DO NOTHING`,
-		v.CompanyID, v.ID, v.Email, v.Role, v.State, v.Reason, int64(v.Resends), v.UserID, v.Version, db.Micros(v.Sent), db.Micros(v.Expires), db.Micros(v.Created),
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (company_id, email_key)
+			WHERE state = 'sent' DO NOTHING`,
+		v.CompanyID, v.ID, v.Email, v.Role, v.State, v.Reason, int64(v.Resends), v.UserID, v.Version, db.Micros(v.Sent),
+		db.Micros(v.Expires), db.Micros(v.Created),
 		key(v.Email), digest, db.Micros(v.Created))
 	if err != nil || n == 1 {
 		return err
 	}
 	var existing string
-	err = tx.QueryRow(ctx, "SELECT invitation_id FROM invitations WHERE company_id = $1 AND email_key = $2 AND state = 'sent'",
+	err = tx.QueryRow(ctx,
+		"SELECT invitation_id FROM invitations WHERE company_id = $1 AND email_key = $2 AND state = 'sent'",
 		v.CompanyID, key(v.Email)).Scan(&existing)
 	if err != nil {
 		return err
@@ -432,14 +470,16 @@ func insertInvitation(ctx context.Context, tx *db.Tx, v Invitation, digest strin
 }
 
 func isWorker(ctx context.Context, tx *db.Tx, companyID, emailKey string) (yes bool, err error) {
-	return yes, tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM recipients WHERE company_id = $1 AND email_key = $2 AND user_id <> '')",
+	return yes, tx.QueryRow(ctx,
+		"SELECT EXISTS (SELECT 1 FROM recipients WHERE company_id = $1 AND email_key = $2 AND user_id <> '')",
 		companyID, emailKey).Scan(&yes)
 }
 
-// lastInvitation is nil for an address that was never invited.
+// lastInvitation returns the newest invitation to an address, nil if it was never invited.
 func lastInvitation(ctx context.Context, tx *db.Tx, companyID, emailKey string) (*Invitation, error) {
 	v, err := scanInvitation(tx.QueryRow(ctx, "SELECT "+invitationColumns+` FROM invitations
-		WHERE company_id = $1 AND email_key = $2 ORDER BY created_at DESC, invitation_id DESC LIMIT 1`, companyID, emailKey).Scan)
+		WHERE company_id = $1 AND email_key = $2 ORDER BY created_at DESC, invitation_id DESC LIMIT 1`, companyID,
+		emailKey).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
@@ -447,7 +487,8 @@ func lastInvitation(ctx context.Context, tx *db.Tx, companyID, emailKey string) 
 }
 
 func selectInvitation(ctx context.Context, tx *db.Tx, companyID, id string) (Invitation, error) {
-	v, err := scanInvitation(tx.QueryRow(ctx, "SELECT "+invitationColumns+" FROM invitations WHERE company_id = $1 AND invitation_id = $2", companyID, id).Scan)
+	v, err := scanInvitation(tx.QueryRow(ctx,
+		"SELECT "+invitationColumns+" FROM invitations WHERE company_id = $1 AND invitation_id = $2", companyID, id).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return Invitation{}, apierr.NotFoundErr
 	}
@@ -458,7 +499,8 @@ func invitationByToken(ctx context.Context, tx *db.Tx, digest string) (Invitatio
 	if digest == "" {
 		return Invitation{}, apierr.NotFoundErr
 	}
-	v, err := scanInvitation(tx.QueryRow(ctx, "SELECT "+invitationColumns+" FROM invitations WHERE token_digest = $1", digest).Scan)
+	v, err := scanInvitation(tx.QueryRow(ctx, "SELECT "+invitationColumns+" FROM invitations WHERE token_digest = $1",
+		digest).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return Invitation{}, apierr.NotFoundErr
 	}
@@ -470,9 +512,10 @@ func invitationByToken(ctx context.Context, tx *db.Tx, digest string) (Invitatio
 	return v, err
 }
 
-// resend is the guard of sending again: the counter is compared in the statement that raises it.
+// resend updates an invitation that is sent again. Its condition compares the counter that it raises.
 func resend(ctx context.Context, tx *db.Tx, v Invitation, digest string) (Invitation, error) {
-	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = 'sent', token_digest = $3, sent_at = $4, expires_at = $5, updated_at = $4,
+	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = 'sent', token_digest = $3, sent_at = $4,
+		expires_at = $5, updated_at = $4,
 			resend_count = resend_count + 1, version = version + 1
 		WHERE company_id = $1 AND invitation_id = $2 AND state IN ('sent', 'expired') AND resend_count < 3
 		RETURNING `+invitationColumns, v.CompanyID, v.ID, digest, db.Micros(v.Sent), db.Micros(v.Expires)).Scan)
@@ -488,10 +531,11 @@ func resend(ctx context.Context, tx *db.Tx, v Invitation, digest string) (Invita
 	return Invitation{}, ErrResendLimit
 }
 
-// endInvitation is the guard of what ends an invitation before its time.
+// endInvitation ends an invitation early, if it is still open.
 func endInvitation(ctx context.Context, tx *db.Tx, v Invitation, state, reason, userID string) (Invitation, error) {
 	now := db.Micros(tx.Now())
-	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = $3, reason = $4, user_id = $5, updated_at = $6, version = version + 1
+	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = $3, reason = $4, user_id = $5,
+		updated_at = $6, version = version + 1
 		WHERE company_id = $1 AND invitation_id = $2 AND state = 'sent' AND expires_at > $6
 		RETURNING `+invitationColumns, v.CompanyID, v.ID, state, reason, userID, now).Scan)
 	if errors.Is(err, db.ErrNoRows) {
@@ -500,9 +544,10 @@ func endInvitation(ctx context.Context, tx *db.Tx, v Invitation, state, reason, 
 	return w, err
 }
 
-// expireInvitation is the guard of the end by time. It is nil when somebody was faster.
+// expireInvitation ends an invitation at its time. It returns nil if a concurrent transaction ended or renewed it.
 func expireInvitation(ctx context.Context, tx *db.Tx, v Invitation) (*Invitation, error) {
-	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = 'expired', updated_at = $3, version = version + 1
+	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = 'expired', updated_at = $3,
+		version = version + 1
 		WHERE company_id = $1 AND invitation_id = $2 AND state = 'sent' AND expires_at <= $3
 		RETURNING `+invitationColumns, v.CompanyID, v.ID, db.Micros(tx.Now())).Scan)
 	if errors.Is(err, db.ErrNoRows) {
@@ -523,14 +568,16 @@ func selectInvitations(ctx context.Context, tx *db.Tx, p InvitationsParams) (Sli
 	default:
 		f.equal("state", p.Status)
 	}
-	return page(ctx, tx, p.Page, "invitations", invitationColumns, f, "created_at DESC, invitation_id DESC", func(r *db.Rows) (Invitation, error) {
-		v, err := scanInvitation(r.Scan)
-		return v.at(tx.Now()), err
-	})
+	return page(ctx, tx, p.Page, "invitations", invitationColumns, f, "created_at DESC, invitation_id DESC",
+		func(r *db.Rows) (Invitation, error) {
+			v, err := scanInvitation(r.Scan)
+			return v.at(tx.Now()), err
+		})
 }
 
-// Erase lets every company that pays a user, or invited them, know them by their id only, and pay them no more. email
-// is the address that the user had. It returns the companies, and the ids and addresses under which they knew the user.
+// Erase removes a user's personal data from every company that pays the user or invited them, and makes the user
+// inactive there. email is the address that the user had. It returns the companies, and the IDs and addresses under
+// which they knew the user.
 func Erase(ctx context.Context, tx *db.Tx, userID, email string) (companies, known []string, err error) {
 	if companies, err = companiesOf(ctx, tx, userID); err != nil {
 		return nil, nil, err
@@ -542,7 +589,8 @@ func Erase(ctx context.Context, tx *db.Tx, userID, email string) (companies, kno
 		}
 		known = append(known, old.ID, old.Email)
 		_, err = tx.Exec(ctx, `UPDATE invitations SET email = '', email_key = invitation_id
-			WHERE company_id = $1 AND state <> 'sent' AND (user_id = $2 OR email_key = $3 AND email_key <> '')`, company, userID, key(email))
+			WHERE company_id = $1 AND state <> 'sent' AND (user_id = $2 OR email_key = $3 AND email_key <> '')`, company, userID,
+			key(email))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -557,7 +605,8 @@ func eraseIn(ctx context.Context, tx *db.Tx, companyID, userID string) (Recipien
 		if err != nil {
 			return Recipient{}, err
 		}
-		changed, done, err := guarded(tx.QueryRow(ctx, `UPDATE recipients SET name = recipient_id, name_key = recipient_id, first_name = '',
+		changed, done, err := guarded(tx.QueryRow(ctx, `UPDATE recipients SET name = recipient_id, name_key = recipient_id,
+			first_name = '',
 				last_name = '', email = '', email_key = '', external_id = '', details = '', onboarded = FALSE, status = 'inactive',
 				version = version + 1, updated_at = $3
 			WHERE company_id = $1 AND recipient_id = $2 AND version = $4 AND country = $5
@@ -572,8 +621,8 @@ func eraseIn(ctx context.Context, tx *db.Tx, companyID, userID string) (Recipien
 	}
 }
 
-// segment is a set of recipients that filters do not tell apart. recipient_counts has how many each company has of
-// each.
+// segment is a set of recipients that no filter distinguishes. recipient_counts has the number of recipients in each
+// segment of a company.
 type segment struct {
 	companyID, country, role, recipientType, status string
 	hasLogin                                        bool
@@ -583,17 +632,17 @@ func (r Recipient) segment() segment {
 	return segment{r.CompanyID, r.Country, r.Role, r.Type, r.Status, r.UserID != ""}
 }
 
-// countChange is by how much a segment grows.
+// countChange is a change of the number of recipients in a segment.
 type countChange struct {
 	segment segment
 	by      int64
 }
 
-// countNew counts a recipient that the transaction adds.
+// countNew adds one to the segment of a new recipient.
 func countNew(tx *db.Tx, r Recipient) { counts.Add(tx, countChange{r.segment(), 1}) }
 
-// countMoved counts a recipient in another segment than before. The caller's statement must have been guarded by the
-// old values.
+// countMoved moves a recipient from one segment to another. The caller's statement must have been guarded by the old
+// values.
 func countMoved(tx *db.Tx, from, to segment) {
 	if from != to {
 		counts.Add(tx, countChange{from, -1})
@@ -601,7 +650,7 @@ func countMoved(tx *db.Tx, from, to segment) {
 	}
 }
 
-// counts changes the rows in their order, so that concurrent commits cannot deadlock.
+// counts applies the changes in the order of their keys, so that concurrent commits cannot deadlock.
 var counts = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []countChange) error {
 	changes := map[segment]int64{}
 	for _, c := range items {
@@ -611,7 +660,8 @@ var counts = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []countChang
 		by := changes[s]
 		switch {
 		case by > 0:
-			_, err := tx.Exec(ctx, `INSERT INTO recipient_counts (company_id, country, role, recipient_type, status, has_login, recipients)
+			_, err := tx.Exec(ctx, `INSERT INTO recipient_counts (company_id, country, role, recipient_type, status, has_login,
+				recipients)
 				VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (company_id, country, role, recipient_type, status, has_login)
 				DO UPDATE SET recipients = recipient_counts.recipients + excluded.recipients`,
 				s.companyID, s.country, s.role, s.recipientType, s.status, s.hasLogin, by)
@@ -619,8 +669,10 @@ var counts = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []countChang
 				return err
 			}
 		case by < 0:
-			n, err := tx.Exec(ctx, `UPDATE recipient_counts SET recipients = recipients + $7 WHERE company_id = $1 AND country = $2 AND role = $3
-				AND recipient_type = $4 AND status = $5 AND has_login = $6`, s.companyID, s.country, s.role, s.recipientType, s.status, s.hasLogin, by)
+			n, err := tx.Exec(ctx, `UPDATE recipient_counts SET recipients = recipients + $7 WHERE company_id = $1
+				AND country = $2 AND role = $3
+				AND recipient_type = $4 AND status = $5 AND has_login = $6`, s.companyID, s.country, s.role, s.recipientType,
+				s.status, s.hasLogin, by)
 			if err != nil {
 				return err
 			}
@@ -643,7 +695,7 @@ func compareSegments(a, b segment) int {
 		cmp.Compare(a.recipientType, b.recipientType), cmp.Compare(a.status, b.status), cmp.Compare(login(a), login(b)))
 }
 
-// query asks for one page of a company's recipients. Empty filters do not filter.
+// query selects one page of a company's recipients. Empty filters do not filter.
 type query struct {
 	companyID                   string
 	search                      string // part of a name or email, as [key] writes it
@@ -653,15 +705,15 @@ type query struct {
 	page                        Page
 }
 
-// fewMatches is how many rows are worth sorting. More are read in the order of an index, which is as fast for a page at
-// the start or the end of a list, and faster everywhere else. Tests lower it.
+// fewMatches is the number of rows up to which matches are collected and sorted. More are read in the order of an
+// index, which is as fast for a page at the start or end of a list, and faster everywhere else. Tests lower it.
 var fewMatches = 20_000
 
-// find returns the ids of one page in their order, and how many recipients match on all pages.
+// find returns the IDs of one page in their order, and the number of matches on all pages.
 //
-// Without a search the total is a sum of recipient_counts. A search first gathers matches by the trigram index,
-// fewMatches+1 at most: if that is all of them, they are counted and sorted at once; otherwise they are counted in one
-// index and read in the order of another.
+// Without a search, the total is a sum of recipient_counts. A search first collects up to fewMatches+1 matches
+// through the trigram index. If that is all of them, they are counted and sorted at once; otherwise they are counted
+// in one index and read in the order of another.
 func find(ctx context.Context, tx *db.Tx, q query) (ids []string, total int, err error) {
 	if q.search != "" {
 		from, conditions := q.byTrigram(tx.Engine())
@@ -674,7 +726,8 @@ func find(ctx context.Context, tx *db.Tx, q query) (ids []string, total int, err
 		total, err = q.countSegments(ctx, tx)
 		if err == nil && total <= fewMatches && q.filtered() {
 			return q.gather(ctx, tx, `recipient_counts c CROSS JOIN recipients r WHERE c.company_id = $1 AND c.recipients > 0
-				AND r.company_id = c.company_id AND r.country = c.country AND r.role = c.role AND r.recipient_type = c.recipient_type
+				AND r.company_id = c.company_id AND r.country = c.country AND r.role = c.role
+					AND r.recipient_type = c.recipient_type
 				AND r.status = c.status AND (r.user_id <> '') = c.has_login`, func(f *filter) { q.equal(f, "c.") })
 		}
 	}
@@ -687,7 +740,7 @@ func find(ctx context.Context, tx *db.Tx, q query) (ids []string, total int, err
 
 func (q query) filtered() bool { return q.country+q.role+q.kind+q.status != "" }
 
-// equal adds the filters of a table or alias.
+// equal adds the filters on the columns of a table or alias.
 func (q query) equal(f *filter, prefix string) {
 	f.equal(prefix+"country", q.country)
 	f.equal(prefix+"role", q.role)
@@ -695,8 +748,8 @@ func (q query) equal(f *filter, prefix string) {
 	f.equal(prefix+"status", q.status)
 }
 
-// equalInOrder adds the filters in a form that SQLite checks on each row of the order's index: it would take the index
-// of segments and sort.
+// equalInOrder adds the filters in a form that SQLite checks on each row of the order's index. With plain filters it
+// would use the index of segments, and sort.
 func (q query) equalInOrder(f *filter) {
 	f.equal("CAST(country AS TEXT)", q.country)
 	f.equal("CAST(role AS TEXT)", q.role)
@@ -704,7 +757,7 @@ func (q query) equalInOrder(f *filter) {
 	f.equal("CAST(status AS TEXT)", q.status)
 }
 
-// contains adds the search as a condition that no trigram index answers.
+// contains adds the search as a condition without the trigram index.
 func (q query) contains(f *filter, engine db.Engine, prefix string) {
 	if q.search == "" {
 		return
@@ -714,11 +767,12 @@ func (q query) contains(f *filter, engine db.Engine, prefix string) {
 		position = "strpos"
 	}
 	text := f.bind(q.search)
-	f.where = append(f.where, fmt.Sprintf("(%[1]s(%[2]sname_key, %[3]s) > 0 OR %[1]s(%[2]semail_key, %[3]s) > 0)", position, prefix, text))
+	f.where = append(f.where, fmt.Sprintf("(%[1]s(%[2]sname_key, %[3]s) > 0 OR %[1]s(%[2]semail_key, %[3]s) > 0)",
+		position, prefix, text))
 }
 
-// byTrigram returns the recipients r of the company and the conditions by which the trigram index finds the search. Fewer
-// than three characters have no trigram.
+// byTrigram returns the source of recipients r that match the search, and its conditions. Searches shorter than three
+// characters have no trigram.
 func (q query) byTrigram(engine db.Engine) (from string, conditions func(*filter)) {
 	trigrams := trigramsOf(q.search)
 	if len(trigrams) == 0 {
@@ -734,9 +788,11 @@ func (q query) byTrigram(engine db.Engine) (from string, conditions func(*filter
 			f.where = append(f.where, fmt.Sprintf("(r.name_key LIKE %[1]s OR r.email_key LIKE %[1]s)", pattern))
 		}
 	}
-	// The joins are read in this order: matches first, then their recipients. The index has which texts have a trigram, not
+	// The joins are read in this order: matches first, then their recipients. The index has which texts have a trigram,
+	// not
 	// where; contains then checks the texts themselves.
-	return `recipient_trigrams x CROSS JOIN recipient_texts t CROSS JOIN recipients r WHERE t.text_id = x.rowid AND t.company_id = $1
+	return `recipient_trigrams x CROSS JOIN recipient_texts t CROSS JOIN recipients r WHERE t.text_id = x.rowid
+		AND t.company_id = $1
 			AND r.company_id = t.company_id AND r.recipient_id = t.recipient_id`, func(f *filter) {
 			quoted := make([]string, len(trigrams))
 			for i, t := range trigrams {
@@ -762,12 +818,14 @@ func trigramsOf(text string) []string {
 	return all
 }
 
-// gather selects up to fewMatches+1 recipients r from a source, counts them, and returns a page of them in their order.
-func (q query) gather(ctx context.Context, tx *db.Tx, from string, conditions func(*filter)) (ids []string, total int, err error) {
+// gather selects up to fewMatches+1 recipients r from a source, counts them, and returns a page in their order.
+func (q query) gather(ctx context.Context, tx *db.Tx, from string,
+	conditions func(*filter)) (ids []string, total int, err error) {
 	f := filter{args: []any{q.companyID}}
 	conditions(&f)
 	where := strings.Join(append([]string{from}, f.where...), " AND ")
-	rows, err := tx.Query(ctx, `WITH matches AS MATERIALIZED (SELECT r.recipient_id, r.`+q.sortBy+` AS sort_key FROM `+where+` LIMIT `+f.bind(int64(fewMatches+1))+`)
+	rows, err := tx.Query(ctx, `WITH matches AS MATERIALIZED (SELECT r.recipient_id, r.`+q.sortBy+` AS sort_key
+		FROM `+where+` LIMIT `+f.bind(int64(fewMatches+1))+`)
 		SELECT n.total, COALESCE(p.recipient_id, '') FROM (SELECT COUNT(*) AS total FROM matches) n
 		LEFT JOIN (SELECT recipient_id, sort_key FROM matches ORDER BY `+q.order("sort_key", q.descending)+
 		` LIMIT `+f.bind(int64(q.page.PerPage))+` OFFSET `+f.bind(q.page.before())+`) p ON TRUE
@@ -779,7 +837,8 @@ func (q query) gather(ctx context.Context, tx *db.Tx, from string, conditions fu
 	return ids, total, err
 }
 
-// order is the order of the list, and total: recipients with the same key are in the order of their ids.
+// order returns the ORDER BY terms of the list. Recipients with the same key are ordered by ID, so the order is
+// total.
 func (q query) order(sortKey string, descending bool) string {
 	id := "recipient_id"
 	if prefix, _, ok := strings.Cut(sortKey, "."); ok {
@@ -791,15 +850,16 @@ func (q query) order(sortKey string, descending bool) string {
 	return sortKey + ", " + id
 }
 
-// countSegments is the total of a list without a search.
+// countSegments returns the total of a list without a search.
 func (q query) countSegments(ctx context.Context, tx *db.Tx) (total int, err error) {
 	f := filter{}
 	f.equal("company_id", q.companyID)
 	q.equal(&f, "")
-	return total, tx.QueryRow(ctx, "SELECT CAST(COALESCE(SUM(recipients), 0) AS BIGINT) FROM recipient_counts"+f.String(), f.args...).Scan(&total)
+	return total, tx.QueryRow(ctx, "SELECT CAST(COALESCE(SUM(recipients), 0) AS BIGINT) FROM recipient_counts"+f.String(),
+		f.args...).Scan(&total)
 }
 
-// count is the total of a search, counted.
+// count counts the matches of a search.
 func (q query) count(ctx context.Context, tx *db.Tx) (total int, err error) {
 	f := filter{}
 	f.equal("company_id", q.companyID)
@@ -808,8 +868,7 @@ func (q query) count(ctx context.Context, tx *db.Tx) (total int, err error) {
 	return total, tx.QueryRow(ctx, "SELECT COUNT(*) FROM recipients"+f.String(), f.args...).Scan(&total)
 }
 
-// scan returns the ids of the page, one of total rows, in the order of an index, from its start or its end, whichever
-// is nearer.
+// scan returns the IDs of one page out of total rows, in the order of an index, read from the nearer end.
 func (q query) scan(ctx context.Context, tx *db.Tx, total int) ([]string, error) {
 	skip := q.page.before()
 	limit := min(int64(q.page.PerPage), int64(total)-skip)
@@ -833,7 +892,7 @@ func (q query) scan(ctx context.Context, tx *db.Tx, total int) ([]string, error)
 	return ids, err
 }
 
-// before is how many rows are on the pages before this one, at most as many as a database can skip.
+// before returns the number of rows on earlier pages, at most as many as a database can skip.
 func (p Page) before() int64 {
 	const most = 1 << 40
 	if p.Number-1 > most/p.PerPage {
@@ -842,7 +901,8 @@ func (p Page) before() int64 {
 	return int64(p.Number-1) * int64(p.PerPage)
 }
 
-// findWorkers returns the ids of one page of a company's workers with a login, the oldest first, and how many match.
+// findWorkers returns the IDs of one page of a company's workers with a login, oldest first, and the number of
+// matches.
 func findWorkers(ctx context.Context, tx *db.Tx, p WorkersParams) (ids []string, total int, err error) {
 	f := filter{}
 	f.equal("company_id", p.CompanyID)
@@ -850,7 +910,8 @@ func findWorkers(ctx context.Context, tx *db.Tx, p WorkersParams) (ids []string,
 	f.equal("recipient_id", p.UserID)
 	f.equal("email_key", key(strings.TrimSpace(p.Email)))
 	if p.UserID == "" && p.Email == "" {
-		err = tx.QueryRow(ctx, "SELECT CAST(COALESCE(SUM(recipients), 0) AS BIGINT) FROM recipient_counts WHERE company_id = $1 AND has_login",
+		err = tx.QueryRow(ctx,
+			"SELECT CAST(COALESCE(SUM(recipients), 0) AS BIGINT) FROM recipient_counts WHERE company_id = $1 AND has_login",
 			p.CompanyID).Scan(&total)
 	} else {
 		err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM recipients"+f.String(), f.args...).Scan(&total)
@@ -858,8 +919,9 @@ func findWorkers(ctx context.Context, tx *db.Tx, p WorkersParams) (ids []string,
 	if err != nil {
 		return nil, 0, err
 	}
-	rows, err := tx.Query(ctx, "SELECT recipient_id FROM recipients"+f.String()+" ORDER BY created_at, recipient_id LIMIT "+
-		f.bind(int64(p.Page.PerPage))+" OFFSET "+f.bind(p.Page.before()), f.args...)
+	rows, err := tx.Query(ctx,
+		"SELECT recipient_id FROM recipients"+f.String()+" ORDER BY created_at, recipient_id LIMIT "+
+			f.bind(int64(p.Page.PerPage))+" OFFSET "+f.bind(p.Page.before()), f.args...)
 	ids, err = db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 	return ids, total, err
 }

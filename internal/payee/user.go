@@ -10,10 +10,13 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// CreateUser creates a user of the principal's company and makes them a worker of it, pending until there is a destination.
-// The company may act for the user; see [identity.ActingUser]. It returns identity.ErrUserExists if the company has a user
+// CreateUser creates a user of the principal's company and makes them a worker of it, pending until there is a
+// destination.
+// The company may act for the user; see [identity.ActingUser]. It returns identity.ErrUserExists if the company has a
+// user
 // with the email address already. Users of other companies with the same address are independent.
-func CreateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, p identity.Profile) (identity.User, error) {
+func CreateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal,
+	p identity.Profile) (identity.User, error) {
 	company, err := by.Company("")
 	if err != nil {
 		return identity.User{}, err
@@ -46,7 +49,8 @@ func CreateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 
 // UpdateUser changes the profile of a user that the principal may act for, and updates the copies of every company that
 // pays the user.
-func UpdateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, id string, c identity.ProfileChanges) (identity.User, error) {
+func UpdateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, id string,
+	c identity.ProfileChanges) (identity.User, error) {
 	u, err := identity.UpdateUser(ctx, tx, s, by, id, c)
 	if err != nil {
 		return identity.User{}, err
@@ -69,10 +73,10 @@ func UpdateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 	return u, nil
 }
 
-// JobRefresh is the kind of job that asks [HandleRefresh] to copy a user's profile to a worker; its payload is a [Look].
+// JobRefresh is the job that copies a user's profile to a worker's row; its payload is a [JobPayload].
 const JobRefresh = "recipient.refresh"
 
-// HandleRefresh copies what a company keeps of a user's profile.
+// HandleRefresh copies the parts of a user's profile that a company stores.
 func HandleRefresh(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var payload JobPayload
 	if err := j.Decode(&payload); err != nil {

@@ -89,7 +89,8 @@ func (p *Payroll) withdraw(ctx context.Context, tx *db.Tx, reason string) error 
 	if err := p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, reason); err != nil {
 		return err
 	}
-	if err := p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, short), ledger.Credit(ledger.Shortfall, p.ID, short)); err != nil {
+	if err := p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, short), ledger.Credit(ledger.Shortfall, p.ID,
+		short)); err != nil {
 		return err
 	}
 	return p.advanceEach(ctx, tx, Received, Cancelled, reason)

@@ -52,15 +52,18 @@ func (h *fixture) approve(code string, by identity.Principal, id string) {
 func (h *fixture) waits(id string, needed, given int) {
 	h.t.Helper()
 	p := h.want(id, OnHold, FundingFunded, Received)
-	if p.HoldReason != ReasonApproval || p.HeldFrom != Received || p.Approval.Needed != int64(needed) || len(p.Approval.By) != given {
-		h.t.Errorf("held for %q, %d of %d approvals; want %d of %d", p.HoldReason, len(p.Approval.By), p.Approval.Needed, given, needed)
+	if p.HoldReason != ReasonApproval || p.HeldFrom != Received || p.Approval.Needed != int64(needed) ||
+		len(p.Approval.By) != given {
+		h.t.Errorf("held for %q, %d of %d approvals; want %d of %d", p.HoldReason, len(p.Approval.By), p.Approval.Needed,
+			given, needed)
 	}
 	if n := h.count("SELECT COUNT(*) FROM outputs WHERE payroll_id = $1", id); n != 0 {
 		h.t.Errorf("%d outputs", n)
 	}
 }
 
-// Whatever leads to the release of a payroll above the limit finds it waiting, until members enough approved it who may still do so.
+// Whatever leads to the release of a payroll above the limit finds it waiting, until members enough approved it who may
+// still do so.
 func TestNothingGoesAroundTheApproval(t *testing.T) {
 	run(t, func(h *fixture) {
 		for user, role := range map[string]string{"usr_a": identity.RoleOwner, "usr_dev": identity.RoleDeveloper} {
@@ -95,7 +98,8 @@ func TestNothingGoesAroundTheApproval(t *testing.T) {
 		h.release(above.ID)
 		h.waits(above.ID, 2, 0)
 
-		for _, by := range []identity.Principal{h.by, h.as("usr_dev"), h.as("usr_nobody"), {Kind: identity.KindOAuth, CompanyID: h.by.CompanyID, UserID: "usr_a"}} {
+		for _, by := range []identity.Principal{h.by, h.as("usr_dev"), h.as("usr_nobody"), {Kind: identity.KindOAuth,
+			CompanyID: h.by.CompanyID, UserID: "usr_a"}} {
 			h.approve("role_required", by, above.ID)
 		}
 		h.approve("", h.as("usr_a"), above.ID)
@@ -116,7 +120,8 @@ func TestNothingGoesAroundTheApproval(t *testing.T) {
 			h.t.Errorf("%+v", got.Approval)
 		}
 		h.approve("invalid_state", h.as("usr_b"), above.ID)
-		if n := h.count("SELECT COUNT(*) FROM history WHERE object_id = $1 AND reason = $2", above.ID, ReasonApproved); n != 3 {
+		if n := h.count("SELECT COUNT(*) FROM history WHERE object_id = $1 AND reason = $2", above.ID,
+			ReasonApproved); n != 3 {
 			h.t.Errorf("%d approvals in the history", n)
 		}
 	})
@@ -132,7 +137,8 @@ func TestWhoMadeAPayrollDoesNotApproveIt(t *testing.T) {
 		h.by = maker
 		var v Preview
 		h.says("", func(ctx context.Context, tx *db.Tx) (err error) {
-			v, err = h.s.Preview(ctx, tx, maker, CreateParams{Currency: "EUR", ToPay: []Payee{{AmountText: "95", UserID: "rec_btc"}}})
+			v, err = h.s.Preview(ctx, tx, maker, CreateParams{Currency: "EUR", ToPay: []Payee{{AmountText: "95",
+				UserID: "rec_btc"}}})
 			return err
 		})
 		if v.Approvals != 1 || len(v.Blockers) > 0 {
@@ -178,14 +184,17 @@ func TestADeclinedPayrollGivesItsMoneyBack(t *testing.T) {
 		if got := h.want(p.ID, Cancelled, FundingFunded, Cancelled); got.HoldReason != "" || got.Approval.Needed != 0 {
 			h.t.Errorf("%+v", got)
 		}
-		if n := h.count("SELECT COUNT(*) FROM history WHERE object_id = $1 AND to_state = 'cancelled' AND reason = $2", p.ID, ReasonDeclined); n != 1 {
+		if n := h.count("SELECT COUNT(*) FROM history WHERE object_id = $1 AND to_state = 'cancelled' AND reason = $2", p.ID,
+			ReasonDeclined); n != 1 {
 			h.t.Errorf("%d", n)
 		}
-		if got, short := h.balance(ledger.CompanyFunds, "", money.BTC), h.balance(ledger.Shortfall, p.ID, money.BTC); got != 2_019_000 || short != 0 {
+		if got, short := h.balance(ledger.CompanyFunds, "", money.BTC), h.balance(ledger.Shortfall, p.ID,
+			money.BTC); got != 2_019_000 || short != 0 {
 			h.t.Errorf("the company has %d, the operator is short of %d", got, short)
 		}
 
-		wallet := h.create(CreateParams{ToPay: []Payee{{AmountText: "40", UserID: "rec_btc"}}, FundingMethod: MethodWallet, FundingCurrency: "BTC"})
+		wallet := h.create(CreateParams{ToPay: []Payee{{AmountText: "40", UserID: "rec_btc"}}, FundingMethod: MethodWallet,
+			FundingCurrency: "BTC"})
 		h.release(wallet.ID)
 		h.waits(wallet.ID, 2, 0)
 		h.says("", func(ctx context.Context, tx *db.Tx) error {
@@ -216,7 +225,10 @@ func TestTheLimitIsRaisedByTwo(t *testing.T) {
 		}
 		answer := func(code, user, id string, yes bool) {
 			h.t.Helper()
-			h.says(code, func(ctx context.Context, tx *db.Tx) error { return approval.AnswerLimit(ctx, tx, h.as(user), id, yes) })
+			h.says(code, func(ctx context.Context, tx *db.Tx) error {
+				return approval.AnswerLimit(ctx, tx, h.as(user), id,
+					yes)
+			})
 		}
 		h.limit("invalid_parameter", "usr_a", sats(5))
 		h.limit("invalid_parameter", "usr_a", usd(-1))
@@ -254,7 +266,8 @@ func TestTheLimitIsRaisedByTwo(t *testing.T) {
 		if l := now(); l.Amount != (money.Amount{}) {
 			h.t.Errorf("%+v", l)
 		}
-		if n := h.count("SELECT COUNT(*) FROM history WHERE object_id = $1 AND reason LIKE 'approval limit: %'", h.by.CompanyID); n != 13 {
+		if n := h.count("SELECT COUNT(*) FROM history WHERE object_id = $1 AND reason LIKE 'approval limit: %'",
+			h.by.CompanyID); n != 13 {
 			h.t.Errorf("%d changes in the history", n)
 		}
 	})

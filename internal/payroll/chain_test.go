@@ -24,7 +24,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// chainFixture is a fixture whose payrolls are paid on a chain: coins pass through the watcher and the deposits to the payroll.
+// chainFixture is a fixture whose payrolls are paid on a chain: coins pass through the watcher and the deposits to the
+// payroll.
 type chainFixture struct {
 	*fixture
 	chain   *bitcoinsim.Chain
@@ -392,7 +393,8 @@ func (x *chainFixture) stands(all []Payroll) map[string]string {
 	}
 	x.write(func(ctx context.Context, tx *db.Tx) error {
 		rows, err := tx.Query(ctx,
-			"SELECT code, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE company_id = $1 GROUP BY code, dim, asset HAVING SUM(amount) <> 0", x.by.CompanyID)
+			"SELECT code, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE company_id = $1 GROUP BY code, dim, "+
+				"asset HAVING SUM(amount) <> 0", x.by.CompanyID)
 		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
 			var code, dim, asset string
 			var sum int64

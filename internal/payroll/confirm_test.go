@@ -18,7 +18,9 @@ func TestAChangedDestinationCoolsDown(t *testing.T) {
 	run(t, func(h *fixture) {
 		h.s.CoolDown = 24 * time.Hour
 		moved := func(id string) {
-			h.exec("INSERT INTO destination_owners (owner_id, destinations, version, destination_changed_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET destination_changed_at = excluded.destination_changed_at",
+			h.exec("INSERT INTO destination_owners (owner_id, destinations, version, destination_changed_at) SELECT $1, 1, 1, "+
+				"CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET destination_changed_at = "+
+				"excluded.destination_changed_at",
 				id, db.Micros(h.clock.Now()))
 		}
 		pay := func() Payroll {
@@ -95,7 +97,9 @@ func TestAChangedDestinationCoolsDown(t *testing.T) {
 func TestAMovedPayeeIsNamed(t *testing.T) {
 	run(t, func(h *fixture) {
 		moved := func(id string) {
-			h.exec("INSERT INTO destination_owners (owner_id, destinations, version, destination_changed_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET destination_changed_at = excluded.destination_changed_at",
+			h.exec("INSERT INTO destination_owners (owner_id, destinations, version, destination_changed_at) SELECT $1, 1, 1, "+
+				"CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET destination_changed_at = "+
+				"excluded.destination_changed_at",
 				id, db.Micros(h.clock.Now()))
 		}
 		named := func(when string, p Payroll, want map[string]time.Time) {

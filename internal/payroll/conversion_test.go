@@ -282,7 +282,8 @@ func TestCoinsOfTheHouseArePaidOnce(t *testing.T) {
 		if got := h.count("SELECT COUNT(*) FROM outputs"); got != 1 {
 			t.Errorf("%d outputs of 1000000 sat, of 1500000 that the operator had", got)
 		}
-		if got := h.count("SELECT COUNT(*) FROM payments WHERE state = 'on_hold' AND reason = 'conversion_unavailable'"); got != companies-1 {
+		if got := h.count("SELECT COUNT(*) FROM payments WHERE state = 'on_hold' AND reason = " +
+			"'conversion_unavailable'"); got != companies-1 {
 			t.Errorf("%d payments wait", got)
 		}
 	})

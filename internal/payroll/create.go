@@ -108,7 +108,8 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 		}
 		if problem != "" {
 			list.Add("currency_not_supported", fmt.Sprintf("/to_pay/%d/user_id", i), fmt.Sprintf(
-				"The service cannot exchange this much %s into what the payee is paid in now. Pay less, fund the payroll in the payee's currency, or try again later.", t.funding))
+				"The service cannot exchange this much %s into what the payee is paid in now. Pay less, fund the payroll in the "+
+					"payee's currency, or try again later.", t.funding))
 		}
 	}
 	return nil

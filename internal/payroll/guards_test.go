@@ -56,7 +56,8 @@ func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 			}
 		},
 		"every payee is blocked": func(g *Guards) {
-			g.Screen = func(_ context.Context, _ *db.Tx, _ string, payees []destination.ScreeningSubject) (map[string]bool, error) {
+			g.Screen = func(_ context.Context, _ *db.Tx, _ string, payees []destination.ScreeningSubject) (map[string]bool,
+				error) {
 				blocked := map[string]bool{}
 				for _, p := range payees {
 					blocked[p.ID] = true

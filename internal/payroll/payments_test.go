@@ -26,7 +26,8 @@ func TestEachPaymentHasItsOwnStateAndHistory(t *testing.T) {
 			h.t.Fatalf("%+v", got.Payments)
 		}
 		h.checkSteps(got)
-		if n := h.count("SELECT COUNT(*) FROM history h JOIN payments m ON m.company_id = h.company_id AND m.payment_id = h.object_id"); n != 6 {
+		if n := h.count("SELECT COUNT(*) FROM history h JOIN payments m ON m.company_id = h.company_id AND m.payment_id = " +
+			"h.object_id"); n != 6 {
 			h.t.Errorf("%d rows of history for 3 payments with 2 changes each, want 6", n)
 		}
 		if n := h.told(webhook.UserPaymentStatusUpdate.Name, ""); n != 6 {

@@ -273,7 +273,8 @@ type Guards struct {
 	CheckWatched func(ctx context.Context, tx *db.Tx, network string) error
 	// Screen returns the IDs of the payees, or of the company itself, that sanctions screening blocks; see
 	// [destination.Screening].
-	Screen func(ctx context.Context, tx *db.Tx, companyID string, payees []destination.ScreeningSubject) (blocked map[string]bool,
+	Screen func(ctx context.Context, tx *db.Tx, companyID string,
+		payees []destination.ScreeningSubject) (blocked map[string]bool,
 		err error)
 	// ReleaseApproved reports whether the operator allows a payroll to be paid out: its total is within the release
 	// limit, or two staff members approved it.

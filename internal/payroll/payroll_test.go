@@ -62,7 +62,8 @@ func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *fixture {
 		Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest",
 		QuoteValidity: 30 * time.Minute,
 		FX:            treasury.Desk{Open: true},
-	}, Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
+	}, Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
+		ReleaseApproved: allow.Release})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,8 +259,10 @@ func (h *fixture) checkBooks() {
 	}
 	// A payroll's escrow account holds what its row says until it is released.
 	bad := h.count(`SELECT COUNT(*) FROM payrolls p WHERE p.state IN ('pending', 'received', 'cancelled') AND p.escrow <>
-		(SELECT COALESCE(-SUM(l.amount), 0) FROM ledger_lines l WHERE l.company_id = p.company_id AND l.code = '2010' AND l.dim = p.payroll_id)`)
-	bad += h.count(`SELECT COUNT(*) FROM payroll_receipts WHERE active AND amount <> escrow + surplus + suspense + debt_settled`)
+		(SELECT COALESCE(-SUM(l.amount), 0) FROM ledger_lines l WHERE l.company_id = p.company_id AND l.code = '2010'
+			AND l.dim = p.payroll_id)`)
+	bad += h.count(`SELECT COUNT(*) FROM payroll_receipts WHERE active
+		AND amount <> escrow + surplus + suspense + debt_settled`)
 	if bad != 0 {
 		h.t.Errorf("%d rows disagree with the books", bad)
 	}
@@ -385,8 +388,10 @@ func TestFromCreationToFulfilled(t *testing.T) {
 
 		// Each payee was written to once of the arrival, and of each return.
 		for address, want := range map[string][2]int64{"pat@example.com": {1, 0}, "eve@example.com": {1, 1}} {
-			sent := h.count("SELECT COUNT(*) FROM mails WHERE company_id = $1 AND address = $2 AND template = 'payment_sent'", p.CompanyID, address)
-			returned := h.count("SELECT COUNT(*) FROM mails WHERE company_id = $1 AND address = $2 AND template = 'payment_returned'", p.CompanyID, address)
+			sent := h.count("SELECT COUNT(*) FROM mails WHERE company_id = $1 AND address = $2 AND template = 'payment_sent'",
+				p.CompanyID, address)
+			returned := h.count("SELECT COUNT(*) FROM mails WHERE company_id = $1 AND address = $2 AND template = "+
+				"'payment_returned'", p.CompanyID, address)
 			if sent != want[0] || returned != want[1] {
 				h.t.Errorf("%s got %d mails of an arrival and %d of a return, want %v", address, sent, returned, want)
 			}

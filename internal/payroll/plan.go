@@ -193,7 +193,8 @@ func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.
 			"The service does not know this currency; see GET /api/currencies.")
 	case t.method == MethodCrypto && a != money.BTC && len(on) == 0:
 		list.Add("currency_not_supported", "/funding_currency",
-			"Payrolls are not funded in this currency on a chain; GET /api/currencies lists funding_networks of those in which they are.")
+			"Payrolls are not funded in this currency on a chain; GET /api/currencies lists funding_networks of those in "+
+				"which they are.")
 	default:
 		t.funding = a
 		if t.method == MethodCrypto && a != money.BTC {

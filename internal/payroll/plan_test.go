@@ -113,7 +113,8 @@ func TestEveryProblemIsToldAtItsPlace(t *testing.T) {
 		"all at once": {
 			CreateParams{ToPay: []Payee{{AmountText: "0", UserID: "rec_x"}, {AmountText: "1.001",
 				UserID: "rec_bare"}}, Currency: "USD", FundingMethod: "cash"},
-			"invalid_parameter /funding_method, amount_not_positive /to_pay/0/amount_fiat, invalid_parameter /to_pay/0/user_id, amount_precision /to_pay/1/amount_fiat, no_distribution /to_pay/1/user_id",
+			"invalid_parameter /funding_method, amount_not_positive /to_pay/0/amount_fiat, invalid_parameter " +
+				"/to_pay/0/user_id, amount_precision /to_pay/1/amount_fiat, no_distribution /to_pay/1/user_id",
 		},
 	} {
 		_, problems := planned(t, c.p, payees, all)

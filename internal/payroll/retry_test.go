@@ -32,7 +32,9 @@ func (h *fixture) correct(id string) {
 	h.t.Helper()
 	h.clock.Advance(time.Hour)
 	h.exec("UPDATE destinations SET sealed = sealed || 'x', address = address || 'x' WHERE owner_id = $1", id)
-	h.exec("INSERT INTO destination_owners (owner_id, destinations, version, destination_changed_at) SELECT $1, 1, 1, CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET destination_changed_at = excluded.destination_changed_at",
+	h.exec("INSERT INTO destination_owners (owner_id, destinations, version, destination_changed_at) SELECT $1, 1, 1, "+
+		"CAST($2 AS BIGINT) WHERE TRUE ON CONFLICT (owner_id) DO UPDATE SET destination_changed_at = "+
+		"excluded.destination_changed_at",
 		id, db.Micros(h.clock.Now()))
 	h.deliver(HandlePayable, fmt.Sprintf(`{"recipient_id":%q}`, id))
 }

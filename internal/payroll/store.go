@@ -144,7 +144,8 @@ func one(companyID string, r db.Row) (*Payroll, error) {
 // update writes the next version of a payroll. It fails if the payroll has changed since it was read.
 func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {
 	p.UpdatedAt = tx.Now()
-	err := tx.ExecOne(ctx, `UPDATE payrolls SET state = $1, held_from = $2, hold_reason = $3, funding_state = $4, escrow = $5,
+	err := tx.ExecOne(ctx, `UPDATE payrolls SET state = $1, held_from = $2, hold_reason = $3, funding_state = $4,
+		escrow = $5,
 		shortfall = $6, rate = $7, updated_at = $8, version = version + 1
 		WHERE company_id = $9 AND payroll_id = $10 AND version = $11 AND state = $12`,
 		string(p.State), string(p.HeldFrom), p.HoldReason, string(p.FundingState), p.Escrow.Units(),
@@ -301,7 +302,9 @@ func lastPaid(ctx context.Context, tx *db.Tx, companyID string, payeeIDs []strin
 
 // confirm records that a member confirmed the destination of a payment's payee.
 func (p *Payroll) confirm(ctx context.Context, tx *db.Tx, paymentID, by string) error {
-	return tx.ExecOne(ctx, "UPDATE payments SET confirmed_at = $1, confirmed_by = $2 WHERE company_id = $3 AND payroll_id = $4 AND payment_id = $5",
+	return tx.ExecOne(ctx,
+		"UPDATE payments SET confirmed_at = $1, confirmed_by = $2 WHERE company_id = $3 AND payroll_id = $4 AND payment_id "+
+			"= $5",
 		db.Micros(tx.Now()), by, p.CompanyID, p.ID, paymentID)
 }
 
@@ -332,7 +335,8 @@ func heldFor(ctx context.Context, tx *db.Tx, companyID, reason string) ([]string
 // going returns the IDs of a company's payrolls that may still send payments.
 func going(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	rows, err := tx.Query(ctx,
-		"SELECT payroll_id FROM payrolls WHERE company_id = $1 AND state IN ('received', 'released') ORDER BY payroll_id", companyID)
+		"SELECT payroll_id FROM payrolls WHERE company_id = $1 AND state IN ('received', 'released') ORDER BY payroll_id",
+		companyID)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
@@ -438,7 +442,8 @@ func (p *Payroll) askReceipts(into *[]receipt) db.Statement {
 
 // saveReceipt stores the next version of a receipt. It fails if the receipt has changed since it was read.
 func (p *Payroll) saveReceipt(ctx context.Context, tx *db.Tx, r *receipt) error {
-	return tx.ExecOne(ctx, `INSERT INTO payroll_receipts (company_id, payroll_id, deposit_id, price_id, rate, active, is_late, version,
+	return tx.ExecOne(ctx, `INSERT INTO payroll_receipts (company_id, payroll_id, deposit_id, price_id, rate, active,
+		is_late, version,
 		amount, escrow, surplus, suspense, debt_settled, debt)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 		ON CONFLICT (company_id, payroll_id, deposit_id) DO UPDATE SET price_id = excluded.price_id,

@@ -70,7 +70,8 @@ func TestATransferFundsAPayroll(t *testing.T) {
 			h.balance(ledger.CompanyFunds, "", money.USD) != 0 {
 			h.t.Errorf("%s are due, %d in escrow", got.Amount, h.balance(ledger.Escrow, p.ID, money.USD))
 		}
-		if n := h.count("SELECT COUNT(*) FROM events WHERE name = 'payroll.funding_detected' AND data LIKE '%\"transfer_id\":\"trf_1\"%'"); n != 1 {
+		if n := h.count("SELECT COUNT(*) FROM events WHERE name = 'payroll.funding_detected' AND data LIKE " +
+			"'%\"transfer_id\":\"trf_1\"%'"); n != 1 {
 			h.t.Errorf("%d events tell of the transfer", n)
 		}
 		h.transferred(p, "trf_2", 12_00, false)

@@ -1,12 +1,14 @@
-// Package payer keeps external payers: whom a user or a company bills, and who pays a merchant's claims.
+// Package payer stores external payers: the parties that a user or company invoices, and that pay a merchant's
+// claims.
 //
-// A payer belongs to its owner, a user or a company, and to nobody else. It is a name and an address to write to, never a
-// credential: it cannot sign in and owns no money. Its states are
+// A payer belongs to its owner, one user or one company. It is a name and an address, never a credential: it cannot
+// sign in and owns no money. Its states are
 //
 //	active → deleted
 //
-// A deleted payer keeps its row, because what it paid stays explained; it is not listed, and using it is refused. While one
-// of its invoices is in a live pay run it cannot be deleted: package invoice holds it by [Hold] and lets it go by [Free].
+// A deleted payer keeps its row, because past payments refer to it. It is not listed, and using it is refused. A
+// payer cannot be deleted while one of its invoices is in a payroll that has not ended: package invoice counts those
+// by [Hold] and [Free].
 package payer
 
 import (
@@ -22,39 +24,40 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Status is whether a payer may still be used.
+// Status is the state of a payer.
 type Status string
 
-// The states of a payer.
+// States of a payer.
 const (
 	Active  Status = "active"
 	Deleted Status = "deleted"
 )
 
-// What a payer is to its owner.
+// Types of payers.
 const (
 	Employer = "employer"
 	Client   = "client"
 )
 
-// What a caller may be told.
+// Errors returned to callers.
 var (
 	ErrNotFound = apierr.New(apierr.NotFound, "not_found", "There is no such payer.")
 	ErrDeleted  = apierr.New(apierr.Conflict, "payer_deleted", "The payer was deleted and cannot be used.")
-	ErrBusy     = apierr.New(apierr.Conflict, "invalid_state", "An unpaid invoice to this payer is in a payroll. It can be deleted once the payroll has ended.")
+	ErrBusy     = apierr.New(apierr.Conflict, "invalid_state",
+		"An unpaid invoice to this payer is in a payroll. It can be deleted once the payroll has ended.")
 )
 
 // Payer is one external payer.
 type Payer struct {
 	OwnerID   string
 	ID        string
-	CompanyID string // for which it was made: it hears of what happens to it. "" where nobody does
+	CompanyID string // company that gets the events, "" for none
 	Name      string
 	Email     string
 	Type      string      // Employer or Client
-	Currency  money.Asset // in which it is billed: EUR or USD
-	Website   string      // kept as text and never fetched
-	Details               // empty where the payer was read without a sealer
+	Currency  money.Asset // of its invoices: EUR or USD
+	Website   string      // stored as text and never fetched
+	Details               // empty if read without a sealer
 	Status    Status
 	Version   int64
 	CreatedAt time.Time
@@ -62,12 +65,12 @@ type Payer struct {
 	sealed string
 }
 
-// Details are what the owner noted about a payer; they are sealed at rest.
+// Details are the owner's notes about a payer, which are encrypted.
 type Details struct {
-	Occupation    string `json:"occupation,omitempty"`     // of the owner, at an employer
-	PaymentAmount string `json:"payment_amount,omitempty"` // what an employer usually pays, in the payer's currency
+	Occupation    string `json:"occupation,omitempty"`     // the owner's, for an employer
+	PaymentAmount string `json:"payment_amount,omitempty"` // an employer's usual payment, in the payer's currency
 
-	StreetAddress  string `json:"street_address,omitempty"` // of a client
+	StreetAddress  string `json:"street_address,omitempty"` // for a client
 	StreetAddress2 string `json:"street_address_2,omitempty"`
 	City           string `json:"city,omitempty"`
 	Region         string `json:"region,omitempty"`
@@ -75,7 +78,7 @@ type Details struct {
 	Country        string `json:"country,omitempty"`
 }
 
-// Changes are the members of a payer that a request gives; nil leaves one alone, "" clears it.
+// Changes has the changed members of a payer. A nil member does not change; "" clears it.
 type Changes struct {
 	Name, Email, Type, Currency, Website *string
 	Occupation, PaymentAmount            *string
@@ -83,14 +86,16 @@ type Changes struct {
 	Region, Zip, Country                 *string
 }
 
-// Create adds a payer of the acting user or, with an API key that names none, of its company. A name, type and currency
-// are required.
-func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID string, c Changes) (Payer, error) {
+// Create adds a payer of the acting user or, for an API key that names no user, of its company. Name, type and
+// currency are required.
+func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID string,
+	c Changes) (Payer, error) {
 	owner, err := identity.ChangingOwner(ctx, tx, by, userID)
 	if err != nil {
 		return Payer{}, err
 	}
-	p := Payer{OwnerID: owner.ID, ID: tx.NewID("pyr"), CompanyID: owner.CompanyID, Status: Active, Version: 1, CreatedAt: tx.Now()}
+	p := Payer{OwnerID: owner.ID, ID: tx.NewID("pyr"), CompanyID: owner.CompanyID, Status: Active, Version: 1,
+		CreatedAt: tx.Now()}
 	if err := p.apply(c); err != nil {
 		return Payer{}, err
 	}
@@ -104,9 +109,10 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return p, p.emit(tx, webhook.PayerCreated, "")
 }
 
-// Update changes what the request gives and leaves the rest alone. A payer that becomes of the other type loses what only
-// its old type has. It returns ErrDeleted.
-func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID, id string, c Changes) (Payer, error) {
+// Update changes the given members. A payer that changes its type loses the members of the old type. It returns
+// ErrDeleted.
+func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID, id string,
+	c Changes) (Payer, error) {
 	owner, err := identity.ChangingOwner(ctx, tx, by, userID)
 	if err != nil {
 		return Payer{}, err
@@ -127,8 +133,9 @@ func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return p, update(ctx, tx, &p)
 }
 
-// Detail reads a payer with its details, also a deleted one.
-func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID, id string) (Payer, error) {
+// Detail returns a payer with its details, even a deleted one.
+func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID,
+	id string) (Payer, error) {
 	owner, err := identity.ActingOwner(ctx, tx, by, userID)
 	if err != nil {
 		return Payer{}, err
@@ -140,7 +147,7 @@ func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return p, p.open(s)
 }
 
-// List is the owner's payers, newest first, without the deleted ones.
+// List returns the owner's payers, newest first, without deleted ones.
 func List(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID string) ([]Payer, error) {
 	owner, err := identity.ActingOwner(ctx, tx, by, userID)
 	if err != nil {
@@ -158,7 +165,7 @@ func List(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Princi
 	return all, nil
 }
 
-// Use finds a payer that is to be billed or to pay: ErrNotFound, ErrDeleted.
+// Use returns a payer that is to be invoiced or to pay. It returns ErrNotFound or ErrDeleted.
 func Use(ctx context.Context, tx *db.Tx, ownerID, id string) (Payer, error) {
 	p, err := Get(ctx, tx, ownerID, id)
 	if err == nil && p.Status == Deleted {
@@ -167,8 +174,8 @@ func Use(ctx context.Context, tx *db.Tx, ownerID, id string) (Payer, error) {
 	return p, err
 }
 
-// Delete ends the use of a payer, whose name and history stay. Deleting it again is fine. ErrBusy says that an unpaid
-// invoice to it is in a live pay run.
+// Delete deletes a payer; its name and history remain. Repeating it has no effect. It returns ErrBusy if an unpaid
+// invoice to the payer is in a payroll that has not ended.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) error {
 	owner, err := identity.ChangingOwner(ctx, tx, by, userID)
 	if err != nil {
@@ -186,9 +193,10 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id st
 	return p.emit(tx, webhook.PayerStatusUpdate, Active)
 }
 
-// emit tells the company for which the payer was made what became of it; the details are the owner's own.
+// emit emits an event for the company for which the payer was created. It omits the details, which belong to the
+// owner.
 func (p *Payer) emit(tx *db.Tx, event webhook.Type[webhook.PayerData], from Status) error {
-	if p.CompanyID == "" { // a user who acts for nobody has nobody to be told
+	if p.CompanyID == "" { // no company to notify
 		return nil
 	}
 	d := webhook.PayerData{
@@ -201,7 +209,7 @@ func (p *Payer) emit(tx *db.Tx, event webhook.Type[webhook.PayerData], from Stat
 	return webhook.Emit(tx, event.Event(p.CompanyID, p.ID, p.Version, d))
 }
 
-// apply checks all that is given and takes it over.
+// apply validates the changes and applies them.
 func (p *Payer) apply(c Changes) error {
 	var list apierr.List
 	text := func(member string, to *string, given *string, least, most int) {
@@ -276,7 +284,7 @@ func (p *Payer) apply(c Changes) error {
 	return list.Err()
 }
 
-// website takes an absolute http or https address. Nobody ever calls it: it is text to show.
+// website reads an absolute http or https URL. It is only displayed, never fetched.
 func website(list *apierr.List, text string) string {
 	text = identity.Line(list, "/website", text, 0, 300)
 	if text == "" {

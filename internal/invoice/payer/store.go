@@ -8,18 +8,21 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-const columns = "payer_id, company_id, name, email, company_type, currency, website, details, status, version, created_at"
+const columns = "payer_id, company_id, name, email, company_type, currency, website, details, status, version, " +
+	"created_at"
 
-const insertRow = `INSERT INTO payers (owner_id, ` + columns + `, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12)`
+const insertRow = `INSERT INTO payers (owner_id, ` + columns + `, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
+	$9, $10, $11, $12, $12)`
 
 func values(p Payer) []any {
 	return []any{
-		p.OwnerID, p.ID, p.CompanyID, p.Name, p.Email, p.Type, string(p.Currency), p.Website, p.sealed, string(p.Status), p.Version, db.Micros(p.CreatedAt),
+		p.OwnerID, p.ID, p.CompanyID, p.Name, p.Email, p.Type, string(p.Currency), p.Website, p.sealed, string(p.Status),
+		p.Version, db.Micros(p.CreatedAt),
 	}
 }
 
-// Ensure writes p, without details, unless its owner already has a payer with this id, which is then left as it is. It says
-// whether it wrote. A zero CreatedAt means the transaction's instant.
+// Ensure inserts p, without details, unless its owner already has a payer with this ID, and reports whether it did. A
+// zero CreatedAt means the transaction time.
 func Ensure(ctx context.Context, tx *db.Tx, p Payer) (bool, error) {
 	if p.CreatedAt.IsZero() {
 		p.CreatedAt = tx.Now()
@@ -38,21 +41,23 @@ func scan(ownerID string, scan func(...any) error) (Payer, error) {
 	p := Payer{OwnerID: ownerID}
 	var currency, status string
 	var created int64
-	err := scan(&p.ID, &p.CompanyID, &p.Name, &p.Email, &p.Type, &currency, &p.Website, &p.sealed, &status, &p.Version, &created)
+	err := scan(&p.ID, &p.CompanyID, &p.Name, &p.Email, &p.Type, &currency, &p.Website, &p.sealed, &status, &p.Version,
+		&created)
 	p.Currency, p.Status, p.CreatedAt = money.Asset(currency), Status(status), db.Time(created)
 	return p, err
 }
 
-// Get finds a payer of an owner, deleted ones included, without its details. It returns ErrNotFound.
+// Get returns a payer of an owner, including deleted ones, without details, or ErrNotFound.
 func Get(ctx context.Context, tx *db.Tx, ownerID, payerID string) (Payer, error) {
-	p, err := scan(ownerID, tx.QueryRow(ctx, "SELECT "+columns+" FROM payers WHERE owner_id = $1 AND payer_id = $2", ownerID, payerID).Scan)
+	p, err := scan(ownerID, tx.QueryRow(ctx, "SELECT "+columns+" FROM payers WHERE owner_id = $1 AND payer_id = $2",
+		ownerID, payerID).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return Payer{}, ErrNotFound
 	}
 	return p, err
 }
 
-// ByID finds a payer whoever's it is, for who runs the service. It returns ErrNotFound.
+// ByID returns a payer of any owner, for staff, or ErrNotFound.
 func ByID(ctx context.Context, tx *db.Tx, payerID string) (Payer, error) {
 	var ownerID string
 	err := tx.QueryRow(ctx, "SELECT owner_id FROM payers WHERE payer_id = $1", payerID).Scan(&ownerID)
@@ -65,15 +70,18 @@ func ByID(ctx context.Context, tx *db.Tx, payerID string) (Payer, error) {
 	return Get(ctx, tx, ownerID, payerID)
 }
 
-// Of lists an owner's payers that are not deleted, newest first, without their details.
+// Of returns an owner's payers that are not deleted, newest first, without details.
 func Of(ctx context.Context, tx *db.Tx, ownerID string) ([]Payer, error) {
-	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM payers WHERE owner_id = $1 AND status = 'active' ORDER BY created_at DESC, payer_id DESC", ownerID)
+	rows, err := tx.Query(ctx,
+		"SELECT "+columns+" FROM payers WHERE owner_id = $1 AND status = 'active' ORDER BY created_at DESC, payer_id DESC",
+		ownerID)
 	return db.Collect(rows, err, func(r *db.Rows) (Payer, error) { return scan(ownerID, r.Scan) })
 }
 
-// update writes what can change of a payer as its next version.
+// update stores the next version of a payer.
 func update(ctx context.Context, tx *db.Tx, p *Payer) error {
-	n, err := tx.Exec(ctx, `UPDATE payers SET name = $1, email = $2, company_type = $3, currency = $4, website = $5, details = $6,
+	n, err := tx.Exec(ctx, `UPDATE payers SET name = $1, email = $2, company_type = $3, currency = $4, website = $5,
+		details = $6,
 		updated_at = $7, version = version + 1 WHERE owner_id = $8 AND payer_id = $9 AND version = $10 AND status = 'active'`,
 		p.Name, p.Email, p.Type, string(p.Currency), p.Website, p.sealed, db.Micros(tx.Now()), p.OwnerID, p.ID, p.Version)
 	if err != nil {
@@ -86,8 +94,8 @@ func update(ctx context.Context, tx *db.Tx, p *Payer) error {
 	return nil
 }
 
-// remove deletes a payer that no live pay run concerns. The count of its invoices and its state are one condition, so that
-// a pay run and a deletion at the same moment do not both succeed.
+// remove deletes a payer that has no invoice in a payroll that has not ended. The number of invoices and the state
+// are in one condition, so that a concurrent payroll and deletion cannot both succeed.
 func remove(ctx context.Context, tx *db.Tx, p *Payer) error {
 	n, err := tx.Exec(ctx, `UPDATE payers SET status = 'deleted', updated_at = $1, version = version + 1
 		WHERE owner_id = $2 AND payer_id = $3 AND status = 'active' AND being_paid = 0`, db.Micros(tx.Now()), p.OwnerID, p.ID)
@@ -101,19 +109,20 @@ func remove(ctx context.Context, tx *db.Tx, p *Payer) error {
 	return ErrBusy
 }
 
-// Hold counts one more invoice of the payer that is in a live pay run. A deleted payer is held too: an invoice written
-// before is still owed.
+// Hold adds one to the payer's invoices in payrolls that have not ended. A deleted payer is counted too: its older
+// invoices are still owed.
 func Hold(ctx context.Context, tx *db.Tx, ownerID, payerID string) error {
 	return count(ctx, tx, ownerID, payerID, 1)
 }
 
-// Free counts one less.
+// Free reverts Hold.
 func Free(ctx context.Context, tx *db.Tx, ownerID, payerID string) error {
 	return count(ctx, tx, ownerID, payerID, -1)
 }
 
 func count(ctx context.Context, tx *db.Tx, ownerID, payerID string, by int64) error {
-	n, err := tx.Exec(ctx, "UPDATE payers SET being_paid = being_paid + $1 WHERE owner_id = $2 AND payer_id = $3", by, ownerID, payerID)
+	n, err := tx.Exec(ctx, "UPDATE payers SET being_paid = being_paid + $1 WHERE owner_id = $2 AND payer_id = $3", by,
+		ownerID, payerID)
 	if err == nil && n != 1 {
 		return ErrNotFound
 	}

@@ -16,7 +16,8 @@ func TestEnsureAndGet(t *testing.T) {
 		for i, want := range []bool{true, false} {
 			err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				wrote, err := payer.Ensure(ctx, tx, payer.Payer{
-					OwnerID: "com_1", ID: "pyr_1", Name: []string{"First", "Second"}[i], Email: "a@b.example", Type: payer.Client, Currency: "USD", Status: payer.Active,
+					OwnerID: "com_1", ID: "pyr_1", Name: []string{"First", "Second"}[i], Email: "a@b.example", Type: payer.Client,
+					Currency: "USD", Status: payer.Active,
 				})
 				if wrote != want {
 					t.Errorf("Ensure %d wrote %v, want %v", i, wrote, want)

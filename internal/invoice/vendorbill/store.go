@@ -9,19 +9,25 @@ import (
 )
 
 func insert(ctx context.Context, tx *db.Tx, d Document) error {
-	_, err := tx.Exec(ctx, `INSERT INTO vendor_documents (company_id, document_id, media_type, bytes, sha256, payroll_id, payment_id, version, created_at)
-		VALUES ($1, $2, $3, $4, $5, '', '', $6, $7)`, d.CompanyID, d.ID, d.MediaType, d.Bytes, d.SHA256, d.version, db.Micros(tx.Now()))
+	_, err := tx.Exec(ctx, `INSERT INTO vendor_documents (company_id, document_id, media_type, bytes, sha256, payroll_id,
+		payment_id, version, created_at)
+		VALUES ($1, $2, $3, $4, $5, '', '', $6, $7)`, d.CompanyID, d.ID, d.MediaType, d.Bytes, d.SHA256, d.version,
+		db.Micros(tx.Now()))
 	return err
 }
 
 func insertChunk(ctx context.Context, tx *db.Tx, d Document, n int, sealed string) error {
-	_, err := tx.Exec(ctx, "INSERT INTO vendor_document_chunks (company_id, document_id, n, sealed) VALUES ($1, $2, $3, $4)", d.CompanyID, d.ID, int64(n), sealed)
+	_, err := tx.Exec(ctx,
+		"INSERT INTO vendor_document_chunks (company_id, document_id, n, sealed) VALUES ($1, $2, $3, $4)", d.CompanyID, d.ID,
+		int64(n), sealed)
 	return err
 }
 
 func find(ctx context.Context, tx *db.Tx, companyID, id string) (Document, error) {
 	d := Document{CompanyID: companyID, ID: id}
-	err := tx.QueryRow(ctx, "SELECT media_type, bytes, sha256, payroll_id, version FROM vendor_documents WHERE company_id = $1 AND document_id = $2",
+	err := tx.QueryRow(ctx,
+		"SELECT media_type, bytes, sha256, payroll_id, version FROM vendor_documents WHERE company_id = $1 AND document_id "+
+			"= $2",
 		companyID, id).Scan(&d.MediaType, &d.Bytes, &d.SHA256, &d.PayrollID, &d.version)
 	if errors.Is(err, db.ErrNoRows) {
 		return Document{}, apierr.NotFoundErr
@@ -29,7 +35,7 @@ func find(ctx context.Context, tx *db.Tx, companyID, id string) (Document, error
 	return d, err
 }
 
-// assign gives a document to a pay run, provided that nobody else has since it was read.
+// assign assigns a document to a payroll, if it has not changed since it was read.
 func assign(ctx context.Context, tx *db.Tx, d Document, payrollID, paymentID string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE vendor_documents SET payroll_id = $1, payment_id = $2, version = version + 1
 		WHERE company_id = $3 AND document_id = $4 AND version = $5`, payrollID, paymentID, d.CompanyID, d.ID, d.version)

@@ -21,8 +21,8 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// Each function here returns an address in its usual spelling, or says why it is none. They all prove the checksum that the
-// network has; where it has none (Solana, and Ethereum in one case), they prove what can be proven.
+// Each function here returns an address in its normal spelling, or the reason why it is not valid. It verifies the
+// network's checksum; where there is none (Solana, and Ethereum addresses in a single case), it verifies what it can.
 
 // bitcoinAddress reads base58check, bech32 and bech32m (BIP 13, 173, 350).
 func bitcoinAddress(text, network string) (addr, why string) {
@@ -36,8 +36,8 @@ func bitcoinAddress(text, network string) (addr, why string) {
 	return "", "This is not an address of the Bitcoin network " + network + "."
 }
 
-// evmAddress reads an address with its checksum in the letters' case (EIP-55). Without any case to check, all small or all
-// capital, it is taken as it is.
+// evmAddress reads an address with its checksum in the letters' case (EIP-55). An address in a single case has no
+// checksum and is accepted.
 func evmAddress(text string) (addr, why string) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	raw, err := hex.DecodeString(digits)
@@ -55,7 +55,7 @@ func evmAddress(text string) (addr, why string) {
 	return addr, ""
 }
 
-// eip55 writes an address with the letters' case as its checksum.
+// eip55 returns an address with the checksum in the letters' case.
 func eip55(raw []byte) string {
 	digits := []byte(hex.EncodeToString(raw))
 	h := sha3.NewLegacyKeccak256()
@@ -73,10 +73,10 @@ func eip55(raw []byte) string {
 	return "0x" + string(digits)
 }
 
-// maxAddress is longer than every address of any network.
+// maxAddress is greater than the length of an address on any network.
 const maxAddress = 120
 
-// base58Check decodes a version byte and the 20 bytes of a hash, proven by the first four bytes of a double SHA-256.
+// base58Check decodes a version byte and a 20-byte hash, and verifies the checksum.
 func base58Check(text string) (version byte, ok bool) {
 	raw := base58.Decode(text)
 	if len(raw) != 25 {
@@ -94,15 +94,16 @@ func tronAddress(text string) (addr, why string) {
 	return text, ""
 }
 
-// solanaAddress reads a public key. It has no checksum, but only half of all keys lie on the curve: those that do not belong
-// to programs, which cannot pass on what they get.
+// solanaAddress reads a public key. It has no checksum, but only half of all keys are on the curve. The others belong
+// to programs, which cannot forward payments.
 func solanaAddress(text string) (addr, why string) {
 	raw := base58.Decode(text)
 	if len(raw) != 32 || base58.Encode(raw) != text {
 		return "", "This is not an address of Solana: 32 bytes in base58."
 	}
 	if _, err := new(edwards25519.Point).SetBytes(raw); err != nil {
-		return "", "This address belongs to a program, not to a wallet, or has a mistyped character. Give the wallet's own address."
+		return "", "This address belongs to a program, not to a wallet, or has a mistyped character. Give the wallet's own " +
+			"address."
 	}
 	if bytes.Equal(raw, make([]byte, 32)) {
 		return "", "This is the system's own address. What is sent there is lost."
@@ -110,7 +111,7 @@ func solanaAddress(text string) (addr, why string) {
 	return text, ""
 }
 
-// litecoinAddress reads base58check (L, M, and 3 for scripts of old) and segwit addresses (ltc1…).
+// litecoinAddress reads base58check (L, M, and 3 for old scripts) and segwit addresses (ltc1…).
 func litecoinAddress(text string) (addr, why string) {
 	if version, ok := base58Check(text); ok && (version == 0x30 || version == 0x32 || version == 0x05) {
 		return text, ""
@@ -121,7 +122,7 @@ func litecoinAddress(text string) (addr, why string) {
 	return "", "This is not an address of Litecoin, or it has a mistyped character."
 }
 
-// segwit proves a witness address: bech32 for version 0, bech32m for the others (BIP 350).
+// segwit verifies a witness address: bech32 for version 0, bech32m for the others (BIP 350).
 func segwit(prefix, text string) bool {
 	if len(text) > 90 {
 		return false
@@ -142,11 +143,12 @@ func segwit(prefix, text string) bool {
 
 const cashAlphabet = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 
-// cashAddress reads Bitcoin Cash's own form, of 160-bit hashes to keys (q…) and scripts (p…). The prefix may be absent; it is
-// part of the checksum all the same.
+// cashAddress reads Bitcoin Cash addresses: 160-bit hashes of keys (q…) and scripts (p…). The prefix may be absent,
+// but is part of the checksum.
 func cashAddress(text string) (addr, why string) {
-	const prefix, wrongForm = "bitcoincash", "This is not an address of Bitcoin Cash (bitcoincash:q… or p…), or it has a mistyped character."
-	if strings.ToUpper(text) == text { // the whole may be in capitals, a mixture is a mistake
+	const prefix, wrongForm = "bitcoincash",
+		"This is not an address of Bitcoin Cash (bitcoincash:q… or p…), or it has a mistyped character."
+	if strings.ToUpper(text) == text { // all capitals are valid, mixed case is not
 		text = strings.ToLower(text)
 	}
 	body := strings.TrimPrefix(text, prefix+":")
@@ -166,7 +168,7 @@ func cashAddress(text string) (addr, why string) {
 		values = append(values, byte(v))
 	}
 	payload, err := bech32.ConvertBits(values[len(prefix)+1:len(values)-8], 5, 8, false)
-	// The version byte says the kind, a key's hash or a script's, and the size, 160 bits.
+	// The version byte has the kind, a key's or a script's hash, and the size, 160 bits.
 	if err != nil || cashPolymod(values) != 0 || len(payload) != 21 || payload[0] != 0 && payload[0] != 8 {
 		return "", wrongForm
 	}
@@ -187,9 +189,10 @@ func cashPolymod(values []byte) uint64 {
 	return c ^ 1
 }
 
-// rippleToBitcoin writes the letters of the XRP Ledger's base58 in those of Bitcoin's: value for value.
+// rippleToBitcoin replaces the letters of the XRP Ledger's base58 alphabet by Bitcoin's letters of the same value.
 var rippleToBitcoin = func() *strings.Replacer {
-	const ripple, btc = "rpshnaf39wBUDNEGHJKLM4PQRST7VWXYZ2bcdeCg65jkm8oFqi1tuvAxyz", "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+	const ripple, btc = "rpshnaf39wBUDNEGHJKLM4PQRST7VWXYZ2bcdeCg65jkm8oFqi1tuvAxyz",
+		"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 	var pairs []string
 	for i := range ripple {
 		pairs = append(pairs, ripple[i:i+1], btc[i:i+1])
@@ -198,7 +201,8 @@ var rippleToBitcoin = func() *strings.Replacer {
 }()
 
 func xrpAddress(text string) (addr, why string) {
-	if version, ok := base58Check(rippleToBitcoin.Replace(text)); !ok || version != 0 || strings.ContainsAny(text, "0OIl") {
+	if version, ok := base58Check(rippleToBitcoin.Replace(text)); !ok || version != 0 || strings.ContainsAny(text,
+		"0OIl") {
 		return "", "This is not a classic address of the XRP Ledger (r…), or it has a mistyped character."
 	}
 	if text == "rrrrrrrrrrrrrrrrrrrrrhoLvTp" || text == "rrrrrrrrrrrrrrrrrrrrBZbvji" {
@@ -232,7 +236,7 @@ func crc16(data []byte) uint16 {
 	return crc
 }
 
-// destinationTag is the XRP Ledger's number by which an exchange tells its customers apart.
+// destinationTag reads the XRP Ledger's number by which an exchange identifies its customers.
 func destinationTag(text string) (tag, why string) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || len(text) > 10 {
@@ -241,8 +245,8 @@ func destinationTag(text string) (tag, why string) {
 	return strconv.FormatUint(n, 10), ""
 }
 
-// stellarMemo is a text of at most 28 bytes. One of digits only, without a zero before them, that fits into 64 bits is sent as
-// a memo id, as exchanges that give out numbers expect.
+// stellarMemo reads a text of at most 28 bytes. A number without leading zeros that fits into 64 bits is sent as a
+// memo ID, which exchanges that issue numbers expect.
 func stellarMemo(text string) (memo, why string) {
 	if len(text) > 28 || !utf8.ValidString(text) || strings.ContainsFunc(text, identity.Unprintable) {
 		return "", "A memo has at most 28 bytes, and no control characters."

@@ -14,18 +14,19 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Change is one entry in the history of an owner's destinations. It is kept for ever, also of destinations that are gone.
+// Change is one entry in the history of an owner's destinations. It is kept permanently, also for removed
+// destinations.
 type Change struct {
 	ID             string
 	OwnerID        string
 	DistributionID string
 	Action         string // added, replaced, removed, reallocated
 	By             Actor
-	Before, After  json.RawMessage // a [State]; null before it was there, and after it was removed
+	Before, After  json.RawMessage // a [State]; null before it was added and after it was removed
 	At             time.Time
 }
 
-// Actor is who changed something.
+// Actor identifies who made a change.
 type Actor struct {
 	Kind         identity.Kind
 	CredentialID string
@@ -33,7 +34,7 @@ type Actor struct {
 	UserID       string // "" for an API key
 }
 
-// State is a destination as the history keeps it: bank data masked, nothing sealed.
+// State is a destination in the history, with masked bank data.
 type State struct {
 	Kind       string          `json:"distribution_type"`
 	Symbol     money.Asset     `json:"symbol"`
@@ -59,9 +60,10 @@ func state(d *Distribution) (json.RawMessage, error) {
 	return json.Marshal(State{d.Kind, d.Symbol, d.Network, d.Data, d.Allocation})
 }
 
-// tell notes a change of an owner's destinations for good, and tells the company and the owner of it: the owner notices first
-// when it was not them, nor meant to be. It also notes when money last began to go elsewhere; see [ChangedSince].
-func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Payee, version int64, action string, changes ...change) error {
+// tell records a change of an owner's destinations and notifies the company and the owner, so that the owner notices
+// a change by someone else. It also stores the time of a change that affects payments; see [ChangedSince].
+func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Payee, version int64, action string,
+	changes ...change) error {
 	e := webhook.DestinationChangeData{RecipientID: owner.ID, UserID: owner.UserID, Change: action}
 	moves := false
 	for _, c := range changes {
@@ -105,16 +107,19 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Pay
 	})
 }
 
-// TellCompany tells a company that a destination of its own was added or removed.
+// TellCompany notifies a company that one of its own destinations was added or removed.
 func TellCompany(ctx context.Context, tx *db.Tx, companyID, action string, d Distribution) error {
-	return webhook.EmitNext(ctx, tx, webhook.DistributionChanged.Event(companyID, companyID, 0, webhook.DestinationChangeData{
-		CompanyID: companyID, Change: action,
-		Distributions: []webhook.DestinationShare{{DistributionID: d.ID, Symbol: d.Symbol, Allocation: d.Allocation}},
-	}))
+	return webhook.EmitNext(ctx, tx, webhook.DistributionChanged.Event(companyID, companyID, 0,
+		webhook.DestinationChangeData{
+			CompanyID: companyID, Change: action,
+			Distributions: []webhook.DestinationShare{{DistributionID: d.ID, Symbol: d.Symbol, Allocation: d.Allocation}},
+		}))
 }
 
-// History reads the changes of an owner that the principal may act for, the newest first, and says how many there are.
-func History(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string, limit, offset int64) (some []Change, total int64, err error) {
+// History returns a page of the changes of an owner that the principal may act for, newest first, and their total
+// number.
+func History(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string, limit,
+	offset int64) (some []Change, total int64, err error) {
 	owner, err := payee.Owner(ctx, tx, by, ownerID)
 	if err != nil {
 		return nil, 0, err
@@ -122,8 +127,8 @@ func History(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID stri
 	return selectChanges(ctx, tx, owner.ID, limit, offset)
 }
 
-// ChangedSince says for which of many owners money began to go elsewhere after an instant, and when. Like ForOwners it
-// does not ask who wants to know.
+// ChangedSince returns the times at which the destinations used for payments changed, after a time, by owner. Like
+// ForOwners it does not check access.
 func ChangedSince(ctx context.Context, tx *db.Tx, owners []string, since time.Time) (map[string]time.Time, error) {
 	return selectMoved(ctx, tx, owners, since)
 }

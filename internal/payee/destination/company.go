@@ -7,9 +7,10 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Own checks and seals a destination of a company's own, in its country, under the rules and with the pointers of [Create]. It
-// stores nothing: the owner keeps it. A currency that no rail carries is ErrCurrency.
-func (s Setup) Own(ctx context.Context, tx *db.Tx, companyID, country, symbol string, data []byte) (Distribution, error) {
+// Own checks and seals a company's own destination, in its country, by the rules and with the pointers of [Create].
+// It stores nothing; the caller does. It returns ErrCurrency for a currency that no rail pays out.
+func (s Setup) Own(ctx context.Context, tx *db.Tx, companyID, country, symbol string,
+	data []byte) (Distribution, error) {
 	d, clean, err := s.checked(ctx, tx, CreateParams{Symbol: symbol, Data: data}, country)
 	if err != nil {
 		return Distribution{}, err
@@ -24,7 +25,8 @@ func (s Setup) Own(ctx context.Context, tx *db.Tx, companyID, country, symbol st
 	return d, err
 }
 
-// RequiredIn answers what a destination in a currency consists of in a country. An unknown currency is ErrCurrency.
+// RequiredIn returns the required fields of a destination in a currency and country, or ErrCurrency for an unknown
+// currency.
 func (s Setup) RequiredIn(currency, country string) (Requirement, error) {
 	if fields := s.cryptoFields(money.Asset(currency)); fields != nil {
 		return Requirement{Currency: currency, Country: country, Fields: fields}, nil

@@ -17,37 +17,40 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// This file is about what banks ask for: a payment arrived, and its bank says that something of the destination should be put right
-// before the next one. The destination stays as it is until whoever may change it takes the correction, which is a change like any
-// other: it is told, and payments wait for it. Any other change of the destination, too, ends what was asked for.
+// Banks ask for corrections: a payment arrived, and the bank reports that a detail of the destination should be
+// changed before the next one. The destination stays unchanged until someone who may change it accepts the
+// correction, which is a change like any other: it is reported, and payments wait for the cool-down. Any other change
+// of the destination ends the request.
 
-// ErrCorrection refuses to take a correction that is not the one asked for.
-var ErrCorrection = apierr.New(apierr.Conflict, "invalid_state", "The bank does not ask for this correction of the destination, or not any more.")
+// ErrCorrection is returned for a correction that the bank did not ask for.
+var ErrCorrection = apierr.New(apierr.Conflict, "invalid_state",
+	"The bank does not ask for this correction of the destination, or not any more.")
 
-// Correction is a destination as its bank says that it should be.
+// Correction is a destination as its bank asks for it.
 type Correction struct {
 	ID      string          `json:"correction_id"`
-	Code    string          `json:"code"`   // of the bank: C01
-	Reason  string          `json:"reason"` // what the code says, in short: account number
+	Code    string          `json:"code"`   // the bank's code, such as C01
+	Reason  string          `json:"reason"` // the code's meaning in short, such as account number
 	Members []string        `json:"members"`
-	Data    json.RawMessage `json:"data"` // all of the destination's, masked
+	Data    json.RawMessage `json:"data"` // the full data of the destination, masked
 	Asked   time.Time       `json:"asked"`
 	Sealed  string          `json:"sealed"`
 }
 
-// Asked is what a bank asks for.
+// Asked is a bank's request for a correction.
 type Asked struct {
-	CompanyID                      string       // whose payment it was
-	Was                            Distribution // where it went
+	CompanyID                      string       // the company that made the payment
+	Was                            Distribution // the destination of the payment
 	Code, Reason                   string
-	Members                        map[string]string // of distribution_data, as they should be
+	Members                        map[string]string // corrected members of distribution_data
 	PayrollID, PaymentID, OutputID string
 }
 
-// AskCorrection keeps what a bank asks for with the destination, and tells the company and the payee, once. What has been changed since
-// the payment left is not asked for any more, nor is anything of a destination that is gone. What no such destination can have is a fault.
+// AskCorrection stores a bank's request with the destination and notifies the company and the payee, once. Members
+// that changed since the payment, and removed destinations, are ignored. It returns an error for data that is not
+// valid for the destination.
 func AskCorrection(ctx context.Context, tx *db.Tx, setup Setup, a Asked) error {
-	if a.Was.OwnerID == a.CompanyID { // the company's own, which is not changed but removed and given anew
+	if a.Was.OwnerID == a.CompanyID { // a company's own destination is not changed, but removed and added again
 		c := Correction{ID: tx.NewID("cor"), Code: a.Code, Reason: a.Reason, Members: a.members(), Asked: tx.Now()}
 		return a.tell(ctx, tx, payee.Payee{ID: a.CompanyID}, c)
 	}
@@ -70,7 +73,8 @@ func AskCorrection(ctx context.Context, tx *db.Tx, setup Setup, a Asked) error {
 	if err := setCorrection(ctx, tx, d, *c, a.CompanyID); err != nil {
 		return err
 	}
-	db.History(tx, a.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation), "the bank asks for a correction: "+a.Code)
+	db.History(tx, a.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation),
+		"the bank asks for a correction: "+a.Code)
 	payees, err := payee.Payees(ctx, tx, a.CompanyID, []string{d.OwnerID})
 	if err != nil {
 		return err
@@ -88,7 +92,7 @@ func (a Asked) members() (names []string) {
 	return names
 }
 
-// correct makes the correction of a destination, on top of one that is asked for already; nil where nothing is left to ask for.
+// correct returns the correction of a destination, added to an earlier open one; nil if nothing is left to correct.
 func (s Setup) correct(d Distribution, a Asked) (*Correction, error) {
 	var now, then, next map[string]any
 	as := d
@@ -108,7 +112,7 @@ func (s Setup) correct(d Distribution, a Asked) (*Correction, error) {
 		}
 	}
 	for _, name := range []string{"account_number", "routing_number"} {
-		if now[name] != then[name] { // it is another account by now, of which the bank says nothing
+		if now[name] != then[name] { // it is another account now
 			return nil, nil
 		}
 	}
@@ -120,7 +124,8 @@ func (s Setup) correct(d Distribution, a Asked) (*Correction, error) {
 	}
 	c := &Correction{Code: a.Code, Reason: a.Reason}
 	for name, value := range next {
-		if text, is := value.(string); is && now[name] != text { // what was asked for before, too: all of it is taken at once
+		// members of the earlier request are accepted together with this one
+		if text, is := value.(string); is && now[name] != text {
 			c.Members = append(c.Members, name)
 		}
 	}
@@ -148,20 +153,22 @@ func (s Setup) correct(d Distribution, a Asked) (*Correction, error) {
 	return c, err
 }
 
-// tell leaves the event, and writes to the payee and to everybody who may see to it.
+// tell emits the event and sends mails to the payee and to everyone who may accept the correction.
 func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correction) error {
 	company, err := identity.CompanyByID(ctx, tx, a.CompanyID)
 	if err != nil {
 		return err
 	}
 	e := webhook.CorrectionData{
-		RecipientID: owner.ID, UserID: owner.UserID, DistributionID: a.Was.ID, CorrectionID: c.ID, Symbol: string(a.Was.Symbol), Code: c.Code, Reason: c.Reason,
+		RecipientID: owner.ID, UserID: owner.UserID, DistributionID: a.Was.ID, CorrectionID: c.ID,
+		Symbol: string(a.Was.Symbol), Code: c.Code, Reason: c.Reason,
 		Members: c.Members, PayrollID: a.PayrollID, SubpayrollID: a.PaymentID, PayoutID: a.OutputID, Asked: c.Asked,
 	}
 	if owner.ID == a.CompanyID {
 		e.CompanyID, e.RecipientID, e.PayrollID, e.SubpayrollID = a.CompanyID, "", "", ""
 	}
-	if err := webhook.EmitNext(ctx, tx, webhook.DistributionCorrectionAsked.Event(a.CompanyID, owner.ID, 0, e)); err != nil {
+	if err := webhook.EmitNext(ctx, tx, webhook.DistributionCorrectionAsked.Event(a.CompanyID, owner.ID, 0,
+		e)); err != nil {
 		return err
 	}
 	letter := mail.Message{CompanyID: a.CompanyID, Template: mail.CorrectionAsked}
@@ -175,7 +182,7 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 		}
 	}
 	if owner.UserID != "" {
-		return nil // only they can see to it
+		return nil // only the payee can accept it
 	}
 	about.Payee = owner.Name
 	people, err := auth.Administrators(ctx, tx, company)
@@ -183,7 +190,8 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 		return err
 	}
 	for address, name := range people {
-		letter.To, letter.Key, letter.Language = address, c.ID+"/"+identity.EmailKey(address), mail.LanguageOf(company.Country)
+		letter.To, letter.Key, letter.Language = address, c.ID+"/"+identity.EmailKey(address),
+			mail.LanguageOf(company.Country)
 		about.Name = name
 		letter.Data = about
 		if err := mail.Enqueue(ctx, tx, letter); err != nil {
@@ -193,9 +201,10 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 	return nil
 }
 
-// Correct takes a correction that a bank asked for, of a destination of an owner that the principal may act for: the destination is then
-// as the bank wants it. An unknown destination is apierr.NotFoundErr; one of which the bank does not ask this is ErrCorrection.
-func Correct(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id, correctionID string) (Distribution, error) {
+// Correct accepts a correction that a bank asked for, of a destination of an owner that the principal may act for. It
+// returns apierr.NotFoundErr for an unknown destination, and ErrCorrection for a correction that is not open.
+func Correct(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
+	correctionID string) (Distribution, error) {
 	owner, err := changeable(ctx, tx, by, ownerID)
 	if err != nil {
 		return Distribution{}, err
@@ -217,11 +226,12 @@ func Correct(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
 	if err := replace(ctx, tx, d); err != nil {
 		return Distribution{}, err
 	}
-	db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation), "corrected as the bank asked: "+c.Code)
+	db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation),
+		"corrected as the bank asked: "+c.Code)
 	return d, tell(ctx, tx, by, owner, version, mail.Replaced, change{&old, &d})
 }
 
-// Corrections are destinations of a company's recipients without a login of which a bank asks for a correction, the first of them.
+// Corrections returns the first destinations of a company's recipients without a login with open corrections.
 func Corrections(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]Distribution, error) {
 	owners, err := asked(ctx, tx, companyID, limit)
 	if err != nil || len(owners) == 0 {

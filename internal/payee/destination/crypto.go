@@ -28,7 +28,8 @@ var (
 	tron     = network{"tron", RailTron}
 )
 
-// networks are those of each symbol, the safest first. Where there are several, the network is part of the destination: the same
+// networks are those of each symbol, the safest first. Where there are several, the network is part of the destination:
+// the same
 // address on another network may be nobody's. Bitcoin's is the installation's own.
 var networks = map[money.Asset][]network{
 	money.ETH:  {ethereum, baseL2, arbitrum},
@@ -52,8 +53,9 @@ var addressForms = map[string]func(string) (addr, why string){
 var examples = map[string]string{
 	RailEVM: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", RailSolana: "7EqQdEULxWcraVx3mXKFjc84LhCkMGZCkRuDpvcMwJeK",
 	RailTron: "TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW", RailLitecoin: "LVg2kJoFNg45Nbpy53h7Fe1wKyeXVRhMH9",
-	RailBitcoinCash: "bitcoincash:qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a", RailXRP: "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn",
-	RailStellar: "GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ"}
+	RailBitcoinCash: "bitcoincash:qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a",
+	RailXRP:         "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn",
+	RailStellar:     "GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ"}
 
 // bitcoinExamples are by network: an address of one is refused on another.
 var bitcoinExamples = map[string]string{
@@ -177,7 +179,8 @@ func (s Setup) checkCrypto(d Distribution, members map[string]any) (Distribution
 	case d.Network == "" && len(on) == 1:
 		at, d.Network = 0, on[0].name
 	case d.Network != "" && at < 0:
-		problems.Add("invalid_parameter", base+"/network", string(d.Symbol)+" is paid on: "+strings.Join(s.Networks(d.Symbol), ", ")+".")
+		problems.Add("invalid_parameter", base+"/network", string(d.Symbol)+" is paid on: "+strings.Join(s.Networks(d.Symbol),
+			", ")+".")
 	}
 	if typed != "" && at >= 0 {
 		var why string
@@ -198,7 +201,10 @@ func (s Setup) checkCrypto(d Distribution, members map[string]any) (Distribution
 // address reads an address on a network.
 func (s Setup) address(text string, on network) (addr, why string) {
 	switch {
-	case len(text) > maxAddress || strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII || r <= ' ' || r == 0x7f }):
+	case len(text) > maxAddress || strings.ContainsFunc(text, func(r rune) bool {
+		return r > unicode.MaxASCII ||
+			r <= ' ' || r == 0x7f
+	}):
 		return "", "An address has letters and digits only."
 	case on.rail == RailBitcoin:
 		addr, why = bitcoinAddress(text, on.name)
@@ -211,7 +217,8 @@ func (s Setup) address(text string, on network) (addr, why string) {
 	return addr, why
 }
 
-// AddressOn is the normal form of an address to which money leaves on a chain that the installation pays on, and not one of the
+// AddressOn is the normal form of an address to which money leaves on a chain that the installation pays on, and not
+// one of the
 // service's own.
 func (s Setup) AddressOn(ctx context.Context, tx *db.Tx, chainName, text string) (string, error) {
 	on := network{chainName, RailEVM}
@@ -224,7 +231,8 @@ func (s Setup) AddressOn(ctx context.Context, tx *db.Tx, chainName, text string)
 	}
 	own, err := chain.IsOwnAddress(ctx, tx, chainName, addr)
 	if err == nil && own {
-		err = apierr.New(apierr.Invalid, "address_of_service", "This address belongs to the service itself. Name one of the sender's.").At("body", "")
+		err = apierr.New(apierr.Invalid, "address_of_service",
+			"This address belongs to the service itself. Name one of the sender's.").At("body", "")
 	}
 	return addr, err
 }
@@ -246,7 +254,8 @@ func (s Setup) cryptoFields(symbol money.Asset) []Field {
 	if len(on) == 0 {
 		return nil
 	}
-	fields := []Field{{Key: "address", Label: "Address", Type: "text", Required: true, MaxLength: maxAddress, Example: on[0].example(), Rail: on[0].rail}}
+	fields := []Field{{Key: "address", Label: "Address", Type: "text", Required: true, MaxLength: maxAddress,
+		Example: on[0].example(), Rail: on[0].rail}}
 	if len(on) > 1 {
 		f := Field{Key: "network", Label: "Network", Type: "select", Required: true, Example: on[0].name, Rail: on[0].rail}
 		for _, n := range on {
@@ -255,7 +264,8 @@ func (s Setup) cryptoFields(symbol money.Asset) []Field {
 		fields = append(fields, f)
 	}
 	for _, m := range sides[symbol] {
-		fields = append(fields, Field{Key: m.key, Label: m.label, Type: "text", MaxLength: 28, Example: m.example, Rail: on[0].rail})
+		fields = append(fields, Field{Key: m.key, Label: m.label, Type: "text", MaxLength: 28, Example: m.example,
+			Rail: on[0].rail})
 	}
 	return fields
 }

@@ -1,13 +1,13 @@
-// Package destination owns where payees want their money: at most three destinations per owner, in crypto or in a
-// currency, with allocations that together take all of a payment.
+// Package destination stores the payment destinations of payees: at most three per owner, crypto addresses or bank
+// accounts, with allocations that total 100 percent.
 //
-// An owner is a user (usr_…) or a recipient without a login (rec_…); the destinations belong to the person paid, whoever pays.
-// The first destination is allocated 100, later ones 0 until all are set together, so allocations total 100 at
-// every moment. A destination can be deleted at allocation 0 only.
+// An owner is a user (usr_…) or a recipient without a login (rec_…); the destinations belong to the person paid,
+// whoever pays. The first destination is allocated 100, later ones 0 until all are set together, so allocations
+// always total 100. A destination can be deleted only at allocation 0.
 //
-// What a destination in a currency must consist of comes from one table, fields.json: it answers [Fields], it validates, and
-// its rows are what problems quote. Bank data is sealed at rest ([identity.Sealer]) and masked in everything that
-// is read without [Reveal]. An address on a public chain is no secret.
+// The required fields of each currency and country come from package country: they are returned by [Fields], used for
+// validation, and quoted in problems. Bank data is encrypted ([identity.Sealer]) and masked in everything that is
+// read without [Reveal]. Addresses on public chains are not secret.
 package destination
 
 import (
@@ -27,27 +27,33 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 )
 
-// What callers of this package are refused with.
+// Errors returned to callers.
 var (
-	ErrCurrency   = apierr.New(apierr.Invalid, "currency_not_supported", "There is no way to pay this currency out in the payee's country.")
-	ErrProfile    = apierr.New(apierr.Conflict, "profile_incomplete", "The payee's profile has no country. Set it first: it decides what a bank destination consists of.")
-	ErrLimit      = apierr.New(apierr.Invalid, "distribution_limit", "A payee has at most 3 destinations. Delete one whose allocation is 0 first.")
+	ErrCurrency = apierr.New(apierr.Invalid, "currency_not_supported",
+		"There is no way to pay this currency out in the payee's country.")
+	ErrProfile = apierr.New(apierr.Conflict, "profile_incomplete",
+		"The payee's profile has no country. Set it first: it decides what a bank destination consists of.")
+	ErrLimit = apierr.New(apierr.Invalid, "distribution_limit",
+		"A payee has at most 3 destinations. Delete one whose allocation is 0 first.")
 	ErrTotal      = apierr.New(apierr.Invalid, "allocation_total", "The allocations must total exactly 100.")
-	ErrAllocation = apierr.New(apierr.Invalid, "allocation_invalid", "An allocation is a whole number of percent from 0 to 100, and each destination is named once.")
-	ErrOwnAddress = apierr.New(apierr.Invalid, "address_invalid", "This is an address of this service itself. Give an address of the payee's own.")
-	ErrNotZero    = apierr.New(apierr.Conflict, "allocation_not_zero", "This destination still takes a part of the payments. Set its allocation to 0 first.")
+	ErrAllocation = apierr.New(apierr.Invalid, "allocation_invalid",
+		"An allocation is a whole number of percent from 0 to 100, and each destination is named once.")
+	ErrOwnAddress = apierr.New(apierr.Invalid, "address_invalid",
+		"This is an address of this service itself. Give an address of the payee's own.")
+	ErrNotZero = apierr.New(apierr.Conflict, "allocation_not_zero",
+		"This destination still takes a part of the payments. Set its allocation to 0 first.")
 )
 
-// Most is how many destinations an owner has at most.
+// Most is the largest number of destinations of an owner.
 const Most = 3
 
-// The kinds of destinations.
+// Kinds of destinations.
 const (
 	Crypto = "crypto"
 	Fiat   = "fiat"
 )
 
-// The rails that destinations are paid by.
+// Rails that pay destinations.
 const (
 	RailBitcoin     = "bitcoin"
 	RailEVM         = "evm"
@@ -68,7 +74,7 @@ type Distribution struct {
 	Kind       string          `json:"kind"`
 	Symbol     money.Asset     `json:"symbol"`
 	Rail       string          `json:"rail"`
-	Scheme     string          `json:"scheme,omitempty"` // of the bank's country: "ach", "pix"
+	Scheme     string          `json:"scheme,omitempty"` // a payment scheme of the bank's country, such as "ach" or "pix"
 	Country    string          `json:"country,omitempty"`
 	Network    string          `json:"network,omitempty"`
 	Address    string          `json:"address,omitempty"` // on a chain; "" for a bank destination
@@ -78,40 +84,41 @@ type Distribution struct {
 	Sealed     string          `json:"sealed,omitempty"`
 	Allocation int             `json:"allocation"`
 	Created    time.Time       `json:"created"`
-	Correction *Correction     `json:"-"` // that a bank asks for, nil for none; a snapshot has none
+	Correction *Correction     `json:"-"` // that a bank asks for, nil for none; snapshots have none
 }
 
-// Payable says whether this service pays an asset out on a network, or with "" on any: currencies of banks, Bitcoin, and what the
-// networks of accounts carry that it was set up with. A destination in another one is checked and kept all the same, for the day
-// when a rail carries it; until then no pay run takes its payee while it has an allocation.
+// Payable reports whether this installation pays out an asset on a network, or on any network for "": bank
+// currencies, Bitcoin, and the assets of the configured EVM networks. Destinations in other assets can be stored, but
+// no payroll can pay them.
 func (s Setup) Payable(symbol money.Asset, network string) bool {
 	on := s.Accounts.Carrying(symbol)
 	return !symbol.IsCrypto() || symbol == money.BTC || slices.Contains(on, network) || network == "" && len(on) > 0
 }
 
-// Setup is what creating destinations depends on in an installation.
+// Setup is the configuration that destinations depend on.
 type Setup struct {
 	Sealer *identity.Sealer
-	// BitcoinNetwork is the one network that this installation pays on: bitcoin in production; regtest, signet or
-	// testnet in a sandbox. Addresses of any other are refused.
+	// BitcoinNetwork is the network that this installation pays on: bitcoin in production; regtest, signet or testnet
+	// in a sandbox. Addresses of other networks are refused.
 	BitcoinNetwork string
-	// Chain is the key under which the service's own addresses on that network are kept: nobody is paid to one of them.
+	// Chain is the name under which the service's own addresses on that network are stored. They are refused as
+	// destinations.
 	Chain string
-	// Accounts are the networks of accounts that it pays on.
+	// Accounts are the EVM networks that this installation pays on.
 	Accounts chain.EVMNetworks
 }
 
-// CreateParams is a wanted destination.
+// CreateParams describes a new destination.
 type CreateParams struct {
 	OwnerID string
 	Symbol  string
 	Kind    string          // "" or what the symbol is: crypto or fiat
-	Data    json.RawMessage // an object with exactly the members that the symbol asks for
+	Data    json.RawMessage // an object with exactly the members that the symbol requires
 }
 
-// Create adds a destination to a user or recipient that the principal may act for. It refuses data that does not fit
-// (all problems at once, with pointers below /distribution_data), a fourth destination (ErrLimit), a currency that cannot be
-// paid in the owner's country (ErrCurrency), and says apierr.NotFoundErr for other people's payees.
+// Create adds a destination to a user or recipient that the principal may act for. It returns all problems of the
+// data at once, with pointers below /distribution_data; ErrLimit for a fourth destination; ErrCurrency for a currency
+// that cannot be paid in the owner's country; and apierr.NotFoundErr for other companies' payees.
 func Create(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p CreateParams) (Distribution, error) {
 	owner, err := changeable(ctx, tx, by, p.OwnerID)
 	if err != nil {
@@ -144,7 +151,7 @@ func Create(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, 
 	return d, payee.ActivateEverywhere(ctx, tx, by, owner)
 }
 
-// UpdateParams is a destination as it shall be: all of its data, under the id and with the allocation that it has.
+// UpdateParams describes a changed destination: its full data. ID and allocation stay.
 type UpdateParams struct {
 	OwnerID, ID string
 	Symbol      string          // "" keeps the symbol
@@ -152,8 +159,8 @@ type UpdateParams struct {
 	Data        json.RawMessage // as for Create
 }
 
-// Update gives a destination other data, under the same rules as Create. Payments that are already on their way keep the
-// destination that they left with. An unknown one is apierr.NotFoundErr.
+// Update replaces the data of a destination, by the rules of Create. Payments that are being sent keep the
+// destination they were released with. It returns apierr.NotFoundErr for an unknown destination.
 func Update(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p UpdateParams) (Distribution, error) {
 	owner, err := changeable(ctx, tx, by, p.OwnerID)
 	if err != nil {
@@ -187,8 +194,9 @@ func Update(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, 
 	return d, tell(ctx, tx, by, owner, version, mail.Replaced, change{&old, &d})
 }
 
-// Preview says what Update would do, masked, and changes nothing: a destination as it is, and as it would be.
-func Preview(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p UpdateParams) (old, changed Distribution, err error) {
+// Preview returns a destination before and after an Update, masked, without changing it.
+func Preview(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal,
+	p UpdateParams) (old, changed Distribution, err error) {
 	owner, err := changeable(ctx, tx, by, p.OwnerID)
 	if err != nil {
 		return old, changed, err
@@ -196,12 +204,13 @@ func Preview(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal,
 	if old, err = Get(ctx, tx, by, owner.ID, p.ID); err != nil {
 		return old, changed, err
 	}
-	changed, _, err = setup.checked(ctx, tx, CreateParams{Symbol: cmp.Or(p.Symbol, string(old.Symbol)), Kind: p.Kind, Data: p.Data}, owner.Country)
+	changed, _, err = setup.checked(ctx, tx, CreateParams{Symbol: cmp.Or(p.Symbol, string(old.Symbol)), Kind: p.Kind,
+		Data: p.Data}, owner.Country)
 	return old, changed, err
 }
 
-// checked is check with the one rule that needs the database: an address of the service's own is nobody's destination. Paying
-// there would look like a deposit, and pay for another pay run.
+// checked is check with the one rule that needs the database: the service's own addresses are refused. A payment to
+// one would look like a deposit and could fund another payroll.
 func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country string) (Distribution, []byte, error) {
 	d, clean, err := s.check(p, country)
 	name := s.Chain
@@ -227,10 +236,10 @@ func sealedAt(d Distribution) identity.Place {
 	return identity.Place{Table: "destinations", Column: "sealed", Row: d.OwnerID + "/" + d.ID}
 }
 
-// allocated is the state of a destination in the history.
+// allocated returns the state of a destination in the history.
 func allocated(percent int) string { return "allocation " + strconv.Itoa(percent) }
 
-// changeable resolves an owner whose destinations are about to change.
+// changeable returns an owner whose destinations the principal may change.
 func changeable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (payee.Payee, error) {
 	owner, err := payee.Owner(ctx, tx, by, id)
 	if err != nil || by.CompanyID == "" || owner.UserID != "" && owner.UserID == by.UserID {
@@ -243,13 +252,13 @@ func changeable(ctx context.Context, tx *db.Tx, by identity.Principal, id string
 	return owner, company.Active()
 }
 
-// Share is a wanted allocation. It is the number as it was written, so that 33.333 is refused rather than rounded.
+// Share is a requested allocation: the text of the number, so that 33.333 is refused and not rounded.
 type Share struct {
 	DistributionID string
 	Allocation     json.Number
 }
 
-// percents checks what needs no database.
+// percents checks the rules that need no database and returns the percentages by ID.
 func percents(shares []Share) (map[string]int, error) {
 	var problems apierr.List
 	if len(shares) == 0 {
@@ -281,10 +290,11 @@ func percents(shares []Share) (map[string]int, error) {
 	return wanted, nil
 }
 
-// SetAllocations sets all allocations of an owner at once: those named, and 0 for the rest. Refused are wrong
-// numbers (ErrAllocation, ErrTotal), more than three (ErrLimit), and destinations the owner does not have (apierr.NotFoundErr);
-// then nothing changes.
-func SetAllocations(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string, shares []Share) ([]Distribution, error) {
+// SetAllocations sets all allocations of an owner at once: the named ones, and 0 for the rest. It returns
+// ErrAllocation or ErrTotal for wrong numbers, ErrLimit for more than three, and apierr.NotFoundErr for destinations
+// that the owner does not have; then nothing changes.
+func SetAllocations(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string,
+	shares []Share) ([]Distribution, error) {
 	owner, err := changeable(ctx, tx, by, ownerID)
 	if err != nil {
 		return nil, err
@@ -333,7 +343,8 @@ func SetAllocations(ctx context.Context, tx *db.Tx, by identity.Principal, owner
 	return own, payee.ActivateEverywhere(ctx, tx, by, owner)
 }
 
-// Delete removes a destination whose allocation is 0. Another allocation is ErrNotZero, an unknown one apierr.NotFoundErr.
+// Delete removes a destination whose allocation is 0. It returns ErrNotZero for another allocation and
+// apierr.NotFoundErr for an unknown destination.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) error {
 	owner, err := changeable(ctx, tx, by, ownerID)
 	if err != nil {
@@ -357,8 +368,8 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id s
 	return tell(ctx, tx, by, owner, version, mail.Removed, change{before: &d})
 }
 
-// SamePlace says whether money sent to both arrives at the same place, as it was given: bank data that was entered again is another
-// one, even if nothing in it has changed.
+// SamePlace reports whether two destinations are the same account as entered. Bank data that was entered again counts
+// as different, even if nothing in it changed.
 func (d Distribution) SamePlace(e Distribution) bool {
 	place := func(d Distribution) [8]string {
 		return [8]string{d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Network, d.Address, d.Tag + "/" + d.Memo, d.Sealed}
@@ -387,11 +398,12 @@ func (d Distribution) label() string {
 	return string(d.Symbol)
 }
 
-// identifying are the members that tell one account from another, the most telling first.
-var identifying = []string{"iban", "account_number", "clabe", "cbu_cvu", "cci", "rib", "card_number", "pix_key", "alias", "phone_number", "email"}
+// identifying has the members that identify an account, most specific first.
+var identifying = []string{"iban", "account_number", "clabe", "cbu_cvu", "cci", "rib", "card_number", "pix_key",
+	"alias", "phone_number", "email"}
 
-// Hint tells the destination from others to somebody who knows it, and nobody else what it is: "bc1q9h…k3d2", "••••3000".
-// It is "" where nothing can be said.
+// Hint returns a text by which someone who knows the destination recognizes it, without revealing it, such as
+// "bc1q9h…k3d2" or "••••3000"; "" if there is none.
 func (d Distribution) Hint() string {
 	if d.Kind == Crypto {
 		if a := d.Address; len(a) > 12 {
@@ -411,13 +423,13 @@ func (d Distribution) Hint() string {
 	return ""
 }
 
-// ForOwners reads the destinations of many owners, oldest first, masked. Owners without any are absent. It does not ask who
-// wants to know: callers have resolved the owners before.
+// ForOwners returns the destinations of many owners, oldest first, masked. Owners without any are missing. It does
+// not check access; callers have resolved the owners before.
 func ForOwners(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Distribution, error) {
 	return selectFor(ctx, tx, owners)
 }
 
-// List reads the destinations of an owner that the principal may act for, masked.
+// List returns the destinations of an owner that the principal may act for, masked.
 func List(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string) ([]Distribution, error) {
 	owner, err := payee.Owner(ctx, tx, by, ownerID)
 	if err != nil {
@@ -427,7 +439,7 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string)
 	return all[owner.ID], err
 }
 
-// Get reads one destination of an owner that the principal may act for, masked, or says apierr.NotFoundErr.
+// Get returns one destination of an owner that the principal may act for, masked, or apierr.NotFoundErr.
 func Get(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) (Distribution, error) {
 	own, err := List(ctx, tx, by, ownerID)
 	if err != nil {
@@ -441,7 +453,7 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id stri
 	return Distribution{}, apierr.NotFoundErr
 }
 
-// Reveal opens the bank data of a destination, for the bank's order or for its owner. It needs only what a snapshot has.
+// Reveal decrypts the bank data of a destination, for a payment or for its owner. A snapshot is enough.
 func Reveal(s *identity.Sealer, d Distribution) (json.RawMessage, error) {
 	if d.Kind == Crypto {
 		return d.Data, nil
@@ -449,9 +461,10 @@ func Reveal(s *identity.Sealer, d Distribution) (json.RawMessage, error) {
 	return s.Open(sealedAt(d), d.Sealed)
 }
 
-// Required answers what a destination in a currency consists of, for an owner that the principal may act for: the very
-// rules that Create and Update apply. An unknown currency is ErrCurrency.
-func Required(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, ownerID, currency string) (Requirement, error) {
+// Required returns the required fields of a destination in a currency, for an owner that the principal may act for:
+// the same rules that Create and Update apply. It returns ErrCurrency for an unknown currency.
+func Required(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, ownerID,
+	currency string) (Requirement, error) {
 	owner, err := payee.Owner(ctx, tx, by, ownerID)
 	if err != nil {
 		return Requirement{}, err

@@ -43,7 +43,8 @@ func open(t *testing.T, d *db.DB) world {
 			}
 			*by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_1", CompanyID: c.ID, Scopes: identity.AllScopes()}
 		}
-		r, err := payee.Create(ctx, tx, s, w.by, payee.CreateParams{Profile: identity.Profile{FirstName: "Ada", LastName: "Lovelace", Country: "DE"}})
+		r, err := payee.Create(ctx, tx, s, w.by, payee.CreateParams{Profile: identity.Profile{FirstName: "Ada",
+			LastName: "Lovelace", Country: "DE"}})
 		w.payee = r.ID
 		return err
 	})
@@ -66,7 +67,8 @@ func (w world) read(fn func(ctx context.Context, tx *db.Tx) error) {
 
 func (w world) create(by identity.Principal, owner, symbol, data string) (d destination.Distribution, err error) {
 	err = w.d.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error {
-		d, err = destination.Create(ctx, tx, w.setup, by, destination.CreateParams{OwnerID: owner, Symbol: symbol, Data: json.RawMessage(data)})
+		d, err = destination.Create(ctx, tx, w.setup, by, destination.CreateParams{OwnerID: owner, Symbol: symbol,
+			Data: json.RawMessage(data)})
 		return err
 	})
 	return d, err
@@ -80,7 +82,10 @@ func (w world) allocate(by identity.Principal, shares ...destination.Share) erro
 }
 
 func (w world) remove(by identity.Principal, id string) error {
-	return w.d.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error { return destination.Delete(ctx, tx, by, w.payee, id) })
+	return w.d.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return destination.Delete(ctx, tx, by,
+			w.payee, id)
+	})
 }
 
 // allocations are the payee's, oldest first.
@@ -117,14 +122,16 @@ func TestLifeOfDestinations(t *testing.T) {
 				t.Errorf("the payee: %+v %v", r, err)
 			}
 			var sealed, all string
-			if err := tx.QueryRow(ctx, "SELECT sealed, address || masked || tag FROM destinations WHERE owner_id = $1", w.payee).Scan(&sealed, &all); err != nil {
+			if err := tx.QueryRow(ctx, "SELECT sealed, address || masked || tag FROM destinations WHERE owner_id = $1",
+				w.payee).Scan(&sealed, &all); err != nil {
 				return err
 			}
 			if strings.Contains(sealed+all, "DE8937") || !strings.HasPrefix(sealed, "v1.") {
 				t.Error("bank data is stored in the open")
 			}
 			got, err := destination.Get(ctx, tx, w.by, w.payee, first.ID)
-			if err != nil || strings.Contains(string(got.Data), "DE8937") || !strings.Contains(string(got.Data), "••••3000") {
+			if err != nil || strings.Contains(string(got.Data), "DE8937") ||
+				!strings.Contains(string(got.Data), "••••3000") {
 				t.Errorf("masked: %s %v", got.Data, err)
 			}
 			full, err := destination.Reveal(w.setup.Sealer, got)
@@ -154,13 +161,16 @@ func TestLifeOfDestinations(t *testing.T) {
 			shares []destination.Share
 			want   error
 		}{
-			"99":               {[]destination.Share{share(first.ID, "99")}, destination.ErrTotal},
-			"sum of 101":       {[]destination.Share{share(first.ID, "51"), share(second.ID, "50")}, destination.ErrTotal},
-			"thirds":           {[]destination.Share{share(first.ID, "33.333"), share(second.ID, "66.667")}, destination.ErrAllocation},
-			"an exponent":      {[]destination.Share{share(first.ID, "1e2")}, destination.ErrAllocation},
-			"negative":         {[]destination.Share{share(first.ID, "-10"), share(second.ID, "110")}, destination.ErrAllocation},
-			"named twice":      {[]destination.Share{share(first.ID, "50"), share(first.ID, "50")}, destination.ErrAllocation},
-			"four":             {[]destination.Share{share("a", "25"), share("b", "25"), share("c", "25"), share("d", "25")}, destination.ErrLimit},
+			"99":         {[]destination.Share{share(first.ID, "99")}, destination.ErrTotal},
+			"sum of 101": {[]destination.Share{share(first.ID, "51"), share(second.ID, "50")}, destination.ErrTotal},
+			"thirds": {[]destination.Share{share(first.ID, "33.333"), share(second.ID, "66.667")},
+				destination.ErrAllocation},
+			"an exponent": {[]destination.Share{share(first.ID, "1e2")}, destination.ErrAllocation},
+			"negative": {[]destination.Share{share(first.ID, "-10"), share(second.ID, "110")},
+				destination.ErrAllocation},
+			"named twice": {[]destination.Share{share(first.ID, "50"), share(first.ID, "50")}, destination.ErrAllocation},
+			"four": {[]destination.Share{share("a", "25"), share("b", "25"), share("c", "25"), share("d", "25")},
+				destination.ErrLimit},
 			"unknown":          {[]destination.Share{share(first.ID, "50"), share("dst_x", "50")}, apierr.NotFoundErr},
 			"of another owner": {[]destination.Share{share("dst_x", "100")}, apierr.NotFoundErr},
 		} {
@@ -265,7 +275,8 @@ func TestDeleteAgainstAllocate(t *testing.T) {
 			for _, a := range w.allocations() {
 				sum += a
 			}
-			won := deleted == nil && errors.Is(allocated, apierr.NotFoundErr) || allocated == nil && errors.Is(deleted, destination.ErrNotZero)
+			won := deleted == nil && errors.Is(allocated, apierr.NotFoundErr) || allocated == nil && errors.Is(deleted,
+				destination.ErrNotZero)
 			if !won || sum != 100 {
 				t.Fatalf("deleted: %v; allocated: %v; total %d", deleted, allocated, sum)
 			}
@@ -283,7 +294,8 @@ func TestAUserInTwoCompanies(t *testing.T) {
 		w := open(t, d)
 		var u identity.User
 		w.must(func(ctx context.Context, tx *db.Tx) (err error) {
-			if u, err = identity.CreateUser(ctx, tx, w.setup.Sealer, identity.NewUser{Profile: identity.Profile{Email: "u@example.com"}}); err != nil {
+			if u, err = identity.CreateUser(ctx, tx, w.setup.Sealer,
+				identity.NewUser{Profile: identity.Profile{Email: "u@example.com"}}); err != nil {
 				return err
 			}
 			for _, company := range []string{w.by.CompanyID, w.other.CompanyID} {
@@ -303,7 +315,8 @@ func TestAUserInTwoCompanies(t *testing.T) {
 		if _, err := w.create(own, u.ID, "BTC", btc); err != nil {
 			t.Fatal(err)
 		}
-		if err := job.NewRunner(d, job.Table{payee.JobActivate: {Tx: payee.HandleActivate}}, nil, nil).Drain(t.Context()); err != nil {
+		if err := job.NewRunner(d, job.Table{payee.JobActivate: {Tx: payee.HandleActivate}}, nil,
+			nil).Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.read(func(ctx context.Context, tx *db.Tx) error {
@@ -317,7 +330,8 @@ func TestAUserInTwoCompanies(t *testing.T) {
 	})
 }
 
-// While a company is frozen nobody changes for it where its payees are paid, by whatever credential; people change their own.
+// While a company is frozen nobody changes for it where its payees are paid, by whatever credential; people change
+// their own.
 func TestAFrozenCompanyChangesNoDestinations(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)
@@ -327,7 +341,8 @@ func TestAFrozenCompanyChangesNoDestinations(t *testing.T) {
 		}
 		var u identity.User
 		w.must(func(ctx context.Context, tx *db.Tx) (err error) {
-			if u, err = identity.CreateUser(ctx, tx, w.setup.Sealer, identity.NewUser{Profile: identity.Profile{Email: "u@example.com"}}); err != nil {
+			if u, err = identity.CreateUser(ctx, tx, w.setup.Sealer,
+				identity.NewUser{Profile: identity.Profile{Email: "u@example.com"}}); err != nil {
 				return err
 			}
 			if _, err = payee.AddWorker(ctx, tx, w.by.CompanyID, u.ID, ""); err != nil {
@@ -336,7 +351,8 @@ func TestAFrozenCompanyChangesNoDestinations(t *testing.T) {
 			_, err = tx.Exec(ctx, "UPDATE companies SET status = 'frozen' WHERE company_id = $1", w.by.CompanyID)
 			return err
 		})
-		manager := identity.Principal{Kind: identity.KindSession, ID: "ses_1", CompanyID: w.by.CompanyID, UserID: "usr_manager"}
+		manager := identity.Principal{Kind: identity.KindSession, ID: "ses_1", CompanyID: w.by.CompanyID,
+			UserID: "usr_manager"}
 		app := manager
 		app.Kind, app.ID = identity.KindOAuth, "tok_1"
 		for _, by := range []identity.Principal{w.by, manager, app} {
@@ -371,7 +387,8 @@ func TestForOwners(t *testing.T) {
 		}
 		w.read(func(ctx context.Context, tx *db.Tx) error {
 			all, err := destination.ForOwners(ctx, tx, owners)
-			if err != nil || len(all) != 1 || len(all[w.payee]) != 2 || all[w.payee][0].Symbol != "EUR" || all[w.payee][1].Address == "" {
+			if err != nil || len(all) != 1 || len(all[w.payee]) != 2 || all[w.payee][0].Symbol != "EUR" ||
+				all[w.payee][1].Address == "" {
 				t.Errorf("%+v %v", all, err)
 			}
 			if none, err := destination.ForOwners(ctx, tx, nil); err != nil || len(none) != 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Requirement is what a destination in a currency consists of, in a country.
+// Requirement has the required fields of a destination in a currency and country.
 type Requirement struct {
 	Currency string  `json:"currency"`
 	Country  string  `json:"country"`
@@ -34,17 +34,17 @@ type Field struct {
 	Type      string      `json:"type"` // text, select, email, phone, group
 	Required  bool        `json:"required"`
 	MinLength int         `json:"min_length,omitempty"`
-	MaxLength int         `json:"max_length,omitempty"` // 0: as long as the pattern allows
+	MaxLength int         `json:"max_length,omitempty"` // 0 for any length that the pattern allows
 	Pattern   string      `json:"pattern,omitempty"`
 	Example   string      `json:"example,omitempty"`
 	Options   []Option    `json:"options,omitempty"`    // of a select
-	DependsOn *Dependency `json:"depends_on,omitempty"` // asked for only when another member has a value
+	DependsOn *Dependency `json:"depends_on,omitempty"` // required only if another member has a value
 	Checksum  string      `json:"checksum,omitempty"`
 	Rail      string      `json:"rail"`
 	Fields    []Field     `json:"fields,omitempty"` // of a group, whose value is an object
 }
 
-// Option is a choice of a select.
+// Option is one choice of a select field.
 type Option struct {
 	Value string `json:"value"`
 	Label string `json:"label"`
@@ -59,19 +59,19 @@ type Dependency struct {
 // account is one way to reach bank accounts, ready to check a destination's data.
 type account struct {
 	*country.BankAccount
-	scheme string // the first word of the rail, by which a caller chooses among several
+	scheme string // the first word of the rail, which selects one of several
 	fields []field
 }
 
-// field is a Field ready to check.
+// field is a Field with its compiled checks.
 type field struct {
 	Field
 	source country.Field
-	code   string // of the problem if the value is wrong
+	code   string // error code for a wrong value
 	group  []field
 }
 
-// accounts are the bank accounts of all countries, by the entry of the registry.
+// accounts has the bank accounts of all countries, by their entry in the registry.
 var accounts = sync.OnceValue(func() map[*country.BankAccount]*account {
 	all := map[*country.BankAccount]*account{}
 	for _, code := range append(country.Codes(), country.EuroArea) {
@@ -101,12 +101,14 @@ func newAccount(b *country.BankAccount) *account {
 
 // text is a required field without check digits, which every country has.
 func (a *account) text(key, label, pattern, example string) field {
-	return a.field(country.Field{Key: key, Label: label, Required: true, Example: example, Pattern: &country.Pattern{Regexp: regexp.MustCompile(pattern)}})
+	return a.field(country.Field{Key: key, Label: label, Required: true, Example: example,
+		Pattern: &country.Pattern{Regexp: regexp.MustCompile(pattern)}})
 }
 
-// address is the account holder's address, which some countries ask for.
+// address returns the account holder's address field, which some countries require.
 func (a *account) address(key string, required bool) field {
-	f := field{Field: Field{Key: key, Label: "Address of the account holder", Type: "group", Required: required, Rail: a.Rail}}
+	f := field{Field: Field{Key: key, Label: "Address of the account holder", Type: "group", Required: required,
+		Rail: a.Rail}}
 	f.group = []field{
 		a.text("address_line1", "Street and number", `^.{2,70}$`, "1 Main Street"),
 		a.text("city", "City", `^.{2,40}$`, ""),
@@ -127,7 +129,8 @@ var choice = regexp.MustCompile(`^\^\(([A-Za-z_]+(?:\|[A-Za-z_]+)*)\)\$$`)
 
 func (a *account) field(source country.Field) field {
 	f := Field{
-		Key: source.Key, Label: source.Label, Required: source.Required, Example: source.Example, Pattern: source.Pattern.String(),
+		Key: source.Key, Label: source.Label, Required: source.Required, Example: source.Example,
+		Pattern:  source.Pattern.String(),
 		Checksum: source.Check, Rail: a.Rail, Type: "text",
 	}
 	switch f.Key {
@@ -154,7 +157,7 @@ func (a *account) field(source country.Field) field {
 	return field{Field: f, source: source, code: code}
 }
 
-// lengths are how few and how many characters a pattern matches; 0 for most when it has no end.
+// lengths returns the least and most characters that a pattern matches; most is 0 without an upper limit.
 func lengths(pattern string) (least, most int) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -205,12 +208,12 @@ func span(re *syntax.Regexp) (least, most int) {
 			least, most = min(least, l), max(most, m)
 		}
 		return least, most
-	default: // begin and end of the text, and the like
+	default: // anchors and the like have no length
 		return 0, 0
 	}
 }
 
-// lookup returns the ways to reach bank accounts in a currency: the country's own, or those of the euro area.
+// lookup returns the kinds of bank accounts in a currency: the country's own, or those of the euro area.
 func lookup(currency, code string) ([]*account, error) {
 	if code == "" {
 		return nil, ErrProfile
@@ -227,12 +230,15 @@ func lookup(currency, code string) ([]*account, error) {
 
 // Countries returns the countries, sorted, in which a payee can have a bank account in a currency.
 func Countries(currency money.Asset) []string {
-	return slices.DeleteFunc(country.Codes(), func(code string) bool { return len(country.BankAccounts(string(currency), code)) == 0 })
+	return slices.DeleteFunc(country.Codes(), func(code string) bool {
+		return len(country.BankAccounts(string(currency),
+			code)) == 0
+	})
 }
 
-// Fields answers the members of distribution_data for a currency in a country. Where a country has several rails, the
-// member "rail" chooses (the first one when it is absent) and the members of each depend on it. An unknown pair is
-// ErrCurrency, an empty country ErrProfile.
+// Fields returns the members of distribution_data for a currency in a country. In a country with several rails, the
+// member "rail" selects one (the first by default), and the members of each depend on it. It returns ErrCurrency for
+// an unknown pair and ErrProfile for an empty country.
 func Fields(currency, code string) (Requirement, error) {
 	rows, err := lookup(currency, code)
 	if err != nil {
@@ -253,7 +259,7 @@ func Fields(currency, code string) (Requirement, error) {
 	for i, r := range rows {
 		for j, f := range r.fields {
 			if j < 2 && i > 0 {
-				continue // the account holder is common to all
+				continue // all rails share the account holder
 			}
 			if j >= 2 {
 				f.DependsOn = &Dependency{"rail", r.scheme}
@@ -264,11 +270,11 @@ func Fields(currency, code string) (Requirement, error) {
 	return answer, nil
 }
 
-// base is where distribution_data stands in a body.
+// base is the JSON pointer of distribution_data in a body.
 const base = "/distribution_data"
 
-// checkFiat validates the members for the owner's country. It returns the destination with masked data, and what is to
-// be sealed: the members in their normal spelling.
+// checkFiat validates the members for the owner's country. It returns the destination with masked data, and the
+// members in their normal spelling, which are to be sealed.
 func checkFiat(d Distribution, members map[string]any, code string) (Distribution, []byte, error) {
 	rows, err := lookup(string(d.Symbol), code)
 	if errors.Is(err, ErrCurrency) {
@@ -285,7 +291,8 @@ func checkFiat(d Distribution, members map[string]any, code string) (Distributio
 		if wanted := text(&problems, members, "rail", false); wanted != "" {
 			i := slices.IndexFunc(rows, func(a *account) bool { return a.scheme == wanted })
 			if i < 0 {
-				problems.Add("invalid_parameter", base+"/rail", "There is no such way of payment for "+string(d.Symbol)+" in "+code+".")
+				problems.Add("invalid_parameter", base+"/rail", "There is no such way of payment for "+string(
+					d.Symbol)+" in "+code+".")
 				return d, nil, problems.Err()
 			}
 			r = rows[i]
@@ -311,12 +318,12 @@ func checkFiat(d Distribution, members map[string]any, code string) (Distributio
 	return d, full, err
 }
 
-// quote begins a problem with the row it comes from.
+// quote returns the start of a problem's message, which names the field's row.
 func (a *account) quote(f Field) string {
 	return fmt.Sprintf("%s %s (%s): %s", a.Country.Code, a.Currency, a.Rail, f.Label)
 }
 
-// validate checks each field by itself and returns the normal spellings.
+// validate checks each field separately and returns the values in normal spelling.
 func (a *account) validate(problems *apierr.List, at string, fields []field, members map[string]any) map[string]any {
 	clean := make(map[string]any, len(fields))
 	for _, f := range fields {
@@ -366,7 +373,7 @@ func (a *account) validate(problems *apierr.List, at string, fields []field, mem
 	return clean
 }
 
-// spellAddress holds the state and the postal code of an address to the rules of its country.
+// spellAddress checks the state and the postal code of an address by the rules of its country.
 func spellAddress(problems *apierr.List, pointer string, address map[string]any) {
 	code, _ := address["country"].(string)
 	if state, _ := address["state"].(string); state != "" {
@@ -396,7 +403,7 @@ func (a *account) mismatch(f Field) string {
 	return b.String()
 }
 
-// maxValue bounds what is matched at all.
+// maxValue is the longest value that is matched.
 const maxValue = 512
 
 var (
@@ -404,8 +411,8 @@ var (
 	noMarks = strings.NewReplacer(" ", "", "-", "", ".", "", "/", "", "\u00a0", "", "\u2011", "", "\u2013", "")
 )
 
-// spell returns the value in the spelling that the row asks for: as it is, or without the gaps that people type and
-// in capitals, or completed by a rule of the country.
+// spell returns the value in the spelling that the field requires: unchanged, in capitals without spaces, or
+// completed by a rule of the country.
 func (a *account) spell(f field, value string) (string, bool) {
 	value = strings.TrimSpace(norm.NFC.String(value))
 	if len(value) > maxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, identity.Unprintable) {
@@ -424,7 +431,7 @@ func (a *account) spell(f field, value string) (string, bool) {
 	return "", false
 }
 
-// checkAll checks the check digits, which may depend on other fields.
+// checkAll verifies check digits, which may depend on other fields.
 func (a *account) checkAll(problems *apierr.List, clean map[string]any) {
 	get := func(key string) string {
 		s, _ := clean[key].(string)
@@ -456,11 +463,12 @@ func (a *account) checkExactlyOne(problems *apierr.List, last Field, get func(st
 		}
 	}
 	if given != 1 {
-		problems.Add("invalid_parameter", base+"/"+last.Key, a.quote(last)+" or the "+strings.Join(others, " or ")+": exactly one of them is needed.")
+		problems.Add("invalid_parameter", base+"/"+last.Key, a.quote(last)+" or the "+strings.Join(others,
+			" or ")+": exactly one of them is needed.")
 	}
 }
 
-// wrong says what is wrong with a value that an algorithm refuses.
+// wrong describes why an algorithm refuses a value.
 func wrong(check, value string) string {
 	switch check {
 	case "pix_key":
@@ -477,7 +485,7 @@ func wrong(check, value string) string {
 	return "has a wrong check digit. Check it for a mistyped character."
 }
 
-// text is a member that is a string.
+// text returns a member that is a string.
 func text(problems *apierr.List, members map[string]any, key string, required bool) string {
 	value, there := members[key]
 	s, ok := value.(string)
@@ -496,7 +504,7 @@ func text(problems *apierr.List, members map[string]any, key string, required bo
 
 var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// refuseUnknown notes the members that nobody asked for, by name: a misspelt one must not be dropped in silence.
+// refuseUnknown adds a problem for each unknown member, so that a misspelled one is not ignored.
 func refuseUnknown(problems *apierr.List, at string, members map[string]any, known ...string) {
 	for _, key := range slices.Sorted(maps.Keys(members)) {
 		if !slices.Contains(known, key) && members[key] != nil {
@@ -504,15 +512,17 @@ func refuseUnknown(problems *apierr.List, at string, members map[string]any, kno
 			if len(name) > 64 {
 				name = name[:64]
 			}
-			problems.Add("unknown_field", at+"/"+pointerEscape.Replace(strings.ToValidUTF8(name, "")), "There is no such member here. The fields of this currency and country are: "+strings.Join(known, ", ")+".")
+			problems.Add("unknown_field", at+"/"+pointerEscape.Replace(strings.ToValidUTF8(name, "")),
+				"There is no such member here. The fields of this currency and country are: "+strings.Join(known, ", ")+".")
 		}
 	}
 }
 
-// open are the members that say which bank or kind, not which account.
-const open = " account_holder_name account_holder_type account_type bic bank_code bank_name branch_code sort_code routing_number bsb ifsc institution_number transit_number pix_key_type id_type purpose_code channel "
+// open has the members that name the bank or the kind of account, not the account.
+const open = " account_holder_name account_holder_type account_type bic bank_code bank_name branch_code sort_code " +
+	"routing_number bsb ifsc institution_number transit_number pix_key_type id_type purpose_code channel "
 
-// mask keeps the last four characters of what identifies an account or a person, and nothing of addresses.
+// mask returns the members with only the last four characters of identifying values, and nothing of addresses.
 func mask(clean map[string]any) map[string]any {
 	masked := make(map[string]any, len(clean))
 	for key, value := range clean {

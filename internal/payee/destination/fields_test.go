@@ -71,7 +71,8 @@ func TestFields(t *testing.T) {
 		{"EUR", "DE", "account_holder_name account_holder_type iban bic", nil},
 		{"EUR", "EE", "account_holder_name account_holder_type iban bic", nil},
 		{"USD", "EC", "account_holder_name account_holder_type bank_code account_number account_type tax_id", nil},
-		{"USD", "US", "rail account_holder_name account_holder_type routing_number account_number account_type address routing_number account_number bank_name address", nil},
+		{"USD", "US", "rail account_holder_name account_holder_type routing_number account_number account_type address " +
+			"routing_number account_number bank_name address", nil},
 		{"EUR", "AR", "", ErrCurrency},
 		{"BTC", "US", "", ErrCurrency},
 		{"USD", "", "", ErrProfile},
@@ -90,7 +91,8 @@ func TestFields(t *testing.T) {
 		t.Errorf("rails: %v", o)
 	}
 	group := r.Fields[6]
-	if group.Type != "group" || len(group.Fields) != 5 || group.DependsOn == nil || *group.DependsOn != (Dependency{"rail", "ach"}) {
+	if group.Type != "group" || len(group.Fields) != 5 || group.DependsOn == nil || *group.DependsOn != (Dependency{"rail",
+		"ach"}) {
 		t.Errorf("address: %+v", group)
 	}
 	if f := r.Fields[3]; f.MinLength != 9 || f.MaxLength != 9 || f.Checksum != "aba" || f.Type != "text" {
@@ -110,34 +112,65 @@ func TestFiat(t *testing.T) {
 		data     string
 		want     string // problems, or the one member that is looked at as member=value
 	}{
-		"iban":                     {"EUR", "DE", `{` + holder + `,"iban":"de89 3704 0044 0532 0130 00"}`, "iban=DE89370400440532013000"},
-		"iban wrong digit":         {"EUR", "DE", `{` + holder + `,"iban":"DE89370400440532013001"}`, "iban_invalid /distribution_data/iban"},
-		"iban of another country":  {"EUR", "DE", `{` + holder + `,"iban":"FR1420041010050500013M02606"}`, "iban_invalid /distribution_data/iban"},
-		"iban by the union's row":  {"EUR", "EE", `{` + holder + `,"iban":"EE382200221020145685"}`, "iban=EE382200221020145685"},
-		"iban outside the union":   {"EUR", "EE", `{` + holder + `,"iban":"TR330006100519786457841326"}`, "iban_invalid /distribution_data/iban"},
-		"iban too short":           {"EUR", "EE", `{` + holder + `,"iban":"DE8937040044053201"}`, "iban_invalid /distribution_data/iban"},
-		"all at once":              {"EUR", "DE", `{"iban":7,"bic":"x","colour":"red","a/b":1}`, "missing_field /distribution_data/account_holder_name, missing_field /distribution_data/account_holder_type, invalid_type /distribution_data/iban, invalid_parameter /distribution_data/bic, unknown_field /distribution_data/a~1b, unknown_field /distribution_data/colour"},
-		"null is absent":           {"EUR", "DE", `{` + holder + `,"iban":"DE89370400440532013000","bic":null,"colour":null}`, "iban=DE89370400440532013000"},
-		"not an object":            {"EUR", "DE", `[]`, "invalid_type /distribution_data"},
-		"nothing":                  {"EUR", "DE", `null`, "missing_field /distribution_data"},
-		"ach":                      {"USD", "US", `{` + holder + `,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`, "routing_number=110000000"},
-		"ach without a state":      {"USD", "US", `{` + holder + `,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Springfield","postal_code":"62701","country":"XX","x":"y"}}`, "missing_field /distribution_data/address/state, invalid_parameter /distribution_data/address/country, unknown_field /distribution_data/address/x"},
-		"ach in a wrong state":     {"USD", "US", `{` + holder + `,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Spring\u202efield","state":"Illinoise","postal_code":"6270","country":"US"}}`, "invalid_parameter /distribution_data/address/city, invalid_parameter /distribution_data/address/state, invalid_parameter /distribution_data/address/postal_code"},
-		"fedwire":                  {"USD", "US", `{` + holder + `,"rail":"fedwire","routing_number":"021000021","account_number":"000123456789","bank_name":"First Bank","address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`, "bank_name=First Bank"},
-		"unknown rail":             {"USD", "US", `{` + holder + `,"rail":"pigeon"}`, "invalid_parameter /distribution_data/rail"},
-		"rail where there is one":  {"EUR", "DE", `{` + holder + `,"iban":"DE89370400440532013000","rail":"sepa"}`, "unknown_field /distribution_data/rail"},
-		"pix":                      {"BRL", "BR", `{` + holder + `,"pix_key_type":"cpf","pix_key":"529.982.247-25","tax_id":"529.982.247-25"}`, "tax_id=52998224725"},
-		"pix of another type":      {"BRL", "BR", `{` + holder + `,"pix_key_type":"phone","pix_key":"52998224725","tax_id":"52998224725"}`, "invalid_parameter /distribution_data/pix_key"},
-		"cpf wrong":                {"BRL", "BR", `{` + holder + `,"pix_key_type":"evp","pix_key":"123e4567-e89b-12d3-a456-426614174000","tax_id":"52998224724"}`, "tax_id_invalid /distribution_data/tax_id"},
-		"cbu or alias":             {"ARS", "AR", `{` + holder + `,"tax_id":"20055361682"}`, "invalid_parameter /distribution_data/alias"},
-		"cbu and alias":            {"ARS", "AR", `{` + holder + `,"tax_id":"20055361682","alias":"casa.perro.luna","cbu_cvu":"2850590994009041813526"}`, "invalid_parameter /distribution_data/alias"},
-		"alias":                    {"ARS", "AR", `{` + holder + `,"tax_id":"20-05536168-2","alias":"casa.perro.luna"}`, "alias=casa.perro.luna"},
-		"short british account":    {"GBP", "GB", `{` + holder + `,"sort_code":"20-00-00","account_number":"577991"}`, "account_number=00577991"},
-		"national polish number":   {"PLN", "PL", `{` + holder + `,"iban":"61 1090 1014 0000 0712 1981 2874"}`, "iban=PL61109010140000071219812874"},
-		"national kenyan number":   {"KES", "KE", `{` + holder + `,"rail":"m-pesa","phone_number":"0712 345678"}`, "phone_number=+254712345678"},
-		"a name that is a formula": {"EUR", "DE", `{"account_holder_name":"=1+1","account_holder_type":"individual","iban":"DE89370400440532013000"}`, "invalid_parameter /distribution_data/account_holder_name"},
-		"a very long value":        {"EUR", "DE", `{` + holder + `,"iban":"` + strings.Repeat("9", 1<<16) + `"}`, "iban_invalid /distribution_data/iban"},
-		"no such currency there":   {"MXN", "DE", `{}`, "currency_not_supported /symbol"},
+		"iban": {"EUR", "DE", `{` + holder + `,"iban":"de89 3704 0044 0532 0130 00"}`,
+			"iban=DE89370400440532013000"},
+		"iban wrong digit": {"EUR", "DE", `{` + holder + `,"iban":"DE89370400440532013001"}`,
+			"iban_invalid /distribution_data/iban"},
+		"iban of another country": {"EUR", "DE", `{` + holder + `,"iban":"FR1420041010050500013M02606"}`,
+			"iban_invalid /distribution_data/iban"},
+		"iban by the union's row": {"EUR", "EE", `{` + holder + `,"iban":"EE382200221020145685"}`,
+			"iban=EE382200221020145685"},
+		"iban outside the union": {"EUR", "EE", `{` + holder + `,"iban":"TR330006100519786457841326"}`,
+			"iban_invalid /distribution_data/iban"},
+		"iban too short": {"EUR", "EE", `{` + holder + `,"iban":"DE8937040044053201"}`,
+			"iban_invalid /distribution_data/iban"},
+		"all at once": {"EUR", "DE", `{"iban":7,"bic":"x","colour":"red","a/b":1}`,
+			"missing_field /distribution_data/account_holder_name, missing_field /distribution_data/account_holder_type, " +
+				"invalid_type /distribution_data/iban, invalid_parameter /distribution_data/bic, unknown_field " +
+				"/distribution_data/a~1b, unknown_field /distribution_data/colour"},
+		"null is absent": {"EUR", "DE", `{` + holder + `,"iban":"DE89370400440532013000","bic":null,"colour":null}`,
+			"iban=DE89370400440532013000"},
+		"not an object": {"EUR", "DE", `[]`, "invalid_type /distribution_data"},
+		"nothing":       {"EUR", "DE", `null`, "missing_field /distribution_data"},
+		"ach": {"USD", "US", `{` + holder +
+			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`, "routing_number=110000000"},
+		"ach without a state": {"USD", "US", `{` + holder +
+			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Springfield","postal_code":"62701","country":"XX","x":"y"}}`, "missing_field /distribution_data/address/state, invalid_parameter /distribution_data/address/country, unknown_field /distribution_data/address/x"},
+		"ach in a wrong state": {"USD", "US", `{` + holder +
+			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Spring\u202efield","state":"Illinoise","postal_code":"6270","country":"US"}}`, "invalid_parameter /distribution_data/address/city, invalid_parameter /distribution_data/address/state, invalid_parameter /distribution_data/address/postal_code"},
+		"fedwire": {"USD", "US", `{` + holder +
+			`,"rail":"fedwire","routing_number":"021000021","account_number":"000123456789","bank_name":"First Bank","address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`, "bank_name=First Bank"},
+		"unknown rail": {"USD", "US", `{` + holder + `,"rail":"pigeon"}`,
+			"invalid_parameter /distribution_data/rail"},
+		"rail where there is one": {"EUR", "DE", `{` + holder + `,"iban":"DE89370400440532013000","rail":"sepa"}`,
+			"unknown_field /distribution_data/rail"},
+		"pix": {"BRL", "BR", `{` + holder +
+			`,"pix_key_type":"cpf","pix_key":"529.982.247-25","tax_id":"529.982.247-25"}`, "tax_id=52998224725"},
+		"pix of another type": {"BRL", "BR", `{` + holder +
+			`,"pix_key_type":"phone","pix_key":"52998224725","tax_id":"52998224725"}`,
+			"invalid_parameter /distribution_data/pix_key"},
+		"cpf wrong": {"BRL", "BR", `{` + holder +
+			`,"pix_key_type":"evp","pix_key":"123e4567-e89b-12d3-a456-426614174000","tax_id":"52998224724"}`,
+			"tax_id_invalid /distribution_data/tax_id"},
+		"cbu or alias": {"ARS", "AR", `{` + holder + `,"tax_id":"20055361682"}`,
+			"invalid_parameter /distribution_data/alias"},
+		"cbu and alias": {"ARS", "AR", `{` + holder +
+			`,"tax_id":"20055361682","alias":"casa.perro.luna","cbu_cvu":"2850590994009041813526"}`,
+			"invalid_parameter /distribution_data/alias"},
+		"alias": {"ARS", "AR", `{` + holder + `,"tax_id":"20-05536168-2","alias":"casa.perro.luna"}`,
+			"alias=casa.perro.luna"},
+		"short british account": {"GBP", "GB", `{` + holder + `,"sort_code":"20-00-00","account_number":"577991"}`,
+			"account_number=00577991"},
+		"national polish number": {"PLN", "PL", `{` + holder + `,"iban":"61 1090 1014 0000 0712 1981 2874"}`,
+			"iban=PL61109010140000071219812874"},
+		"national kenyan number": {"KES", "KE", `{` + holder + `,"rail":"m-pesa","phone_number":"0712 345678"}`,
+			"phone_number=+254712345678"},
+		"a name that is a formula": {"EUR", "DE",
+			`{"account_holder_name":"=1+1","account_holder_type":"individual","iban":"DE89370400440532013000"}`,
+			"invalid_parameter /distribution_data/account_holder_name"},
+		"a very long value": {"EUR", "DE", `{` + holder + `,"iban":"` + strings.Repeat("9", 1<<16) + `"}`,
+			"iban_invalid /distribution_data/iban"},
+		"no such currency there": {"MXN", "DE", `{}`, "currency_not_supported /symbol"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, clean, err := Setup{}.check(CreateParams{Symbol: string(c.currency), Data: json.RawMessage(c.data)}, c.country)
@@ -171,7 +204,8 @@ func TestFiat(t *testing.T) {
 }
 
 func TestProblemsQuoteTheRowAndNotTheValue(t *testing.T) {
-	_, _, err := Setup{}.check(CreateParams{Symbol: "USD", Data: json.RawMessage(`{` + holder + `,"routing_number":"99-secret"}`)}, "US")
+	_, _, err := Setup{}.check(CreateParams{Symbol: "USD", Data: json.RawMessage(`{` + holder +
+		`,"routing_number":"99-secret"}`)}, "US")
 	f, _ := apierr.As(err)
 	if f == nil || f.Detail != `US USD (ACH / same-day ACH / RTP): ABA routing number must match ^(0[0-9]|1[0-2]|2[1-9]|3[0-2]|6[1-9]|7[0-2]|80)\d{7}$, for example 110000000.` {
 		t.Errorf("%v", err)
@@ -179,7 +213,8 @@ func TestProblemsQuoteTheRowAndNotTheValue(t *testing.T) {
 }
 
 func TestMask(t *testing.T) {
-	got := mask(map[string]any{"iban": "DE89370400440532013000", "bank_code": "011", "tax_id": "1234567", "address": map[string]any{"city": "X"}})
+	got := mask(map[string]any{"iban": "DE89370400440532013000", "bank_code": "011", "tax_id": "1234567",
+		"address": map[string]any{"city": "X"}})
 	if got["iban"] != "••••3000" || got["bank_code"] != "011" || got["tax_id"] != "••••" || len(got) != 3 {
 		t.Errorf("%v", got)
 	}
@@ -197,48 +232,91 @@ func TestCrypto(t *testing.T) {
 		data   string
 		want   string // the address, or "code pointer"
 	}{
-		"regtest in a sandbox":     {sandbox, "BTC", `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}`, "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"},
-		"regtest said so":          {sandbox, "BTC", `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080","network":"regtest"}`, "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"},
-		"capitals":                 {live, "BTC", `{"address":"BC1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KV8F3T4"}`, "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"},
-		"taproot":                  {live, "BTC", `{"address":"bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0"}`, "bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0"},
-		"old form":                 {live, "BTC", `{"address":"1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2"}`, "1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2"},
-		"live in a sandbox":        {sandbox, "BTC", `{"address":"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"}`, "address_invalid /distribution_data/address"},
-		"sandbox in live":          {live, "BTC", `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}`, "address_invalid /distribution_data/address"},
-		"sandbox network in live":  {live, "BTC", `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080","network":"regtest"}`, "invalid_parameter /distribution_data/network"},
-		"mistyped":                 {live, "BTC", `{"address":"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t5"}`, "address_invalid /distribution_data/address"},
-		"a public key":             {live, "BTC", `{"address":"0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"}`, "address_invalid /distribution_data/address"},
-		"no address":               {live, "BTC", `{}`, "missing_field /distribution_data/address"},
-		"unknown member":           {live, "BTC", `{"address":"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4","tag":"7"}`, "unknown_field /distribution_data/tag"},
-		"eip-55":                   {live, "ETH", `{"address":"` + mixed + `","network":"ethereum"}`, mixed},
-		"no case":                  {live, "USDC", `{"address":"` + strings.ToLower(mixed) + `","network":"base"}`, mixed},
-		"bad case":                 {live, "USDT", `{"address":"0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed","network":"ethereum"}`, "address_invalid /distribution_data/address"},
-		"network missing":          {live, "USDC", `{"address":"` + mixed + `"}`, "missing_field /distribution_data/network"},
-		"network without symbol":   {live, "USDT", `{"address":"` + mixed + `","network":"base"}`, "invalid_parameter /distribution_data/network"},
-		"zero":                     {live, "ETH", `{"address":"0x0000000000000000000000000000000000000000","network":"ethereum"}`, "address_invalid /distribution_data/address"},
-		"a token's contract":       {live, "USDC", `{"address":"` + strings.ToLower(tokenContracts[0]) + `","network":"ethereum"}`, "address_invalid /distribution_data/address"},
-		"too short":                {live, "ETH", `{"address":"0x5aAeb6","network":"ethereum"}`, "address_invalid /distribution_data/address"},
-		"a tag":                    {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":"4294967295"}`, "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"},
-		"no tag":                   {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"}`, "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"},
-		"a tag too large":          {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":"4294967296"}`, "invalid_parameter /distribution_data/tag"},
-		"a tag below zero":         {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":"-1"}`, "invalid_parameter /distribution_data/tag"},
-		"a tag that is a number":   {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":7}`, "invalid_type /distribution_data/tag"},
-		"a memo for XRP":           {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","transfer_memo":"7"}`, "unknown_field /distribution_data/transfer_memo"},
-		"a memo":                   {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"18446744073709551615"}`, stellar},
-		"a memo of 28 bytes":       {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"` + strings.Repeat("é", 14) + `"}`, stellar},
-		"a memo of 30 bytes":       {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"` + strings.Repeat("é", 15) + `"}`, "invalid_parameter /distribution_data/transfer_memo"},
-		"a memo of two lines":      {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"a\nb"}`, "invalid_parameter /distribution_data/transfer_memo"},
-		"USDT on tron":             {live, "USDT", `{"address":"TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW","network":"tron"}`, "TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW"},
-		"a tron address elsewhere": {live, "USDT", `{"address":"TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW","network":"ethereum"}`, "address_invalid /distribution_data/address"},
-		"USDC on solana":           {live, "USDC", `{"address":"5oNDL3swdJJF1g9DzJiZ4ynHXgszjAEpUkxVYejchzrY","network":"solana"}`, "5oNDL3swdJJF1g9DzJiZ4ynHXgszjAEpUkxVYejchzrY"},
-		"a mint":                   {live, "USDC", `{"address":"EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v","network":"solana"}`, "address_invalid /distribution_data/address"},
-		"DAI":                      {live, "DAI", `{"address":"` + mixed + `","network":"polygon"}`, mixed},
-		"one network, named":       {live, "LTC", `{"address":"ltc1qw508d6qejxtdg4y5r3zarvary0c5xw7kgmn4n9","network":"litecoin"}`, "ltc1qw508d6qejxtdg4y5r3zarvary0c5xw7kgmn4n9"},
-		"BCH without a prefix":     {live, "BCH", `{"address":"qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a"}`, "bitcoincash:qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a"},
-		"turned text":              {live, "XLM", `{"address":"\u202e` + stellar + `"}`, "address_invalid /distribution_data/address"},
-		"no such symbol":           {live, "btc", `{"address":"x"}`, "currency_not_supported /symbol"},
-		"no symbol":                {live, "", `{"address":"x"}`, "missing_field /symbol"},
-		"address is not a string":  {live, "BTC", `{"address":{}}`, "invalid_type /distribution_data/address"},
-		"address of another chain": {live, "BTC", `{"address":"` + mixed + `"}`, "address_invalid /distribution_data/address"},
+		"regtest in a sandbox": {sandbox, "BTC", `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}`,
+			"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"},
+		"regtest said so": {sandbox, "BTC",
+			`{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080","network":"regtest"}`,
+			"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"},
+		"capitals": {live, "BTC", `{"address":"BC1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KV8F3T4"}`,
+			"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"},
+		"taproot": {live, "BTC",
+			`{"address":"bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0"}`,
+			"bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0"},
+		"old form": {live, "BTC", `{"address":"1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2"}`,
+			"1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2"},
+		"live in a sandbox": {sandbox, "BTC", `{"address":"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"}`,
+			"address_invalid /distribution_data/address"},
+		"sandbox in live": {live, "BTC", `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}`,
+			"address_invalid /distribution_data/address"},
+		"sandbox network in live": {live, "BTC",
+			`{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080","network":"regtest"}`,
+			"invalid_parameter /distribution_data/network"},
+		"mistyped": {live, "BTC", `{"address":"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t5"}`,
+			"address_invalid /distribution_data/address"},
+		"a public key": {live, "BTC",
+			`{"address":"0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"}`,
+			"address_invalid /distribution_data/address"},
+		"no address": {live, "BTC", `{}`, "missing_field /distribution_data/address"},
+		"unknown member": {live, "BTC", `{"address":"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4","tag":"7"}`,
+			"unknown_field /distribution_data/tag"},
+		"eip-55":  {live, "ETH", `{"address":"` + mixed + `","network":"ethereum"}`, mixed},
+		"no case": {live, "USDC", `{"address":"` + strings.ToLower(mixed) + `","network":"base"}`, mixed},
+		"bad case": {live, "USDT",
+			`{"address":"0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed","network":"ethereum"}`,
+			"address_invalid /distribution_data/address"},
+		"network missing": {live, "USDC", `{"address":"` + mixed + `"}`, "missing_field /distribution_data/network"},
+		"network without symbol": {live, "USDT", `{"address":"` + mixed + `","network":"base"}`,
+			"invalid_parameter /distribution_data/network"},
+		"zero": {live, "ETH",
+			`{"address":"0x0000000000000000000000000000000000000000","network":"ethereum"}`,
+			"address_invalid /distribution_data/address"},
+		"a token's contract": {live, "USDC", `{"address":"` + strings.ToLower(tokenContracts[0]) +
+			`","network":"ethereum"}`, "address_invalid /distribution_data/address"},
+		"too short": {live, "ETH", `{"address":"0x5aAeb6","network":"ethereum"}`,
+			"address_invalid /distribution_data/address"},
+		"a tag": {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":"4294967295"}`,
+			"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"},
+		"no tag": {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"}`,
+			"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn"},
+		"a tag too large": {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":"4294967296"}`,
+			"invalid_parameter /distribution_data/tag"},
+		"a tag below zero": {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":"-1"}`,
+			"invalid_parameter /distribution_data/tag"},
+		"a tag that is a number": {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","tag":7}`,
+			"invalid_type /distribution_data/tag"},
+		"a memo for XRP": {live, "XRP", `{"address":"rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn","transfer_memo":"7"}`,
+			"unknown_field /distribution_data/transfer_memo"},
+		"a memo": {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"18446744073709551615"}`,
+			stellar},
+		"a memo of 28 bytes": {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"` + strings.Repeat("é", 14) +
+			`"}`, stellar},
+		"a memo of 30 bytes": {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"` + strings.Repeat("é", 15) +
+			`"}`, "invalid_parameter /distribution_data/transfer_memo"},
+		"a memo of two lines": {live, "XLM", `{"address":"` + stellar + `","transfer_memo":"a\nb"}`,
+			"invalid_parameter /distribution_data/transfer_memo"},
+		"USDT on tron": {live, "USDT", `{"address":"TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW","network":"tron"}`,
+			"TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW"},
+		"a tron address elsewhere": {live, "USDT", `{"address":"TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW","network":"ethereum"}`,
+			"address_invalid /distribution_data/address"},
+		"USDC on solana": {live, "USDC",
+			`{"address":"5oNDL3swdJJF1g9DzJiZ4ynHXgszjAEpUkxVYejchzrY","network":"solana"}`,
+			"5oNDL3swdJJF1g9DzJiZ4ynHXgszjAEpUkxVYejchzrY"},
+		"a mint": {live, "USDC",
+			`{"address":"EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v","network":"solana"}`,
+			"address_invalid /distribution_data/address"},
+		"DAI": {live, "DAI", `{"address":"` + mixed + `","network":"polygon"}`, mixed},
+		"one network, named": {live, "LTC",
+			`{"address":"ltc1qw508d6qejxtdg4y5r3zarvary0c5xw7kgmn4n9","network":"litecoin"}`,
+			"ltc1qw508d6qejxtdg4y5r3zarvary0c5xw7kgmn4n9"},
+		"BCH without a prefix": {live, "BCH", `{"address":"qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a"}`,
+			"bitcoincash:qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a"},
+		"turned text": {live, "XLM", `{"address":"\u202e` + stellar + `"}`,
+			"address_invalid /distribution_data/address"},
+		"no such symbol":          {live, "btc", `{"address":"x"}`, "currency_not_supported /symbol"},
+		"no symbol":               {live, "", `{"address":"x"}`, "missing_field /symbol"},
+		"address is not a string": {live, "BTC", `{"address":{}}`, "invalid_type /distribution_data/address"},
+		"address of another chain": {live, "BTC", `{"address":"` + mixed + `"}`,
+			"address_invalid /distribution_data/address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, _, err := c.setup.check(CreateParams{Symbol: c.symbol, Data: json.RawMessage(c.data)}, "US")

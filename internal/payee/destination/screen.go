@@ -19,7 +19,7 @@ type Screening struct {
 	sealer *identity.Sealer
 }
 
-// NewScreening returns a Screening. It refuses missing dependencies: without lists nobody could be paid.
+// NewScreening returns a Screening. It returns an error if a dependency is missing: without lists nobody can be paid.
 func NewScreening(lists *screening.Screener, sealer *identity.Sealer) (Screening, error) {
 	if lists == nil || sealer == nil {
 		return Screening{}, errors.New("screening of payees needs sanctions lists and the sealer of bank data")
@@ -36,10 +36,11 @@ type ScreeningSubject struct {
 // screenLater is the delay of a screening while there is no current list.
 const screenLater = 10 * time.Minute
 
-// Screen returns the ids that are blocked: payees who may not be paid, and the company itself if it may not pay. Somebody is
-// blocked if their name, the holder of their bank account or their address matches a list and staff have not cleared the
-// hit. Without a current list it returns screening.ErrUnavailable.
-func (s Screening) Screen(ctx context.Context, tx *db.Tx, companyID string, all []ScreeningSubject) (held map[string]bool, err error) {
+// Screen returns the IDs that are blocked: payees who must not be paid, and the company itself if it must not pay. A
+// payee is blocked if their name, the holder of their bank account or their address matches a list and staff has not
+// cleared the match. Without a current list it returns screening.ErrUnavailable.
+func (s Screening) Screen(ctx context.Context, tx *db.Tx, companyID string,
+	all []ScreeningSubject) (held map[string]bool, err error) {
 	company, err := identity.CompanyByID(ctx, tx, companyID)
 	if err != nil {
 		return nil, err
@@ -101,7 +102,8 @@ func (s Screening) HandleScreen(ctx context.Context, tx *db.Tx, j job.Job) error
 	}
 	held, err := s.Screen(ctx, tx, j.CompanyID, []ScreeningSubject{{who, all[who.ID]}})
 	if errors.Is(err, screening.ErrUnavailable) {
-		job.Enqueue(tx, job.New{CompanyID: j.CompanyID, Kind: payee.JobScreen, Payload: payload, RunAt: tx.Now().Add(screenLater)})
+		job.Enqueue(tx, job.New{CompanyID: j.CompanyID, Kind: payee.JobScreen, Payload: payload,
+			RunAt: tx.Now().Add(screenLater)})
 		return nil
 	}
 	if err != nil || !held[who.ID] {

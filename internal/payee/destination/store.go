@@ -13,11 +13,12 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// countIn takes a place among the owner's destinations, and with it the owner's row until the commit, so that two
-// that create at once see each other. A full row is ErrLimit.
+// countIn adds one to the owner's number of destinations and locks the owner's row until the commit, so that
+// concurrent creations see each other. It returns ErrLimit if the number is at its maximum.
 func countIn(ctx context.Context, tx *db.Tx, ownerID string) (count, version int64, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO destination_owners (owner_id, destinations, version) VALUES ($1, 1, 1)
-		ON CONFLICT (owner_id) DO UPDATE SET destinations = destination_owners.destinations + 1, version = destination_owners.version + 1
+		ON CONFLICT (owner_id) DO UPDATE SET destinations = destination_owners.destinations + 1,
+			version = destination_owners.version + 1
 			WHERE destination_owners.destinations < 3
 		RETURNING destinations, version`, ownerID).Scan(&count, &version)
 	if errors.Is(err, db.ErrNoRows) {
@@ -26,12 +27,14 @@ func countIn(ctx context.Context, tx *db.Tx, ownerID string) (count, version int
 	return count, version, err
 }
 
-// queueUp takes the owner's row until the commit. Every change takes it before any destination, so none wait crosswise.
+// queueUp locks the owner's row until the commit. Every change locks it before any destination, so changes cannot
+// deadlock.
 func queueUp(ctx context.Context, tx *db.Tx, ownerID string) (version int64, err error) {
-	return own(tx.QueryRow(ctx, "UPDATE destination_owners SET version = version + 1 WHERE owner_id = $1 RETURNING version", ownerID))
+	return own(tx.QueryRow(ctx,
+		"UPDATE destination_owners SET version = version + 1 WHERE owner_id = $1 RETURNING version", ownerID))
 }
 
-// countOut is queueUp for a destination that goes.
+// countOut is queueUp for a destination that is removed.
 func countOut(ctx context.Context, tx *db.Tx, ownerID string) (version int64, err error) {
 	return own(tx.QueryRow(ctx, `UPDATE destination_owners SET destinations = destinations - 1, version = version + 1
 		WHERE owner_id = $1 AND destinations > 0 RETURNING version`, ownerID))
@@ -47,13 +50,14 @@ func own(row db.Row) (version int64, err error) {
 
 func insert(ctx context.Context, tx *db.Tx, d Distribution) error {
 	at := db.Micros(d.Created)
-	return tx.Insert(ctx, "destinations", []string{"owner_id", "destination_id", "kind", "symbol", "rail", "scheme", "country", "network",
+	return tx.Insert(ctx, "destinations", []string{"owner_id", "destination_id", "kind", "symbol", "rail", "scheme",
+		"country", "network",
 		"address", "tag", "transfer_memo", "sealed", "masked", "allocation", "created_at", "updated_at"},
 		[][]any{{d.OwnerID, d.ID, d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Country, d.Network,
 			d.Address, d.Tag, d.Memo, d.Sealed, string(d.Data), int64(d.Allocation), at, at}})
 }
 
-// setAllocation expects the destination as it was read after queueUp.
+// setAllocation stores the allocation of a destination that was read after queueUp.
 func setAllocation(ctx context.Context, tx *db.Tx, d Distribution, percent int) error {
 	n, err := tx.Exec(ctx, `UPDATE destinations SET allocation = $3, updated_at = $4
 		WHERE owner_id = $1 AND destination_id = $2 AND allocation = $5`,
@@ -64,10 +68,12 @@ func setAllocation(ctx context.Context, tx *db.Tx, d Distribution, percent int) 
 	return err
 }
 
-// replace expects the destination as it was read after queueUp.
+// replace stores the new data of a destination that was read after queueUp.
 func replace(ctx context.Context, tx *db.Tx, d Distribution) error {
-	n, err := tx.Exec(ctx, `UPDATE destinations SET kind = $3, symbol = $4, rail = $5, scheme = $6, country = $7, network = $8,
-			address = $9, tag = $10, transfer_memo = $11, sealed = $12, masked = $13, updated_at = $14, correction = '', correction_for = ''
+	n, err := tx.Exec(ctx, `UPDATE destinations SET kind = $3, symbol = $4, rail = $5, scheme = $6, country = $7,
+		network = $8,
+			address = $9, tag = $10, transfer_memo = $11, sealed = $12, masked = $13, updated_at = $14, correction = '',
+				correction_for = ''
 		WHERE owner_id = $1 AND destination_id = $2 AND allocation = $15`,
 		d.OwnerID, d.ID, d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Country, d.Network,
 		d.Address, d.Tag, d.Memo, d.Sealed, string(d.Data), db.Micros(tx.Now()), int64(d.Allocation))
@@ -77,37 +83,41 @@ func replace(ctx context.Context, tx *db.Tx, d Distribution) error {
 	return err
 }
 
-// setCorrection expects the destination as it was read after queueUp.
+// setCorrection stores the correction of a destination that was read after queueUp.
 func setCorrection(ctx context.Context, tx *db.Tx, d Distribution, c Correction, companyID string) error {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
 	n, err := tx.Exec(ctx, `UPDATE destinations SET correction = $3, correction_for = $4, updated_at = $5
-		WHERE owner_id = $1 AND destination_id = $2 AND sealed = $6`, d.OwnerID, d.ID, string(text), companyID, db.Micros(tx.Now()), d.Sealed)
+		WHERE owner_id = $1 AND destination_id = $2 AND sealed = $6`, d.OwnerID, d.ID, string(text), companyID,
+		db.Micros(tx.Now()), d.Sealed)
 	if err == nil && n != 1 {
 		return errors.New("destination: changed concurrently")
 	}
 	return err
 }
 
-// asked are the recipients without a login of which banks ask for corrections after payments of a company.
+// asked returns the IDs of recipients without a login with open corrections after payments of a company.
 func asked(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]string, error) {
-	rows, err := tx.Query(ctx, `SELECT DISTINCT owner_id FROM destinations WHERE correction_for = $1 AND correction_for <> '' AND owner_id LIKE 'rec%'
+	rows, err := tx.Query(ctx, `SELECT DISTINCT owner_id FROM destinations WHERE correction_for = $1
+		AND correction_for <> '' AND owner_id LIKE 'rec%'
 		ORDER BY owner_id LIMIT $2`, companyID, int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// remove is the guard of a delete: the allocation is 0 in the statement that deletes.
+// remove deletes a destination, if its allocation is 0.
 func remove(ctx context.Context, tx *db.Tx, ownerID, id string) error {
-	n, err := tx.Exec(ctx, "DELETE FROM destinations WHERE owner_id = $1 AND destination_id = $2 AND allocation = 0", ownerID, id)
+	n, err := tx.Exec(ctx, "DELETE FROM destinations WHERE owner_id = $1 AND destination_id = $2 AND allocation = 0",
+		ownerID, id)
 	if err == nil && n != 1 {
 		return ErrNotZero
 	}
 	return err
 }
 
-var changeRows = db.BulkInsert("destination_changes", "owner_id", "change_id", "destination_id", "action", "actor_kind", "actor_id",
+var changeRows = db.BulkInsert("destination_changes", "owner_id", "change_id", "destination_id", "action", "actor_kind",
+	"actor_id",
 	"company_id", "user_id", "state_before", "state_after", "at")
 
 func insertChange(tx *db.Tx, by identity.Principal, ownerID, id, action string, c change) error {
@@ -124,33 +134,41 @@ func insertChange(tx *db.Tx, by identity.Principal, ownerID, id, action string, 
 	return nil
 }
 
-func selectChanges(ctx context.Context, tx *db.Tx, ownerID string, limit, offset int64) (some []Change, total int64, err error) {
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM destination_changes WHERE owner_id = $1", ownerID).Scan(&total); err != nil || offset >= total {
+func selectChanges(ctx context.Context, tx *db.Tx, ownerID string, limit,
+	offset int64) (some []Change, total int64, err error) {
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM destination_changes WHERE owner_id = $1",
+		ownerID).Scan(&total); err != nil || offset >= total {
 		return nil, total, err
 	}
-	rows, err := tx.Query(ctx, `SELECT change_id, destination_id, action, actor_kind, actor_id, company_id, user_id, state_before, state_after, at
-		FROM destination_changes WHERE owner_id = $1 ORDER BY at DESC, change_id DESC LIMIT $2 OFFSET $3`, ownerID, limit, offset)
+	rows, err := tx.Query(ctx, `SELECT change_id, destination_id, action, actor_kind, actor_id, company_id, user_id,
+		state_before, state_after, at
+		FROM destination_changes WHERE owner_id = $1 ORDER BY at DESC, change_id DESC LIMIT $2 OFFSET $3`, ownerID, limit,
+		offset)
 	some, err = db.Collect(rows, err, func(r *db.Rows) (Change, error) {
 		c := Change{OwnerID: ownerID}
 		var kind, before, after string
 		var at int64
-		err := r.Scan(&c.ID, &c.DistributionID, &c.Action, &kind, &c.By.CredentialID, &c.By.CompanyID, &c.By.UserID, &before, &after, &at)
+		err := r.Scan(&c.ID, &c.DistributionID, &c.Action, &kind, &c.By.CredentialID, &c.By.CompanyID, &c.By.UserID, &before,
+			&after, &at)
 		c.By.Kind, c.Before, c.After, c.At = identity.Kind(kind), json.RawMessage(before), json.RawMessage(after), db.Time(at)
 		return c, err
 	})
 	return some, total, err
 }
 
-// markMoved notes that money goes elsewhere from now on. The caller holds the owner's row.
+// markMoved stores that the destinations used for payments changed now. The caller holds the owner's lock.
 func markMoved(ctx context.Context, tx *db.Tx, ownerID string) error {
-	_, err := tx.Exec(ctx, "UPDATE destination_owners SET destination_changed_at = $2 WHERE owner_id = $1", ownerID, db.Micros(tx.Now()))
+	_, err := tx.Exec(ctx, "UPDATE destination_owners SET destination_changed_at = $2 WHERE owner_id = $1", ownerID,
+		db.Micros(tx.Now()))
 	return err
 }
 
 func selectMoved(ctx context.Context, tx *db.Tx, owners []string, since time.Time) (map[string]time.Time, error) {
 	moved := map[string]time.Time{}
 	for in, args := range db.BindList(tx, owners, 2) {
-		rows, err := tx.Query(ctx, "SELECT owner_id, destination_changed_at FROM destination_owners WHERE destination_changed_at > $1 AND owner_id IN "+in,
+		rows, err := tx.Query(ctx,
+			"SELECT owner_id, destination_changed_at FROM destination_owners WHERE destination_changed_at > $1 AND owner_id "+
+				"IN "+in,
 			append([]any{db.Micros(since)}, args...)...)
 		type row struct {
 			owner string
@@ -195,9 +213,10 @@ func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Di
 	return found, nil
 }
 
-// Erase forgets where an owner is paid. What payouts went to, and who changed what, stays: masked, under the owner's id.
+// Erase deletes an owner's destinations. Payouts and the history keep them masked, under the owner's ID.
 func Erase(ctx context.Context, tx *db.Tx, ownerID string) error {
-	if _, err := tx.Exec(ctx, "UPDATE destination_owners SET destinations = 0, version = version + 1 WHERE owner_id = $1", ownerID); err != nil {
+	if _, err := tx.Exec(ctx, "UPDATE destination_owners SET destinations = 0, version = version + 1 WHERE owner_id = $1",
+		ownerID); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, "DELETE FROM destinations WHERE owner_id = $1", ownerID)

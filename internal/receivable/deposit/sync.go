@@ -226,8 +226,9 @@ func stateOf(out chain.WatchedOutput, from State) State {
 func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.WatchedOutput) error {
 	c := &change{Deposit: Deposit{
 		ID: tx.NewID("dep"), CompanyID: out.CompanyID, Chain: p.chain, Outpoint: out.Outpoint, ObjectID: out.ObjectID,
-		Address: out.Address, Amount: money.New(out.Asset, out.Amount), Dust: out.Amount < chain.Dust(out.Asset), FirstSeen: out.FirstSeen,
-		Wanted: chain.DefaultConfirmations * out.BlocksPerConfirmation, ReplacedBy: out.ReplacedBy,
+		Address: out.Address, Amount: money.New(out.Asset, out.Amount), Dust: out.Amount < chain.Dust(out.Asset),
+		FirstSeen: out.FirstSeen,
+		Wanted:    chain.DefaultConfirmations * out.BlocksPerConfirmation, ReplacedBy: out.ReplacedBy,
 	}}
 	if ofWallet(c.ObjectID) && !c.Dust && slices.Contains(walletCoins, c.Amount.Asset()) {
 		c.OwnerID, c.OnTime = c.CompanyID, true

@@ -90,7 +90,8 @@ func countRefreshes(ctx context.Context, tx *db.Tx, companyID, objectID string, 
 // loadDue returns quotes of all companies whose time ran out, oldest first.
 func loadDue(ctx context.Context, tx *db.Tx, network string, until time.Time, limit int) ([]Quote, error) {
 	rows, err := tx.Query(ctx,
-		"SELECT "+columns+" FROM quotes WHERE state = 'active' AND valid_to <= $1 AND network = $3 ORDER BY valid_to LIMIT $2",
+		"SELECT "+columns+" FROM quotes WHERE state = 'active' AND valid_to <= $1 AND network = $3 ORDER BY valid_to LIMIT "+
+			"$2",
 		db.Micros(until), limit, network)
 	return db.Collect(rows, err, func(r *db.Rows) (Quote, error) { return scan(r) })
 }

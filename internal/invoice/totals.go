@@ -11,21 +11,22 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// This file decides what an invoice comes to and refuses what is no invoice. It reads nothing and writes nothing.
+// This file computes an invoice's amounts and validates it. Its functions are pure.
 
 const (
 	quantityPlaces = 3
 	percentPlaces  = 2
 )
 
-// fill takes over what was asked for, priced, and tells every problem at once.
+// fill sets the invoice's members from a request, with amounts, and returns all problems at once.
 func (v *Invoice) fill(p CreateParams, now time.Time) error {
 	var list apierr.List
 	if p.Number != "" {
 		v.Number = identity.Line(&list, "/number", p.Number, 1, 40)
 	}
 	if p.Currency != "" && p.Currency != string(v.Currency) {
-		list.Add("currency_not_supported", "/currency", "This payer is invoiced in "+string(v.Currency)+", its payroll_invoice_currency.")
+		list.Add("currency_not_supported", "/currency",
+			"This payer is invoiced in "+string(v.Currency)+", its payroll_invoice_currency.")
 	}
 	v.dates(p, now, &list)
 	v.Notes = paragraph(&list, "/notes", p.Notes, 2000)
@@ -69,7 +70,7 @@ func date(list *apierr.List, pointer, text string, otherwise time.Time) (time.Ti
 	return t, true
 }
 
-// paragraph is text of several lines.
+// paragraph reads a text of several lines.
 func paragraph(list *apierr.List, pointer, text string, most int) string {
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	var problems apierr.List
@@ -78,7 +79,8 @@ func paragraph(list *apierr.List, pointer, text string, most int) string {
 	}
 	joined := strings.TrimSpace(strings.Join(lines, "\n"))
 	if !problems.Empty() || len([]rune(joined)) > most {
-		list.Add("invalid_parameter", pointer, fmt.Sprintf("This is text of at most %d characters, without control characters.", most))
+		list.Add("invalid_parameter", pointer,
+			fmt.Sprintf("This is text of at most %d characters, without control characters.", most))
 		return ""
 	}
 	return joined
@@ -125,7 +127,7 @@ func (v *Invoice) price(items []Item, list *apierr.List) error {
 	return list.AddErr(err, "/items")
 }
 
-// add prices one line: its net amount and its tax.
+// add computes one line: its net amount and its tax.
 func (v *Invoice) add(it *Item, unit money.Amount, quantity, rate int64) error {
 	net, err := unit.Fraction(quantity, 1000, money.HalfEven)
 	if err != nil {
@@ -143,7 +145,8 @@ func (v *Invoice) add(it *Item, unit money.Amount, quantity, rate int64) error {
 	return err
 }
 
-// fraction reads a decimal of at most so many places as an integer of its last one, within bounds; "" is 0.
+// fraction reads a decimal with at most places decimals as an integer number of the last decimal, within limits; ""
+// is 0.
 func fraction(list *apierr.List, pointer, text string, places int, least, most int64) int64 {
 	whole, part, _ := strings.Cut(text, ".")
 	part = strings.TrimRight(part, "0")
@@ -163,7 +166,7 @@ func fraction(list *apierr.List, pointer, text string, places int, least, most i
 	return n
 }
 
-// decimal writes an integer of the last place as a number, without zeros that say nothing.
+// decimal formats an integer number of the last decimal, without trailing zeros.
 func decimal(n int64, places int) string {
 	text := strconv.FormatInt(n, 10)
 	if len(text) <= places {

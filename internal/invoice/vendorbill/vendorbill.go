@@ -1,12 +1,11 @@
-// Package vendorbill pays vendors against the invoices that they sent on paper.
+// Package vendorbill pays vendors against the invoices that they sent as documents.
 //
-// A vendor is a firm, or a recipient with that role. A company uploads a vendor's invoice and pays it with a pay run in which
-// every item names its document; the pay run is package payroll's, with the same prices, funding and states. What this package
-// adds is that nobody else than a vendor is paid so, and that a document is paid once: a pay run takes it, and only a
-// cancelled or unfunded one gives it back.
+// A vendor is a business, or a recipient with that role. A company uploads a vendor's invoice and pays it with a
+// payroll in which every item names its document. Package payroll pays it like any other payroll. This package
+// ensures that only vendors are paid in this way and that a document is paid once: it is assigned to one payroll, and
+// is free again only if that payroll is cancelled or expires unfunded.
 //
-// A PDF is stored as it came and never read: what is in it is the company's and the vendor's matter. An image is written anew
-// by package kyc's intake. Both are sealed at rest.
+// A PDF is stored as uploaded and never read. An image is re-encoded by package kyc. Both are encrypted.
 package vendorbill
 
 import (
@@ -28,20 +27,21 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// The forms in which a document is kept.
+// Formats of stored documents.
 const (
 	PDF  = "application/pdf"
 	JPEG = "image/jpeg"
 )
 
 const (
-	maxBytes  = 10 << 20  // of a document
-	chunkSize = 512 << 10 // of it in one row
+	maxBytes  = 10 << 20  // size limit of a document
+	chunkSize = 512 << 10 // size of its part in one row
 )
 
-// What a caller may be told.
+// Errors returned to callers.
 var (
-	ErrDocument = apierr.New(apierr.Invalid, "unsupported_image", "The file cannot be read. Send a PDF, or a whole JPEG or PNG, in base64.")
+	ErrDocument = apierr.New(apierr.Invalid, "unsupported_image",
+		"The file cannot be read. Send a PDF, or a whole JPEG or PNG, in base64.")
 	ErrTooLarge = apierr.New(apierr.TooLarge, "payload_too_large", "The document is larger than 10 MiB.")
 	ErrTaken    = apierr.New(apierr.Conflict, "invalid_state", "This document is paid by another payroll.")
 )
@@ -50,7 +50,7 @@ var (
 type Service struct {
 	Payroll *payroll.Service
 	Sealer  *identity.Sealer
-	Intake  *kyc.ImageDecoder // of images
+	Intake  *kyc.ImageDecoder // for images
 }
 
 // Document is an uploaded invoice.
@@ -59,25 +59,25 @@ type Document struct {
 	ID        string
 	MediaType string
 	Bytes     int64
-	SHA256    string // of what is kept
-	PayrollID string // that pays it, "" for none
+	SHA256    string // of the stored bytes
+	PayrollID string // payroll that pays it, "" for none
 
 	version int64
 }
 
-// File is an upload that was read.
+// File is an upload that was decoded and validated.
 type File struct {
 	MediaType string
 	Data      []byte
 }
 
-// Read takes a document in base64. It belongs before the transaction, since an image takes a while. It returns ErrDocument,
-// ErrTooLarge.
+// Read decodes a document from base64. It should run before the transaction, because an image takes a while. It
+// returns ErrDocument or ErrTooLarge.
 func (s *Service) Read(ctx context.Context, text string) (File, error) {
 	if base64.StdEncoding.DecodedLen(len(text)) > maxBytes+2 {
 		return File{}, ErrTooLarge
 	}
-	// The decoder overlooks line breaks even when it is strict.
+	// The decoder ignores line breaks even in strict mode.
 	data, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || len(data) == 0 || strings.ContainsAny(text, "\r\n") {
 		return File{}, ErrDocument.At("body", "/base64_document")
@@ -85,7 +85,7 @@ func (s *Service) Read(ctx context.Context, text string) (File, error) {
 	if len(data) > maxBytes {
 		return File{}, ErrTooLarge
 	}
-	// A PDF says what it is at its beginning and where it ends; nothing between is looked at.
+	// Only the header and trailer of a PDF are checked.
 	if bytes.HasPrefix(data, []byte("%PDF-")) {
 		if !bytes.Contains(data[max(0, len(data)-1024):], []byte("%%EOF")) {
 			return File{}, ErrDocument.Detailf("The PDF is not whole: it has no end.").At("body", "/base64_document")
@@ -99,8 +99,9 @@ func (s *Service) Read(ctx context.Context, text string) (File, error) {
 	return File{JPEG, img.JPEG}, err
 }
 
-// Upload keeps a document of the company.
-func (s *Service) Upload(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f File) (Document, error) {
+// Upload stores a document of the company.
+func (s *Service) Upload(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string,
+	f File) (Document, error) {
 	company, err := by.Company(companyID)
 	if err != nil {
 		return Document{}, err
@@ -114,7 +115,8 @@ func (s *Service) Upload(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	}
 	sum := sha256.Sum256(f.Data)
 	d := Document{
-		CompanyID: company, ID: tx.NewID("doc"), MediaType: f.MediaType, Bytes: int64(len(f.Data)), SHA256: hex.EncodeToString(sum[:]), version: 1,
+		CompanyID: company, ID: tx.NewID("doc"), MediaType: f.MediaType, Bytes: int64(len(f.Data)),
+		SHA256: hex.EncodeToString(sum[:]), version: 1,
 	}
 	if err := insert(ctx, tx, d); err != nil {
 		return Document{}, err
@@ -133,23 +135,24 @@ func (s *Service) Upload(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return d, nil
 }
 
-// place binds a piece to its document and its place in it.
+// place returns the identity that a sealed piece is bound to: its document and its index.
 func (d Document) place(n int) identity.Place {
-	return identity.Place{Table: "vendor_document_chunks", Column: "sealed", Row: fmt.Sprintf("%s/%s/%d/%d", d.CompanyID, d.ID, n, d.Bytes)}
+	return identity.Place{Table: "vendor_document_chunks", Column: "sealed", Row: fmt.Sprintf("%s/%s/%d/%d", d.CompanyID,
+		d.ID, n, d.Bytes)}
 }
 
-// Params is what a company asks for: a pay run whose payees are vendors.
+// Params describes a payroll whose payees are vendors.
 type Params struct {
 	payroll.CreateParams // without ToPay
 	Items                []Item
 }
 
-// Item is one vendor to be paid.
+// Item is one vendor to pay.
 type Item struct {
 	VendorID          string
-	DocumentID        string // not of a quote
+	DocumentID        string // not used by Quote
 	AmountText        string
-	InvoiceNumber     string // the vendor's own
+	InvoiceNumber     string // the vendor's own number
 	Country           string
 	IsPremium         bool
 	Description       string
@@ -157,8 +160,9 @@ type Item struct {
 	ExternalPaymentID string
 }
 
-// plan turns vendors into payees, and notes those who are none.
-func (p *Params) plan(ctx context.Context, tx *db.Tx, by identity.Principal, list *apierr.List) (payroll.CreateParams, error) {
+// plan converts vendors into payees, and adds a problem for each payee that is not a vendor.
+func (p *Params) plan(ctx context.Context, tx *db.Tx, by identity.Principal,
+	list *apierr.List) (payroll.CreateParams, error) {
 	company, err := by.Company(p.CompanyID)
 	if err != nil {
 		return payroll.CreateParams{}, err
@@ -175,8 +179,9 @@ func (p *Params) plan(ctx context.Context, tx *db.Tx, by identity.Principal, lis
 	run.ToPay = make([]payroll.Payee, len(p.Items))
 	for i, it := range p.Items {
 		to := payroll.Payee{
-			AmountText: it.AmountText, InvoiceID: it.InvoiceNumber, Country: it.Country, IsPremium: it.IsPremium, Description: it.Description,
-			Category: it.Category, ExternalPaymentID: it.ExternalPaymentID,
+			AmountText: it.AmountText, InvoiceID: it.InvoiceNumber, Country: it.Country, IsPremium: it.IsPremium,
+			Description: it.Description,
+			Category:    it.Category, ExternalPaymentID: it.ExternalPaymentID,
 		}
 		v, found := vendors[it.VendorID]
 		switch {
@@ -188,14 +193,16 @@ func (p *Params) plan(ctx context.Context, tx *db.Tx, by identity.Principal, lis
 			to.UserID = v.ID
 		}
 		if strings.HasPrefix(it.InvoiceNumber, "inv_") {
-			list.Add("invalid_parameter", fmt.Sprintf("/to_pay/%d/invoice_number", i), "This is the vendor's own number; an invoice of this service is paid by a payroll's invoice_id.")
+			list.Add("invalid_parameter", fmt.Sprintf("/to_pay/%d/invoice_number", i),
+				"This is the vendor's own number; an invoice of this service is paid by a payroll's invoice_id.")
 		}
 		run.ToPay[i] = to
 	}
 	return run, nil
 }
 
-// Quote says what paying vendors would cost now, and why it would be refused. It has no effect and holds no price.
+// Quote returns what paying vendors would cost now, and why it would be refused. It changes nothing and holds no
+// price.
 func (s *Service) Quote(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (payroll.Preview, error) {
 	var list apierr.List
 	run, err := p.plan(ctx, tx, by, &list)
@@ -210,7 +217,7 @@ func (s *Service) Quote(ctx context.Context, tx *db.Tx, by identity.Principal, p
 	return v, ourErr(err)
 }
 
-// Create pays vendors, each against a document, by a pay run like any other.
+// Create pays vendors, each against a document, with a payroll.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (payroll.Payroll, error) {
 	var list apierr.List
 	run, err := p.plan(ctx, tx, by, &list)
@@ -251,8 +258,9 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return made, nil
 }
 
-// take puts a document into a pay run. Another pay run must have ended without paying it.
-func (s *Service) take(ctx context.Context, tx *db.Tx, by identity.Principal, d Document, payrollID, paymentID string) error {
+// take assigns a document to a payroll. An earlier payroll must have ended without paying it.
+func (s *Service) take(ctx context.Context, tx *db.Tx, by identity.Principal, d Document, payrollID,
+	paymentID string) error {
 	if d.PayrollID != "" {
 		other, err := s.Payroll.Head(ctx, tx, by, d.PayrollID)
 		if err != nil {
@@ -269,13 +277,14 @@ func (s *Service) take(ctx context.Context, tx *db.Tx, by identity.Principal, d 
 	return err
 }
 
-// ours names the members of this package's requests where package payroll names its own.
+// ours replaces pointers of package payroll's requests by those of this package's requests.
 func ours(fields []apierr.Field) []apierr.Field {
 	for i, f := range fields {
 		if !strings.HasPrefix(f.Pointer, "/to_pay/") {
 			continue
 		}
-		for _, member := range [][2]string{{"/user_id", "/vendor_id"}, {"/company_id", "/vendor_id"}, {"/invoice_id", "/invoice_number"}} {
+		for _, member := range [][2]string{{"/user_id", "/vendor_id"}, {"/company_id", "/vendor_id"}, {"/invoice_id",
+			"/invoice_number"}} {
 			if before, is := strings.CutSuffix(f.Pointer, member[0]); is {
 				fields[i].Pointer = before + member[1]
 			}
