@@ -119,8 +119,12 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	if err := pool.Start(ctx); err != nil {
 		return nil, err
 	}
+	funds, err := treasury.New(treasury.Unlimited)
+	if err != nil {
+		return nil, err
+	}
 	if l.pay, err = payroll.New(payroll.Config{
-		Pool: pool, ChainName: lineChain, Network: lineNetwork, QuoteValidity: time.Hour, FX: treasury.Desk{Open: true},
+		Pool: pool, ChainName: lineChain, Network: lineNetwork, QuoteValidity: time.Hour, Treasury: funds,
 	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}); err != nil {
 		return nil, err
 	}

@@ -141,10 +141,14 @@ func (s *Service) buildServices() (err error) {
 	}
 	release, verifiedOnly := approval.NewReleaseLimit(limit), s.cfg.Env == Production
 
+	funds, err := treasury.New(TreasuryPolicy(s.cfg.Env))
+	if err != nil {
+		return err
+	}
 	if s.payroll, err = payroll.New(payroll.Config{
 		Pool: s.pool, ChainName: BitcoinChain, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts, Banks: s.banks,
 		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: verifiedOnly,
-		FX: treasury.Desk{Open: s.cfg.Env == Sandbox},
+		Treasury: funds,
 	}, payroll.Guards{
 		CheckWatched: s.checkQuotable, Screen: s.screening.Screen, ReleaseApproved: release.Approved,
 	}); err != nil {
@@ -171,6 +175,15 @@ func (s *Service) buildServices() (err error) {
 		CheckWatched: s.checkBitcoinWatched, Screen: s.screenAddress, ReleaseApproved: release.Approved,
 	})
 	return err
+}
+
+// TreasuryPolicy returns the treasury policy of an environment. Only the simulated banks of a sandbox have unlimited
+// funds.
+func TreasuryPolicy(env string) treasury.Policy {
+	if env == Sandbox {
+		return treasury.Unlimited
+	}
+	return treasury.Bounded
 }
 
 // screenAddress reports whether an address is blocked by sanctions screening.

@@ -36,6 +36,7 @@ type branch struct {
 	*testing.T
 	d        *db.DB
 	clock    *dbtest.Clock
+	funds    *treasury.Treasury
 	root     string
 	files    *bank.Rail
 	accounts []bank.Account
@@ -54,7 +55,11 @@ func openBranch(t *testing.T, d *db.DB, clock *dbtest.Clock) *branch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &branch{T: t, d: d, clock: clock, root: t.TempDir(), accounts: accounts}
+	funds, err := treasury.New(treasury.Bounded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &branch{T: t, d: d, clock: clock, funds: funds, root: t.TempDir(), accounts: accounts}
 	drop, err := bank.OpenFolder(b.root)
 	if err != nil {
 		t.Fatal(err)
@@ -225,14 +230,14 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 		b.closes()
 		b.compare("the next day closed without it", "booking_unstated eur, fx bank:eur:own", "bank_total 1020 eur")
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			_, err := treasury.Desk{}.Withdraw(ctx, tx, treasury.Booking{Place: own.Place, Reference: "own, taken back"}, eur(50_00))
+			_, err := b.funds.Withdraw(ctx, tx, treasury.Booking{Place: own.Place, Reference: "own, taken back"}, eur(50_00))
 			return err
 		})
 		b.compare("the booking was taken back")
 		b.closes(debit(7_00, "rent"))
 		b.compare("nobody knows what left", "entry_unbooked eur, rent", "bank_total 1020 eur")
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			_, err := treasury.Desk{}.Withdraw(ctx, tx, treasury.Booking{Place: own.Place, Reference: "March"}, eur(7_00))
+			_, err := b.funds.Withdraw(ctx, tx, treasury.Booking{Place: own.Place, Reference: "March"}, eur(7_00))
 			return err
 		})
 		b.compare("a person booked it under another name")

@@ -517,9 +517,13 @@ func (b *fixture) payroll(total string) (id string) {
 func (b *fixture) payrollFunded(method, total string) (id string) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
+		funds, err := treasury.New(treasury.Unlimited)
+		if err != nil {
+			return err
+		}
 		pay, err := payroll.New(payroll.Config{
 			Pool: chain.NewPool(b.d, "regtest", nil), ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute,
-			Banks: []bank.Account{{Currency: money.EUR, Number: pooled}}, FX: treasury.Desk{Open: true},
+			Banks: []bank.Account{{Currency: money.EUR, Number: pooled}}, Treasury: funds,
 		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleaseApproved: allow.Release})
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // Nobody is the company of addresses that were given out and forgotten.
-const UnassignedCompany = "house"
+const UnassignedCompany = "operator"
 
 // lookBack is how far below the next index addresses may lie that were given out since a backup: processes reserve indexes ahead.
 const recoveryMargin = 10 * rangeSize

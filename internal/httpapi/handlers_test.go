@@ -113,8 +113,12 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 			ReleaseApproved: allow.Release}); err != nil {
 			t.Fatal(err)
 		}
+		funds, err := treasury.New(treasury.Unlimited)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if own.Payroll, err = payroll.New(payroll.Config{
-			Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, FX: treasury.Desk{Open: true},
+			Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, Treasury: funds,
 		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleaseApproved: allow.Release}); err != nil {
 			t.Fatal(err)

@@ -16,11 +16,14 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 )
 
-// source is what the documentation must agree with: for each package below internal, its functions, those that build postings, its
-// tests (with test support packages), the purposes that it posts under, and its string literals.
-type source struct{ funcs, posting, tests, purposes, literals map[string]map[string]bool }
+// source is what the documentation must agree with: for each package below internal, its functions, those that build
+// postings, its tests (with test support packages), the purposes that it posts under, and its string literals.
+type source struct{ funcs, posting, tests, purposes, literals byPackage }
 
-func add(m map[string]map[string]bool, pkg, name string) {
+// byPackage is a set of names per package.
+type byPackage map[string]map[string]bool
+
+func (m byPackage) add(pkg, name string) {
 	if m[pkg] == nil {
 		m[pkg] = map[string]bool{}
 	}
@@ -29,7 +32,7 @@ func add(m map[string]map[string]bool, pkg, name string) {
 
 func readSource(t *testing.T) source {
 	t.Helper()
-	s := source{map[string]map[string]bool{}, map[string]map[string]bool{}, map[string]map[string]bool{}, map[string]map[string]bool{}, map[string]map[string]bool{}}
+	s := source{byPackage{}, byPackage{}, byPackage{}, byPackage{}, byPackage{}}
 	files := token.NewFileSet()
 	if err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
@@ -44,17 +47,19 @@ func readSource(t *testing.T) source {
 			pkg = "ledger"
 		}
 		isTest := strings.HasSuffix(path, "_test.go") || strings.HasSuffix(pkg, "test")
-		posts := pkg == "ledger" || slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return strings.HasSuffix(i.Path.Value, `/internal/ledger"`) })
+		posts := pkg == "ledger" || slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool {
+			return strings.HasSuffix(i.Path.Value, `/internal/ledger"`)
+		})
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok {
 				continue
 			}
 			if isTest {
-				add(s.tests, pkg, fn.Name.Name)
+				s.tests.add(pkg, fn.Name.Name)
 				continue
 			}
-			add(s.funcs, pkg, fn.Name.Name)
+			s.funcs.add(pkg, fn.Name.Name)
 			if posts {
 				s.read(pkg, fn)
 			}
@@ -72,7 +77,7 @@ func (s source) read(pkg string, fn *ast.FuncDecl) {
 		switch n := n.(type) {
 		case *ast.BasicLit:
 			if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING {
-				add(s.literals, pkg, prefix(text))
+				s.literals.add(pkg, prefix(text))
 			}
 		case *ast.KeyValueExpr:
 			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Purpose" {
@@ -89,7 +94,7 @@ func (s source) read(pkg string, fn *ast.FuncDecl) {
 			switch {
 			case from == "ledger" && (name == "Debit" || name == "Credit" || name == "WalletLine"),
 				pkg == "ledger" && from == "" && (name == "Debit" || name == "Credit"):
-				add(s.posting, pkg, fn.Name.Name)
+				s.posting.add(pkg, fn.Name.Name)
 			case name == "post" || name == "absorb" || name == "purpose":
 				for _, arg := range n.Args {
 					if s.purpose(pkg, arg) {
@@ -123,7 +128,7 @@ func (s source) purpose(pkg string, e ast.Expr) bool {
 		if err != nil || e.Kind != token.STRING || strings.HasPrefix(text, "%") {
 			return false
 		}
-		add(s.purposes, pkg, prefix(text))
+		s.purposes.add(pkg, prefix(text))
 		return true
 	case *ast.BinaryExpr:
 		return s.purpose(pkg, e.X)
@@ -147,7 +152,8 @@ func names(cell string) (all []string) {
 	return all
 }
 
-// docs/ledger.md names every account, every posting purpose and every function that builds a posting, and nothing that does not exist.
+// docs/ledger.md names every account, every posting purpose and every function that builds a posting, and nothing that
+// does not exist.
 func TestEveryPostingRuleIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/ledger.md")
 	if err != nil {

@@ -1,19 +1,20 @@
-// Package ledger stores accounts and balanced, append-only journals, and guards balances. It knows no business rules: docs/ledger.md
-// lists every account and every posting.
+// Package ledger stores accounts and balanced, append-only journals, and prevents overdrafts. The packages that post
+// know the business rules; docs/ledger.md lists every account and every posting.
 //
-// A journal is one business fact, unique by company, source and purpose. Its lines balance per asset, or it is not posted. Lines
-// never change; a mistake is corrected by a reversing journal. Accounts that must not be overdrawn (see [Code.Guarded]) have a balance
-// row that the posting updates in the same transaction. The operator's own accounts have lines only, so that concurrent payrolls do
-// not wait for one row; the operator's balance of an asset is summed on demand (see [OperatorBalances]).
+// A journal is one business fact, unique by company, source and purpose. Its lines balance per asset, or it is not
+// posted. Lines never change; a mistake is corrected by a reversing journal. Each account that must not be overdrawn
+// (see [Code.Guarded]) has a balance row that the posting updates in the same transaction. The operator's own accounts
+// have lines only, so that concurrent payrolls do not wait for one row. The operator's balance of an asset is summed on
+// demand (see [OperatorBalances]).
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
@@ -25,45 +26,43 @@ type Code string
 
 // The chart of accounts.
 const (
-	HotWallet         Code = "1000" // asset: coins in the hot wallet
-	ChannelBalance    Code = "1001" // asset: coins in the channels of the Lightning node
-	ColdWallet        Code = "1005"
-	OtherWallets      Code = "1006"
-	Bank              Code = "1020"
-	Exchange          Code = "1040"
-	ClearingDeposits  Code = "1050" // asset: deposits seen, below their confirmations; dim: deposit
-	ContraDeposits    Code = "1055" // liability: the other side of 1050
-	DueFromCustomer   Code = "1300" // asset: money a company owes after a reorg
-	CompanyFunds      Code = "2000" // liability: a company's available balance
-	Escrow            Code = "2010" // liability: funding earmarked for a payroll; dim: payroll
-	PayeePayable      Code = "2100" // liability: owed to payees in the denomination; dim: payment
-	OutputPayable     Code = "2110" // liability: owed to payees in the payout asset; dim: output
-	MerchantPayable   Code = "2200"
-	InTransit         Code = "2300" // liability: payouts on their way; dim: payout
-	RefundPayable     Code = "2400"
-	SuspenseUnknown   Code = "2500" // liability: receipts that match nothing; dim: deposit
-	SuspenseLate      Code = "2600" // liability: receipts after their quote's end; dim: payroll or claim
-	FXPosition        Code = "3000" // equity: trading position per asset
-	FeeRevenue        Code = "4000"
-	FXRevenue         Code = "4010"
-	Rounding          Code = "4020"
-	NetworkFee        Code = "5000" // expense
-	BankFee           Code = "5010"
-	ShortfallAbsorbed Code = "5030"
-	ReorgLoss         Code = "5040"
+	HotWallet        Code = "1000" // asset: bitcoin in the hot wallet
+	ChannelBalance   Code = "1001" // asset: bitcoin in the channels of the Lightning node
+	ColdWallet       Code = "1005" // asset: coins in cold storage
+	OtherWallets     Code = "1006" // asset: coins on EVM networks; dim: network
+	Bank             Code = "1020" // asset: money at banks; dim: bank account
+	Exchange         Code = "1040" // asset: the operator's money at exchanges; dim: exchange
+	ClearingDeposits Code = "1050" // asset: deposits that wait for confirmations; dim: deposit
+	ContraDeposits   Code = "1055" // liability: contra account of 1050
+	DueFromCustomer  Code = "1300" // asset: owed by companies because received money was reversed; dim: deposit
+	CompanyFunds     Code = "2000" // liability: a company's available balance
+	Escrow           Code = "2010" // liability: funding that is reserved for a payroll; dim: payroll
+	PayeePayable     Code = "2100" // liability: owed to payees in the payroll's currency; dim: payment
+	OutputPayable    Code = "2110" // liability: owed to payees in the payout asset; dim: output
+	MerchantPayable  Code = "2200" // liability: received for a merchant's claims, before settlement
+	InTransit        Code = "2300" // liability: payouts that were sent and are not final; dim: batch or bank file
+	RefundPayable    Code = "2400" // liability: owed to payers of claims; dim: claim
+	SuspenseUnknown  Code = "2500" // liability: receipts that match nothing; dim: deposit or transfer
+	SuspenseLate     Code = "2600" // liability: receipts that are too late or too small; dim: payroll or claim
+	FXPosition       Code = "3000" // equity: the operator's position in each asset
+	FeeRevenue       Code = "4000" // revenue
+	FXRevenue        Code = "4010" // revenue
+	Rounding         Code = "4020" // revenue
+	NetworkFee       Code = "5000" // expense
+	BankFee          Code = "5010" // expense
+	Shortfall        Code = "5030" // expense: shortfalls that the operator absorbs
+	ReorgLoss        Code = "5040" // expense: losses by reorganizations, and debts written off
 )
 
-// Shortfall is the short name of ShortfallAbsorbed.
-const Shortfall = ShortfallAbsorbed
-
 var names = map[Code]string{
-	HotWallet: "Hot wallet", ChannelBalance: "Lightning channel balance", ColdWallet: "Cold wallet", OtherWallets: "Other wallets", Bank: "Bank", Exchange: "Exchange",
-	ClearingDeposits: "Deposits in clearing", ContraDeposits: "Contra: unconfirmed deposits", DueFromCustomer: "Due from customer",
-	CompanyFunds: "Company funds", Escrow: "Payroll escrow", PayeePayable: "Payee payable", OutputPayable: "Payout payable",
-	MerchantPayable: "Merchant payable", InTransit: "Payouts in transit", RefundPayable: "Refunds payable",
-	SuspenseUnknown: "Suspense: unidentified", SuspenseLate: "Suspense: late", FXPosition: "FX position", FeeRevenue: "Fee revenue",
-	FXRevenue: "FX revenue", Rounding: "Rounding", NetworkFee: "Network fees", BankFee: "Bank fees",
-	ShortfallAbsorbed: "Shortfall absorbed", ReorgLoss: "Reorg loss",
+	HotWallet: "Hot wallet", ChannelBalance: "Lightning channel balance", ColdWallet: "Cold wallet",
+	OtherWallets: "Other wallets", Bank: "Bank", Exchange: "Exchange", ClearingDeposits: "Deposits in clearing",
+	ContraDeposits: "Contra: unconfirmed deposits", DueFromCustomer: "Due from customer",
+	CompanyFunds: "Company funds", Escrow: "Payroll escrow", PayeePayable: "Payee payable",
+	OutputPayable: "Payout payable", MerchantPayable: "Merchant payable", InTransit: "Payouts in transit",
+	RefundPayable: "Refunds payable", SuspenseUnknown: "Suspense: unidentified", SuspenseLate: "Suspense: late",
+	FXPosition: "FX position", FeeRevenue: "Fee revenue", FXRevenue: "FX revenue", Rounding: "Rounding",
+	NetworkFee: "Network fees", BankFee: "Bank fees", Shortfall: "Shortfall absorbed", ReorgLoss: "Reorg loss",
 }
 
 // Codes returns all accounts, sorted.
@@ -72,7 +71,7 @@ func Codes() []Code { return slices.Sorted(maps.Keys(names)) }
 // Name returns the account's name.
 func (c Code) Name() string { return names[c] }
 
-// Guarded reports whether the account must not be overdrawn: its balance is never below 0.
+// Guarded reports whether the account can never be overdrawn. Guarded accounts are liabilities with a balance row.
 func (c Code) Guarded() bool {
 	switch c {
 	case CompanyFunds, Escrow, OutputPayable, MerchantPayable, RefundPayable:
@@ -85,20 +84,20 @@ func (c Code) Guarded() bool {
 // creditNormal reports whether credits increase the account: liabilities, equity, revenue.
 func (c Code) creditNormal() bool { return c == ContraDeposits || c >= "2000" && c < "5000" }
 
-// operatorOwned reports whether the account counts for what the operator owns and has available: its equity, revenue and expenses, less
-// what is at exchanges.
+// operatorOwned reports whether the account is part of the operator's available balance: equity, revenue and expenses,
+// less the operator's money at exchanges.
 func (c Code) operatorOwned() bool { return c >= FXPosition || c == Exchange }
 
-// Operator is the company of journals that concern the operator alone. Its stored value is part of the data.
-const Operator = "house"
+// Operator is the company ID of journals that concern the operator alone.
+const Operator = "operator"
 
-// ErrInsufficient refuses an overdraft.
+// ErrInsufficient is returned for a transaction that would overdraw a guarded account.
 var ErrInsufficient = apierr.New(apierr.Conflict, "insufficient_balance", "The balance does not cover this.")
 
 // Line is one side of a posting.
 type Line struct {
 	Code   Code
-	Dim    string // the dimension that the account is subdivided by: a payroll, output or deposit; "" for none
+	Dim    string // the dimension: the payroll, output or deposit that the amount concerns; "" for none
 	Amount money.Amount
 	debit  bool
 }
@@ -118,8 +117,9 @@ type Journal struct {
 	Lines      []Line
 }
 
-// Post writes a journal with the transaction. Lines of zero are dropped, and a journal without lines is not written. An unbalanced
-// journal or a negative line is a bug of the caller and an error; an overdraft fails the transaction with ErrInsufficient.
+// Post adds a journal to the transaction. It drops lines of zero, and a journal that has no other lines. An unbalanced
+// journal or a negative line is an error, and a bug in the caller. An overdraft fails the transaction with
+// ErrInsufficient.
 func Post(tx *db.Tx, j Journal) error {
 	if j.CompanyID == "" || j.SourceType == "" || j.SourceID == "" || j.Purpose == "" {
 		return fmt.Errorf("ledger: a journal without company, source or purpose: %+v", j)
@@ -147,7 +147,7 @@ func Post(tx *db.Tx, j Journal) error {
 	}
 	for a, sum := range sums {
 		if !sum.IsZero() {
-			return fmt.Errorf("ledger: %s of %s does not balance: %s %s are left", j.Purpose, j.SourceID, sum, a)
+			return fmt.Errorf("ledger: %s of %s does not balance: debits exceed credits by %s %s", j.Purpose, j.SourceID, sum, a)
 		}
 	}
 	if len(lines) == 0 {
@@ -179,25 +179,20 @@ type balanceKey struct {
 }
 
 func (k balanceKey) compare(o balanceKey) int {
-	for _, c := range []int{strings.Compare(k.company, o.company), strings.Compare(string(k.code), string(o.code)),
-		strings.Compare(k.dim, o.dim), strings.Compare(string(k.asset), string(o.asset))} {
-		if c != 0 {
-			return c
-		}
-	}
-	return 0
+	return cmp.Or(cmp.Compare(k.company, o.company), cmp.Compare(k.code, o.code), cmp.Compare(k.dim, o.dim),
+		cmp.Compare(k.asset, o.asset))
 }
 
-// postings are also written before a statement on operator_balances: every transaction locks balances first, then that row.
+// postings are also written before a statement on operator_balances: every transaction locks balances first, then that
+// row.
 var postings = db.NewGroup(flush, "ledger_journals", "ledger_lines", "ledger_balances",
 	"operator_movements", "operator_balances")
 
-// flush writes all journals of a commit with a few statements, whatever their number.
+// flush writes all journals of a transaction with a fixed number of statements.
 func flush(ctx context.Context, tx *db.Tx, items []*posting) error {
 	journals := make([][]any, 0, len(items))
-	var lines [][]any
+	var lines, movements [][]any
 	deltas := map[balanceKey]money.Amount{}
-	var moves [][]any
 	for _, p := range items {
 		j := p.j
 		owned, err := j.operatorChanges()
@@ -205,7 +200,7 @@ func flush(ctx context.Context, tx *db.Tx, items []*posting) error {
 			return err
 		}
 		for _, x := range owned {
-			moves = append(moves, []any{j.CompanyID, p.id, string(x.Asset()), x.Units()})
+			movements = append(movements, []any{j.CompanyID, p.id, string(x.Asset()), x.Units()})
 		}
 		journals = append(journals, []any{j.CompanyID, p.id, j.SourceType, j.SourceID, j.Purpose, db.Micros(tx.Now())})
 		for i, l := range j.Lines {
@@ -226,29 +221,19 @@ func flush(ctx context.Context, tx *db.Tx, items []*posting) error {
 			deltas[k] = d
 		}
 	}
-	if err := insertJournals(ctx, tx, journals, lines, moves); err != nil {
+	if err := insertJournals(ctx, tx, journals, lines, movements); err != nil {
 		return err
 	}
-	keys := make([]balanceKey, 0, len(deltas))
-	for k, d := range deltas {
-		if !d.IsZero() { // what a commit gives and takes back leaves no trace on the balance
-			keys = append(keys, k)
-		}
-	}
-	slices.SortFunc(keys, balanceKey.compare) // every transaction takes the rows in one order
-	// The first statement touches every row, in that order, and raises those that rise; so when the second one lowers the
-	// others it holds their locks already. Raising one set and then lowering another would be two orders, and a deadlock
-	// between two transactions that move money between the same accounts in opposite directions.
-	var less []balanceKey
-	for _, k := range keys {
-		if deltas[k].Sign() < 0 {
-			less = append(less, k)
-		}
-	}
-	if err := addBalances(ctx, tx, keys, deltas); err != nil {
+	maps.DeleteFunc(deltas, func(_ balanceKey, d money.Amount) bool { return d.IsZero() })
+	// Every transaction locks the rows in the same order. The first statement locks all of them and raises the balances
+	// that rise, so the second one already holds the locks of those that it lowers. Otherwise two transfers in opposite
+	// directions between the same accounts could deadlock.
+	keys := slices.SortedFunc(maps.Keys(deltas), balanceKey.compare)
+	if err := raiseBalances(ctx, tx, keys, deltas); err != nil {
 		return err
 	}
-	return takeBalances(ctx, tx, less, deltas)
+	keys = slices.DeleteFunc(keys, func(k balanceKey) bool { return deltas[k].Sign() > 0 })
+	return lowerBalances(ctx, tx, keys, deltas)
 }
 
 // operatorChanges returns what a journal adds to the operator's balances.
@@ -270,11 +255,11 @@ func (j Journal) operatorChanges() ([]money.Amount, error) {
 	return slices.DeleteFunc(sums, money.Amount.IsZero), nil
 }
 
-// DebitOperator returns the operator's balances for a transaction that is going to pay out of them: until it ends, other callers for one
-// of these assets wait. It counts what the transaction itself has posted.
+// DebitOperator returns the operator's balances of assets to a transaction that is going to pay out of them. The
+// balances include the transaction's own postings. Until it ends, other callers for one of these assets wait.
 func DebitOperator(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.Asset]money.Amount, error) {
 	assets = slices.Clone(assets)
-	slices.Sort(assets) // every transaction takes the rows in one order
+	slices.Sort(assets) // every transaction locks the rows in the same order
 	assets = slices.Compact(assets)
 	for _, a := range assets {
 		for n := rollUpBatch; n == rollUpBatch; {
@@ -287,7 +272,8 @@ func DebitOperator(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[m
 	return OperatorBalances(ctx, tx, assets...)
 }
 
-// RollUp adds the operator's movements to its balances, so that [DebitOperator] finds few to add. Run it periodically.
+// RollUp adds the operator's movements to its balances, so that few are left for [DebitOperator] to add. It is to be
+// called periodically.
 func RollUp(ctx context.Context, d *db.DB) error {
 	var assets []money.Asset
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -309,11 +295,12 @@ func RollUp(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// Balance returns an account's balance on its normal side: a liability's credits less its debits, an asset's or expense's debits less
-// its credits. It counts the journals of the same transaction.
-func Balance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (money.Amount, error) {
+// Balance returns the balance of one dimension of an account on its normal side: credits less debits for liabilities,
+// equity and revenue, debits less credits for assets and expenses. It includes the transaction's own postings.
+func Balance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (_ money.Amount,
+	err error,
+) {
 	var units int64
-	var err error
 	if c.Guarded() {
 		units, err = guardedBalance(ctx, tx, companyID, c, dim, a)
 	} else {
@@ -340,7 +327,7 @@ func Total(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Ass
 // TrialLine is the total of an account in one asset.
 type TrialLine struct {
 	Code  Code
-	Debit money.Amount // negative: a credit balance
+	Debit money.Amount // negative for a credit balance
 }
 
 // Report is the outcome of Check.
@@ -351,8 +338,9 @@ type Report struct {
 	Problems []string // empty: the ledger is consistent
 }
 
-// Check verifies the ledger from its rows: every journal balances per asset and has lines, every guarded balance is the sum of its lines
-// and not below 0, the operator's balances are those of its accounts, and the trial balance of each asset is 0.
+// Check verifies the ledger from its rows: every journal has lines and balances per asset, every guarded balance is the
+// sum of its lines and not negative, the operator's balances are the sums of its accounts, and the trial balance of
+// each asset is 0.
 func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 	var r Report
 	problems, err := findProblems(ctx, tx)
@@ -379,7 +367,8 @@ func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 	}
 	for a := range sums {
 		if has, ok := owned[a]; operator[a] != 0 && !ok || ok && has.Units() != operator[a] {
-			r.Problems = append(r.Problems, fmt.Sprintf("the operator's balance of %s is %s by its accounts, and stored as %s", a, money.New(a, operator[a]), has))
+			r.Problems = append(r.Problems, fmt.Sprintf("the operator's balance of %s is %s by its accounts, and stored as %s",
+				a, money.New(a, operator[a]), has))
 		}
 	}
 	for a, sum := range sums {
@@ -393,8 +382,8 @@ func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 // ErrWrong reports that [Check] found problems.
 var ErrWrong = errors.New("the ledger is inconsistent")
 
-// WalletOf returns the account and dimension that hold an asset on a chain, or a currency at a bank. Bitcoin has an account of its own;
-// the accounts of other coins are subdivided by chain.
+// WalletOf returns the account and dimension for an asset at a place: a chain, or a bank account. Bitcoin has a
+// separate account; all other coins share one that has a dimension per chain.
 func WalletOf(asset money.Asset, place string) (Code, string) {
 	switch {
 	case asset == money.BTC:

@@ -15,12 +15,21 @@ import (
 
 func sats(n int64) money.Amount { return money.New(money.BTC, n) }
 
+// post writes a journal of company com_1.
 func post(d *db.DB, source, purpose string, lines ...ledger.Line) error {
 	return d.Write(context.Background(), func(_ context.Context, tx *db.Tx) error {
-		return ledger.Post(tx, ledger.Journal{CompanyID: "com_1", SourceType: "test", SourceID: source, Purpose: purpose, Lines: lines})
+		return ledger.Post(tx, ledger.Journal{
+			CompanyID: "com_1", SourceType: "test", SourceID: source, Purpose: purpose, Lines: lines,
+		})
 	})
 }
 
+// transfer returns the lines that debit one account and credit another.
+func transfer(units int64, debit ledger.Code, debitDim string, credit ledger.Code, creditDim string) []ledger.Line {
+	return []ledger.Line{ledger.Debit(debit, debitDim, sats(units)), ledger.Credit(credit, creditDim, sats(units))}
+}
+
+// check reports the problems that ledger.Check finds.
 func check(t *testing.T, d *db.DB) {
 	t.Helper()
 	err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
@@ -48,14 +57,15 @@ func balance(t *testing.T, d *db.DB, c ledger.Code, dim string) (units int64) {
 	return units
 }
 
-func TestWhatDoesNotBalanceIsNotPosted(t *testing.T) {
+func TestPostRefusesInvalidJournals(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		for name, lines := range map[string][]ledger.Line{
 			"one-sided":  {ledger.Debit(ledger.HotWallet, "", sats(5))},
 			"off by one": {ledger.Debit(ledger.HotWallet, "", sats(5)), ledger.Credit(ledger.Escrow, "p", sats(4))},
-			"two assets": {ledger.Debit(ledger.HotWallet, "", sats(5)), ledger.Credit(ledger.Escrow, "p", money.New(money.USD, 5))},
-			"negative":   {ledger.Debit(ledger.HotWallet, "", sats(-5)), ledger.Credit(ledger.Escrow, "p", sats(-5))},
-			"no account": {ledger.Debit("9999", "", sats(5)), ledger.Credit(ledger.Escrow, "p", sats(5))},
+			"two assets": {ledger.Debit(ledger.HotWallet, "", sats(5)),
+				ledger.Credit(ledger.Escrow, "p", money.New(money.USD, 5))},
+			"negative":   transfer(-5, ledger.HotWallet, "", ledger.Escrow, "p"),
+			"no account": transfer(5, "9999", "", ledger.Escrow, "p"),
 		} {
 			if err := post(d, name, "x", lines...); err == nil {
 				t.Errorf("%s was posted", name)
@@ -65,9 +75,9 @@ func TestWhatDoesNotBalanceIsNotPosted(t *testing.T) {
 	})
 }
 
-func TestAGuardedAccountIsNeverOverdrawn(t *testing.T) {
+func TestGuardedAccountIsNeverOverdrawn(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		if err := post(d, "in", "fund", ledger.Debit(ledger.HotWallet, "", sats(1000)), ledger.Credit(ledger.CompanyFunds, "", sats(1000))); err != nil {
+		if err := post(d, "in", "fund", transfer(1000, ledger.HotWallet, "", ledger.CompanyFunds, "")...); err != nil {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
@@ -75,7 +85,7 @@ func TestAGuardedAccountIsNeverOverdrawn(t *testing.T) {
 		ok, refused := 0, 0
 		for i := range 100 {
 			wg.Go(func() {
-				err := post(d, fmt.Sprint(i), "spend", ledger.Debit(ledger.CompanyFunds, "", sats(30)), ledger.Credit(ledger.Escrow, "p", sats(30)))
+				err := post(d, fmt.Sprint(i), "spend", transfer(30, ledger.CompanyFunds, "", ledger.Escrow, "p")...)
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -90,18 +100,18 @@ func TestAGuardedAccountIsNeverOverdrawn(t *testing.T) {
 		}
 		wg.Wait()
 		if ok != 33 || refused != 67 {
-			t.Errorf("%d spent, %d refused", ok, refused)
+			t.Errorf("%d transfers succeeded and %d were refused, want 33 and 67", ok, refused)
 		}
 		if got := balance(t, d, ledger.CompanyFunds, ""); got != 10 {
-			t.Errorf("%d are left", got)
+			t.Errorf("the balance is %d, want 10", got)
 		}
 		check(t, d)
 	})
 }
 
-func TestOneFactIsBookedOnce(t *testing.T) {
+func TestEachFactIsPostedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		lines := []ledger.Line{ledger.Debit(ledger.HotWallet, "", sats(7)), ledger.Credit(ledger.Escrow, "p", sats(7))}
+		lines := transfer(7, ledger.HotWallet, "", ledger.Escrow, "p")
 		if err := post(d, "a", "fund", lines...); err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +121,7 @@ func TestOneFactIsBookedOnce(t *testing.T) {
 		if got := balance(t, d, ledger.Escrow, "p"); got != 7 {
 			t.Errorf("the balance is %d", got)
 		}
-		if err := post(d, "a", "unfund", ledger.Credit(ledger.HotWallet, "", sats(7)), ledger.Debit(ledger.Escrow, "p", sats(7))); err != nil {
+		if err := post(d, "a", "unfund", transfer(7, ledger.Escrow, "p", ledger.HotWallet, "")...); err != nil {
 			t.Fatal(err)
 		}
 		if got := balance(t, d, ledger.Escrow, "p"); got != 0 {
@@ -121,17 +131,17 @@ func TestOneFactIsBookedOnce(t *testing.T) {
 	})
 }
 
-func TestCheckFindsWhatWasTamperedWith(t *testing.T) {
+func TestCheckFindsChangedRows(t *testing.T) {
 	for name, sql := range map[string]string{
-		"a line":            "UPDATE ledger_lines SET amount = amount + 1 WHERE code = '1000'",
-		"a balance":         "UPDATE ledger_balances SET balance = balance + 1",
+		"a changed line":    "UPDATE ledger_lines SET amount = amount + 1 WHERE code = '1000'",
+		"a changed balance": "UPDATE ledger_balances SET balance = balance + 1",
 		"a missing line":    "DELETE FROM ledger_lines WHERE code = '2010'",
-		"a missing head":    "DELETE FROM ledger_journals",
+		"a missing journal": "DELETE FROM ledger_journals",
 		"a missing balance": "DELETE FROM ledger_balances",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dbtest.Run(t, func(t *testing.T, d *db.DB) {
-				if err := post(d, "a", "fund", ledger.Debit(ledger.HotWallet, "", sats(7)), ledger.Credit(ledger.Escrow, "p", sats(7))); err != nil {
+				if err := post(d, "a", "fund", transfer(7, ledger.HotWallet, "", ledger.Escrow, "p")...); err != nil {
 					t.Fatal(err)
 				}
 				err := d.Write(context.Background(), func(ctx context.Context, tx *db.Tx) error {
@@ -140,7 +150,7 @@ func TestCheckFindsWhatWasTamperedWith(t *testing.T) {
 					}
 					r, err := ledger.Check(ctx, tx)
 					if len(r.Problems) == 0 {
-						t.Error("not found")
+						t.Error("Check found no problem")
 					}
 					return err
 				})
@@ -150,4 +160,33 @@ func TestCheckFindsWhatWasTamperedWith(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Transfers in opposite directions between the same accounts lock the balances in the same order. Without that
+// PostgreSQL aborts some of them as deadlocks, each after a second.
+func TestOppositeTransfersDoNotDeadlock(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		if err := post(d, "fund", "fund", ledger.Debit(ledger.HotWallet, "", sats(2_000_000)),
+			ledger.Credit(ledger.Escrow, "a", sats(1_000_000)), ledger.Credit(ledger.Escrow, "b", sats(1_000_000))); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for i := range 8 {
+			from, to := "a", "b"
+			if i%2 == 1 {
+				from, to = to, from
+			}
+			all.Go(func() {
+				for n := range 25 {
+					err := post(d, fmt.Sprintf("%d-%d", i, n), "transfer", transfer(1, ledger.Escrow, from, ledger.Escrow, to)...)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		check(t, d)
+	})
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// settleFor is how long after its end a month is closed: transactions that began in it are committed by then.
-const settleFor = time.Hour
+// closeDelay is the time between the end of a month and its closing. Transactions that began in the month have
+// committed by then.
+const closeDelay = time.Hour
 
-// monthOf returns the beginning of the month of a time.
+// monthOf returns the start of the month of t in UTC.
 func monthOf(t time.Time) time.Time {
 	t = t.UTC()
 	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -28,7 +29,8 @@ type Month struct {
 	ClosedAt   time.Time
 }
 
-// ClosePeriods closes every past month of every company, each in a transaction of its own. A closed month does not change.
+// ClosePeriods stores the closing balances of every past month of every company, each month in a separate transaction.
+// No journal is posted in a closed month.
 func ClosePeriods(ctx context.Context, d *db.DB) error {
 	var now time.Time
 	var open []unclosed
@@ -39,10 +41,12 @@ func ClosePeriods(ctx context.Context, d *db.DB) error {
 	}); err != nil {
 		return err
 	}
-	last := monthOf(now.Add(-settleFor))
+	last := monthOf(now.Add(-closeDelay))
 	for _, u := range open {
 		for month := u.from; month.Before(last); month = month.AddDate(0, 1, 0) {
-			if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return closeMonth(ctx, tx, u.company, month) }); err != nil {
+			if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+				return closeMonth(ctx, tx, u.company, month)
+			}); err != nil {
 				return err
 			}
 		}
@@ -50,22 +54,23 @@ func ClosePeriods(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// unclosed is a company with the first month of it that may have to be closed.
+// unclosed is a company and its first month that is not closed.
 type unclosed struct {
 	company string
 	from    time.Time
 }
 
-// CheckClosings verifies the last two closed months of every company: their balances are those of their lines, and add up to 0 in each
-// asset. It returns what is wrong.
+// CheckClosings verifies the last two closed months of every company: each stored balance is the sum of its lines, and
+// the balances of a month add up to 0 per asset. It returns a description of each difference.
 func CheckClosings(ctx context.Context, tx *db.Tx) ([]string, error) {
 	since := monthOf(monthOf(tx.Now()).AddDate(0, 0, -1)).AddDate(0, -1, 0)
 	return changedMonths(ctx, tx, since)
 }
 
+// set parses a month such as 2026-01.
 func (m *Month) set(text string) (err error) {
 	if m.Begin, err = time.Parse(monthLayout, text); err != nil {
-		return errors.Join(fmt.Errorf("ledger: month %q", text), err)
+		return errors.Join(fmt.Errorf("ledger: invalid month %q", text), err)
 	}
 	m.End = m.Begin.AddDate(0, 1, 0)
 	return nil

@@ -13,12 +13,12 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// A month that is over is closed once, with what each account held, and whoever changes its lines is found.
-func TestMonthsAreClosed(t *testing.T) {
+// A past month is closed once, with the balance of each account. A later change of its lines is found.
+func TestPastMonthsAreClosed(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		fund := func(source string, sats int64) {
 			t.Helper()
-			if err := post(d, source, "fund", ledger.Debit(ledger.HotWallet, "", money.New(money.BTC, sats)), ledger.Credit(ledger.CompanyFunds, "", money.New(money.BTC, sats))); err != nil {
+			if err := post(d, source, "fund", transfer(sats, ledger.HotWallet, "", ledger.CompanyFunds, "")...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -55,23 +55,23 @@ func TestMonthsAreClosed(t *testing.T) {
 		}
 		fund("a", 5)
 		if got := closed(); got != "" {
-			t.Errorf("in the month itself: %s", got)
+			t.Errorf("closed during the month: %s", got)
 		}
-		clock.Advance(begins(1) + 30*time.Minute) // it is over, and what began in it may still be on its way
+		clock.Advance(begins(1) + 30*time.Minute) // transactions that began in the month may still commit
 		fund("b", 7)
 		if got := closed(); got != "" {
-			t.Errorf("half an hour after: %s", got)
+			t.Errorf("closed half an hour after the month: %s", got)
 		}
 		clock.Advance(time.Hour)
 		fund("c", 1)
 		for range 2 {
 			if got := closed(); got != name(0)+"=5 " {
-				t.Errorf("the first month: %s", got)
+				t.Errorf("after the first month: %s", got)
 			}
 		}
 		clock.Advance(begins(4) - begins(1))
 		if got := closed(); got != name(3)+"=13 "+name(2)+"=13 "+name(1)+"=13 "+name(0)+"=5 " {
-			t.Errorf("three at once: %s", got)
+			t.Errorf("after three more months: %s", got)
 		}
 		problems := func() (found []string) {
 			read(func(ctx context.Context, tx *db.Tx) (err error) {
@@ -89,7 +89,8 @@ func TestMonthsAreClosed(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if got := problems(); len(got) != 2 || !strings.Contains(got[0], "account 1000 of company com_1 in BTC is not what it was when month "+name(2)) {
+		want := "account 1000 of company com_1 in BTC changed after month " + name(2)
+		if got := problems(); len(got) != 2 || !strings.Contains(got[0], want) {
 			t.Errorf("%v", got)
 		}
 	})

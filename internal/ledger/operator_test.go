@@ -17,9 +17,12 @@ func TestOperatorMovementsAreRolledUp(t *testing.T) {
 		if err := d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
 			for i := range journals {
 				for _, a := range []money.Asset{money.BTC, money.USD} {
-					if err := Post(tx, Journal{CompanyID: "com_1", SourceType: "test", SourceID: fmt.Sprint(i, a), Purpose: "post", Lines: []Line{
-						Debit(HotWallet, "", money.New(a, 5)), Credit(FeeRevenue, "", money.New(a, 3)), Credit(CompanyFunds, "", money.New(a, 2)),
-					}}); err != nil {
+					if err := Post(tx, Journal{
+						CompanyID: "com_1", SourceType: "test", SourceID: fmt.Sprint(i, a), Purpose: "post", Lines: []Line{
+							Debit(HotWallet, "", money.New(a, 5)), Credit(FeeRevenue, "", money.New(a, 3)),
+							Credit(CompanyFunds, "", money.New(a, 2)),
+						},
+					}); err != nil {
 						return err
 					}
 				}
@@ -35,13 +38,17 @@ func TestOperatorMovementsAreRolledUp(t *testing.T) {
 				if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM operator_movements").Scan(&n); err != nil {
 					return err
 				}
-				own, err := OperatorBalances(ctx, tx)
-				if n != left || len(own) != 2 || own[money.BTC].Units() != 3*journals || own[money.USD].Units() != 3*journals {
-					t.Errorf("%d moves, want %d; the house owns %v", n, left, own)
+				owned, err := OperatorBalances(ctx, tx)
+				if err != nil {
+					return err
 				}
-				report, err2 := Check(ctx, tx)
-				if err2 != nil || len(report.Problems) > 0 {
-					t.Errorf("the books: %v, %v", report.Problems, err2)
+				btc, usd := owned[money.BTC].Units(), owned[money.USD].Units()
+				if n != left || len(owned) != 2 || btc != 3*journals || usd != 3*journals {
+					t.Errorf("%d movements, want %d; the operator's balances are %v", n, left, owned)
+				}
+				report, err := Check(ctx, tx)
+				if len(report.Problems) > 0 {
+					t.Errorf("Check: %v", report.Problems)
 				}
 				return err
 			}); err != nil {
@@ -64,7 +71,7 @@ func TestOperatorMovementsAreRolledUp(t *testing.T) {
 			}
 			check(0)
 		}
-		// A figure that is not that of the accounts is found.
+		// Check compares the balance with the accounts.
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			_, err := tx.Exec(ctx, "UPDATE operator_balances SET balance = balance + 1 WHERE asset = 'BTC'")
 			return err
@@ -74,7 +81,7 @@ func TestOperatorMovementsAreRolledUp(t *testing.T) {
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			report, err := Check(ctx, tx)
 			if len(report.Problems) != 1 {
-				t.Errorf("a wrong figure: %v", report.Problems)
+				t.Errorf("a wrong balance: %v", report.Problems)
 			}
 			return err
 		}); err != nil {
@@ -83,17 +90,17 @@ func TestOperatorMovementsAreRolledUp(t *testing.T) {
 	})
 }
 
-// Two processes take out of what the house owns at the same time, while others book: each unit is taken once.
+// Two processes spend the operator's balance concurrently, while others post: each unit is spent once.
 func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
-		one := func(n int64) money.Amount { return money.New(money.BTC, n) }
+		sats := func(n int64) money.Amount { return money.New(money.BTC, n) }
 		var processes []*db.DB
 		for i := range 2 {
 			d, err := db.Open(t.Context(), db.Options{URL: url})
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = d.Close() }) // it is a test's
+			t.Cleanup(func() { _ = d.Close() }) // nothing is left to write
 			if i == 0 {
 				if err := d.Migrate(t.Context()); err != nil {
 					t.Fatal(err)
@@ -109,31 +116,32 @@ func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		// take takes the unit if there is one, and says so.
-		take := func(d *db.DB, id string) (got bool) {
+		// spend spends the unit if there is one, and reports whether there was.
+		spend := func(d *db.DB, id string) (got bool) {
 			if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				own, err := DebitOperator(ctx, tx, money.BTC, money.USD)
-				if got = err == nil && own[money.BTC].Units() > 0; !got {
+				owned, err := DebitOperator(ctx, tx, money.BTC, money.USD)
+				if got = err == nil && owned[money.BTC].Units() > 0; !got {
 					return err
 				}
-				for range 20 { // long enough for the other to look
+				for range 20 { // gives the other process time to read
 					if _, err := OperatorBalances(ctx, tx, money.BTC); err != nil {
 						return err
 					}
 				}
-				return Post(tx, Journal{CompanyID: "com_poor", SourceType: "test", SourceID: id, Purpose: "post", Lines: []Line{
-					Debit(FXPosition, "", one(1)), Credit(OutputPayable, id, one(1)),
-				}})
+				return Post(tx, Journal{
+					CompanyID: "com_2", SourceType: "test", SourceID: id, Purpose: "post",
+					Lines: []Line{Debit(FXPosition, "", sats(1)), Credit(OutputPayable, id, sats(1))},
+				})
 			}); err != nil {
 				t.Error(err)
 			}
 			return got
 		}
-		post(processes[0], "com_rich", "1", Debit(HotWallet, "", one(1_000)), Credit(CompanyFunds, "", one(1_000)))
+		post(processes[0], "com_1", "1", Debit(HotWallet, "", sats(1_000)), Credit(CompanyFunds, "", sats(1_000)))
 		const rounds = 6
 		for round := range rounds {
-			post(processes[round%2], Operator, fmt.Sprint(round), Debit(HotWallet, "", one(1)), Credit(FXPosition, "", one(1)))
-			if round%2 == 0 { // what was booked is added up already, or is not yet
+			post(processes[round%2], Operator, fmt.Sprint(round), Debit(HotWallet, "", sats(1)), Credit(FXPosition, "", sats(1)))
+			if round%2 == 0 { // in the other rounds the movement is not rolled up
 				if err := processes[0].Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 					_, err := DebitOperator(ctx, tx, money.BTC)
 					return err
@@ -144,24 +152,28 @@ func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 			var wg sync.WaitGroup
 			var got [2]bool
 			for i, d := range processes {
-				wg.Go(func() { got[i] = take(d, fmt.Sprint(round, " by ", i)) })
+				wg.Go(func() { got[i] = spend(d, fmt.Sprint(round, " by ", i)) })
 			}
 			wg.Go(func() {
-				post(processes[1], "com_poor", fmt.Sprint("fee ", round), Debit(Bank, "", money.New(money.USD, 1)), Credit(FeeRevenue, "", money.New(money.USD, 1)))
+				post(processes[1], "com_2", fmt.Sprint("fee ", round),
+					Debit(Bank, "", money.New(money.USD, 1)), Credit(FeeRevenue, "", money.New(money.USD, 1)))
 			})
 			wg.Wait()
 			if got[0] == got[1] {
-				t.Errorf("round %d: of two, %v took the one unit that there was", round, got)
+				t.Errorf("round %d: processes that spent the only unit: %v", round, got)
 			}
 		}
 		if err := processes[1].Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			own, err := OperatorBalances(ctx, tx, money.BTC, money.USD, money.EUR)
-			if !own[money.BTC].IsZero() || own[money.USD].Units() != rounds || !own[money.EUR].IsZero() {
-				t.Errorf("the house owns %v", own)
+			owned, err := OperatorBalances(ctx, tx, money.BTC, money.USD, money.EUR)
+			if err != nil {
+				return err
 			}
-			report, err2 := Check(ctx, tx)
-			if err2 != nil || len(report.Problems) > 0 {
-				t.Errorf("the books: %v, %v", report.Problems, err2)
+			if !owned[money.BTC].IsZero() || owned[money.USD].Units() != rounds || !owned[money.EUR].IsZero() {
+				t.Errorf("the operator's balances are %v", owned)
+			}
+			report, err := Check(ctx, tx)
+			if len(report.Problems) > 0 {
+				t.Errorf("Check: %v", report.Problems)
 			}
 			return err
 		}); err != nil {

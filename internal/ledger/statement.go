@@ -6,38 +6,38 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Holding is what a company has on one guarded account in one asset, over all dimensions.
+// Holding is the balance of a guarded account of a company in one asset, over all dimensions.
 type Holding struct {
 	Code    Code
 	Balance money.Amount
 }
 
-// Entry is what one journal did to an account: the amount is positive where the account gained on its normal side.
+// Entry is the change that one journal made to a liability account in one asset.
 type Entry struct {
 	JournalID, SourceType, SourceID, Purpose string
 
-	Amount   money.Amount
-	Balance  money.Amount // of the account in this asset, after it
+	Amount   money.Amount // positive for a credit
+	Balance  money.Amount // after the journal
 	BookedAt time.Time
 }
 
-// Period chooses and pages the entries of an account.
+// Period selects a page of an account's entries.
 type Period struct {
-	Asset    money.Asset // "" means every asset
-	From, To time.Time   // booked in [From, To); zero is open
-	Oldest   bool        // the oldest first, rather than the newest
+	Asset    money.Asset // "" for all assets
+	From, To time.Time   // posted in [From, To); a zero time is no bound
+	Oldest   bool        // oldest first; otherwise newest first
 	Limit    int
 	Offset   int64
 }
 
-// Totals are what a period did to an account in one asset.
+// Totals sums the entries of an account in one asset over a period.
 type Totals struct {
-	Opening money.Amount // before it
-	In, Out money.Amount // gained and lost in it, each journal by what it did in all; neither is negative
-	Count   int64        // journals
+	Opening money.Amount // balance before the period
+	In, Out money.Amount // sums of the positive and of the negative entries; both are positive
+	Count   int64        // number of entries
 }
 
-// Closing is the balance after the period.
+// Closing returns the balance after the period.
 func (t Totals) Closing() (money.Amount, error) {
 	sum, err := t.Opening.Add(t.In)
 	if err != nil {

@@ -11,19 +11,23 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-func insertJournals(ctx context.Context, tx *db.Tx, journals, lines, moves [][]any) error {
-	if err := tx.Insert(ctx, "ledger_journals", []string{"company_id", "journal_id", "source_type", "source_id", "purpose", "booked_at"}, journals); err != nil {
+func insertJournals(ctx context.Context, tx *db.Tx, journals, lines, movements [][]any) error {
+	err := tx.Insert(ctx, "ledger_journals",
+		[]string{"company_id", "journal_id", "source_type", "source_id", "purpose", "booked_at"}, journals)
+	if err == nil {
+		err = tx.Insert(ctx, "ledger_lines",
+			[]string{"company_id", "journal_id", "line", "code", "dim", "asset", "amount"}, lines)
+	}
+	if err != nil || len(movements) == 0 {
 		return err
 	}
-	if err := tx.Insert(ctx, "ledger_lines", []string{"company_id", "journal_id", "line", "code", "dim", "asset", "amount"}, lines); err != nil || len(moves) == 0 {
-		return err
-	}
-	return tx.Insert(ctx, "operator_movements", []string{"company_id", "journal_id", "asset", "amount"}, moves)
+	return tx.Insert(ctx, "operator_movements", []string{"company_id", "journal_id", "asset", "amount"}, movements)
 }
 
-// OperatorBalances returns what the operator owns and has available of some assets, or of all: what its wallets and bank accounts hold
-// less what is owed to companies, payees and payers. What is at exchanges is owned too, but not available. A negative balance is what the
-// operator would have to add before everybody could be paid. Use [DebitOperator] to spend from a balance.
+// OperatorBalances returns the operator's available balance of each of some assets, or of all assets if none is given.
+// It is the content of the wallets and bank accounts less the liabilities to companies, payees and payers; money at
+// exchanges is not available. If it is negative, the operator has to add that amount before all liabilities can be
+// paid. Use [DebitOperator] to spend from a balance.
 func OperatorBalances(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.Asset]money.Amount, error) {
 	all := map[money.Asset]money.Amount{}
 	read := func(in string, args []any) error {
@@ -32,7 +36,8 @@ func OperatorBalances(ctx context.Context, tx *db.Tx, assets ...money.Asset) (ma
 			where = " WHERE asset IN " + in
 		}
 		rows, err := tx.Query(ctx, `SELECT asset, CAST(SUM(amount) AS BIGINT) FROM (
-			SELECT asset, balance AS amount FROM operator_balances`+where+` UNION ALL SELECT asset, amount FROM operator_movements`+where+`) x
+				SELECT asset, balance AS amount FROM operator_balances`+where+`
+				UNION ALL SELECT asset, amount FROM operator_movements`+where+`) x
 			GROUP BY asset`, args...)
 		some, err := db.Collect(rows, err, func(r *db.Rows) (money.Amount, error) {
 			var asset string
@@ -60,33 +65,34 @@ func OperatorBalances(ctx context.Context, tx *db.Tx, assets ...money.Asset) (ma
 	return all, nil
 }
 
-// rollUpBatch bounds what one statement reads.
+// rollUpBatch is the number of movements that one statement reads at most.
 const rollUpBatch = 5_000
 
-// rollUp locks the operator's balance of an asset and adds at most that many movements to it; it returns their number. The lock comes
-// first, so that no movement is counted twice.
-func rollUp(ctx context.Context, tx *db.Tx, a money.Asset, most int) (int, error) {
+// rollUp locks the operator's balance of an asset, adds at most limit movements to it and returns their number. It
+// locks before it reads, so that no movement is counted twice.
+func rollUp(ctx context.Context, tx *db.Tx, a money.Asset, limit int) (int, error) {
 	if _, err := tx.Exec(ctx, `INSERT INTO operator_balances (asset, balance) VALUES ($1, 0)
 		ON CONFLICT (asset) DO UPDATE SET balance = operator_balances.balance`, string(a)); err != nil {
 		return 0, err
 	}
 	rows, err := tx.Query(ctx, `DELETE FROM operator_movements WHERE (company_id, journal_id, asset) IN
-		(SELECT company_id, journal_id, asset FROM operator_movements WHERE asset = $1 LIMIT $2) RETURNING amount`, string(a), int64(most))
-	moves, err := db.Collect(rows, err, func(r *db.Rows) (units int64, err error) { return units, r.Scan(&units) })
-	if err != nil || len(moves) == 0 {
+		(SELECT company_id, journal_id, asset FROM operator_movements WHERE asset = $1 LIMIT $2) RETURNING amount`,
+		string(a), int64(limit))
+	movements, err := db.Collect(rows, err, func(r *db.Rows) (units int64, err error) { return units, r.Scan(&units) })
+	if err != nil || len(movements) == 0 {
 		return 0, err
 	}
 	sum := money.Zero(a)
-	for _, units := range moves {
+	for _, units := range movements {
 		if sum, err = sum.Add(money.New(a, units)); err != nil {
 			return 0, err
 		}
 	}
 	_, err = tx.Exec(ctx, "UPDATE operator_balances SET balance = balance + $2 WHERE asset = $1", string(a), sum.Units())
-	return len(moves), err
+	return len(movements), err
 }
 
-// unsummed returns the assets that have movements which are not in their balance yet.
+// unsummed returns the assets that have movements outside the operator's balance.
 func unsummed(ctx context.Context, tx *db.Tx) ([]money.Asset, error) {
 	rows, err := tx.Query(ctx, "SELECT DISTINCT asset FROM operator_movements ORDER BY asset")
 	return db.Collect(rows, err, func(r *db.Rows) (a money.Asset, err error) {
@@ -96,23 +102,25 @@ func unsummed(ctx context.Context, tx *db.Tx) ([]money.Asset, error) {
 	})
 }
 
-// addBalances raises balances, making the rows that are missing.
-func addBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[balanceKey]money.Amount) error {
+// raiseBalances adds the positive deltas to the balances. It locks the rows of all keys, and inserts the missing ones.
+func raiseBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[balanceKey]money.Amount) error {
 	rows := make([][]any, len(keys))
 	for i, k := range keys {
 		rows[i] = []any{k.company, string(k.code), k.dim, string(k.asset), max(0, deltas[k].Units())}
 	}
 	for values, args := range db.BindRows(tx, rows, 1) {
 		if err := tx.Queue(ctx, `INSERT INTO ledger_balances (company_id, code, dim, asset, balance) `+values+`
-			ON CONFLICT (company_id, code, dim, asset) DO UPDATE SET balance = ledger_balances.balance + excluded.balance`, args...); err != nil {
+			ON CONFLICT (company_id, code, dim, asset)
+			DO UPDATE SET balance = ledger_balances.balance + excluded.balance`, args...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takeBalances lowers balances that exist. The table itself refuses one that is too small, and that fails all.
-func takeBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[balanceKey]money.Amount) error {
+// lowerBalances adds the negative deltas of keys to the balances. The table's CHECK constraint fails the transaction if
+// a balance would become negative.
+func lowerBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[balanceKey]money.Amount) error {
 	rows := make([][]any, len(keys))
 	for i, k := range keys {
 		rows[i] = []any{k.company, string(k.code), k.dim, string(k.asset), deltas[k].Neg().Units()}
@@ -120,9 +128,9 @@ func takeBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[
 	for values, args := range db.BindRows(tx, rows, 1) {
 		if _, err := tx.Exec(ctx, `WITH v (company_id, code, dim, asset, take) AS (`+values+`)
 			UPDATE ledger_balances SET balance = ledger_balances.balance - v.take FROM v
-			WHERE ledger_balances.company_id = v.company_id AND ledger_balances.code = v.code AND ledger_balances.dim = v.dim
-				AND ledger_balances.asset = v.asset`, args...); err != nil {
-			if db.IsCheck(err, "ledger_balances") { // the table's own guard against an overdraft
+			WHERE ledger_balances.company_id = v.company_id AND ledger_balances.code = v.code
+				AND ledger_balances.dim = v.dim AND ledger_balances.asset = v.asset`, args...); err != nil {
+			if db.IsCheck(err, "ledger_balances") { // a balance would become negative
 				err = fmt.Errorf("%w (%w)", ErrInsufficient, err)
 			}
 			return err
@@ -131,8 +139,11 @@ func takeBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[
 	return nil
 }
 
-func guardedBalance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (units int64, err error) {
-	err = tx.QueryRow(ctx, "SELECT balance FROM ledger_balances WHERE company_id = $1 AND code = $2 AND dim = $3 AND asset = $4",
+func guardedBalance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (units int64,
+	err error,
+) {
+	err = tx.QueryRow(ctx, `SELECT balance FROM ledger_balances
+		WHERE company_id = $1 AND code = $2 AND dim = $3 AND asset = $4`,
 		companyID, string(c), dim, string(a)).Scan(&units)
 	if errors.Is(err, db.ErrNoRows) {
 		return 0, nil
@@ -140,33 +151,43 @@ func guardedBalance(ctx context.Context, tx *db.Tx, companyID string, c Code, di
 	return units, err
 }
 
-func sumLines(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (units int64, err error) {
-	err = tx.QueryRow(ctx, "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM ledger_lines WHERE company_id = $1 AND code = $2 AND dim = $3 AND asset = $4",
+// sumLines returns the debits less the credits of one dimension of an account.
+func sumLines(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (units int64,
+	err error,
+) {
+	err = tx.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM ledger_lines
+		WHERE company_id = $1 AND code = $2 AND dim = $3 AND asset = $4`,
 		companyID, string(c), dim, string(a)).Scan(&units)
 	return units, err
 }
 
+// sumAccount returns the debits less the credits of an account over all dimensions.
 func sumAccount(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset) (units int64, err error) {
-	err = tx.QueryRow(ctx, "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM ledger_lines WHERE company_id = $1 AND code = $2 AND asset = $3",
-		companyID, string(c), string(a)).Scan(&units)
+	err = tx.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM ledger_lines
+		WHERE company_id = $1 AND code = $2 AND asset = $3`, companyID, string(c), string(a)).Scan(&units)
 	return units, err
 }
 
+// findProblems returns a description of each row that contradicts another, at most 100 of each kind.
 func findProblems(ctx context.Context, tx *db.Tx) ([]string, error) {
 	var problems []string
 	for _, q := range []struct{ text, query string }{
 		{"journal %s of company %s does not balance in %s", `SELECT journal_id, company_id, asset FROM ledger_lines
 			GROUP BY company_id, journal_id, asset HAVING SUM(amount) <> 0 LIMIT 100`},
 		{"journal %s of company %s has no lines (%s)", `SELECT j.journal_id, j.company_id, j.purpose FROM ledger_journals j
-			LEFT JOIN ledger_lines l ON l.company_id = j.company_id AND l.journal_id = j.journal_id WHERE l.journal_id IS NULL LIMIT 100`},
-		{"line of journal %s of company %s belongs to no journal (%s)", `SELECT l.journal_id, l.company_id, l.code FROM ledger_lines l
-			LEFT JOIN ledger_journals j ON l.company_id = j.company_id AND l.journal_id = j.journal_id WHERE j.journal_id IS NULL LIMIT 100`},
-		{"balance of account %s of company %s is not the sum of its lines (%s)", `SELECT b.code, b.company_id, b.dim FROM ledger_balances b
-			LEFT JOIN (SELECT company_id, code, dim, asset, SUM(amount) AS total FROM ledger_lines GROUP BY company_id, code, dim, asset) l
+			LEFT JOIN ledger_lines l ON l.company_id = j.company_id AND l.journal_id = j.journal_id
+			WHERE l.journal_id IS NULL LIMIT 100`},
+		{"line of journal %s of company %s belongs to no journal (%s)", `SELECT l.journal_id, l.company_id, l.code
+			FROM ledger_lines l LEFT JOIN ledger_journals j ON l.company_id = j.company_id AND l.journal_id = j.journal_id
+			WHERE j.journal_id IS NULL LIMIT 100`},
+		{"balance of account %s of company %s is not the sum of its lines (%s)", `SELECT b.code, b.company_id, b.dim
+			FROM ledger_balances b LEFT JOIN (SELECT company_id, code, dim, asset, SUM(amount) AS total
+				FROM ledger_lines GROUP BY company_id, code, dim, asset) l
 				ON l.company_id = b.company_id AND l.code = b.code AND l.dim = b.dim AND l.asset = b.asset
 			WHERE b.balance <> -COALESCE(l.total, 0) OR b.balance < 0 LIMIT 100`},
-		{"account %s of company %s has lines but no balance (%s)", `SELECT l.code, l.company_id, l.dim FROM ledger_lines l
-			LEFT JOIN ledger_balances b ON l.company_id = b.company_id AND l.code = b.code AND l.dim = b.dim AND l.asset = b.asset
+		{"account %s of company %s has lines but no balance (%s)", `SELECT l.code, l.company_id, l.dim
+			FROM ledger_lines l LEFT JOIN ledger_balances b
+				ON l.company_id = b.company_id AND l.code = b.code AND l.dim = b.dim AND l.asset = b.asset
 			WHERE l.code IN ('2000', '2010', '2110', '2200', '2400') AND b.code IS NULL
 			GROUP BY l.company_id, l.code, l.dim, l.asset HAVING SUM(l.amount) <> 0 LIMIT 100`},
 	} {
@@ -192,7 +213,7 @@ func count(ctx context.Context, tx *db.Tx) (journals, lines int64, err error) {
 	return journals, lines, err
 }
 
-// DimensionBalance is what an account holds of an asset in one dimension, for example a network or a bank.
+// DimensionBalance is the balance of one dimension of an account in one asset, for example of a network or a bank.
 type DimensionBalance struct {
 	Dim    string
 	Amount money.Amount // debits less credits
@@ -211,17 +232,18 @@ func ByDimension(ctx context.Context, tx *db.Tx, c Code) ([]DimensionBalance, er
 	})
 }
 
-// Movement is the change that one source made to a dimension of an account.
+// Movement is the change that one journal made to a dimension of an account.
 type Movement struct {
 	Dim                           string
 	SourceType, SourceID, Purpose string
-	Amount                        money.Amount // a debit is positive
+	Amount                        money.Amount // positive for a debit
 	BookedAt                      time.Time
 }
 
 // EachMovement calls f with every change of an account, over all companies.
 func EachMovement(ctx context.Context, tx *db.Tx, c Code, f func(Movement)) error {
-	rows, err := tx.Query(ctx, `SELECT l.dim, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at, CAST(SUM(l.amount) AS BIGINT)
+	rows, err := tx.Query(ctx, `SELECT l.dim, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at,
+			CAST(SUM(l.amount) AS BIGINT)
 		FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
 		WHERE l.code = $1 GROUP BY l.dim, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at`, string(c))
 	_, err = db.Collect(rows, err, func(r *db.Rows) (struct{}, error) {
@@ -236,8 +258,10 @@ func EachMovement(ctx context.Context, tx *db.Tx, c Code, f func(Movement)) erro
 	return err
 }
 
+// trial returns the trial balance over all companies.
 func trial(ctx context.Context, tx *db.Tx) ([]TrialLine, error) {
-	rows, err := tx.Query(ctx, "SELECT code, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines GROUP BY code, asset ORDER BY asset, code")
+	rows, err := tx.Query(ctx, `SELECT code, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines
+		GROUP BY code, asset ORDER BY asset, code`)
 	return db.Collect(rows, err, func(r *db.Rows) (TrialLine, error) {
 		var code, asset string
 		var units int64
@@ -246,10 +270,10 @@ func trial(ctx context.Context, tx *db.Tx) ([]TrialLine, error) {
 	})
 }
 
-// Holdings returns the balances of guarded accounts that are not 0, by asset and account.
+// Holdings returns the positive balances of a company's guarded accounts, by asset and account.
 func Holdings(ctx context.Context, tx *db.Tx, companyID string) ([]Holding, error) {
-	rows, err := tx.Query(ctx, `SELECT code, asset, CAST(SUM(balance) AS BIGINT) FROM ledger_balances WHERE company_id = $1
-		GROUP BY code, asset HAVING SUM(balance) > 0 ORDER BY asset, code`, companyID)
+	rows, err := tx.Query(ctx, `SELECT code, asset, CAST(SUM(balance) AS BIGINT) FROM ledger_balances
+		WHERE company_id = $1 GROUP BY code, asset HAVING SUM(balance) > 0 ORDER BY asset, code`, companyID)
 	return db.Collect(rows, err, func(r *db.Rows) (Holding, error) {
 		var code, asset string
 		var units int64
@@ -258,13 +282,14 @@ func Holdings(ctx context.Context, tx *db.Tx, companyID string) ([]Holding, erro
 	})
 }
 
-// entries are the journals that moved an account, one row for each asset.
-const entries = `(SELECT l.journal_id, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at, -SUM(l.amount) AS amount
+// entries selects the changes of an account, one row per journal and asset.
+const entries = `(SELECT l.journal_id, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at,
+		-SUM(l.amount) AS amount
 	FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
 	WHERE l.company_id = $1 AND l.code = $2 AND ($3 = '' OR l.asset = $3)
 	GROUP BY l.journal_id, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at HAVING SUM(l.amount) <> 0) e`
 
-// bounds are a period's, in microseconds.
+// bounds returns the start and end of the period in microseconds.
 func (p Period) bounds() (from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64
 	if !p.From.IsZero() {
@@ -276,7 +301,7 @@ func (p Period) bounds() (from, to int64) {
 	return from, to
 }
 
-// PeriodTotals totals a liability account of a company over a period, whose Asset must be set.
+// PeriodTotals totals the entries of a liability account of a company over a period. The period must have an asset.
 func PeriodTotals(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (t Totals, err error) {
 	from, to := p.bounds()
 	var opening, in, out int64
@@ -284,49 +309,58 @@ func PeriodTotals(ctx context.Context, tx *db.Tx, companyID string, c Code, p Pe
 		CAST(COALESCE(SUM(CASE WHEN booked_at >= $4 AND amount > 0 THEN amount ELSE 0 END), 0) AS BIGINT),
 		CAST(COALESCE(SUM(CASE WHEN booked_at >= $4 AND amount < 0 THEN -amount ELSE 0 END), 0) AS BIGINT),
 		CAST(COALESCE(SUM(CASE WHEN booked_at >= $4 THEN 1 ELSE 0 END), 0) AS BIGINT)
-		FROM `+entries+" WHERE booked_at < $5", companyID, string(c), string(p.Asset), from, to).Scan(&opening, &in, &out, &t.Count)
+		FROM `+entries+" WHERE booked_at < $5", companyID, string(c), string(p.Asset), from, to).
+		Scan(&opening, &in, &out, &t.Count)
 	t.Opening, t.In, t.Out = money.New(p.Asset, opening), money.New(p.Asset, in), money.New(p.Asset, out)
 	return t, err
 }
 
-// Statement lists the changes of a liability account of a company, newest first unless the period says otherwise, each with the balance
-// after it, and returns how many there are in all. Balances include what was booked before the period.
-func Statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (found []Entry, total int64, err error) {
+// Statement returns a page of the entries of a liability account of a company, and the number of entries in the period.
+// The balances include entries before the period.
+func Statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (found []Entry, total int64,
+	err error,
+) {
 	from, to := p.bounds()
 	order := "booked_at DESC, journal_id DESC, asset"
 	if p.Oldest {
 		order = "booked_at, journal_id, asset"
 	}
 	args := []any{companyID, string(c), string(p.Asset), from, to}
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+entries+" WHERE booked_at >= $4 AND booked_at < $5", args...).Scan(&total); err != nil {
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+entries+" WHERE booked_at >= $4 AND booked_at < $5", args...).
+		Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	rows, err := tx.Query(ctx, `SELECT journal_id, asset, source_type, source_id, purpose, booked_at, CAST(amount AS BIGINT), CAST(balance AS BIGINT)
-		FROM (SELECT e.*, SUM(amount) OVER (PARTITION BY asset ORDER BY booked_at, journal_id) AS balance FROM `+entries+`) s
+	rows, err := tx.Query(ctx, `SELECT journal_id, asset, source_type, source_id, purpose, booked_at,
+			CAST(amount AS BIGINT), CAST(balance AS BIGINT)
+		FROM (SELECT e.*, SUM(amount) OVER (PARTITION BY asset ORDER BY booked_at, journal_id) AS balance
+			FROM `+entries+`) s
 		WHERE booked_at >= $4 AND booked_at < $5 ORDER BY `+order+" LIMIT $6 OFFSET $7",
 		append(args, int64(p.Limit), p.Offset)...)
 	found, err = db.Collect(rows, err, func(r *db.Rows) (e Entry, err error) {
 		var asset string
 		var booked, amount, balance int64
 		err = r.Scan(&e.JournalID, &asset, &e.SourceType, &e.SourceID, &e.Purpose, &booked, &amount, &balance)
-		e.Amount, e.Balance, e.BookedAt = money.New(money.Asset(asset), amount), money.New(money.Asset(asset), balance), db.Time(booked)
+		e.Amount, e.Balance = money.New(money.Asset(asset), amount), money.New(money.Asset(asset), balance)
+		e.BookedAt = db.Time(booked)
 		return e, err
 	})
 	return found, total, err
 }
 
-// OpenItem is what is left on an account of one company under one dimension.
+// OpenItem is the balance of one dimension of a company's account.
 type OpenItem struct {
 	CompanyID, Dim string
 	Balance        money.Amount
-	Since          time.Time // of the first line
+	Since          time.Time // time of the first line
 }
 
-// OpenItems lists what is left on a liability account over all companies, the oldest first: for operators.
+// OpenItems returns the balances of a liability account that are not 0, over all companies, oldest first. It is for
+// staff.
 func OpenItems(ctx context.Context, tx *db.Tx, c Code, limit int) ([]OpenItem, error) {
 	rows, err := tx.Query(ctx, `SELECT l.company_id, l.dim, l.asset, CAST(-SUM(l.amount) AS BIGINT), MIN(j.booked_at)
 		FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
-		WHERE l.code = $1 GROUP BY l.company_id, l.dim, l.asset HAVING SUM(l.amount) <> 0 ORDER BY MIN(j.booked_at), l.company_id, l.dim LIMIT $2`, string(c), int64(limit))
+		WHERE l.code = $1 GROUP BY l.company_id, l.dim, l.asset HAVING SUM(l.amount) <> 0
+		ORDER BY MIN(j.booked_at), l.company_id, l.dim LIMIT $2`, string(c), int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (i OpenItem, err error) {
 		var asset string
 		var units, since int64
@@ -336,9 +370,11 @@ func OpenItems(ctx context.Context, tx *db.Tx, c Code, limit int) ([]OpenItem, e
 	})
 }
 
-// unclosedOf lists the companies that have journals, with the month after their last closed one, or that of their first journal.
+// unclosedOf returns the companies that have journals, each with the month after its last closed month, or the month of
+// its first journal.
 func unclosedOf(ctx context.Context, tx *db.Tx) ([]unclosed, error) {
-	rows, err := tx.Query(ctx, `SELECT j.company_id, MIN(j.booked_at), COALESCE((SELECT MAX(m.month) FROM period_closings m WHERE m.company_id = j.company_id), '')
+	rows, err := tx.Query(ctx, `SELECT j.company_id, MIN(j.booked_at),
+			COALESCE((SELECT MAX(m.month) FROM period_closings m WHERE m.company_id = j.company_id), '')
 		FROM ledger_journals j GROUP BY j.company_id ORDER BY j.company_id`)
 	return db.Collect(rows, err, func(r *db.Rows) (u unclosed, err error) {
 		var first int64
@@ -368,10 +404,11 @@ func closeMonth(ctx context.Context, tx *db.Tx, companyID string, month time.Tim
 	return err
 }
 
-// Closings returns the closed months of an account of a company in an asset, the last first.
+// Closings returns the closed months of an account of a company in an asset, newest first.
 func Closings(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset, limit int) ([]Month, error) {
 	rows, err := tx.Query(ctx, `SELECT month, balance, closed_at FROM period_closings
-		WHERE company_id = $1 AND code = $2 AND asset = $3 ORDER BY month DESC LIMIT $4`, companyID, string(c), string(a), int64(limit))
+		WHERE company_id = $1 AND code = $2 AND asset = $3 ORDER BY month DESC LIMIT $4`,
+		companyID, string(c), string(a), int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (m Month, err error) {
 		var month string
 		var units, closed int64
@@ -386,9 +423,10 @@ func Closings(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.
 	})
 }
 
-// changedMonths compares the closed months from one on with the lines.
+// changedMonths compares the closed months since a time with their lines, and describes each difference.
 func changedMonths(ctx context.Context, tx *db.Tx, since time.Time) (problems []string, err error) {
-	rows, err := tx.Query(ctx, "SELECT DISTINCT month FROM period_closings WHERE month >= $1 ORDER BY month", since.Format(monthLayout))
+	rows, err := tx.Query(ctx, "SELECT DISTINCT month FROM period_closings WHERE month >= $1 ORDER BY month",
+		since.Format(monthLayout))
 	names, err := db.Collect(rows, err, func(r *db.Rows) (name string, err error) { return name, r.Scan(&name) })
 	if err != nil {
 		return nil, err
@@ -404,15 +442,16 @@ func changedMonths(ctx context.Context, tx *db.Tx, since time.Time) (problems []
 				WHERE j.booked_at < $2 GROUP BY l.company_id, l.code, l.asset) t
 			ON t.company_id = c.company_id AND t.code = c.code AND t.asset = c.asset
 			WHERE c.month = $1 AND c.balance <> COALESCE(t.total, 0)
-			UNION ALL SELECT company_id, '', asset FROM period_closings WHERE month = $1 GROUP BY company_id, asset HAVING SUM(balance) <> 0
-			LIMIT 100`, name, db.Micros(m.End))
+			UNION ALL SELECT company_id, '', asset FROM period_closings
+			WHERE month = $1 GROUP BY company_id, asset HAVING SUM(balance) <> 0 LIMIT 100`, name, db.Micros(m.End))
 		some, err := db.Collect(rows, err, func(r *db.Rows) (string, error) {
 			var company, code, asset string
 			err := r.Scan(&company, &code, &asset)
 			if code == "" {
 				return fmt.Sprintf("month %s of company %s does not add up to 0 in %s", name, company, asset), err
 			}
-			return fmt.Sprintf("account %s of company %s in %s is not what it was when month %s was closed", code, company, asset, name), err
+			return fmt.Sprintf("account %s of company %s in %s changed after month %s was closed",
+				code, company, asset, name), err
 		})
 		if err != nil {
 			return nil, err
@@ -422,23 +461,23 @@ func changedMonths(ctx context.Context, tx *db.Tx, since time.Time) (problems []
 	return problems, nil
 }
 
+// selectDebts selects the debts of companies that a condition selects.
+func selectDebts(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Debt, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines
+		WHERE code = '1300' AND `+where+`
+		GROUP BY company_id, dim, asset HAVING SUM(amount) <> 0 ORDER BY company_id, dim, asset`, args...)
+	return db.Collect(rows, err, func(r *db.Rows) (d Debt, err error) {
+		var asset string
+		var units int64
+		err = r.Scan(&d.OwnerID, &d.Dim, &asset, &units)
+		d.Amount = money.New(money.Asset(asset), units)
+		return d, err
+	})
+}
+
 // Debts returns the debts of all companies.
-func Debts(ctx context.Context, tx *db.Tx) ([]Debt, error) {
-	rows, err := tx.Query(ctx, `SELECT company_id, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE code = '1300'
-		GROUP BY company_id, dim, asset HAVING SUM(amount) <> 0 ORDER BY company_id, dim, asset`)
-	return db.Collect(rows, err, scanDebt)
-}
+func Debts(ctx context.Context, tx *db.Tx) ([]Debt, error) { return selectDebts(ctx, tx, "TRUE") }
 
-func debtsOf(ctx context.Context, tx *db.Tx, ownerID string) ([]Debt, error) {
-	rows, err := tx.Query(ctx, `SELECT company_id, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines WHERE company_id = $1 AND code = '1300'
-		GROUP BY company_id, dim, asset HAVING SUM(amount) <> 0 ORDER BY dim, asset`, ownerID)
-	return db.Collect(rows, err, scanDebt)
-}
-
-func scanDebt(r *db.Rows) (d Debt, err error) {
-	var asset string
-	var units int64
-	err = r.Scan(&d.OwnerID, &d.Dim, &asset, &units)
-	d.Amount = money.New(money.Asset(asset), units)
-	return d, err
+func debtsOf(ctx context.Context, tx *db.Tx, companyID string) ([]Debt, error) {
+	return selectDebts(ctx, tx, "company_id = $1", companyID)
 }

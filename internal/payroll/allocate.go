@@ -63,7 +63,7 @@ type allocator struct {
 	from      escrow
 	made      allocation
 	prices    map[money.Asset]money.Rate // current rates
-	room      *treasury.Room
+	capacity  *treasury.Capacity
 	newID     func() string
 	kept      money.Amount // paid without an exchange, in the funding asset
 	sold      money.Amount // to be bought with the rest, in the payroll's currency
@@ -71,16 +71,16 @@ type allocator struct {
 }
 
 // allocate plans how escrow is paid out to payments. prices has the current price between the payroll's currency and
-// each other asset that is paid out and is not the funding asset. room limits the amounts that the operator can
+// each other asset that is paid out and is not the funding asset. capacity limits the amounts that the operator can
 // exchange into each asset. newID returns IDs for outputs.
 //
 // Amounts paid in the funding asset are taken from escrow without an exchange. Everything else, including fees, is
 // sold for the payroll's currency. The fraction of a unit that no conversion can represent is posted as rounding, so
-// that each asset balances. A payment that exceeds the room remains owed to its payee in the payroll's currency.
+// that each asset balances. A payment that exceeds the capacity remains owed to its payee in the payroll's currency.
 func allocate(e escrow, payments []entitlement, fees money.Amount, prices map[money.Asset]money.Rate,
-	room *treasury.Room, newID func() string) (allocation, error) {
+	capacity *treasury.Capacity, newID func() string) (allocation, error) {
 	d := &allocator{
-		from: e, made: allocation{problems: map[int]string{}}, prices: prices, room: room, newID: newID,
+		from: e, made: allocation{problems: map[int]string{}}, prices: prices, capacity: capacity, newID: newID,
 		kept: money.Zero(e.held.Asset()), sold: money.Zero(e.total.Asset()), exchanges: positions{},
 	}
 	for i, p := range payments {
@@ -100,7 +100,7 @@ func allocate(e escrow, payments []entitlement, fees money.Amount, prices map[mo
 func (d *allocator) pay(index int, p entitlement) error {
 	outputs, problem, err := p.outputs(index, d.from, d.prices)
 	if err == nil && problem == "" {
-		problem, err = d.from.exchange(outputs, d.room)
+		problem, err = d.from.exchange(outputs, d.capacity)
 	}
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (d *allocator) pay(index int, p entitlement) error {
 		d.made.problems[index] = problem
 		outputs = nil
 		if !d.from.released && d.from.held.Asset() != d.from.total.Asset() {
-			if err := d.room.Owe(p.net); err != nil {
+			if err := d.capacity.Reserve(p.net); err != nil {
 				return err
 			}
 		}

@@ -17,9 +17,9 @@ import (
 // enoughSats is an amount that Bitcoin nodes relay to an address of any type.
 const enoughSats = 1_000
 
-// exchange reserves in room the amounts that a payment's outputs need, and returns ReasonConversion if there is too
-// little. A debt to the payee from an earlier release was already sold to the operator; exchanging it ends the debt.
-func (e escrow) exchange(outputs []plannedOutput, room *treasury.Room) (problem string, err error) {
+// exchange subtracts the amounts that a payment's outputs need from the capacity, and returns ReasonConversion if it
+// does not suffice. A debt to the payee from an earlier release was already sold to the operator; exchanging it ends the debt.
+func (e escrow) exchange(outputs []plannedOutput, capacity *treasury.Capacity) (problem string, err error) {
 	currency, funding := e.total.Asset(), e.held.Asset()
 	var need []money.Amount
 	freed := money.Zero(currency)
@@ -40,11 +40,11 @@ func (e escrow) exchange(outputs []plannedOutput, room *treasury.Room) (problem 
 			need = append(need, out.amount)
 		}
 	}
-	ok, err := room.Take(need...)
+	ok, err := capacity.Use(need...)
 	if err != nil || !ok {
 		return ReasonConversion, err
 	}
-	return "", room.Owe(freed.Neg())
+	return "", capacity.Reserve(freed.Neg())
 }
 
 // payable returns a share converted into its destination's asset, rounded down, and the rate of the exchange.

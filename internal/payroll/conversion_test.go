@@ -55,6 +55,15 @@ func (h *fixture) owned(a money.Asset) (x money.Amount) {
 	return x
 }
 
+// boundFiat limits exchanges into bank currencies to the operator's balance.
+func (h *fixture) boundFiat() {
+	h.t.Helper()
+	var err error
+	if h.s.Treasury, err = treasury.New(treasury.Bounded); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 func (h *fixture) bound(l treasury.Limit) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error { return treasury.SetLimit(ctx, tx, l) })
@@ -215,7 +224,7 @@ func TestLimitsBoundWhatIsExchanged(t *testing.T) {
 // In production a currency of banks is bounded too: the money of companies is at the same bank.
 func TestEurosComeFromTheHouseOrFromItsBank(t *testing.T) {
 	run(t, func(h *fixture) {
-		h.s.FX = treasury.Desk{}
+		h.boundFiat()
 		h.fill("com_rich", eur(1_000_000_00))
 		if _, err := h.tryCreate(CreateParams{ToPay: worked}); err == nil {
 			t.Error("euros were promised that the operator does not have")
@@ -298,7 +307,7 @@ func TestExchangeLosesNothing(t *testing.T) {
 		h.fill("com_rich", sats(900_000_000))
 		h.fill(h.by.CompanyID, eur(10_000_000_00))
 		h.fill(h.by.CompanyID, usd(10_000_000_00))
-		h.s.FX = treasury.Desk{}
+		h.boundFiat()
 		assets := []money.Asset{money.BTC, money.EUR, money.USD, money.JPY}
 		for round := range 12 {
 			var to []Payee

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -78,8 +79,9 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 		entitlements[i] = entitlement{net: t.items[i].Amount, shares: t.items[i].Shares}
 	}
 	e := escrow{held: money.Zero(t.funding), total: t.total}
-	room, err := s.FX.Look(ctx, tx, e.exchanged(entitlements)...)
-	if err != nil || room == nil {
+	assets := e.exchanged(entitlements)
+	capacity, err := s.Treasury.Capacity(ctx, tx, assets...)
+	if err != nil || !slices.ContainsFunc(assets, capacity.Limits) {
 		return err
 	}
 	prices := map[money.Asset]money.Rate{}
@@ -88,7 +90,7 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 		for _, share := range o.shares {
 			asset := share.Distribution.Symbol
 			out := plannedOutput{share: share, amount: share.Amount}
-			if asset != t.currency && asset != t.funding && room.Bounds(asset) {
+			if asset != t.currency && asset != t.funding && capacity.Limits(asset) {
 				if _, known := prices[asset]; !known {
 					if prices[asset], err = price(ctx, tx, t.currency, asset); err != nil {
 						return err
@@ -102,7 +104,7 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 			}
 			outputs = append(outputs, out)
 		}
-		problem, err := e.exchange(outputs, room)
+		problem, err := e.exchange(outputs, capacity)
 		if err != nil {
 			return err
 		}

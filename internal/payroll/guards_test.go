@@ -15,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/testkit/allow"
+	"github.com/stipend/stipend/internal/treasury"
 )
 
 func TestNewRefusesAMissingDependency(t *testing.T) {
@@ -23,11 +24,13 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		"ChainName":       func(c *Config, _ *Guards) { c.ChainName = "" },
 		"Network":         func(c *Config, _ *Guards) { c.Network = "" },
 		"QuoteValidity":   func(c *Config, _ *Guards) { c.QuoteValidity = 0 },
+		"Treasury":        func(c *Config, _ *Guards) { c.Treasury = nil },
 		"CheckWatched":    func(_ *Config, g *Guards) { g.CheckWatched = nil },
 		"Screen":          func(_ *Config, g *Guards) { g.Screen = nil },
 		"ReleaseApproved": func(_ *Config, g *Guards) { g.ReleaseApproved = nil },
 	} {
-		c := Config{Pool: &chain.Pool{}, ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute}
+		c := Config{Pool: &chain.Pool{}, ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute,
+			Treasury: &treasury.Treasury{}}
 		g := Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleaseApproved: allow.Release}
 		if _, err := New(c, g); err != nil {

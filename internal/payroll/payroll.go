@@ -260,8 +260,8 @@ type Config struct {
 	// who were paid before: an attacker who takes over a login changes the destination before the payee notices. 0 is
 	// no wait.
 	CoolDown time.Duration
-	// FX limits how much the operator exchanges into the assets that payees are paid in.
-	FX treasury.Desk
+	// Treasury limits how much the operator exchanges into the assets that payees are paid in.
+	Treasury *treasury.Treasury
 	// VerifiedOnly refuses companies whose verification is not approved.
 	VerifiedOnly bool
 }

@@ -57,11 +57,14 @@ func newHouse(t testing.TB, d *db.DB, clock *dbtest.Clock) *fixture {
 	t.Helper()
 	chaintest.StartWatching(t, d, "regtest")
 	h := &fixture{t: t, d: d, clock: clock}
-	var err error
+	funds, err := treasury.New(treasury.Unlimited)
+	if err != nil {
+		t.Fatal(err)
+	}
 	h.s, err = New(Config{
 		Pool: chain.NewPool(d, "regtest", paper{}), ChainName: "regtest", Network: "regtest",
 		QuoteValidity: 30 * time.Minute,
-		FX:            treasury.Desk{Open: true},
+		Treasury:      funds,
 	}, Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 		ReleaseApproved: allow.Release})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/treasury"
 )
 
 func must[T any](v T, err error) T {
@@ -37,6 +38,9 @@ func dest(symbol money.Asset, allocation int) destination.Distribution {
 	}
 	return d
 }
+
+// unlimited permits every exchange.
+var unlimited = treasury.UnlimitedCapacity(money.All()...)
 
 var contract = identity.Company{ID: "com_1", Status: identity.CompanyActive, FeeBps: 100, PremiumBps: 200}
 
@@ -234,7 +238,7 @@ func TestTheWorkedRelease(t *testing.T) {
 			{paymentID: "pmt_a", net: usd(600_00), shares: []Share{{dest(money.BTC, 100), usd(600_00)}}},
 			{paymentID: "pmt_b", net: usd(400_00), shares: []Share{{dest(money.EUR, 100), usd(400_00)}}},
 		},
-		usd(10_00), map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.92")}, nil, counter())
+		usd(10_00), map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.92")}, unlimited, counter())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +284,7 @@ func TestDustGoesWithTheLargestShare(t *testing.T) {
 		a := must(allocate(escrow{payroll: "prl_1", held: usd(1_00), total: usd(1_00)},
 			[]entitlement{{paymentID: "pmt_1", net: usd(1_00), shares: shares}}, usd(0),
 			map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.92"), money.BTC: rate(money.BTC,
-				money.USD, "50000")}, nil, counter()))
+				money.USD, "50000")}, unlimited, counter()))
 		var got []string
 		for _, out := range a.outputs {
 			got = append(got, fmt.Sprintf("%s %s", out.amount.Asset(), out.amount))
@@ -325,7 +329,7 @@ func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 		if funding == money.BTC && rapid.Bool().Draw(t, "one rate") {
 			e.rate = price
 		}
-		a, err := allocate(e, payments, fee, prices, nil, counter())
+		a, err := allocate(e, payments, fee, prices, unlimited, counter())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -354,7 +358,7 @@ func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 		}
 		e.released = true
 		again, err := allocate(e, payments, usd(0), map[money.Asset]money.Rate{money.EUR: prices[money.EUR],
-			money.JPY: prices[money.JPY], money.BTC: price}, nil, counter())
+			money.JPY: prices[money.JPY], money.BTC: price}, unlimited, counter())
 		if err != nil || len(again.release) > 0 {
 			t.Fatalf("a second release books %v, %v", again.release, err)
 		}

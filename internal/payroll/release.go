@@ -219,12 +219,12 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Pay
 	if err != nil {
 		return nil, err
 	}
-	room, err := s.FX.Take(ctx, tx, e.exchanged(entitlements)...)
+	capacity, err := s.Treasury.LockCapacity(ctx, tx, e.exchanged(entitlements)...)
 	if err != nil {
 		return nil, err
 	}
 	r := &release{of: map[string][]payout.Output{}}
-	if r.lines, err = allocate(e, entitlements, fees, prices, room,
+	if r.lines, err = allocate(e, entitlements, fees, prices, capacity,
 		func() string { return tx.NewID("out") }); err != nil {
 		return nil, err
 	}

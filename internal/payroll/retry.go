@@ -34,6 +34,7 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 	outputs map[string][]payout.Output) (bool, error) {
 	wanted := make([][]correction, len(stuck))
 	exchanged := make([]entitlement, len(stuck)) // outputs that change their asset, treated as in a release
+	var assets []money.Asset                     // that outputs change to
 	for i, m := range stuck {
 		var err error
 		if wanted[i], err = corrections(outputs[m.ID], entitlements[i].used); err != nil {
@@ -45,6 +46,7 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 		for _, c := range wanted[i] {
 			if c.to.Symbol != c.output.Amount.Asset() {
 				exchanged[i].shares = append(exchanged[i].shares, Share{c.to, c.output.Input})
+				assets = append(assets, c.to.Symbol)
 			}
 		}
 	}
@@ -53,7 +55,7 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 	if err != nil {
 		return false, err
 	}
-	room, err := s.FX.Take(ctx, tx, e.exchanged(exchanged)...)
+	capacity, err := s.Treasury.LockCapacity(ctx, tx, assets...)
 	if err != nil {
 		return false, err
 	}
@@ -63,7 +65,7 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 	for i := range stuck {
 		m, problem := &stuck[i], entitlements[i].problem
 		if len(wanted[i]) > 0 && problem == "" {
-			if problem, err = e.redirect(wanted[i], prices, room); err != nil {
+			if problem, err = e.redirect(wanted[i], prices, capacity); err != nil {
 				return false, err
 			}
 		}
@@ -143,7 +145,7 @@ func corrections(outputs []payout.Output, used []destination.Distribution) ([]co
 
 // redirect computes the new outputs of one payment. An output that keeps its asset keeps its amount; otherwise its
 // value at the first release is converted at the current price. problem is the reason why none of them can be sent.
-func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate, room *treasury.Room) (problem string,
+func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate, capacity *treasury.Capacity) (problem string,
 	err error) {
 	var need []money.Amount
 	for i := range some {
@@ -164,7 +166,7 @@ func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate, r
 			return "", err
 		}
 	}
-	if ok, err := room.Take(need...); err != nil || !ok {
+	if ok, err := capacity.Use(need...); err != nil || !ok {
 		return ReasonConversion, err
 	}
 	return "", nil

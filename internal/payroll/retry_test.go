@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/testkit/allow"
+	"github.com/stipend/stipend/internal/treasury"
 )
 
 // returned is a payroll whose payment to a bank came back.
@@ -130,5 +131,42 @@ func TestAReturnIsExchangedWhereItsDestinationIsInAnotherAsset(t *testing.T) {
 		}
 		h.outcome(p, "", payout.Fulfilled)
 		h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
+	})
+}
+
+// A corrected payout in the payroll's own currency is paid from the operator's balance too: the company's money was
+// exchanged at the release.
+func TestACorrectedReturnWaitsWhileTheOperatorLacksItsCurrency(t *testing.T) {
+	run(t, func(h *fixture) {
+		h.boundFiat()
+		h.bring(eur(1_000_00))
+		h.fill(h.by.CompanyID, usd(1_000_00))
+		p := h.create(CreateParams{ToPay: []Payee{{AmountText: "400", UserID: "rec_eur"}}, FundingMethod: MethodWallet,
+			FundingCurrency: "USD"})
+		h.release(p.ID)
+		h.write(func(ctx context.Context, tx *db.Tx) error {
+			all, err := ledger.OperatorBalances(ctx, tx, money.USD)
+			if err != nil {
+				return err
+			}
+			_, err = h.s.Treasury.Withdraw(ctx, tx, treasury.Booking{
+				Place: treasury.Place{Kind: treasury.PlaceBank}, Reference: "1",
+			}, all[money.USD])
+			return err
+		})
+		h.outcome(p, money.EUR, payout.Failed)
+		h.destinations("rec_eur", map[money.Asset]int{money.USD: 100})
+		h.deliver(HandlePayable, `{"recipient_id":"rec_eur"}`)
+		h.release(p.ID)
+		if m := h.get(p.ID).Payments[0]; m.State != OnHold || m.Reason != ReasonConversion {
+			t.Fatalf("the payment is %s (%s)", m.State, m.Reason)
+		}
+		h.bring(usd(400_00))
+		h.deliver(HandlePayable, `{"recipient_id":"rec_eur"}`)
+		h.release(p.ID)
+		m := h.get(p.ID).Payments[0]
+		if m.State != Released || len(m.Outputs) != 1 || m.Outputs[0].Amount != usd(400_00) {
+			t.Errorf("the payment is %s (%s) with %+v", m.State, m.Reason, m.Outputs)
+		}
 	})
 }

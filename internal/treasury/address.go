@@ -8,13 +8,13 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 )
 
-// OperatorObject is the object that deposits to the operator's own address, and payouts of the operator's coins, belong to.
+// OperatorObject is the ID of the object to which the operator's own deposits and payouts belong.
 const OperatorObject = "fx_bitcoin"
 
 const settingOperatorAddress = "fx.address.bitcoin"
 
-// OperatorAddress returns the Bitcoin address to which the operator sends its own coins. The first call takes one from the
-// pool; nobody else is given it.
+// OperatorAddress returns the Bitcoin address to which the operator sends its own coins. The first call takes it from
+// the pool.
 func OperatorAddress(ctx context.Context, tx *db.Tx, pool *chain.Pool) (string, error) {
 	address, err := ExistingOperatorAddress(ctx, tx)
 	if err != nil || address != "" {
@@ -26,7 +26,7 @@ func OperatorAddress(ctx context.Context, tx *db.Tx, pool *chain.Pool) (string, 
 	return address, db.SetSetting(ctx, tx, settingOperatorAddress, address)
 }
 
-// ExistingOperatorAddress returns the address that OperatorAddress took, "" before its first call.
+// ExistingOperatorAddress returns the address that OperatorAddress took from the pool, "" before its first call.
 func ExistingOperatorAddress(ctx context.Context, tx *db.Tx) (string, error) {
 	return db.Setting(ctx, tx, settingOperatorAddress)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/stipend/stipend/internal/db"
@@ -12,29 +13,27 @@ import (
 	"github.com/stipend/stipend/internal/rates"
 )
 
-// Position is what the house owns of an asset, and what the operator should do about it.
+// Position is the amount of an asset that the operator owns, with the trade that its limit calls for.
 type Position struct {
 	Limit
-	Bounded bool         // something bounds what is exchanged into it
-	AtHand  money.Amount // owned, in the wallets and at banks; below 0, the house owes it without having it
-	Away    money.Amount // owned, at exchanges
-	Room    money.Amount // what may still be exchanged into it; zero Amount where nothing bounds that
-	Hedge   money.Amount // to buy, or where negative to sell, to stand within the limit again
-	Value   money.Amount // of all that is owned, in dollars at the present price
-	Price   money.Rate   // that price; zero while there is none
+	Bounded     bool         // exchanges into the asset are limited
+	Available   money.Amount // in the wallets and at banks; negative if more is owed than they hold
+	AtExchanges money.Amount
+	Capacity    money.Amount // may still be exchanged into the asset; the zero Amount if Bounded is false
+	Hedge       money.Amount // to buy, or if negative to sell, to be within the limit again
+	Value       money.Amount // of all that the operator owns, in dollars at Price; the zero Amount without a price
+	Price       money.Rate   // the present price; zero if there is none
 }
 
-// Report is the position of the house in every asset that it ever had to do with or that has a limit, sorted by asset.
+// Report has the operator's position in every asset that has a balance or a limit, sorted by asset.
 type Report struct {
 	Positions []Position
-	// Result is what all positions together are worth in dollars: what the house brought, earned and lost.
-	Result money.Amount
-	// Unpriced are the assets that Result leaves out, since there is no price for them now.
-	Unpriced []money.Asset
+	Result    money.Amount  // the value of all positions in dollars: capital, profit and loss
+	Unpriced  []money.Asset // assets that Result leaves out because they have no price now
 }
 
-// Hedging reports how the house stands, valued at present prices.
-func (d Desk) Hedging(ctx context.Context, tx *db.Tx) (Report, error) {
+// Report returns the operator's positions, valued at present prices.
+func (t *Treasury) Report(ctx context.Context, tx *db.Tx) (Report, error) {
 	r := Report{Result: money.Zero(money.USD)}
 	owned, err := ledger.OperatorBalances(ctx, tx)
 	if err != nil {
@@ -49,24 +48,20 @@ func (d Desk) Hedging(ctx context.Context, tx *db.Tx) (Report, error) {
 			owned[a] = money.Zero(a)
 		}
 	}
-	var assets []money.Asset
-	for a := range owned {
-		assets = append(assets, a)
-	}
-	limits, err := d.limits(ctx, tx, assets)
+	limits, err := t.limits(ctx, tx, slices.Collect(maps.Keys(owned)))
 	if err != nil {
 		return r, err
 	}
 	for a, x := range owned {
-		away, err := ledger.Total(ctx, tx, ledger.Operator, ledger.Exchange, a)
+		atExchanges, err := ledger.Total(ctx, tx, ledger.Operator, ledger.Exchange, a)
 		if err != nil {
 			return r, err
 		}
-		p, err := position(limits[a], x, away)
+		p, err := newPosition(limits[a], x, atExchanges)
 		if err != nil {
 			return r, err
 		}
-		total, err := x.Add(away)
+		total, err := x.Add(atExchanges)
 		if err != nil {
 			return r, err
 		}
@@ -96,22 +91,24 @@ func (d Desk) Hedging(ctx context.Context, tx *db.Tx) (Report, error) {
 	return r, nil
 }
 
-// position says what a holding is under its limit. With less at hand than its least, the house brings the difference; owning more
-// than its upper end, it sells that.
-func position(l Limit, atHand, away money.Amount) (Position, error) {
-	p := Position{Limit: l, Bounded: !l.open, AtHand: atHand, Away: away, Hedge: money.Zero(l.Asset)}
-	total, err := atHand.Add(away)
+// newPosition returns a position without its value. If the available balance is below the least one, the operator has
+// to buy the difference. If it owns more than the upper balance, it has to sell the excess.
+func newPosition(l Limit, available, atExchanges money.Amount) (Position, error) {
+	p := Position{
+		Limit: l, Bounded: !l.unlimited, Available: available, AtExchanges: atExchanges, Hedge: money.Zero(l.Asset),
+	}
+	total, err := available.Add(atExchanges)
 	if err != nil {
 		return p, err
 	}
-	above, err := atHand.Sub(l.Least)
+	above, err := available.Sub(l.Least)
 	if err != nil {
 		return p, err
 	}
 	if p.Bounded {
-		p.Room = above
+		p.Capacity = above
 		if above.Sign() < 0 {
-			p.Room = money.Zero(l.Asset)
+			p.Capacity = money.Zero(l.Asset)
 		}
 	}
 	switch {

@@ -9,9 +9,10 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// unbounded is stored for a missing bound.
+// unbounded is stored for a bound that is not set.
 const unbounded = math.MaxInt64
 
+// bound returns a stored bound, the zero Amount if it is not set.
 func bound(a money.Asset, units int64) money.Amount {
 	if units == unbounded {
 		return money.Amount{}
@@ -19,6 +20,7 @@ func bound(a money.Asset, units int64) money.Amount {
 	return money.New(a, units)
 }
 
+// unitsOf returns a bound as it is stored.
 func unitsOf(bound money.Amount) int64 {
 	if bound.Asset() == "" {
 		return unbounded
@@ -26,6 +28,7 @@ func unitsOf(bound money.Amount) int64 {
 	return bound.Units()
 }
 
+// loadLimits returns the limits that were set.
 func loadLimits(ctx context.Context, tx *db.Tx) (map[money.Asset]Limit, error) {
 	rows, err := tx.Query(ctx, "SELECT asset, least, upper, most FROM fx_limits")
 	all, err := db.Collect(rows, err, func(r *db.Rows) (Limit, error) {
@@ -44,17 +47,19 @@ func loadLimits(ctx context.Context, tx *db.Tx) (map[money.Asset]Limit, error) {
 
 // saveLimit stores a limit and returns the version of its row.
 func saveLimit(ctx context.Context, tx *db.Tx, l Limit) (version int64, err error) {
-	err = tx.QueryRow(ctx, `INSERT INTO fx_limits (asset, least, upper, most, version, updated_at) VALUES ($1, $2, $3, $4, 1, $5)
+	err = tx.QueryRow(ctx, `INSERT INTO fx_limits (asset, least, upper, most, version, updated_at)
+		VALUES ($1, $2, $3, $4, 1, $5)
 		ON CONFLICT (asset) DO UPDATE SET least = excluded.least, upper = excluded.upper, most = excluded.most,
 			version = fx_limits.version + 1, updated_at = excluded.updated_at
-		RETURNING version`, string(l.Asset), l.Least.Units(), unitsOf(l.Upper), unitsOf(l.Most), db.Micros(tx.Now())).Scan(&version)
+		RETURNING version`, string(l.Asset), l.Least.Units(), unitsOf(l.Upper), unitsOf(l.Most), db.Micros(tx.Now())).
+		Scan(&version)
 	return version, err
 }
 
-// insertBooking stores a booking, and returns the one that was stored under its id before, empty for none.
+// insertBooking stores a booking, unless one is stored under the same ID: then it returns that one's content.
 func insertBooking(ctx context.Context, tx *db.Tx, id, entered string) (before string, err error) {
-	n, err := tx.Exec(ctx, "INSERT INTO fx_bookings (booking_id, entered_amount, booked_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-		id, entered, db.Micros(tx.Now()))
+	n, err := tx.Exec(ctx, `INSERT INTO fx_bookings (booking_id, entered_amount, booked_at) VALUES ($1, $2, $3)
+		ON CONFLICT DO NOTHING`, id, entered, db.Micros(tx.Now()))
 	if err != nil || n == 1 {
 		return "", err
 	}

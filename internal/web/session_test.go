@@ -76,9 +76,13 @@ func newFixture(t *testing.T, d *db.DB, roles ...string) *fixture {
 // payrollService returns a payroll.Service whose guards allow everything.
 func payrollService(t *testing.T, d *db.DB) *payroll.Service {
 	t.Helper()
+	funds, err := treasury.New(treasury.Unlimited)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s, err := payroll.New(payroll.Config{
 		Pool: chain.NewPool(d, "regtest", nil), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute,
-		FX: treasury.Desk{Open: true},
+		Treasury: funds,
 	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 		ReleaseApproved: allow.Release})
 	if err != nil {

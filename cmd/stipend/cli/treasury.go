@@ -21,8 +21,10 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// newTreasury limits exchanges in production; a sandbox's banks have unlimited funds.
-func newTreasury(env string) treasury.Desk { return treasury.Desk{Open: env == app.Sandbox} }
+// newTreasury returns the treasury of an environment.
+func newTreasury(env string) (*treasury.Treasury, error) {
+	return treasury.New(app.TreasuryPolicy(env))
+}
 
 // TreasuryCmd groups the commands about the operator's own funds.
 type TreasuryCmd struct {
@@ -52,8 +54,12 @@ type TreasuryReportCmd struct {
 
 // Run prints the report.
 func (c TreasuryReportCmd) Run(ctx context.Context, std Streams) error {
+	t, err := newTreasury(c.Env)
+	if err != nil {
+		return err
+	}
 	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
-		report, err := newTreasury(c.Env).Hedging(ctx, tx)
+		report, err := t.Report(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -90,8 +96,8 @@ func printPositions(out io.Writer, r treasury.Report, waiting []payroll.Issue) e
 				act = "sell " + p.Hedge.Neg().String()
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", p.Asset, p.AtHand, p.Away, orNone(p.Value),
-			least, orNone(p.Upper), orNone(p.Most), orNone(p.Room), act)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", p.Asset, p.Available, p.AtExchanges, orNone(p.Value),
+			least, orNone(p.Upper), orNone(p.Most), orNone(p.Capacity), act)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -139,8 +145,8 @@ func printPositionsJSON(out io.Writer, r treasury.Report, waiting []payroll.Issu
 	}
 	for _, p := range r.Positions {
 		row := position{
-			Asset: p.Asset, AtHand: p.AtHand, Away: p.Away, Value: maybe(p.Value),
-			Upper: maybe(p.Upper), Most: maybe(p.Most), Room: maybe(p.Room), Hedge: p.Hedge,
+			Asset: p.Asset, AtHand: p.Available, Away: p.AtExchanges, Value: maybe(p.Value),
+			Upper: maybe(p.Upper), Most: maybe(p.Most), Room: maybe(p.Capacity), Hedge: p.Hedge,
 		}
 		if p.Bounded {
 			row.Least = &p.Least
@@ -312,8 +318,12 @@ func (c TreasuryWithdrawCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
+	t, err := newTreasury(c.Env)
+	if err != nil {
+		return err
+	}
 	return book(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (bool, error) {
-		return newTreasury(c.Env).Withdraw(ctx, tx, booking(c.At, c.Reference), x)
+		return t.Withdraw(ctx, tx, booking(c.At, c.Reference), x)
 	})
 }
 
@@ -339,8 +349,12 @@ func (c TreasuryTradeCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
+	t, err := newTreasury(c.Env)
+	if err != nil {
+		return err
+	}
 	return book(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (bool, error) {
-		return newTreasury(c.Env).Trade(ctx, tx, booking(c.At, c.Reference), given, got)
+		return t.Trade(ctx, tx, booking(c.At, c.Reference), given, got)
 	})
 }
 
@@ -361,8 +375,12 @@ func (c TreasuryMoveCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
+	t, err := newTreasury(c.Env)
+	if err != nil {
+		return err
+	}
 	return book(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (bool, error) {
-		return newTreasury(c.Env).Move(ctx, tx, booking(c.From, c.Reference), placeArg(c.To), x)
+		return t.Transfer(ctx, tx, booking(c.From, c.Reference), placeArg(c.To), x)
 	})
 }
 
@@ -388,6 +406,10 @@ func (c TreasurySendCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
+	t, err := newTreasury(c.Env)
+	if err != nil {
+		return err
+	}
 	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
 		var id string
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -397,7 +419,7 @@ func (c TreasurySendCmd) Run(ctx context.Context, std Streams) error {
 				return destination.ErrOwnAddress
 			}
 			id = tx.NewID("out")
-			if err := newTreasury(c.Env).Give(ctx, tx, id, x); err != nil {
+			if err := t.Send(ctx, tx, id, x); err != nil {
 				return err
 			}
 			return payout.Add(tx, []payout.Output{{

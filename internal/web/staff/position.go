@@ -13,7 +13,7 @@ import (
 // showPosition renders the treasury report: the operator's own balance of each asset, and the assets to buy or
 // sell.
 func showPosition(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	report, err := c.Payroll.FX.Hedging(ctx, tx)
+	report, err := c.Payroll.Treasury.Report(ctx, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -50,8 +50,8 @@ func showPosition(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 			todo = ui.Cell{Text: c.Text("position.sell", c.FormatMoney(a.Hedge.Neg())), Warn: true}
 		}
 		p.Position.Rows = append(p.Position.Rows, []ui.Cell{
-			{Text: string(a.Asset)}, c.AmountCell(a.AtHand), c.AmountCell(a.Away), maybe(a.Value), maybe(least), maybe(a.Upper),
-			maybe(a.Most), maybe(a.Room), todo})
+			{Text: string(a.Asset)}, c.AmountCell(a.Available), c.AmountCell(a.AtExchanges), maybe(a.Value), maybe(least), maybe(a.Upper),
+			maybe(a.Most), maybe(a.Capacity), todo})
 	}
 	var unpriced []string
 	for _, a := range report.Unpriced {
