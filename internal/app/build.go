@@ -30,6 +30,7 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/virtualaccount/stripe"
+	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -68,6 +69,7 @@ type parts struct {
 	payroll     *payroll.Service
 	vendor      *vendorbill.Service
 	withdrawals *withdrawal.Service
+	wallets     *wallet.Opener
 	claims      *claim.Service
 	backoffice  *backoffice.Service
 }
@@ -164,6 +166,11 @@ func (s *Service) buildServices() (err error) {
 		Setup: s.setup(), CoolDown: approval.CoolDown(s.cfg.CoolDown), VerifiedOnly: verifiedOnly,
 	}, withdrawal.Guards{
 		Screen: s.screening.Screen, ReleaseApproved: release.Approved,
+	}); err != nil {
+		return err
+	}
+	if s.wallets, err = wallet.New(wallet.Config{
+		Pool: s.pool, Accounts: s.accounts, AllowUnverified: !verifiedOnly,
 	}); err != nil {
 		return err
 	}

@@ -36,7 +36,6 @@ import (
 // starts what. startWorker adds the jobs of mails, Lightning and the sandbox; the rails bring their own: they prepare,
 // send and confirm payouts.
 func (s *Service) jobs(out *payout.Rails) job.Table {
-	opener := wallet.Opener{Verified: s.cfg.Env == Production, Pool: s.pool, Accounts: s.accounts}
 	table := job.Table{
 		chain.JobOutput:        {Batch: deposit.OutputsChanged},       // chain: an output to us changed
 		lightning.JobPaid:      {Tx: deposit.InvoicePaid},             // lightning: an invoice is paid
@@ -56,7 +55,7 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 		payee.JobExpire:        {Tx: payee.HandleExpire},              // payee: an invitation is sent
 		payee.JobScreen:        {Tx: s.screening.HandleScreen},        // payee, destination: changed
 		payee.JobPayable:       {Tx: payroll.HandlePayable},           // payee, destination: changed
-		wallet.JobOpen:         {Tx: opener.Open},                     // wallet: requested
+		wallet.JobOpen:         {Tx: s.wallets.Open},                  // wallet: requested
 		withdrawal.JobLook:     {Tx: s.withdrawals.Look},              // withdrawal: created, or decided
 		backoffice.JobRefund:   {Tx: s.backoffice.Refund},             // backoffice: returns a deposit
 		virtualaccount.JobOpen: {Net: s.funding.HandleOpen, Limit: 4}, // virtualaccount: requested

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
@@ -258,6 +259,16 @@ func (b *fixture) exec(query string, args ...any) (n int64, err error) {
 	return n, err
 }
 
+// openWallets runs the jobs that decide requests for wallets.
+func (b *fixture) openWallets(allowUnverified bool) {
+	b.t.Helper()
+	opener, err := wallet.New(wallet.Config{Pool: chain.NewPool(b.db, "regtest", nil), AllowUnverified: allowUnverified})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.drain(job.Table{wallet.JobOpen: {Tx: opener.Open}})
+}
+
 func TestWallets(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newService(t, d, nil)
@@ -277,7 +288,7 @@ func TestWallets(t *testing.T) {
 		if got := pay(id, "60"); got.status != 422 || !strings.Contains(got.text, `"/funding_method"`) {
 			t.Errorf("a wallet that is not open yet: %d %s", got.status, got.text)
 		}
-		b.drain(job.Table{wallet.JobOpen: {Tx: wallet.Opener{Verified: true}.Open}})
+		b.openWallets(false)
 		if again, _ := ask[members](b, "POST", "/api/wallets/request", `{"currency":"USD"}`); again["wallet_id"] != id ||
 			again["status"] != "in_progress" {
 			t.Errorf("before the company is verified: %v", again)
@@ -285,7 +296,7 @@ func TestWallets(t *testing.T) {
 		if _, err := b.exec("UPDATE jobs SET run_at = 0"); err != nil {
 			t.Fatal(err)
 		}
-		b.drain(job.Table{wallet.JobOpen: {Tx: wallet.Opener{}.Open}})
+		b.openWallets(true)
 		// pending, in_progress, completed
 		if n := b.tally("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name LIKE 'wallet.%'", id); n != 3 {
 			t.Errorf("%d events", n)

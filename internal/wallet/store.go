@@ -10,7 +10,7 @@ import (
 
 const columns = "wallet_id, currency, status, reason, address, version, created_at"
 
-// insert says whether the wallet is new; the unique index decides between twins.
+// insert stores a request, and reports false if the company has a wallet in the currency that was not rejected.
 func insert(ctx context.Context, tx *db.Tx, w Wallet) (bool, error) {
 	n, err := tx.Exec(ctx, `INSERT INTO wallets (company_id, `+columns+`, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) ON CONFLICT DO NOTHING`,
@@ -36,23 +36,28 @@ func one(companyID string, row db.Row) (Wallet, error) {
 }
 
 func find(ctx context.Context, tx *db.Tx, companyID, id string) (Wallet, error) {
-	return one(companyID, tx.QueryRow(ctx, "SELECT "+columns+" FROM wallets WHERE company_id = $1 AND wallet_id = $2", companyID, id))
+	return one(companyID, tx.QueryRow(ctx, "SELECT "+columns+" FROM wallets WHERE company_id = $1 AND wallet_id = $2",
+		companyID, id))
 }
 
-func byCurrency(ctx context.Context, tx *db.Tx, companyID string, a money.Asset) (Wallet, error) {
-	return one(companyID, tx.QueryRow(ctx, "SELECT "+columns+" FROM wallets WHERE company_id = $1 AND currency = $2 AND status <> 'rejected'",
-		companyID, string(a)))
+func findByCurrency(ctx context.Context, tx *db.Tx, companyID string, a money.Asset) (Wallet, error) {
+	return one(companyID, tx.QueryRow(ctx, "SELECT "+columns+` FROM wallets
+		WHERE company_id = $1 AND currency = $2 AND status <> 'rejected'`, companyID, string(a)))
 }
 
-// latest are the company's wallets, the last request for each currency after the others of it.
-func latest(ctx context.Context, tx *db.Tx, companyID string) ([]Wallet, error) {
-	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM wallets WHERE company_id = $1 ORDER BY currency, created_at, wallet_id", companyID)
+// list returns the company's requests by currency, oldest first.
+func list(ctx context.Context, tx *db.Tx, companyID string) ([]Wallet, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM wallets WHERE company_id = $1
+		ORDER BY currency, created_at, wallet_id`, companyID)
 	return db.Collect(rows, err, func(r *db.Rows) (Wallet, error) { return scan(companyID, r.Scan) })
 }
 
+// update stores a state, provided that the wallet has the version that was read.
 func update(ctx context.Context, tx *db.Tx, w Wallet, to State, reason string) error {
-	n, err := tx.Exec(ctx, `UPDATE wallets SET status = $1, reason = $2, address = $3, version = version + 1, updated_at = $4
-		WHERE company_id = $5 AND wallet_id = $6 AND version = $7`, string(to), reason, w.Address, db.Micros(tx.Now()), w.CompanyID, w.ID, w.Version)
+	n, err := tx.Exec(ctx, `UPDATE wallets
+		SET status = $1, reason = $2, address = $3, version = version + 1, updated_at = $4
+		WHERE company_id = $5 AND wallet_id = $6 AND version = $7`,
+		string(to), reason, w.Address, db.Micros(tx.Now()), w.CompanyID, w.ID, w.Version)
 	if err == nil && n != 1 {
 		return db.ErrConflict
 	}

@@ -1,0 +1,151 @@
+package wallet
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Types of transactions. A transaction of any other source has its source type as type.
+const (
+	PayrollFunding   = "payroll_funding"   // a payroll was funded from the balance
+	PayrollSurplus   = "payroll_surplus"   // money for a payroll was too much or too late
+	PayrollCancelled = "payroll_cancelled" // a payroll was canceled, and its funding returned
+	FundingReverted  = "funding_reverted"  // a deposit for a payroll was reversed
+	BankDeposit      = "bank_deposit"      // a transfer to a virtual account
+	CoinDeposit      = "coin_deposit"      // coins that came to a wallet's address
+	CoinsReverted    = "coins_reverted"    // a reorganization reversed a deposit of coins
+	ClaimPayment     = "claim_payment"     // a claim was paid
+	ClaimReverted    = "claim_reverted"    // a reorganization reversed a claim's payment
+	Settlement       = "settlement"        // money of claims was settled to the balance
+	Withdrawal       = "withdrawal"        // the company withdrew money
+	WithdrawalUndone = "withdrawal_undone" // a withdrawal ended without payment, or was returned
+	Debt             = "debt"              // a debt was settled from the balance
+)
+
+// Transaction is one line of a company's statement.
+type Transaction struct {
+	ID          string
+	Type        string
+	Description string
+	Amount      money.Amount // negative for a debit
+	Balance     money.Amount // after the transaction
+	SourceType  string       // payroll, claim, bank_deposit, ...
+	SourceID    string
+	PayrollID   string // "" if the transaction does not concern a payroll
+	DepositID   string // "" if the transaction does not concern a deposit
+	At          time.Time
+}
+
+// Filter selects a page of transactions.
+type Filter struct {
+	Claims   bool      // selects the balance of claims instead of the available balance
+	Currency string    // "" for all; a statement requires one
+	From, To time.Time // in [From, To); a zero time is no bound
+	Page     int       // from 1
+	PerPage  int
+}
+
+// account returns the ledger account that the filter selects.
+func (f Filter) account() ledger.Code {
+	if f.Claims {
+		return ledger.MerchantPayable
+	}
+	return ledger.CompanyFunds
+}
+
+// period returns the filter as a period of the ledger.
+func (f Filter) period(asset money.Asset) ledger.Period {
+	return ledger.Period{
+		Asset: asset, From: f.From, To: f.To, Limit: f.PerPage, Offset: int64(max(f.Page, 1)-1) * int64(f.PerPage),
+	}
+}
+
+// asset returns the asset that the filter selects.
+func (f Filter) asset() (money.Asset, error) {
+	a, known := money.Lookup(f.Currency)
+	if !known {
+		return "", errCurrency.At("query", "currency")
+	}
+	return a, nil
+}
+
+// Transactions returns a page of a company's transactions, newest first, and the number of all that the filter selects.
+func Transactions(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) ([]Transaction,
+	int64, error,
+) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return nil, 0, err
+	}
+	var asset money.Asset
+	if f.Currency != "" {
+		if asset, err = f.asset(); err != nil {
+			return nil, 0, err
+		}
+	}
+	entries, total, err := ledger.Statement(ctx, tx, company, f.account(), f.period(asset))
+	return transactions(entries), total, err
+}
+
+func transactions(entries []ledger.Entry) []Transaction {
+	all := make([]Transaction, len(entries))
+	for i, e := range entries {
+		all[i] = newTransaction(e)
+	}
+	return all
+}
+
+// newTransaction describes a ledger entry. docs/ledger.md lists the sources and purposes of journals.
+func newTransaction(e ledger.Entry) Transaction {
+	t := Transaction{
+		ID: e.JournalID, Amount: e.Amount, Balance: e.Balance, SourceType: e.SourceType, SourceID: e.SourceID,
+		At: e.BookedAt,
+	}
+	purpose, rest, _ := strings.Cut(e.Purpose, ":")
+	switch e.SourceType {
+	case "payroll":
+		t.PayrollID = e.SourceID
+		t.DepositID, _, _ = strings.Cut(rest, ":")
+		switch purpose {
+		case "fund":
+			t.Type, t.Description = PayrollFunding, "Payroll "+e.SourceID+" was funded from the balance"
+		case "cancel":
+			t.Type, t.Description = PayrollCancelled, "Payroll "+e.SourceID+" was canceled and its funding returned"
+		case "reverse":
+			t.Type, t.Description = FundingReverted, "A deposit for payroll "+e.SourceID+" was reversed"
+		default:
+			t.Type, t.Description = PayrollSurplus, "Payroll "+e.SourceID+" received more than it needed"
+		}
+	case "claim":
+		t.Type, t.Description = ClaimPayment, "Claim "+e.SourceID+" was paid"
+		if e.Amount.Sign() < 0 {
+			t.Type, t.Description = ClaimReverted, "The payment of claim "+e.SourceID+" was reversed"
+		}
+	case Settlement:
+		t.Type, t.Description = Settlement, "Settlement "+e.SourceID+" of paid claims"
+	case Withdrawal:
+		t.Type, t.Description = Withdrawal, "Withdrawal "+e.SourceID
+		if e.Amount.Sign() > 0 {
+			t.Type, t.Description = WithdrawalUndone, "Withdrawal "+e.SourceID+" was not paid or was returned"
+		}
+	case "deposit":
+		t.Type, t.DepositID, t.Description = CoinDeposit, e.SourceID, "Deposit of coins"
+		if e.Amount.Sign() < 0 {
+			t.Type, t.Description = CoinsReverted, "A deposit of coins was reversed"
+		}
+	case BankDeposit:
+		t.Type, t.DepositID, t.Description = BankDeposit, e.SourceID, "Bank transfer"
+	case Debt:
+		t.Type, t.Description = Debt, "Debt after a reversed deposit"
+	default:
+		t.Type, t.Description = e.SourceType, fmt.Sprintf("%s %s", e.SourceType, e.SourceID)
+	}
+	return t
+}
