@@ -8,7 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Nobody is the company of addresses that were given out and forgotten.
+// UnassignedCompany is the company of addresses that were given out and forgotten.
 const UnassignedCompany = "operator"
 
 // lookBack is how far below the next index addresses may lie that were given out since a backup: processes reserve indexes ahead.

@@ -210,7 +210,7 @@ func (o *Opener) Open(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return w.advance(ctx, tx, Rejected, ReasonCurrency)
 	case c.Active() != nil:
 		return w.advance(ctx, tx, Rejected, ReasonFrozen)
-	case !o.config.AllowUnverified && c.KYBStatus != identity.KYCApproved:
+	case !o.config.AllowUnverified && c.KYBStatus != identity.KYBApproved:
 		job.Enqueue(tx, job.New{
 			CompanyID: w.CompanyID, Kind: JobOpen, Payload: in, RunAt: tx.Now().Add(recheckInterval),
 		})

@@ -1,0 +1,443 @@
+package wallet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/chaintest"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/wallet"
+)
+
+const network = "regtest"
+
+// addresses derives addresses that name their index.
+type addresses struct{}
+
+func (addresses) Address(branch, index uint32) (string, error) {
+	return fmt.Sprintf("bcrt1q%d%d", branch, index), nil
+}
+
+// fixture is a company whose verification has not started.
+type fixture struct {
+	*testing.T
+	d     *db.DB
+	clock *dbtest.Clock
+	pool  *chain.Pool
+	by    identity.Principal
+}
+
+func run(t *testing.T, f func(x *fixture)) {
+	t.Helper()
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		chaintest.StartWatching(t, d, network)
+		x := &fixture{T: t, d: d, clock: clock, pool: chain.NewPool(d, network, addresses{})}
+		x.useNewCompany()
+		f(x)
+	})
+}
+
+// useNewCompany creates a company and acts for it from now on.
+func (x *fixture) useNewCompany() {
+	x.Helper()
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "DE"})
+		x.by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_1", CompanyID: c.ID, Scopes: identity.AllScopes()}
+		return err
+	})
+}
+
+func (x *fixture) write(f func(context.Context, *db.Tx) error) {
+	x.Helper()
+	if err := x.d.Write(x.Context(), f); err != nil {
+		x.Fatal(err)
+	}
+}
+
+func (x *fixture) opener(allowUnverified bool) *wallet.Opener {
+	x.Helper()
+	o, err := wallet.New(wallet.Config{Pool: x.pool, AllowUnverified: allowUnverified})
+	if err != nil {
+		x.Fatal(err)
+	}
+	return o
+}
+
+// request requests a wallet.
+func (x *fixture) request(currency string) (w wallet.Wallet) {
+	x.Helper()
+	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+		w, err = wallet.Request(ctx, tx, x.by, "", currency)
+		return err
+	})
+	return w
+}
+
+// open runs the job that decides a request, and returns the wallet afterwards.
+func (x *fixture) open(o *wallet.Opener, id string) (w wallet.Wallet) {
+	x.Helper()
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		j := job.Job{CompanyID: x.by.CompanyID, Kind: wallet.JobOpen, Payload: fmt.Appendf(nil, `{"wallet_id":%q}`, id)}
+		if err := o.Open(ctx, tx, j); err != nil {
+			return err
+		}
+		var err error
+		w, err = wallet.Get(ctx, tx, x.by, id)
+		return err
+	})
+	return w
+}
+
+// setVerification stores the state of the company's verification.
+func (x *fixture) setVerification(status string) {
+	x.Helper()
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		return identity.SetKYBStatus(ctx, tx, x.by.CompanyID, status)
+	})
+}
+
+func (x *fixture) freeze() {
+	x.Helper()
+	x.write(func(ctx context.Context, tx *db.Tx) error {
+		_, err := identity.SetCompanyStatus(ctx, tx, x.by.CompanyID, identity.CompanyActive, identity.CompanyFrozen)
+		return err
+	})
+}
+
+// post posts a journal of the company.
+func (x *fixture) post(sourceType, sourceID, purpose string, lines ...ledger.Line) {
+	x.Helper()
+	x.write(func(_ context.Context, tx *db.Tx) error {
+		return ledger.Post(tx, ledger.Journal{
+			CompanyID: x.by.CompanyID, SourceType: sourceType, SourceID: sourceID, Purpose: purpose, Lines: lines,
+		})
+	})
+}
+
+func cents(n int64) money.Amount { return money.New(money.USD, n) }
+
+func TestNewRefusesAMissingDependency(t *testing.T) {
+	networks := []chain.EVMNetwork{{Name: "ethereum", Assets: []money.Asset{money.USDC}}}
+	for missing, c := range map[string]wallet.Config{
+		"Config.Pool":          {},
+		"Config.Accounts.Pool": {Pool: &chain.Pool{}, Accounts: chain.EVMNetworks{Networks: networks}},
+	} {
+		if o, err := wallet.New(c); err == nil || o != nil || !strings.Contains(err.Error(), missing) {
+			t.Errorf("without %s: %v", missing, err)
+		}
+	}
+}
+
+func TestRequestsAreDecided(t *testing.T) {
+	cases := map[string]struct {
+		currency        string
+		allowUnverified bool
+		kyb             string
+		frozen          bool // between the request and its decision
+		state           wallet.State
+		reason          string
+		address         bool
+	}{
+		"a bank currency":       {currency: "USD", kyb: "approved", state: wallet.Completed},
+		"bitcoin":               {currency: "BTC", kyb: "approved", state: wallet.Completed, address: true},
+		"an unverified company": {currency: "USD", state: wallet.InProgress},
+		"a rejected company":    {currency: "BTC", kyb: "rejected", state: wallet.InProgress},
+		"an unverified sandbox": {currency: "BTC", allowUnverified: true, state: wallet.Completed, address: true},
+		"a currency that is not held": {
+			currency: "JPY", kyb: "approved", state: wallet.Rejected, reason: wallet.ReasonCurrency,
+		},
+		"a coin without a network": {
+			currency: "USDC", kyb: "approved", state: wallet.Rejected, reason: wallet.ReasonCurrency,
+		},
+		"a company that was frozen": {
+			currency: "USD", kyb: "approved", frozen: true, state: wallet.Rejected, reason: wallet.ReasonFrozen,
+		},
+	}
+	run(t, func(x *fixture) {
+		for name, c := range cases {
+			x.useNewCompany()
+			if c.kyb != "" {
+				x.setVerification(c.kyb)
+			}
+			w := x.request(c.currency)
+			if w.State != wallet.Pending || string(w.Currency) != c.currency || w.CompanyID != x.by.CompanyID {
+				x.Errorf("%s: requested %+v", name, w)
+			}
+			if c.frozen {
+				x.freeze()
+			}
+			for range 2 { // a repeated job changes nothing
+				w = x.open(x.opener(c.allowUnverified), w.ID)
+				if w.State != c.state || w.Reason != c.reason || (w.Address != "") != c.address || w.Version != 2 {
+					x.Errorf("%s: decided %+v", name, w)
+				}
+			}
+			x.write(func(ctx context.Context, tx *db.Tx) error {
+				asset, err := wallet.Currency(ctx, tx, x.by.CompanyID, w.ID)
+				if ok := c.state == wallet.Completed; ok != (err == nil) || ok != (string(asset) == c.currency) {
+					x.Errorf("%s: Currency returned %q, %v", name, asset, err)
+				}
+				return nil
+			})
+		}
+	})
+}
+
+func TestARequestWaitsForTheVerification(t *testing.T) {
+	run(t, func(x *fixture) {
+		o := x.opener(false)
+		w := x.open(o, x.request("BTC").ID)
+		if w.State != wallet.InProgress || w.Address != "" {
+			t.Errorf("before the verification: %+v", w)
+		}
+		x.setVerification(identity.KYBApproved)
+		if w = x.open(o, w.ID); w.State != wallet.Completed || w.Address == "" {
+			t.Errorf("after the verification: %+v", w)
+		}
+	})
+}
+
+func TestACompanyHasOneWalletPerCurrency(t *testing.T) {
+	run(t, func(x *fixture) {
+		o := x.opener(true)
+		first := x.request("USD")
+		if again := x.request("USD"); again.ID != first.ID {
+			t.Errorf("a second request made %s besides %s", again.ID, first.ID)
+		}
+		x.open(o, first.ID)
+		if again := x.request("USD"); again.ID != first.ID || again.State != wallet.Completed {
+			t.Errorf("a request for a completed wallet returned %+v", again)
+		}
+		if other := x.request("EUR"); other.ID == first.ID {
+			t.Error("two currencies share a wallet")
+		}
+		rejected := x.open(o, x.request("JPY").ID)
+		if again := x.request("JPY"); rejected.State != wallet.Rejected || again.ID == rejected.ID {
+			t.Errorf("after %+v a request returned %+v", rejected, again)
+		}
+	})
+}
+
+func TestRequestsAreRefused(t *testing.T) {
+	run(t, func(x *fixture) {
+		refused := func(name, code string, by identity.Principal, companyID, currency string) {
+			t.Helper()
+			err := x.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := wallet.Request(ctx, tx, by, companyID, currency)
+				return err
+			})
+			if f, ok := apierr.As(err); !ok || f.Code != code {
+				t.Errorf("%s: %v, want %s", name, err, code)
+			}
+		}
+		refused("an unknown currency", "currency_not_supported", x.by, "", "XYZ")
+		x.freeze()
+		refused("a frozen company", "company_frozen", x.by, "", "USD")
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := wallet.Get(ctx, tx, x.by, "wal_none")
+			if !errors.Is(err, wallet.ErrNotFound) {
+				t.Errorf("an unknown wallet: %v", err)
+			}
+			return nil
+		})
+	})
+}
+
+func TestBalancesCoverWalletsAndMoney(t *testing.T) {
+	run(t, func(x *fixture) {
+		w := x.open(x.opener(true), x.request("EUR").ID)
+		x.post("bank_deposit", "dep_1", "credit",
+			ledger.Debit(ledger.Bank, "", cents(10_00)), ledger.Credit(ledger.CompanyFunds, "", cents(10_00)))
+		x.post("payroll", "prl_1", "fund",
+			ledger.Debit(ledger.CompanyFunds, "", cents(4_00)), ledger.Credit(ledger.Escrow, "prl_1", cents(4_00)))
+		x.post("claim", "clm_1", "book",
+			ledger.Debit(ledger.HotWallet, "", cents(3_00)), ledger.Credit(ledger.MerchantPayable, "", cents(2_00)),
+			ledger.Credit(ledger.RefundPayable, "clm_1", cents(1_00)))
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			all, err := wallet.Balances(ctx, tx, x.by, "")
+			if err != nil {
+				return err
+			}
+			zero := money.Zero(money.EUR)
+			want := []wallet.Balance{
+				{Wallet: w, Available: zero, Reserved: zero, Claims: zero},
+				{Wallet: wallet.Wallet{CompanyID: x.by.CompanyID, Currency: money.USD}, Available: cents(6_00),
+					Reserved: cents(4_00), Claims: cents(2_00)},
+			}
+			if !slices.Equal(all, want) {
+				t.Errorf("got %+v, want %+v", all, want)
+			}
+			return nil
+		})
+	})
+}
+
+func TestTransactionsAreClassified(t *testing.T) {
+	run(t, func(x *fixture) {
+		credit := func(n int64) []ledger.Line {
+			return []ledger.Line{ledger.Debit(ledger.Bank, "", cents(n)), ledger.Credit(ledger.CompanyFunds, "", cents(n))}
+		}
+		debit := func(n int64) []ledger.Line {
+			return []ledger.Line{ledger.Debit(ledger.CompanyFunds, "", cents(n)), ledger.Credit(ledger.Bank, "", cents(n))}
+		}
+		cases := []struct {
+			sourceType, sourceID, purpose string
+			lines                         []ledger.Line
+			want, payroll, deposit        string
+		}{
+			{"bank_deposit", "dep_1", "credit", credit(100_00), wallet.BankDeposit, "", "dep_1"},
+			{"deposit", "dep_2", "credited:1", credit(5), wallet.CoinDeposit, "", "dep_2"},
+			{"deposit", "dep_2", "taken_back:2", debit(5), wallet.CoinsReverted, "", "dep_2"},
+			{"payroll", "prl_1", "fund", debit(20_00), wallet.PayrollFunding, "prl_1", ""},
+			{"payroll", "prl_1", "cancel", credit(20_00), wallet.PayrollCancelled, "prl_1", ""},
+			{"payroll", "prl_2", "book:dep_3:1", credit(7), wallet.PayrollSurplus, "prl_2", "dep_3"},
+			{"payroll", "prl_2", "reverse:dep_3:2", debit(7), wallet.FundingReverted, "prl_2", "dep_3"},
+			{"settlement", "stl_1", "settle", credit(8), wallet.Settlement, "", ""},
+			{"withdrawal", "wdr_1", "withdraw", debit(9), wallet.Withdrawal, "", ""},
+			{"withdrawal", "wdr_1", "give_back", credit(9), wallet.WithdrawalUndone, "", ""},
+			{"debt", "off_1", "set_off", debit(1), wallet.Debt, "", ""},
+			{"other", "oth_1", "x", credit(2), "other", "", ""},
+		}
+		balance := money.Zero(money.USD)
+		for _, c := range cases {
+			x.clock.Advance(time.Second)
+			x.post(c.sourceType, c.sourceID, c.purpose, c.lines...)
+		}
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			all, total, err := wallet.Transactions(ctx, tx, x.by, "", wallet.Filter{PerPage: 100})
+			if err != nil || total != int64(len(cases)) || len(all) != len(cases) {
+				return fmt.Errorf("%d of %d transactions: %w", len(all), total, err)
+			}
+			slices.Reverse(all) // newest first
+			for i, c := range cases {
+				got := all[i]
+				if got.Type != c.want || got.PayrollID != c.payroll || got.DepositID != c.deposit || got.Description == "" ||
+					got.SourceType != c.sourceType || got.SourceID != c.sourceID {
+					t.Errorf("%s %s: %+v, want type %s", c.sourceType, c.purpose, got, c.want)
+				}
+				if balance, err = balance.Add(got.Amount); err != nil {
+					return err
+				}
+				if got.Balance != balance {
+					t.Errorf("%s %s: the balance is %s, want %s", c.sourceType, c.purpose, got.Balance, balance)
+				}
+			}
+			page, _, err := wallet.Transactions(ctx, tx, x.by, "", wallet.Filter{Currency: "USD", Page: 2, PerPage: 5})
+			if len(page) != 5 || page[0].ID != all[len(all)-6].ID {
+				t.Errorf("the second page is %+v", page)
+			}
+			return err
+		})
+	})
+}
+
+func TestTransactionsOfClaimsAreSeparate(t *testing.T) {
+	run(t, func(x *fixture) {
+		x.post("claim", "clm_1", "book:1",
+			ledger.Debit(ledger.HotWallet, "", cents(3)), ledger.Credit(ledger.MerchantPayable, "", cents(3)))
+		x.clock.Advance(time.Second)
+		x.post("claim", "clm_1", "book:2",
+			ledger.Debit(ledger.MerchantPayable, "", cents(3)), ledger.Credit(ledger.HotWallet, "", cents(3)))
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			claims, _, err := wallet.Transactions(ctx, tx, x.by, "", wallet.Filter{Claims: true, PerPage: 10})
+			if err != nil {
+				return err
+			}
+			if len(claims) != 2 || claims[0].Type != wallet.ClaimReverted || claims[1].Type != wallet.ClaimPayment {
+				t.Errorf("the balance of claims has %+v", claims)
+			}
+			_, n, err := wallet.Transactions(ctx, tx, x.by, "", wallet.Filter{PerPage: 10})
+			if n != 0 {
+				t.Errorf("the available balance has %d transactions", n)
+			}
+			return err
+		})
+	})
+}
+
+func TestStatement(t *testing.T) {
+	run(t, func(x *fixture) {
+		start := x.clock.Now()
+		post := func(id string, n int64) {
+			t.Helper()
+			lines := []ledger.Line{ledger.Debit(ledger.Bank, "", cents(n)), ledger.Credit(ledger.CompanyFunds, "", cents(n))}
+			if n < 0 {
+				lines = []ledger.Line{ledger.Debit(ledger.CompanyFunds, "", cents(-n)), ledger.Credit(ledger.Bank, "", cents(-n))}
+			}
+			x.post("bank_deposit", id, "credit", lines...)
+			x.clock.Advance(time.Hour)
+		}
+		for i, n := range []int64{100, 50, -30, 7} { // at start, and 1, 2 and 3 hours later
+			post(fmt.Sprint("dep_", i), n)
+		}
+		read := func(f wallet.Filter) (s wallet.Statement, err error) {
+			f.PerPage = max(f.PerPage, 2)
+			err = x.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+				s, err = wallet.StatementOf(ctx, tx, x.by, "", f)
+				return err
+			})
+			return s, err
+		}
+		s, err := read(wallet.Filter{Currency: "USD", From: start.Add(time.Hour), To: start.Add(3 * time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Opening != cents(100) || s.In != cents(50) || s.Out != cents(30) || s.Closing != cents(120) || s.Total != 2 {
+			t.Errorf("a period of two hours: %+v", s)
+		}
+		if len(s.Lines) != 2 || s.Lines[0].SourceID != "dep_1" || s.Lines[1].Balance != s.Closing {
+			t.Errorf("its lines are %+v", s.Lines)
+		}
+		s, err = read(wallet.Filter{Currency: "USD", Page: 2, PerPage: 3})
+		if err != nil || s.To != x.clock.Now() || s.From.Day() != 1 {
+			t.Errorf("without a period: %+v, %v", s, err)
+		}
+		if s.Closing != cents(127) || s.Total != 4 || len(s.Lines) != 1 {
+			t.Errorf("the second page without a period: %+v", s)
+		}
+		for name, c := range map[string]struct {
+			f    wallet.Filter
+			code string
+		}{
+			"no currency":                     {wallet.Filter{}, "currency_not_supported"},
+			"a period that ends at its start": {wallet.Filter{Currency: "USD", From: start, To: start}, "invalid_parameter"},
+		} {
+			_, err := read(c.f)
+			if f, ok := apierr.As(err); !ok || f.Code != c.code {
+				t.Errorf("%s: %v, want %s", name, err, c.code)
+			}
+		}
+	})
+}
+
+func TestMonthsAreTheClosedOnes(t *testing.T) {
+	run(t, func(x *fixture) {
+		x.post("bank_deposit", "dep_1", "credit",
+			ledger.Debit(ledger.Bank, "", cents(5)), ledger.Credit(ledger.CompanyFunds, "", cents(5)))
+		now := x.clock.Now().UTC()
+		next := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+		x.clock.Advance(next.Sub(now) + 2*time.Hour)
+		if err := ledger.ClosePeriods(t.Context(), x.d); err != nil {
+			t.Fatal(err)
+		}
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			all, err := wallet.Months(ctx, tx, x.by, "", money.USD)
+			if len(all) != 1 || all[0].Closing != cents(5) || !all[0].End.Equal(next) {
+				t.Errorf("the closed months are %+v", all)
+			}
+			return err
+		})
+	})
+}
