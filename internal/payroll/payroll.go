@@ -297,6 +297,8 @@ func New(c Config, g Guards) (*Service, error) {
 		return nil, errors.New("payroll: Config.ChainName and Config.Network are required")
 	case c.QuoteValidity <= 0:
 		return nil, errors.New("payroll: Config.QuoteValidity is required")
+	case c.Treasury == nil:
+		return nil, errors.New("payroll: Config.Treasury is required")
 	case g.CheckWatched == nil:
 		return nil, errors.New("payroll: Guards.CheckWatched is required")
 	case g.Screen == nil:
