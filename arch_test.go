@@ -24,8 +24,8 @@ import (
 
 const module = "github.com/stipend/stipend"
 
-// layers are the packages from the bottom up. A package imports packages of lower layers only. A package in a subdirectory
-// belongs to its parent's layer unless it is listed.
+// layers are the packages from the bottom up. A package imports packages of lower layers only. A package in a
+// subdirectory belongs to its parent's layer unless it is listed.
 var layers = [][]string{
 	{"internal/apierr", "internal/country", "internal/testkit"},
 	{"internal/money", "internal/ratelimit"},
@@ -35,7 +35,9 @@ var layers = [][]string{
 	{"internal/auth"},
 	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/screening"},
 	{"internal/oauth", "internal/treasury"},
-	{"internal/receivable", "internal/receivable/quote", "internal/approval", "internal/payee", "internal/payee/destination", "internal/invoice/payer", "internal/receivable/deposit", "internal/payout", "internal/payroll", "internal/invoice", "internal/wallet", "internal/virtualaccount"},
+	{"internal/receivable", "internal/receivable/quote", "internal/approval", "internal/payee",
+		"internal/payee/destination", "internal/invoice/payer", "internal/receivable/deposit", "internal/payout",
+		"internal/payroll", "internal/invoice", "internal/wallet", "internal/virtualaccount"},
 	{"internal/kyc", "internal/bankreceipt"},
 	{"internal/invoice/vendorbill", "internal/withdrawal"},
 	{"internal/claim"},
@@ -51,21 +53,29 @@ var outside = []string{"bench", "docs", "sdk", "tools"}
 
 // sideways lists the imports between packages of one layer, with the reason for each.
 var sideways = map[string]string{
-	"internal/payroll → internal/receivable/quote":            "a payroll requests its quote and accepts it in its own transaction",
-	"internal/payroll → internal/receivable":                  "a payroll asks what the money received for it pays",
-	"internal/receivable → internal/receivable/deposit":       "what was received is facts of the verdict",
-	"internal/receivable → internal/receivable/quote":         "what deposits are worth is facts of the verdict",
-	"internal/approval → internal/receivable/quote":           "an amount in another currency is compared with a limit at the present price",
-	"internal/payroll → internal/approval":                    "a payroll above its company's limit needs a second member",
-	"internal/payroll → internal/payee":                       "a payroll reads its payees when it is planned",
-	"internal/payroll → internal/payee/destination":           "a payroll copies each payee's destinations when it is planned",
-	"internal/payroll → internal/wallet":                      "a payroll that names a wallet is funded in its currency",
-	"internal/payroll → internal/invoice":                     "a payroll marks the invoices that it pays as paid; they refer to it by id only",
-	"internal/invoice → internal/invoice/payer":               "an invoice names a payer, who cannot be deleted while it is being paid",
-	"internal/payroll → internal/receivable/deposit":          "a payroll counts the deposits received for it",
-	"internal/payee/destination → internal/payee":             "who owns a destination, and may change it, is decided by package payee",
-	"internal/receivable/deposit → internal/receivable/quote": "a deposit is worth what the quote in force said when it was first seen",
-	"internal/payroll → internal/payout":                      "a released payroll queues its outputs, and reads their final states",
+	"internal/payroll → internal/receivable/quote": "a payroll requests its quote and accepts it in its own " +
+		"transaction",
+	"internal/payroll → internal/receivable":            "a payroll asks what the money received for it pays",
+	"internal/receivable → internal/receivable/deposit": "what was received is facts of the verdict",
+	"internal/receivable → internal/receivable/quote":   "what deposits are worth is facts of the verdict",
+	"internal/approval → internal/receivable/quote": "an amount in another currency is compared with a limit " +
+		"at the present price",
+	"internal/payroll → internal/approval": "a payroll above its company's limit needs a second member",
+	"internal/payroll → internal/payee":    "a payroll reads its payees when it is planned",
+	"internal/payroll → internal/payee/destination": "a payroll copies each payee's destinations when it is " +
+		"planned",
+	"internal/payroll → internal/wallet": "a payroll that names a wallet is funded in its currency",
+	"internal/payroll → internal/invoice": "a payroll marks the invoices that it pays as paid; they " +
+		"refer to it by id only",
+	"internal/invoice → internal/invoice/payer": "an invoice names a payer, who cannot be deleted while " +
+		"it is being paid",
+	"internal/payroll → internal/receivable/deposit": "a payroll counts the deposits received for it",
+	"internal/payee/destination → internal/payee": "who owns a destination, and may change it, is decided " +
+		"by package payee",
+	"internal/receivable/deposit → internal/receivable/quote": "a deposit is worth what the quote in force said when it " +
+		"was first seen",
+	"internal/payroll → internal/payout": "a released payroll queues its outputs, and reads their " +
+		"final states",
 }
 
 // Who may do what most packages must not. The keys are packages, with what is below them, or single files.
@@ -84,7 +94,8 @@ var (
 		"sdk":                          "runs at the caller: makes idempotency keys and checks the age of webhook deliveries",
 		"docs/samples":                 "shows a receiver, which compares a delivery's time with its own clock",
 		"internal/lightning":           "draws preimages, which must come from the system's randomness",
-		"internal/webhook/delivery":    "measures receivers, spreads attempts, and signs for clocks that are not the sandbox's",
+		"internal/webhook/delivery": "measures receivers, spreads attempts, and signs for clocks that are not the " +
+			"sandbox's",
 	}
 	environment = map[string]string{
 		"bench":              "hands its own to the program that it builds",
@@ -137,7 +148,8 @@ func TestPackagesAreDocumented(t *testing.T) {
 		if name == "main" {
 			name = path.Base(dir)
 		}
-		want := regexp.MustCompile(`^(Package|Command|Program) ` + regexp.QuoteMeta(name) + `\b|^` + regexp.QuoteMeta(strings.ToUpper(name[:1])+name[1:]) + `\b`)
+		want := regexp.MustCompile(`^(Package|Command|Program) ` + regexp.QuoteMeta(name) + `\b|^` +
+			regexp.QuoteMeta(strings.ToUpper(name[:1])+name[1:]) + `\b`)
 		switch {
 		case len(docs) == 0:
 			t.Errorf("%s: no package comment; say what the package owns and what it never does", dir)
@@ -199,7 +211,8 @@ func TestOnlyListedPackagesReadTheClock(t *testing.T) {
 		}
 		for _, name := range []string{"math/rand", "math/rand/v2", "crypto/rand"} {
 			if f.imports(name) != "" {
-				t.Errorf("%s imports %s; ids come from tx.NewID, and what else needs chance is listed in arch_test.go", f.name, name)
+				t.Errorf("%s imports %s; ids come from tx.NewID, and what else needs chance is listed in arch_test.go", f.name,
+					name)
 			}
 		}
 		f.uses("time", []string{"Now", "Since", "Until"}, func(at, what string) {
@@ -222,7 +235,8 @@ func TestOnlyListedPackagesReadTheEnvironment(t *testing.T) {
 }
 
 // statement matches the start of an SQL statement, which is written in capitals.
-var statement = regexp.MustCompile(`^\s*(SELECT\s|INSERT INTO\s|UPDATE\s+\S+\s+SET\b|DELETE FROM\s|WITH\s+\w+.*\sAS\s*\(|CREATE\s+(TABLE|INDEX|UNIQUE)|DROP\s|ALTER\s)`)
+var statement = regexp.MustCompile(`^\s*(SELECT\s|INSERT INTO\s|UPDATE\s+\S+\s+SET\b|` +
+	`DELETE FROM\s|WITH\s+\w+.*\sAS\s*\(|CREATE\s+(TABLE|INDEX|UNIQUE)|DROP\s|ALTER\s)`)
 
 func TestSQLIsInTheStores(t *testing.T) {
 	used := map[string]bool{}
@@ -252,11 +266,12 @@ func TestSQLIsInTheStores(t *testing.T) {
 func TestOnlyListedPackagesServeHTTP(t *testing.T) {
 	used := map[string]bool{}
 	eachCode(t, func(f file) {
-		f.uses("net/http", []string{"Server", "ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS"}, func(at, what string) {
-			if !allowed(f.name, servers, used) {
-				t.Errorf("%s: %s; only the listed packages serve HTTP", at, what)
-			}
-		})
+		f.uses("net/http", []string{"Server", "ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS"},
+			func(at, what string) {
+				if !allowed(f.name, servers, used) {
+					t.Errorf("%s: %s; only the listed packages serve HTTP", at, what)
+				}
+			})
 	})
 	unused(t, "servers", servers, used)
 }
@@ -290,7 +305,8 @@ func TestAmountsAreNeverFloats(t *testing.T) {
 	unused(t, "floats", floats, used)
 }
 
-// A test that skips itself looks like one that passed, and one that sleeps is slow on a quick machine and wrong on a slow one.
+// A test that skips itself looks like one that passed, and one that sleeps is slow on a quick machine and wrong on a
+// slow one.
 func TestTestsNeitherSkipNorSleep(t *testing.T) {
 	used := map[string]bool{}
 	for _, files := range tree(t) {
@@ -350,7 +366,8 @@ func TestArchitectureDocumentMatchesLayers(t *testing.T) {
 // A package is a word of the field. These are words for whatever found no place.
 func TestPackagesHaveNamesOfTheField(t *testing.T) {
 	for dir := range tree(t) {
-		if slices.Contains([]string{"utils", "util", "common", "helpers", "models", "service", "services", "types", "misc"}, path.Base(dir)) {
+		if slices.Contains([]string{"utils", "util", "common", "helpers", "models", "service", "services", "types", "misc"},
+			path.Base(dir)) {
 			t.Errorf("%s: what does it own? name it after that", dir)
 		}
 	}
@@ -416,7 +433,8 @@ var parsed = sync.OnceValues(func() (map[string][]file, error) {
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); name != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata" || base == "node_modules" || name == "bin") {
+			if base := d.Name(); name != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") ||
+				base == "testdata" || base == "node_modules" || name == "bin") {
 				return filepath.SkipDir
 			}
 			return nil

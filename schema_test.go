@@ -12,7 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// table is what the migrations say about a table. The comment above CREATE TABLE ends with a line "-- Writer: package" and,
+// table is what the migrations say about a table. The comment above CREATE TABLE ends with a line "-- Writer: package"
+// and,
 // for a table whose keys need not start with company_id, has a line "-- Shared: reason." before it.
 type table struct {
 	file, about, shared, writer string
@@ -22,9 +23,10 @@ var (
 	sqlComment  = regexp.MustCompile(`--[^\n]*`)
 	tableHead   = regexp.MustCompile(`(?m)((?:^--[^\n]*\n)*)^CREATE TABLE (\w+) \(`)
 	createTable = regexp.MustCompile(`(?is)CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)\s*\((.*?)\)\s*;`)
-	createIndex = regexp.MustCompile(`(?is)CREATE\s+(?:UNIQUE\s+)?INDEX\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)\s+ON\s+(\w+)\s*\(\s*(\w+)`)
-	tableKey    = regexp.MustCompile(`(?is)\b(PRIMARY\s+KEY|UNIQUE|FOREIGN\s+KEY)\s*\(\s*(\w+)`)
-	columnKey   = regexp.MustCompile(`(?im)^\s*(\w+)\s[^,(]*\b(PRIMARY\s+KEY|UNIQUE)\b`)
+	createIndex = regexp.MustCompile(
+		`(?is)CREATE\s+(?:UNIQUE\s+)?INDEX\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)\s+ON\s+(\w+)\s*\(\s*(\w+)`)
+	tableKey  = regexp.MustCompile(`(?is)\b(PRIMARY\s+KEY|UNIQUE|FOREIGN\s+KEY)\s*\(\s*(\w+)`)
+	columnKey = regexp.MustCompile(`(?im)^\s*(\w+)\s[^,(]*\b(PRIMARY\s+KEY|UNIQUE)\b`)
 )
 
 // migrations returns the text of each migration by file name.
@@ -78,13 +80,15 @@ func TestEveryTableIsDescribed(t *testing.T) {
 				t.Errorf("%s: table %s has no comment above it: what is a row?", file, m[1])
 			}
 			if packages[one.writer] == nil {
-				t.Errorf("%s: the writer of table %s is %q, want a line \"-- Writer: internal/…\" with a package", file, m[1], one.writer)
+				t.Errorf("%s: the writer of table %s is %q, want a line \"-- Writer: internal/…\" with a package", file, m[1],
+					one.writer)
 			}
 		}
 	}
 }
 
-// writes are the exceptions from the rule that only its writer changes a table: files that write, with what is below them.
+// writes are the exceptions from the rule that only its writer changes a table: files that write, with what is below
+// them.
 var writes = map[string]string{
 	"bench": "measures bare SQL, and prepares data for measurements",
 
@@ -183,7 +187,8 @@ func TestTheCompanyComesFirst(t *testing.T) {
 		case known[name].shared != "":
 			used[name] = true
 		default:
-			t.Errorf("%s: %s of table %s starts with %s, want company_id, or a line \"-- Shared: reason.\" above the table", where, what, name, column)
+			t.Errorf("%s: %s of table %s starts with %s, want company_id, or a line \"-- Shared: reason.\" above the table",
+				where, what, name, column)
 		}
 	}
 	for name, text := range migrations(t) {

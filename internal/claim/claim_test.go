@@ -61,12 +61,12 @@ func (l simLab) Source() chain.Source { return l.Chain }
 func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Chain) {
 	till := newTill(t, d, clock, lab)
 	for _, c := range []struct {
-		name string
-		play func(*sale)
-		end  claim.State
-		what claim.Exception
-		told string // the states that the merchant is told of
-		want books
+		name   string
+		play   func(*sale)
+		end    claim.State
+		what   claim.Exception
+		events string // the states in the events, in order
+		want   books
 	}{
 		{"exactly", func(s *sale) {
 			s.pay(full)
@@ -254,7 +254,7 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Chain) {
 			s.is(claim.Paid)
 			s.reorg(1)
 			if c := s.is(claim.Confirming); !c.Reverted {
-				s.Errorf("nobody is told that it was paid")
+				s.Errorf("no event says that it was paid")
 			}
 			s.books(books{})
 			s.mine(1)
@@ -353,8 +353,8 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Chain) {
 				s.Errorf("the exception is %s, want %s", last.Exception, c.what)
 			}
 			s.books(c.want)
-			if got := s.told(); got != c.told {
-				s.Errorf("the merchant was told of %q, want %q", got, c.told)
+			if got := s.eventStates(); got != c.events {
+				s.Errorf("the events have states %q, want %q", got, c.events)
 			}
 			till.checkBooks(t)
 		})
@@ -627,8 +627,8 @@ func (s *sale) books(want books) {
 	}
 }
 
-// told are the states that the events of the claim tell, in order. Each has its twin for the payment.
-func (s *sale) told() string {
+// eventStates returns the states in the events of the claim, in order. Each has an event of the payment beside it.
+func (s *sale) eventStates() string {
 	s.Helper()
 	states := map[string][]string{}
 	if err := s.till.d.Read(s.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -647,7 +647,7 @@ func (s *sale) told() string {
 	}
 	if made := s.look().CreatedAt; s.till.clock.Now().Sub(made) < webhook.Kept &&
 		!slices.Equal(states[webhook.ClaimCreated.Name], []string{"awaiting_payment"}) {
-		s.Errorf("claim.created is told %v", states[webhook.ClaimCreated.Name])
+		s.Errorf("claim.created events: %v", states[webhook.ClaimCreated.Name])
 	}
 	if !slices.Equal(states[webhook.ClaimStatusUpdate.Name], states[webhook.UserPaymentStatusUpdate.Name]) {
 		s.Errorf("the claim's events tell %v, the payment's %v", states[webhook.ClaimStatusUpdate.Name],

@@ -27,7 +27,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// Requests that are decided at the same moment are counted together, whoever's transaction they are in.
+// Requests that are decided at the same moment are counted together, in whichever transactions they are.
 func TestLimitsHoldForClaimsThatAreMadeAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name               string
@@ -132,7 +132,7 @@ func TestSettlementsKeepTheirSchedule(t *testing.T) {
 					}
 				}
 				sell()
-				due(0, "by hand, as it is at first")
+				due(0, "manually, the default")
 				till.settings(t, claim.Change{Schedule: &schedule})
 				due(1, "at once when it is chosen")
 				if x := till.settlements(t)[0]; x.Amount != money.New(money.USD, 99_00) || x.WithdrawalID != "" {
@@ -174,7 +174,7 @@ func TestEachCompanyIsSettledByItself(t *testing.T) {
 		s.mine(1)
 		s.is(claim.Paid)
 		if err := till.claims.SettleDue(t.Context(), d); err == nil {
-			t.Error("nobody is told of the company that could not be settled")
+			t.Error("no error for the company that could not be settled")
 		}
 		if all := till.settlements(t); len(all) != 1 {
 			t.Errorf("%d settlements of the other, want 1", len(all))
@@ -320,7 +320,7 @@ func TestMoneyThatSomebodyHasToLookAtWaits(t *testing.T) {
 	})
 }
 
-// Whatever depth the chain is rewritten at, once it has the payments again everything stands as if it had never been.
+// However deep a reorganization is, once the chain has the payments again, the result is the same as without it.
 func reorganisationsChangeNothing(t *testing.T, till *till) {
 	for depth := 1; depth <= 6; depth++ {
 		late := till.open(t)
@@ -334,7 +334,7 @@ func reorganisationsChangeNothing(t *testing.T, till *till) {
 				Amount: 150_000},
 			chain.Output{Address: much.address, Amount: full + 50_000})
 		exact.mine(depth)
-		straight := till.stands(t, all)
+		straight := till.snapshot(t, all)
 		exact.reorg(depth)
 		for _, s := range all {
 			if c := s.look(); c.State == claim.Paid || c.State == claim.PaidLate {
@@ -342,15 +342,15 @@ func reorganisationsChangeNothing(t *testing.T, till *till) {
 			}
 		}
 		exact.mine(depth)
-		if diff := cmp.Diff(straight, till.stands(t, all)); diff != "" {
+		if diff := cmp.Diff(straight, till.snapshot(t, all)); diff != "" {
 			t.Errorf("%d blocks deep (-without +with the reorganisation):\n%s", depth, diff)
 		}
 		till.checkBooks(t)
 	}
 }
 
-// stands are the ends of some claims, and the balance of every account of the merchant.
-func (x *till) stands(t *testing.T, all []*sale) map[string]string {
+// snapshot returns the final states of claims and the balance of every account of the merchant.
+func (x *till) snapshot(t *testing.T, all []*sale) map[string]string {
 	t.Helper()
 	at := map[string]string{}
 	for i, s := range all {

@@ -106,7 +106,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 				v = int(s[i]-'A') + 10
 			}
 			if s[i] > 'N' {
-				v++ // Ñ stands between N and O
+				v++ // Ñ is between N and O
 			}
 			sum += v * (18 - i)
 		}
@@ -225,7 +225,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 	"fr_nif": func(s string) bool { return number(s[:10])%511 == number(s[10:]) },
 
 	"es_nie": func(s string) bool { return dni(string("012"[s[0]-'X']) + s[1:]) },
-	// Which kinds of firms have a digit and which a letter is told differently in different places, so both are taken.
+	// Sources disagree on which kinds of businesses have a digit and which a letter, so both are accepted.
 	"es_cif": func(s string) bool {
 		sum := 0
 		for i := range 7 {

@@ -24,7 +24,7 @@ var (
 	ErrNotANumber  = apierr.New(apierr.Invalid, "invalid_type", "The amount must be a plain decimal number.")
 )
 
-// maxDigits bounds what is looked at before any arithmetic, so that "1e999999999" costs nothing.
+// maxDigits limits the length before any arithmetic, so that "1e999999999" costs nothing.
 const maxDigits = 40
 
 // Amount is so many units of an asset. The zero Amount has no asset and equals nothing but itself.

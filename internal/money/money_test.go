@@ -96,7 +96,7 @@ func TestTheSmallestSplits(t *testing.T) {
 	}
 }
 
-// The house never loses by rounding: what it asks covers what it pays, and by less than one unit more.
+// The operator never loses by rounding: the funding covers the payouts, with less than one unit to spare.
 func TestFundingRoundsUpAndPayoutsDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate, err := money.ParseRate(money.BTC, money.USD, rapid.StringMatching(`[1-9][0-9]{0,5}\.[0-9]{1,8}`).Draw(t,

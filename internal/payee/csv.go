@@ -94,7 +94,7 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	var rows []Imported
 	var people []importing
 	first := map[string]int{} // external id → row
-	told := 0                 // problems found so far
+	reported := 0             // problems found so far
 	for number := 2; ; number++ {
 		record, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -120,8 +120,8 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 			}
 		}
 		// A file with many mistakes must not cause a response many times its size.
-		row.Problems = row.Problems[:min(len(row.Problems), max(1, mostProblems-told))]
-		told += len(row.Problems)
+		row.Problems = row.Problems[:min(len(row.Problems), max(1, mostProblems-reported))]
+		reported += len(row.Problems)
 		person.at = len(rows)
 		rows = append(rows, row)
 		if row.Status == ImportValid {

@@ -17,7 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 )
 
-// world is two companies, of which the first acts.
+// world is two companies; the first one acts.
 type world struct {
 	*testing.T
 	d         *db.DB
@@ -380,7 +380,7 @@ func TestWorkersAndPayees(t *testing.T) {
 	})
 }
 
-// give writes destinations as the distribution package does, which stands above this one.
+// give inserts destinations, which package destination writes; it is in a higher layer.
 func give(w world, owner string, allocations ...int64) {
 	w.Helper()
 	w.write(func(ctx context.Context, tx *db.Tx) error {

@@ -140,7 +140,7 @@ func Head(ctx context.Context, tx *db.Tx, companyID string, rail RailName, limit
 		ORDER BY queued_at, output_id LIMIT $3`, companyID, string(rail), int64(limit))
 }
 
-// HeadByAsset returns the head of a company's queue for a rail with several assets, of which a shortage of one must
+// HeadByAsset returns the head of a company's queue for a rail with several assets, where a shortage of one must
 // not block the others: up to limit outputs of each asset, oldest first. Within an asset, outputs that wait for a
 // reason of their own come last, largest first, since a fee becomes acceptable for the largest first. Outputs of
 // assets not listed follow at the end.

@@ -192,7 +192,7 @@ func TestEurosDoNotPayBitcoinsOfOthers(t *testing.T) {
 	})
 }
 
-// Whoever stands on a sanctions list is not paid: a payee alone waits, a company holds all of its payroll, and
+// A payee or company on a sanctions list is not paid: a payee alone waits, a company holds all of its payroll, and
 // without a list nobody is released. The review's end, or a list, lets all of it go on.
 func TestScreeningStopsARelease(t *testing.T) {
 	run(t, func(h *fixture) {

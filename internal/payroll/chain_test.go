@@ -103,10 +103,10 @@ func (x *chainFixture) is(state State, funding FundingState) Payroll {
 	return got
 }
 
-func (x *chainFixture) told(event string, want int64) {
+func (x *chainFixture) countEvents(event string, want int64) {
 	x.t.Helper()
 	if n := x.count("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name = $2", x.p.ID, event); n != want {
-		x.t.Errorf("%s was told %d times, want %d", event, n, want)
+		x.t.Errorf("%s was emitted %d times, want %d", event, n, want)
 	}
 }
 
@@ -166,13 +166,13 @@ func TestPayrollsOnAChain(t *testing.T) {
 				if q := x.get(x.p.ID).Quote; q.ID != x.p.Quote.ID || q.Rate.String() != "50000" {
 					t.Errorf("valued by %s at %s", q.ID, q.Rate)
 				}
-				x.told(webhook.PayrollFundingLate.Name, 0)
+				x.countEvents(webhook.PayrollFundingLate.Name, 0)
 			}, Received, FundingFunded, books{escrow: full}},
 			{"a second after the end", func() {
 				x.after(validity + time.Second)
 				x.pay(full)
 				x.mine(2)
-				x.told(webhook.PayrollFundingLate.Name, 1)
+				x.countEvents(webhook.PayrollFundingLate.Name, 1)
 			}, Pending, FundingLate, books{late: full}},
 			{"half a percent too little, and the rest in time", func() {
 				x.pay(2_009_900)
@@ -280,7 +280,7 @@ func TestPayrollsOnAChain(t *testing.T) {
 				x.is(Received, FundingFunded)
 				x.reorg(2)
 				x.is(Pending, FundingConfirming)
-				x.told(webhook.PayrollFundingReverted.Name, 1)
+				x.countEvents(webhook.PayrollFundingReverted.Name, 1)
 				if got := x.balance(ledger.Escrow, x.p.ID, money.BTC); got != 0 {
 					t.Errorf("%d sat in escrow of money that is not there", got)
 				}
@@ -350,7 +350,8 @@ func TestFundingThatIsTakenBackForGood(t *testing.T) {
 	})
 }
 
-// However deep the chain is rewritten, once it has the payments again everything stands as if it had never been.
+// However deep the chain is rewritten, once it has the payments again, the result is the same as without the
+// reorganization.
 func TestPayrollsOnARewrittenChain(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		x := newChainFixture(t, d, clock)
@@ -366,7 +367,7 @@ func TestPayrollsOnARewrittenChain(t *testing.T) {
 			_, err := x.chain.PayAll(t.Context(), outputs...)
 			x.must(err)
 			x.mine(depth)
-			straight := x.stands(all)
+			straight := x.snapshot(all)
 			x.reorg(depth)
 			for _, p := range all {
 				if got := x.get(p.ID); got.State != Pending || !got.Escrow.IsZero() {
@@ -374,7 +375,7 @@ func TestPayrollsOnARewrittenChain(t *testing.T) {
 				}
 			}
 			x.mine(depth)
-			if diff := cmp.Diff(straight, x.stands(all)); diff != "" {
+			if diff := cmp.Diff(straight, x.snapshot(all)); diff != "" {
 				t.Errorf("%d blocks deep (-without +with the reorganisation):\n%s", depth, diff)
 			}
 			x.checkBooks()
@@ -382,8 +383,8 @@ func TestPayrollsOnARewrittenChain(t *testing.T) {
 	})
 }
 
-// stands are the ends of some payrolls, and the balance of every account of the company.
-func (x *chainFixture) stands(all []Payroll) map[string]string {
+// snapshot returns the final states of payrolls and the balance of every account of the company.
+func (x *chainFixture) snapshot(all []Payroll) map[string]string {
 	x.t.Helper()
 	at := map[string]string{}
 	for i, p := range all {

@@ -18,7 +18,8 @@ import (
 const enoughSats = 1_000
 
 // exchange subtracts the amounts that a payment's outputs need from the capacity, and returns ReasonConversion if it
-// does not suffice. A debt to the payee from an earlier release was already sold to the operator; exchanging it ends the debt.
+// does not suffice. A debt to the payee from an earlier release was already sold to the operator; exchanging it ends
+// the debt.
 func (e escrow) exchange(outputs []plannedOutput, capacity *treasury.Capacity) (problem string, err error) {
 	currency, funding := e.total.Asset(), e.held.Asset()
 	var need []money.Amount

@@ -146,7 +146,7 @@ func TestMuchLateMoneyWaitsForARefresh(t *testing.T) {
 	})
 }
 
-// What a reorganisation takes back after the release comes out of the company's balance, and the company is told.
+// What a reorganisation takes back after the release comes out of the company's balance, and the company is notified.
 func TestABalanceCoversAReorg(t *testing.T) {
 	run(t, func(h *fixture) {
 		over := h.create(CreateParams{ToPay: worked})
@@ -161,7 +161,7 @@ func TestABalanceCoversAReorg(t *testing.T) {
 		}
 		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1 AND object_id = $2",
 			webhook.PayrollFundingReverted.Name, p.ID); n != 1 {
-			h.t.Errorf("told %d times", n)
+			h.t.Errorf("%d events", n)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func TestEachPaymentHasItsOwnStateAndHistory(t *testing.T) {
 			"h.object_id"); n != 6 {
 			h.t.Errorf("%d rows of history for 3 payments with 2 changes each, want 6", n)
 		}
-		if n := h.told(webhook.UserPaymentStatusUpdate.Name, ""); n != 6 {
+		if n := h.countEvents(webhook.UserPaymentStatusUpdate.Name, ""); n != 6 {
 			h.t.Errorf("%d events for 3 payments with 2 changes each, want 6", n)
 		}
 		h.destinations("rec_mix", map[money.Asset]int{money.BTC: 100})

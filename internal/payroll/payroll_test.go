@@ -171,7 +171,7 @@ func (h *fixture) get(id string) (p Payroll) {
 	return p
 }
 
-// deposit writes what deposit would, and has it looked at.
+// deposit writes a deposit and runs the job that follows.
 func (h *fixture) deposit(p Payroll, name string, amount int64, state string) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
@@ -235,8 +235,8 @@ func (h *fixture) count(query string, args ...any) (n int64) {
 	return n
 }
 
-// told is how many events of a name an object has.
-func (h *fixture) told(name, objectID string) (n int64) {
+// countEvents returns the number of events with a name that an object has.
+func (h *fixture) countEvents(name, objectID string) (n int64) {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		all, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: h.by.CompanyID, Names: name,
@@ -404,13 +404,13 @@ func TestFromCreationToFulfilled(t *testing.T) {
 			h.t.Error("the mail does not say who paid how much, or not in the payee's language")
 		}
 
-		// Every version of the payroll and of each payment told of itself once.
+		// Each version of the payroll and of each payment emitted one event.
 		events := h.count("SELECT COUNT(*) FROM events WHERE object_id = $1", p.ID)
 		if events != last.Version {
 			h.t.Errorf("%d events for %d versions", events, last.Version)
 		}
 		for _, m := range last.Payments {
-			if n := h.told(webhook.UserPaymentStatusUpdate.Name, m.ID); n != m.Version-1 {
+			if n := h.countEvents(webhook.UserPaymentStatusUpdate.Name, m.ID); n != m.Version-1 {
 				h.t.Errorf("%d events for version %d", n, m.Version)
 			}
 		}
@@ -572,7 +572,7 @@ func TestCancelGivesTheMoneyBack(t *testing.T) {
 	})
 }
 
-// What is in a state that only a newer version knows stays as it is, and whoever was to decide says so.
+// A row in a state of a newer version does not change, and the function that reads it returns an error.
 func TestUnknownStatesDecideNothing(t *testing.T) {
 	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})

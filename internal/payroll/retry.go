@@ -145,7 +145,8 @@ func corrections(outputs []payout.Output, used []destination.Distribution) ([]co
 
 // redirect computes the new outputs of one payment. An output that keeps its asset keeps its amount; otherwise its
 // value at the first release is converted at the current price. problem is the reason why none of them can be sent.
-func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate, capacity *treasury.Capacity) (problem string,
+func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate,
+	capacity *treasury.Capacity) (problem string,
 	err error) {
 	var need []money.Amount
 	for i := range some {

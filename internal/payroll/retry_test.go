@@ -46,7 +46,7 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 	run(t, func(h *fixture) {
 		h.s.CoolDown = 24 * time.Hour
 		p := h.returned()
-		stands := func(state State, reason string, output payout.State) {
+		expect := func(state State, reason string, output payout.State) {
 			t.Helper()
 			h.release(p.ID)
 			if m := h.get(p.ID).Payments[1]; m.State != state || m.Reason != reason || len(m.Outputs) != 1 ||
@@ -54,10 +54,10 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 				t.Fatalf("%s (%s), %+v; want %s (%s), %s", m.State, m.Reason, m.Outputs, state, reason, output)
 			}
 		}
-		stands(Returned, "", payout.Returned)
+		expect(Returned, "", payout.Returned)
 
 		h.correct("rec_eur")
-		stands(OnHold, ReasonCoolDown, payout.Returned)
+		expect(OnHold, ReasonCoolDown, payout.Returned)
 		h.clock.Advance(25 * time.Hour)
 		h.s.guards.Screen = func(_ context.Context, _ *db.Tx, _ string, whom []destination.ScreeningSubject) (map[string]bool,
 			error) {
@@ -67,13 +67,13 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 			}
 			return held, nil
 		}
-		stands(OnHold, ReasonReview, payout.Returned)
+		expect(OnHold, ReasonReview, payout.Returned)
 		h.s.guards.Screen = allow.Subjects[destination.ScreeningSubject]
 		h.exec("UPDATE recipients SET status = 'inactive' WHERE recipient_id = 'rec_eur'")
-		stands(ActionRequired, ReasonInactive, payout.Returned)
+		expect(ActionRequired, ReasonInactive, payout.Returned)
 		h.exec("UPDATE recipients SET status = 'active' WHERE recipient_id = 'rec_eur'")
 		h.exec("UPDATE companies SET status = 'frozen'")
-		stands(ActionRequired, ReasonInactive, payout.Returned)
+		expect(ActionRequired, ReasonInactive, payout.Returned)
 		h.exec("UPDATE companies SET status = 'active'")
 
 		var all sync.WaitGroup
@@ -90,7 +90,7 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 			})
 		}
 		all.Wait()
-		stands(Released, "", payout.Queued)
+		expect(Released, "", payout.Queued)
 		if n := h.count("SELECT COUNT(*) FROM history WHERE object_id = $1 AND to_state = 'queued'",
 			p.Payments[1].Outputs[0].ID); n != 1 {
 			t.Errorf("queued again %d times, want once, by the correction", n)
@@ -99,7 +99,7 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 		was := string(h.get(p.ID).Payments[1].Outputs[0].Destination)
 		h.correct("rec_eur")
 		h.clock.Advance(25 * time.Hour)
-		stands(Released, "", payout.Queued)
+		expect(Released, "", payout.Queued)
 		if is := string(h.get(p.ID).Payments[1].Outputs[0].Destination); is != was {
 			t.Errorf("a payout under way went from %s to %s", was, is)
 		}

@@ -19,7 +19,7 @@ const pooled = "DE89370400440532013000"
 // wages are 1,000.00, and 10.00 of fees.
 var wages = []Payee{{AmountText: "1000", UserID: "rec_eur"}}
 
-// transferred writes what a bank's statement says came for a payroll, or was taken back, and has it looked at.
+// transferred records a bank transfer for a payroll, or its return, and runs the job that follows.
 func (h *fixture) transferred(p Payroll, name string, cents int64, back bool) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
@@ -132,7 +132,7 @@ func TestATransferThatTheBankTakesBack(t *testing.T) {
 						x)}})
 			})
 		}
-		stands := func(what string, owed, left int64) {
+		expect := func(what string, owed, left int64) {
 			h.t.Helper()
 			got := [2]int64{h.balance(ledger.DueFromCustomer, "", money.USD), h.balance(ledger.CompanyFunds, "",
 				money.USD)}
@@ -153,7 +153,7 @@ func TestATransferThatTheBankTakesBack(t *testing.T) {
 		if got := h.get(p.ID); got.State != OnHold || got.HoldReason != ReasonReverted {
 			h.t.Errorf("it is %s, %s", got.State, got.HoldReason)
 		}
-		stands("taken back", 710_00, 0)
+		expect("taken back", 710_00, 0)
 		if n := h.count("SELECT COALESCE(SUM(amount), 0) FROM ledger_lines WHERE code = '1020'"); n != 300_00 {
 			h.t.Errorf("%d cents at the bank", n)
 		}
@@ -164,20 +164,20 @@ func TestATransferThatTheBankTakesBack(t *testing.T) {
 			h.t.Error(err)
 		}
 		settle()
-		stands("a part", 10_00, 0)
+		expect("a part", 10_00, 0)
 		if got := h.get(p.ID); got.State != OnHold {
 			h.t.Errorf("it is %s", got.State)
 		}
 		has("dep_3", 100_00)
 		settle()
-		stands("settled", 0, 90_00)
+		expect("settled", 0, 90_00)
 		if got := h.get(p.ID); got.State != Released {
 			h.t.Errorf("it is %s, %s", got.State, got.HoldReason)
 		}
 		h.exec("UPDATE deposits SET state = 'confirmed' WHERE txid = 'trf_2'")
 		h.deliver(h.s.Fund, fmt.Sprintf(`{"object_id":%q}`, p.ID)) // it came again, so that was settled twice
 		settle()
-		stands("it came again", 0, 1_100_00)
+		expect("it came again", 0, 1_100_00)
 	})
 }
 

@@ -463,7 +463,7 @@ CREATE UNIQUE INDEX member_invitations_by_digest ON member_invitations (digest);
 
 -- Everyone whose documents are stored: a user, a beneficial owner, or a company. Each has an encryption key of its
 -- own; without it nothing of the subject can be read, in backups either.
--- Shared: a person's documents belong to the person, whoever pays them.
+-- Shared: a person's documents belong to the person, not to the companies that pay them.
 -- Writer: internal/kyc
 CREATE TABLE subjects (
     subject_id  TEXT   NOT NULL,
@@ -477,7 +477,7 @@ CREATE TABLE subjects (
 
 -- Identity documents and company documents. A new one replaces the earlier one of the same kind, side and country,
 -- which stays until the verification is decided.
--- Shared: a person's documents belong to the person, whoever pays them.
+-- Shared: a person's documents belong to the person, not to the companies that pay them.
 -- Writer: internal/kyc
 CREATE TABLE documents (
     subject_id      TEXT   NOT NULL,
@@ -496,7 +496,7 @@ CREATE UNIQUE INDEX documents_current ON documents (subject_id, doc_type, catego
     WHERE state = 'current';
 
 -- The content of documents, in chunks sealed with the subject's key.
--- Shared: a person's documents belong to the person, whoever pays them.
+-- Shared: a person's documents belong to the person, not to the companies that pay them.
 -- Writer: internal/kyc
 CREATE TABLE document_chunks (
     subject_id  TEXT   NOT NULL,
@@ -507,7 +507,7 @@ CREATE TABLE document_chunks (
 );
 
 -- Tax ids, one per country, sealed with the subject's key.
--- Shared: a person's documents belong to the person, whoever pays them.
+-- Shared: a person's documents belong to the person, not to the companies that pay them.
 -- Writer: internal/kyc
 CREATE TABLE tax_ids (
     subject_id      TEXT   NOT NULL,
@@ -519,7 +519,7 @@ CREATE TABLE tax_ids (
 );
 
 -- Attempts to verify a subject: a user (person), a beneficial owner (owner), or a company.
--- Shared: a person is verified once, whoever pays them.
+-- Shared: a person is verified once, not to the companies that pay them.
 -- Writer: internal/kyc
 CREATE TABLE verifications (
     subject_id   TEXT    NOT NULL,
@@ -692,7 +692,7 @@ CREATE UNIQUE INDEX invitations_by_token ON invitations (token_digest);
 
 -- Owners of payment destinations, one row per user or recipient. Every change of the owner's destinations first
 -- changes this row, which counts them and orders concurrent changes.
--- Shared: destinations belong to the person paid, whoever pays them.
+-- Shared: destinations belong to the person paid, not to the companies that pay them.
 -- Writer: internal/payee/destination
 CREATE TABLE destination_owners (
     owner_id               TEXT   NOT NULL,
@@ -703,7 +703,7 @@ CREATE TABLE destination_owners (
 );
 
 -- Payment destinations of users and recipients: blockchain addresses and bank accounts.
--- Shared: destinations belong to the person paid, whoever pays them.
+-- Shared: destinations belong to the person paid, not to the companies that pay them.
 -- Writer: internal/payee/destination
 CREATE TABLE destinations (
     owner_id        TEXT   NOT NULL,
@@ -732,7 +732,7 @@ CREATE TABLE destinations (
 CREATE INDEX destinations_corrections ON destinations (correction_for, owner_id) WHERE correction_for <> '';
 
 -- Audit log of destinations: who changed what, when. Rows are only added. The states are JSON with masked bank data.
--- Shared: destinations belong to the person paid, whoever pays them.
+-- Shared: destinations belong to the person paid, not to the companies that pay them.
 -- Writer: internal/payee/destination
 CREATE TABLE destination_changes (
     owner_id       TEXT   NOT NULL,

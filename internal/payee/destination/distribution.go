@@ -2,7 +2,8 @@
 // accounts, with allocations that total 100 percent.
 //
 // An owner is a user (usr_…) or a recipient without a login (rec_…); the destinations belong to the person paid,
-// whoever pays. The first destination is allocated 100, later ones 0 until all are set together, so allocations
+// and not to the companies that pay. The first destination is allocated 100, later ones 0 until all are set together,
+// so allocations
 // always total 100. A destination can be deleted only at allocation 0.
 //
 // The required fields of each currency and country come from package country: they are returned by [Fields], used for

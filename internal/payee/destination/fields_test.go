@@ -110,7 +110,7 @@ func TestFiat(t *testing.T) {
 		currency money.Asset
 		country  string
 		data     string
-		want     string // problems, or the one member that is looked at as member=value
+		want     string // problems, or one member to check, as member=value
 	}{
 		"iban": {"EUR", "DE", `{` + holder + `,"iban":"de89 3704 0044 0532 0130 00"}`,
 			"iban=DE89370400440532013000"},

@@ -575,7 +575,7 @@ func (b *fileUpdate) markReturned(p *payment, f fact) {
 		ledger.Credit(ledger.OutputPayable, p.output, p.amount))
 }
 
-// recordFee posts a bank fee, once per payment: a second fee cannot be told from a repeated report of the first.
+// recordFee posts a bank fee, once per payment: a second fee cannot be distinguished from a repeated report of the first.
 func (b *fileUpdate) recordFee(p *payment, f fact) {
 	if p.fee > 0 {
 		if p.fee != f.amount.Units() {

@@ -111,7 +111,7 @@ func (r *Rail) quote(ctx context.Context, head []payout.Output, s evm.State) (ma
 type hotWallet struct {
 	nonce     uint64                // next nonce
 	available map[money.Asset]int64 // balance less unconfirmed transactions
-	short     map[money.Asset]bool  // assets of which an output waits
+	short     map[money.Asset]bool  // assets with a waiting output
 	price     int64                 // maximum price of a unit of gas
 	tip       int64
 }

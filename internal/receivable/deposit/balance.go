@@ -81,7 +81,7 @@ func Depths(ctx context.Context, tx *db.Tx, all []Deposit) ([]int64, error) {
 	return depths, tx.Batch(ctx, questions)
 }
 
-// emitBalance tells a company how money stands that comes for its balance.
+// emitBalance emits the state of a deposit for a balance.
 func (d Deposit) emitBalance(tx *db.Tx, from State) error {
 	return webhook.Emit(tx, webhook.WalletDepositUpdate.Event(d.OwnerID, d.ID, d.Version, webhook.WalletDepositData{
 		WalletID: d.WalletID(), DepositID: d.ID, Status: string(d.State), PreviousStatus: string(from),

@@ -39,7 +39,7 @@ func TestWallet(t *testing.T) {
 		}
 		come("big", money.BTC, 50_000_000) // 25,000 USD
 		confirmations("big", 3)
-		come("beside", money.BTC, 100_000) // what waits beside it counts along, lest pieces want less
+		come("beside", money.BTC, 100_000) // waiting deposits count together, so that splitting lowers nothing
 		confirmations("beside", 3)
 		holds(ledger.CompanyFunds, "", money.BTC, 0)
 		becomes("big", "mined", true)

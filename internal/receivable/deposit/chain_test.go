@@ -136,5 +136,5 @@ func (s *chainFixture) want(txid string, state State, timely bool) {
 		s.t.Errorf("after %s: %s, timely %v, %s; want %s, %v", s.clock.Now().Sub(dbtest.Epoch).Round(time.Second),
 			d.State, d.OnTime, d.Amount, state, timely)
 	}
-	s.checkBooks()
+	s.checkLedger()
 }

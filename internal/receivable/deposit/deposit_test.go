@@ -51,7 +51,7 @@ func runIn(t *testing.T, d *db.DB, clock *dbtest.Clock, f func(t *testing.T, h *
 	h.exec("INSERT INTO chain_cursors (chain, height, hash, updated) VALUES ($1, $2, $3, $4)", network, 100, "tip", 0)
 	h.quote("prl_1", money.New(money.USD, 1_010_00))
 	f(t, h)
-	h.checkBooks()
+	h.checkLedger()
 }
 
 func (h *fixture) write(f func(ctx context.Context, tx *db.Tx) error) {
@@ -180,8 +180,8 @@ func (h *fixture) balanceIn(code ledger.Code, dim string, asset money.Asset) int
 	return a.Units()
 }
 
-// checkBooks proves that what stands in clearing is what waits, and that the books balance.
-func (h *fixture) checkBooks() {
+// checkLedger checks that the clearing account has exactly the waiting deposits and that the ledger balances.
+func (h *fixture) checkLedger() {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		r, err := ledger.Check(ctx, tx)
@@ -246,7 +246,7 @@ func TestADepositFollowsTheChain(t *testing.T) {
 					d.Amount != money.New(money.BTC, 2_020_000) || d.Version != 1 {
 					t.Fatalf("%+v", d)
 				}
-				h.checkBooks()
+				h.checkLedger()
 				for i, m := range moves {
 					jobs := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobChanged)
 					h.chain("tx1", m.state, m.confirmed, "")
@@ -255,7 +255,7 @@ func TestADepositFollowsTheChain(t *testing.T) {
 					if d.State != m.want {
 						t.Fatalf("move %d: %s, want %s", i, d.State, m.want)
 					}
-					h.checkBooks()
+					h.checkLedger()
 					moved := 0
 					if i == 0 && m.want != Seen || i > 0 && m.want != moves[i-1].want {
 						moved = 1
@@ -269,7 +269,7 @@ func TestADepositFollowsTheChain(t *testing.T) {
 					t.Errorf("%d history rows at version %d", n, d.Version)
 				}
 				if n := h.count("SELECT COUNT(*) FROM chain_outputs WHERE want_confirmations = 2"); n != 1 {
-					t.Error("the chain was not told how many confirmations are wanted")
+					t.Error("the watcher does not have the required confirmations")
 				}
 			})
 		})
@@ -323,7 +323,7 @@ func TestAReplacementKeepsTheFirstSight(t *testing.T) {
 			{"less", 2_019_999, false, false},
 			{"replaced by something else", 2_020_000, true, false},
 		} {
-			for _, order := range []string{"old first", "new first", "old never looked at before"} {
+			for _, order := range []string{"old first", "new first", "old never processed before"} {
 				object := fmt.Sprintf("prl_%d %s", i, order)
 				tx1, tx2, by := object+" old", object+" new", object+" new"
 				if c.other {
@@ -332,7 +332,7 @@ func TestAReplacementKeepsTheFirstSight(t *testing.T) {
 				h.quote(object, money.New(money.USD, 1_010_00))
 				first := h.clock.Now()
 				h.output(tx1, 0, object, 2_020_000)
-				if order != "old never looked at before" {
+				if order != "old never processed before" {
 					h.sync(tx1, 0)
 				}
 				h.clock.Advance(validity)
@@ -544,7 +544,7 @@ func TestWhatNobodyExpectsGoesToSuspense(t *testing.T) {
 		}); err != nil {
 			t.Error(err)
 		}
-		h.checkBooks()
+		h.checkLedger()
 		h.chain("tx0", "seen", false, "")
 		h.sync("tx0", 0)
 		if got := h.balance(ledger.HotWallet, ""); got != 70_000 {
@@ -601,7 +601,7 @@ func TestAStaleMoveIsRefused(t *testing.T) {
 		h.chain("tx1", "mined", true, "")
 		h.sync("tx1", 0)
 		stale := &change{Deposit: old, was: old}
-		stale.step(old.State, "a twin")
+		stale.step(old.State, "a concurrent change")
 		h.write(func(ctx context.Context, tx *db.Tx) error {
 			stored, err := update(ctx, tx, []*change{stale})
 			if len(stored) != 0 {
@@ -612,7 +612,7 @@ func TestAStaleMoveIsRefused(t *testing.T) {
 	})
 }
 
-// Whatever the chain does and in whichever order its news arrive, once all news are read each deposit stands where
+// Whatever the chain does and in whichever order its news arrive, once all reports are processed each deposit is where
 // the chain says, is booked exactly once, and clearing holds exactly what waits.
 func TestAnyChainEndsInTheSameBooks(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
@@ -679,6 +679,6 @@ func TestAnyChainEndsInTheSameBooks(t *testing.T) {
 				r.Fatal(diff)
 			}
 		})
-		h.checkBooks()
+		h.checkLedger()
 	})
 }

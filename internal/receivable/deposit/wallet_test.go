@@ -199,7 +199,7 @@ func (p *purse) credited(what string, payments int, states ...State) {
 			p.t.Errorf("%s, payment %d: %+v, want it %s", what, i, d, states[i])
 		}
 	}
-	p.checkBooks()
+	p.checkLedger()
 }
 
 // deposit is the only one of a transaction.
@@ -233,6 +233,6 @@ func (p *purse) isPaid() {
 	}
 	if n := p.count("SELECT COUNT(*) FROM events WHERE name = $1 AND data LIKE '%\"status\":\"confirmed\"%'",
 		webhook.WalletDepositUpdate.Name); n != 4 {
-		p.t.Errorf("%d deposits were told as confirmed, want two, each twice", n)
+		p.t.Errorf("%d deposits were reported as confirmed, want two, each twice", n)
 	}
 }

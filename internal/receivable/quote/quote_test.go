@@ -454,7 +454,7 @@ func TestInForce(t *testing.T) {
 	})
 }
 
-// The funding amount settles the due, and one unit less does not: whoever pays what was asked never owes a rest, and
+// The funding amount settles the due, and one unit less does not: a payer of the full amount never owes a rest, and
 // the operator asks for less than one unit too much.
 func TestFundingCoversTheDueExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

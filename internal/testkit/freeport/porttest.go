@@ -1,4 +1,5 @@
-// Package freeport finds ports on loopback for the servers of tests whose port must be known before they start, or be the same
+// Package freeport finds ports on loopback for the servers of tests whose port must be known before they start, or be
+// the same
 // after a restart. Who can listen on port 0 and ask which one it became needs nothing of this.
 package freeport
 
@@ -8,7 +9,8 @@ import (
 	"net"
 )
 
-// Systems give outgoing connections ports from 32768 up (Linux) or from 49152 up (the others). One from there that is free now may be some
+// Systems give outgoing connections ports from 32768 up (Linux) or from 49152 up (the others). One from there that is
+// free now may be some
 // connection's end a moment later, and its server cannot start.
 const first, end = 16_384, 32_768
 
