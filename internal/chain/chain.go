@@ -1,31 +1,32 @@
-// Package chain watches a public ledger for the addresses and transactions that Stipend cares about, and owns everything
-// it learned from it: where its cursor stands, which outputs pay our addresses, which of our own transactions are in a
-// block, and which coins may be spent.
+// Package chain watches a blockchain for payments to our addresses and for our own transactions. It stores the height
+// that it has reached, the outputs that pay our addresses, which of our transactions are in a block, and which coins
+// may be spent.
 //
-// A [Source] is a view of one chain through one node. A [Watcher] follows a Source block by block. It believes hashes, never
-// notifications: each step compares the hash under its cursor with the node's, so a reorganisation that happened while the
-// program was down is found in the same way as one that happens now. A block that left the chain is taken back state by
-// state, up to [MaxReorg] blocks.
+// A [Source] is a node of one chain. A [Watcher] follows a Source block by block. It relies on hashes, not on
+// notifications: each step compares the hash at its cursor with the node's hash at that height. A reorganization that
+// happened while the program was down is therefore found like any other. A block that left the best chain is
+// disconnected and its effects are reverted, up to [MaxReorg] blocks.
 //
-// A Watcher may be given further nodes, each a [Witness]. It does not connect or take back a block while one of them has other blocks,
-// and it says which alarms stand.
+// A Watcher may have additional nodes, each a [Witness]. It neither connects nor disconnects blocks while a witness
+// has different ones, and it raises alarms, see [Health].
 //
-// News travels up as jobs: [JobOutput] when an output to a watched address changes, [JobTx] when one of our own transactions
-// does. A job says "look at this"; the reader takes the present row by [GetOutput] or [GetTx], so a repeated or late job is
-// harmless.
+// Changes are reported by jobs: [JobOutput] when an output to one of our addresses changes, [JobTx] when one of our
+// own transactions does. The job contains only an id; its handler reads the current row with [GetOutput] or [GetTx].
+// A repeated or late job is therefore harmless.
 //
-// What a state promises:
+// The states mean:
 //
-//   - seen: the node's mempool holds the transaction. It may still vanish or be replaced; nothing may rest on it.
-//   - mined: a block of the present chain holds it. Confirmed is set once the wanted number of blocks stands on it, and stays
-//     set until that very block leaves the chain: a shorter tip alone takes nothing back.
-//   - replaced: another transaction spends one of the same coins. ReplacedBy names it.
-//   - evicted: the mempool dropped it, and nothing that replaces it is known.
+//   - seen: the transaction is in the node's mempool. It may still vanish or be replaced, so no money may be credited
+//     for it.
+//   - mined: the transaction is in a block of the best chain. Confirmed is set when the required number of blocks is
+//     reached. It stays set until that block is disconnected; a shorter chain alone does not clear it.
+//   - replaced: another transaction spends one of the same inputs. ReplacedBy is its id.
+//   - evicted: the transaction left the mempool, and no replacement is known.
 //
-// A replaced or evicted transaction that turns up again is seen or mined again.
+// A replaced or evicted transaction that reappears is seen or mined again.
 //
-// The package never decides what a payment is worth or whom it serves, never builds a transaction, and never talks to the
-// network inside a database transaction.
+// The package does not value payments or decide what they are for. It builds no transactions, and it never accesses
+// the network inside a database transaction.
 package chain
 
 import (
@@ -38,91 +39,103 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// MaxReorg is how many blocks a Watcher can take back. A deeper reorganisation stops it with [ErrTooDeep]: that is no longer
-// a matter for a program.
+// MaxReorg is the maximum number of blocks that a Watcher can disconnect. A deeper reorganization stops it with
+// [ErrTooDeep], and staff must intervene.
 const MaxReorg = 100
 
-// DefaultConfirmations are wanted of an output until its owner says otherwise by [RequireConfirmations]. It errs on the safe
-// side, so that an output first met in a block is not called confirmed before its owner could look at its value.
+// DefaultConfirmations is the number of confirmations that an output requires until its owner calls
+// [RequireConfirmations]. It is high so that an output first seen in a block is not confirmed before its owner has
+// checked its value.
 const DefaultConfirmations = 6
 
-// CoinbaseMaturity is the least number of confirmations of an output that a block itself created.
+// CoinbaseMaturity is the minimum number of confirmations of an output that a coinbase transaction created.
 const CoinbaseMaturity = 100
 
-// The two branches of a wallet: addresses given out, and addresses for our own change.
+// The branches of a wallet: addresses that are given to payers, and addresses for the change of our own transactions.
 const (
 	External uint32 = 0
 	Change   uint32 = 1
 )
 
-// Kinds of the jobs that a Watcher enqueues. Their payloads are [OutputRef] and, of the others, [TxRef].
+// Kinds of the jobs that a Watcher enqueues. The payload of JobOutput is an [OutputRef], that of the others a [TxRef].
 const (
 	JobOutput = "chain.output"
 	JobTx     = "chain.tx"
-	// JobUnknownSpend is that a coin of ours was spent by a transaction that is not known here. Only our key can do that, so
-	// either somebody else has it, or the database was restored from before the transaction was made.
-	JobUnknownSpend = "chain.stranger"
+	// JobUnknownSpend reports that an unknown transaction spent a coin of ours. Only our key can sign one. So either the
+	// key was stolen, or the database was restored from a backup that is older than the transaction.
+	JobUnknownSpend = "chain.unknown_spend"
 )
 
 var (
-	// ErrNotFound is a Source's answer about a block or transaction that the node does not know.
+	// ErrNotFound is returned by a Source for a block or transaction that the node does not have.
 	ErrNotFound = errors.New("chain: not found")
-	// ErrRejected is a Source's answer to a broadcast that a rule of the node definitely refused.
+	// ErrRejected is returned by a Source for a transaction that a rule of the node permanently refuses.
 	ErrRejected = errors.New("chain: transaction rejected")
-	// ErrTooDeep stops a Watcher whose chain was rewritten deeper than MaxReorg blocks.
-	ErrTooDeep = errors.New("chain: reorganisation deeper than the blocks kept")
+	// ErrTooDeep is returned by a Watcher after a reorganization of more than MaxReorg blocks.
+	ErrTooDeep = errors.New("chain: reorganization deeper than the stored blocks")
 
-	// ErrUnknown answers a question about an output or transaction that is not watched.
+	// ErrUnknown is returned for an output or transaction that is not watched.
 	ErrUnknown = apierr.New(apierr.NotFound, "chain_unknown", "No watched output or transaction has this id.")
-	// ErrCoinTaken answers a reservation of a coin that is no longer available.
+	// ErrCoinTaken is returned by Reserve for a coin that is not available any more.
 	ErrCoinTaken = apierr.New(apierr.Conflict, "coin_taken", "A coin chosen for the transaction is no longer available.")
-	// ErrNotWatched means that nobody has looked at the chain yet, so that an address given out now could be paid unseen.
-	ErrNotWatched = apierr.New(apierr.Unavailable, "retry_later", "The blockchain is not watched yet. Try again when the service has reached its node.")
+	// ErrNotWatched is returned while the chain has no cursor. A payment to an address assigned now might not be found.
+	ErrNotWatched = apierr.New(apierr.Unavailable, "retry_later",
+		"The blockchain is not watched yet. Try again when the service has reached its node.")
 )
 
-// Source is one chain as one node sees it. It is safe for concurrent use.
+// Source is one chain as seen by one node. It is safe for concurrent use.
 //
-// The answers of one moment agree with each other only as far as the node's do; a caller that needs more compares Tip before
-// and after. Errors other than ErrNotFound and ErrRejected mean that nothing is known: a failed Broadcast may have succeeded.
+// Answers are only as consistent with each other as the node's are; a caller that needs more compares Tip before and
+// after. Errors other than ErrNotFound and ErrRejected leave the outcome unknown: a failed Broadcast may have
+// succeeded.
 type Source interface {
-	// Network is "bitcoin", "testnet", "signet" or "regtest", or the name of a network of accounts (package evm).
+	// Network returns "bitcoin", "testnet", "signet" or "regtest", or the name of an EVM network (package evm).
 	Network() string
-	// Tip is the last block of the best chain.
+	// Tip returns the last block of the best chain.
 	Tip(ctx context.Context) (height int64, hash string, err error)
-	// BlockHash is the hash at a height of the best chain; ErrNotFound above the tip.
+	// BlockHash returns the hash at a height of the best chain, or ErrNotFound above the tip.
 	BlockHash(ctx context.Context, height int64) (string, error)
-	// Block is a whole block; ErrNotFound when the node never had it. Blocks off the best chain may be answered.
+	// Block returns a block with its transactions, or ErrNotFound. It may return blocks that are not in the best chain.
 	Block(ctx context.Context, hash string) (Block, error)
-	// Mempool is the ids of the transactions waiting for a block, in no order.
+	// Mempool returns the ids of the transactions in the mempool, in no particular order.
 	Mempool(ctx context.Context) ([]string, error)
-	// Tx is a transaction of the mempool; one in a block is answered only where the node keeps an index. ErrNotFound otherwise.
+	// Tx returns a transaction of the mempool, and a mined one if the node has an index of transactions. Otherwise it
+	// returns ErrNotFound.
 	Tx(ctx context.Context, txid string) (Tx, error)
-	// Broadcast hands a signed transaction to the network. A transaction that the node already has, in its mempool or in a
-	// block, is a success. ErrRejected means a rule refused it; any other error leaves it open.
+	// Broadcast sends a signed transaction to the network. It succeeds if the node already has the transaction in its
+	// mempool or in a block. ErrRejected means that a rule refuses it; any other error leaves the outcome unknown.
 	Broadcast(ctx context.Context, raw []byte) error
-	// FeeRate is what a transaction should pay to be mined soon, at least 1: satoshi per virtual byte, or wei per unit of gas.
+	// FeeRate returns the recommended fee rate, at least 1: satoshis per virtual byte, or wei per unit of gas.
 	FeeRate(ctx context.Context) (rate int64, err error)
 }
 
-// Broadcaster is a Source that is handed several transactions by one request.
+// Broadcaster is a Source that broadcasts several transactions with one request.
 type Broadcaster interface {
-	// BroadcastAll is Broadcast for each, in their order; an error for each.
+	// BroadcastAll broadcasts the transactions in order, and returns an error for each.
 	BroadcastAll(ctx context.Context, raws [][]byte) []error
 }
 
-// PendingChecker is a Source whose Mempool may leave out transactions that still wait, such as those that do not fit into the next block.
+// PendingChecker is a Source whose Mempool may omit pending transactions, for example those that do not fit into the
+// next block.
 type PendingChecker interface {
-	// IsPending says whether the node still has a transaction that is in no block.
+	// IsPending reports whether the node has the transaction and it is in no block.
 	IsPending(ctx context.Context, txid string) (bool, error)
 }
 
-// Outpoint names an output by its transaction and its place there.
+// UTXOSource is a Source that can look up unspent outputs.
+type UTXOSource interface {
+	Source
+	// Coin returns the amount of an output in satoshis, or ErrNotFound if it is not in a block or a block spends it.
+	Coin(ctx context.Context, o Outpoint) (sats int64, err error)
+}
+
+// Outpoint identifies an output by its transaction and its index there.
 type Outpoint struct {
 	TxID string `json:"txid"`
 	Vout uint32 `json:"vout"`
 }
 
-// Output is what a transaction pays. Address is empty for scripts that have none. Asset is empty for Bitcoin.
+// Output is an output of a transaction. Address is empty for scripts without an address. Asset is empty for Bitcoin.
 type Output struct {
 	Vout    uint32
 	Address string
@@ -130,10 +143,11 @@ type Output struct {
 	Asset   money.Asset
 }
 
-// Tx is a transaction as the chain carries it. Inputs are empty for a coinbase. Raw is not told by every source.
+// Tx is a transaction. A coinbase transaction has no inputs. Raw is empty if the source does not provide it.
 //
-// On a network of accounts the one input is the nonce of the account From, which can be spent once as a coin can. Fee, in units of
-// the network's own coin, is known of what is in a block, and so is Failed: executed without any effect but its fee.
+// On an EVM network the only input is the nonce of the account From, which, like a coin, can be spent once. Fee is in
+// units of the native coin. Failed means that the transaction was executed without any effect except its fee. Both
+// are set only for mined transactions of EVM networks.
 type Tx struct {
 	ID       string
 	Raw      []byte
@@ -145,7 +159,7 @@ type Tx struct {
 	Failed   bool
 }
 
-// Block is a block with everything in it. Height is -1 where the source cannot tell it from the block.
+// Block is a block with its transactions. Height is -1 if the source does not know it.
 type Block struct {
 	Height     int64
 	Hash, Prev string
@@ -160,17 +174,17 @@ type OutputRef struct {
 	Vout  uint32 `json:"vout"`
 }
 
-// TxRef is the payload of a JobTx and of a JobStranger.
+// TxRef is the payload of a JobTx and of a JobUnknownSpend.
 type TxRef struct {
 	Chain string `json:"chain"`
 	TxID  string `json:"txid"`
 }
 
-// State is where a watched output or transaction stands.
+// State is the state of a watched output or transaction.
 type State string
 
-// States of a watched output: seen, mined, replaced, evicted. States of a watched transaction: watched (the chain does not
-// show it), seen, mined, conflicted (another transaction spends one of its coins).
+// States of a watched output: seen, mined, replaced, evicted. States of a watched transaction: watched (not found on
+// the chain yet), seen, mined, conflicted (another transaction spends one of its inputs).
 const (
 	Watched    State = "watched"
 	Seen       State = "seen"
@@ -180,7 +194,7 @@ const (
 	Conflicted State = "conflicted"
 )
 
-// SpendState is whether an output to our address may still be spent.
+// SpendState is the state of an output to our address as a coin.
 type SpendState string
 
 // Spend states of an output.
@@ -190,8 +204,8 @@ const (
 	Spent     SpendState = "spent"
 )
 
-// WatchedOutput is an output to one of our addresses. Height, BlockHash and Depth are zero unless it is mined; Depth counts
-// its own block, so an output in the last block has depth 1.
+// WatchedOutput is an output to one of our addresses. Height, BlockHash and Depth are zero unless it is mined. Depth
+// counts the output's own block, so an output in the last block has depth 1.
 type WatchedOutput struct {
 	Outpoint
 	CompanyID             string
@@ -211,11 +225,11 @@ type WatchedOutput struct {
 	ReplacedBy            string
 	SpendState            SpendState
 	SpentBy               string
-	BlocksPerConfirmation int64 // of the chain, see [Watcher]
+	BlocksPerConfirmation int64 // of the chain, see [NewWatcher]
 }
 
-// WithConfirmations is the output when it is to lie so deep before it is called confirmed. One of a coinbase never needs less than
-// CoinbaseMaturity.
+// WithConfirmations returns the output with another required depth, and Confirmed set accordingly. A coinbase output
+// requires at least CoinbaseMaturity.
 func (w WatchedOutput) WithConfirmations(confirmations int64) WatchedOutput {
 	w.RequiredConfirmations = confirmations
 	if w.Coinbase {
@@ -225,10 +239,11 @@ func (w WatchedOutput) WithConfirmations(confirmations int64) WatchedOutput {
 	return w
 }
 
-// WatchedTx is a transaction of our own. In state conflicted, ConflictedBy is the rival, Height is the rival's block (zero
-// while it is in the mempool only) and Confirmed says that the rival has the wanted depth: before that, our transaction may
-// still win. Attested says of the block in either state that a second node has it, too, where there is one to ask; see [Witness]. Fee
-// and Failed are those of [Tx], while it is mined.
+// WatchedTx is a transaction of our own. In state conflicted, ConflictedBy is the conflicting transaction and Height
+// is the block of that one, or 0 while it is in the mempool. Confirmed then means that the conflicting transaction
+// has the required depth; before that, ours may still be mined instead. Verified reports whether a witness has the
+// block too, see [Witness]; it is always set if there are no witnesses. Fee and Failed are those of [Tx], set while
+// the transaction is mined.
 type WatchedTx struct {
 	TxID                  string
 	CompanyID             string
@@ -244,8 +259,8 @@ type WatchedTx struct {
 	Failed                bool
 }
 
-// WalletCoin is a coin that our keys can spend. Unconfirmed is the number of our own unmined transactions that it rests on,
-// itself included; nodes refuse chains longer than 25.
+// WalletCoin is a coin that our keys can spend. Unconfirmed is the number of our own unmined transactions that the
+// coin depends on, including the one that creates it; nodes refuse chains of more than 25.
 type WalletCoin struct {
 	Outpoint
 	Address     string
@@ -256,18 +271,27 @@ type WalletCoin struct {
 	Asset       money.Asset // empty for Bitcoin
 }
 
-// IsOwnAddress says whether an address was given out by this service.
-func IsOwnAddress(ctx context.Context, tx *db.Tx, chain, address string) (bool, error) {
-	own, err := loadAddresses(ctx, tx, chain, []string{address})
-	return len(own) > 0, err
+// HeldCoin is a coin of ours that is in a block and that no block spends.
+type HeldCoin struct {
+	Outpoint
+	CompanyID, ObjectID string
+	Amount              int64
+	Change              bool // created by a transaction of our own
+	Confirmed           bool
 }
 
-// UnknownSpend is a transaction that spent coins of ours and is not known here.
+// UnknownSpend is a transaction that spent coins of ours and is not one of our transactions.
 type UnknownSpend struct {
 	Chain  string
 	TxID   string
-	Height int64 // of its block, 0 while it is in the mempool
+	Height int64 // 0 while the transaction is in the mempool
 	Coins  int64
-	Amount int64  // of the coins, in satoshis
-	Nonce  string // of the paying account, where the chain is a network of accounts: 0x…/7
+	Amount int64  // total of the coins, in satoshis
+	Nonce  string // on an EVM network: the account that sent it and the nonce, as in 0x…/7
+}
+
+// IsOwnAddress reports whether the service has assigned the address.
+func IsOwnAddress(ctx context.Context, tx *db.Tx, chain, address string) (bool, error) {
+	own, err := loadAddresses(ctx, tx, chain, []string{address})
+	return len(own) > 0, err
 }

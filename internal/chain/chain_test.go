@@ -12,14 +12,14 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// simLab is the simulated chain as a lab.
-type simLab struct{ *bitcoinsim.Chain }
+// simChain adapts the simulated chain to chaintest.Chain.
+type simChain struct{ *bitcoinsim.Chain }
 
-func (l simLab) Source() chain.Source { return l.Chain }
+func (c simChain) Source() chain.Source { return c.Chain }
 
-func onSim(_ *testing.T, d *db.DB) chaintest.Chain { return simLab{bitcoinsim.New(d)} }
+func onSim(_ *testing.T, d *db.DB) chaintest.Chain { return simChain{bitcoinsim.New(d)} }
 
-// onNode gives all subtests of a test one node: starting one takes longer than they do.
+// onNode shares one node among all subtests of a test, because starting one takes longer than they do.
 func onNode(t *testing.T, start func(testing.TB) *btcdtest.Node) chaintest.Factory {
 	once := sync.OnceValue(func() *btcdtest.Node { return start(t) })
 	return func(*testing.T, *db.DB) chaintest.Chain { return once() }

@@ -11,38 +11,38 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Deriver makes the address at an index of a branch. An error means that this index has none.
+// Deriver derives the address at an index of a branch. An error means that the index has no address.
 type Deriver interface {
 	Address(branch, index uint32) (string, error)
 }
 
-// rangeSize is how many indexes a pool takes at once, and half of it when it fetches more. A stop of the program leaves the
-// rest of a range unused: a wallet restored from its key must look past gaps of this size.
+// rangeSize is the number of indexes that a pool reserves at once. When the program stops, the rest of a range
+// remains unused; a wallet that is restored from its key must search across gaps of this size.
 const rangeSize = 200
 
-// Pool gives out the addresses of a wallet, each to one object and never again. Between processes that share the database an
-// index goes to one of them only.
+// Pool assigns the addresses of a wallet, each to one object and never again, also if several processes share the
+// database.
 //
-// Ranges of indexes are taken ahead, outside the transactions that need an address, so that requests do not queue for one
-// row. An index whose transaction is undone stays unused.
+// It reserves ranges of indexes in advance, outside the transactions that need an address, so that requests do not
+// contend for one row. An index remains unused if its transaction is rolled back.
 //
-// One wallet may serve several chains whose addresses are alike. Then an address belongs to its object on all of them: what is
-// paid there is that object's, whichever of the chains the payer chose.
+// One wallet may serve several chains with the same address format. Then an address is assigned to the same object on
+// all of them.
 type Pool struct {
 	d      *db.DB
 	name   string
 	chains []string
 	keys   Deriver
-	keyID  func() (string, error) // see keysName
+	keyID  func() (string, error) // see the function keyID
 	refill chan struct{}
-	// watched is set once the chain is known to have a watcher's cursor; it never loses it again.
+	// watched is set once all chains have a cursor; a cursor is never deleted.
 	watched atomic.Bool
 
 	mu   sync.Mutex
 	free [2][]indexRange
 
-	// derived are external addresses whose keys were worked out before anybody asked: that takes longer than all else of giving one
-	// out, and transactions that share a commit run one after another.
+	// derived holds external addresses that are derived in advance. Derivation takes longer than the rest of an
+	// assignment, and it would delay the other transactions of a group commit.
 	derived    chan derivedAddress
 	deriveMore chan struct{}
 }
@@ -52,23 +52,25 @@ type derivedAddress struct {
 	index   int64
 }
 
-// madeAhead is how many they are at most.
+// derivedAhead is the maximum number of addresses that are derived in advance.
 const derivedAhead = 64
 
 type indexRange struct{ next, end int64 }
 
-// NewPool makes a pool of the chain's addresses. It works at once; Start makes it fast. With chains named, the pool is theirs
-// together, and name is that of the wallet only.
+// NewPool returns a pool of a chain's addresses. It works at once, and faster after Start. If chains are given, they
+// share the pool, and name is only the name of the wallet.
 func NewPool(d *db.DB, name string, keys Deriver, chains ...string) *Pool {
 	if len(chains) == 0 {
 		chains = []string{name}
 	}
-	return &Pool{d: d, name: name, chains: chains, keys: keys, keyID: sync.OnceValues(func() (string, error) { return keyID(keys) }), refill: make(chan struct{}, 1),
+	return &Pool{
+		d: d, name: name, chains: chains, keys: keys, keyID: sync.OnceValues(func() (string, error) { return keyID(keys) }),
+		refill:  make(chan struct{}, 1),
 		derived: make(chan derivedAddress, derivedAhead), deriveMore: make(chan struct{}, 1),
 	}
 }
 
-// Start takes the first ranges, and more whenever they run low, until ctx ends.
+// Start reserves the first ranges, and further ones whenever few indexes are left, until ctx is canceled.
 func (p *Pool) Start(ctx context.Context) error {
 	if err := p.fill(ctx); err != nil {
 		return err
@@ -81,7 +83,7 @@ func (p *Pool) Start(ctx context.Context) error {
 				return
 			case <-p.refill:
 			}
-			// A failure is not lost: Take takes single indexes meanwhile, and asks again.
+			// After a failure newAddress reserves single indexes and signals refill again.
 			if p.fill(ctx) != nil {
 				select {
 				case <-ctx.Done():
@@ -93,7 +95,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	return nil
 }
 
-// deriveAhead keeps addresses ready once the first was asked for, until ctx ends.
+// deriveAhead derives addresses in advance once the first one was assigned, until ctx is canceled.
 func (p *Pool) deriveAhead(ctx context.Context) {
 	for {
 		select {
@@ -104,11 +106,11 @@ func (p *Pool) deriveAhead(ctx context.Context) {
 		for ctx.Err() == nil && len(p.derived) < derivedAhead {
 			index, ok := p.nextIndex(External)
 			if !ok {
-				break // whoever takes the next one asks again
+				break // the next assignment signals again
 			}
 			addr, err := p.derive(External, index)
 			if err != nil {
-				continue // this index has no key, or there is none left, which Take tells
+				continue // the index has no address, or none is left, which newAddress reports
 			}
 			p.derived <- derivedAddress{addr, index}
 		}
@@ -159,13 +161,13 @@ func (p *Pool) unused(branch uint32) (n int64) {
 	return n
 }
 
-// NewAddress gives an object a new address to be paid at. It is watched for ever from the commit on. Before the chain's watcher has
-// taken its first look it answers ErrNotFollowed.
+// NewAddress assigns a new address to an object. The address is watched permanently from the commit on. Before the
+// first step of the chain's watcher it returns ErrNotWatched.
 func (p *Pool) NewAddress(ctx context.Context, tx *db.Tx, companyID, objectID string) (string, error) {
 	return p.newAddress(ctx, tx, External, companyID, objectID)
 }
 
-// NewChangeAddress is Take for the change of our own transaction.
+// NewChangeAddress assigns an address for the change of our own transaction, like NewAddress.
 func (p *Pool) NewChangeAddress(ctx context.Context, tx *db.Tx, companyID, objectID string) (string, error) {
 	return p.newAddress(ctx, tx, Change, companyID, objectID)
 }
@@ -183,7 +185,7 @@ func (p *Pool) newAddress(ctx context.Context, tx *db.Tx, branch uint32, company
 		default:
 		}
 	}
-	// One index in 2^127 has no key; the next one does.
+	// One index in 2^127 has no address; the next one does.
 	var last error
 	for range 3 {
 		index, ok := p.nextIndex(branch)
@@ -210,7 +212,7 @@ func (p *Pool) assign(tx *db.Tx, a address) {
 	}
 }
 
-// signal tells whoever listens, unless it was told already.
+// signal wakes the receiver of c, unless a signal is pending.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -218,14 +220,14 @@ func signal(c chan struct{}) {
 	}
 }
 
-// checkWatched refuses while the chain has no cursor: a new watcher begins at the tip of its first look, so it would miss
-// what is paid in a block before that.
+// checkWatched returns ErrNotWatched while a chain has no cursor. A new watcher starts at the tip, so a payment in an
+// earlier block would be missed.
 func (p *Pool) checkWatched(ctx context.Context, tx *db.Tx) error {
 	if p.watched.Load() {
 		return nil
 	}
 	for _, name := range p.chains {
-		_, _, ok, err := loadCursor(ctx, tx, name)
+		_, ok, err := loadCursor(ctx, tx, name)
 		if err != nil {
 			return err
 		}
@@ -237,7 +239,7 @@ func (p *Pool) checkWatched(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// nextIndex is an index of those that were taken ahead, if there is one.
+// nextIndex returns the next index of the reserved ranges, if any is left.
 func (p *Pool) nextIndex(branch uint32) (index int64, ok bool) {
 	p.mu.Lock()
 	left := int64(0)

@@ -15,7 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// Two processes share a wallet; each has a pool, and one of them was never started.
+// Two processes share a wallet. Each has a pool, and one of them was never started.
 func TestPoolGivesEachAddressOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		keys := chaintest.NewSigner(t, d).Deriver()
@@ -53,7 +53,8 @@ func TestPoolGivesEachAddressOnce(t *testing.T) {
 	})
 }
 
-// An address given out before the watcher has its place on the chain could be paid in a block that nobody looks at.
+// A payment to an address that was assigned before the watcher has a cursor might be in a block that the watcher
+// never reads.
 func TestPoolWaitsForTheWatcher(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		pool := chain.NewPool(d, "regtest", chaintest.NewSigner(t, d).Deriver())
@@ -64,16 +65,16 @@ func TestPoolWaitsForTheWatcher(t *testing.T) {
 			})
 		}
 		if err := take(); !errors.Is(err, chain.ErrNotWatched) {
-			t.Errorf("before the first look: %v", err)
+			t.Errorf("before the first step: %v", err)
 		}
 		chaintest.StartWatching(t, d, "regtest")
 		if err := take(); err != nil {
-			t.Errorf("after the first look: %v", err)
+			t.Errorf("after the first step: %v", err)
 		}
 	})
 }
 
-func TestUnknown(t *testing.T) {
+func TestUnwatchedOutputsAndTransactionsAreUnknown(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			if _, err := chain.GetOutput(ctx, tx, "regtest", chain.Outpoint{TxID: "no"}); !errors.Is(err, chain.ErrUnknown) {
@@ -94,7 +95,7 @@ func TestUnknown(t *testing.T) {
 	})
 }
 
-func TestReorgDeeperThanKept(t *testing.T) {
+func TestReorgDeeperThanStoredBlocksStopsTheWatcher(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
 	ctx, src := t.Context(), bitcoinsim.New(d)
 	if err := src.Mine(ctx, 130); err != nil {
@@ -114,7 +115,7 @@ func TestReorgDeeperThanKept(t *testing.T) {
 	}
 }
 
-// lateParent shows a child of the mempool before its parent, as a scan of a large mempool may.
+// lateParent lists a child in the mempool before its parent, as the scan of a large mempool may.
 type lateParent struct {
 	*bitcoinsim.Chain
 	hidden string
@@ -130,7 +131,7 @@ func (s *lateParent) Mempool(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-func TestCoinSpentBeforeItIsSeen(t *testing.T) {
+func TestACoinSpentBeforeItIsSeenIsSpent(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
 	ctx := t.Context()
 	src := &lateParent{Chain: bitcoinsim.New(d)}
@@ -151,7 +152,8 @@ func TestCoinSpentBeforeItIsSeen(t *testing.T) {
 	}))
 	parent, err := src.Pay(ctx, addr, 100_000)
 	must(err)
-	raw, child := chaintest.Spend(t, keys, []chain.WalletCoin{{Outpoint: chain.Outpoint{TxID: parent}, Address: addr, Amount: 100_000}},
+	coin := chain.WalletCoin{Outpoint: chain.Outpoint{TxID: parent}, Address: addr, Amount: 100_000}
+	raw, child := chaintest.Spend(t, keys, []chain.WalletCoin{coin},
 		chain.Output{Address: addr, Amount: 90_000})
 	must(src.Broadcast(ctx, raw))
 	src.hidden = parent

@@ -9,12 +9,12 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// knownRows is what the rows know of some transactions.
+// knownRows holds the stored rows that a set of transactions touches.
 type knownRows struct {
-	addresses map[string]address   // of ours that they pay, or are sent from
-	own       map[string]ownTx     // of them
-	outputs   map[Outpoint]output  // of ours, of the transactions whose outputs they spend
-	spends    map[Outpoint][]spend // of the same transactions' outputs
+	addresses map[string]address   // our addresses that a transaction pays or is sent from
+	own       map[string]ownTx     // our transactions
+	outputs   map[Outpoint]output  // our outputs of the transactions that are spent from
+	spends    map[Outpoint][]spend // the recorded spends of outputs of the same transactions
 }
 
 func (w *Watcher) loadKnown(ctx context.Context, tx *db.Tx, txs []Tx) (knownRows, error) {
@@ -35,25 +35,25 @@ func (w *Watcher) loadKnown(ctx context.Context, tx *db.Tx, txs []Tx) (knownRows
 	}
 	k := knownRows{map[string]address{}, map[string]ownTx{}, map[Outpoint]output{}, map[Outpoint][]spend{}}
 	spent := slices.Sorted(maps.Keys(prevs))
-	maybe, others := w.addresses.split(slices.Sorted(maps.Keys(addresses)))
-	questions := slices.Concat(addressQueries(tx, w.name, maybe, k.addresses), ownTxQueries(tx, w.name, ids, k.own),
+	maybeOurs, others := w.addresses.split(slices.Sorted(maps.Keys(addresses)))
+	queries := slices.Concat(addressQueries(tx, w.name, maybeOurs, k.addresses), ownTxQueries(tx, w.name, ids, k.own),
 		outputQueries(tx, w.name, spent, k.outputs), spendQueries(tx, w.name, spent, k.spends))
-	var r poolState
+	var pool poolState
 	if len(others) > 0 {
-		questions = append(questions, poolQuery(w.name, &r))
+		queries = append(queries, poolQuery(w.name, &pool))
 	}
-	if err := tx.Batch(ctx, questions); err != nil || len(others) == 0 || w.addresses.complete(r) {
+	if err := tx.Batch(ctx, queries); err != nil || len(others) == 0 || w.addresses.complete(pool) {
 		return k, err
 	}
 	return k, tx.Batch(ctx, addressQueries(tx, w.name, others, k.addresses))
 }
 
-// pays says whether a transaction pays an address of ours.
+// pays reports whether a transaction pays one of our addresses.
 func (k *knownRows) pays(t Tx) bool {
 	return slices.ContainsFunc(t.Outputs, func(o Output) bool { return k.addresses[o.Address].address != "" })
 }
 
-// concerns says whether a transaction has to do with anything that is known.
+// concerns reports whether a transaction touches any of the rows.
 func (k *knownRows) concerns(t Tx) bool {
 	_, own := k.own[t.ID]
 	return own || k.addresses[t.From].address != "" || k.pays(t) || slices.ContainsFunc(t.Inputs, func(in Outpoint) bool {
@@ -62,20 +62,20 @@ func (k *knownRows) concerns(t Tx) bool {
 	})
 }
 
-// recorder takes in transactions that are now at one place.
+// recorder stores transactions that are now at one position.
 type recorder struct {
 	knownRows
 	w        *Watcher
 	tx       *db.Tx
 	changes  *changes
 	position position
-	state    State                // of what is at that place
-	spenders map[Outpoint][]spend // of the outputs that these transactions made when they were met before
+	state    State                // Mined, or Seen for the mempool
+	spenders map[Outpoint][]spend // the recorded spends of the outputs that the transactions create
 	writes   outputWrites
 }
 
-// record takes in transactions that are now at a place.
-func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *changes, txs []Tx, at position) error {
+// record stores transactions that are now at a position: in a block, or in the mempool.
+func (w *Watcher) record(ctx context.Context, tx *db.Tx, c *changes, txs []Tx, at position) error {
 	if len(txs) == 0 {
 		return nil
 	}
@@ -89,11 +89,15 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *changes, txs []Tx, a
 			payers = append(payers, t.ID)
 		}
 	}
-	r := &recorder{knownRows: k, w: w, tx: tx, changes: n, position: at, state: Seen, spenders: map[Outpoint][]spend{}, writes: outputWrites{chain: w.name, position: at}}
+	r := &recorder{
+		knownRows: k, w: w, tx: tx, changes: c, position: at, state: Seen, spenders: map[Outpoint][]spend{},
+		writes: outputWrites{chain: w.name, position: at},
+	}
 	if at.height > 0 {
 		r.state = Mined
 	}
-	if err := tx.Batch(ctx, slices.Concat(outputQueries(tx, w.name, payers, r.outputs), spendQueries(tx, w.name, payers, r.spenders))); err != nil {
+	queries := slices.Concat(outputQueries(tx, w.name, payers, r.outputs), spendQueries(tx, w.name, payers, r.spenders))
+	if err := tx.Batch(ctx, queries); err != nil {
 		return err
 	}
 	for _, t := range txs {
@@ -104,10 +108,11 @@ func (w *Watcher) record(ctx context.Context, tx *db.Tx, n *changes, txs []Tx, a
 	return r.writes.store(ctx, tx)
 }
 
-// apply takes in one transaction: those that it beats, itself if it is ours, the coins that it spends and those that it pays.
+// apply stores one transaction: the conflicts with other transactions that spend its inputs, its own state if it is
+// ours, the outputs of ours that it spends, and those that it creates.
 func (r *recorder) apply(ctx context.Context, t Tx) error {
 	if slices.ContainsFunc(t.Inputs, func(in Outpoint) bool { return r.changesRows(t, in) }) {
-		if err := r.writes.store(ctx, r.tx); err != nil { // what this one does to coins may be to those
+		if err := r.writes.store(ctx, r.tx); err != nil { // the transaction may spend outputs whose rows are not written yet
 			return err
 		}
 	}
@@ -139,18 +144,19 @@ func (r *recorder) apply(ctx context.Context, t Tx) error {
 	return nil
 }
 
-// changesRows says whether a transaction changes rows by spending an output: one of ours, or one that another spends, too.
+// changesRows reports whether spending an output updates rows: the output is ours, or another transaction spends it
+// too.
 func (r *recorder) changesRows(t Tx, in Outpoint) bool {
 	_, ours := r.outputs[in]
 	return ours || slices.ContainsFunc(r.spends[in], func(s spend) bool { return s.txid != t.ID })
 }
 
-// spendKnown says whether a transaction is known to spend an output.
+// spendKnown reports whether it is recorded that the transaction spends the output.
 func (r *recorder) spendKnown(t Tx, in Outpoint) bool {
 	return slices.ContainsFunc(r.spends[in], func(s spend) bool { return s.txid == t.ID })
 }
 
-// markConflicts marks every transaction that spends a coin of t as having lost it.
+// markConflicts marks every other transaction that spends an input of t as replaced by t.
 func (r *recorder) markConflicts(ctx context.Context, t Tx) error {
 	done := map[string]bool{t.ID: true}
 	for _, in := range t.Inputs {
@@ -177,20 +183,21 @@ func (r *recorder) markConflicts(ctx context.Context, t Tx) error {
 	return nil
 }
 
-// updateOwn says whether we made a transaction, and puts it at its place.
+// updateOwn reports whether the transaction is ours, and stores its new state.
 func (r *recorder) updateOwn(ctx context.Context, t Tx) (own bool, err error) {
 	mine, own := r.own[t.ID]
 	if !own || mine.state == r.state || mine.state == Mined {
 		return own, nil
 	}
-	placed, err := setTxState(ctx, r.tx, r.w.name, mine, r.state, r.position.height, t)
-	if placed {
+	updated, err := setTxState(ctx, r.tx, r.w.name, mine, r.state, r.position.height, t)
+	if updated {
 		r.changes.txs(mine)
 	}
 	return own, err
 }
 
-// detectUnknownSender says whether an account of ours sent a transaction that we did not make, and reports it where it is new.
+// detectUnknownSender reports whether one of our EVM accounts sent a transaction that is not ours. A new one is added
+// to the unknown spends.
 func (r *recorder) detectUnknownSender(t Tx, own bool) bool {
 	account, ours := r.addresses[t.From]
 	if !ours || own || t.From == "" {
@@ -204,7 +211,8 @@ func (r *recorder) detectUnknownSender(t Tx, own bool) bool {
 	return true
 }
 
-// spendOutputs takes the coins of ours that a transaction spends. What it pays itself stands one deeper than the deepest of them.
+// spendOutputs marks our outputs that the transaction spends. depth is the unconfirmed depth of the outputs that the
+// transaction creates: one more than that of its deepest input.
 func (r *recorder) spendOutputs(ctx context.Context, t Tx, own bool) (ours bool, depth int64, err error) {
 	for _, in := range t.Inputs {
 		coin, ok := r.outputs[in]
@@ -222,30 +230,36 @@ func (r *recorder) spendOutputs(ctx context.Context, t Tx, own bool) (ours bool,
 	return ours, depth + 1, nil
 }
 
-// addOutputs takes in what a transaction pays to addresses of ours, and says whether there is any.
+// addOutputs queues writes for the outputs that pay our addresses, and reports whether there are any.
 func (r *recorder) addOutputs(t Tx, own bool, depth int64) (ours bool) {
 	_, from := r.addresses[t.From]
 	for _, o := range t.Outputs {
 		a, ok := r.addresses[o.Address]
-		// What an account of ours sends to another is nobody's payment to us; neither is what it sends to the account that pays, if we
-		// made that before the database was restored.
+		// A transfer between our own EVM accounts is not a deposit. That includes a sweep to the paying account that we
+		// sent before the database was restored.
 		if !ok || o.Address == "" || t.From != "" && (own || from && a.objectID == PayingAccount) {
 			continue
 		}
 		ours = true
-		row := output{Outpoint: Outpoint{t.ID, o.Vout}, companyID: a.companyID, branch: a.branch, own: own, state: r.state, depth: depth, output: o}
-		was, met := r.outputs[row.Outpoint]
-		// What a contract pays may differ from one block to another: then it is another output, and the first never comes.
-		for ; met && (was.output.Address != o.Address || was.output.Amount != o.Amount || was.output.Asset != o.Asset); was, met = r.outputs[row.Outpoint] {
+		row := output{
+			Outpoint: Outpoint{t.ID, o.Vout}, companyID: a.companyID, branch: a.branch, own: own, state: r.state, depth: depth,
+			output: o,
+		}
+		stored, exists := r.outputs[row.Outpoint]
+		// A contract may pay differently if another block executes it. Such an output gets its own row, with a higher vout;
+		// the first one is never confirmed.
+		for exists && (stored.output.Address != o.Address || stored.output.Amount != o.Amount ||
+			stored.output.Asset != o.Asset) {
 			row.Vout += 1 << 16
+			stored, exists = r.outputs[row.Outpoint]
 		}
 		switch {
-		case !met:
+		case !exists:
 			r.writes.insert(r.tx, row, a, t.Coinbase, r.requiredConfirmations(row, t.Coinbase), r.lastSpender(row.Outpoint))
-		case was.state == r.state || was.state == Mined:
+		case stored.state == r.state || stored.state == Mined:
 			continue
 		default:
-			r.writes.update(row, was.state)
+			r.writes.update(row, stored.state)
 		}
 		r.outputs[row.Outpoint] = row
 		r.changes.outputs(row)
@@ -253,7 +267,7 @@ func (r *recorder) addOutputs(t Tx, own bool, depth int64) (ours bool) {
 	return ours
 }
 
-// requiredConfirmations is how many confirmations make an output final.
+// requiredConfirmations returns the initial number of blocks that confirm an output.
 func (r *recorder) requiredConfirmations(o output, coinbase bool) int64 {
 	switch {
 	case coinbase:
@@ -271,7 +285,7 @@ func (r *recorder) lastSpender(o Outpoint) (last spend) {
 	return last
 }
 
-// outputWrites are outputs that come to a place, which are written together.
+// outputWrites collects rows of outputs at one position, to write them with few statements.
 type outputWrites struct {
 	chain    string
 	position position
@@ -279,89 +293,88 @@ type outputWrites struct {
 	updated  [][]any
 }
 
-// insert is for an output that was not known.
-func (m *outputWrites) insert(tx *db.Tx, o output, a address, coinbase bool, want int64, spentBy spend) {
+func (w *outputWrites) insert(tx *db.Tx, o output, a address, coinbase bool, required int64, spentBy spend) {
 	spendState := Available
 	if spentBy.txid != "" {
 		spendState = Spent
 	}
-	m.inserted = append(m.inserted, []any{
-		m.chain, o.TxID, int64(o.Vout), a.companyID, a.objectID, a.address, a.branch, a.index, o.output.Amount,
-		o.own, coinbase, string(o.state), m.position.height, m.position.hash, db.Micros(tx.Now()), want, false, "",
+	w.inserted = append(w.inserted, []any{
+		w.chain, o.TxID, int64(o.Vout), a.companyID, a.objectID, a.address, a.branch, a.index, o.output.Amount,
+		o.own, coinbase, string(o.state), w.position.height, w.position.hash, db.Micros(tx.Now()), required, false, "",
 		string(spendState), "", spentBy.txid, spentBy.height, o.depth, string(o.output.Asset),
 	})
 }
 
-// update is for a known output that stood elsewhere.
-func (m *outputWrites) update(o output, from State) {
-	m.updated = append(m.updated, []any{o.TxID, int64(o.Vout), string(from), string(o.state), o.depth, o.own})
+// update changes the state of a stored output, provided that its state still is from.
+func (w *outputWrites) update(o output, from State) {
+	w.updated = append(w.updated, []any{o.TxID, int64(o.Vout), string(from), string(o.state), o.depth, o.own})
 }
 
-// dropTx takes back what rests on a transaction that is in neither the mempool nor a block.
-func (w *Watcher) dropTx(ctx context.Context, tx *db.Tx, n *changes, txid string) error {
+// dropTx reverts the effects of a transaction that is in neither the mempool nor a block.
+func (w *Watcher) dropTx(ctx context.Context, tx *db.Tx, c *changes, txid string) error {
 	outputs, err := evictOutputs(ctx, tx, w.name, txid)
 	if err != nil {
 		return err
 	}
-	n.outputs(outputs...)
+	c.outputs(outputs...)
 	txs, err := dropTxRows(ctx, tx, w.name, txid)
 	if err != nil {
 		return err
 	}
-	n.txs(txs...)
+	c.txs(txs...)
 	return unspendOutputs(ctx, tx, w.name, txid)
 }
 
-func (w *Watcher) confirm(ctx context.Context, tx *db.Tx, n *changes, tip int64) error {
+// confirm marks the outputs and transactions that have enough confirmations at the height of the tip.
+func (w *Watcher) confirm(ctx context.Context, tx *db.Tx, c *changes, tip int64) error {
 	var outputs []output
 	var txs []ownTx
 	err := tx.Batch(ctx, []db.Statement{confirmOutputsQuery(w.name, tip, &outputs), confirmTxsQuery(w.name, tip, &txs)})
-	n.outputs(outputs...)
-	n.txs(txs...)
+	c.outputs(outputs...)
+	c.txs(txs...)
 	return err
 }
 
-// changes collects what changed in a step: a job for each output and transaction, once.
+// changes collects the outputs and transactions that a step changed. Each causes one job.
 type changes struct {
 	chain          string
-	seen           map[Outpoint]bool // outputs that are in out
+	seen           map[Outpoint]bool // the outputs in changedOutputs
 	changedOutputs []output
 	changedTxs     []ownTx
-	// unknownSpends are the companies whose coins transactions spend that are not ours, by transaction.
+	// unknownSpends maps a transaction that is not ours but spends from us to the company that owned the spent output.
 	unknownSpends map[string]string
 }
 
-func (n *changes) outputs(outs ...output) {
+func newChanges(chain string) *changes {
+	return &changes{chain: chain, seen: map[Outpoint]bool{}, unknownSpends: map[string]string{}}
+}
+
+func (c *changes) outputs(outs ...output) {
 	for _, o := range outs {
-		if !o.isChange() && !n.seen[o.Outpoint] {
-			n.seen[o.Outpoint], n.changedOutputs = true, append(n.changedOutputs, o)
+		if !o.isChange() && !c.seen[o.Outpoint] {
+			c.seen[o.Outpoint], c.changedOutputs = true, append(c.changedOutputs, o)
 		}
 	}
 }
 
-func (n *changes) txs(txs ...ownTx) {
+func (c *changes) txs(txs ...ownTx) {
 	for _, t := range txs {
-		if !slices.ContainsFunc(n.changedTxs, func(p ownTx) bool { return p.txid == t.txid }) {
-			n.changedTxs = append(n.changedTxs, t)
+		if !slices.ContainsFunc(c.changedTxs, func(p ownTx) bool { return p.txid == t.txid }) {
+			c.changedTxs = append(c.changedTxs, t)
 		}
 	}
 }
 
-func (n *changes) unknownSpend(txid, companyID string) {
-	if n.unknownSpends == nil {
-		n.unknownSpends = map[string]string{}
-	}
-	n.unknownSpends[txid] = companyID
-}
+func (c *changes) unknownSpend(txid, companyID string) { c.unknownSpends[txid] = companyID }
 
-func (n *changes) enqueue(tx *db.Tx) {
-	for _, o := range n.changedOutputs {
-		job.Enqueue(tx, job.New{CompanyID: o.companyID, Kind: JobOutput, Payload: OutputRef{n.chain, o.TxID, o.Vout}})
+func (c *changes) enqueue(tx *db.Tx) {
+	for _, o := range c.changedOutputs {
+		job.Enqueue(tx, job.New{CompanyID: o.companyID, Kind: JobOutput, Payload: OutputRef{c.chain, o.TxID, o.Vout}})
 	}
-	for _, txid := range slices.Sorted(maps.Keys(n.unknownSpends)) {
-		job.Enqueue(tx, job.New{CompanyID: n.unknownSpends[txid], Kind: JobUnknownSpend, Payload: TxRef{n.chain, txid}})
+	for _, txid := range slices.Sorted(maps.Keys(c.unknownSpends)) {
+		job.Enqueue(tx, job.New{CompanyID: c.unknownSpends[txid], Kind: JobUnknownSpend, Payload: TxRef{c.chain, txid}})
 	}
-	for _, t := range n.changedTxs {
-		job.Enqueue(tx, job.New{CompanyID: t.companyID, Kind: JobTx, Payload: TxRef{n.chain, t.txid}})
+	for _, t := range c.changedTxs {
+		job.Enqueue(tx, job.New{CompanyID: t.companyID, Kind: JobTx, Payload: TxRef{c.chain, t.txid}})
 	}
 }

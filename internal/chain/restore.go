@@ -8,73 +8,92 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// UnassignedCompany is the company of addresses that were given out and forgotten.
+// UnassignedCompany is the company of addresses that were assigned after the backup from which the database was
+// restored, so that nobody knows to whom.
 const UnassignedCompany = "operator"
 
-// lookBack is how far below the next index addresses may lie that were given out since a backup: processes reserve indexes ahead.
+// recoveryMargin is the number of indexes below the next one that may have been unused at the time of the backup,
+// because processes reserve ranges in advance.
 const recoveryMargin = 10 * rangeSize
 
-// ErrOtherWallet says that a key is not that of the wallet whose addresses were given out.
-var ErrOtherWallet = errors.New("chain: the addresses of this database are not those of this key")
+// ErrOtherWallet is returned if the assigned addresses were not derived from the given key.
+var ErrOtherWallet = errors.New("chain: the addresses in this database were not derived from this key")
 
-// RecoverAddresses prepares a database that was restored from a backup, which does not know which addresses were given out since. The
-// next skip indexes stay unused, of both branches, so that no address has two owners. The watch first of them, and those that
-// processes had reserved and, as far as is known, not used, are watched for [UnassignedCompany]: what was paid there since the backup, or
-// ever will be, is found. It says how many are watched. With chains named, the wallet is theirs together, networks of accounts, which
-// have one address of the other branch; see [NewPool].
-func RecoverAddresses(ctx context.Context, tx *db.Tx, wallet string, keys Deriver, skip, watch int64, chains ...string) (watched int, err error) {
+// RecoverAddresses prepares a database that was restored from a backup, and so lacks the addresses that were assigned
+// afterwards. It skips the next indexes of both branches, so that no address is assigned twice. The first watch of
+// them, and the older ones that were reserved but not assigned, are watched for [UnassignedCompany], so that payments
+// to them are found. It returns the number of indexes watched.
+//
+// If chains are given, they are EVM networks that share the wallet, see [NewPool]; their change branch has only one
+// address.
+func RecoverAddresses(
+	ctx context.Context, tx *db.Tx, wallet string, keys Deriver, skip, watch int64, chains ...string,
+) (watched int, err error) {
 	branches := []uint32{External}
 	if len(chains) == 0 {
 		chains, branches = []string{wallet}, []uint32{External, Change}
 	}
 	for _, c := range chains {
-		known, found, err := firstAddress(ctx, tx, c)
+		assigned, found, err := firstAddress(ctx, tx, c)
 		if err != nil {
 			return 0, err
 		}
 		if found {
-			if same, err := keys.Address(uint32(known.branch), uint32(known.index)); err != nil || same != known.address {
+			derived, err := keys.Address(uint32(assigned.branch), uint32(assigned.index))
+			if err != nil || derived != assigned.address {
 				return 0, ErrOtherWallet
 			}
 		}
 	}
-	name, err := keyID(keys)
+	id, err := keyID(keys)
 	if err != nil {
 		return 0, err
 	}
 	for _, branch := range branches {
-		next, err := reserveIndexes(ctx, tx, wallet, name, branch, skip)
+		next, err := reserveIndexes(ctx, tx, wallet, id, branch, skip)
 		if err != nil {
 			return 0, err
 		}
-		from := max(0, next-recoveryMargin)
-		used := map[string]map[int64]bool{}
+		n, err := watchUnassigned(ctx, tx, keys, branch, max(0, next-recoveryMargin), next+watch, chains)
+		if err != nil {
+			return 0, err
+		}
+		watched += n
+	}
+	return watched, nil
+}
+
+// watchUnassigned watches the unassigned addresses of a range of indexes on each chain. It returns the number of
+// indexes.
+func watchUnassigned(
+	ctx context.Context, tx *db.Tx, keys Deriver, branch uint32, from, end int64, chains []string,
+) (watched int, err error) {
+	used := map[string]map[int64]bool{}
+	for _, c := range chains {
+		if used[c], err = usedIndexes(ctx, tx, c, branch, from); err != nil {
+			return 0, err
+		}
+	}
+	for i := from; i < end; i++ {
+		a, err := keys.Address(branch, uint32(i))
+		if err != nil {
+			return 0, fmt.Errorf("index %d: %w", i, err)
+		}
+		unassigned := false
 		for _, c := range chains {
-			if used[c], err = usedIndexes(ctx, tx, c, branch, from); err != nil {
-				return 0, err
+			if !used[c][i] {
+				insertAddress(tx, c, address{a, UnassignedCompany, "", int64(branch), i})
+				unassigned = true
 			}
 		}
-		for i := from; i < next+watch; i++ {
-			a, err := keys.Address(branch, uint32(i))
-			if err != nil {
-				return 0, fmt.Errorf("index %d: %w", i, err)
-			}
-			fresh := false
-			for _, c := range chains {
-				if !used[c][i] {
-					insertAddress(tx, c, address{a, UnassignedCompany, "", int64(branch), i})
-					fresh = true
-				}
-			}
-			if fresh {
-				watched++
-			}
+		if unassigned {
+			watched++
 		}
 	}
 	return watched, nil
 }
 
-// ChainsInUse are those of some chains whose addresses were given out.
+// ChainsInUse returns those of the chains that have an assigned address.
 func ChainsInUse(ctx context.Context, tx *db.Tx, chains []string) (used []string, err error) {
 	for _, c := range chains {
 		_, found, err := firstAddress(ctx, tx, c)

@@ -16,13 +16,13 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// second is a node of the same simulated chain, which may have other blocks from a height on.
-type second struct {
+// forkedNode is a node of the same simulated chain that has different blocks from the height fork on, unless that is 0.
+type forkedNode struct {
 	*bitcoinsim.Chain
 	fork int64
 }
 
-func (s *second) BlockHash(ctx context.Context, height int64) (string, error) {
+func (s *forkedNode) BlockHash(ctx context.Context, height int64) (string, error) {
 	hash, err := s.Chain.BlockHash(ctx, height)
 	if err == nil && s.fork > 0 && height >= s.fork {
 		hash = "other " + hash
@@ -30,13 +30,13 @@ func (s *second) BlockHash(ctx context.Context, height int64) (string, error) {
 	return hash, err
 }
 
-// lossy is a node that has only the blocks up to a height, unless that is 0.
-type lossy struct {
+// truncatedNode is a node that only has the blocks up to the height to, unless that is 0.
+type truncatedNode struct {
 	*bitcoinsim.Chain
 	to int64
 }
 
-func (l *lossy) Tip(ctx context.Context) (int64, string, error) {
+func (l *truncatedNode) Tip(ctx context.Context) (int64, string, error) {
 	if l.to == 0 {
 		return l.Chain.Tip(ctx)
 	}
@@ -44,20 +44,20 @@ func (l *lossy) Tip(ctx context.Context) (int64, string, error) {
 	return l.to, hash, err
 }
 
-func (l *lossy) BlockHash(ctx context.Context, height int64) (string, error) {
+func (l *truncatedNode) BlockHash(ctx context.Context, height int64) (string, error) {
 	if l.to > 0 && height > l.to {
 		return "", chain.ErrNotFound
 	}
 	return l.Chain.BlockHash(ctx, height)
 }
 
-// Nodes may differ by the last two blocks, and may change their minds together, however deep; nobody is disturbed. Blocks that one node has
-// otherwise, three deep or more, are not connected even if they come all at once, and a node
-// that has lost its blocks takes nothing back.
-func TestAWitness(t *testing.T) {
+// The tips of two nodes may differ by two blocks, and both nodes may reorganize to any depth; no alarm is raised. The
+// watcher does not connect blocks in which the witness differs three blocks deep or more. It disconnects nothing when
+// its own node has lost blocks.
+func TestWatcherStopsWhileAWitnessDisagrees(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		node := bitcoinsim.New(d)
-		source, witness := &lossy{Chain: node}, &second{Chain: node}
+		source, witness := &truncatedNode{Chain: node}, &forkedNode{Chain: node}
 		w := chain.NewWatcher(d, "witnessed", source, 1, slog.New(slog.DiscardHandler))
 		w.SetWitnesses([]chain.Witness{{Source: witness, Name: "second"}}, 0)
 		must := func(err error) {
@@ -66,7 +66,7 @@ func TestAWitness(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		stands := func(want int64, alarms ...chain.Alarm) {
+		wantTip := func(want int64, alarms ...chain.Alarm) {
 			t.Helper()
 			must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				at, _, err := chain.Tip(ctx, tx, "witnessed")
@@ -88,21 +88,21 @@ func TestAWitness(t *testing.T) {
 		must(node.Mine(t.Context(), 2))
 		witness.fork = height + 1
 		must(w.Sync(t.Context()))
-		stands(height + 2)
+		wantTip(height + 2)
 		witness.fork = 0
 
-		must(node.Reorg(t.Context(), 6)) // there is one block more
+		must(node.Reorg(t.Context(), 6)) // the new chain is one block longer
 		must(w.Sync(t.Context()))
-		stands(height + 3)
+		wantTip(height + 3)
 
-		// The node forgets its last blocks, as one does that reads the chain anew. At once nothing is taken back; the alarm waits for a
-		// second look.
+		// The node loses its last blocks, like one that reindexes. The watcher disconnects nothing, and raises the alarm at
+		// the second check.
 		source.to = height - 5
 		for _, alarms := range [][]chain.Alarm{nil, {chain.Behind}} {
 			if err := w.Sync(t.Context()); !errors.Is(err, chain.ErrNodesDisagree) {
 				t.Fatalf("a node that lost its blocks: %v", err)
 			}
-			stands(height+3, alarms...)
+			wantTip(height+3, alarms...)
 		}
 		source.to = 0
 		must(w.Sync(t.Context()))
@@ -111,24 +111,24 @@ func TestAWitness(t *testing.T) {
 		witness.fork = height + 4
 		for range 3 {
 			if err := w.Sync(t.Context()); !errors.Is(err, chain.ErrNodesDisagree) {
-				t.Fatalf("the step is answered with %v", err)
+				t.Fatalf("the step returned %v", err)
 			}
-			stands(height+3, chain.Contradicted)
+			wantTip(height+3, chain.Contradicted)
 		}
 		witness.fork = height + 3 + 20
 		must(w.Sync(t.Context()))
-		stands(height + 23)
+		wantTip(height + 23)
 	})
 }
 
-// gone is a node that does not answer.
-type gone struct{ chain.Source }
+// downNode is a node that does not respond.
+type downNode struct{ chain.Source }
 
-func (gone) Tip(context.Context) (int64, string, error) {
+func (downNode) Tip(context.Context) (int64, string, error) {
 	return 0, "", errors.New("connection refused")
 }
 
-// witnessed is a watched chain of a node, and what to expect of it.
+// witnessed is a watcher of a simulated chain.
 type witnessed struct {
 	*testing.T
 	d       *db.DB
@@ -137,9 +137,9 @@ type witnessed struct {
 	log     bytes.Buffer
 }
 
-func newWitnessed(t *testing.T, d *db.DB, pace int64) *witnessed {
+func newWitnessed(t *testing.T, d *db.DB, blocksPerConfirmation int64) *witnessed {
 	w := &witnessed{T: t, d: d, node: bitcoinsim.New(d)}
-	w.watcher = chain.NewWatcher(d, "witnessed", w.node, pace, slog.New(slog.NewTextHandler(&w.log, nil)))
+	w.watcher = chain.NewWatcher(d, "witnessed", w.node, blocksPerConfirmation, slog.New(slog.NewTextHandler(&w.log, nil)))
 	return w
 }
 
@@ -162,13 +162,13 @@ func (w *witnessed) top() int64 {
 	return height
 }
 
-// While nodes disagree nothing goes on, and the one that has other blocks counts on when it falls silent. Another's silence, even if that
-// has the same name, keeps nothing up.
-func TestOneOfTwoWitnesses(t *testing.T) {
+// Nothing is connected while nodes disagree, also after the contradicting witness stops responding. A witness that
+// does not respond, even one with the same name, does not stop the watcher.
+func TestOneContradictingWitnessOfTwoIsEnough(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := newWitnessed(t, d, 1)
-		witness := &second{Chain: w.node}
-		w.watcher.SetWitnesses([]chain.Witness{{Source: gone{}, Name: "host"}, {Source: witness, Name: "host"}}, 0)
+		witness := &forkedNode{Chain: w.node}
+		w.watcher.SetWitnesses([]chain.Witness{{Source: downNode{}, Name: "host"}, {Source: witness, Name: "host"}}, 0)
 		w.mine(10)
 		w.must(w.watcher.Sync(t.Context()))
 		witness.fork = w.top() + 1
@@ -176,25 +176,25 @@ func TestOneOfTwoWitnesses(t *testing.T) {
 		if err := w.watcher.Sync(t.Context()); !errors.Is(err, chain.ErrNodesDisagree) {
 			t.Fatalf("one of two has other blocks: %v", err)
 		}
-		// Another process takes over, and that witness is down.
+		// Another process takes over, and the contradicting witness is down.
 		w.watcher = chain.NewWatcher(d, "witnessed", w.node, 1, slog.New(slog.DiscardHandler))
-		w.watcher.SetWitnesses([]chain.Witness{{Source: witness.Chain, Name: "host"}, {Source: gone{}, Name: "host"}}, 0)
+		w.watcher.SetWitnesses([]chain.Witness{{Source: witness.Chain, Name: "host"}, {Source: downNode{}, Name: "host"}}, 0)
 		if err := w.watcher.Sync(t.Context()); !errors.Is(err, chain.ErrNodesDisagree) {
-			t.Fatalf("one that had other blocks is silent: %v", err)
+			t.Fatalf("the contradicting witness is silent: %v", err)
 		}
 		witness.fork = 0
-		w.watcher.SetWitnesses([]chain.Witness{{Source: gone{}, Name: "host"}, {Source: witness, Name: "host"}}, 0)
+		w.watcher.SetWitnesses([]chain.Witness{{Source: downNode{}, Name: "host"}, {Source: witness, Name: "host"}}, 0)
 		w.must(w.watcher.Sync(t.Context()))
 	})
 }
 
-// A block counts as attested only while a witness that answers has it: one that left it for others, or says nothing any more, proves
-// nothing by what it said before.
-func TestAWitnessThatLeaves(t *testing.T) {
+// A block counts as verified only while a witness responds that has it. An answer from before the witness left that
+// chain does not count.
+func TestABlockIsVerifiedWhileAWitnessHasIt(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := newWitnessed(t, d, 10)
-		witness := &second{Chain: w.node}
-		w.watcher.SetWitnesses([]chain.Witness{{Source: gone{}, Name: "silent"}, {Source: witness, Name: "second"}}, 0)
+		witness := &forkedNode{Chain: w.node}
+		w.watcher.SetWitnesses([]chain.Witness{{Source: downNode{}, Name: "silent"}, {Source: witness, Name: "second"}}, 0)
 		w.mine(40)
 		w.must(w.watcher.Sync(t.Context()))
 		txid, err := w.node.Pay(t.Context(), "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 5_000)
@@ -202,42 +202,42 @@ func TestAWitnessThatLeaves(t *testing.T) {
 		w.must(d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return chain.WatchTx(ctx, tx, "witnessed", txid, "cmp_1", "", 1)
 		}))
-		attested := func(when string, want bool) {
+		verified := func(when string, want bool) {
 			t.Helper()
 			w.mine(1)
 			w.must(w.watcher.Sync(t.Context()))
 			w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				found, err := chain.GetTx(ctx, tx, "witnessed", txid)
 				if found.State != chain.Mined || found.Verified != want {
-					t.Fatalf("%s, the transaction is %+v, want it attested: %v", when, found, want)
+					t.Fatalf("%s, the transaction is %+v, want it verified: %v", when, found, want)
 				}
 				return err
 			}))
 		}
-		attested("in a block that both have", true)
+		verified("in a block that both have", true)
 		witness.fork = w.top()
-		attested("when the witness has left", false)
+		verified("when the witness has left", false)
 		witness.fork = 0
-		attested("when it has come back", true)
-		w.watcher.SetWitnesses([]chain.Witness{{Source: gone{}, Name: "silent"}}, 0)
-		attested("when none answers", false)
+		verified("when it has come back", true)
+		w.watcher.SetWitnesses([]chain.Witness{{Source: downNode{}, Name: "silent"}}, 0)
+		verified("when none answers", false)
 		w.watcher.SetWitnesses(nil, 0)
-		attested("when there is none to ask", true)
+		verified("when there is none to ask", true)
 	})
 }
 
-// ahead is a node that has heard of so many blocks more.
-type ahead struct {
+// aheadNode is a node with by more blocks.
+type aheadNode struct {
 	*bitcoinsim.Chain
 	by int64
 }
 
-func (a *ahead) Tip(ctx context.Context) (int64, string, error) {
+func (a *aheadNode) Tip(ctx context.Context) (int64, string, error) {
 	height, hash, err := a.Chain.Tip(ctx)
 	return height + a.by, hash, err
 }
 
-// alarms is what the log says of alarms since it was asked last.
+// alarms returns the alarms that were logged since the last call: +name for a raised one, -name for a cleared one.
 func (w *witnessed) alarms() (all []string) {
 	for line := range strings.Lines(w.log.String()) {
 		if _, after, ok := strings.Cut(line, "level=ERROR"); ok {
@@ -252,8 +252,9 @@ func (w *witnessed) alarms() (all []string) {
 	return all
 }
 
-// Alarms are raised once each, and not for what passes: a node that is ahead or silent once. Blocks that are still to be read change none.
-func TestAlarmsDoNotFlap(t *testing.T) {
+// Each alarm is logged once. None is raised for a node that is ahead or silent at one check only, and none changes
+// during catch-up.
+func TestEachAlarmIsLoggedOnce(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWitnessed(t, d, 1)
 		says := func(when string, want ...string) {
@@ -262,13 +263,13 @@ func TestAlarmsDoNotFlap(t *testing.T) {
 				t.Fatalf("%s: %q, want %q", when, got, want)
 			}
 		}
-		// Nodes that disagree from the first look on.
-		witness := &second{Chain: w.node, fork: 1}
+		// The nodes disagree from the first check on.
+		witness := &forkedNode{Chain: w.node, fork: 1}
 		w.watcher.SetWitnesses([]chain.Witness{{Source: witness, Name: "second"}}, 0)
 		w.mine(10)
 		for range 3 {
 			if err := w.watcher.Sync(t.Context()); err == nil || errors.Is(err, chain.ErrNodesDisagree) {
-				t.Fatalf("a chain that no row tells of yet: %v", err)
+				t.Fatalf("a chain without a cursor: %v", err)
 			}
 		}
 		says("before the first block", "+contradicted")
@@ -276,7 +277,7 @@ func TestAlarmsDoNotFlap(t *testing.T) {
 		w.must(w.watcher.Sync(t.Context()))
 		says("when they agree", "-contradicted")
 
-		second := &ahead{w.node, 0}
+		second := &aheadNode{w.node, 0}
 		look := func() {
 			w.mine(1)
 			w.must(w.watcher.Sync(t.Context()))
@@ -298,11 +299,11 @@ func TestAlarmsDoNotFlap(t *testing.T) {
 		second.by = 0
 		look()
 		says("no more", "-behind")
-		w.mine(40) // more than are read at once
+		w.mine(40) // more than one step connects
 		w.must(w.watcher.Sync(t.Context()))
 		says("many blocks at once")
 
-		w.watcher.SetWitnesses([]chain.Witness{{Source: gone{}, Name: "second"}}, 90*time.Minute)
+		w.watcher.SetWitnesses([]chain.Witness{{Source: downNode{}, Name: "second"}}, 90*time.Minute)
 		step := func(times int) {
 			for range times {
 				_, err := w.watcher.Step(t.Context())

@@ -14,7 +14,8 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// payers are processes that give addresses out and are paid there, while one of them watches and remembers addresses.
+// payers simulates processes that assign addresses and receive payments there, while one of them watches with an
+// address cache.
 type payers struct {
 	*testing.T
 	d   *db.DB
@@ -46,7 +47,7 @@ func (p *payers) must(err error) {
 	}
 }
 
-// learn has the watcher look until it has nothing to learn from what was given out so far.
+// learn steps the watcher until its cache contains all addresses assigned so far.
 func (p *payers) learn() {
 	p.Helper()
 	for range 10 {
@@ -62,7 +63,7 @@ func (p *payers) take(pool *chain.Pool) (addr string, err error) {
 	return addr, err
 }
 
-// pay pays an address that a pool gives out.
+// pay assigns an address from a pool, and pays it.
 func (p *payers) pay(pool *chain.Pool) error {
 	addr, err := p.take(pool)
 	if err != nil {
@@ -79,7 +80,7 @@ func (p *payers) payTo(addr string) error {
 	return err
 }
 
-// missesNothing mines all payments, and sees them there.
+// missesNothing mines all payments, and checks that the watcher found them.
 func (p *payers) missesNothing(when string) {
 	p.Helper()
 	p.must(p.src.Mine(p.Context(), 1))
@@ -95,36 +96,36 @@ func (p *payers) missesNothing(when string) {
 	p.paid = nil
 }
 
-func TestARememberingWatcherMissesNothing(t *testing.T) {
+func TestACachingWatcherMissesNoPayment(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		keys := chaintest.NewSigner(t, d).Deriver()
 		p := newPayers(t, d, keys)
 		ahead, lazy := chain.NewPool(d, "regtest", keys), chain.NewPool(d, "regtest", keys)
 		p.must(ahead.Start(t.Context()))
 		p.must(p.pay(lazy))
-		p.missesNothing("before it learned anything")
+		p.missesNothing("before the cache was filled")
 		old, err := p.take(lazy)
 		p.must(err)
 
 		p.watch(keys)
 		p.must(p.payTo(old))
-		p.missesNothing("given out before it started")
+		p.missesNothing("assigned before the watcher started")
 		foreign, err := chaintest.NewSigner(t, d).Deriver().Address(chain.External, 0)
 		p.must(err)
 		home, err := p.take(ahead)
 		p.must(err)
 		if got := p.w.MaybeOwn(foreign, home, p.src.Home()); !slices.Equal(got, []string{home}) {
-			t.Errorf("it looks for %v in the database, want only %s", got, home)
+			t.Errorf("the cache does not rule out %v, want only %s", got, home)
 		}
 		p.must(p.pay(ahead))
-		p.missesNothing("given out of a range that it knew")
+		p.missesNothing("assigned from a cached range")
 		p.must(p.pay(lazy))
-		p.missesNothing("reserved since it looked")
+		p.missesNothing("reserved after the last load")
 		p.must(p.pay(lazy))
 		p.must(p.src.Mine(t.Context(), 2))
 		p.must(p.pay(lazy))
 		p.must(p.src.Mine(t.Context(), 1))
-		p.missesNothing("reserved since, and paid in one of several blocks")
+		p.missesNothing("reserved later, and paid in one of several blocks")
 
 		var growth sync.WaitGroup
 		done := make(chan struct{})
@@ -155,8 +156,8 @@ func TestARememberingWatcherMissesNothing(t *testing.T) {
 	})
 }
 
-// What another key's addresses are the watcher cannot derive. Once there are any it looks for all in the database.
-func TestARememberingWatcherOfAWalletWithAnotherKey(t *testing.T) {
+// The watcher cannot derive the addresses of another key. If there are any, it queries the database for every address.
+func TestACachingWatcherOfTwoKeysMissesNoPayment(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		keys := chaintest.NewSigner(t, d).Deriver()
 		other := chaintest.NewSigner(t, d).Deriver()
