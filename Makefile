@@ -27,6 +27,10 @@ test: ## run all tests on both databases (PKG=./internal/money/... narrows them)
 	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth iso20022
 	@go test -count=1 -timeout 30m $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
+.PHONY: quick
+quick: ## run the tests that need no PostgreSQL, node or browser, on SQLite (PKG=./internal/money/... narrows them)
+	@go test -short -vet=off -trimpath -timeout 5m $(PKG)
+
 .PHONY: screenshots
 screenshots: ## take the pictures of docs/ again, from a running sandbox in Chromium
 	@tools/install.sh chromium axe

@@ -26,6 +26,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/btcdtest"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 const (
@@ -110,6 +111,7 @@ func TestMain(m *testing.M) {
 // build makes the program that a user runs.
 func build(t *testing.T) string {
 	t.Helper()
+	testkit.NotQuick(t, "minutes")
 	binary, err := built()
 	if err != nil {
 		t.Fatal(err)

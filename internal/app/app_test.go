@@ -23,6 +23,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/sandbox/apiclient"
+	"github.com/stipend/stipend/internal/testkit"
 	stipend "github.com/stipend/stipend/sdk/go"
 )
 
@@ -42,6 +43,13 @@ func testLogger(w io.Writer, level string) *slog.Logger {
 // boot starts a whole sandbox on a database, and stops it with the test. A test that mostly waits for one runs beside
 // others (t.Parallel); one that measures the process must not.
 func boot(t *testing.T, url string, change ...func(*app.Config)) *service {
+	t.Helper()
+	testkit.NotQuick(t, "seconds")
+	return start(t, url, change...)
+}
+
+// start is boot for tests that a quick run has, too.
+func start(t *testing.T, url string, change ...func(*app.Config)) *service {
 	t.Helper()
 	c := defaults(t)
 	c.DatabaseURL, c.Listen, c.MetricsListen = url, "127.0.0.1:0", "127.0.0.1:0"
@@ -96,7 +104,7 @@ func await(t *testing.T, within time.Duration, ok func() bool) bool {
 func TestFromCreateToFulfilled(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
-		s := boot(t, url)
+		s := start(t, url)
 		seed := s.Ready().Seed
 		client := stipend.New(s.Ready().BaseURL, stipend.APIKey(seed.APIKey))
 		created, err := client.Payrolls.Create(t.Context(), &stipend.PayrollCreateParams{
@@ -201,7 +209,7 @@ func get(t *testing.T, url string) (int, string) {
 
 // What serve --json prints is a contract with whoever starts it.
 func TestReadyLine(t *testing.T) {
-	s := boot(t, dbtest.SQLite(t))
+	s := start(t, dbtest.SQLite(t))
 	line, err := json.Marshal(s.Ready())
 	if err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/webhook"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -48,6 +49,7 @@ func TestPayers(t *testing.T) {
 		})
 	})
 	t.Run("btcd", func(t *testing.T) {
+		testkit.NotQuick(t, "btcd")
 		start := sync.OnceValue(func() *btcdtest.Node { return btcdtest.Start(t) })
 		dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) { payers(t, d, clock, start()) })
 	})

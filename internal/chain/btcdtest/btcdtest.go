@@ -29,6 +29,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/freeport"
 )
 
@@ -68,7 +69,10 @@ type Node struct {
 // Each runs f with the start of btcd and, where STIPEND_TEST_BITCOIND names the binary of a Bitcoin Core, with that one's.
 func Each(t *testing.T, f func(t *testing.T, start func(testing.TB) *Node)) {
 	t.Helper()
-	t.Run("btcd", func(t *testing.T) { f(t, Start) })
+	t.Run("btcd", func(t *testing.T) {
+		testkit.NotQuick(t, "btcd")
+		f(t, Start)
+	})
 	if binary := os.Getenv("STIPEND_TEST_BITCOIND"); binary != "" {
 		t.Run("core", func(t *testing.T) {
 			f(t, func(t testing.TB) *Node {
@@ -86,6 +90,7 @@ func Each(t *testing.T, f func(t *testing.T, start func(testing.TB) *Node)) {
 // Start installs btcd if need be, starts a node and mines until it takes every kind of transaction. It stops with the test.
 func Start(t testing.TB) *Node {
 	t.Helper()
+	testkit.NotQuick(t, "btcd")
 	binary, err := install(t.Context())
 	var n *Node
 	if err == nil {

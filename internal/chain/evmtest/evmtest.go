@@ -33,6 +33,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/freeport"
 )
 
@@ -70,6 +71,7 @@ type Node struct {
 // Start starts a node, deploys the tokens and connects as network "base". It stops with the test.
 func Start(t testing.TB, flags ...string) *Node {
 	t.Helper()
+	testkit.NotQuick(t, "anvil")
 	n, err := start(t, flags)
 	if err != nil {
 		t.Fatalf("anvil: %v", err)

@@ -9,7 +9,7 @@
 // No two tests share a database, and nothing is left behind. The SQLite database is a file in t.TempDir. The PostgreSQL
 // database is a clone of one migrated template, on the server that TEST_PG_DSN names or on a throw-away server that the
 // test binaries of a run share (see postgres.go). A machine without PostgreSQL fails the test and is told how to get it:
-// a skipped engine would look like a passed one.
+// a skipped engine would look like a passed one. A quick run (go test -short) uses SQLite only.
 package dbtest
 
 import (
@@ -27,7 +27,7 @@ import (
 // real clock, and closed and removed when the subtest ends.
 func Run(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	t.Helper()
-	for _, engine := range engines {
+	for _, engine := range engines() {
 		t.Run(engine.name, func(t *testing.T) { f(t, Open(t, db.Options{URL: engine.url(t)})) })
 	}
 }
@@ -35,7 +35,7 @@ func Run(t *testing.T, f func(t *testing.T, d *db.DB)) {
 // RunClock is Run with a clock that moves only when the test says so. Each engine starts its clock at Epoch.
 func RunClock(t *testing.T, f func(t *testing.T, d *db.DB, clock *Clock)) {
 	t.Helper()
-	for _, engine := range engines {
+	for _, engine := range engines() {
 		t.Run(engine.name, func(t *testing.T) {
 			clock := NewClock()
 			f(t, Open(t, db.Options{URL: engine.url(t), Clock: clock.Now}), clock)
@@ -47,17 +47,23 @@ func RunClock(t *testing.T, f func(t *testing.T, d *db.DB, clock *Clock)) {
 // itself, or open one database several times.
 func RunURL(t *testing.T, f func(t *testing.T, url string)) {
 	t.Helper()
-	for _, engine := range engines {
+	for _, engine := range engines() {
 		t.Run(engine.name, func(t *testing.T) { f(t, engine.url(t)) })
 	}
 }
 
-var engines = []struct {
+type engine struct {
 	name string
 	url  func(testing.TB) string
-}{
-	{"sqlite", SQLite},
-	{"postgres", Postgres},
+}
+
+// engines returns the engines to test on: in a quick run, SQLite.
+func engines() []engine {
+	all := []engine{{"sqlite", SQLite}, {"postgres", Postgres}}
+	if testing.Short() {
+		return all[:1]
+	}
+	return all
 }
 
 // Open opens a database and closes it when the test ends.

@@ -26,6 +26,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // howToGet ends every failure to find PostgreSQL.
@@ -34,6 +35,7 @@ const howToGet = "run `make tools`, or `apt-get install postgresql`, or set TEST
 // Postgres returns the address of a migrated, empty PostgreSQL database that goes away with the test.
 func Postgres(t testing.TB) string {
 	t.Helper()
+	testkit.NotQuick(t, "PostgreSQL")
 	s, err := shared()
 	if err != nil {
 		t.Fatalf("no PostgreSQL to test on: %v\nTo get one: %s", err, howToGet)

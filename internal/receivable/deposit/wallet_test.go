@@ -18,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -127,6 +128,7 @@ func TestAWalletIsPaidOnEveryChain(t *testing.T) {
 	}
 	for name, open := range nodes {
 		t.Run(name, func(t *testing.T) {
+			testkit.NotQuick(t, "a node")
 			clock := dbtest.NewClock()
 			runIn(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t), Clock: clock.Now}), clock, play(open))
 		})

@@ -13,29 +13,33 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
 )
 
-// lab is a simulated network under a test's hand, with a wallet of its own.
-type lab struct {
+var _ chaintest.AccountChain = testChain{}
+
+// testChain is a simulated network that a test controls, with a wallet of its own.
+type testChain struct {
 	*evmsim.Chain
 	wallet *evm.Signer
 }
 
-func (l lab) Source() chain.Source { return l.Chain }
-func (l lab) PaysOne()             {}
+func (l testChain) Source() chain.Source { return l.Chain }
 
-func (l lab) PayAll(ctx context.Context, outputs ...chain.Output) (string, error) {
+// PaysOne marks a chain that cannot pay several addresses by one transaction.
+func (l testChain) PaysOne() {}
+
+func (l testChain) PayAll(ctx context.Context, outputs ...chain.Output) (string, error) {
 	return l.Pay(ctx, outputs[0].Address, money.New(money.USDC, outputs[0].Amount))
 }
 
-func (l lab) Replace(ctx context.Context, txid string, outputs ...chain.Output) (string, error) {
+func (l testChain) Replace(ctx context.Context, txid string, outputs ...chain.Output) (string, error) {
 	for i := range outputs {
 		outputs[i].Asset = money.USDC
 	}
 	return l.Chain.Replace(ctx, txid, outputs...)
 }
 
-func (l lab) Wallet() chain.Deriver { return l.wallet.Deriver() }
+func (l testChain) Deriver() chain.Deriver { return l.wallet.Deriver() }
 
-func (l lab) Again(ctx context.Context, txid string) error {
+func (l testChain) Rebroadcast(ctx context.Context, txid string) error {
 	raw, err := l.Raw(ctx, txid)
 	if err != nil {
 		return err
@@ -43,14 +47,16 @@ func (l lab) Again(ctx context.Context, txid string) error {
 	return l.Broadcast(ctx, raw)
 }
 
-func (l lab) Fund(ctx context.Context, account string, native, tokens int64) error {
+func (l testChain) Fund(ctx context.Context, account string, native, tokens int64) error {
 	if err := l.Chain.Fund(ctx, account, money.New(l.Spec().Native, native)); err != nil {
 		return err
 	}
 	return l.Chain.Fund(ctx, account, money.New(money.USDC, tokens))
 }
 
-func (l lab) Own(_ context.Context, nonce uint64, tip int64, to chain.Output) (raw []byte, txid string, spends chain.Outpoint, err error) {
+func (l testChain) SignOwn(
+	_ context.Context, nonce uint64, tip int64, to chain.Output,
+) (raw []byte, txid string, spends chain.Outpoint, err error) {
 	hot, err := l.wallet.Deriver().HotAddress()
 	if err != nil {
 		return nil, "", spends, err
@@ -63,7 +69,9 @@ func (l lab) Own(_ context.Context, nonce uint64, tip int64, to chain.Output) (r
 	if err != nil {
 		return nil, "", spends, err
 	}
-	raw, txid, err = l.wallet.Sign(evm.Tx{ChainID: l.Spec().ChainID, Nonce: nonce, Tip: tip, MaxFee: 20 * tip, Gas: 100_000, Call: call}, chain.Change, 0)
+	raw, txid, err = l.wallet.Sign(evm.Tx{
+		ChainID: l.Spec().ChainID, Nonce: nonce, Tip: tip, MaxFee: 20 * tip, Gas: 100_000, Call: call,
+	}, chain.Change, 0)
 	return raw, txid, evm.NonceOutpoint(hot, nonce), err
 }
 
@@ -89,7 +97,7 @@ func TestSourceAndWatcher(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return lab{evmsim.New(d, network), s}
+			return testChain{evmsim.New(d, network), s}
 		}
 		chaintest.Run(t, d, open)
 		chaintest.RunWatcher(t, d, open)

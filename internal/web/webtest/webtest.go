@@ -25,6 +25,7 @@ import (
 	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // timeout is the maximum time of a whole browser test.
@@ -53,6 +54,7 @@ type Browser struct {
 // Start starts a browser that stops at the end of the test.
 func Start(t testing.TB) *Browser {
 	t.Helper()
+	testkit.NotQuick(t, "Chromium")
 	axe, err := readAxe()
 	if err != nil {
 		t.Fatal(err)

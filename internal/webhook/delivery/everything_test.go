@@ -121,9 +121,11 @@ console.log(accepted);
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if err := everything.verify(); err != nil {
-		fmt.Println("FAIL:", err)
-		code = max(code, 1)
+	if !testing.Short() { // npm's library is not in a quick run
+		if err := everything.verify(); err != nil {
+			fmt.Println("FAIL:", err)
+			code = max(code, 1)
+		}
 	}
 	os.Exit(code)
 }

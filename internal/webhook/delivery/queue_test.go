@@ -15,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/webhook"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
@@ -238,6 +239,7 @@ func TestDisabledAfterFiveDays(t *testing.T) {
 
 // A receiver that hangs, with very many events waiting for it, delays nobody else, and gets one request at a time.
 func TestADeadEndpointDelaysNobody(t *testing.T) {
+	testkit.NotQuick(t, "seconds")
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)
 		dead, alive := newReceiver(t, clock), newReceiver(t, clock)
@@ -332,6 +334,7 @@ func TestWhoAnswersGetsMoreAtOnce(t *testing.T) {
 // A process dies in the middle of 10,000 deliveries. Another one goes on when the lease has ended: nothing is lost, and what comes
 // twice has the same id.
 func TestKilledInTheMiddle(t *testing.T) {
+	testkit.NotQuick(t, "seconds")
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		clock := dbtest.NewClock()
 		open := func() *db.DB {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
@@ -29,6 +30,7 @@ try {
 // The verifiers of the documentation, and the library that others wrote, accept a real delivery, and refuse it when a byte of the
 // body, the id or the time is another.
 func TestOtherLanguagesVerify(t *testing.T) {
+	testkit.NotQuick(t, "other languages")
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)

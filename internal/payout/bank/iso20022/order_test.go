@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // schema returns an ISO 20022 schema from a third-party library for online banking; tools/install.sh iso20022
@@ -42,6 +43,7 @@ func schema(t *testing.T, name string) []byte {
 func conforms(t *testing.T, name string, messages ...[]byte) {
 	t.Helper()
 	dir := t.TempDir()
+	testkit.NotQuick(t, "xmllint")
 	at := filepath.Join(dir, name+".xsd")
 	if err := os.WriteFile(at, schema(t, name), 0o600); err != nil {
 		t.Fatal(err)
