@@ -200,19 +200,11 @@ func (t *Transfer) applyToInvoice(ctx context.Context, tx *db.Tx, v invoice.Invo
 	return err
 }
 
-// Get returns a transfer, or ErrNotFound.
-func Get(ctx context.Context, tx *db.Tx, id string) (Transfer, error) { return find(ctx, tx, id) }
-
-// List returns the transfers in suspense, oldest first, or the latest of all transfers.
-func List(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, error) {
-	return list(ctx, tx, all, limit)
-}
-
 // Assign credits a transfer in suspense, as staff decided, to a company or user, or to the owner of an open invoice,
 // a payer or a payroll; to is an ID, or [ledger.Operator] for the operator. The currency may differ from that of the
 // owner's funding account.
 func Assign(ctx context.Context, tx *db.Tx, id, to string) (Transfer, error) {
-	t, err := find(ctx, tx, id)
+	t, err := Get(ctx, tx, id)
 	if err != nil {
 		return t, err
 	}
@@ -275,7 +267,7 @@ func (t *Transfer) assignTo(ctx context.Context, tx *db.Tx, to string) (err erro
 // SendBack records that staff had the bank send a transfer in suspense back to its sender. When a statement shows it,
 // nothing more is booked.
 func SendBack(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
-	t, err := find(ctx, tx, id)
+	t, err := Get(ctx, tx, id)
 	if err != nil {
 		return t, err
 	}

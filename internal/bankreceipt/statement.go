@@ -154,11 +154,3 @@ func storeStatements(ctx context.Context, d *db.DB, all []*Statement) error {
 	}
 	return nil
 }
-
-// Statements returns the statements of all accounts, ordered by account and date.
-func Statements(ctx context.Context, tx *db.Tx) ([]Statement, error) { return statements(ctx, tx) }
-
-// StatementTotals returns the totals of all statements of an account by subject.
-func StatementTotals(ctx context.Context, tx *db.Tx, number string, currency money.Asset) ([]StatementTotal, error) {
-	return statementTotals(ctx, tx, number, currency)
-}

@@ -93,7 +93,8 @@ func selectTransfers(ctx context.Context, tx *db.Tx, where string, args ...any) 
 	return db.Collect(rows, err, func(r *db.Rows) (Transfer, error) { return scan(r.Scan) })
 }
 
-func find(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
+// Get returns a transfer, or ErrNotFound.
+func Get(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
 	t, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM transfers WHERE transfer_id = $1", id).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return t, ErrNotFound
@@ -137,7 +138,8 @@ func byAmountAndDate(ctx context.Context, tx *db.Tx, account string, x money.Amo
 		account, string(x.Asset()), x.Units(), from, to)
 }
 
-func list(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, error) {
+// List returns the transfers in suspense, oldest first, or the latest of all transfers.
+func List(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, error) {
 	if all {
 		return selectTransfers(ctx, tx, "created_at >= 0 ORDER BY created_at DESC, transfer_id DESC LIMIT $1", int64(limit))
 	}
@@ -207,7 +209,8 @@ func replaceStatement(ctx context.Context, tx *db.Tx, s *Statement) error {
 		"name"}, rows)
 }
 
-func statements(ctx context.Context, tx *db.Tx) ([]Statement, error) {
+// Statements returns the statements of all accounts, ordered by account and date.
+func Statements(ctx context.Context, tx *db.Tx) ([]Statement, error) {
 	rows, err := tx.Query(ctx, `SELECT s.number, s.currency, s.statement_id, s.sequence, s.balanced, s.opening, s.closing,
 			s.opens_on, s.closes_on, s.made_at,
 			CAST(COALESCE((SELECT SUM(e.amount) FROM bank_entries e
@@ -225,7 +228,8 @@ func statements(ctx context.Context, tx *db.Tx) ([]Statement, error) {
 	})
 }
 
-func statementTotals(ctx context.Context, tx *db.Tx, number string, currency money.Asset) ([]StatementTotal, error) {
+// StatementTotals returns the totals of all statements of an account by subject.
+func StatementTotals(ctx context.Context, tx *db.Tx, number string, currency money.Asset) ([]StatementTotal, error) {
 	rows, err := tx.Query(ctx, `SELECT subject, MIN(name), CAST(SUM(amount) AS BIGINT) FROM bank_entries
 		WHERE number = $1 AND currency = $2
 		GROUP BY subject, CASE WHEN subject = '' THEN statement_id ELSE '' END,

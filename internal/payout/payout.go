@@ -89,13 +89,9 @@ const (
 // JobChanged is the kind of the job that reports changed outputs to the object that they pay, see [Changed].
 const JobChanged = "payout.changed"
 
-// Errors of this package.
-var (
-	ErrPaused = apierr.New(apierr.Unavailable, "payouts_paused",
-		"The operator has paused payouts. They are sent when the pause ends.")
-	ErrProcessing = apierr.New(apierr.Conflict, "already_processing",
-		"This payout is already being processed and cannot be changed.")
-)
+// ErrProcessing reports that an output is on its way or done.
+var ErrProcessing = apierr.New(apierr.Conflict, "already_processing",
+	"This payout is already being processed and cannot be changed.")
 
 // Output is one amount to one destination.
 type Output struct {

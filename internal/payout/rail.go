@@ -97,14 +97,14 @@ func (all *Rails) Jobs() job.Table {
 func both(a, b job.Entry) job.Entry {
 	switch {
 	case a.Tx != nil && b.Tx != nil:
-		return job.Entry{Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
+		return job.Entry{Limit: max(a.Limit, b.Limit), Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
 			if err := a.Tx(ctx, tx, j); err != nil {
 				return err
 			}
 			return b.Tx(ctx, tx, j)
 		}}
 	case a.Batch != nil && b.Batch != nil:
-		return job.Entry{Batch: func(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
+		return job.Entry{Limit: max(a.Limit, b.Limit), Batch: func(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 			if err := a.Batch(ctx, tx, jobs); err != nil {
 				return err
 			}

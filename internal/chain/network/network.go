@@ -151,11 +151,11 @@ func (n Network) Accepts(asset money.Asset) bool {
 		slices.ContainsFunc(n.Accepted, func(t Token) bool { return t.Asset == asset })
 }
 
-// MayCarry reports whether an output of an asset could be paid on the network. A test network has tokens of its own, so every EVM
-// network may carry any crypto asset except bitcoin.
+// MayCarry reports whether an output of an asset could be paid on the network. A test network may have any tokens, so every network
+// except Bitcoin may carry any crypto asset except BTC.
 func (n Network) MayCarry(asset money.Asset) bool {
-	if n.Family == EVM {
-		return asset.IsCrypto() && asset != money.BTC
+	if n.Family == Bitcoin {
+		return asset == n.Native
 	}
-	return asset == n.Native
+	return asset.IsCrypto() && asset != money.BTC
 }

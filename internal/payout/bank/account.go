@@ -25,8 +25,8 @@ const (
 	FormatPain  = "pain.001"
 )
 
-// MaxPayments is the largest number of payments in one file.
-const MaxPayments = 10_000
+// maxPayments is the largest number of payments in one file.
+const maxPayments = 10_000
 
 // Account is a bank account of the operator from which payouts are paid.
 type Account struct {
@@ -93,7 +93,7 @@ func (a *Account) prepare() error {
 	if err := a.Calendar.check(); err != nil {
 		bad("%w", err)
 	}
-	if fee, err := a.MaxReturnFee(); err != nil || fee.Sign() < 0 {
+	if fee, err := a.maxReturnFee(); err != nil || fee.Sign() < 0 {
 		bad("return_fee %q is not an amount such as 25.00", a.ReturnFee)
 	}
 	at, err := time.Parse("15:04", a.CutOff)
@@ -130,8 +130,8 @@ func (a *Account) prepare() error {
 	return errors.Join(problems...)
 }
 
-// MaxReturnFee returns ReturnFee as an amount.
-func (a Account) MaxReturnFee() (money.Amount, error) {
+// maxReturnFee returns ReturnFee as an amount.
+func (a Account) maxReturnFee() (money.Amount, error) {
 	if a.ReturnFee == "" {
 		return money.Zero(a.Currency), nil
 	}
@@ -181,12 +181,12 @@ func (a Account) executionDay(now time.Time) time.Time {
 	local := now.In(a.zone)
 	day := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
 	since := time.Duration(local.Hour())*time.Hour + time.Duration(local.Minute())*time.Minute
-	if a.Calendar.IsBusinessDay(day) && since >= a.cutOff {
+	if a.Calendar.isBusinessDay(day) && since >= a.cutOff {
 		day = day.AddDate(0, 0, 1)
 	}
-	day = a.Calendar.NextBusinessDay(day)
+	day = a.Calendar.nextBusinessDay(day)
 	if a.Format == FormatNACHA {
-		day = a.Calendar.NextBusinessDay(day.AddDate(0, 0, 1))
+		day = a.Calendar.nextBusinessDay(day.AddDate(0, 0, 1))
 	}
 	return day
 }
@@ -254,28 +254,28 @@ type Part struct {
 	Amount  money.Amount
 }
 
-// ErrDestination reports that a destination lacks data that the bank requires.
-var ErrDestination = errors.New("the destination lacks data that the bank requires")
+// errDestination reports that a destination lacks data that the bank requires.
+var errDestination = errors.New("the destination lacks data that the bank requires")
 
-// ErrTooLarge reports that a payment exceeds the limit of its format.
-var ErrTooLarge = errors.New("the payment exceeds the limit of the file format")
+// errTooLarge reports that a payment exceeds the limit of its format.
+var errTooLarge = errors.New("the payment exceeds the limit of the file format")
 
-// Check reports whether a payment can be part of a file of the account: the error wraps ErrDestination if its
-// destination is unusable and is ErrTooLarge if its amount is.
+// Check reports whether a payment can be part of a file of the account: the error wraps errDestination if its
+// destination is unusable and is errTooLarge if its amount is.
 func (a Account) Check(now time.Time, p Payment) error {
 	if a.Format == FormatNACHA && p.Amount.Units() > nacha.MaxCents {
-		return ErrTooLarge
+		return errTooLarge
 	}
 	// Encode it alone: a payment that cannot be encoded must not block the file of all others.
 	if _, err := a.Encode(1, now, []Payment{p}); err != nil {
-		return fmt.Errorf("%w: %w", ErrDestination, err)
+		return fmt.Errorf("%w: %w", errDestination, err)
 	}
 	return nil
 }
 
 // Encode returns the payment file with the given number.
 func (a Account) Encode(number int64, now time.Time, payments []Payment) (Message, error) {
-	if number < 1 || number > 9_999_999 || len(payments) > MaxPayments {
+	if number < 1 || number > 9_999_999 || len(payments) > maxPayments {
 		return Message{}, fmt.Errorf("bank: file %d with %d payments is out of range", number, len(payments))
 	}
 	f := Message{Execute: a.executionDay(now), Parts: make([]int, len(payments))}
@@ -334,7 +334,7 @@ type transfer struct {
 func (a Account) transfer(p Payment) (t transfer, err error) {
 	var d map[string]any
 	if err := json.NewDecoder(bytes.NewReader(p.Data)).Decode(&d); err != nil {
-		return t, fmt.Errorf("%w: %w", ErrDestination, err)
+		return t, fmt.Errorf("%w: %w", errDestination, err)
 	}
 	get := func(key string) string { s, _ := d[key].(string); return strings.TrimSpace(s) }
 	t.Amount, t.Company, t.savings = p.Amount, get("account_holder_type") == "business", get("account_type") == "savings"
@@ -348,7 +348,7 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 		}
 	}
 	if t.Creditor.Account == "" || t.Creditor.Name == "" {
-		return t, ErrDestination
+		return t, errDestination
 	}
 	t.Creditor.Bank = get("bic")
 	if code := get("bank_code"); iso20022.IsBIC(code) {

@@ -432,7 +432,7 @@ func (r *Rail) updateFile(ctx context.Context, tx *db.Tx, number int64, facts []
 // returnFee returns the most that the bank that received a file keeps of a returned payment.
 func (r *Rail) returnFee(f File) money.Amount {
 	for _, a := range r.c.Accounts {
-		if fee, err := a.MaxReturnFee(); a.ID == f.Account && a.Currency == f.Total.Asset() && err == nil {
+		if fee, err := a.maxReturnFee(); a.ID == f.Account && a.Currency == f.Total.Asset() && err == nil {
 			return fee
 		}
 	}

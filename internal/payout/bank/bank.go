@@ -78,8 +78,8 @@ const (
 
 // Reasons of failed outputs, in addition to the codes of banks.
 const (
-	ReasonDestination = "destination_incomplete"
-	ReasonTooLarge    = "amount_above_limit"
+	reasonDestination = "destination_incomplete"
+	reasonTooLarge    = "amount_above_limit"
 )
 
 // Destination is the bank account that an output is paid to, unsealed.
@@ -164,7 +164,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 	if why, err := payout.PayoutsAllowed(ctx, tx, r.c.Log); err != nil || why != "" {
 		return err // retried periodically
 	}
-	outs, err := payout.Head(ctx, tx, companyID, r.Name(), MaxPayments)
+	outs, err := payout.Head(ctx, tx, companyID, r.Name(), maxPayments)
 	if err != nil {
 		return err
 	}
@@ -188,9 +188,9 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 		}
 		p := Payment{Amount: o.Amount, Country: to.Country, Scheme: to.Scheme, Data: to.Data, Text: o.PaymentID}
 		if err := a.Check(tx.Now(), p); err != nil {
-			reason := ReasonDestination
-			if errors.Is(err, ErrTooLarge) {
-				reason = ReasonTooLarge
+			reason := reasonDestination
+			if errors.Is(err, errTooLarge) {
+				reason = reasonTooLarge
 			}
 			if err := payout.Fail(ctx, tx, o, reason); err != nil {
 				return err
@@ -210,7 +210,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 			return err
 		}
 	}
-	if len(outs) == MaxPayments && len(groups) > 0 {
+	if len(outs) == maxPayments && len(groups) > 0 {
 		payout.EnqueuePrepare(tx, companyID, r.Name(), time.Time{})
 	}
 	return nil

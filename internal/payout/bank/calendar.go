@@ -16,8 +16,8 @@ const (
 	Weekdays       Calendar = "weekdays" // Monday to Friday, for banks without a calendar here
 )
 
-// IsBusinessDay reports whether the banks are open on a day.
-func (c Calendar) IsBusinessDay(day time.Time) bool {
+// isBusinessDay reports whether the banks are open on a day.
+func (c Calendar) isBusinessDay(day time.Time) bool {
 	if w := day.Weekday(); w == time.Saturday || w == time.Sunday {
 		return false
 	}
@@ -35,9 +35,9 @@ func (c Calendar) IsBusinessDay(day time.Time) bool {
 	return true
 }
 
-// NextBusinessDay returns the first business day on or after a day.
-func (c Calendar) NextBusinessDay(day time.Time) time.Time {
-	for !c.IsBusinessDay(day) {
+// nextBusinessDay returns the first business day on or after a day.
+func (c Calendar) nextBusinessDay(day time.Time) time.Time {
+	for !c.isBusinessDay(day) {
 		day = day.AddDate(0, 0, 1)
 	}
 	return day

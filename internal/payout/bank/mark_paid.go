@@ -16,10 +16,6 @@ var (
 	ErrKnown     = errors.New("the outcome of this payment is known to the database")
 )
 
-// SkipNumbers leaves the next n file numbers unused. It prepares a database restored from a backup, which does not
-// contain the files made since: no two files may have the same number.
-func SkipNumbers(ctx context.Context, tx *db.Tx, n int64) error { return skipNumbers(ctx, tx, n) }
-
 // MarkPaid records that, according to staff, a queued output was paid by a payment, such as S0000012P00003, that the
 // database does not contain because it was restored from an older backup. Payouts must be paused, and a payment pays
 // one output. The amount is posted as paid from the given account of the operator.

@@ -91,8 +91,9 @@ func nextNumber(ctx context.Context, tx *db.Tx) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// skipNumbers leaves the next n file numbers unused.
-func skipNumbers(ctx context.Context, tx *db.Tx, n int64) error {
+// SkipNumbers leaves the next n file numbers unused. It prepares a database restored from a backup, which does not
+// contain the files made since: no two files may have the same number.
+func SkipNumbers(ctx context.Context, tx *db.Tx, n int64) error {
 	_, err := tx.Exec(ctx, `INSERT INTO settings (key, value) VALUES ('bank.file_number', CAST(CAST($1 AS BIGINT) AS TEXT))
 		ON CONFLICT (key) DO UPDATE
 		SET value = CAST(CAST(settings.value AS BIGINT) + CAST(excluded.value AS BIGINT) AS TEXT)`, n)

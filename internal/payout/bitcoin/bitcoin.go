@@ -195,7 +195,7 @@ func (r *Rail) coins(ctx context.Context, tx *db.Tx) ([]chain.WalletCoin, []Coin
 		}
 		switch {
 		case errors.Is(err, db.ErrNoRows), errors.Is(err, chain.ErrUnknown):
-			coins[i].Package = TooHeavy
+			coins[i].Package = tooHeavy
 		case err != nil:
 			return nil, nil, err
 		}
@@ -231,7 +231,7 @@ func (r *Rail) sign(ctx context.Context, tx *db.Tx, companyID string, outs []pay
 	if err := chain.Reserve(ctx, tx, r.Chain, points, b.ID); err != nil {
 		return err
 	}
-	unsigned, err := Build(plan, recipients, coins, change)
+	unsigned, err := build(plan, recipients, coins, change)
 	if err != nil {
 		return err
 	}
@@ -263,10 +263,7 @@ func (r *Rail) Replace(ctx context.Context, tx *db.Tx, b onchain.Batch, old onch
 	if err := signed.Deserialize(bytes.NewReader(old.Raw)); err != nil {
 		return onchain.Transaction{}, err
 	}
-	unsigned, fee, err := Replacement(&signed, len(signed.TxOut) > len(b.Outs), old.Fee, old.Size, rate)
-	if errors.Is(err, ErrUnaffordable) {
-		return onchain.Transaction{}, onchain.ErrUnaffordable
-	}
+	unsigned, fee, err := replacement(&signed, len(signed.TxOut) > len(b.Outs), old.Fee, old.Size, rate)
 	if err != nil {
 		return onchain.Transaction{}, err
 	}

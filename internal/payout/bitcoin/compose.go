@@ -2,7 +2,6 @@ package bitcoin
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/btcsuite/btcd/wire/v2"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/payout/onchain"
 )
 
 // Sizes, and rules of the network for transactions.
@@ -21,10 +21,10 @@ const (
 	// maxPackage is the maximum size of a transaction with its unconfirmed ancestors. It is below the 101 kvB that nodes
 	// accept.
 	maxPackage = 100_500
-	// TooHeavy is the Package of a coin that must not be spent before it is confirmed.
-	TooHeavy int64 = 1 << 40
-	// MaxChain is the maximum number of unconfirmed transactions that depend on each other, including the new one.
-	MaxChain = 25
+	// tooHeavy is the Package of a coin that must not be spent before it is confirmed.
+	tooHeavy int64 = 1 << 40
+	// maxChain is the maximum number of unconfirmed transactions that depend on each other, including the new one.
+	maxChain = 25
 	// dustRate is the fee rate, in sat/vB, at which an output must be worth more than the cost of spending it.
 	dustRate = 3
 	// incrementalRate is the rate, in sat/vB, by which the fee of a replacement must exceed the replaced fee.
@@ -37,9 +37,6 @@ const (
 	inputWitness = 108 // P2WPKH: count, 72-byte signature, key, with their lengths
 	changeSize   = 31  // P2WPKH output
 )
-
-// ErrUnaffordable reports that the change of a transaction cannot pay the fee of its replacement.
-var ErrUnaffordable = errors.New("the change cannot pay the higher fee")
 
 // Coin is an unspent output of the wallet.
 type Coin struct {
@@ -75,7 +72,7 @@ func Compose(recipients []Recipient, coins []Coin, rate int64) Plan {
 	for i, c := range coins {
 		// Spending a coin that is worth less than its input costs would increase the fee. Coins at the limits of
 		// unconfirmed ancestors cannot be used.
-		if c.Amount > rate*(inputBase+(inputWitness+3)/4) && c.Ancestors < MaxChain && c.Package < maxPackage {
+		if c.Amount > rate*(inputBase+(inputWitness+3)/4) && c.Ancestors < maxChain && c.Package < maxPackage {
 			order = append(order, i)
 		}
 	}
@@ -107,7 +104,7 @@ func Compose(recipients []Recipient, coins []Coin, rate int64) Plan {
 			inputs, sum, ancestors, pack = inputs+1, sum+c.Amount, ancestors+c.Ancestors, pack+c.Package
 		}
 		vb := size(inputs, p.Paid+1, outs)
-		if !fits || vb > maxVSize || ancestors+1 > MaxChain || ancestors > 0 && pack+vb > maxPackage {
+		if !fits || vb > maxVSize || ancestors+1 > maxChain || ancestors > 0 && pack+vb > maxPackage {
 			break
 		}
 		for ; next < at; next++ {
@@ -131,8 +128,8 @@ func Compose(recipients []Recipient, coins []Coin, rate int64) Plan {
 	return p
 }
 
-// Build returns the unsigned transaction of a plan: recipients at positions 0 to Paid-1, then the change.
-func Build(p Plan, recipients []Recipient, coins []Coin, change []byte) (*wire.MsgTx, error) {
+// build returns the unsigned transaction of a plan: recipients at positions 0 to Paid-1, then the change.
+func build(p Plan, recipients []Recipient, coins []Coin, change []byte) (*wire.MsgTx, error) {
 	tx := wire.NewMsgTx(2)
 	for _, i := range p.Inputs {
 		hash, err := chainhash.NewHashFromStr(coins[i].Outpoint.TxID)
@@ -152,15 +149,15 @@ func Build(p Plan, recipients []Recipient, coins []Coin, change []byte) (*wire.M
 	return tx, nil
 }
 
-// Replacement returns a copy of a signed transaction with a higher fee and less change, with the same inputs and
-// recipients. If there is change, it is the last output. It returns ErrUnaffordable if the change is too small.
-func Replacement(signed *wire.MsgTx, hasChange bool, fee, vsize, rate int64) (tx *wire.MsgTx, newFee int64, err error) {
+// replacement returns a copy of a signed transaction with a higher fee and less change, with the same inputs and
+// recipients. If there is change, it is the last output. It returns onchain.ErrUnaffordable if the change is too small.
+func replacement(signed *wire.MsgTx, hasChange bool, fee, vsize, rate int64) (tx *wire.MsgTx, newFee int64, err error) {
 	tx = signed.Copy()
 	for _, in := range tx.TxIn {
 		in.Witness = nil
 	}
 	if !hasChange {
-		return nil, 0, ErrUnaffordable
+		return nil, 0, onchain.ErrUnaffordable
 	}
 	newFee = max(rate*vsize, fee+incrementalRate*vsize)
 	last := tx.TxOut[len(tx.TxOut)-1]
@@ -172,7 +169,7 @@ func Replacement(signed *wire.MsgTx, hasChange bool, fee, vsize, rate int64) (tx
 		newFee += left
 		tx.TxOut = tx.TxOut[:len(tx.TxOut)-1]
 	default:
-		return nil, 0, ErrUnaffordable
+		return nil, 0, onchain.ErrUnaffordable
 	}
 	return tx, newFee, nil
 }

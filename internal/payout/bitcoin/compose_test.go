@@ -55,11 +55,11 @@ func TestComposeAddsChangeBelowDustToTheFee(t *testing.T) {
 
 func TestComposeKeepsTheMempoolsLimits(t *testing.T) {
 	deep := coin(0, 1_000_000)
-	deep.Ancestors, deep.Package = MaxChain-1, 5_000
-	if p := Compose(pay(1_000), []Coin{deep}, 1); p.Paid != 1 || p.Ancestors != MaxChain-1 {
+	deep.Ancestors, deep.Package = maxChain-1, 5_000
+	if p := Compose(pay(1_000), []Coin{deep}, 1); p.Paid != 1 || p.Ancestors != maxChain-1 {
 		t.Fatalf("the 25th of a chain is allowed: %+v", p)
 	}
-	deep.Ancestors = MaxChain
+	deep.Ancestors = maxChain
 	if p := Compose(pay(1_000), []Coin{deep}, 1); p.Paid != 0 {
 		t.Fatal("nodes refuse the 26th of a chain")
 	}
@@ -124,10 +124,10 @@ func TestComposeKeepsItsInvariants(t *testing.T) {
 		if value != p.Value || in != p.Value+p.Fee+p.Change {
 			t.Fatalf("in %d, plan %+v", in, p)
 		}
-		if p.Ancestors+1 > MaxChain || p.Ancestors > 0 && p.Package > 101_000 || p.VSize > 100_000 {
+		if p.Ancestors+1 > maxChain || p.Ancestors > 0 && p.Package > 101_000 || p.VSize > 100_000 {
 			t.Fatalf("not relayed: %+v", p)
 		}
-		tx, err := Build(p, rs, coins, script(20))
+		tx, err := build(p, rs, coins, script(20))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestComposeKeepsItsInvariants(t *testing.T) {
 			t.Fatalf("size %d estimated as %d, fee %d at %d", vb, p.VSize, p.Fee, rate)
 		}
 
-		bumped, fee, err := Replacement(tx, p.Change > 0, p.Fee, p.VSize, rate*2)
+		bumped, fee, err := replacement(tx, p.Change > 0, p.Fee, p.VSize, rate*2)
 		if err != nil {
 			return
 		}

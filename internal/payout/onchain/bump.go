@@ -63,9 +63,9 @@ func (c *Carrier) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string
 	return t.TxID, nil
 }
 
-// Nudge checks unconfirmed batches (job payout.nudge): it broadcasts them again, or raises the fee of those that pay
+// nudge checks unconfirmed batches (job payout.nudge): it broadcasts them again, or raises the fee of those that pay
 // too little.
-func (c *Carrier) Nudge(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
+func (c *Carrier) nudge(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 	companies, idsOf, err := byCompany(jobs, func(in nudgeJob) (string, bool) { return in.BatchID, true })
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 // Reasons of outputs.
 const (
-	ReasonConflict = "input_conflict"      // requeued: another transaction spent an input of its batch
+	reasonConflict = "input_conflict"      // requeued: another transaction spent an input of its batch
 	ReasonRefused  = "destination_refuses" // failed: the token or receiving contract rejects payments to the address
 )
 
@@ -76,7 +76,7 @@ func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 		case w.State == chain.Mined || w.State == chain.Seen:
 			v.present = true
 		case c.conflictIsFinal(w) && !ours[w.ConflictedBy]:
-			v.dead = ReasonConflict
+			v.dead = reasonConflict
 		}
 		if t.TxID == b.TxID {
 			v.newest = w.State
@@ -97,7 +97,7 @@ func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 		case err != nil:
 			return view{}, err
 		case c.conflictIsFinal(parent):
-			v.dead = ReasonConflict
+			v.dead = reasonConflict
 		}
 	}
 	return v, nil
@@ -130,9 +130,9 @@ func (c *Carrier) settle(ctx context.Context, tx *db.Tx, b Batch) (Batch, error)
 		c.enqueueNudge(tx, b)
 	}
 	switch {
-	case b.State == payout.Fulfilled || b.State == Lost:
+	case b.State == payout.Fulfilled || b.State == lost:
 		return b, nil
-	case b.State == Dead:
+	case b.State == dead:
 		if v.confirmed == nil {
 			return b, nil
 		}
@@ -204,7 +204,7 @@ func (c *Carrier) revert(ctx context.Context, tx *db.Tx, b *Batch) error {
 
 // reopen queues the outputs of a batch again that is proven never to pay them. They keep their position in the queue.
 func (c *Carrier) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string) error {
-	if err := advanceBatch(ctx, tx, b, Dead, b.TxID, b.Fee, reason); err != nil {
+	if err := advanceBatch(ctx, tx, b, dead, b.TxID, b.Fee, reason); err != nil {
 		return err
 	}
 	// The conflicting transaction spent one coin; the others are free again.
@@ -230,7 +230,7 @@ func (c *Carrier) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string
 // destination.
 func (c *Carrier) refuse(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
 	booked := b.Fee
-	if err := advanceBatch(ctx, tx, b, Dead, t.TxID, t.Fee, ReasonRefused); err != nil {
+	if err := advanceBatch(ctx, tx, b, dead, t.TxID, t.Fee, ReasonRefused); err != nil {
 		return err
 	}
 	if err := chain.Unreserve(ctx, tx, b.Chain, b.ID); err != nil {
@@ -264,7 +264,7 @@ func owedAgain(outs []payout.Output) []ledger.Line {
 // lose records a batch that was confirmed after it was proven dead, because the proof was reorganized away. Its
 // outputs may be paid twice, so payouts are paused until staff decide.
 func (c *Carrier) lose(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
-	if err := advanceBatch(ctx, tx, b, Lost, t.TxID, t.Fee, "confirmed after its conflict"); err != nil {
+	if err := advanceBatch(ctx, tx, b, lost, t.TxID, t.Fee, "confirmed after its conflict"); err != nil {
 		return err
 	}
 	if err := post(tx, *b, "lose", append(c.wallet(ledger.Credit, *b, t.Fee),

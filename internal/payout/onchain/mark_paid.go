@@ -13,8 +13,8 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// ReasonFound is the history's reason for an output paid by a transaction that the database did not contain.
-const ReasonFound = "found_on_chain"
+// reasonFound is the history's reason for an output paid by a transaction that the database did not contain.
+const reasonFound = "found_on_chain"
 
 // Errors of MarkPaid.
 var (
@@ -72,7 +72,7 @@ func MarkPaid(ctx context.Context, tx *db.Tx, u UnknownPayment, outputID string,
 			o.Address))
 	}
 	o.TxID, o.Vout = t.ID, t.Outputs[i].Vout
-	if err := payout.MarkPaid(ctx, tx, o, ReasonFound); err != nil {
+	if err := payout.MarkPaid(ctx, tx, o, reasonFound); err != nil {
 		return fail(err)
 	}
 	code, dim := ledger.WalletOf(asset, u.Chain)

@@ -109,7 +109,7 @@ func (c *Carrier) Name() payout.RailName { return c.Rail }
 // Jobs implements payout.Rail.
 func (c *Carrier) Jobs() job.Table {
 	return job.Table{
-		c.nudgeKind():         {Batch: c.Nudge},
+		c.nudgeKind():         {Batch: c.nudge},
 		chain.JobTx:           {Batch: c.Confirm},
 		chain.JobUnknownSpend: {Tx: c.UnknownSpend},
 	}
@@ -248,8 +248,8 @@ const (
 
 // States of a batch in addition to those of outputs.
 const (
-	Dead payout.State = "dead" // its inputs were finally spent by another transaction
-	Lost payout.State = "lost" // confirmed after it was dead; its outputs may be paid twice
+	dead payout.State = "dead" // its inputs were finally spent by another transaction
+	lost payout.State = "lost" // confirmed after it was dead; its outputs may be paid twice
 )
 
 // Batch is one set of inputs with every transaction signed to spend them.
@@ -291,7 +291,7 @@ func (b Batch) open() bool {
 
 // check returns an error for a state that this version does not know.
 func (b Batch) check() error {
-	if b.State == Dead || b.State == Lost {
+	if b.State == dead || b.State == lost {
 		return nil
 	}
 	return b.State.Check("batch " + b.ID)

@@ -54,7 +54,7 @@ func TestABatchInAnUnknownStateIsNotChanged(t *testing.T) {
 		set("elsewhere")
 		for name, err := range map[string]error{
 			"confirm": run(c.Confirm, chain.TxRef{Chain: c.Chain, TxID: "aa"}),
-			"nudge":   run(c.Nudge, nudgeJob{"pob_1"}),
+			"nudge":   run(c.nudge, nudgeJob{"pob_1"}),
 			"send":    c.Send(t.Context(), d, "com_1", []string{"aa"}),
 		} {
 			if err == nil || !strings.Contains(err.Error(), `unknown state "elsewhere"`) {

@@ -1,7 +1,6 @@
 package iso20022
 
 import (
-	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -196,15 +195,7 @@ func (o Order) Write() ([]byte, error) {
 	if g.Bank.BIC == nil {
 		g.Bank.None = optional("NOTPROVIDED")
 	}
-	var out bytes.Buffer
-	out.WriteString(xml.Header)
-	e := xml.NewEncoder(&out)
-	e.Indent("", " ")
-	if err := e.Encode(message); err != nil {
-		return nil, err
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
+	return encode(message)
 }
 
 func (t Transfer) toXML() orderTransfer {

@@ -1,7 +1,6 @@
 package iso20022
 
 import (
-	"bytes"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -196,15 +195,7 @@ func (s Status) Write(created time.Time) ([]byte, error) {
 		message.Group.Payments = append(message.Group.Payments,
 			statusPayment{EndToEnd: p.ID, Status: p.Code, Reasons: reasonsToXML(p.Reasons)})
 	}
-	var out bytes.Buffer
-	out.WriteString(xml.Header)
-	e := xml.NewEncoder(&out)
-	e.Indent("", " ")
-	if err := e.Encode(message); err != nil {
-		return nil, err
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
+	return encode(message)
 }
 
 func reasonsToXML(in []Reason) []statusReason {

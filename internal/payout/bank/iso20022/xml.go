@@ -11,6 +11,7 @@
 package iso20022
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -287,4 +288,17 @@ func (c *code) value() string {
 	default:
 		return strings.TrimSpace(c.Proprietary)
 	}
+}
+
+// encode returns a message as an indented document.
+func encode(message any) ([]byte, error) {
+	var out bytes.Buffer
+	out.WriteString(xml.Header)
+	e := xml.NewEncoder(&out)
+	e.Indent("", " ")
+	if err := e.Encode(message); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
 }
