@@ -4,12 +4,12 @@
 // (RFC 6238) with recovery codes. Passkeys (WebAuthn) are stored as public keys. Package identity stores members; this
 // package checks who may add, change and remove them.
 //
-// A request for a link does not reveal whether an account exists: a job looks that up after the response. A link
-// works once, for the address it was sent to, and only its digest is stored.
+// A request for a link does not reveal whether an account exists: a job looks that up after the response. A link works
+// once, for the address it was sent to, and only its digest is stored.
 //
-// Authenticator secrets are stored encrypted, recovery codes as digests. A one-time code is accepted once: its time step
-// is stored, and neither this step nor an earlier one is accepted again. Package session limits the attempts, because
-// their count must be committed whatever the outcome.
+// Authenticator secrets are stored encrypted, recovery codes as digests. A one-time code is accepted once: its time
+// step is stored, and neither this step nor an earlier one is accepted again. Package session limits the attempts,
+// because their count must be committed whatever the outcome.
 //
 // The package does not depend on pages or cookies.
 package auth

@@ -45,8 +45,8 @@ type linkRequest struct {
 	Language string  `json:"language"`
 }
 
-// RequestLink requests a link to an address. A job looks up the account after the response, so that neither the response
-// nor its time reveals whether there is one.
+// RequestLink requests a link to an address. A job looks up the account after the response, so that neither the
+// response nor its time reveals whether there is one.
 func RequestLink(_ context.Context, tx *db.Tx, p Purpose, email, language string) error {
 	var problems apierr.List
 	email = identity.Email(&problems, "/email", email, true)

@@ -284,8 +284,8 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 		nil, nil
 }
 
-// proves reports whether a verifier matches the challenge. A verifier without a stored challenge is rejected, because an
-// attacker may have removed the challenge from the authorization request.
+// proves reports whether a verifier matches the challenge. A verifier without a stored challenge is rejected, because
+// an attacker may have removed the challenge from the authorization request.
 func (g grant) proves(verifier string) bool {
 	if g.challenge == "" || verifier == "" {
 		return g.challenge == verifier

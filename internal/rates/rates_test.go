@@ -49,7 +49,8 @@ func TestSourcesParsePublishedResponses(t *testing.T) {
 			"time":"2026-01-15T11:59:58.123456Z",
 			"bid":"50010.03","ask":"50010.05","volume":"6753.42","rfq_volume":"1.2"}`,
 		"/products/ETH-USD/ticker": `{"price":"0","time":"2026-01-15T11:59:58Z"}`,
-		"/0/public/Ticker?pair=XBTUSD": `{"error":[],"result":{"XXBTZUSD":{"a":["50000.10","1","1.000"],"b":["49999.9","1","1.000"],
+		"/0/public/Ticker?pair=XBTUSD": `{"error":[],"result":{"XXBTZUSD":{
+			"a":["50000.10","1","1.000"],"b":["49999.9","1","1.000"],
 			"c":["50000.00000","0.00281500"],
 			"v":["1","2"],"p":["1","2"],"t":[1,2],"l":["1","2"],"h":["1","2"],"o":"1"}}}`,
 		"/0/public/Ticker?pair=ETHUSD": `{"error":["EQuery:Unknown asset pair"]}`,

@@ -168,8 +168,8 @@ func Get(ctx context.Context, tx *db.Tx, companyID, reference string) (Request, 
 	if !ok {
 		return Request{}, apierr.NotFoundErr
 	}
-	r, err := scan(tx.QueryRow(ctx, selectRequests+"company_id = $1 AND at = $2 AND id = $3 AND at > $4", companyID, at, id,
-		oldest(tx)))
+	r, err := scan(tx.QueryRow(ctx, selectRequests+"company_id = $1 AND at = $2 AND id = $3 AND at > $4",
+		companyID, at, id, oldest(tx)))
 	if errors.Is(err, db.ErrNoRows) {
 		err = apierr.NotFoundErr
 	}

@@ -16,29 +16,42 @@ import (
 
 // ofac has the format of sdn.xml, with invented entries.
 const ofac = `<?xml version="1.0" standalone="yes"?>
-<sdnList xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns="https://sanctionslistservice.ofac.treas.gov/api/PublicationPreview/exports/XML">
+<sdnList xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+  xmlns="https://sanctionslistservice.ofac.treas.gov/api/PublicationPreview/exports/XML">
   <publshInformation><Publish_Date>11/20/2026</Publish_Date><Record_Count>5</Record_Count></publshInformation>
-  <sdnEntry><uid>101</uid><firstName>Vladimir Borisovich</firstName><lastName>KUZNETSOV</lastName><sdnType>Individual</sdnType>
+  <sdnEntry><uid>101</uid><firstName>Vladimir Borisovich</firstName><lastName>KUZNETSOV</lastName>
+    <sdnType>Individual</sdnType>
     <programList><program>CYBER2</program><program>RUSSIA-EO14024</program></programList>
     <akaList><aka><uid>1</uid><type>a.k.a.</type><category>weak</category><lastName>BORIS</lastName></aka>
-      <aka><uid>2</uid><type>a.k.a.</type><category>strong</category><firstName>Volodya</firstName><lastName>KOVALCHUK</lastName></aka></akaList>
-    <idList><id><uid>3</uid><idType>Digital Currency Address - XBT</idType><idNumber>1Lbcfr7sAHTD9CgdQo3HTMTkV8LK4ZnX71</idNumber></id>
+      <aka><uid>2</uid><type>a.k.a.</type><category>strong</category><firstName>Volodya</firstName>
+      <lastName>KOVALCHUK</lastName></aka></akaList>
+    <idList><id><uid>3</uid><idType>Digital Currency Address - XBT</idType>
+      <idNumber>1Lbcfr7sAHTD9CgdQo3HTMTkV8LK4ZnX71</idNumber></id>
       <id><uid>4</uid><idType>Passport</idType><idNumber>0xAb5801a7D398351b8bE11C439e05C5B3259aeC9B</idNumber></id>
-      <id><uid>5</uid><idType>Digital Currency Address - ETH</idType><idNumber>0x098B716B8Aaf21512996dC57EB0615e2383E2f96</idNumber></id></idList></sdnEntry>
-  <sdnEntry><uid>102</uid><lastName>DELTA STAR TRADING COMPANY LLC</lastName><sdnType>Entity</sdnType><programList><program>IRAN</program></programList></sdnEntry>
-  <sdnEntry><uid>103</uid><lastName>AL-BASRA</lastName><sdnType>Entity</sdnType><programList><program>SDGT</program></programList></sdnEntry>
-  <sdnEntry><uid>104</uid><firstName>Jérôme Ngúyen</firstName><lastName>ØSTERGÅRD-STRAßE</lastName><sdnType>Individual</sdnType></sdnEntry>
-  <sdnEntry><uid>105</uid><firstName>Yusuf</firstName><lastName>AL-HAMDANI</lastName><sdnType>Individual</sdnType></sdnEntry>
+      <id><uid>5</uid><idType>Digital Currency Address - ETH</idType>
+      <idNumber>0x098B716B8Aaf21512996dC57EB0615e2383E2f96</idNumber></id></idList></sdnEntry>
+  <sdnEntry><uid>102</uid><lastName>DELTA STAR TRADING COMPANY LLC</lastName><sdnType>Entity</sdnType><programList>
+    <program>IRAN</program></programList></sdnEntry>
+  <sdnEntry><uid>103</uid><lastName>AL-BASRA</lastName><sdnType>Entity</sdnType><programList><program>SDGT</program>
+    </programList></sdnEntry>
+  <sdnEntry><uid>104</uid><firstName>Jérôme Ngúyen</firstName><lastName>ØSTERGÅRD-STRAßE</lastName>
+    <sdnType>Individual</sdnType></sdnEntry>
+  <sdnEntry><uid>105</uid><firstName>Yusuf</firstName><lastName>AL-HAMDANI</lastName><sdnType>Individual</sdnType>
+    </sdnEntry>
 </sdnList>`
 
 const un = `<?xml version="1.0" encoding="UTF-8" standalone="yes"?>
 <CONSOLIDATED_LIST xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" dateGenerated="2026-11-19T23:00:02.141Z">
-  <INDIVIDUALS><INDIVIDUAL><DATAID>1</DATAID><FIRST_NAME>ERIC</FIRST_NAME><SECOND_NAME>MBADEGE</SECOND_NAME><THIRD_NAME>LUSAMBO</THIRD_NAME>
-    <UN_LIST_TYPE>DRC</UN_LIST_TYPE><REFERENCE_NUMBER>CDi.901</REFERENCE_NUMBER><NAME_ORIGINAL_SCRIPT>Эрик Мбадеге</NAME_ORIGINAL_SCRIPT>
+  <INDIVIDUALS><INDIVIDUAL><DATAID>1</DATAID><FIRST_NAME>ERIC</FIRST_NAME><SECOND_NAME>MBADEGE</SECOND_NAME>
+    <THIRD_NAME>LUSAMBO</THIRD_NAME>
+    <UN_LIST_TYPE>DRC</UN_LIST_TYPE><REFERENCE_NUMBER>CDi.901</REFERENCE_NUMBER>
+      <NAME_ORIGINAL_SCRIPT>Эрик Мбадеге</NAME_ORIGINAL_SCRIPT>
     <INDIVIDUAL_ALIAS><QUALITY>Good</QUALITY><ALIAS_NAME>Commandant Erique Badegué</ALIAS_NAME></INDIVIDUAL_ALIAS>
-    <INDIVIDUAL_ALIAS><QUALITY>Low</QUALITY><ALIAS_NAME>Petit Lion</ALIAS_NAME></INDIVIDUAL_ALIAS></INDIVIDUAL></INDIVIDUALS>
+    <INDIVIDUAL_ALIAS><QUALITY>Low</QUALITY><ALIAS_NAME>Petit Lion</ALIAS_NAME></INDIVIDUAL_ALIAS></INDIVIDUAL>
+      </INDIVIDUALS>
   <ENTITIES><ENTITY><DATAID>2</DATAID><FIRST_NAME>GREEN MOUNTAIN MINERALS</FIRST_NAME><UN_LIST_TYPE>DRC</UN_LIST_TYPE>
-    <REFERENCE_NUMBER>CDe.902</REFERENCE_NUMBER><ENTITY_ALIAS><QUALITY>a.k.a.</QUALITY><ALIAS_NAME>GMM Export SARL</ALIAS_NAME></ENTITY_ALIAS></ENTITY></ENTITIES>
+    <REFERENCE_NUMBER>CDe.902</REFERENCE_NUMBER><ENTITY_ALIAS><QUALITY>a.k.a.</QUALITY>
+      <ALIAS_NAME>GMM Export SARL</ALIAS_NAME></ENTITY_ALIAS></ENTITY></ENTITIES>
 </CONSOLIDATED_LIST>`
 
 func parse(t *testing.T, text string) *screening.List {

@@ -11,7 +11,8 @@ import (
 
 // insertSession inserts a session with a new token and returns the token. factorAt is the time of a second factor in
 // microseconds, or 0. waits reports whether the session waits for one.
-func insertSession(ctx context.Context, tx *db.Tx, userID string, factorAt int64, waits bool) (token string, err error) {
+func insertSession(ctx context.Context, tx *db.Tx, userID string, factorAt int64,
+	waits bool) (token string, err error) {
 	token = identity.NewSessionToken()
 	now := db.Micros(tx.Now())
 	return token, tx.Insert(ctx, "sessions", []string{"digest", "session_id", "user_id", "company_id", "created_at",

@@ -1,0 +1,373 @@
+package oauth_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/oauth"
+)
+
+const redirectURI = "https://app.example/cb?x=1"
+
+var (
+	verifier  = strings.Repeat("v", 43)
+	challenge = func() string {
+		sum := sha256.Sum256([]byte(verifier))
+		return base64.RawURLEncoding.EncodeToString(sum[:])
+	}()
+)
+
+type fixture struct {
+	*testing.T
+	d                  *db.DB
+	clock              *dbtest.Clock
+	app, other         identity.App
+	secret, rival      string
+	user               identity.User
+	company, stranger  identity.Company
+	publisher, noOAuth string // company of the apps, client ID of an app without redirect URI
+}
+
+func run(t *testing.T, f func(x *fixture)) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := &fixture{T: t, d: d, clock: clock}
+		sealer, err := identity.NewSealer(make([]byte, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			create := func(name string) (c identity.Company) {
+				if err == nil {
+					c, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: name, Country: "US"})
+				}
+				return c
+			}
+			publisher := create("Publisher")
+			x.company, x.stranger, x.publisher = create("Acme"), create("Stranger"), publisher.ID
+			app := func(name, uri string) (a identity.App, secret string) {
+				if err == nil {
+					a, secret, err = identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: publisher.ID,
+						Name: name, RedirectURI: uri, Scopes: identity.NewScopes(identity.UserDetail, identity.CompanyDetail)})
+				}
+				return a, secret
+			}
+			x.app, x.secret = app("Alpha", redirectURI)
+			x.other, x.rival = app("Omega", redirectURI)
+			keys, _ := app("Keys", "")
+			x.noOAuth = keys.ClientID
+			if err != nil {
+				return err
+			}
+			x.user, err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{Profile: identity.Profile{
+				Email: "ada@example.com", FirstName: "Ada"}})
+			if err != nil {
+				return err
+			}
+			return identity.AddMember(ctx, tx, identity.Member{CompanyID: x.company.ID, UserID: x.user.ID,
+				Role: identity.RoleOwner})
+		})
+		f(x)
+	})
+}
+
+func (x *fixture) write(fn func(ctx context.Context, tx *db.Tx) error) {
+	x.Helper()
+	if err := x.d.Write(x.Context(), fn); err != nil {
+		x.Fatal(err)
+	}
+}
+
+// check runs Check for valid parameters with some changed.
+func (x *fixture) check(change func(p *oauth.Params)) (r oauth.Request, err error) {
+	p := oauth.Params{ClientID: x.app.ClientID, State: "state", ResponseType: "code", Challenge: challenge, Method: "S256"}
+	change(&p)
+	_ = x.d.Read(x.Context(), func(ctx context.Context, tx *db.Tx) error {
+		r, err = oauth.Check(ctx, tx, p)
+		return nil
+	})
+	return r, err
+}
+
+// grant returns a code for valid parameters with some changed.
+func (x *fixture) grant(change func(p *oauth.Params)) (code string) {
+	x.Helper()
+	r, err := x.check(change)
+	if err != nil {
+		x.Fatal(err)
+	}
+	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+		code, err = oauth.Grant(ctx, tx, identity.Sandbox, x.user, x.company.ID, r)
+		return err
+	})
+	return code
+}
+
+// exchange runs Exchange for valid parameters with some changed, and returns the token or the code of the error.
+func (x *fixture) exchange(code string, change func(r *oauth.TokenRequest)) (token oauth.Token, failure string) {
+	x.Helper()
+	r := oauth.TokenRequest{GrantType: "authorization_code", Code: code, ClientID: x.app.ClientID, ClientSecret: x.secret,
+		Verifier: verifier}
+	change(&r)
+	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+		var e *oauth.Error
+		if token, e, err = oauth.Exchange(ctx, tx, identity.Sandbox, r); e != nil {
+			failure = e.Code
+		}
+		return err
+	})
+	return token, failure
+}
+
+func (x *fixture) works(token string) bool {
+	return x.d.Read(x.Context(), func(ctx context.Context, tx *db.Tx) error {
+		_, err := identity.Authenticate(ctx, tx, "Bearer", token, identity.Sandbox)
+		return err
+	}) == nil
+}
+
+func asIs[T any](*T) {}
+
+func TestCheck(t *testing.T) {
+	run(t, func(x *fixture) {
+		for name, c := range map[string]struct {
+			change func(p *oauth.Params)
+			app    string // error code for the app
+			user   error  // error for the user
+		}{
+			"valid":                     {asIs[oauth.Params], "", nil},
+			"without optional values":   {func(p *oauth.Params) { p.ResponseType, p.Challenge, p.Method = "", "", "" }, "", nil},
+			"registered redirect URI":   {func(p *oauth.Params) { p.RedirectURI = redirectURI }, "", nil},
+			"fewer scopes":              {func(p *oauth.Params) { p.Scope = identity.UserDetail }, "", nil},
+			"unknown client":            {func(p *oauth.Params) { p.ClientID = "cli_x" }, "", oauth.ErrClient},
+			"app without redirect URI":  {func(p *oauth.Params) { p.ClientID = x.noOAuth }, "", oauth.ErrClient},
+			"other redirect URI":        {func(p *oauth.Params) { p.RedirectURI = redirectURI + "/" }, "", oauth.ErrRedirectURI},
+			"no state":                  {func(p *oauth.Params) { p.State = "" }, "invalid_request", nil},
+			"other response type":       {func(p *oauth.Params) { p.ResponseType = "token" }, "unsupported_response_type", nil},
+			"unknown scope":             {func(p *oauth.Params) { p.Scope = "everything" }, "invalid_scope", nil},
+			"unregistered scope":        {func(p *oauth.Params) { p.Scope = identity.UserCreate }, "invalid_scope", nil},
+			"empty scope":               {func(p *oauth.Params) { p.Scope = " " }, "invalid_scope", nil},
+			"plain challenge method":    {func(p *oauth.Params) { p.Method = "plain" }, "invalid_request", nil},
+			"challenge without method":  {func(p *oauth.Params) { p.Method = "" }, "invalid_request", nil},
+			"method without challenge":  {func(p *oauth.Params) { p.Challenge = "" }, "invalid_request", nil},
+			"challenge of wrong length": {func(p *oauth.Params) { p.Challenge = challenge[:42] }, "invalid_request", nil},
+		} {
+			_, err := x.check(c.change)
+			var e *oauth.Error
+			switch {
+			case c.user != nil:
+				if !errors.Is(err, c.user) {
+					t.Errorf("%s: got %v, want %v", name, err, c.user)
+				}
+			case c.app != "":
+				if !errors.As(err, &e) || e.Code != c.app {
+					t.Errorf("%s: got %v, want %s", name, err, c.app)
+				}
+			case err != nil:
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		r, _ := x.check(asIs[oauth.Params])
+		if got := r.Granted("https://iss", "c&d"); got != redirectURI+"&code=c%26d&iss=https%3A%2F%2Fiss&state=state" {
+			t.Errorf("Granted: %s", got)
+		}
+		u, err := url.Parse(r.Refused("https://iss", oauth.ErrDenied))
+		if q := u.Query(); err != nil || q.Get("error") != "access_denied" || q.Get("state") != "state" || q.Get("x") != "1" {
+			t.Errorf("Refused: %s %v", u, err)
+		}
+	})
+}
+
+func TestGrantNeedsAMemberWithARole(t *testing.T) {
+	run(t, func(x *fixture) {
+		r, err := x.check(asIs[oauth.Params])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for role, want := range map[string]error{identity.RoleOwner: nil, identity.RoleAdmin: nil,
+			identity.RoleDeveloper: nil, identity.RoleViewer: oauth.ErrRole, "unknown": oauth.ErrRole} {
+			err := x.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				m := identity.Member{CompanyID: x.company.ID, UserID: x.user.ID, Role: role}
+				if err := identity.AddMember(ctx, tx, m); err != nil {
+					return err
+				}
+				_, err := oauth.Grant(ctx, tx, identity.Sandbox, x.user, x.company.ID, r)
+				return err
+			})
+			if !errors.Is(err, want) {
+				t.Errorf("%s: got %v, want %v", role, err, want)
+			}
+		}
+		for company, want := range map[string]error{x.stranger.ID: apierr.NotFoundErr, "": nil} {
+			err := x.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := oauth.Grant(ctx, tx, identity.Sandbox, x.user, company, r)
+				return err
+			})
+			if !errors.Is(err, want) {
+				t.Errorf("company %q: got %v, want %v", company, err, want)
+			}
+		}
+	})
+}
+
+func TestExchange(t *testing.T) {
+	run(t, func(x *fixture) {
+		for _, c := range []struct {
+			name    string
+			change  func(r *oauth.TokenRequest)
+			failure string
+		}{
+			{"valid", asIs[oauth.TokenRequest], ""},
+			{"registered redirect URI", func(r *oauth.TokenRequest) { r.RedirectURI = redirectURI }, ""},
+			{"unknown client", func(r *oauth.TokenRequest) { r.ClientID = "cli_x" }, "invalid_client"},
+			{"wrong secret", func(r *oauth.TokenRequest) { r.ClientSecret += "x" }, "invalid_client"},
+			{"other grant type", func(r *oauth.TokenRequest) { r.GrantType = "password" }, "unsupported_grant_type"},
+			{"no code", func(r *oauth.TokenRequest) { r.Code = "" }, "invalid_request"},
+			{"malformed code", func(r *oauth.TokenRequest) { r.Code = "x" }, "invalid_grant"},
+			{"other redirect URI", func(r *oauth.TokenRequest) { r.RedirectURI = "https://evil.example" }, "invalid_grant"},
+			{"wrong verifier", func(r *oauth.TokenRequest) { r.Verifier = strings.Repeat("w", 43) }, "invalid_grant"},
+			{"no verifier", func(r *oauth.TokenRequest) { r.Verifier = "" }, "invalid_grant"},
+			{"short verifier", func(r *oauth.TokenRequest) { r.Verifier = verifier[1:] }, "invalid_grant"},
+			{"another app", func(r *oauth.TokenRequest) { r.ClientID, r.ClientSecret = x.other.ClientID, x.rival },
+				"invalid_grant"},
+		} {
+			token, failure := x.exchange(x.grant(asIs[oauth.Params]), c.change)
+			if failure != c.failure || (failure == "") != x.works(token.AccessToken) {
+				t.Errorf("%s: %+v %q, want %q", c.name, token, failure, c.failure)
+			}
+			if failure == "" && (token.UserID != x.user.ID || token.CompanyID != x.company.ID || token.Scopes != x.app.Scopes) {
+				t.Errorf("%s: %+v", c.name, token)
+			}
+		}
+
+		code := x.grant(asIs[oauth.Params])
+		x.clock.Advance(oauth.CodeLife)
+		if _, failure := x.exchange(code, asIs[oauth.TokenRequest]); failure != "invalid_grant" {
+			t.Errorf("an expired code: %q", failure)
+		}
+
+		// A challenge that was removed from the user's link.
+		code = x.grant(func(p *oauth.Params) { p.Challenge, p.Method = "", "" })
+		if _, failure := x.exchange(code, asIs[oauth.TokenRequest]); failure != "invalid_grant" {
+			t.Errorf("a verifier without a challenge: %q", failure)
+		}
+		code = x.grant(func(p *oauth.Params) { p.Challenge, p.Method = "", "" })
+		if _, failure := x.exchange(code, func(r *oauth.TokenRequest) { r.Verifier = "" }); failure != "" {
+			t.Errorf("neither verifier nor challenge: %q", failure)
+		}
+
+		// A second use of a code, by either app, revokes the token of the first use.
+		for name, change := range map[string]func(r *oauth.TokenRequest){
+			"the same app": asIs[oauth.TokenRequest],
+			"another app":  func(r *oauth.TokenRequest) { r.ClientID, r.ClientSecret = x.other.ClientID, x.rival },
+		} {
+			code = x.grant(asIs[oauth.Params])
+			token, _ := x.exchange(code, asIs[oauth.TokenRequest])
+			if !x.works(token.AccessToken) {
+				t.Fatalf("%s: the token does not work", name)
+			}
+			if _, failure := x.exchange(code, change); failure != "invalid_grant" || x.works(token.AccessToken) {
+				t.Errorf("%s: a second use: %q, and the token works: %v", name, failure, x.works(token.AccessToken))
+			}
+		}
+	})
+}
+
+func TestRevokeAndConnections(t *testing.T) {
+	run(t, func(x *fixture) {
+		token, _ := x.exchange(x.grant(func(p *oauth.Params) { p.Scope = identity.UserDetail }), asIs[oauth.TokenRequest])
+		granted := x.clock.Now()
+		x.clock.Advance(time.Hour)
+		second, _ := x.exchange(x.grant(func(p *oauth.Params) { p.Scope = identity.CompanyDetail }), asIs[oauth.TokenRequest])
+		connections := func() (all []oauth.Connection) {
+			x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+				all, err = oauth.Connections(ctx, tx, x.user.ID)
+				return err
+			})
+			return all
+		}
+		if all := connections(); len(all) != 1 || all[0].AppID != x.app.ID || all[0].Scopes != x.app.Scopes ||
+			!all[0].GrantedAt.Equal(granted) || !all[0].LastUsed.IsZero() {
+			t.Errorf("%+v", all)
+		}
+		revoke := func(id, secret, token string) (e *oauth.Error) {
+			x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+				e, err = oauth.Revoke(ctx, tx, identity.Sandbox, id, secret, token)
+				return err
+			})
+			return e
+		}
+		if e := revoke(x.app.ClientID, "x", token.AccessToken); e == nil || e.Code != "invalid_client" {
+			t.Errorf("a wrong secret: %v", e)
+		}
+		if e := revoke(x.other.ClientID, x.rival, token.AccessToken); e != nil || !x.works(token.AccessToken) {
+			t.Errorf("another app revokes the token: %v", e)
+		}
+		for range 2 {
+			if e := revoke(x.app.ClientID, x.secret, token.AccessToken); e != nil || x.works(token.AccessToken) {
+				t.Errorf("the token works after Revoke: %v", e)
+			}
+		}
+		unused := x.grant(asIs[oauth.Params])
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			return oauth.Disconnect(ctx, tx, x.user.ID, x.app.ID, x.company.ID)
+		})
+		if x.works(second.AccessToken) || len(connections()) != 0 {
+			t.Error("the app is connected after Disconnect")
+		}
+		if _, failure := x.exchange(unused, asIs[oauth.TokenRequest]); failure != "invalid_grant" {
+			t.Errorf("an unused code after Disconnect: %q", failure)
+		}
+	})
+}
+
+func TestEveryScopeHasATextAndAGroup(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range identity.AllScopes().List() {
+		if text := oauth.Describe(s); text == s || seen[text] || oauth.GroupOf(s) == "" {
+			t.Errorf("%s: %q, group %q", s, text, oauth.GroupOf(s))
+		} else {
+			seen[text] = true
+		}
+		if company := strings.HasPrefix(s, "c_"); company != oauth.CompanyScopes().Has(s) {
+			t.Errorf("%s in CompanyScopes: %v", s, !company)
+		}
+	}
+}
+
+func TestParseBasic(t *testing.T) {
+	encode := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	for credential, want := range map[string][2]string{
+		encode("cli_1:secret"):    {"cli_1", "secret"},
+		encode("a%3Ab:c%2Bd+e"):   {"a:b", "c+d e"},
+		encode("cli_1:se:cret"):   {"cli_1", "se:cret"},
+		encode("cli_1"):           {},
+		encode("cli%1:secret"):    {},
+		encode("cli_1:secret%zz"): {},
+		"not base64!":             {},
+	} {
+		id, secret, ok := oauth.ParseBasic(credential)
+		if got := [2]string{id, secret}; ok != (want[0] != "") || ok && got != want {
+			t.Errorf("%q: %q %v", credential, got, ok)
+		}
+	}
+}
+
+func TestValuesOmitEmptyFields(t *testing.T) {
+	v := oauth.Params{ClientID: "cli_1", State: "s", Challenge: "c", Method: "S256"}.Values()
+	if got := slices.Sorted(maps.Keys(v)); !slices.Equal(got,
+		[]string{"client_id", "code_challenge", "code_challenge_method", "state"}) {
+		t.Errorf("%v", v)
+	}
+}
