@@ -9,39 +9,38 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
+	registry "github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 )
 
-// network is a chain on which a symbol is what it says.
+// network is a network on which an asset can be paid.
 type network struct {
 	name string
-	rail string // the form of its addresses, and what would carry a payout
+	rail string // determines the format of addresses
 }
 
-var (
-	ethereum = network{"ethereum", RailEVM}
-	baseL2   = network{"base", RailEVM}
-	polygon  = network{"polygon", RailEVM}
-	arbitrum = network{"arbitrum", RailEVM}
-	solana   = network{"solana", RailSolana}
-	tron     = network{"tron", RailTron}
-)
-
-// networks are those of each symbol, the safest first. Where there are several, the network is part of the destination:
-// the same
-// address on another network may be nobody's. Bitcoin's is the installation's own.
-var networks = map[money.Asset][]network{
-	money.ETH:  {ethereum, baseL2, arbitrum},
-	money.USDC: {ethereum, baseL2, polygon, arbitrum, solana},
-	money.USDT: {ethereum, polygon, arbitrum, tron},
-	"DAI":      {ethereum, baseL2, polygon, arbitrum},
-	"SOL":      {solana},
-	"LTC":      {{"litecoin", RailLitecoin}},
-	"BCH":      {{"bitcoin-cash", RailBitcoinCash}},
-	"XRP":      {{"xrpl", RailXRP}},
-	"XLM":      {{"stellar", RailStellar}},
-}
+// networks are the networks of each asset, the safest first: the EVM networks of the registry, then those that are only
+// stored. If there are several, the network is part of the destination, because the same address on another network may
+// belong to nobody. The network of bitcoin is the one of the installation.
+var networks = func() map[money.Asset][]network {
+	all := map[money.Asset][]network{}
+	for _, n := range registry.All(registry.EVM) {
+		for _, asset := range money.All() {
+			if n.Accepts(asset) {
+				all[asset] = append(all[asset], network{n.Name, RailEVM})
+			}
+		}
+	}
+	for asset, n := range map[money.Asset]network{
+		money.USDC: {"solana", RailSolana}, "SOL": {"solana", RailSolana}, money.USDT: {"tron", RailTron},
+		"LTC": {"litecoin", RailLitecoin}, "BCH": {"bitcoin-cash", RailBitcoinCash},
+		"XRP": {"xrpl", RailXRP}, "XLM": {"stellar", RailStellar},
+	} {
+		all[asset] = append(all[asset], n)
+	}
+	return all
+}()
 
 // addressForms read the addresses of each rail.
 var addressForms = map[string]func(string) (addr, why string){
@@ -70,22 +69,18 @@ func (n network) example() string {
 	return examples[n.rail]
 }
 
-// tokenContracts swallow what is sent to them.
-var tokenContracts = []string{
-	"0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",   // USDC on ethereum
-	"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",   // USDC on base
-	"0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359",   // USDC on polygon
-	"0xaf88d065e77c8cC2239327C5EDb3A432268e5831",   // USDC on arbitrum
-	"0xdAC17F958D2ee523a2206206994597C13D831ec7",   // USDT on ethereum
-	"0xc2132D05D31c914a87C6611C10748AEb04B58e8F",   // USDT on polygon
-	"0xFd086bC7CD5C481DCC9C85ebE478A1C0b69FCbb9",   // USDT on arbitrum
-	"0x6B175474E89094C44Da98b954EedeAC495271d0F",   // DAI on ethereum
-	"0x50c5725949A6F0c72E6C4a641F24049A917DB0Cb",   // DAI on base
-	"0x8f3Cf7ad23Cd3CaDbD9735AFf958023239c6A063",   // DAI on polygon
-	"0xDA10009cBd5D07dd0CeCc66161FC93D7c9000da1",   // DAI on arbitrum
-	"TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t",           // USDT on tron
-	"EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v", // USDC on solana
-}
+// tokenContracts are the contracts of tokens. Assets sent to them are lost.
+var tokenContracts = func() (all []string) {
+	for _, n := range registry.All(registry.EVM) {
+		for _, t := range slices.Concat(n.Tokens, n.Accepted) {
+			all = append(all, t.Contract)
+		}
+	}
+	return append(all,
+		"TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t",           // USDT on tron
+		"EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v", // USDC on solana
+	)
+}()
 
 // Networks names those on which a symbol is paid, and none for a currency of banks.
 func (s Setup) Networks(symbol money.Asset) []string {

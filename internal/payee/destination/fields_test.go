@@ -333,14 +333,14 @@ func TestCrypto(t *testing.T) {
 		t.Error("a symbol of another type was taken")
 	}
 	for _, contract := range tokenContracts {
-		on := ethereum
+		on := network{"ethereum", RailEVM}
 		switch contract[0] {
 		case 'T':
-			on = tron
+			on = network{"tron", RailTron}
 		case 'E':
-			on = solana
+			on = network{"solana", RailSolana}
 		}
-		if _, why := live.address(contract, on); !strings.Contains(why, "contract") && on != solana {
+		if _, why := live.address(contract, on); !strings.Contains(why, "contract") && on.rail != RailSolana {
 			t.Errorf("%s: %s", contract, why) // a wrong checksum here would let the contract through
 		}
 	}
