@@ -1,18 +1,18 @@
 // Package job runs background work that a committed transaction asked for: at least once, on any instance.
 //
-// A job is a row, inserted by the transaction that needs it. A [Runner] claims due rows by moving run_at past a lease (one
-// guarded statement, so two runners never hold the same job), runs the handler and deletes the row: in the transaction of the
-// effect for a [TxHandler] or [BatchHandler], afterwards for a [NetHandler].
+// A job is a row, inserted by the transaction that needs it. A [Runner] claims due rows by moving run_at past a lease
+// (one guarded statement, so two runners never hold the same job), runs the handler and deletes the row: in the
+// transaction of the effect for a [TxHandler] or [BatchHandler], afterwards for a [NetHandler].
 //
-// Free slots are filled continuously, and each kind has slots of its own ([Entry].Limit), so that a slow job delays only jobs
-// of its kind. Jobs of one kind share a transaction where their handler allows it; when that transaction fails, each job is run
-// in a transaction of its own.
+// Free slots are filled continuously, and each kind has slots of its own ([Entry].Limit), so that a slow job delays
+// only jobs of its kind. Jobs of one kind share a transaction where their handler allows it; when that transaction
+// fails, each job is run in a transaction of its own.
 //
-// A failed job is retried with growing delay and is dead after maxAttempts: it is never dropped, and staff can retry it.
-// A job that fails because of a temporary condition ([ErrRetryLater], apierr.Unavailable) never dies.
+// A failed job is retried with growing delay and is dead after maxAttempts: it is never dropped, and staff can retry
+// it. A job that fails because of a temporary condition ([ErrRetryLater], apierr.Unavailable) never dies.
 //
-// Handlers are level-triggered: a job names the object to examine, not what happened to it, so running a job twice, late or out
-// of order is harmless.
+// Handlers are level-triggered: a job names the object to examine, not what happened to it, so running a job twice,
+// late or out of order is harmless.
 package job
 
 import (
@@ -60,10 +60,12 @@ func (j Job) Decode(v any) error {
 // TxHandler handles one job inside the transaction that deletes it. Other jobs of its kind may share the transaction.
 type TxHandler func(ctx context.Context, tx *db.Tx, j Job) error
 
-// BatchHandler handles all jobs of its kind that share a transaction, so that it can read and write for all of them at once.
+// BatchHandler handles all jobs of its kind that share a transaction, so that it can read and write for all of them
+// at once.
 type BatchHandler func(ctx context.Context, tx *db.Tx, jobs []Job) error
 
-// NetHandler may use the network. It opens its own transactions, and runs again if the process dies before the job is deleted.
+// NetHandler may use the network. It opens its own transactions, and runs again if the process dies before the job is
+// deleted.
 type NetHandler func(ctx context.Context, d *db.DB, j Job) error
 
 // Entry registers the handler of a kind: exactly one of Tx, Batch and Net.
@@ -189,10 +191,13 @@ type Runner struct {
 	ticks    func(time.Duration) (ticks <-chan time.Time, stop func()) // of periodic work and its leases
 }
 
-// NewRunner returns a runner. It does not claim jobs of kinds that the table lacks: a newer version of the program may know
-// them.
+// NewRunner returns a runner. It does not claim jobs of kinds that the table lacks: a newer version of the program
+// may know them.
 func NewRunner(d *db.DB, table Table, periodic []Periodic, log *slog.Logger) *Runner {
-	r := &Runner{d: d, table: table, periodic: periodic, log: log, holder: rand.Text(), wake: make(chan struct{}, 1), ticks: newTicker}
+	r := &Runner{
+		d: d, table: table, periodic: periodic, log: log,
+		holder: rand.Text(), wake: make(chan struct{}, 1), ticks: newTicker,
+	}
 	for kind, e := range table {
 		if e.handlers() != 1 {
 			panic("job: " + kind + " needs exactly one handler")
@@ -236,7 +241,8 @@ func (r *Runner) Run(ctx context.Context) {
 	periodic.Wait()
 }
 
-// await returns when there may be jobs to start: some were enqueued, a slot that jobs wait for is free, or it is time to poll.
+// await returns when there may be jobs to start: some were enqueued, a slot that jobs wait for is free, or it is time
+// to poll.
 func (r *Runner) await(ctx context.Context, s *slots, tick <-chan time.Time) {
 	for {
 		select {
@@ -254,8 +260,8 @@ func (r *Runner) await(ctx context.Context, s *slots, tick <-chan time.Time) {
 	}
 }
 
-// Drain runs what is due until nothing is due. It returns the first error of a job, after running the others; the failed job
-// is retried later as always. It is for tests and benchmarks.
+// Drain runs what is due until nothing is due. It returns the first error of a job, after running the others; the
+// failed job is retried later as always. It is for tests and benchmarks.
 func (r *Runner) Drain(ctx context.Context) error {
 	s := newSlots(r.table)
 	for {
@@ -382,7 +388,8 @@ func (r *Runner) fill(ctx context.Context, s *slots) (int, error) {
 	for i, kind := range r.kinds {
 		mine := byKind[kind]
 		s.claimed(kind, len(mine), room[i])
-		// Jobs of one object are neighbors in this order, so they share a transaction instead of waiting for each other in two.
+		// Jobs of one object are neighbors in this order, so they share a transaction instead of waiting for each other in
+		// two.
 		slices.SortFunc(mine, func(a, b Job) int {
 			return cmp.Or(cmp.Compare(a.CompanyID, b.CompanyID), bytes.Compare(a.Payload, b.Payload), cmp.Compare(a.ID, b.ID))
 		})
@@ -393,8 +400,8 @@ func (r *Runner) fill(ctx context.Context, s *slots) (int, error) {
 	return len(jobs), nil
 }
 
-// runBatch runs jobs of one kind in one transaction, or one by one if that fails or the kind uses the network, so that a bad
-// job does not affect the others. It returns the first error.
+// runBatch runs jobs of one kind in one transaction, or one by one if that fails or the kind uses the network, so
+// that a bad job does not affect the others. It returns the first error.
 func (r *Runner) runBatch(ctx context.Context, jobs []Job) (first error) {
 	net := r.table[jobs[0].Kind].Net
 	if net == nil && len(jobs) > 1 && r.runInTx(ctx, jobs, batchTimeout) == nil {
@@ -458,7 +465,8 @@ func (r *Runner) failed(ctx context.Context, j Job, err error) error {
 	if dead {
 		level = slog.LevelError
 	}
-	r.log.Log(ctx, level, "job failed", "kind", j.Kind, "job_id", j.ID, "company_id", j.CompanyID, "attempt", j.Attempt, "error", err)
+	r.log.Log(ctx, level, "job failed",
+		"kind", j.Kind, "job_id", j.ID, "company_id", j.CompanyID, "attempt", j.Attempt, "error", err)
 	delay := min(time.Second<<min(j.Attempt-1, 30), maxBackoff)
 	delay += mathrand.N(delay/4 + 1) //nolint:gosec // jitter, not a secret
 	lastError := err.Error()
@@ -484,8 +492,8 @@ func (r *Runner) runPeriodic(ctx context.Context, p Periodic) {
 	}
 }
 
-// runLeased runs p once if this runner gets its lease, and renews the lease until p ends or its time limit is reached. The
-// lease outlives the run by the interval, so that no other instance runs p in between.
+// runLeased runs p once if this runner gets its lease, and renews the lease until p ends or its time limit is
+// reached. The lease outlives the run by the interval, so that no other instance runs p in between.
 func (r *Runner) runLeased(ctx context.Context, p Periodic) (err error) {
 	renew := func() (bool, error) {
 		return Lease(ctx, r.d, "periodic."+p.Name, r.holder, p.Every+leaseMargin)

@@ -30,6 +30,11 @@ func enqueue(t *testing.T, d *db.DB, n int, kind string) {
 	}
 }
 
+// newRunner returns a runner without periodic work and without a log.
+func newRunner(d *db.DB, table job.Table, periodic ...job.Periodic) *job.Runner {
+	return job.NewRunner(d, table, periodic, slog.New(slog.DiscardHandler))
+}
+
 func TestTwoRunnersRunEachJobOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		enqueue(t, d, 300, "count")
@@ -41,7 +46,7 @@ func TestTwoRunnersRunEachJobOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() {
-				if err := job.NewRunner(d, table, nil, slog.New(slog.DiscardHandler)).Drain(context.Background()); err != nil {
+				if err := newRunner(d, table).Drain(context.Background()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -58,7 +63,7 @@ func TestFailedJobIsRolledBackAndRetried(t *testing.T) {
 		enqueue(t, d, 1, "flaky")
 		broken := errors.New("broken")
 		runs := 0
-		r := job.NewRunner(d, job.Table{"flaky": {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
+		r := newRunner(d, job.Table{"flaky": {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
 			runs++
 			if err := db.SetSetting(ctx, tx, "flaky", "done"); err != nil {
 				return err
@@ -67,7 +72,7 @@ func TestFailedJobIsRolledBackAndRetried(t *testing.T) {
 				return broken
 			}
 			return nil
-		}}}, nil, slog.New(slog.DiscardHandler))
+		}}})
 		for i, wantErr := range []error{broken, broken, nil, nil} {
 			if err := r.Drain(context.Background()); !errors.Is(err, wantErr) {
 				t.Fatalf("round %d: %v", i, err)
@@ -94,8 +99,11 @@ func TestFailedJobIsRolledBackAndRetried(t *testing.T) {
 func TestFailingJobDiesAndCanBeRetried(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		table, broken := job.Table{}, true
-		for kind, err := range map[string]error{"hopeless": errors.New("always"), "price": apierr.New(apierr.Unavailable, "rate_unavailable", "No price."),
-			"list": fmt.Errorf("no list: %w", job.ErrRetryLater)} {
+		for kind, err := range map[string]error{
+			"hopeless": errors.New("always"),
+			"price":    apierr.New(apierr.Unavailable, "rate_unavailable", "No price."),
+			"list":     fmt.Errorf("no list: %w", job.ErrRetryLater),
+		} {
 			enqueue(t, d, 1, kind)
 			table[kind] = job.Entry{Net: func(context.Context, *db.DB, job.Job) error {
 				if !broken {
@@ -120,7 +128,8 @@ func TestFailingJobDiesAndCanBeRetried(t *testing.T) {
 					t.Errorf("%d pending, %d dead; want %d and %d", gotPending, gotDead, pending, dead)
 				}
 				list, failed := job.ListDead(ctx, tx, 10)
-				if int64(len(list)) != dead || dead > 0 && (list[0].Kind != "hopeless" || !strings.Contains(list[0].LastError, "always")) {
+				if int64(len(list)) != dead ||
+					dead > 0 && (list[0].Kind != "hopeless" || !strings.Contains(list[0].LastError, "always")) {
 					t.Errorf("%+v", list)
 				}
 				return errors.Join(err, failed)
@@ -186,20 +195,21 @@ func TestFailingJobDoesNotAffectJobsOfItsTransaction(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		r := job.NewRunner(d, job.Table{"write": {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
+		r := newRunner(d, job.Table{"write": {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
 			var payload string
 			err := errors.Join(j.Decode(&payload), db.SetSetting(ctx, tx, j.ID, payload))
 			if payload == "bad" {
 				return errors.Join(err, broken)
 			}
 			return err
-		}}}, nil, slog.New(slog.DiscardHandler))
+		}}})
 		if err := r.Drain(context.Background()); !errors.Is(err, broken) {
 			t.Error(err)
 		}
 		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
 			var good, bad int64
-			err := tx.QueryRow(ctx, "SELECT SUM(CASE WHEN value = 'good' THEN 1 ELSE 0 END), SUM(CASE WHEN value = 'bad' THEN 1 ELSE 0 END) FROM settings").Scan(&good, &bad)
+			err := tx.QueryRow(ctx, `SELECT SUM(CASE WHEN value = 'good' THEN 1 ELSE 0 END),
+				SUM(CASE WHEN value = 'bad' THEN 1 ELSE 0 END) FROM settings`).Scan(&good, &bad)
 			if good != 40 || bad != 0 {
 				t.Errorf("%d good jobs and %d bad ones committed, want 40 and 0", good, bad)
 			}
@@ -234,7 +244,7 @@ func TestBatchHandlerGetsAllJobsOfATransaction(t *testing.T) {
 			}
 			return nil
 		}
-		r := job.NewRunner(d, job.Table{"many": {Batch: write}}, nil, slog.New(slog.DiscardHandler))
+		r := newRunner(d, job.Table{"many": {Batch: write}})
 		if err := d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
 			for range 5 {
 				job.Enqueue(tx, job.New{CompanyID: "com_1", Kind: "many", Payload: "good"})
@@ -291,7 +301,7 @@ func TestJobsEnqueuedByJobsRun(t *testing.T) {
 				return db.SetSetting(ctx, tx, j.Kind, "done")
 			}}
 		}
-		r := job.NewRunner(d, job.Table{"first": then("second"), "second": then("third"), "third": then("")}, nil, slog.New(slog.DiscardHandler))
+		r := newRunner(d, job.Table{"first": then("second"), "second": then("third"), "third": then("")})
 		enqueue(t, d, 1, "first")
 		if err := r.Drain(t.Context()); !errors.Is(err, broken) {
 			t.Errorf("%v", err)
@@ -306,7 +316,8 @@ func TestJobsEnqueuedByJobsRun(t *testing.T) {
 		}
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			var done int64
-			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM settings WHERE value = 'done'").Scan(&done); err != nil || done != 3 {
+			err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM settings WHERE value = 'done'").Scan(&done)
+			if err != nil || done != 3 {
 				return fmt.Errorf("%d kinds committed: %w", done, err)
 			}
 			pending, dead, err := job.Count(ctx, tx)
@@ -332,8 +343,8 @@ func start(t *testing.T, r *job.Runner) {
 	})
 }
 
-// Jobs that hang occupy the slots of their kind only: those of another kind all complete meanwhile, also one that is enqueued
-// after every slot of the hanging kind is taken.
+// Jobs that hang occupy the slots of their kind only: those of another kind all complete meanwhile, also one that is
+// enqueued after every slot of the hanging kind is taken.
 func TestHangingJobsDelayOnlyTheirKind(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		const hanging, releases, limit = 64, 200, 8
@@ -345,7 +356,7 @@ func TestHangingJobsDelayOnlyTheirKind(t *testing.T) {
 		released.Add(releases + 1)
 		occupied.Add(limit)
 		ended.Add(hanging)
-		start(t, job.NewRunner(d, job.Table{
+		start(t, newRunner(d, job.Table{
 			"hang": {Limit: limit, Net: func(context.Context, *db.DB, job.Job) error {
 				if n := hung.Add(1); n > limit {
 					exceeded.Store(n)
@@ -362,7 +373,7 @@ func TestHangingJobsDelayOnlyTheirKind(t *testing.T) {
 				released.Done()
 				return nil
 			}},
-		}, nil, slog.New(slog.DiscardHandler)))
+		}))
 		occupied.Wait()
 		enqueue(t, d, 1, "payroll.release")
 		released.Wait()
@@ -377,6 +388,49 @@ func TestHangingJobsDelayOnlyTheirKind(t *testing.T) {
 	})
 }
 
+// Handlers that use a transaction may rely on it that no other transaction of their kind runs in the process. SQLite
+// executes one transaction at a time anyway.
+func TestTransactionsOfAKindRunOneAtATime(t *testing.T) {
+	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
+	const jobs = 40 // more than share a transaction
+	enqueue(t, d, jobs, "decide")
+	first, letGo, others := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var calls, running, most atomic.Int64
+	var decided sync.WaitGroup
+	decided.Add(jobs)
+	start(t, newRunner(d, job.Table{
+		"decide": {Tx: func(context.Context, *db.Tx, job.Job) error {
+			if n := running.Add(1); n > 1 {
+				most.Store(n)
+			}
+			if calls.Add(1) == 1 {
+				close(first)
+				<-letGo
+			}
+			running.Add(-1)
+			decided.Done()
+			return nil
+		}},
+		"other": {Net: func(context.Context, *db.DB, job.Job) error {
+			others <- struct{}{}
+			return nil
+		}},
+	}))
+	<-first
+	for range 3 { // the runner claims jobs again while the transaction runs
+		enqueue(t, d, 1, "other")
+		<-others
+	}
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d jobs of the kind ran while its first transaction was still running", n-1)
+	}
+	close(letGo)
+	decided.Wait()
+	if n := most.Load(); n > 0 {
+		t.Errorf("%d transactions of the kind ran at once", n)
+	}
+}
+
 // A free slot is filled while other jobs of the kind still run.
 func TestFreeSlotsAreFilledContinuously(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
@@ -385,7 +439,7 @@ func TestFreeSlotsAreFilledContinuously(t *testing.T) {
 		var n atomic.Int64
 		var others sync.WaitGroup
 		others.Add(19)
-		start(t, job.NewRunner(d, job.Table{"mixed": {Limit: 2, Net: func(context.Context, *db.DB, job.Job) error {
+		start(t, newRunner(d, job.Table{"mixed": {Limit: 2, Net: func(context.Context, *db.DB, job.Job) error {
 			if n.Add(1) == 1 {
 				close(stuck)
 				<-letGo
@@ -393,7 +447,7 @@ func TestFreeSlotsAreFilledContinuously(t *testing.T) {
 			}
 			others.Done()
 			return nil
-		}}}, nil, slog.New(slog.DiscardHandler)))
+		}}}))
 		<-stuck
 		others.Wait() // with one of the two slots occupied
 		close(letGo)
@@ -449,8 +503,8 @@ func TestPanickingPeriodicWorkIsLoggedAndRunsAgain(t *testing.T) {
 	})
 }
 
-// While periodic work runs, its lease is renewed, and no other runner starts it. The work of a runner that loses its lease all the
-// same is canceled.
+// While periodic work runs, its lease is renewed, and no other runner starts it. The work of a runner that loses its
+// lease all the same is canceled.
 func TestLeaseOfPeriodicWorkIsRenewed(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		began, end := make(chan context.Context), make(chan struct{})
@@ -459,7 +513,7 @@ func TestLeaseOfPeriodicWorkIsRenewed(t *testing.T) {
 			<-end
 			return ctx.Err()
 		}}
-		r := job.NewRunner(d, nil, []job.Periodic{p}, slog.New(slog.DiscardHandler))
+		r := newRunner(d, nil, p)
 		ticks := r.ManualTicks()
 		start(t, r)
 		ctx := <-began
@@ -467,7 +521,7 @@ func TestLeaseOfPeriodicWorkIsRenewed(t *testing.T) {
 			ticks(job.RenewEvery) <- time.Time{}
 			ticks(job.RenewEvery) <- time.Time{} // received once the renewal before it is done
 		}
-		other := job.NewRunner(d, nil, nil, slog.New(slog.DiscardHandler))
+		other := newRunner(d, nil)
 		mine := job.Periodic{Name: "sweep", Every: time.Hour, Run: func(context.Context) error {
 			t.Error("a second runner runs what the first one still runs")
 			return nil

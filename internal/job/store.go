@@ -15,8 +15,8 @@ func insert(tx *db.Tx, companyID, kind string, payload []byte, at time.Time) {
 	jobRows.Add(tx, []any{companyID, tx.NewID("job"), kind, string(payload), db.Micros(at)})
 }
 
-// claim leases due jobs, of each kind as many as there is room for, the longest due first. Two runners that pick the same row
-// meet in the UPDATE: the second one finds that it is no longer due.
+// claim leases due jobs, of each kind as many as there is room for, the longest due first. Two runners that pick the
+// same row meet in the UPDATE: the second one finds that it is no longer due.
 func claim(ctx context.Context, tx *db.Tx, kinds []string, room []int) ([]Job, error) {
 	args := []any{db.Micros(tx.Now().Add(lease)), db.Micros(tx.Now())}
 	var due strings.Builder
@@ -39,7 +39,8 @@ func claim(ctx context.Context, tx *db.Tx, kinds []string, room []int) ([]Job, e
 	})
 }
 
-// completeAll deletes jobs, and returns those that this runner still held: another one takes a job over when its lease ends.
+// completeAll deletes jobs, and returns those that this runner still held: another one takes a job over when its
+// lease ends.
 func completeAll(ctx context.Context, tx *db.Tx, jobs []Job) (mine []Job, err error) {
 	statements, deleted := make([]db.Statement, len(jobs)), make([]int64, len(jobs))
 	for i, j := range jobs {
@@ -69,7 +70,8 @@ func postpone(ctx context.Context, tx *db.Tx, j Job, to time.Time, dead bool, la
 		deadAt = db.Micros(tx.Now())
 	}
 	_, err := tx.Exec(ctx, `UPDATE jobs SET run_at = $1, dead_at = $2, last_error = $3
-		WHERE company_id = $4 AND job_id = $5 AND attempt = $6`, db.Micros(to), deadAt, lastError, j.CompanyID, j.ID, j.Attempt)
+		WHERE company_id = $4 AND job_id = $5 AND attempt = $6`,
+		db.Micros(to), deadAt, lastError, j.CompanyID, j.ID, j.Attempt)
 	return err
 }
 
@@ -102,8 +104,8 @@ func ListDead(ctx context.Context, tx *db.Tx, limit int) ([]Dead, error) {
 // Retry makes a dead job due as if it were new, or all dead jobs if id is empty. It returns how many.
 func Retry(ctx context.Context, tx *db.Tx, id string) (int64, error) {
 	tx.Notify(due)
-	return tx.Exec(ctx, `UPDATE jobs SET dead_at = 0, attempt = 0, run_at = $1 WHERE dead_at <> 0 AND ($2 = '' OR job_id = $2)`,
-		db.Micros(tx.Now()), id)
+	return tx.Exec(ctx, `UPDATE jobs SET dead_at = 0, attempt = 0, run_at = $1
+		WHERE dead_at <> 0 AND ($2 = '' OR job_id = $2)`, db.Micros(tx.Now()), id)
 }
 
 func takeLease(ctx context.Context, tx *db.Tx, name, holder string, length time.Duration) (bool, error) {
