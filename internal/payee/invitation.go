@@ -1,6 +1,7 @@
 package payee
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -204,7 +205,7 @@ func end(ctx context.Context, tx *db.Tx, v Invitation, state, reason, userID str
 	if err != nil {
 		return Invitation{}, err
 	}
-	db.History(tx, v.CompanyID, v.ID, v.Version, InvitationSent, v.State, reason)
+	db.History(tx, v.CompanyID, v.ID, v.Version, InvitationSent, v.State, cmp.Or(reason, v.State))
 	event := webhook.InvitationRevoked
 	if v.State == InvitationAccepted {
 		event = webhook.InvitationAccepted
@@ -324,7 +325,7 @@ func AcceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, token 
 			return "", err
 		}
 	}
-	if v, err = end(ctx, tx, v, InvitationAccepted, "accepted", u.ID); err != nil {
+	if v, err = end(ctx, tx, v, InvitationAccepted, "", u.ID); err != nil {
 		return "", err
 	}
 	if _, err := AddWorker(ctx, tx, v.CompanyID, u.ID, v.Role); err != nil {

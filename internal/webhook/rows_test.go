@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -15,6 +16,11 @@ import (
 func TestEarlierEventsAreNotRead(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
 	const old, fresh, most = 20_000, 100, 300
+	payload, err := json.Marshal(PayrollCreated.Example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := string(payload)
 	write := func(f func(context.Context, *db.Tx) error) {
 		t.Helper()
 		if err := d.Write(t.Context(), f); err != nil {
@@ -23,8 +29,8 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 	}
 	write(func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO events (company_id, event_id, object_id, sequence, name, data, created_at, position)
-			SELECT 'com_1', 'old_' || i, 'prl_' || i % 1000, i, 'payroll.status_update', '{}', CAST($1 AS BIGINT), i FROM generate_series(1, CAST($2 AS BIGINT)) AS i`,
-			db.Micros(tx.Now()), int64(old))
+			SELECT 'com_1', 'old_' || i, 'prl_' || i % 1000, i, 'payroll.status_update', $3, CAST($1 AS BIGINT), i
+			FROM generate_series(1, CAST($2 AS BIGINT)) AS i`, db.Micros(tx.Now()), int64(old), data)
 		if err == nil {
 			_, err = tx.Exec(ctx, "SELECT setval('event_positions_position_seq', $1)", int64(old))
 		}
@@ -44,7 +50,8 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 			before := read()
 			var rows [][]any
 			for i := range fresh {
-				rows = append(rows, []any{"com_1", tx.NewID("evt"), fmt.Sprintf("prl_%d", i), old + round + 1, "payroll.created", "{}", db.Micros(tx.Now())})
+				rows = append(rows, []any{"com_1", tx.NewID("evt"), fmt.Sprintf("prl_%d", i), old + round + 1,
+					"payroll.created", data, db.Micros(tx.Now())})
 			}
 			if err := insertEvents(ctx, tx, rows); err != nil {
 				return err

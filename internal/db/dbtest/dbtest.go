@@ -88,6 +88,7 @@ func SQLite(t testing.TB) string {
 	if err := os.WriteFile(path, template, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { checkEvents(t, "sqlite:"+path) })
 	return "sqlite:" + path
 }
 

@@ -45,6 +45,7 @@ func Postgres(t testing.TB) string {
 		t.Fatalf("clone the template database: %v", err)
 	}
 	t.Cleanup(func() {
+		checkEvents(t, s.database(name))
 		if err := s.admin(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Errorf("drop the test's database: %v", err)
 		}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // What it costs to look at a queue, and to write down how attempts went, does not grow with what waits in it, also where the
@@ -39,12 +41,16 @@ func TestABacklogIsNotRead(t *testing.T) {
 	})
 	write(func(ctx context.Context, tx *db.Tx) error {
 		now := db.Micros(tx.Now())
-		if _, err := tx.Exec(ctx, `INSERT INTO events (company_id, event_id, object_id, sequence, name, data, created_at, position)
-			SELECT CAST($3 AS TEXT), 'evt_' || i, 'prl_' || i, 1, 'payroll.created', '{}', CAST($1 AS BIGINT), i FROM generate_series(1, CAST($2 AS BIGINT)) AS i`,
-			now, int64(pending), e.CompanyID); err != nil {
+		data, err := json.Marshal(webhook.PayrollCreated.Example)
+		if err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id, object_id, state, tries, attempts, next_at,
+		if _, err := tx.Exec(ctx, `INSERT INTO events (company_id, event_id, object_id, sequence, name, data, created_at, position)
+			SELECT CAST($3 AS TEXT), 'evt_' || i, 'prl_' || i, 1, 'payroll.created', $4, CAST($1 AS BIGINT), i
+			FROM generate_series(1, CAST($2 AS BIGINT)) AS i`, now, int64(pending), e.CompanyID, string(data)); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id, object_id, state, tries, attempts, next_at,
 				error, http_status, created_at, updated_at)
 			SELECT CAST($4 AS TEXT), CAST($1 AS TEXT), i, 'evt_' || i, 'prl_' || i, 'pending', 0, 0, CAST($2 AS BIGINT), '', 0, CAST($2 AS BIGINT), CAST($2 AS BIGINT)
 			FROM generate_series(1, CAST($3 AS BIGINT)) AS i`, e.ID, now, int64(pending), e.CompanyID)
