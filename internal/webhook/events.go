@@ -6,7 +6,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Ids and other values of the examples.
+// IDs and other values of the examples.
 const (
 	exampleCompany     = "com_06gf58g6w1v5s708fp7tx3xdw0"
 	exampleUser        = "usr_06gf58g6w28xgvfnbjvbc8gg88"
@@ -58,7 +58,8 @@ var (
 		FundingCurrency: money.BTC, FundingAmount: btc(2_526_020), FundingDetails: FundingDetails{exampleAddress, "mainnet"},
 	}
 	examplePayrollData = PayrollData{
-		PayrollID: examplePayroll, CompanyID: exampleCompany, ExternalID: "run-2026-09", Status: "pending", FundingState: "none",
+		PayrollID: examplePayroll, CompanyID: exampleCompany, ExternalID: "run-2026-09",
+		Status: "pending", FundingState: "none",
 		Currency: money.USD, FundingMethod: "crypto", FundingCurrency: money.BTC, Fees: usd(1251), Volume: usd(125050),
 		Total: usd(126301), Funded: btc(0), Payees: 1, Quote: &examplePayrollQuote,
 	}
@@ -76,7 +77,7 @@ var (
 		}))
 
 	PayrollFundingDetected = declare("payroll.funding_detected",
-		"Money was seen coming in for a payroll. It does not count before it is confirmed.",
+		"Incoming money for a payroll was seen. It does not count until it is confirmed.",
 		FundingDetectedData{
 			PayrollID: examplePayroll, DepositID: exampleDeposit, QuoteID: exampleQuote, Status: "seen", InTime: true,
 			Currency: money.BTC, Amount: btc(2_526_020), Address: exampleAddress, TxHash: exampleTxHash,
@@ -84,11 +85,12 @@ var (
 		})
 
 	PayrollFundingLate = declare("payroll.funding_late",
-		"Money for a payroll came after its quote had expired. It waits until the quote is refreshed or the payroll cancelled.",
+		"Money for a payroll arrived after its quote had expired. It is held until the quote is refreshed or the payroll is "+
+			"cancelled.",
 		with(examplePayrollData, func(d *PayrollData) { d.FundingState, d.Funded = "late", btc(2_526_020) }))
 
 	PayrollFundingReverted = declare("payroll.funding_reverted",
-		"Money for a payroll that had counted was taken back, by the chain or by the bank.",
+		"Money that had funded a payroll was reversed, by the blockchain or by the bank.",
 		with(examplePayrollData, func(d *PayrollData) { d.FundingState = "confirming" }))
 
 	PayrollQuoteExpired = declare("payroll.quote_expired", "A payroll's quote expired before it was paid.",
@@ -108,7 +110,7 @@ var (
 		})
 
 	PayoutDelayed = declare("payout.delayed",
-		"Released payouts began to wait, for a lower network fee or for funds. It is sent once for each currency, not for each "+
+		"Released payouts began to wait, for a lower network fee or for funds. It is sent once per currency, not for each "+
 			"payout.",
 		PayoutDelayedData{"fee_too_high", 12, btc(30_012_000), money.BTC, "bitcoin", exampleTime})
 
@@ -123,11 +125,13 @@ var (
 // Merchant claims.
 var (
 	exampleClaimQuote = ClaimPrice{
-		QuoteID: exampleQuote, ValidFrom: exampleFrom, ValidTo: "2026-09-30T14:20:00Z", Rate: "50000", DenominationAmount: "120.00",
+		QuoteID: exampleQuote, ValidFrom: exampleFrom, ValidTo: "2026-09-30T14:20:00Z",
+		Rate: "50000", DenominationAmount: "120.00",
 		FundingAmount: "0.00240000", FundingDetails: FundingDetails{exampleAddress, "mainnet"},
 	}
 	exampleClaimData = ClaimData{
-		ClaimID: exampleClaim, CompanyID: exampleCompany, PayerID: "customer-4711", Status: "awaiting_payment", Exception: "none",
+		ClaimID: exampleClaim, CompanyID: exampleCompany, PayerID: "customer-4711",
+		Status: "awaiting_payment", Exception: "none",
 		Currency: money.EUR, Amount: "120.00", Due: "120.00", Funding: money.BTC, Seen: "0.00000000", Received: "0.00000000",
 		Refundable: "0.00000000", Refunded: "0.00000000", CheckoutURL: "https://pay.example.com/pay/" + exampleClaim,
 		Quote: &exampleClaimQuote,
@@ -161,8 +165,8 @@ var (
 		with(exampleRefund, func(d *RefundData) { d.Status, d.PreviousStatus, d.TxHash = "paid", "accepted", exampleTxHash }))
 
 	SettlementCreated = declare("settlement.created",
-		"What claims brought in was added to the company's balance. Where it is paid out from there, the withdrawal's events "+
-			"report how.",
+		"The proceeds of claims were credited to the company's balance. If they are paid out, the withdrawal's events "+
+			"report the payout.",
 		SettlementData{"stl_06gf58g6w0aychq170kks701q0", exampleCompany, money.BTC, "0.00240000", exampleWithdrawal})
 
 	MerchantSettingsUpdate = declare("merchant.settings_update", "The merchant settings changed.",
@@ -175,7 +179,8 @@ var (
 // People and their destinations.
 var (
 	exampleInvitation = InvitationData{
-		InvitationID: "ivt_06gf58g6w100qc30sdjrkvr1n4", CompanyID: exampleCompany, Email: "ada@example.com", Role: "contractor",
+		InvitationID: "ivt_06gf58g6w100qc30sdjrkvr1n4", CompanyID: exampleCompany,
+		Email: "ada@example.com", Role: "contractor",
 		Status: "sent",
 	}
 
@@ -188,7 +193,8 @@ var (
 	UserFundingAccountStatus = declare("user.funding_account_status",
 		"A funding account was requested, or its state changed: of a user or of the company.",
 		FundingAccountData{
-			UserID: exampleUser, CompanyID: exampleCompany, FundingAccountID: "fac_06gf58g6w2y1gp9sf76hca02rw", Currency: money.EUR,
+			UserID: exampleUser, CompanyID: exampleCompany,
+			FundingAccountID: "fac_06gf58g6w2y1gp9sf76hca02rw", Currency: money.EUR,
 			Status: "active", PreviousStatus: "pending",
 		})
 
@@ -198,12 +204,14 @@ var (
 	RecipientStatusUpdate = declare("recipient.status_update", "A recipient's state changed.",
 		RecipientData{exampleRecipient, "user", "rel_06gf58g6w16389bj6g1srq4d38", exampleCompany, "worker-17", "active"})
 
-	InvitationSent = declare("invitation.sent", "A worker was invited, or the invitation was sent again.", exampleInvitation)
+	InvitationSent = declare("invitation.sent", "A worker was invited, or the invitation was sent again.",
+		exampleInvitation)
 
 	InvitationAccepted = declare("invitation.accepted", "The invited person accepted.",
 		with(exampleInvitation, func(d *InvitationData) { d.Status, d.UserID = "accepted", exampleUser }))
 
-	InvitationRevoked = declare("invitation.revoked", "The company revoked the invitation, or the invited person declined it.",
+	InvitationRevoked = declare("invitation.revoked",
+		"The company revoked the invitation, or the invited person declined it.",
 		with(exampleInvitation, func(d *InvitationData) { d.Status, d.Reason = "revoked", "declined" }))
 
 	InvitationExpired = declare("invitation.expired", "The invitation was not accepted in time.",
@@ -266,11 +274,12 @@ var (
 		CompanyVerificationData{exampleCompany, "approved", "approved", []string{}})
 
 	TransferReceived = declare("transfer.received",
-		"Money came in by bank: to a funding account, for a payroll or for the balance. It is sent once the owner is known. "+
+		"Money was received by bank transfer: to a funding account, for a payroll or for the balance. It is sent once the "+
+			"owner is known. "+
 			"A user's transfer is reported to the company for which the account was opened.",
 		exampleTransfer)
 
-	TransferStatusUpdate = declare("transfer.status_update", "A bank took back a transfer that had come in.",
+	TransferStatusUpdate = declare("transfer.status_update", "A bank reversed a transfer that had been received.",
 		with(exampleTransfer, func(d *TransferData) { d.Status, d.PreviousStatus = "returned", "credited" }))
 
 	WithdrawalCreated = declare("withdrawal.created", "A withdrawal was created.", exampleWithdrawalData)
@@ -283,7 +292,8 @@ var (
 
 	WalletStatusUpdate = declare("wallet.status_update", "A wallet's state changed.", exampleWalletData)
 
-	WalletDepositUpdate = declare("wallet.deposit_update", "Money that comes in for a wallet was seen, or its state changed.",
+	WalletDepositUpdate = declare("wallet.deposit_update",
+		"An incoming payment to a wallet was seen, or its state changed.",
 		WalletDepositData{
 			WalletID: exampleWallet, DepositID: exampleDeposit, Status: "confirmed", PreviousStatus: "seen", Currency: money.BTC,
 			Amount: btc(100_000), Chain: "bitcoin", Address: exampleAddress, TxHash: exampleTxHash, FirstSeen: exampleFrom,

@@ -77,15 +77,16 @@ func TestAnObjectsEventsKeepTheirOrder(t *testing.T) {
 		for _, p := range next(t, d, 2) {
 			got = append(got, fmt.Sprintf("%s %d", p.ObjectID, p.Sequence))
 		}
-		want := []string{"usr_1 2", "usr_1 3", "usr_1 4", "usr_1 5", "usr_1 6", "usr_1 7", "prl_1 1", "prl_2 1", "prl_1 2", "prl_2 2", "prl_1 3", "prl_2 3"}
+		want := []string{"usr_1 2", "usr_1 3", "usr_1 4", "usr_1 5", "usr_1 6", "usr_1 7",
+			"prl_1 1", "prl_2 1", "prl_1 2", "prl_2 2", "prl_1 3", "prl_2 3"}
 		if !slices.Equal(got, want) {
 			t.Errorf("the order is %v", got)
 		}
 	})
 }
 
-// A transaction may begin first and commit last. Its event stands where its commit does, so a reader who has seen the other one's
-// comes to it. What is undone leaves nothing.
+// A transaction may begin first and commit last. Its event stands where its commit does, so a reader who has seen the
+// other one's comes to it. What is undone leaves nothing.
 func TestTheOrderIsThatOfTheCommits(t *testing.T) {
 	url := dbtest.Postgres(t) // SQLite has no two writers
 	d, other := dbtest.Open(t, db.Options{URL: url}), dbtest.Open(t, db.Options{URL: url})
@@ -104,7 +105,9 @@ func TestTheOrderIsThatOfTheCommits(t *testing.T) {
 		}
 		write(t, other, func(_ context.Context, tx *db.Tx) error { return emit(tx, "second") })
 		undone := errors.New("undone")
-		if err := other.Write(t.Context(), func(_ context.Context, tx *db.Tx) error { return errors.Join(emit(tx, "third"), undone) }); !errors.Is(err, undone) {
+		if err := other.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
+			return errors.Join(emit(tx, "third"), undone)
+		}); !errors.Is(err, undone) {
 			t.Error(err)
 		}
 		for _, e := range next(t, other, 10) {

@@ -6,8 +6,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// The payloads of events: what is sent as "data". The contract describes them by these types. Members without a doc tag mean
-// what they mean everywhere in the interface.
+// Payloads of events, sent as the member "data". The contract's schemas are generated from these types. Members
+// without a doc tag have the same meaning as elsewhere in the interface.
 type (
 	// PayrollData is a payroll after a change.
 	PayrollData struct {
@@ -52,7 +52,7 @@ type (
 		PayrollQuote                      //
 		Status               string       `json:"status" enum:"active,accepted,expired,superseded,cancelled"`
 		DenominationCurrency money.Asset  `json:"denomination_currency"`
-		DenominationAmount   money.Amount `json:"denomination_amount" doc:"What the quote settles, in the payroll's currency."`
+		DenominationAmount   money.Amount `json:"denomination_amount" doc:"The amount that the quote settles, in the payroll's currency."`
 	}
 
 	// FundingDetectedData is money that was seen coming in for a payroll.
@@ -94,9 +94,9 @@ type (
 
 	// PaymentOutput is the share of a payment that goes to one destination.
 	PaymentOutput struct {
-		InputCurrency  money.Asset  `json:"input_currency" doc:"Currency that it is taken from."`
-		OutputCurrency money.Asset  `json:"output_currency" doc:"Currency that arrives."`
-		Input          money.Amount `json:"volume_input_in_input_currency" doc:"What it is worth in the input currency."`
+		InputCurrency  money.Asset  `json:"input_currency" doc:"Currency of the balance that pays it."`
+		OutputCurrency money.Asset  `json:"output_currency" doc:"Currency that the payee receives."`
+		Input          money.Amount `json:"volume_input_in_input_currency" doc:"Value in the input currency."`
 		Output         money.Amount `json:"volume_output_in_output_currency"`
 		Fees           money.Amount `json:"fees" doc:"Its share of the fees."`
 		TxHash         string       `json:"tx_hash"`
@@ -115,10 +115,10 @@ type (
 		Amount         string      `json:"denomination_amount" doc:"The price, as decimal text."`
 		Due            string      `json:"due_amount" doc:"The part of the price that no payment seen in time covers; 0 once it is enough."`
 		Funding        money.Asset `json:"funding_currency"`
-		Seen           string      `json:"seen_amount" doc:"What was seen, confirmed or not, in the funding currency, as decimal text."`
+		Seen           string      `json:"seen_amount" doc:"The amount seen so far, confirmed or not, in the funding currency, as decimal text."`
 		Received       string      `json:"received_amount" doc:"The confirmed part of seen_amount."`
-		Refundable     string      `json:"refundable_amount" doc:"What can be refunded now, in the funding currency, as decimal text."`
-		Refunded       string      `json:"refunded_amount" doc:"What was refunded, in the funding currency, as decimal text."`
+		Refundable     string      `json:"refundable_amount" doc:"The amount that can be refunded now, in the funding currency, as decimal text."`
+		Refunded       string      `json:"refunded_amount" doc:"The amount refunded so far, in the funding currency, as decimal text."`
 		TxHash         string      `json:"tx_hash"`
 		CheckoutURL    string      `json:"checkout_url"`
 		Quote          *ClaimPrice `json:"quote,omitempty" doc:"The newest quote."`
@@ -130,8 +130,8 @@ type (
 		ValidFrom          string         `json:"valid_from" format:"date-time"`
 		ValidTo            string         `json:"valid_to" format:"date-time"`
 		Rate               string         `json:"rate" doc:"Price of one whole unit of the funding currency in the denomination currency, as decimal text." example:"50000"`
-		DenominationAmount string         `json:"denomination_amount" doc:"What the quote settles, as decimal text: the claim's amount, or the part of it that is still due."`
-		FundingAmount      string         `json:"funding_amount" doc:"What must be paid in, in the funding currency, as decimal text." example:"0.00240000"`
+		DenominationAmount string         `json:"denomination_amount" doc:"The amount that the quote settles, as decimal text: the claim's amount, or the part of it that is still due."`
+		FundingAmount      string         `json:"funding_amount" doc:"The amount to pay, in the funding currency, as decimal text." example:"0.00240000"`
 		FundingDetails     FundingDetails `json:"funding_details"`
 	}
 
@@ -199,8 +199,8 @@ type (
 		Amount         money.Amount `json:"amount"`
 		Currency       money.Asset  `json:"currency"`
 		Reason         string       `json:"reason" doc:"The bank's code, such as AC04 or R03."`
-		ReasonText     string       `json:"reason_text" doc:"What the code means."`
-		BankText       string       `json:"bank_text" doc:"The bank's own words."`
+		ReasonText     string       `json:"reason_text" doc:"Meaning of the code."`
+		BankText       string       `json:"bank_text" doc:"The bank's explanation."`
 		Returned       time.Time    `json:"returned" doc:"When the bank reported it."`
 	}
 
@@ -217,7 +217,7 @@ type (
 	UserVerificationData struct {
 		UserID  string   `json:"user_id"`
 		Status  string   `json:"status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired"`
-		Reasons []string `json:"reasons" doc:"What is wrong, as codes; empty unless something is."`
+		Reasons []string `json:"reasons" doc:"Codes of the problems, if any."`
 	}
 
 	// CompanyVerificationData is the verification of the company.
@@ -225,7 +225,7 @@ type (
 		CompanyID string   `json:"company_id"`
 		Status    string   `json:"status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,suspended"`
 		State     string   `json:"state" enum:"draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended" doc:"The step of the verification."`
-		Reasons   []string `json:"reasons" doc:"What is wrong, as codes; empty unless something is."`
+		Reasons   []string `json:"reasons" doc:"Codes of the problems, if any."`
 	}
 
 	// FundingAccountData is an account for incoming money of a user or company.
@@ -256,8 +256,8 @@ type (
 		Email        string `json:"email"`
 		Role         string `json:"role" enum:"contractor,employee"`
 		Status       string `json:"status" enum:"sent,accepted,expired,revoked"`
-		ResendCount  int    `json:"resend_count" doc:"How often it was sent again."`
-		UserID       string `json:"user_id" doc:"Who accepted it, empty before."`
+		ResendCount  int    `json:"resend_count" doc:"Number of times that it was sent again."`
+		UserID       string `json:"user_id" doc:"The user who accepted it. Empty before."`
 		Reason       string `json:"reason" enum:",revoked,declined" doc:"Why it was revoked; empty unless it was."`
 	}
 
@@ -266,7 +266,7 @@ type (
 		CompanyID     string             `json:"company_id,omitempty" doc:"The company, where the destination is its own."`
 		RecipientID   string             `json:"recipient_id" doc:"The payee, empty for a destination of the company."`
 		UserID        string             `json:"user_id" doc:"The payee's user, empty without one."`
-		Change        string             `json:"change" enum:"added,replaced,removed,reallocated" doc:"What was done."`
+		Change        string             `json:"change" enum:"added,replaced,removed,reallocated" doc:"The kind of change."`
 		Distributions []DestinationShare `json:"distributions" doc:"The destinations that changed."`
 	}
 
@@ -286,7 +286,7 @@ type (
 		CorrectionID   string    `json:"correction_id" doc:"Id of the correction."`
 		Symbol         string    `json:"symbol"`
 		Code           string    `json:"code" doc:"The bank's code, such as C01." example:"C01"`
-		Reason         string    `json:"reason" doc:"What the code means."`
+		Reason         string    `json:"reason" doc:"Meaning of the code."`
 		Members        []string  `json:"members" doc:"Members of the destination that should change."`
 		PayrollID      string    `json:"payroll_id" doc:"The payroll whose payment showed it, empty for a withdrawal."`
 		SubpayrollID   string    `json:"subpayroll_id" doc:"The payment that showed it, empty for a withdrawal."`
@@ -316,7 +316,7 @@ type (
 		PreviousStatus    string       `json:"previous_status,omitempty" enum:"draft,sent,in_payroll,partially_paid,paid,overdue,void" doc:"The state before. Absent when it was created."`
 		Currency          money.Asset  `json:"currency"`
 		Total             money.Amount `json:"total"`
-		Paid              money.Amount `json:"paid" doc:"What was paid of it."`
+		Paid              money.Amount `json:"paid" doc:"The amount paid so far."`
 		DueDate           string       `json:"due_date"`
 		PayrollID         string       `json:"payroll_id" doc:"The payroll that pays it, empty without one."`
 		SubpayrollID      string       `json:"subpayroll_id" doc:"The payment that pays it, empty without one."`
@@ -383,7 +383,7 @@ type (
 	// TestData is the payload of a test.
 	TestData struct {
 		WebhookID string `json:"webhook_id"`
-		Message   string `json:"message" doc:"A text for people."`
+		Message   string `json:"message" doc:"A message for people."`
 	}
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// What it costs to write events, and to take note of them, does not grow with those that there are, also where the database has not
-// learnt yet how many that is. PostgreSQL counts the rows that a transaction reads.
+// What it costs to write events, and to take note of them, does not grow with those that there are, also where the
+// database has not learnt yet how many that is. PostgreSQL counts the rows that a transaction reads.
 func TestEarlierEventsAreNotRead(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
 	const old, fresh, most = 20_000, 100, 300
@@ -28,7 +28,8 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 		}
 	}
 	write(func(ctx context.Context, tx *db.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO events (company_id, event_id, object_id, sequence, name, data, created_at, position)
+		_, err := tx.Exec(ctx, `INSERT INTO events
+				(company_id, event_id, object_id, sequence, name, data, created_at, position)
 			SELECT 'com_1', 'old_' || i, 'prl_' || i % 1000, i, 'payroll.status_update', $3, CAST($1 AS BIGINT), i
 			FROM generate_series(1, CAST($2 AS BIGINT)) AS i`, db.Micros(tx.Now()), int64(old), data)
 		if err == nil {
@@ -42,7 +43,8 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 	for round := range int64(7) { // PostgreSQL makes its plan with the sixth
 		write(func(ctx context.Context, tx *db.Tx) error {
 			read := func() (n int64) { // counts what earlier transactions of the connection read, too
-				if err := tx.QueryRow(ctx, "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'events'").Scan(&n); err != nil {
+				if err := tx.QueryRow(ctx, `SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
+					WHERE relname = 'events'`).Scan(&n); err != nil {
 					t.Fatal(err)
 				}
 				return n

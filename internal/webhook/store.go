@@ -9,8 +9,8 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// eventRows inserts events last, directly before the commit: the insert holds a lock until the commit, so that positions are
-// in commit order, and within one commit in the order of the calls of Emit.
+// eventRows inserts events directly before the commit. The insert holds a lock until the commit, so that positions
+// are in commit order, and within a transaction in the order of the Emit calls.
 var eventRows = db.PreCommit(insertEvents)
 
 const eventColumns = "company_id, event_id, object_id, sequence, name, data, created_at"
@@ -30,7 +30,8 @@ func insertEvents(ctx context.Context, tx *db.Tx, rows [][]any) error {
 		return err
 	}
 	for values, args := range db.BindRows(tx, rows, 1) {
-		if err := tx.Queue(ctx, "INSERT INTO events ("+eventColumns+", position) "+withPositions(values), args...); err != nil {
+		query := "INSERT INTO events (" + eventColumns + ", position) " + withPositions(values)
+		if err := tx.Queue(ctx, query, args...); err != nil {
 			return err
 		}
 	}
@@ -41,25 +42,27 @@ func insertEvent(tx *db.Tx, id string, e Event, data string) {
 	eventRows.Add(tx, []any{e.CompanyID, id, e.ObjectID, e.Sequence, e.name, data, db.Micros(tx.Now())})
 }
 
-// positionLock is the number of the advisory lock under which positions are assigned on PostgreSQL.
+// positionLock is the number of the advisory lock that PostgreSQL transactions hold while they assign positions.
 const positionLock = 7_020_265
 
 // reservePositions assigns the next n positions on SQLite and returns the last of them.
 func reservePositions(ctx context.Context, tx *db.Tx, n int64) (last int64, err error) {
-	err = tx.QueryRow(ctx, "UPDATE event_cursors SET position = position + $1 WHERE name = 'assigned' RETURNING position", n).Scan(&last)
+	err = tx.QueryRow(ctx, `UPDATE event_cursors SET position = position + $1 WHERE name = 'assigned'
+		RETURNING position`, n).Scan(&last)
 	return last, err
 }
 
-// withPositions returns a query that adds the next value of PostgreSQL's sequence to each row of events, in order. A counter
-// row, updated by every commit, would leave dead versions that slow down every reader while a backup runs.
+// withPositions returns a query that adds the next value of a PostgreSQL sequence to each row, in order. A counter
+// row that every commit updates would leave dead row versions, which slow down all readers while a backup runs.
 func withPositions(rows string) string {
 	return "SELECT r.*, nextval('event_positions_position_seq') FROM (" + rows + ") AS r (" + eventColumns + ")"
 }
 
-// nextSequence increments the object's counter, which also locks it until the commit.
+// nextSequence increments the object's counter. Its row is locked until the commit.
 func nextSequence(ctx context.Context, tx *db.Tx, companyID, objectID string) (next int64, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO event_sequences (company_id, object_id, sequence)
-		SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), COALESCE(MAX(sequence), 1) + 1 FROM events WHERE company_id = $1 AND object_id = $2
+		SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), COALESCE(MAX(sequence), 1) + 1 FROM events
+		WHERE company_id = $1 AND object_id = $2
 		ON CONFLICT (company_id, object_id) DO UPDATE SET sequence = event_sequences.sequence + 1
 		RETURNING sequence`, companyID, objectID).Scan(&next)
 	return next, err
@@ -113,7 +116,6 @@ func queryEvents(ctx context.Context, tx *db.Tx, where string, args ...any) ([]S
 	})
 }
 
-// selectByID returns events of a company by their ids.
 func selectByID(ctx context.Context, tx *db.Tx, companyID string, ids ...string) (map[string]StoredEvent, error) {
 	found := make(map[string]StoredEvent, len(ids))
 	for in, args := range db.BindList(tx, ids, 2) {
@@ -128,7 +130,8 @@ func selectByID(ctx context.Context, tx *db.Tx, companyID string, ids ...string)
 	return found, nil
 }
 
-func selectEvents(ctx context.Context, tx *db.Tx, p ListParams, filter Filter, after int64, limit int) ([]StoredEvent, error) {
+func selectEvents(ctx context.Context, tx *db.Tx, p ListParams, filter Filter, after int64, limit int) (
+	[]StoredEvent, error) {
 	var where strings.Builder
 	args := []any{p.CompanyID}
 	and := func(condition string, value any) {
@@ -155,11 +158,12 @@ func selectEvents(ctx context.Context, tx *db.Tx, p ListParams, filter Filter, a
 	if p.Newest {
 		order = "DESC"
 	}
-	return queryEvents(ctx, tx, "company_id = $1"+where.String()+fmt.Sprintf(" ORDER BY position %s LIMIT %d", order, limit), args...)
+	fmt.Fprintf(&where, " ORDER BY position %s LIMIT %d", order, limit)
+	return queryEvents(ctx, tx, "company_id = $1"+where.String(), args...)
 }
 
-// SQL returns the filter as a condition on a column of names, with a leading " AND", and its arguments. Placeholders are
-// numbered from first.
+// SQL returns the filter as a condition on a column of names, with a leading " AND", and its arguments. Placeholders
+// are numbered from first.
 func (f Filter) SQL(column string, first int) (condition string, args []any) {
 	var choices []string
 	for _, name := range f {
@@ -177,7 +181,8 @@ func (f Filter) SQL(column string, first int) (condition string, args []any) {
 	return " AND (" + strings.Join(choices, " OR ") + ")", args
 }
 
-// deleteOld deletes up to limit of the events created before a time, in the order of their positions, and returns these.
+// deleteOld deletes up to limit events created before a time, in the order of their positions. It returns the
+// positions.
 func deleteOld(ctx context.Context, tx *db.Tx, before int64, limit int) ([]int64, error) {
 	rows, err := tx.Query(ctx, `DELETE FROM events WHERE (company_id, event_id) IN (SELECT company_id, event_id FROM
 			(SELECT company_id, event_id, created_at FROM events ORDER BY position LIMIT $2) AS oldest WHERE created_at < $1)

@@ -1,11 +1,11 @@
-// Package webhook stores events: what happened to the objects of a company. Package delivery below it sends them to the
-// company's endpoints.
+// Package webhook declares and stores events, which report changes of a company's objects. Package delivery sends
+// them to the company's endpoints.
 //
-// An event is a row that is committed together with the change that it reports, and its data is a snapshot taken then. The
-// events of one object have ascending sequences.
+// An event is a row that is committed together with the change that it reports. Its data is a snapshot of that time.
+// The events of an object have ascending sequences.
 //
-// Just before its commit an event gets a position greater than that of every event committed before. Ids and times are made
-// earlier and do not show the commit order; a reader that continues after a position misses nothing.
+// Directly before its commit an event gets a position greater than that of every committed event. So a reader that
+// continues after a position misses nothing. IDs and times are assigned earlier and are not in commit order.
 package webhook
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Kept is how long an event can be read and sent again.
+// Kept is the time for which an event can be read and sent again.
 const Kept = 30 * 24 * time.Hour
 
 // APIVersion is the version of the interface that events follow.
@@ -31,7 +31,7 @@ const APIVersion = "2.0"
 // NoticeNew is the in-process topic that is notified when events were committed.
 const NoticeNew = "webhook.new"
 
-// Emit stores events with the commit, in this order.
+// Emit stores events in this order. They are written directly before the commit.
 func Emit(tx *db.Tx, events ...Event) error {
 	for _, e := range events {
 		if e.name == "" || e.Sequence < 1 {
@@ -47,8 +47,9 @@ func Emit(tx *db.Tx, events ...Event) error {
 	return nil
 }
 
-// EmitNext is Emit with the object's next sequence. It is for an object that has no version of its own because several rows
-// change it: a person, a recipient, a company. What creates such an object may emit its first event with sequence 1.
+// EmitNext stores an event with the next sequence of its object. It is for objects without a version, which are
+// stored in several rows: users, recipients, companies. The function that creates such an object may emit its first
+// event with sequence 1.
 func EmitNext(ctx context.Context, tx *db.Tx, e Event) (err error) {
 	if e.Sequence, err = nextSequence(ctx, tx, e.CompanyID, e.ObjectID); err != nil {
 		return err
@@ -81,8 +82,9 @@ func (e StoredEvent) Body(environment string) []byte {
 	return text
 }
 
-// Next returns the events, without their data, that follow those it returned before, in the order of their positions and at
-// most limit. What it returned is recorded with the commit. Of concurrent calls one gets the events and the others nothing.
+// Next returns at most limit events, without their data, that follow those of the previous call, in the order of
+// their positions. The transaction's commit records how far it has read. Of concurrent calls, one returns the events
+// and the others none.
 func Next(ctx context.Context, tx *db.Tx, limit int) ([]StoredEvent, error) {
 	cursor, err := selectCursor(ctx, tx)
 	if err != nil {
@@ -107,7 +109,7 @@ type ListParams struct {
 	Names     string // names and prefixes ("payroll.*"), separated by commas
 	ObjectID  string
 	From, To  time.Time // From is inclusive, To is exclusive
-	After     string    // the id of the last event that the caller has
+	After     string    // the ID of the last event that the caller has
 	Newest    bool      // newest first
 	Limit     int
 }
@@ -149,7 +151,7 @@ func Get(ctx context.Context, tx *db.Tx, companyID, id string) (StoredEvent, err
 	return e, err
 }
 
-// ByID returns events of a company by their ids. Ids of events that do not exist are left out.
+// ByID returns events of a company by their IDs. Events that do not exist are left out.
 func ByID(ctx context.Context, tx *db.Tx, companyID string, ids ...string) (map[string]StoredEvent, error) {
 	return selectByID(ctx, tx, companyID, ids...)
 }

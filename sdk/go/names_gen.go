@@ -154,11 +154,11 @@ const (
 	EventPayoutReturned EventName = "payout.returned"
 	// A payroll was created.
 	EventPayrollCreated EventName = "payroll.created"
-	// Money was seen coming in for a payroll.
+	// Incoming money for a payroll was seen.
 	EventPayrollFundingDetected EventName = "payroll.funding_detected"
-	// Money for a payroll came after its quote had expired.
+	// Money for a payroll arrived after its quote had expired.
 	EventPayrollFundingLate EventName = "payroll.funding_late"
-	// Money for a payroll that had counted was taken back, by the chain or by the bank.
+	// Money that had funded a payroll was reversed, by the blockchain or by the bank.
 	EventPayrollFundingReverted EventName = "payroll.funding_reverted"
 	// A payroll's quote expired before it was paid.
 	EventPayrollQuoteExpired EventName = "payroll.quote_expired"
@@ -174,11 +174,11 @@ const (
 	EventRefundCreated EventName = "refund.created"
 	// A refund was accepted, paid or withdrawn.
 	EventRefundStatusUpdate EventName = "refund.status_update"
-	// What claims brought in was added to the company's balance.
+	// The proceeds of claims were credited to the company's balance.
 	EventSettlementCreated EventName = "settlement.created"
-	// Money came in by bank: to a funding account, for a payroll or for the balance.
+	// Money was received by bank transfer: to a funding account, for a payroll or for the balance.
 	EventTransferReceived EventName = "transfer.received"
-	// A bank took back a transfer that had come in.
+	// A bank reversed a transfer that had been received.
 	EventTransferStatusUpdate EventName = "transfer.status_update"
 	// The company created a user.
 	EventUserCreateUser EventName = "user.create_user"
@@ -190,7 +190,7 @@ const (
 	EventUserPaymentStatusUpdate EventName = "user.payment_status_update"
 	// A wallet was requested.
 	EventWalletCreated EventName = "wallet.created"
-	// Money that comes in for a wallet was seen, or its state changed.
+	// An incoming payment to a wallet was seen, or its state changed.
 	EventWalletDepositUpdate EventName = "wallet.deposit_update"
 	// A wallet's state changed.
 	EventWalletStatusUpdate EventName = "wallet.status_update"

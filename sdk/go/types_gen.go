@@ -132,13 +132,13 @@ type ClaimData struct {
 	Quote *ClaimPrice `json:"quote,omitzero"`
 	// The confirmed part of seen_amount.
 	ReceivedAmount string `json:"received_amount"`
-	// What can be refunded now, in the funding currency, as decimal text.
+	// The amount that can be refunded now, in the funding currency, as decimal text.
 	RefundableAmount string `json:"refundable_amount"`
-	// What was refunded, in the funding currency, as decimal text.
+	// The amount refunded so far, in the funding currency, as decimal text.
 	RefundedAmount string `json:"refunded_amount"`
 	// Whether a payment that had counted was taken back by the chain.
 	Reverted bool `json:"reverted"`
-	// What was seen, confirmed or not, in the funding currency, as decimal text.
+	// The amount seen so far, confirmed or not, in the funding currency, as decimal text.
 	SeenAmount string `json:"seen_amount"`
 	// State of the object. One of: awaiting_payment, partially_paid, confirming, paid, expired, underpaid, paid_late,
 	// invalid, refunded, cancelled.
@@ -295,9 +295,9 @@ type ClaimPayment struct {
 
 // ClaimPrice is part of a response.
 type ClaimPrice struct {
-	// What the quote settles, as decimal text: the claim's amount, or the part of it that is still due.
+	// The amount that the quote settles, as decimal text: the claim's amount, or the part of it that is still due.
 	DenominationAmount string `json:"denomination_amount"`
-	// What must be paid in, in the funding currency, as decimal text.
+	// The amount to pay, in the funding currency, as decimal text.
 	FundingAmount string `json:"funding_amount"`
 	// Where to pay.
 	FundingDetails FundingDetails `json:"funding_details"`
@@ -317,13 +317,13 @@ type ClaimQuote struct {
 	CheckoutURL string `json:"checkout_url"`
 	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
-	// What the quote settles, as decimal text: the claim's amount, or the part of it that is still due.
+	// The amount that the quote settles, as decimal text: the claim's amount, or the part of it that is still due.
 	DenominationAmount string `json:"denomination_amount"`
 	// Currency of the price.
 	DenominationCurrency string `json:"denomination_currency"`
 	// Exception of the payment. One of: none, overpaid, late, within_tolerance.
 	Exception string `json:"exception"`
-	// What must be paid in, in the funding currency, as decimal text.
+	// The amount to pay, in the funding currency, as decimal text.
 	FundingAmount string `json:"funding_amount"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
@@ -352,11 +352,11 @@ type ClaimQuote struct {
 type ClaimQuoteData struct {
 	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
-	// What the quote settles, as decimal text: the claim's amount, or the part of it that is still due.
+	// The amount that the quote settles, as decimal text: the claim's amount, or the part of it that is still due.
 	DenominationAmount string `json:"denomination_amount"`
 	// Currency of the price.
 	DenominationCurrency string `json:"denomination_currency"`
-	// What must be paid in, in the funding currency, as decimal text.
+	// The amount to pay, in the funding currency, as decimal text.
 	FundingAmount string `json:"funding_amount"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
@@ -586,7 +586,7 @@ type CompanyVerification struct {
 type CompanyVerificationData struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
-	// What is wrong, as codes; empty unless something is.
+	// Codes of the problems, if any.
 	Reasons []string `json:"reasons"`
 	// The step of the verification. One of: draft, documents_pending, submitted, in_review, ubo_pending, approved,
 	// more_info, rejected, suspended.
@@ -630,7 +630,7 @@ type CorrectionData struct {
 	PayoutID string `json:"payout_id"`
 	// The payroll whose payment showed it, empty for a withdrawal.
 	PayrollID string `json:"payroll_id"`
-	// What the code means.
+	// Meaning of the code.
 	Reason string `json:"reason"`
 	// The payee, empty for a destination of the company.
 	RecipientID string `json:"recipient_id"`
@@ -765,7 +765,7 @@ type DeliveryTry struct {
 
 // DestinationChangeData is part of a response.
 type DestinationChangeData struct {
-	// What was done. One of: added, replaced, removed, reallocated.
+	// The kind of change. One of: added, replaced, removed, reallocated.
 	Change string `json:"change"`
 	// The company, where the destination is its own.
 	CompanyID string `json:"company_id,omitzero"`
@@ -1390,13 +1390,13 @@ type InvitationData struct {
 	InvitationID string `json:"invitation_id"`
 	// Why it was revoked; empty unless it was. One of: revoked, declined.
 	Reason string `json:"reason"`
-	// How often it was sent again.
+	// Number of times that it was sent again.
 	ResendCount int64 `json:"resend_count"`
 	// Role of the recipient. One of: contractor, employee.
 	Role string `json:"role"`
 	// State of the object. One of: sent, accepted, expired, revoked.
 	Status string `json:"status"`
-	// Who accepted it, empty before.
+	// The user who accepted it. Empty before.
 	UserID string `json:"user_id"`
 }
 
@@ -1485,7 +1485,7 @@ type InvoiceData struct {
 	InvoiceID string `json:"invoice_id"`
 	// Invoice number.
 	Number string `json:"number"`
-	// What was paid of it.
+	// The amount paid so far.
 	Paid Decimal `json:"paid"`
 	// The payroll that pays it, empty without one.
 	PayrollID string `json:"payroll_id"`
@@ -2174,13 +2174,13 @@ type PaymentDetail struct {
 type PaymentOutput struct {
 	// Its share of the fees.
 	Fees Decimal `json:"fees"`
-	// Currency that it is taken from.
+	// Currency of the balance that pays it.
 	InputCurrency string `json:"input_currency"`
-	// Currency that arrives.
+	// Currency that the payee receives.
 	OutputCurrency string `json:"output_currency"`
 	// ID of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
-	// What it is worth in the input currency.
+	// Value in the input currency.
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
 	// Payout amount in the output's currency; 0 until it is known.
 	VolumeOutputInOutputCurrency Decimal `json:"volume_output_in_output_currency"`
@@ -2235,7 +2235,7 @@ type PayoutOutput struct {
 type PayoutReturnedData struct {
 	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
 	Amount Decimal `json:"amount"`
-	// The bank's own words.
+	// The bank's explanation.
 	BankText string `json:"bank_text"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
@@ -2247,7 +2247,7 @@ type PayoutReturnedData struct {
 	PayrollID string `json:"payroll_id"`
 	// The bank's code, such as AC04 or R03.
 	Reason string `json:"reason"`
-	// What the code means.
+	// Meaning of the code.
 	ReasonText string `json:"reason_text"`
 	// When the bank reported it.
 	Returned time.Time `json:"returned"`
@@ -2534,7 +2534,7 @@ type PayrollQuote struct {
 
 // PayrollQuoteData is part of a response.
 type PayrollQuoteData struct {
-	// What the quote settles, in the payroll's currency.
+	// The amount that the quote settles, in the payroll's currency.
 	DenominationAmount Decimal `json:"denomination_amount"`
 	// Currency of the price.
 	DenominationCurrency string `json:"denomination_currency"`
@@ -3387,7 +3387,7 @@ type Success struct {
 
 // TestData is part of a response.
 type TestData struct {
-	// A text for people.
+	// A message for people.
 	Message string `json:"message"`
 	// ID of the webhook endpoint.
 	WebhookID string `json:"webhook_id"`
@@ -3720,7 +3720,7 @@ type UserUpdateParams struct {
 
 // UserVerificationData is part of a response.
 type UserVerificationData struct {
-	// What is wrong, as codes; empty unless something is.
+	// Codes of the problems, if any.
 	Reasons []string `json:"reasons"`
 	// State of the object. One of: not_started, pending, in_review, approved, resubmission_required, rejected,
 	// expired.

@@ -1,10 +1,10 @@
-// Package delivery brings events to the addresses that companies registered for them.
+// Package delivery sends events to the webhook endpoints of companies.
 //
-// It owns endpoints and their secrets, which addresses may be called, the signature, and the queue of each endpoint. An event
-// is delivered at least once: a delivery is a row that is pending until a receiver has answered 2xx or its schedule has ended,
-// and then remains to be read and sent again. Each endpoint has a queue of its own, which one process at a time works on, so a
-// receiver that is slow or gone delays nobody else. It never opens a connection in a transaction, and never calls an address
-// that the [Policy] does not permit, whatever a name resolves to.
+// It owns the endpoints, their secrets and queues, the signatures, and the policy for addresses. An event is
+// delivered at least once. A delivery is a row that is pending until the receiver has answered 2xx or the schedule of
+// attempts has ended; after that it can be read, and sent again. Each endpoint has its own queue, which one process
+// at a time works on, so that a slow or dead receiver does not delay others. The package never opens a connection
+// inside a transaction, and never calls an address that the [Policy] does not permit.
 package delivery
 
 import (
@@ -26,24 +26,26 @@ import (
 
 // Limits of an endpoint.
 const (
-	MaxEndpoints    = 10 // of a company
+	MaxEndpoints    = 10 // per company
 	DefaultOverlap  = 24 * time.Hour
 	maxDescription  = 200
 	maxFilter       = 50
-	disableAfter    = 5 * 24 * time.Hour // of nothing but failures
+	disableAfter    = 5 * 24 * time.Hour // of failures only
 	reasonGone      = "gone"             // the receiver answered 410
 	reasonFailing   = "failing"
 	reasonRequested = "requested"
 )
 
-// What callers of this package are refused with.
+// Errors of callers.
 var (
-	ErrTooMany  = apierr.New(apierr.Conflict, "invalid_state", "A company has at most 10 webhook endpoints. Delete one first.")
-	ErrKeyOnly  = apierr.New(apierr.Forbidden, "insufficient_scope", "Webhook endpoints are managed with an API key of the company itself.")
+	ErrTooMany = apierr.New(apierr.Conflict, "invalid_state",
+		"A company has at most 10 webhook endpoints. Delete one first.")
+	ErrKeyOnly = apierr.New(apierr.Forbidden, "insufficient_scope",
+		"Webhook endpoints are managed with an API key of the company itself.")
 	ErrDisabled = apierr.New(apierr.Conflict, "invalid_state", "The endpoint is disabled. Enable it first.")
 )
 
-// The states of an endpoint. Throttled is an enabled one that is paused because of what its receiver answered.
+// States of an endpoint. A throttled endpoint is enabled, and paused because of its receiver's responses.
 const (
 	Enabled        = "enabled"
 	Throttled      = "throttled"
@@ -51,7 +53,7 @@ const (
 	DisabledManual = "disabled_manual"
 )
 
-// Endpoint is an address that a company wants events sent to.
+// Endpoint is a URL that receives events of a company.
 type Endpoint struct {
 	CompanyID, ID, URL, Description string
 	Events                          webhook.Filter
@@ -59,8 +61,8 @@ type Endpoint struct {
 	Reason                          string // why it is disabled
 	PreviousUntil                   time.Time
 	PausedUntil                     time.Time // while it is throttled
-	FailingSince                    time.Time // zero when the last attempt succeeded
-	LastSuccess                     time.Time // zero before the first
+	FailingSince                    time.Time // zero if the last attempt succeeded
+	LastSuccess                     time.Time // zero if no attempt has succeeded
 	Created, Updated                time.Time
 
 	version                   int64
@@ -70,14 +72,14 @@ type Endpoint struct {
 	failingSince, pausedUntil int64
 }
 
-// Setup is what endpoints are registered with.
+// Setup registers and changes endpoints.
 type Setup struct {
 	Sealer *identity.Sealer
 	Policy Policy
 }
 
-// manages refuses who may only read. A session is the company's own people.
-func manages(by identity.Principal) error {
+// checkManage returns an error if the principal may not change endpoints. OAuth apps may only read them.
+func checkManage(by identity.Principal) error {
 	if by.CompanyID == "" {
 		return apierr.NotFoundErr
 	}
@@ -87,14 +89,14 @@ func manages(by identity.Principal) error {
 	return nil
 }
 
-// Params are what an endpoint is made of. In a change nil leaves a part as it is.
+// Params are the fields of an endpoint that callers set. Update leaves nil fields unchanged.
 type Params struct {
 	URL         *string
 	Description *string
 	Events      *[]string
 }
 
-// apply checks the parts that are given and notes all problems at once.
+// apply validates the given fields and sets them. It reports all problems at once.
 func (s Setup) apply(e *Endpoint, p Params) error {
 	var problems apierr.List
 	if p.URL != nil {
@@ -116,7 +118,7 @@ func (s Setup) apply(e *Endpoint, p Params) error {
 				}
 			}
 		}
-		filter, _ := webhook.ParseFilter(*p.Events) // what is wrong with it has been noted
+		filter, _ := webhook.ParseFilter(*p.Events) // its problems were reported above
 		if len(filter) > maxFilter {
 			problems.Add("invalid_parameter", "/events", "A filter has at most 50 names.")
 		}
@@ -125,13 +127,14 @@ func (s Setup) apply(e *Endpoint, p Params) error {
 	return problems.Err()
 }
 
-// Create registers an endpoint and returns its secret, which is not shown again.
+// Create registers an endpoint and returns its secret. The secret cannot be read again.
 func (s Setup) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Endpoint, string, error) {
-	if err := manages(by); err != nil {
+	if err := checkManage(by); err != nil {
 		return Endpoint{}, "", err
 	}
 	e := Endpoint{
-		CompanyID: by.CompanyID, ID: tx.NewID("whk"), Events: webhook.Filter{}, Status: Enabled, Created: tx.Now(), Updated: tx.Now(), version: 1,
+		CompanyID: by.CompanyID, ID: tx.NewID("whk"), Events: webhook.Filter{}, Status: Enabled,
+		Created: tx.Now(), Updated: tx.Now(), version: 1,
 	}
 	if err := s.apply(&e, p); err != nil {
 		return Endpoint{}, "", err
@@ -149,15 +152,16 @@ func (s Setup) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p P
 	case !inserted:
 		return Endpoint{}, "", ErrTooMany
 	}
-	return e, secret, auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookAdded, e.plainURL())
+	err = auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookAdded, e.redactedURL())
+	return e, secret, err
 }
 
 func secretOf(endpointID string) identity.Place {
 	return identity.Place{Table: "webhook_endpoints", Column: "secret", Row: endpointID}
 }
 
-// plainURL is the address as others may read it: what follows a question mark may be a secret of the receiver's.
-func (e Endpoint) plainURL() string {
+// redactedURL returns the URL without its query, which may contain a secret of the receiver.
+func (e Endpoint) redactedURL() string {
 	address, _, _ := strings.Cut(e.URL, "?")
 	return address
 }
@@ -170,7 +174,7 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Endpoint, er
 	return selectEndpoints(ctx, tx, by.CompanyID)
 }
 
-// Get reads an endpoint of the principal's company, or says apierr.NotFoundErr.
+// Get returns an endpoint of the principal's company, or apierr.NotFoundErr.
 func Get(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Endpoint, error) {
 	if by.CompanyID == "" {
 		return Endpoint{}, apierr.NotFoundErr
@@ -178,16 +182,18 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Endp
 	return selectEndpoint(ctx, tx, by.CompanyID, id)
 }
 
-// change reads an endpoint that the principal manages, changes it, and writes it under the version that was read.
-func change(ctx context.Context, tx *db.Tx, by identity.Principal, id string, how func(*Endpoint) error) (Endpoint, error) {
-	if err := manages(by); err != nil {
+// change reads an endpoint, calls update, and writes the endpoint. It returns db.ErrConflict if the endpoint has
+// changed since it was read.
+func change(ctx context.Context, tx *db.Tx, by identity.Principal, id string, update func(*Endpoint) error) (
+	Endpoint, error) {
+	if err := checkManage(by); err != nil {
 		return Endpoint{}, err
 	}
 	e, err := Get(ctx, tx, by, id)
 	if err != nil {
 		return Endpoint{}, err
 	}
-	if err := how(&e); err != nil {
+	if err := update(&e); err != nil {
 		return Endpoint{}, err
 	}
 	e.Updated = tx.Now()
@@ -201,16 +207,16 @@ func change(ctx context.Context, tx *db.Tx, by identity.Principal, id string, ho
 	return e, nil
 }
 
-// moved tells the company that an endpoint was disabled or enabled. Those that are enabled hear of it.
-func (e Endpoint) moved(tx *db.Tx, from string) error {
+// emitStatus records that the endpoint was disabled or enabled, and emits the event to the company's enabled endpoints.
+func (e Endpoint) emitStatus(tx *db.Tx, from string) error {
 	db.History(tx, e.CompanyID, e.ID, e.version, from, e.Status, e.Reason)
 	return webhook.Emit(tx, webhook.WebhookStatusUpdate.Event(e.CompanyID, e.ID, e.version, webhook.EndpointData{
 		WebhookID: e.ID, Status: e.Status, Reason: e.Reason,
 	}))
 }
 
-// Update changes the address, the description or the filter. What is pending goes to the new address; the filter counts for
-// events to come.
+// Update changes the URL, the description or the filter. Pending deliveries are sent to the new URL. The filter
+// applies to later events.
 func (s Setup) Update(ctx context.Context, tx *db.Tx, by identity.Principal, id string, p Params) (Endpoint, error) {
 	before := ""
 	e, err := change(ctx, tx, by, id, func(e *Endpoint) error {
@@ -220,12 +226,13 @@ func (s Setup) Update(ctx context.Context, tx *db.Tx, by identity.Principal, id 
 	if err != nil || e.URL == before {
 		return e, err
 	}
-	return e, auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookURLChanged, e.plainURL())
+	err = auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), e.CompanyID, mail.WebhookURLChanged, e.redactedURL())
+	return e, err
 }
 
-// Delete forgets an endpoint with its deliveries.
+// Delete deletes an endpoint. A job deletes its deliveries.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, id string) error {
-	if err := manages(by); err != nil {
+	if err := checkManage(by); err != nil {
 		return err
 	}
 	deleted, err := deleteEndpoint(ctx, tx, by.CompanyID, id)
@@ -236,8 +243,10 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, id string) er
 	return err
 }
 
-// Rotate gives an endpoint a new secret and returns it. The old one signs too until the overlap has passed.
-func (s Setup) Rotate(ctx context.Context, tx *db.Tx, by identity.Principal, id string, overlap time.Duration) (Endpoint, string, error) {
+// Rotate gives an endpoint a new secret and returns it. Until the overlap has passed, deliveries are also signed with
+// the old secret.
+func (s Setup) Rotate(ctx context.Context, tx *db.Tx, by identity.Principal, id string, overlap time.Duration) (
+	Endpoint, string, error) {
 	secret := NewSecret()
 	e, err := change(ctx, tx, by, id, func(e *Endpoint) (err error) {
 		e.previous, e.PreviousUntil = e.sealed, tx.Now().Add(overlap)
@@ -247,7 +256,7 @@ func (s Setup) Rotate(ctx context.Context, tx *db.Tx, by identity.Principal, id 
 	return e, secret, err
 }
 
-// Disable stops an endpoint. What is pending is cancelled.
+// Disable disables an endpoint. A job cancels its pending deliveries.
 func Disable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Endpoint, error) {
 	from := ""
 	e, err := change(ctx, tx, by, id, func(e *Endpoint) error {
@@ -263,10 +272,10 @@ func Disable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (
 	if from == "" {
 		return e, nil
 	}
-	return e, e.moved(tx, from)
+	return e, e.emitStatus(tx, from)
 }
 
-// Enable starts an endpoint anew. What was cancelled meanwhile can be sent again by [Replay].
+// Enable enables an endpoint and resets its failures. [Replay] can send the deliveries that were cancelled meanwhile.
 func Enable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Endpoint, error) {
 	from := ""
 	e, err := change(ctx, tx, by, id, func(e *Endpoint) error {
@@ -281,7 +290,7 @@ func Enable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (E
 	}
 	e.FailingSince, e.PausedUntil = time.Time{}, time.Time{}
 	if from != "" {
-		if err := e.moved(tx, from); err != nil {
+		if err := e.emitStatus(tx, from); err != nil {
 			return e, err
 		}
 	}
@@ -290,7 +299,7 @@ func Enable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (E
 
 func (e Endpoint) enabled() bool { return e.Status == Enabled || e.Status == Throttled }
 
-// Ping sends an endpoint the event webhook.test and returns its id.
+// Ping sends the event webhook.test to an endpoint and returns the event's ID.
 func Ping(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (eventID string, err error) {
 	e, err := change(ctx, tx, by, id, func(e *Endpoint) error {
 		if !e.enabled() {
@@ -308,7 +317,7 @@ func Ping(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (eve
 	return event.ID, webhook.Emit(tx, event)
 }
 
-// wants says whether an event is for the endpoint.
+// wants reports whether the endpoint receives an event.
 func (e Endpoint) wants(ev webhook.StoredEvent) bool {
 	if ev.Name == webhook.WebhookTest.Name {
 		return ev.ObjectID == e.ID
@@ -316,7 +325,7 @@ func (e Endpoint) wants(ev webhook.StoredEvent) bool {
 	return e.Events.Has(ev.Name)
 }
 
-// secrets opens the valid secrets of an endpoint, the present one first.
+// secrets decrypts the valid secrets of the endpoint, the current one first.
 func (e Endpoint) secrets(s *identity.Sealer, now time.Time) ([]string, error) {
 	var all []string
 	sealed := []string{e.sealed}
@@ -333,34 +342,34 @@ func (e Endpoint) secrets(s *identity.Sealer, now time.Time) ([]string, error) {
 	return all, nil
 }
 
-// The states of a delivery. Retrying is a pending one that has failed before.
+// States of a delivery. A retrying delivery is pending and has failed before.
 const (
 	Pending   = "pending"
 	Retrying  = "retrying"
 	Succeeded = "succeeded"
-	Failed    = "failed"    // its schedule has ended
-	Cancelled = "cancelled" // its endpoint was disabled
-	Blocked   = "blocked"   // its address is not allowed
+	Failed    = "failed"    // all attempts failed
+	Cancelled = "cancelled" // the endpoint was disabled
+	Blocked   = "blocked"   // the policy does not permit the address
 )
 
-// Delivery is one event for one endpoint. The event's id names it.
+// Delivery is the delivery of an event to an endpoint. It is identified by the event's ID.
 type Delivery struct {
 	EventID, Event, ObjectID string
 	State                    string
 	Attempts                 int64
-	Next                     time.Time // of the next attempt; zero when there will be none
+	Next                     time.Time // time of the next attempt; zero if there will be none
 	Error                    string    // class of the last failure
-	HTTPStatus               int64     // of the last answer, 0 without one
+	HTTPStatus               int64     // of the last response; 0 without one
 	Created, Updated         time.Time
 
 	position, tries int64
 }
 
-// Attempt is one request and how it ended.
+// Attempt is one request and its result.
 type Attempt struct {
 	Number     int64
-	At         time.Time // by the clock of the service
-	SentAt     time.Time // as webhook-timestamp says
+	At         time.Time // by the service's clock, which a sandbox can advance
+	SentAt     time.Time // the value of the header webhook-timestamp
 	Took       time.Duration
 	URL        string
 	HTTPStatus int64
@@ -368,17 +377,21 @@ type Attempt struct {
 	Response   string // the first 4 KiB
 }
 
-// DeliveriesParams chooses deliveries of an endpoint. Zero values choose everything.
+// DeliveriesParams selects deliveries of an endpoint. Zero values select everything.
 type DeliveriesParams struct {
 	State    string
 	Names    string    // of events: names and prefixes ("payroll.*"), separated by commas
-	From, To time.Time // of the events; From is included, To is not
-	After    string    // event id of the last delivery that was seen
+	From, To time.Time // of the events; From is inclusive, To is exclusive
+	After    string    // event ID of the last delivery that the caller has
 	Limit    int
 }
 
-// Deliveries lists what was sent to an endpoint and what will be, newest first, and says whether there is more.
-func Deliveries(ctx context.Context, tx *db.Tx, by identity.Principal, id string, p DeliveriesParams) ([]Delivery, bool, error) {
+var errAfter = apierr.New(apierr.Invalid, "invalid_parameter",
+	"The `after` cursor has expired. Start again without it.")
+
+// Deliveries returns deliveries of an endpoint, newest first, and reports whether there are more.
+func Deliveries(ctx context.Context, tx *db.Tx, by identity.Principal, id string, p DeliveriesParams) (
+	[]Delivery, bool, error) {
 	e, err := Get(ctx, tx, by, id)
 	if err != nil {
 		return nil, false, err
@@ -389,11 +402,11 @@ func Deliveries(ctx context.Context, tx *db.Tx, by identity.Principal, id string
 	}
 	before := int64(0)
 	if p.After != "" {
-		seen, err := webhook.Get(ctx, tx, e.CompanyID, p.After)
+		last, err := webhook.Get(ctx, tx, e.CompanyID, p.After)
 		if err != nil {
-			return nil, false, apierr.New(apierr.Invalid, "invalid_parameter", "There is no such delivery any more. Start over without after.").At("query", "after")
+			return nil, false, errAfter.At("query", "after")
 		}
-		before = seen.Position
+		before = last.Position
 	}
 	all, err := selectDeliveries(ctx, tx, e, p, filter, before, p.Limit+1)
 	if len(all) > p.Limit {
@@ -402,8 +415,9 @@ func Deliveries(ctx context.Context, tx *db.Tx, by identity.Principal, id string
 	return all, false, err
 }
 
-// GetDelivery reads one delivery with its event and its attempts, oldest first.
-func GetDelivery(ctx context.Context, tx *db.Tx, by identity.Principal, id, eventID string) (Delivery, webhook.StoredEvent, []Attempt, error) {
+// GetDelivery returns a delivery with its event and its attempts, oldest first.
+func GetDelivery(ctx context.Context, tx *db.Tx, by identity.Principal, id, eventID string) (
+	Delivery, webhook.StoredEvent, []Attempt, error) {
 	e, err := Get(ctx, tx, by, id)
 	if err != nil {
 		return Delivery{}, webhook.StoredEvent{}, nil, err
@@ -423,9 +437,9 @@ func GetDelivery(ctx context.Context, tx *db.Tx, by identity.Principal, id, even
 	return d, ev, attempts, err
 }
 
-// Redeliver sends one event to an endpoint again, now and by a fresh schedule, whether it was delivered before or not.
+// Redeliver sends an event to an endpoint again, now and with a new schedule, even if it was delivered before.
 func Redeliver(ctx context.Context, tx *db.Tx, by identity.Principal, id, eventID string) (Delivery, error) {
-	if err := manages(by); err != nil {
+	if err := checkManage(by); err != nil {
 		return Delivery{}, err
 	}
 	e, err := Get(ctx, tx, by, id)
@@ -446,13 +460,13 @@ func Redeliver(ctx context.Context, tx *db.Tx, by identity.Principal, id, eventI
 	return selectDelivery(ctx, tx, e, ev.Position)
 }
 
-// The kinds of this package's jobs.
+// Kinds of jobs.
 const (
-	JobClear  = "webhook.clear"  // cancels what is pending for a disabled endpoint, deletes what a deleted one left
-	JobReplay = "webhook.replay" // restarts a range of deliveries
+	JobClear  = "webhook.clear"  // cancels the pending deliveries of a disabled endpoint; deletes those of a deleted one
+	JobReplay = "webhook.replay" // sends a range of events again
 )
 
-// chunk is how many deliveries one transaction of a job touches.
+// chunk is the number of deliveries that one transaction of a job changes.
 const chunk = 500
 
 type clearing struct {
@@ -463,8 +477,8 @@ func clearLater(tx *db.Tx, companyID, endpointID string) {
 	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobClear, Payload: clearing{endpointID}})
 }
 
-// Clear looks at an endpoint that was disabled or deleted and takes a part of what it left behind; the rest is a next job's.
-// An endpoint that was enabled again keeps what is still pending.
+// Clear is the handler of [JobClear]. It handles one chunk and enqueues a job for the rest. The pending deliveries of
+// an endpoint that was enabled again are not changed.
 func Clear(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in clearing
 	if err := j.Decode(&in); err != nil {
@@ -486,10 +500,10 @@ func Clear(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return err
 }
 
-// Range chooses what to send again.
+// Range selects the events that [Replay] sends again.
 type Range struct {
-	From, To time.Time // of the events; To is not included
-	All      bool      // also what was delivered; otherwise what failed, was cancelled or blocked, or was never tried
+	From, To time.Time // From is inclusive, To is exclusive
+	All      bool      // also events that were delivered or are pending
 }
 
 type replay struct {
@@ -497,12 +511,15 @@ type replay struct {
 	From       int64  `json:"from"`
 	To         int64  `json:"to"`
 	All        bool   `json:"all"`
-	After      string `json:"after"` // last event of the part before
+	After      string `json:"after"` // last event of the previous chunk
 }
+
+var errRange = apierr.New(apierr.Invalid, "invalid_parameter",
+	"The range ends before it starts, or is more than 30 days ago.")
 
 // Replay sends a range of events to an endpoint again, in the background.
 func Replay(ctx context.Context, tx *db.Tx, by identity.Principal, id string, r Range) (Endpoint, error) {
-	if err := manages(by); err != nil {
+	if err := checkManage(by); err != nil {
 		return Endpoint{}, err
 	}
 	e, err := Get(ctx, tx, by, id)
@@ -519,13 +536,14 @@ func Replay(ctx context.Context, tx *db.Tx, by identity.Principal, id string, r 
 		r.From = oldest
 	}
 	if !r.From.Before(r.To) {
-		return Endpoint{}, apierr.New(apierr.Invalid, "invalid_parameter", "The range ends before it starts, or is more than 30 days ago.").At("body", "/to")
+		return Endpoint{}, errRange.At("body", "/to")
 	}
-	job.Enqueue(tx, job.New{CompanyID: e.CompanyID, Kind: JobReplay, Payload: replay{EndpointID: e.ID, From: db.Micros(r.From), To: db.Micros(r.To), All: r.All}})
+	job.Enqueue(tx, job.New{CompanyID: e.CompanyID, Kind: JobReplay,
+		Payload: replay{EndpointID: e.ID, From: db.Micros(r.From), To: db.Micros(r.To), All: r.All}})
 	return e, nil
 }
 
-// HandleReplay restarts a part of a range; the rest is a next job's.
+// HandleReplay is the handler of [JobReplay]. It handles one chunk and enqueues a job for the rest.
 func HandleReplay(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in replay
 	if err := j.Decode(&in); err != nil {
@@ -538,7 +556,9 @@ func HandleReplay(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	events, more, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: e.CompanyID, From: db.Time(in.From), To: db.Time(in.To), After: in.After, Limit: chunk})
+	events, more, err := webhook.List(ctx, tx, webhook.ListParams{
+		CompanyID: e.CompanyID, From: db.Time(in.From), To: db.Time(in.To), After: in.After, Limit: chunk,
+	})
 	if err != nil || len(events) == 0 {
 		return err
 	}
@@ -559,7 +579,7 @@ func HandleReplay(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return nil
 }
 
-// Prune deletes events that are too old to be read, with their deliveries.
+// Prune deletes expired events and their deliveries.
 func Prune(ctx context.Context, d *db.DB) error {
 	upTo, err := webhook.Prune(ctx, d)
 	if err != nil || upTo == 0 {
@@ -571,7 +591,7 @@ func Prune(ctx context.Context, d *db.DB) error {
 func encodeFilter(f webhook.Filter) string {
 	text, err := json.Marshal(f)
 	if err != nil {
-		panic("delivery: a filter is strings: " + err.Error())
+		panic(err) // strings can be encoded
 	}
 	return string(text)
 }

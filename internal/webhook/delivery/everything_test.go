@@ -18,7 +18,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// everything is what all receivers of this package's tests got: the libraries that others wrote accept each delivery of it.
+// everything is what all receivers of this package's tests got: the libraries that others wrote accept each delivery
+// of it.
 var everything received
 
 type received struct {
@@ -52,7 +53,8 @@ func (r *received) add(g got) {
 	})
 }
 
-// verify has Go's library and npm's look at each delivery. How old one is counts as at its own time: the tests take their time.
+// verify has Go's library and npm's look at each delivery. How old one is counts as at its own time: the tests take
+// their time.
 func (r *received) verify() error {
 	if len(r.deliveries) == 0 {
 		return nil

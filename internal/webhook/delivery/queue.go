@@ -20,71 +20,77 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// schedule is how long after an attempt the next one follows: ten attempts in 75 h 35 min, and what jitter adds.
+// schedule contains the pause before each attempt: ten attempts in 75 h 35 min, plus jitter.
 var schedule = []time.Duration{
-	0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+	0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
+	5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
 const (
-	perEndpoint = 8                // requests at once to one endpoint that answers; one that does not has one
-	crowd       = 256              // requests under way in all, from which on each endpoint has one
-	batchSize   = 64               // deliveries that are read at once
-	noteSize    = 32               // results that are written down at once; what a killed process had not written down is sent again
-	addSize     = 500              // events that are added to queues in one transaction
-	leaseFor    = time.Minute      // of an endpoint's queue
-	renewEvery  = 15 * time.Second // by the wall's clock
-	flushEvery  = 25 * time.Millisecond
-	pollEvery   = 250 * time.Millisecond
-	restFor     = 10 * time.Millisecond // between two steps: what comes meanwhile shares the next one
-	claimSize   = 256                   // queues that are taken in one transaction
-	looks       = 4                     // queues that are read at once, so that connections are left for those whom the service serves
-	maxActive   = 4096                  // endpoints that one process works on at once
+	perEndpoint   = 8    // concurrent requests to an endpoint that responds; an endpoint that does not gets one
+	busyRequests  = 256  // concurrent requests of the process at which each endpoint gets only one
+	maxActive     = 4096 // endpoints that a process works on at the same time
+	maxSnapshots  = 4    // queues that are read at the same time, so that other parts of the process have connections
+	batchSize     = 64   // deliveries that are read at once
+	recordSize    = 32   // results that are stored at once; a result that was not stored is sent again after a crash
+	addSize       = 500  // events that are added to queues in one transaction
+	claimSize     = 256  // queues that are claimed in one transaction
+	leaseDuration = time.Minute
+	renewEvery    = 15 * time.Second // in real time
+	recordEvery   = 25 * time.Millisecond
+	pollEvery     = 250 * time.Millisecond
+	stepPause     = 10 * time.Millisecond // between steps, so that one step handles several notices
 
-	// An object's later events wait for the first attempts of an earlier one that failed: for two hours and a half.
-	patience = 5
-	// A receiver that failed more often in a row than one event has attempts is down, not picky. Then all of an object's events
-	// keep their order, and a request now and then finds out when it is up again.
-	downAfter  = 10
-	downPause  = 30 * time.Second
-	throttling = 5 * time.Second // the first pause after 429, 502 or 504; it doubles
+	// After this many attempts a failed event no longer blocks later events of its object: about two and a half hours.
+	blockingAttempts = 5
+
+	// After more consecutive failures than an event has attempts, the receiver is considered down. Then failed events
+	// always block later events of their object, and single requests check from time to time whether the receiver
+	// responds again.
+	downAfter = 10
+	downPause = 30 * time.Second
+
+	firstThrottle = 5 * time.Second // the first pause after 429, 502 or 504; it doubles
 )
 
-// noticeDue is the notice that a queue is to be looked at.
+// noticeDue is the in-process topic that wakes the delivery loop.
 const noticeDue = "webhook.due"
 
-// Options are what a sender stands on. DB, Sealer, Env and Log are required.
+// Options are the parameters of a sender. DB, Sealer, Env and Log are required.
 type Options struct {
 	DB     *db.DB
 	Sealer *identity.Sealer
 	Env    identity.Environment
 	Policy Policy
 	Log    *slog.Logger
-	// Limit is how long one attempt may take in all; 15 seconds when 0.
+	// Limit bounds the duration of an attempt. Zero means 15 seconds.
 	Limit time.Duration
-	// Wall is the real clock, which signatures name: a receiver compares it with its own, whatever a sandbox's clock says.
+	// Wall is the real clock. Signatures contain its time, which receivers compare with their own, whatever the
+	// sandbox's clock says. Nil means time.Now.
 	Wall func() time.Time
-	// TLS has the roots that receivers' certificates must lead to; nil is the system's.
+	// TLS contains the root certificates for receivers. Nil means those of the system.
 	TLS *tls.Config
-	// Jitter is added to a pause, so that what failed together does not come back together; nil is up to a tenth of it.
+	// Jitter returns a duration that is added to a pause, so that deliveries that failed together are not repeated
+	// together. Nil means up to a tenth of the pause.
 	Jitter func(time.Duration) time.Duration
 }
 
-// Sender adds events to queues, and delivers them. Any number of processes may run one on the same database.
+// Sender adds events to queues, and delivers them. Several processes can run a sender on the same database.
 type Sender struct {
 	Options
-	client *client
-	wake   chan struct{}
-	looks  chan struct{} // a place for each look under way
+	client    *client
+	wake      chan struct{}
+	snapshots chan struct{} // a semaphore
 
-	underway atomic.Int64 // requests
+	requests atomic.Int64 // in progress
 
 	mu      sync.Mutex
-	active  map[[2]string]bool // endpoints that this process works on
-	skipped bool               // something was due and had to wait until one of them is left
+	active  map[[2]string]bool // endpoints that this process works on, by company and endpoint ID
+	skipped bool               // some due queues were not claimed, because they or too many others are active
 	work    sync.WaitGroup
 }
 
-// NewSender makes a sender.
+// NewSender returns a sender.
 func NewSender(o Options) *Sender {
 	if o.Wall == nil {
 		o.Wall = time.Now
@@ -92,28 +98,31 @@ func NewSender(o Options) *Sender {
 	if o.Jitter == nil {
 		o.Jitter = func(d time.Duration) time.Duration { return mathrand.N(d/10 + 1) } //nolint:gosec // jitter, not a secret
 	}
-	s := &Sender{Options: o, client: newClient(o.Policy, o.Limit, o.Wall, o.TLS), wake: make(chan struct{}, 1), looks: make(chan struct{}, looks), active: map[[2]string]bool{}}
-	o.DB.OnNotice(webhook.NoticeNew, s.poke)
-	o.DB.OnNotice(noticeDue, s.poke)
+	s := &Sender{
+		Options: o, client: newClient(o.Policy, o.Limit, o.Wall, o.TLS),
+		wake: make(chan struct{}, 1), snapshots: make(chan struct{}, maxSnapshots), active: map[[2]string]bool{},
+	}
+	o.DB.OnNotice(webhook.NoticeNew, s.signal)
+	o.DB.OnNotice(noticeDue, s.signal)
 	return s
 }
 
-func (s *Sender) poke() {
+func (s *Sender) signal() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run delivers until ctx ends, then lets the attempts under way end.
+// Run delivers events until ctx ends, then waits for the attempts in progress.
 func (s *Sender) Run(ctx context.Context) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if _, err := s.step(ctx); err != nil && ctx.Err() == nil {
-			s.Log.Warn("webhooks cannot be delivered", "error", err)
+			s.Log.Warn("webhooks cannot be delivered; retrying", "error", err)
 		}
-		rest := time.After(restFor)
+		pause := time.After(stepPause)
 		select {
 		case <-ctx.Done():
 		case <-s.wake:
@@ -121,13 +130,13 @@ func (s *Sender) Run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-rest:
+		case <-pause:
 		}
 	}
 	s.work.Wait()
 }
 
-// Drain delivers what is due now, until nothing is. Deliveries of other processes it does not wait for.
+// Drain delivers events until nothing is due. It does not wait for other processes.
 func (s *Sender) Drain(ctx context.Context) error {
 	for {
 		n, err := s.step(ctx)
@@ -138,7 +147,7 @@ func (s *Sender) Drain(ctx context.Context) error {
 	}
 }
 
-// step adds new events to the queues and starts work on the queues that are due. It says how much it found to do.
+// step adds new events to the queues and starts work on due queues. It returns the number of events and queues.
 func (s *Sender) step(ctx context.Context) (int, error) {
 	done := 0
 	for ctx.Err() == nil {
@@ -155,8 +164,8 @@ func (s *Sender) step(ctx context.Context) (int, error) {
 	return done + n, err
 }
 
-// add adds new events to the queues of the endpoints that want them. It is not done by the transaction that emits: that would pay
-// for each endpoint of the company.
+// add adds new events to the queues of endpoints. The transaction that emits an event does not do that, because it
+// would become slower with each endpoint.
 func (s *Sender) add(ctx context.Context) (n int, err error) {
 	found := false
 	if err := s.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -176,7 +185,7 @@ func (s *Sender) add(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// enqueue adds events to the queues of the endpoints that want them.
+// enqueue adds events to the queues of the endpoints that receive them.
 func enqueue(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error {
 	var companies []string
 	for _, ev := range events {
@@ -199,34 +208,35 @@ func enqueue(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error
 		}
 	}
 	var rows [][]any
-	awake := map[string]bool{}
+	woken := map[string]bool{}
 	for _, ev := range events {
 		for _, e := range endpoints[ev.CompanyID] {
 			if !e.wants(ev) {
 				continue
 			}
 			rows = append(rows, deliveryRow(tx, e, ev))
-			if !awake[e.ID] {
-				awake[e.ID] = true
+			if !woken[e.ID] {
+				woken[e.ID] = true
 				wake(tx, e.CompanyID, e.ID)
 			}
 		}
 	}
-	return addDeliveries(ctx, tx, rows)
+	return insertDeliveries(ctx, tx, rows)
 }
 
-// queue is one endpoint's, while this process works on it. Its figures are the endpoint's row, which only the holder writes.
+// queue is the queue of an endpoint that this process works on. It mirrors columns of the endpoint's row, which only
+// the holder of the lease writes.
 type queue struct {
 	companyID, endpointID, holder string
 
-	failures                               int64 // in a row
+	failures                               int64 // consecutive
 	failingSince, pausedUntil, lastSuccess int64
 
-	width int  // requests at once: one more with each success up to perEndpoint, and one again when there was no answer
-	lost  bool // another process holds it now, or it was disabled or deleted
+	width int  // concurrent requests; grows with each response to perEndpoint, falls to 1 without a response
+	lost  bool // another process has the lease, or the endpoint was disabled or deleted
 }
 
-// claim starts work on queues that are due and that nobody works on.
+// claim leases due queues and starts work on them. It returns the number of queues that it tried to lease.
 func (s *Sender) claim(ctx context.Context) (int, error) {
 	var keys [][2]string
 	if err := s.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -245,7 +255,7 @@ func (s *Sender) claim(ctx context.Context) (int, error) {
 	}
 	s.mu.Unlock()
 	if found == claimSize && len(keys) > 0 {
-		s.poke() // there may be more
+		s.signal() // there may be more
 	}
 	if len(keys) == 0 {
 		return 0, nil
@@ -257,7 +267,7 @@ func (s *Sender) claim(ctx context.Context) (int, error) {
 	}
 	err := s.DB.Write(ctx, func(_ context.Context, tx *db.Tx) error {
 		for i, q := range queues {
-			claim(tx, q.companyID, q.endpointID, q.holder, leaseFor, &taken[i])
+			claim(tx, q.companyID, q.endpointID, q.holder, leaseDuration, &taken[i])
 		}
 		return nil
 	})
@@ -268,40 +278,41 @@ func (s *Sender) claim(ctx context.Context) (int, error) {
 		}
 		s.work.Go(func() {
 			defer s.drop(q)
-			s.keep(ctx, q)
+			s.serve(ctx, q)
 		})
 	}
 	return len(keys), err
 }
 
+// drop ends the work on a queue.
 func (s *Sender) drop(q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.active, [2]string{q.companyID, q.endpointID})
 	if s.skipped {
 		s.skipped = false
-		s.poke()
+		s.signal()
 	}
 }
 
-// look is what one snapshot says of a queue.
-type look struct {
-	now      time.Time
-	endpoint Endpoint
-	secrets  []string
-	chains   [][]due         // of one object each, in their order
-	pushed   map[int64]int64 // position → instant: they wait for an earlier event of their object
+// snapshot is the state of a queue as one transaction read it.
+type snapshot struct {
+	now       time.Time
+	endpoint  Endpoint
+	secrets   []string
+	chains    [][]due         // the due deliveries of each object, in order
+	postponed map[int64]int64 // deliveries that wait for an earlier event of their object: next attempt by position
 }
 
-// keep serves a queue to its end. What could not be read or written, because the database was busy or away, is tried again, ever
-// more slowly, since a result that was not written down is sent again; whoever took the queue meanwhile goes on with it.
-func (s *Sender) keep(ctx context.Context, q *queue) {
-	for pause := time.Second; ; pause = min(2*pause, leaseFor) {
-		err := s.serve(ctx, q)
+// serve works on a queue until nothing is due. While the database is not available it retries, with growing pauses,
+// because a result that is not stored is sent again. It ends when another process has leased the queue.
+func (s *Sender) serve(ctx context.Context, q *queue) {
+	for pause := time.Second; ; pause = min(2*pause, leaseDuration) {
+		err := s.deliverDue(ctx, q)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		s.Log.Warn("a webhook queue waits", "endpoint_id", q.endpointID, "error", err)
+		s.Log.Warn("a webhook queue is retried", "endpoint_id", q.endpointID, "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause + s.Jitter(pause)):
@@ -309,32 +320,32 @@ func (s *Sender) keep(ctx context.Context, q *queue) {
 	}
 }
 
-// serve works on a queue until nothing is due, then leaves it.
-func (s *Sender) serve(ctx context.Context, q *queue) error {
+// deliverDue delivers what is due, then releases the queue.
+func (s *Sender) deliverDue(ctx context.Context, q *queue) error {
 	for {
-		l, err := s.look(ctx, q)
+		l, err := s.read(ctx, q)
 		if err != nil || q.lost {
 			return err
 		}
-		if len(l.chains) == 0 && len(l.pushed) == 0 || ctx.Err() != nil || q.pausedUntil > db.Micros(l.now) {
-			left, err := s.leave(context.WithoutCancel(ctx), q, l.endpoint.generation, ctx.Err() != nil)
-			if err != nil || left {
+		if len(l.chains) == 0 && len(l.postponed) == 0 || ctx.Err() != nil || q.pausedUntil > db.Micros(l.now) {
+			released, err := s.release(context.WithoutCancel(ctx), q, l.endpoint.generation, ctx.Err() != nil)
+			if err != nil || released {
 				return err
 			}
-			continue // something came in between
+			continue // a delivery was added since the snapshot
 		}
-		if left, err := s.deliver(ctx, q, l); err != nil || left || q.lost {
+		if released, err := s.deliver(ctx, q, l); err != nil || released || q.lost {
 			return err
 		}
 	}
 }
 
-func (s *Sender) look(ctx context.Context, q *queue) (l look, err error) {
-	s.looks <- struct{}{}
-	defer func() { <-s.looks }()
-	// An orderly stop still leaves the queue, so it reads to the end.
+func (s *Sender) read(ctx context.Context, q *queue) (l snapshot, err error) {
+	s.snapshots <- struct{}{}
+	defer func() { <-s.snapshots }()
+	// A sender that is stopped still releases its queues, so reading is not canceled.
 	err = s.DB.Read(context.WithoutCancel(ctx), func(ctx context.Context, tx *db.Tx) error {
-		l = look{now: tx.Now(), pushed: map[int64]int64{}}
+		l = snapshot{now: tx.Now(), postponed: map[int64]int64{}}
 		l.endpoint, err = selectEndpoint(ctx, tx, q.companyID, q.endpointID)
 		if err != nil && !errors.Is(err, apierr.NotFoundErr) {
 			return err
@@ -358,18 +369,19 @@ func (s *Sender) look(ctx context.Context, q *queue) (l look, err error) {
 			return err
 		}
 		if err = l.order(ctx, tx, q, dues); q.failures > 0 {
-			l.chains = l.chains[:min(len(l.chains), 1)] // what did not answer well shows first that it does
+			l.chains = l.chains[:min(len(l.chains), 1)] // after a failure, one object at a time
 		}
 		return err
 	})
 	return l, err
 }
 
-// blocker is an earlier event of an object, which failed and waits, or is due after others.
+// blocker is a failed delivery that waits for its next attempt and blocks later events of its object.
 type blocker struct{ position, tries, nextAt int64 }
 
-// order groups deliveries by object, in the order of the events, and finds those that must wait for an earlier one.
-func (l *look) order(ctx context.Context, tx *db.Tx, q *queue, dues []due) error {
+// order groups due deliveries by object, in the order of the events, and postpones those that wait for an earlier
+// event.
+func (l *snapshot) order(ctx context.Context, tx *db.Tx, q *queue, dues []due) error {
 	slices.SortFunc(dues, func(a, b due) int { return int(a.position - b.position) })
 	var objects []string
 	chains := map[string][]due{}
@@ -381,17 +393,17 @@ func (l *look) order(ctx context.Context, tx *db.Tx, q *queue, dues []due) error
 		}
 		chains[d.ObjectID] = append(chains[d.ObjectID], d)
 	}
-	first, err := waiting(ctx, tx, q.companyID, q.endpointID, objects, now)
+	first, err := blockers(ctx, tx, q.companyID, q.endpointID, objects, now)
 	if err != nil {
 		return err
 	}
 	for _, object := range objects {
 		chain := chains[object]
-		if b, held := first[object]; held && (b.tries < patience || q.failures > downAfter) {
+		if b, blocked := first[object]; blocked && (b.tries < blockingAttempts || q.failures > downAfter) {
 			for i, d := range chain {
 				if d.position > b.position {
 					for _, later := range chain[i:] {
-						l.pushed[later.position] = b.nextAt
+						l.postponed[later.position] = b.nextAt
 					}
 					chain = chain[:i]
 					break
@@ -405,26 +417,28 @@ func (l *look) order(ctx context.Context, tx *db.Tx, q *queue, dues []due) error
 	return nil
 }
 
-// leave gives the queue back. It fails when something was added since the look.
-func (s *Sender) leave(ctx context.Context, q *queue, generation int64, must bool) (left bool, err error) {
+// release releases the lease and reports whether it did. It does not if a delivery was added since the snapshot, or,
+// unless force is set, if one is due.
+func (s *Sender) release(ctx context.Context, q *queue, generation int64, force bool) (released bool, err error) {
 	err = s.DB.Write(ctx, func(_ context.Context, tx *db.Tx) error {
-		leave(tx, q, generation, must, &left)
+		release(tx, q, generation, force, &released)
 		return nil
 	})
-	return left, err
+	return released, err
 }
 
-// result is how an attempt at a delivery ended.
+// result is the result of an attempt at a delivery.
 type result struct {
 	due
-	answer
+	response
 	url string
 }
 
-// deliver sends what a look found and writes down how it went, in parts. A chain ends at its first failure; after an answer
-// that asks for a pause, or when the receiver is down, nothing more is begun. When nothing else is due, the last part leaves the queue too.
-func (s *Sender) deliver(ctx context.Context, q *queue, l look) (left bool, err error) {
-	results := make(chan result, batchSize) // senders go on while results are written down
+// deliver sends the due deliveries of a snapshot and stores the results in parts. The deliveries of an object end at
+// its first failure. No request is started after a response that asks for a pause, or while the receiver is down. If
+// nothing else is due, the last part also releases the queue.
+func (s *Sender) deliver(ctx context.Context, q *queue, l snapshot) (released bool, err error) {
+	results := make(chan result, batchSize) // has room, so that workers continue while results are stored
 	chains := make(chan []due, len(l.chains))
 	for _, chain := range l.chains {
 		chains <- chain
@@ -440,55 +454,55 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l look) (left bool, err 
 			return ctx.Err() != nil
 		}
 	}
-	var failures atomic.Int64 // in a row
+	var failures atomic.Int64 // consecutive
 	failures.Store(q.failures)
-	c := crew{sender: s, width: q.width}
+	c := workers{sender: s, width: q.width}
 	c.work = func() {
 		for chain := range chains {
 			for _, d := range chain {
 				if stopped() {
 					return
 				}
-				a := s.attempt(context.WithoutCancel(ctx), l, d)
-				results <- result{d, a, l.endpoint.URL}
-				if a.fail == "" {
+				r := s.attempt(context.WithoutCancel(ctx), l, d)
+				results <- result{d, r, l.endpoint.URL}
+				if r.failure == "" {
 					failures.Store(0)
-					c.answered(len(chains))
+					c.grow(len(chains))
 					continue
 				}
-				if failures.Add(1) > downAfter || pauses(a) || a.status == 410 {
+				if failures.Add(1) > downAfter || r.asksForPause() || r.status == 410 {
 					paused.Do(func() { close(stop) })
 				}
-				if a.status == 0 {
-					c.silent()
+				if r.status == 0 {
+					c.shrink()
 				}
 				break
 			}
-			if c.tooMany() {
+			if c.surplus() {
 				return
 			}
 		}
 	}
-	c.begin(len(l.chains))
+	c.start(len(l.chains))
 	go func() {
-		c.senders.Wait()
+		c.running.Wait()
 		close(results)
 	}()
 
-	pushed := l.pushed
-	var some []result
-	flush := time.NewTimer(flushEvery) // while there are results
+	postponed := l.postponed
+	var unstored []result
+	flush := time.NewTimer(recordEvery) // runs while there are unstored results
 	flush.Stop()
 	renew := time.NewTicker(renewEvery)
 	defer renew.Stop()
 	write := func(last bool) {
 		if err == nil && !q.lost {
-			left, err = s.note(context.WithoutCancel(ctx), q, l.endpoint.generation, some, pushed, last)
+			released, err = s.record(context.WithoutCancel(ctx), q, l.endpoint.generation, unstored, postponed, last)
 		}
 		if err != nil || q.lost {
 			paused.Do(func() { close(stop) })
 		}
-		some, pushed = nil, nil
+		unstored, postponed = nil, nil
 		flush.Stop()
 	}
 	for {
@@ -497,12 +511,12 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l look) (left bool, err 
 			if !more {
 				q.width = c.width
 				write(true)
-				return left, err
+				return released, err
 			}
-			switch some = append(some, r); len(some) {
+			switch unstored = append(unstored, r); len(unstored) {
 			case 1:
-				flush.Reset(flushEvery)
-			case noteSize:
+				flush.Reset(recordEvery)
+			case recordSize:
 				write(false)
 			}
 		case <-flush.C:
@@ -513,80 +527,84 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l look) (left bool, err 
 	}
 }
 
-// attempt sends one delivery.
-func (s *Sender) attempt(ctx context.Context, l look, d due) answer {
-	s.underway.Add(1)
-	defer s.underway.Add(-1)
+// attempt sends a delivery once.
+func (s *Sender) attempt(ctx context.Context, l snapshot, d due) response {
+	s.requests.Add(1)
+	defer s.requests.Add(-1)
 	return s.client.send(ctx, l.endpoint.URL, d.EventID, d.event.Body(s.Env), l.secrets)
 }
 
-// crew are those who send to one endpoint: as many as it is known to answer. What hangs holds one connection and one request's
-// memory, whatever waits for it. When there are many requests in all, an endpoint has one as well: more would not be faster.
-type crew struct {
+// workers are the goroutines that send to one endpoint. Their number grows with its responses, so that an endpoint
+// that hangs holds one connection and the memory of one request. While the process has many requests, an endpoint has
+// one worker.
+type workers struct {
 	sender  *Sender
 	work    func()
-	senders sync.WaitGroup
+	running sync.WaitGroup
 
 	mu    sync.Mutex
-	width int // senders that may work
-	at    int // that do
+	width int // workers that may run
+	count int // workers that run
 }
 
-// begin starts the first senders, of whom each takes what nobody has taken yet.
-func (c *crew) begin(chains int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.grow(chains)
+// start starts workers for a number of objects with due deliveries.
+func (w *workers) start(chains int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fill(chains)
 }
 
-func (c *crew) grow(chains int) {
-	for ; chains > 0 && c.at < c.width && (c.at == 0 || c.sender.underway.Load() < crowd); chains-- {
-		c.at++
-		c.senders.Go(c.work)
+func (w *workers) fill(chains int) {
+	for ; chains > 0 && w.count < w.width && (w.count == 0 || w.sender.requests.Load() < busyRequests); chains-- {
+		w.count++
+		w.running.Go(w.work)
 	}
 }
 
-// answered lets one more sender work, if there is work.
-func (c *crew) answered(chains int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.width = min(c.width+1, perEndpoint)
-	c.grow(chains)
+// grow permits one more worker, after a response, and starts workers for the remaining objects.
+func (w *workers) grow(chains int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.width = min(w.width+1, perEndpoint)
+	w.fill(chains)
 }
 
-func (c *crew) silent() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.width = 1
+// shrink permits only one worker, after a request without a response.
+func (w *workers) shrink() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.width = 1
 }
 
-// tooMany says that a sender has to stop, since others go on.
-func (c *crew) tooMany() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.at > c.width {
-		c.at--
+// surplus reports whether the calling worker must end, because more run than may.
+func (w *workers) surplus() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.count > w.width {
+		w.count--
 		return true
 	}
 	return false
 }
 
-// pauses says whether an answer asks to leave the receiver alone for a while.
-func pauses(a answer) bool {
-	return a.fail != "" && (a.status == 429 || a.status == 502 || a.status == 504 || a.retryAfter > 0 && a.status >= 500)
+// asksForPause reports whether a response asks the sender to pause.
+func (r response) asksForPause() bool {
+	return r.failure != "" &&
+		(r.status == 429 || r.status == 502 || r.status == 504 || r.retryAfter > 0 && r.status >= 500)
 }
 
-// note writes results down: deliveries, attempts, and how the endpoint is doing. With last it also leaves the queue, if nothing is
-// due and nothing was added since the look that counted the generation, and says whether it did.
-func (s *Sender) note(ctx context.Context, q *queue, generation int64, results []result, pushed map[int64]int64, last bool) (left bool, err error) {
+// record stores results: of deliveries, attempts, and the endpoint. After the last results it also releases the
+// queue, if nothing is due and nothing was added since the generation of the snapshot, and reports whether it did.
+func (s *Sender) record(ctx context.Context, q *queue, generation int64, results []result, postponed map[int64]int64,
+	last bool) (released bool, err error) {
 	before := *q
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		*q, left = before, false // this may run more than once
+		*q, released = before, false // this function may run more than once
 		now := tx.Now()
 		recovered := false
 		reason := ""
 		for _, r := range results {
-			if r.fail == "" {
+			if r.failure == "" {
 				succeeded(tx, q, r)
 				recovered = recovered || q.failures > downAfter
 				q.failures, q.failingSince, q.pausedUntil, q.lastSuccess = 0, 0, 0, db.Micros(now)
@@ -596,11 +614,11 @@ func (s *Sender) note(ctx context.Context, q *queue, generation int64, results [
 			if q.failingSince == 0 {
 				q.failingSince = db.Micros(now)
 			}
-			state, nextAt := s.after(r, now)
+			state, nextAt := s.afterFailure(r, now)
 			failed(tx, q, r, state, nextAt)
 			switch {
-			case pauses(r.answer):
-				pause := max(r.retryAfter, throttling<<min(q.failures-1, 4))
+			case r.asksForPause():
+				pause := max(r.retryAfter, firstThrottle<<min(q.failures-1, 4))
 				q.pausedUntil = max(q.pausedUntil, db.Micros(now.Add(pause+s.Jitter(pause))))
 			case q.failures > downAfter:
 				q.pausedUntil = max(q.pausedUntil, db.Micros(now.Add(downPause+s.Jitter(downPause))))
@@ -612,39 +630,39 @@ func (s *Sender) note(ctx context.Context, q *queue, generation int64, results [
 				reason = reasonFailing
 			}
 		}
-		for position, to := range pushed {
-			push(tx, q, position, to)
+		for position, to := range postponed {
+			postpone(tx, q, position, to)
 		}
 		if recovered && q.failures == 0 {
-			pullForward(tx, q)
+			retryNow(tx, q)
 		}
-		addAttempts(tx, q, results)
-		hold(tx, q, leaseFor)
+		insertAttempts(tx, q, results)
+		renewLease(tx, q, leaseDuration)
 		if reason != "" && (reason != reasonFailing || q.failures > 0) {
 			return s.disable(ctx, tx, q, reason)
 		}
 		if last {
-			leave(tx, q, generation, false, &left)
+			release(tx, q, generation, false, &released)
 		}
 		return nil
 	})
-	return left, err
+	return released, err
 }
 
-// after says what becomes of a delivery whose attempt failed, and when its next one is.
-func (s *Sender) after(r result, now time.Time) (state string, nextAt int64) {
-	switch tried := int(r.tries) + 1; {
-	case r.fail == failBlocked:
+// afterFailure returns the state of a delivery after a failed attempt, and the time of its next attempt.
+func (s *Sender) afterFailure(r result, now time.Time) (state string, nextAt int64) {
+	switch tries := int(r.tries) + 1; {
+	case r.failure == failBlocked:
 		return Blocked, 0
-	case tried >= len(schedule):
+	case tries >= len(schedule):
 		return Failed, 0
 	default:
-		pause := schedule[tried] + s.Jitter(schedule[tried])
+		pause := schedule[tries] + s.Jitter(schedule[tries])
 		return Pending, db.Micros(now.Add(max(pause, r.retryAfter)))
 	}
 }
 
-// disable stops an endpoint whose receiver is gone and tells its company.
+// disable disables an endpoint with a dead receiver and sends a mail to the company.
 func (s *Sender) disable(ctx context.Context, tx *db.Tx, q *queue, reason string) error {
 	q.lost = true
 	done, err := disable(ctx, tx, q, reason)
@@ -652,12 +670,13 @@ func (s *Sender) disable(ctx context.Context, tx *db.Tx, q *queue, reason string
 		return err
 	}
 	clearLater(tx, q.companyID, q.endpointID)
-	s.Log.WarnContext(ctx, "a webhook endpoint was disabled", "company_id", q.companyID, "endpoint_id", q.endpointID, "reason", reason)
+	s.Log.WarnContext(ctx, "a webhook endpoint was disabled",
+		"company_id", q.companyID, "endpoint_id", q.endpointID, "reason", reason)
 	e, err := selectEndpoint(ctx, tx, q.companyID, q.endpointID)
 	if err != nil {
 		return err
 	}
-	if err := e.moved(tx, Enabled); err != nil {
+	if err := e.emitStatus(tx, Enabled); err != nil {
 		return err
 	}
 	company, err := identity.CompanyByID(ctx, tx, q.companyID)
@@ -666,7 +685,7 @@ func (s *Sender) disable(ctx context.Context, tx *db.Tx, q *queue, reason string
 	}
 	return mail.Enqueue(ctx, tx, mail.Message{
 		CompanyID: company.ID, To: company.Email, Template: mail.WebhookDisabled, Language: mail.LanguageOf(company.Country),
-		Data: mail.WebhookDisabledData{Company: company.Name, Endpoint: e.plainURL(), Since: db.Time(q.failingSince)},
+		Data: mail.WebhookDisabledData{Company: company.Name, Endpoint: e.redactedURL(), Since: db.Time(q.failingSince)},
 		Key:  e.ID + "." + strconv.FormatInt(q.failingSince, 10),
 	})
 }

@@ -22,7 +22,8 @@ import (
 
 func fails(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 
-// The attempts come after 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, and what failed for good can be sent again.
+// The attempts come after 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, and what failed for good can be
+// sent again.
 func TestSchedule(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)
@@ -101,8 +102,8 @@ func TestAttemptsAreSpread(t *testing.T) {
 	}
 }
 
-// A receiver is gone for three days, while things go on happening. When it is back it gets everything, the events of each
-// object in their order.
+// A receiver is gone for three days, while things go on happening. When it is back it gets everything, the events of
+// each object in their order.
 func TestDownForThreeDays(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)
@@ -167,8 +168,8 @@ func (g got) object(t *testing.T, w *world) (object string) {
 	return object
 }
 
-// After five days of nothing but failures an endpoint is disabled, what is pending is cancelled, and the company gets one mail. Each
-// change of its state is an event.
+// After five days of nothing but failures an endpoint is disabled, what is pending is cancelled, and the company gets
+// one mail. Each change of its state is an event.
 func TestDisabledAfterFiveDays(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)
@@ -297,7 +298,8 @@ func TestADeadEndpointDelaysNobody(t *testing.T) {
 	})
 }
 
-// A receiver that answers gets more requests at once with each answer, up to eight, so that one that takes its time keeps up.
+// A receiver that answers gets more requests at once with each answer, up to eight, so that one that takes its time
+// keeps up.
 func TestWhoAnswersGetsMoreAtOnce(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)
@@ -331,8 +333,8 @@ func TestWhoAnswersGetsMoreAtOnce(t *testing.T) {
 	})
 }
 
-// A process dies in the middle of 10,000 deliveries. Another one goes on when the lease has ended: nothing is lost, and what comes
-// twice has the same id.
+// A process dies in the middle of 10,000 deliveries. Another one goes on when the lease has ended: nothing is lost,
+// and what comes twice has the same id.
 func TestKilledInTheMiddle(t *testing.T) {
 	testkit.NotQuick(t, "seconds")
 	dbtest.RunURL(t, func(t *testing.T, url string) {
@@ -360,7 +362,8 @@ func TestKilledInTheMiddle(t *testing.T) {
 				return nil
 			})
 		}
-		// The first process loses its database at some moment in the middle, so nothing that it does from then on is written down.
+		// The first process loses its database at some moment in the middle, so nothing that it does from then on is
+		// written down.
 		first := open()
 		var count atomic.Int64
 		cut := make(chan struct{})

@@ -13,8 +13,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// What it costs to look at a queue, and to write down how attempts went, does not grow with what waits in it, also where the
-// database has not learnt yet how much that is. PostgreSQL counts the rows that a transaction reads.
+// What it costs to look at a queue, and to write down how attempts went, does not grow with what waits in it, also
+// where the database has not learnt yet how much that is. PostgreSQL counts the rows that a transaction reads.
 func TestABacklogIsNotRead(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
 	sealer, err := identity.NewSealer(make([]byte, 32))
@@ -66,12 +66,12 @@ func TestABacklogIsNotRead(t *testing.T) {
 				return rows
 			}
 			q := &queue{companyID: e.CompanyID, endpointID: e.ID, holder: "me"}
-			var taken, left bool
-			claim(tx, q.companyID, q.endpointID, q.holder, leaseFor, &taken)
+			var taken, released bool
+			claim(tx, q.companyID, q.endpointID, q.holder, leaseDuration, &taken)
 			if _, err := tx.Exec(ctx, "UPDATE webhook_endpoints SET generation = generation WHERE company_id = ''"); err != nil { // writes what is buffered
 				return err
 			}
-			l := look{now: tx.Now(), pushed: map[int64]int64{}}
+			l := snapshot{now: tx.Now(), postponed: map[int64]int64{}}
 			dues, err := dueDeliveries(ctx, tx, q.companyID, q.endpointID, batchSize)
 			if err != nil {
 				return err
@@ -81,21 +81,21 @@ func TestABacklogIsNotRead(t *testing.T) {
 			}
 			var results []result
 			for i, d := range dues {
-				r := result{due: d, answer: answer{sentAt: tx.Now(), status: 200}}
+				r := result{due: d, response: response{sentAt: tx.Now(), status: 200}}
 				switch i % 3 {
 				case 0:
 					succeeded(tx, q, r)
 				case 1:
-					r.fail = failTimeout
+					r.failure = failTimeout
 					failed(tx, q, r, Pending, db.Micros(tx.Now().Add(time.Minute)))
 				default:
-					push(tx, q, d.position, db.Micros(tx.Now().Add(time.Minute)))
+					postpone(tx, q, d.position, db.Micros(tx.Now().Add(time.Minute)))
 				}
 				results = append(results, r)
 			}
-			addAttempts(tx, q, results)
-			hold(tx, q, leaseFor)
-			leave(tx, q, int64(round)+1, true, &left)
+			insertAttempts(tx, q, results)
+			renewLease(tx, q, leaseDuration)
+			release(tx, q, int64(round)+1, true, &released)
 			if _, err := tx.Exec(ctx, "UPDATE webhook_endpoints SET generation = generation WHERE company_id = ''"); err != nil { // writes what is buffered
 				return err
 			}
@@ -117,7 +117,7 @@ func TestABacklogIsNotReadBySQLite(t *testing.T) {
 			for i := range args {
 				args[i] = "x"
 			}
-			rows, err := tx.Query(ctx, "EXPLAIN QUERY PLAN "+waitingOf(db.Placeholders(1, n, 3)), args...)
+			rows, err := tx.Query(ctx, "EXPLAIN QUERY PLAN "+selectRetried(db.Placeholders(1, n, 3)), args...)
 			plan, err := db.Collect(rows, err, func(r *db.Rows) (line string, err error) {
 				var id, parent, unused int64
 				return line, r.Scan(&id, &parent, &unused, &line)

@@ -27,8 +27,8 @@ try {
 }
 `
 
-// The verifiers of the documentation, and the library that others wrote, accept a real delivery, and refuse it when a byte of the
-// body, the id or the time is another.
+// The verifiers of the documentation, and the library that others wrote, accept a real delivery, and refuse it when a
+// byte of the body, the id or the time is another.
 func TestOtherLanguagesVerify(t *testing.T) {
 	testkit.NotQuick(t, "other languages")
 	root, err := filepath.Abs("../../..")

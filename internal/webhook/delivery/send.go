@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	sendLimit = 15 * time.Second // of one attempt, from connecting to the last byte
-	readLimit = 64 << 10         // of an answer's body; what follows is not read
-	keepLimit = 4 << 10          // of an answer's body, for the company to see
+	sendTimeout  = 15 * time.Second // of an attempt, from connecting to the last byte
+	maxRead      = 64 << 10         // bytes of a response body that are read
+	maxStored    = 4 << 10          // bytes of a response body that are stored, for the company to read
+	maxRetryWait = 24 * time.Hour   // for which a receiver may ask in Retry-After
 )
 
-// The classes of failures. They tell an owner what to look at, and a stranger nothing about the network around the service.
+// Classes of failures. They help the company to find the cause and reveal nothing about the service's network.
 const (
 	failTimeout    = "timeout"
 	failConnection = "connection_failed"
@@ -31,30 +32,30 @@ const (
 	failStatus     = "http_status"
 )
 
-// client sends requests to receivers that nobody here knows.
+// client sends requests to receivers, which are not trusted.
 type client struct {
 	limit time.Duration
 	https *http.Client
-	http  *http.Client // to this machine only, in a sandbox
+	http  *http.Client // only to this machine, in a sandbox
 	wall  func() time.Time
 }
 
 func newClient(p Policy, limit time.Duration, wall func() time.Time, roots *tls.Config) *client {
 	if limit <= 0 {
-		limit = sendLimit
+		limit = sendTimeout
 	}
 	of := func(plain bool) *http.Client {
 		return &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{
-				Proxy:                  nil, // an environment's proxy would connect for us, to anything
+				Proxy:                  nil, // a proxy from the environment would bypass the policy
 				DialContext:            p.dialer(plain).DialContext,
 				TLSClientConfig:        roots,
 				ForceAttemptHTTP2:      true,
-				DisableCompression:     true, // a small answer must stay small
+				DisableCompression:     true, // a small response could decompress to a large one
 				MaxResponseHeaderBytes: 16 << 10,
-				MaxIdleConnsPerHost:    crowd, // many endpoints may be of one host
-				MaxIdleConns:           4 * crowd,
+				MaxIdleConnsPerHost:    busyRequests, // one host may have many endpoints
+				MaxIdleConns:           4 * busyRequests,
 				IdleConnTimeout:        30 * time.Second,
 			},
 		}
@@ -62,57 +63,57 @@ func newClient(p Policy, limit time.Duration, wall func() time.Time, roots *tls.
 	return &client{limit: limit, https: of(false), http: of(true), wall: wall}
 }
 
-// answer is how one attempt ended.
-type answer struct {
-	sentAt     time.Time // by the wall's clock
+// response is the result of an attempt.
+type response struct {
+	sentAt     time.Time // by the real clock
 	took       time.Duration
-	status     int    // 0 without an answer
-	fail       string // "" for success
+	status     int    // 0 without a response
+	failure    string // class of the failure; "" for success
 	retryAfter time.Duration
 	body       string
 }
 
-// send makes one attempt. It never takes longer than the limit.
-func (c *client) send(ctx context.Context, url, id string, body []byte, secrets []string) (a answer) {
+// send makes one attempt. It takes no longer than the limit.
+func (c *client) send(ctx context.Context, url, id string, body []byte, secrets []string) (r response) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	a.sentAt = c.wall()
-	defer func() { a.took = c.wall().Sub(a.sentAt) }()
+	r.sentAt = c.wall()
+	defer func() { r.took = c.wall().Sub(r.sentAt) }()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		a.fail = failConnection
-		return a
+		r.failure = failConnection
+		return r
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "Stipend-Webhooks/1.0")
-	Sign(req.Header, id, a.sentAt, body, secrets...)
-	through := c.https
+	Sign(req.Header, id, r.sentAt, body, secrets...)
+	client := c.https
 	if req.URL.Scheme == "http" {
-		through = c.http
+		client = c.http
 	}
-	res, err := through.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
-		a.fail = classOf(err)
-		return a
+		r.failure = failureClass(err)
+		return r
 	}
 	defer res.Body.Close()
-	a.status, a.retryAfter = res.StatusCode, retryAfter(res.Header.Get("Retry-After"), a.sentAt)
-	text, err := io.ReadAll(io.LimitReader(res.Body, readLimit))
-	a.body = keep(text)
+	r.status, r.retryAfter = res.StatusCode, retryAfter(res.Header.Get("Retry-After"), r.sentAt)
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxRead))
+	r.body = storable(text)
 	switch {
 	case err != nil:
-		a.fail = classOf(err)
-	case a.status >= 300 && a.status < 400:
-		a.fail = failRedirect
-	case a.status < 200 || a.status >= 300:
-		a.fail = failStatus
+		r.failure = failureClass(err)
+	case r.status >= 300 && r.status < 400:
+		r.failure = failRedirect
+	case r.status < 200 || r.status >= 300:
+		r.failure = failStatus
 	}
-	return a
+	return r
 }
 
-// keep is the part of an answer that is stored, as text that both databases take.
-func keep(text []byte) string {
-	text = text[:min(len(text), keepLimit)]
+// storable returns the part of a response body that is stored, as text that both databases accept.
+func storable(text []byte) string {
+	text = text[:min(len(text), maxStored)]
 	for i := 0; i < utf8.UTFMax && len(text) > 0 && !utf8.Valid(text); i++ { // a character may have been cut
 		if r, size := utf8.DecodeLastRune(text); r != utf8.RuneError || size > 1 {
 			break
@@ -122,7 +123,8 @@ func keep(text []byte) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(string(text), "\uFFFD"), "\x00", "\uFFFD")
 }
 
-func classOf(err error) string {
+// failureClass returns the class of a failed request.
+func failureClass(err error) string {
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
@@ -141,10 +143,7 @@ func classOf(err error) string {
 	return failConnection
 }
 
-// longestWait bounds what a receiver may ask for.
-const longestWait = 24 * time.Hour
-
-// retryAfter reads the header: seconds, or a date.
+// retryAfter parses a Retry-After header: seconds, or a date.
 func retryAfter(text string, now time.Time) time.Duration {
 	wait := time.Duration(0)
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
@@ -152,5 +151,5 @@ func retryAfter(text string, now time.Time) time.Duration {
 	} else if at, err := http.ParseTime(text); err == nil {
 		wait = at.Sub(now)
 	}
-	return max(0, min(wait, longestWait))
+	return max(0, min(wait, maxRetryWait))
 }

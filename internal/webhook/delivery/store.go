@@ -14,8 +14,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// insertEndpoint takes the first free ordinal of the company and says no when there is none. Of two that take the same one the
-// unique index lets one pass, and the other runs again.
+// insertEndpoint inserts an endpoint with the company's first free ordinal. It returns false if there is none. Of two
+// concurrent inserts with the same ordinal, one violates the unique index and runs again.
 func insertEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
 	rows, err := tx.Query(ctx, "SELECT ordinal FROM webhook_endpoints WHERE company_id = $1", e.CompanyID)
 	taken, err := db.Collect(rows, err, func(r *db.Rows) (ordinal int64, err error) { return ordinal, r.Scan(&ordinal) })
@@ -27,22 +27,29 @@ func insertEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
 		ordinal++
 	}
 	now := db.Micros(e.Created)
-	return true, tx.Insert(ctx, "webhook_endpoints", []string{"company_id", "endpoint_id", "ordinal", "url", "description", "events", "status", "reason",
-		"secret", "previous_secret", "previous_until", "version", "created_at", "updated_at", "next_run_at", "generation", "lease_holder", "leased_until",
-		"failures", "failing_since", "paused_until", "last_success_at"},
-		[][]any{{e.CompanyID, e.ID, ordinal, e.URL, e.Description, encodeFilter(e.Events), Enabled, "", e.sealed, "", int64(0), int64(1), now, now,
-			int64(0), int64(0), "", int64(0), int64(0), int64(0), int64(0), int64(0)}})
+	columns := []string{"company_id", "endpoint_id", "ordinal", "url", "description", "events", "status", "reason",
+		"secret", "previous_secret", "previous_until", "version", "created_at", "updated_at",
+		"next_run_at", "generation", "lease_holder", "leased_until",
+		"failures", "failing_since", "paused_until", "last_success_at"}
+	return true, tx.Insert(ctx, "webhook_endpoints", columns, [][]any{{
+		e.CompanyID, e.ID, ordinal, e.URL, e.Description, encodeFilter(e.Events), Enabled, "",
+		e.sealed, "", int64(0), int64(1), now, now,
+		int64(0), int64(0), "", int64(0),
+		int64(0), int64(0), int64(0), int64(0),
+	}})
 }
 
-const endpointColumns = `company_id, endpoint_id, url, description, events, status, reason, secret, previous_secret, previous_until, version,
-	created_at, updated_at, generation, lease_holder, failures, failing_since, paused_until, last_success_at`
+const endpointColumns = `company_id, endpoint_id, url, description, events, status, reason, secret, previous_secret,
+	previous_until, version, created_at, updated_at, generation, lease_holder, failures, failing_since, paused_until,
+	last_success_at`
 
 func scanEndpoint(tx *db.Tx) func(*db.Rows) (Endpoint, error) {
 	return func(r *db.Rows) (e Endpoint, err error) {
 		var events string
 		var previousUntil, created, updated, lastSuccess int64
-		err = r.Scan(&e.CompanyID, &e.ID, &e.URL, &e.Description, &events, &e.Status, &e.Reason, &e.sealed, &e.previous, &previousUntil, &e.version,
-			&created, &updated, &e.generation, &e.holder, &e.failures, &e.failingSince, &e.pausedUntil, &lastSuccess)
+		err = r.Scan(&e.CompanyID, &e.ID, &e.URL, &e.Description, &events, &e.Status, &e.Reason, &e.sealed, &e.previous,
+			&previousUntil, &e.version, &created, &updated, &e.generation, &e.holder, &e.failures, &e.failingSince,
+			&e.pausedUntil, &lastSuccess)
 		if err != nil {
 			return e, err
 		}
@@ -65,13 +72,14 @@ func selectEndpoints(ctx context.Context, tx *db.Tx, companies ...string) ([]End
 	for i, c := range companies {
 		args[i] = c
 	}
-	rows, err := tx.Query(ctx, "SELECT "+endpointColumns+" FROM webhook_endpoints WHERE company_id IN "+db.Placeholders(1, len(args), 1)+
-		" ORDER BY company_id, endpoint_id", args...)
+	rows, err := tx.Query(ctx, "SELECT "+endpointColumns+" FROM webhook_endpoints WHERE company_id IN "+
+		db.Placeholders(1, len(args), 1)+" ORDER BY company_id, endpoint_id", args...)
 	return db.Collect(rows, err, scanEndpoint(tx))
 }
 
 func selectEndpoint(ctx context.Context, tx *db.Tx, companyID, id string) (Endpoint, error) {
-	rows, err := tx.Query(ctx, "SELECT "+endpointColumns+" FROM webhook_endpoints WHERE company_id = $1 AND endpoint_id = $2", companyID, id)
+	rows, err := tx.Query(ctx, "SELECT "+endpointColumns+` FROM webhook_endpoints
+		WHERE company_id = $1 AND endpoint_id = $2`, companyID, id)
 	found, err := db.Collect(rows, err, scanEndpoint(tx))
 	switch {
 	case err != nil:
@@ -82,14 +90,16 @@ func selectEndpoint(ctx context.Context, tx *db.Tx, companyID, id string) (Endpo
 	return found[0], nil
 }
 
-// updateEndpoint writes what a company may change. A disabled endpoint is not looked at any more.
+// updateEndpoint writes the columns that a company may change. It reports false if the version has changed. Disabled
+// endpoints are never due.
 func updateEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
 	status := e.Status
 	if status == Throttled {
 		status = Enabled
 	}
-	n, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET url = $3, description = $4, events = $5, status = $6, reason = $7, secret = $8,
-			previous_secret = $9, previous_until = $10, version = version + 1, updated_at = $11,
+	n, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET
+			url = $3, description = $4, events = $5, status = $6, reason = $7, secret = $8, previous_secret = $9,
+			previous_until = $10, version = version + 1, updated_at = $11,
 			next_run_at = CASE WHEN $6 = 'enabled' THEN next_run_at ELSE 0 END
 		WHERE company_id = $1 AND endpoint_id = $2 AND version = $12`,
 		e.CompanyID, e.ID, e.URL, e.Description, encodeFilter(e.Events), status, e.Reason, e.sealed,
@@ -97,27 +107,28 @@ func updateEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
 	return n == 1, err
 }
 
-// resetQueue forgets the failures of an endpoint and has it looked at. Whoever held it lets go at the next look.
+// resetQueue resets the failures of an endpoint and makes its queue due. A process that holds the lease loses it.
 func resetQueue(ctx context.Context, tx *db.Tx, e Endpoint) error {
-	_, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET failures = 0, failing_since = 0, paused_until = 0, next_run_at = $3, generation = generation + 1,
-			lease_holder = '', leased_until = 0
+	_, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET failures = 0, failing_since = 0, paused_until = 0,
+			next_run_at = $3, generation = generation + 1, lease_holder = '', leased_until = 0
 		WHERE company_id = $1 AND endpoint_id = $2`, e.CompanyID, e.ID, db.Micros(tx.Now()))
 	tx.Notify(noticeDue)
 	return err
 }
 
 func deleteEndpoint(ctx context.Context, tx *db.Tx, companyID, id string) (bool, error) {
-	n, err := tx.Exec(ctx, "DELETE FROM webhook_endpoints WHERE company_id = $1 AND endpoint_id = $2", companyID, id)
+	n, err := tx.Exec(ctx, "DELETE FROM webhook_endpoints WHERE company_id = $1 AND endpoint_id = $2",
+		companyID, id)
 	return n == 1, err
 }
 
-// queueChange is a change to the queue's part of an endpoint's row. Those of all functions that share a commit are made in the
-// order of the rows' keys, so that no two transactions wait for each other.
+// queueChange is a guarded update of the queue's columns in an endpoint's row. A transaction makes its changes in the
+// order of the keys, so that transactions cannot deadlock.
 type queueChange struct {
 	companyID, endpointID string
 	query                 string
 	args                  []any
-	done                  *bool // whether the row was as it had to be
+	done                  *bool // if not nil, set to whether the row was updated
 }
 
 var queueChanges = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []queueChange) error {
@@ -140,61 +151,67 @@ var queueChanges = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []queu
 	return nil
 }, "webhook_endpoints")
 
-// resultChanges are the changes to deliveries, and their attempts, of all queues that share a commit: in one round trip, before
-// the queues themselves, which look at what is left.
+// resultChanges are changes of deliveries and attempts. They are made in one round trip, before the queueChanges,
+// which read the remaining deliveries.
 var resultChanges = db.NewGroup(func(ctx context.Context, tx *db.Tx, statements []db.Statement) error {
 	return tx.Batch(ctx, statements)
 }, "webhook_deliveries", "webhook_attempts")
 
-func later(tx *db.Tx, query string, args ...any) {
+func addResult(tx *db.Tx, query string, args ...any) {
 	resultChanges.Add(tx, db.Statement{Query: query, Args: args})
 }
 
-// wake has an endpoint looked at: something was added to its queue.
+// wake makes a queue due after deliveries were added to it.
 func wake(tx *db.Tx, companyID, endpointID string) {
 	queueChanges.Add(tx, queueChange{companyID: companyID, endpointID: endpointID, args: []any{db.Micros(tx.Now())},
-		query: `UPDATE webhook_endpoints SET generation = generation + 1, next_run_at = CASE WHEN paused_until > $3 THEN paused_until ELSE $3 END
+		query: `UPDATE webhook_endpoints SET generation = generation + 1,
+				next_run_at = CASE WHEN paused_until > $3 THEN paused_until ELSE $3 END
 			WHERE company_id = $1 AND endpoint_id = $2 AND status = 'enabled'`})
 	tx.Notify(noticeDue)
 }
 
-// dueEndpoints are the endpoints that somebody should look at and nobody does.
+// dueEndpoints returns the keys of endpoints with a due queue that no process has leased.
 func dueEndpoints(ctx context.Context, tx *db.Tx, limit int) ([][2]string, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, endpoint_id FROM webhook_endpoints
-		WHERE next_run_at > 0 AND next_run_at <= $1 AND leased_until <= $1 AND status = 'enabled' ORDER BY next_run_at LIMIT $2`, db.Micros(tx.Now()), int64(limit))
+		WHERE next_run_at > 0 AND next_run_at <= $1 AND leased_until <= $1 AND status = 'enabled'
+		ORDER BY next_run_at LIMIT $2`, db.Micros(tx.Now()), int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (key [2]string, err error) { return key, r.Scan(&key[0], &key[1]) })
 }
 
-// claim takes an endpoint, unless another was faster.
-func claim(tx *db.Tx, companyID, endpointID, holder string, forHow time.Duration, done *bool) {
+// claim leases a due queue, unless another process has leased it.
+func claim(tx *db.Tx, companyID, endpointID, holder string, duration time.Duration, done *bool) {
 	queueChanges.Add(tx, queueChange{companyID: companyID, endpointID: endpointID, done: done,
-		args: []any{holder, db.Micros(tx.Now().Add(forHow)), db.Micros(tx.Now())},
+		args: []any{holder, db.Micros(tx.Now().Add(duration)), db.Micros(tx.Now())},
 		query: `UPDATE webhook_endpoints SET lease_holder = $3, leased_until = $4
-			WHERE company_id = $1 AND endpoint_id = $2 AND next_run_at > 0 AND next_run_at <= $5 AND leased_until <= $5 AND status = 'enabled'`})
+			WHERE company_id = $1 AND endpoint_id = $2 AND next_run_at > 0 AND next_run_at <= $5 AND leased_until <= $5
+				AND status = 'enabled'`})
 }
 
-// hold prolongs the lease and writes how the queue is doing.
-func hold(tx *db.Tx, q *queue, forHow time.Duration) {
+// renewLease renews the lease and stores the failures and pauses of the queue.
+func renewLease(tx *db.Tx, q *queue, duration time.Duration) {
 	queueChanges.Add(tx, queueChange{companyID: q.companyID, endpointID: q.endpointID,
-		args: []any{q.holder, db.Micros(tx.Now().Add(forHow)), q.failures, q.failingSince, q.pausedUntil, q.lastSuccess},
-		query: `UPDATE webhook_endpoints SET leased_until = $4, failures = $5, failing_since = $6, paused_until = $7, last_success_at = $8
+		args: []any{q.holder, db.Micros(tx.Now().Add(duration)), q.failures, q.failingSince, q.pausedUntil, q.lastSuccess},
+		query: `UPDATE webhook_endpoints SET
+				leased_until = $4, failures = $5, failing_since = $6, paused_until = $7, last_success_at = $8
 			WHERE company_id = $1 AND endpoint_id = $2 AND lease_holder = $3`})
 }
 
-// disable stops an endpoint whose receiver is gone, unless somebody else was faster.
+// disable disables the endpoint of a queue. It reports false if the lease is lost or the endpoint was disabled before.
 func disable(ctx context.Context, tx *db.Tx, q *queue, reason string) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET status = $4, reason = $5, version = version + 1, updated_at = $6, next_run_at = 0
+	n, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET status = $4, reason = $5, version = version + 1,
+			updated_at = $6, next_run_at = 0
 		WHERE company_id = $1 AND endpoint_id = $2 AND lease_holder = $3 AND status = 'enabled'`,
 		q.companyID, q.endpointID, q.holder, DisabledAuto, reason, db.Micros(tx.Now()))
 	return n == 1, err
 }
 
-// leave gives an endpoint back until its next attempt, but not before it has paused. Unless it pauses, or must be left, it is kept
-// when something is due now; it is always kept when something was added since it was read.
-func leave(tx *db.Tx, q *queue, generation int64, must bool, done *bool) {
+// release releases the lease. The queue is due again at the time of its next delivery, but not before its pause ends.
+// The lease is not released if a delivery was added since the generation was read, or if one is due and the queue is
+// neither paused nor force is set.
+func release(tx *db.Tx, q *queue, generation int64, force bool, done *bool) {
 	due := db.Micros(tx.Now())
-	if must || q.pausedUntil > due {
-		due = 0 // which nothing is
+	if force || q.pausedUntil > due {
+		due = 0 // no delivery is due at this time
 	}
 	const next = `(SELECT d.next_at FROM webhook_deliveries d
 		WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.state = 'pending' AND d.next_at > 0 ORDER BY d.next_at LIMIT 1)`
@@ -202,22 +219,23 @@ func leave(tx *db.Tx, q *queue, generation int64, must bool, done *bool) {
 		args: []any{q.holder, generation, q.pausedUntil, due},
 		query: `UPDATE webhook_endpoints SET lease_holder = '', leased_until = 0,
 				next_run_at = COALESCE((SELECT CASE WHEN n.next_at < $5 THEN $5 ELSE n.next_at END FROM ` + next + ` AS n), 0)
-			WHERE company_id = $1 AND endpoint_id = $2 AND lease_holder = $3 AND generation = $4 AND COALESCE(` + next + `, CAST($6 AS BIGINT) + 1) > $6`})
+			WHERE company_id = $1 AND endpoint_id = $2 AND lease_holder = $3 AND generation = $4
+				AND COALESCE(` + next + `, CAST($6 AS BIGINT) + 1) > $6`})
 }
 
-// addDeliveries writes a row for each event that an endpoint wants.
-func addDeliveries(ctx context.Context, tx *db.Tx, rows [][]any) error {
-	return tx.Insert(ctx, "webhook_deliveries", []string{"company_id", "endpoint_id", "position", "event_id", "object_id", "state", "tries", "attempts",
-		"next_at", "error", "http_status", "created_at", "updated_at"}, rows)
+func insertDeliveries(ctx context.Context, tx *db.Tx, rows [][]any) error {
+	return tx.Insert(ctx, "webhook_deliveries", []string{"company_id", "endpoint_id", "position", "event_id", "object_id",
+		"state", "tries", "attempts", "next_at", "error", "http_status", "created_at", "updated_at"}, rows)
 }
 
 func deliveryRow(tx *db.Tx, e Endpoint, ev webhook.StoredEvent) []any {
 	now := db.Micros(tx.Now())
-	return []any{e.CompanyID, e.ID, ev.Position, ev.ID, ev.ObjectID, Pending, int64(0), int64(0), now, "", int64(0), now, now}
+	return []any{e.CompanyID, e.ID, ev.Position, ev.ID, ev.ObjectID,
+		Pending, int64(0), int64(0), now, "", int64(0), now, now}
 }
 
-// restart makes deliveries due now, with a fresh schedule; missing ones are added. With onlyFailed those that succeeded or are
-// under way stay as they are.
+// restart makes deliveries due now, with a new schedule, and inserts missing ones. With onlyFailed it does not change
+// those that have succeeded or are pending.
 func restart(ctx context.Context, tx *db.Tx, e Endpoint, events []webhook.StoredEvent, onlyFailed bool) error {
 	guard := ""
 	if onlyFailed {
@@ -230,24 +248,25 @@ func restart(ctx context.Context, tx *db.Tx, e Endpoint, events []webhook.Stored
 		for _, ev := range some {
 			args = append(args, deliveryRow(tx, e, ev)...)
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id, object_id, state, tries, attempts,
-				next_at, error, http_status, created_at, updated_at) VALUES `+db.Placeholders(len(some), 13, 1)+`
-			ON CONFLICT (company_id, endpoint_id, position) DO UPDATE SET state = 'pending', tries = 0, next_at = excluded.next_at,
-				updated_at = excluded.updated_at`+guard, args...); err != nil {
+		if _, err := tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id, object_id,
+				state, tries, attempts, next_at, error, http_status, created_at, updated_at)
+			VALUES `+db.Placeholders(len(some), 13, 1)+`
+			ON CONFLICT (company_id, endpoint_id, position) DO UPDATE SET
+				state = 'pending', tries = 0, next_at = excluded.next_at, updated_at = excluded.updated_at`+guard, args...); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// due is one delivery to be made now, with its event.
+// due is a due delivery with its event.
 type due struct {
 	Delivery
 	event webhook.StoredEvent
 }
 
-// dueDeliveries are the first of a queue. A held-back one has waited long; among equals the order is that of the events, and one whose event is
-// no longer kept is left out.
+// dueDeliveries returns the first due deliveries of a queue: by time of the next attempt, then in the order of the
+// events. Deliveries of deleted events are left out.
 func dueDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string, limit int) ([]due, error) {
 	rows, err := tx.Query(ctx, `SELECT position, event_id, tries, attempts FROM webhook_deliveries
 		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at <= $3
@@ -263,23 +282,24 @@ func dueDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string,
 		ids[i] = d.EventID
 	}
 	events, err := webhook.ByID(ctx, tx, companyID, ids...)
-	kept := dues[:0]
+	existing := dues[:0]
 	for _, d := range dues {
-		var there bool
-		if d.event, there = events[d.EventID]; there {
+		var found bool
+		if d.event, found = events[d.EventID]; found {
 			d.ObjectID, d.Event = d.event.ObjectID, d.event.Name
-			kept = append(kept, d)
+			existing = append(existing, d)
 		}
 	}
-	return kept, err
+	return existing, err
 }
 
-// waiting are the deliveries of objects that have failed and wait for their next attempt, the first of each object but for those
-// that are chosen now.
-func waiting(ctx context.Context, tx *db.Tx, companyID, endpointID string, objects []string, chosen map[int64]bool) (map[string]blocker, error) {
+// blockers returns the first failed delivery of each object that waits for its next attempt. Chosen deliveries, by
+// position, are left out.
+func blockers(ctx context.Context, tx *db.Tx, companyID, endpointID string, objects []string, chosen map[int64]bool) (
+	map[string]blocker, error) {
 	first := map[string]blocker{}
 	for list, ids := range db.BindList(tx, objects, 3) {
-		rows, err := tx.Query(ctx, waitingOf(list), append([]any{companyID, endpointID}, ids...)...)
+		rows, err := tx.Query(ctx, selectRetried(list), append([]any{companyID, endpointID}, ids...)...)
 		if _, err = db.Collect(rows, err, func(r *db.Rows) (b blocker, err error) {
 			var object string
 			err = r.Scan(&object, &b.position, &b.tries, &b.nextAt)
@@ -294,63 +314,72 @@ func waiting(ctx context.Context, tx *db.Tx, companyID, endpointID string, objec
 	return first, nil
 }
 
-// waitingOf asks in the order of the index that has them: in that of their positions alone SQLite would read the whole queue.
-func waitingOf(objects string) string {
+// selectRetried is ordered like the index on retried deliveries. In the order of positions, SQLite would read the
+// whole queue.
+func selectRetried(objects string) string {
 	return `SELECT object_id, position, tries, next_at FROM webhook_deliveries
-		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND tries > 0 AND object_id IN ` + objects + ` ORDER BY object_id, position`
+		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND tries > 0 AND object_id IN ` + objects + `
+		ORDER BY object_id, position`
 }
 
-// push moves a delivery behind an earlier one of its object, if it is still pending: nothing else has a next attempt.
-func push(tx *db.Tx, q *queue, position, to int64) {
-	later(tx, `UPDATE webhook_deliveries SET next_at = $4
-		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND next_at > 0 AND next_at < $4`, q.companyID, q.endpointID, position, to)
+// postpone postpones a delivery to the next attempt of an earlier one of its object, if it is still pending: other
+// deliveries have no next attempt.
+func postpone(tx *db.Tx, q *queue, position, to int64) {
+	addResult(tx, `UPDATE webhook_deliveries SET next_at = $4
+		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND next_at > 0 AND next_at < $4`,
+		q.companyID, q.endpointID, position, to)
 }
 
-// pullForward makes everything that waits due, in the order of the events: the receiver answers again.
-func pullForward(tx *db.Tx, q *queue) {
-	later(tx, `UPDATE webhook_deliveries SET next_at = created_at
-		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at > $3`, q.companyID, q.endpointID, db.Micros(tx.Now()))
+// retryNow makes all pending deliveries due, in the order of the events, after the receiver has recovered.
+func retryNow(tx *db.Tx, q *queue) {
+	addResult(tx, `UPDATE webhook_deliveries SET next_at = created_at
+		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at > $3`,
+		q.companyID, q.endpointID, db.Micros(tx.Now()))
 }
 
-// succeeded ends a delivery. One that was cancelled while it was under way has arrived all the same. Rows are named one by one:
-// by a list of them a planner that knows little of the table might read the whole queue.
+// succeeded records a successful attempt, also of a delivery that was cancelled during the attempt. Each statement
+// changes one row: with a list of rows, a planner without statistics might read the whole queue.
 func succeeded(tx *db.Tx, q *queue, r result) {
-	later(tx, `UPDATE webhook_deliveries SET state = 'succeeded', tries = tries + 1, attempts = attempts + 1, error = '',
-			http_status = $5, next_at = 0, updated_at = $4
+	addResult(tx, `UPDATE webhook_deliveries SET
+			state = 'succeeded', tries = tries + 1, attempts = attempts + 1, error = '', http_status = $5, next_at = 0, updated_at = $4
 		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND state IN ('pending', 'cancelled')`,
 		q.companyID, q.endpointID, r.position, db.Micros(tx.Now()), int64(r.status))
 }
 
-// failed notes a failure, unless another attempt was noted meanwhile.
+// failed records a failed attempt, unless another attempt was recorded since the delivery was read.
 func failed(tx *db.Tx, q *queue, r result, state string, nextAt int64) {
-	later(tx, `UPDATE webhook_deliveries SET state = CASE WHEN state = 'pending' THEN $4 ELSE state END, tries = tries + 1,
-			attempts = attempts + 1, error = $5, http_status = $6, next_at = $7, updated_at = $8
-		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND attempts = $9 AND state IN ('pending', 'cancelled')`,
-		q.companyID, q.endpointID, r.position, state, r.fail, int64(r.status), nextAt, db.Micros(tx.Now()), r.Attempts)
+	addResult(tx, `UPDATE webhook_deliveries SET state = CASE WHEN state = 'pending' THEN $4 ELSE state END,
+			tries = tries + 1, attempts = attempts + 1, error = $5, http_status = $6, next_at = $7, updated_at = $8
+		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND attempts = $9
+			AND state IN ('pending', 'cancelled')`,
+		q.companyID, q.endpointID, r.position, state, r.failure, int64(r.status), nextAt, db.Micros(tx.Now()), r.Attempts)
 }
 
-// addAttempts notes attempts. The same attempt by two processes, of which one had lost its lease, is noted once.
-func addAttempts(tx *db.Tx, q *queue, results []result) {
+// insertAttempts inserts attempts. Of the same attempt by two processes, after one lost its lease, only the first is
+// inserted.
+func insertAttempts(tx *db.Tx, q *queue, results []result) {
 	for _, n := range db.Chunks(len(results), 8) {
 		args := make([]any, 0, n*11)
 		for _, r := range results[:n] {
-			args = append(args, q.companyID, q.endpointID, r.position, r.Attempts+1, db.Micros(tx.Now()), r.took.Milliseconds(), r.url, r.sentAt.Unix(),
-				int64(r.status), r.fail, r.body)
+			args = append(args, q.companyID, q.endpointID, r.position, r.Attempts+1, db.Micros(tx.Now()),
+				r.took.Milliseconds(), r.url, r.sentAt.Unix(), int64(r.status), r.failure, r.body)
 		}
 		results = results[n:]
-		later(tx, `INSERT INTO webhook_attempts (company_id, endpoint_id, position, attempt, at, took_ms, url, sent_at, http_status,
-			error, response) VALUES `+db.Placeholders(n, 11, 1)+` ON CONFLICT DO NOTHING`, args...)
+		addResult(tx, `INSERT INTO webhook_attempts (company_id, endpoint_id, position, attempt, at, took_ms, url, sent_at,
+			http_status, error, response) VALUES `+db.Placeholders(n, 11, 1)+` ON CONFLICT DO NOTHING`, args...)
 	}
 }
 
-const deliveryColumns = `d.position, d.event_id, d.object_id, COALESCE(e.name, ''), d.state, d.tries, d.attempts, d.next_at, d.error, d.http_status,
-	d.created_at, d.updated_at`
+const deliveryColumns = `d.position, d.event_id, d.object_id, COALESCE(e.name, ''), d.state, d.tries, d.attempts,
+	d.next_at, d.error, d.http_status, d.created_at, d.updated_at`
 
-const deliveryTables = "webhook_deliveries d LEFT JOIN events e ON e.company_id = d.company_id AND e.event_id = d.event_id"
+const deliveryTables = `webhook_deliveries d
+	LEFT JOIN events e ON e.company_id = d.company_id AND e.event_id = d.event_id`
 
 func scanDelivery(r *db.Rows) (d Delivery, err error) {
 	var next, created, updated int64
-	err = r.Scan(&d.position, &d.EventID, &d.ObjectID, &d.Event, &d.State, &d.tries, &d.Attempts, &next, &d.Error, &d.HTTPStatus, &created, &updated)
+	err = r.Scan(&d.position, &d.EventID, &d.ObjectID, &d.Event, &d.State, &d.tries, &d.Attempts, &next, &d.Error,
+		&d.HTTPStatus, &created, &updated)
 	d.Created, d.Updated = db.Time(created), db.Time(updated)
 	if d.State == Pending {
 		d.Next = db.Time(next)
@@ -374,7 +403,8 @@ func selectDelivery(ctx context.Context, tx *db.Tx, e Endpoint, position int64) 
 	return found[0], nil
 }
 
-func selectDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, p DeliveriesParams, filter webhook.Filter, before int64, limit int) ([]Delivery, error) {
+func selectDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, p DeliveriesParams, filter webhook.Filter,
+	before int64, limit int) ([]Delivery, error) {
 	if before == 0 {
 		before = 1 << 62
 	}
@@ -403,13 +433,14 @@ func selectDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, p DeliveriesPa
 	where.WriteString(chosen)
 	args = append(args, names...)
 	rows, err := tx.Query(ctx, "SELECT "+deliveryColumns+" FROM "+deliveryTables+
-		" WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.position < $3"+where.String()+" ORDER BY d.position DESC LIMIT $4", args...)
+		" WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.position < $3"+where.String()+
+		" ORDER BY d.position DESC LIMIT $4", args...)
 	return db.Collect(rows, err, scanDelivery)
 }
 
 func selectAttempts(ctx context.Context, tx *db.Tx, e Endpoint, position int64) ([]Attempt, error) {
-	rows, err := tx.Query(ctx, `SELECT attempt, at, took_ms, url, sent_at, http_status, error, response FROM webhook_attempts
-		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 ORDER BY attempt`, e.CompanyID, e.ID, position)
+	rows, err := tx.Query(ctx, `SELECT attempt, at, took_ms, url, sent_at, http_status, error, response
+		FROM webhook_attempts WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 ORDER BY attempt`, e.CompanyID, e.ID, position)
 	return db.Collect(rows, err, func(r *db.Rows) (a Attempt, err error) {
 		var at, took, sent int64
 		err = r.Scan(&a.Number, &at, &took, &a.URL, &sent, &a.HTTPStatus, &a.Error, &a.Response)
@@ -421,10 +452,11 @@ func selectAttempts(ctx context.Context, tx *db.Tx, e Endpoint, position int64) 
 func cancelPending(ctx context.Context, tx *db.Tx, e Endpoint, limit int) (int64, error) {
 	return tx.Exec(ctx, `UPDATE webhook_deliveries SET state = 'cancelled', next_at = 0, updated_at = $3
 		WHERE company_id = $1 AND endpoint_id = $2 AND position IN (SELECT position FROM webhook_deliveries
-			WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' LIMIT $4)`, e.CompanyID, e.ID, db.Micros(tx.Now()), int64(limit))
+			WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' LIMIT $4)`,
+		e.CompanyID, e.ID, db.Micros(tx.Now()), int64(limit))
 }
 
-// deleteDeliveries takes the oldest ones of an endpoint with their attempts.
+// deleteDeliveries deletes the oldest deliveries of an endpoint, with their attempts, and returns their number.
 func deleteDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string, limit int) (int64, error) {
 	return deleteUpTo(ctx, tx, companyID, endpointID, 1<<62, limit)
 }
@@ -432,14 +464,17 @@ func deleteDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID stri
 func deleteUpTo(ctx context.Context, tx *db.Tx, companyID, endpointID string, upTo int64, limit int) (int64, error) {
 	var last int64
 	err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(position), 0) FROM (SELECT position FROM webhook_deliveries
-		WHERE company_id = $1 AND endpoint_id = $2 AND position <= $3 ORDER BY position LIMIT $4) AS oldest`, companyID, endpointID, upTo, int64(limit)).Scan(&last)
+		WHERE company_id = $1 AND endpoint_id = $2 AND position <= $3 ORDER BY position LIMIT $4) AS oldest`,
+		companyID, endpointID, upTo, int64(limit)).Scan(&last)
 	if err != nil || last == 0 {
 		return 0, err
 	}
-	if _, err := tx.Exec(ctx, "DELETE FROM webhook_attempts WHERE company_id = $1 AND endpoint_id = $2 AND position <= $3", companyID, endpointID, last); err != nil {
+	if _, err := tx.Exec(ctx, `DELETE FROM webhook_attempts
+		WHERE company_id = $1 AND endpoint_id = $2 AND position <= $3`, companyID, endpointID, last); err != nil {
 		return 0, err
 	}
-	return tx.Exec(ctx, "DELETE FROM webhook_deliveries WHERE company_id = $1 AND endpoint_id = $2 AND position <= $3", companyID, endpointID, last)
+	return tx.Exec(ctx, `DELETE FROM webhook_deliveries
+		WHERE company_id = $1 AND endpoint_id = $2 AND position <= $3`, companyID, endpointID, last)
 }
 
 // pruneDeliveries deletes the deliveries of events up to a position, endpoint by endpoint.
@@ -447,7 +482,9 @@ func pruneDeliveries(ctx context.Context, d *db.DB, upTo int64) error {
 	var endpoints [][2]string
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		rows, err := tx.Query(ctx, "SELECT company_id, endpoint_id FROM webhook_endpoints")
-		endpoints, err = db.Collect(rows, err, func(r *db.Rows) (key [2]string, err error) { return key, r.Scan(&key[0], &key[1]) })
+		endpoints, err = db.Collect(rows, err, func(r *db.Rows) (key [2]string, err error) {
+			return key, r.Scan(&key[0], &key[1])
+		})
 		return err
 	})
 	for _, key := range endpoints {
