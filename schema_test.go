@@ -13,8 +13,7 @@ import (
 )
 
 // table is what the migrations say about a table. The comment above CREATE TABLE ends with a line "-- Writer: package"
-// and,
-// for a table whose keys need not start with company_id, has a line "-- Shared: reason." before it.
+// and, for a table whose keys need not start with company_id, has a line "-- Shared: reason." before it.
 type table struct {
 	file, about, shared, writer string
 }

@@ -83,10 +83,8 @@ type CreateParams struct {
 }
 
 // Create creates a recipient without a login, pending until they have a destination. It returns ErrExternalID if
-// another
-// recipient of the company has the external id, apierr.NotFoundErr for another company, and all problems of the payload
-// at
-// once.
+// another recipient of the company has the external id, apierr.NotFoundErr for another company, and all problems of
+// the payload at once.
 func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal,
 	p CreateParams) (Recipient, error) {
 	company, err := by.Company(p.CompanyID)
@@ -165,9 +163,8 @@ func (p CreateParams) check(now time.Time) (Recipient, identity.Profile, error) 
 	return r, profile, problems.Err()
 }
 
-// externalID checks the caller's own reference. It is stored as sent except for its Unicode form, so that two encodings
-// of
-// the same characters are one id.
+// externalID checks the caller's own reference. It is stored as sent except for its Unicode form, so that two
+// encodings of the same characters are one id.
 func externalID(problems *apierr.List, text string) string {
 	id := norm.NFC.String(text)
 	if utf8.RuneCountInString(id) > 255 || !utf8.ValidString(text) || strings.TrimSpace(id) != id ||
@@ -266,10 +263,8 @@ func Personal(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Pr
 }
 
 // Owner returns the payee with the id if the principal may see and change their destinations: a recipient without a
-// login
-// of its company, or a user that it may act for (see [identity.ActingUser]). It returns apierr.NotFoundErr for anyone
-// else,
-// such as a worker who accepted the company's invitation: their destinations belong to them.
+// login of its company, or a user that it may act for (see [identity.ActingUser]). It returns apierr.NotFoundErr for
+// anyone else, such as a worker who accepted the company's invitation: their destinations belong to them.
 func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Payee, error) {
 	if by.CompanyID != "" {
 		r, err := selectOne(ctx, tx, by.CompanyID, id)
@@ -314,8 +309,7 @@ func HandleActivate(ctx context.Context, tx *db.Tx, j job.Job) error {
 }
 
 // activate makes a pending payee active if their allocations total 100, and an active one pending if they do not.
-// Calling
-// it again, or for an unknown payee, changes nothing.
+// Calling it again, or for an unknown payee, changes nothing.
 func activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	r, changed, err := settle(ctx, tx, companyID, id)
 	if err != nil || !changed {
@@ -333,8 +327,7 @@ func activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
 }
 
 // ActivateEverywhere calls activate for every company that pays the payee: for the principal's company now, and for
-// others
-// in jobs, because a transaction touches one company.
+// others in jobs, because a transaction touches one company.
 func ActivateEverywhere(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee) error {
 	if by.CompanyID != "" {
 		if err := activate(ctx, tx, by.CompanyID, owner.ID); err != nil {

@@ -788,9 +788,8 @@ func (q query) byTrigram(engine db.Engine) (from string, conditions func(*filter
 			f.where = append(f.where, fmt.Sprintf("(r.name_key LIKE %[1]s OR r.email_key LIKE %[1]s)", pattern))
 		}
 	}
-	// The joins are read in this order: matches first, then their recipients. The index has which texts have a trigram,
-	// not
-	// where; contains then checks the texts themselves.
+	// The joins are read in this order: matches first, then their recipients. The index has which texts have a
+	// trigram, not where; contains then checks the texts themselves.
 	return `recipient_trigrams x CROSS JOIN recipient_texts t CROSS JOIN recipients r WHERE t.text_id = x.rowid
 		AND t.company_id = $1
 			AND r.company_id = t.company_id AND r.recipient_id = t.recipient_id`, func(f *filter) {

@@ -11,10 +11,8 @@ import (
 )
 
 // CreateUser creates a user of the principal's company and makes them a worker of it, pending until there is a
-// destination.
-// The company may act for the user; see [identity.ActingUser]. It returns identity.ErrUserExists if the company has a
-// user
-// with the email address already. Users of other companies with the same address are independent.
+// destination. The company may act for the user; see [identity.ActingUser]. It returns identity.ErrUserExists if the
+// company has a user with the email address already. Users of other companies with the same address are independent.
 func CreateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal,
 	p identity.Profile) (identity.User, error) {
 	company, err := by.Company("")

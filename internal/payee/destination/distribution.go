@@ -1,10 +1,9 @@
 // Package destination stores the payment destinations of payees: at most three per owner, crypto addresses or bank
 // accounts, with allocations that total 100 percent.
 //
-// An owner is a user (usr_…) or a recipient without a login (rec_…); the destinations belong to the person paid,
-// and not to the companies that pay. The first destination is allocated 100, later ones 0 until all are set together,
-// so allocations
-// always total 100. A destination can be deleted only at allocation 0.
+// An owner is a user (usr_…) or a recipient without a login (rec_…); the destinations belong to the person paid, and
+// not to the companies that pay. The first destination is allocated 100, later ones 0 until all are set together, so
+// allocations always total 100. A destination can be deleted only at allocation 0.
 //
 // The required fields of each currency and country come from package country: they are returned by [Fields], used for
 // validation, and quoted in problems. Bank data is encrypted ([identity.Sealer]) and masked in everything that is
