@@ -43,6 +43,7 @@ var debt = map[string]struct{ words, lines int }{
 	"internal/db/dbtest":               {10, 14},
 	"internal/httpapi":                 {44, 42},
 	"internal/httpapi/openapitest":     {0, 1},
+	"internal/invoice":                 {1, 0},
 	"internal/kyc/sumsub":              {0, 2},
 	"internal/lightning":               {26, 66},
 	"internal/lightning/lightningtest": {10, 19},

@@ -289,11 +289,6 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, 
 	return list(ctx, tx, "user_id = ?", user.ID, f)
 }
 
-// Named returns the invoices that a payroll names, by ID. Unknown IDs are missing.
-func Named(ctx context.Context, tx *db.Tx, ids []string) (map[string]Invoice, error) {
-	return named(ctx, tx, ids)
-}
-
 // Take assigns an invoice to a payroll. It returns ErrState if the invoice is not owed or is in another payroll.
 func Take(ctx context.Context, tx *db.Tx, userID, id, payrollID, paymentID string) error {
 	v, err := find(ctx, tx, userID, id)
@@ -376,11 +371,6 @@ func (p Payment) Drop(ctx context.Context, tx *db.Tx, arrived money.Amount) erro
 		to = PartiallyPaid
 	}
 	return v.move(ctx, tx, to, "payroll_ended")
-}
-
-// Open returns a user's invoices in a currency that are owed and in no payroll, oldest first, without content.
-func Open(ctx context.Context, tx *db.Tx, userID string, currency money.Asset) ([]Invoice, error) {
-	return open(ctx, tx, userID, currency)
 }
 
 // Receive counts a payer's transfer towards an invoice, at most the amount due, and returns the counted amount. It

@@ -59,15 +59,16 @@ func countOf(ctx context.Context, tx *db.Tx, userID string) (n int64, err error)
 	return n, err
 }
 
-func open(ctx context.Context, tx *db.Tx, userID string, currency money.Asset) ([]Invoice, error) {
+// Open returns a user's invoices in a currency that are owed and in no payroll, oldest first, without content.
+func Open(ctx context.Context, tx *db.Tx, userID string, currency money.Asset) ([]Invoice, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM invoices WHERE user_id = $1 AND currency = $2
 		AND status IN ('sent', 'partially_paid')
 		ORDER BY created_at, invoice_id`, userID, string(currency))
 	return db.Collect(rows, err, func(r *db.Rows) (Invoice, error) { return scan(r.Scan) })
 }
 
-// named reads invoices by ID, of any user.
-func named(ctx context.Context, tx *db.Tx, ids []string) (map[string]Invoice, error) {
+// Named returns the invoices that a payroll names, by ID, without content. Unknown IDs are missing.
+func Named(ctx context.Context, tx *db.Tx, ids []string) (map[string]Invoice, error) {
 	found := make(map[string]Invoice, len(ids))
 	for some := range slices.Chunk(ids, 256) {
 		args := make([]any, len(some))
