@@ -99,8 +99,9 @@ func Tip(ctx context.Context, tx *db.Tx, chainName string) (height int64, hash s
 
 // startCursor creates the cursor at the last of the given blocks, and stores all of them. It reports false if the
 // cursor exists.
-func startCursor(ctx context.Context, tx *db.Tx, chain string, blocksPerConfirmation int64, last []cursor) (bool,
-	error) {
+func startCursor(
+	ctx context.Context, tx *db.Tx, chain string, blocksPerConfirmation int64, last []cursor,
+) (bool, error) {
 	tip := last[len(last)-1]
 	n, err := tx.Exec(ctx, `INSERT INTO chain_cursors (chain, height, hash, updated, blocks_per_step)
 		VALUES ($1, $2, $3, $4, $5)
@@ -244,8 +245,9 @@ func firstAddress(ctx context.Context, tx *db.Tx, chain string) (a address, foun
 }
 
 // usedIndexes returns the indexes of a branch, starting at from, that have an assigned address.
-func usedIndexes(ctx context.Context, tx *db.Tx, chain string, branch uint32, from int64) (used map[int64]bool,
-	err error) {
+func usedIndexes(
+	ctx context.Context, tx *db.Tx, chain string, branch uint32, from int64,
+) (used map[int64]bool, err error) {
 	rows, err := tx.Query(ctx, "SELECT idx FROM chain_addresses WHERE chain = $1 AND branch = $2 AND idx >= $3",
 		chain, int64(branch), from)
 	all, err := db.Collect(rows, err, func(r *db.Rows) (i int64, err error) { return i, r.Scan(&i) })
@@ -258,8 +260,9 @@ func usedIndexes(ctx context.Context, tx *db.Tx, chain string, branch uint32, fr
 
 // reserveIndexes reserves the next n indexes of a branch for the key with the given id, see keyID, and returns the
 // first. If indexes of a branch were ever reserved for different keys, its stored key remains "several".
-func reserveIndexes(ctx context.Context, tx *db.Tx, chain, key string, branch uint32, n int64) (first int64,
-	err error) {
+func reserveIndexes(
+	ctx context.Context, tx *db.Tx, chain, key string, branch uint32, n int64,
+) (first int64, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO chain_pools (chain, branch, next, keys) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (chain, branch) DO UPDATE SET next = chain_pools.next + excluded.next,
 			keys = CASE WHEN chain_pools.keys IN ('', excluded.keys) THEN excluded.keys ELSE 'several' END RETURNING next`,

@@ -375,8 +375,9 @@ func (w *Watcher) disconnect(ctx context.Context, from, to cursor, health Health
 
 // scanMempool records new transactions of the mempool, drops those that left it, and, if due, confirms outputs and
 // transactions.
-func (w *Watcher) scanMempool(ctx context.Context, tip cursor, expected []string, due bool) (progressed bool,
-	err error) {
+func (w *Watcher) scanMempool(
+	ctx context.Context, tip cursor, expected []string, due bool,
+) (progressed bool, err error) {
 	txids, err := w.src.Mempool(ctx)
 	if err != nil {
 		return false, err
@@ -416,8 +417,9 @@ func (w *Watcher) scanMempool(ctx context.Context, tip cursor, expected []string
 
 // absent returns the expected transactions that are not in the mempool: gone if the previous scan missed them too,
 // else missing. Transactions that the node still has are added to present.
-func (w *Watcher) absent(ctx context.Context, expected []string, present map[string]bool) (gone []string,
-	missing map[string]bool, err error) {
+func (w *Watcher) absent(
+	ctx context.Context, expected []string, present map[string]bool,
+) (gone []string, missing map[string]bool, err error) {
 	missing = map[string]bool{}
 	checker, _ := w.src.(PendingChecker)
 	for _, id := range expected {

@@ -154,8 +154,9 @@ var errNotAsked = errors.New("it did not answer")
 // askWitness compares a witness with the chain that ends at the height top. If the blocks at the lower of the two
 // tips differ, it compares the block that has MaxDivergence confirmations on the higher chain: younger blocks may
 // differ between honest nodes.
-func (w *Watcher) askWitness(ctx context.Context, witness Source, top int64, ours hashLookup) (r witnessReport,
-	err error) {
+func (w *Watcher) askWitness(
+	ctx context.Context, witness Source, top int64, ours hashLookup,
+) (r witnessReport, err error) {
 	r = witnessReport{agreedHeight: verifiedNone, conflictHeight: verifiedNone}
 	limited, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()
@@ -231,8 +232,9 @@ func (w *Watcher) checkHealth(ctx context.Context, s snapshot, top chainTip, our
 
 // applyReports sets the verified height and the conflicting witnesses from the reports, and adds the alarms that they
 // justify.
-func (w *Watcher) applyReports(health *Health, before Health, top int64, reports []witnessReport,
-	observed map[Alarm][]any) {
+func (w *Watcher) applyReports(
+	health *Health, before Health, top int64, reports []witnessReport, observed map[Alarm][]any,
+) {
 	// Earlier verifications do not count: the witness may have left that chain since.
 	if len(reports) > 0 {
 		health.verifiedHeight = verifiedNone
@@ -267,8 +269,9 @@ func (w *Watcher) applyReports(health *Health, before Health, top int64, reports
 
 // raiseAlarms sets the alarms of health and logs the changes. Behind and WitnessSilent are raised only if two
 // consecutive checks observe them, because nodes never learn of a block at the same time.
-func (w *Watcher) raiseAlarms(ctx context.Context, health *Health, before Health, synced bool,
-	observed map[Alarm][]any) {
+func (w *Watcher) raiseAlarms(
+	ctx context.Context, health *Health, before Health, synced bool, observed map[Alarm][]any,
+) {
 	for _, a := range Alarms {
 		attrs, raised := observed[a]
 		wasRaised := slices.Contains(before.Alarms, a)

@@ -1,8 +1,8 @@
-// Package bitcoin is the Bitcoin side of package chain: a [Client] that reads a node as a chain.Source, the addresses of a
-// wallet from its public key ([Deriver]), signatures from its private key ([Signer]), and the decoding of raw blocks and
+// Package bitcoin implements package chain for Bitcoin: a [Client] that reads a node as a chain.Source, addresses
+// derived from a public key ([Deriver]), signatures by a private key ([Signer]), and the decoding of blocks and
 // transactions.
 //
-// It keeps no state beyond its keys, writes nothing to the database, and chooses neither coins nor fees.
+// It stores nothing, and chooses neither coins nor fees.
 package bitcoin
 
 import (
@@ -23,13 +23,14 @@ import (
 )
 
 var (
-	// ErrAddress refuses an address that is not one of Bitcoin at all.
-	ErrAddress = apierr.New(apierr.Invalid, "invalid_address", "This is not a Bitcoin address. Check it for a missing or mistyped character.")
-	// ErrAddressNetwork refuses a well-formed address of another Bitcoin network.
+	// ErrAddress is returned for text that is not a Bitcoin address.
+	ErrAddress = apierr.New(apierr.Invalid, "invalid_address",
+		"This is not a Bitcoin address. Check it for a missing or mistyped character.")
+	// ErrAddressNetwork is returned for an address of another Bitcoin network.
 	ErrAddressNetwork = apierr.New(apierr.Invalid, "wrong_network", "This address belongs to another Bitcoin network.")
 )
 
-// Params are the rules of a network by its name: "bitcoin", "testnet", "signet" or "regtest".
+// Params returns the parameters of a network: "bitcoin", "testnet", "signet" or "regtest".
 func Params(network string) (*chaincfg.Params, error) {
 	switch network {
 	case "bitcoin":
@@ -44,8 +45,8 @@ func Params(network string) (*chaincfg.Params, error) {
 	return nil, fmt.Errorf("bitcoin: unknown network %q; want bitcoin, testnet, signet or regtest", network)
 }
 
-// genesisHashes are the hashes of the first block that a node of the network may have. There are two public test networks; their
-// addresses and keys are alike.
+// genesisHashes returns the possible hashes of a network's first block. There are two public test networks with the
+// same address and key formats.
 func genesisHashes(network string) []string {
 	switch network {
 	case "bitcoin":
@@ -60,9 +61,9 @@ func genesisHashes(network string) []string {
 	return nil
 }
 
-// NormalizeAddress is the one spelling of an address under which it is stored and compared: addresses in Bech32 may be typed in
-// capitals. ErrAddress and ErrAddressNetwork say that no money may be sent to it on the network; raw public keys, which the
-// decoder would take for addresses, are refused.
+// NormalizeAddress returns an address in the form in which it is stored and compared; Bech32 addresses may also be
+// written in capitals. It returns ErrAddress or ErrAddressNetwork for an address that must not be paid on the
+// network. Raw public keys, which the decoder accepts, are refused.
 func NormalizeAddress(addr, network string) (string, error) {
 	a, err := decodeAddress(addr, network)
 	if err != nil {
@@ -117,7 +118,7 @@ func onAnotherNetwork(addr, network string) bool {
 	return false
 }
 
-// AddressScript is the output script that pays an address.
+// AddressScript returns the output script that pays an address.
 func AddressScript(addr, network string) ([]byte, error) {
 	a, err := decodeAddress(addr, network)
 	if err != nil {
@@ -126,7 +127,7 @@ func AddressScript(addr, network string) ([]byte, error) {
 	return txscript.PayToAddrScript(a)
 }
 
-// DecodeTx reads a raw transaction. The network gives the addresses their spelling.
+// DecodeTx decodes a raw transaction. The network determines the format of the addresses.
 func DecodeTx(raw []byte, network string) (chain.Tx, error) {
 	params, err := Params(network)
 	if err != nil {
@@ -143,7 +144,7 @@ func DecodeTx(raw []byte, network string) (chain.Tx, error) {
 	return toChainTx(&msg, raw, params), nil
 }
 
-// decodeBlock reads a raw block. Its height is -1: a block does not carry one that can be relied on.
+// decodeBlock decodes a raw block. Its height is set to -1, because a block does not contain a reliable height.
 func decodeBlock(raw []byte, network string) (chain.Block, error) {
 	params, err := Params(network)
 	if err != nil {
@@ -166,7 +167,7 @@ func decodeBlock(raw []byte, network string) (chain.Block, error) {
 	return b, nil
 }
 
-// toChainTx leaves Raw empty when raw is nil: a block's transactions are read for their outputs only.
+// toChainTx converts a transaction. raw may be nil.
 func toChainTx(msg *wire.MsgTx, raw []byte, params *chaincfg.Params) chain.Tx {
 	tx := chain.Tx{ID: msg.TxID(), Raw: raw, Outputs: make([]chain.Output, len(msg.TxOut))}
 	if len(msg.TxIn) == 1 && msg.TxIn[0].PreviousOutPoint.Index == wire.MaxPrevOutIndex &&
@@ -184,8 +185,8 @@ func toChainTx(msg *wire.MsgTx, raw []byte, params *chaincfg.Params) chain.Tx {
 	return tx
 }
 
-// scriptAddress is the address that a script pays, empty when it has none. Scripts that pay a bare public key are left
-// without one: nobody was given such an address by us.
+// scriptAddress returns the address that a script pays, or "" if it has none. Scripts that pay a raw public key have
+// none, because we never assign such an address.
 func scriptAddress(script []byte, params *chaincfg.Params) string {
 	class, addrs, _, err := txscript.ExtractPkScriptAddrs(script, params)
 	if err != nil || len(addrs) != 1 || class == txscript.PubKeyTy || class == txscript.MultiSigTy {
@@ -194,10 +195,10 @@ func scriptAddress(script []byte, params *chaincfg.Params) string {
 	return addrs[0].EncodeAddress()
 }
 
-// Serialize is the wire form of a transaction, witnesses included.
+// Serialize returns the encoding of a transaction with its witnesses.
 func Serialize(tx *wire.MsgTx) []byte {
 	var b bytes.Buffer
 	b.Grow(tx.SerializeSize())
-	_ = tx.Serialize(&b) // a bytes.Buffer does not fail
+	_ = tx.Serialize(&b) // writing to a bytes.Buffer never fails
 	return b.Bytes()
 }

@@ -24,9 +24,12 @@ import (
 
 // The account of BIP84's own test vectors.
 const (
-	zprv = "zprvAdG4iTXWBoARxkkzNpNh8r6Qag3irQB8PzEMkAFeTRXxHpbF9z4QgEvBRmfvqWvGp42t42nvgGpNgYSJA9iefm1yYNZKEm7z6qUWCroSQnE"
-	zpub = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf31mGDtKsAYz2oz2AGutZYs"
-	root = "zprvAWgYBBk7JR8Gjrh4UJQ2uJdG1r3WNRRfURiABBE3RvMXYSrRJL62XuezvGdPvG6GFBZduosCc1YP5wixPox7zhZLfiUm8aunE96BBa4Kei5"
+	zprv = "zprvAdG4iTXWBoARxkkzNpNh8r6Qag3irQB8PzEMkAFeTRXxHpbF9z4QgEvBRmfvqWvGp42t42nvgGpNgYSJA9iefm" +
+		"1yYNZKEm7z6qUWCroSQnE"
+	zpub = "zpub6rFR7y4Q2AijBEqTUquhVz398htDFrtymD9xYYfG1m4wAcvPhXNfE3EfH1r1ADqtfSdVCToUG868RvUUkgDKf3" +
+		"1mGDtKsAYz2oz2AGutZYs"
+	root = "zprvAWgYBBk7JR8Gjrh4UJQ2uJdG1r3WNRRfURiABBE3RvMXYSrRJL62XuezvGdPvG6GFBZduosCc1YP5wixPox7zh" +
+		"ZLfiUm8aunE96BBa4Kei5"
 )
 
 func TestBIP84Vectors(t *testing.T) {
@@ -50,7 +53,8 @@ func TestBIP84Vectors(t *testing.T) {
 		{chain.External, 1, "bc1qnjg0jd8228aq7egyzacy8cys3knf9xvrerkf9g"},
 		{chain.Change, 0, "bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el"},
 	} {
-		for name, d := range map[string]*bitcoin.Deriver{"public": public, "account": account.Deriver(), "master": master.Deriver()} {
+		for name, d := range map[string]*bitcoin.Deriver{"public": public, "account": account.Deriver(),
+			"master": master.Deriver()} {
 			if got, err := d.Address(c.branch, c.index); err != nil || got != c.want {
 				t.Errorf("%s %d/%d: %s, %v", name, c.branch, c.index, got, err)
 			}
@@ -151,7 +155,8 @@ func TestNormalAddress(t *testing.T) {
 			t.Errorf("%q on %s: %v, want %v", c.addr, c.network, err, c.want)
 		}
 	}
-	if a, err := bitcoin.NormalizeAddress("BC1QCR8TE4KR609GCAWUTMRZA0J4XV80JY8Z306FYU", "bitcoin"); err != nil || a != "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu" {
+	if a, err := bitcoin.NormalizeAddress("BC1QCR8TE4KR609GCAWUTMRZA0J4XV80JY8Z306FYU", "bitcoin"); err != nil ||
+		a != "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu" {
 		t.Errorf("%s, %v", a, err)
 	}
 }
@@ -165,7 +170,8 @@ func TestSignRefusesAForeignCoin(t *testing.T) {
 	msg := wire.NewMsgTx(2)
 	msg.AddTxIn(wire.NewTxIn(wire.NewOutPoint(&hash, 1), nil, nil))
 	msg.AddTxOut(wire.NewTxOut(1_000, []byte{0x51}))
-	coin := chain.WalletCoin{Outpoint: chain.Outpoint{TxID: hash.String(), Vout: 1}, Address: "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu", Amount: 2_000}
+	coin := chain.WalletCoin{Outpoint: chain.Outpoint{TxID: hash.String(), Vout: 1},
+		Address: "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu", Amount: 2_000}
 	one, id, err := s.Sign(msg, []chain.WalletCoin{coin})
 	if err != nil {
 		t.Fatal(err)
@@ -214,10 +220,12 @@ func node(t *testing.T, answer func(method string) (result any, code int, messag
 			return
 		}
 		w.WriteHeader(http.StatusInternalServerError)
-		_ = json.NewEncoder(w).Encode(map[string]any{"result": nil, "error": map[string]any{"code": code, "message": message}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"result": nil,
+			"error": map[string]any{"code": code, "message": message}})
 	}))
 	t.Cleanup(s.Close)
-	c, err := bitcoin.NewClient(bitcoin.Options{URL: strings.Replace(s.URL, "http://", "http://u:p@", 1), Network: "regtest"})
+	c, err := bitcoin.NewClient(bitcoin.Options{URL: strings.Replace(s.URL, "http://", "http://u:p@", 1),
+		Network: "regtest"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +340,8 @@ func TestTheAddressIsNotTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.Tip(t.Context()); err == nil || strings.Contains(err.Error(), "key") || strings.Contains(err.Error(), "word") {
+	if _, _, err := c.Tip(t.Context()); err == nil || strings.Contains(err.Error(), "key") ||
+		strings.Contains(err.Error(), "word") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"github.com/btcsuite/btcd/wire/v2"
 )
 
-// NewBlock builds the block at a height of a regtest chain: a coinbase that pays the reward, then the transactions, with the
-// commitment to their witnesses (BIP 141) and the proof of work, which every second hash has there. Of the header the caller
-// gives version, previous block, time and bits. The salt makes two blocks at one height differ.
-func NewBlock(header wire.BlockHeader, height int64, salt []byte, reward []*wire.TxOut, txs []*wire.MsgTx) (*wire.MsgBlock, error) {
-	// The height comes first, as BIP 34 has it.
+// NewBlock builds a block at a height of a regtest chain: a coinbase transaction that pays the reward, then the
+// transactions, with the commitment to their witnesses (BIP 141) and a proof of work. The caller sets the version,
+// previous block, time and bits of the header. Blocks at the same height differ by the salt.
+func NewBlock(
+	header wire.BlockHeader, height int64, salt []byte, reward []*wire.TxOut, txs []*wire.MsgTx,
+) (*wire.MsgBlock, error) {
+	// BIP 34 requires the height as the first item.
 	script, err := txscript.NewScriptBuilder().AddInt64(height).AddData(salt).Script()
 	if err != nil {
 		return nil, err
@@ -20,7 +22,7 @@ func NewBlock(header wire.BlockHeader, height int64, salt []byte, reward []*wire
 	for _, out := range reward {
 		coinbase.AddTxOut(out)
 	}
-	// The coinbase's own witness counts as zero, and its id is known once it commits to the others'.
+	// In the witness commitment the coinbase counts as zero. Its id is known only after the commitment is added.
 	ids, witnesses := make([]chainhash.Hash, 1), make([]chainhash.Hash, 1)
 	for _, tx := range txs {
 		ids, witnesses = append(ids, tx.TxHash()), append(witnesses, tx.WitnessHash())
@@ -29,7 +31,8 @@ func NewBlock(header wire.BlockHeader, height int64, salt []byte, reward []*wire
 		root, reserved := merkleRoot(witnesses), make([]byte, chainhash.HashSize)
 		commitment := chainhash.DoubleHashB(append(root[:], reserved...))
 		coinbase.TxIn[0].Witness = wire.TxWitness{reserved}
-		coinbase.AddTxOut(wire.NewTxOut(0, append([]byte{txscript.OP_RETURN, txscript.OP_DATA_36, 0xaa, 0x21, 0xa9, 0xed}, commitment...)))
+		coinbase.AddTxOut(wire.NewTxOut(0, append([]byte{txscript.OP_RETURN, txscript.OP_DATA_36, 0xaa, 0x21, 0xa9, 0xed},
+			commitment...)))
 	}
 	ids[0] = coinbase.TxHash()
 	header.MerkleRoot = merkleRoot(ids)
@@ -41,7 +44,7 @@ func NewBlock(header wire.BlockHeader, height int64, salt []byte, reward []*wire
 	return block, nil
 }
 
-// merkleRoot folds hashes in pairs; an odd one is paired with itself.
+// merkleRoot returns the root of a Merkle tree. An odd hash is paired with itself.
 func merkleRoot(level []chainhash.Hash) chainhash.Hash {
 	for len(level) > 1 {
 		var up []chainhash.Hash

@@ -22,34 +22,34 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// ErrWrongNetwork stops a Client whose node follows another network than it was told.
+// ErrWrongNetwork is returned if the node is on another network than configured.
 var ErrWrongNetwork = errors.New("bitcoin: the node is on another network")
 
-// Options say where the node is. URL and Network are required.
+// Options configures a Client. URL and Network are required.
 type Options struct {
 	URL      string // http://host:port; a user and password in it are taken when the fields below are empty
 	User     string
 	Password string
 	Network  string // "bitcoin", "testnet", "signet" or "regtest"
 
-	// CookieFile holds "user:password", which the node writes anew at each of its starts. It takes the place of User and Password.
+	// CookieFile contains "user:password", which the node rewrites at each start. It overrides User and Password.
 	CookieFile string
 
-	// FeeFloor is the fee rate used when the node has no estimate, in satoshi per virtual byte. Default 2: above the relay
-	// minimum, so that a transaction is at least passed on.
+	// FeeFloor is the fee rate, in satoshis per virtual byte, that is used if the node has no estimate. The default is
+	// 2, above the minimum relay fee.
 	FeeFloor int64
-	// HTTP is the client to use. Default: one with a timeout of a minute, which a large block may need.
+	// HTTP is the client to use. The default has a timeout of one minute, which a large block may need.
 	HTTP *http.Client
 }
 
-// Client is a chain.Source over the JSON-RPC of a node. It uses only what Bitcoin Core and btcd answer alike. The node's
-// first block is compared with the network's before the first answer is believed: ErrWrongNetwork otherwise.
+// Client is a chain.Source over JSON-RPC. It uses only methods that Bitcoin Core and btcd implement alike. Before its
+// first request it compares the node's first block with the network's, and returns ErrWrongNetwork if they differ.
 type Client struct {
 	o       Options
 	checked atomic.Bool
 }
 
-// NewClient prepares a client; it does not call the node.
+// NewClient returns a client. It does not call the node.
 func NewClient(o Options) (*Client, error) {
 	if _, err := Params(o.Network); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func NewClient(o Options) (*Client, error) {
 	return &Client{o: o}, nil
 }
 
-// Error is a refusal by the node.
+// Error is an error that the node returned.
 type Error struct {
 	Method  string `json:"-"`
 	Code    int    `json:"code"`
@@ -86,21 +86,21 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("bitcoin: %s: %s (code %d)", e.Method, e.Message, e.Code)
 }
 
-// The codes of refusals on which the client acts.
+// The error codes that the client handles.
 const (
 	codeMisc         = -1  // btcd: height out of range
 	codeNotFound     = -5  // no such block or transaction
 	codeOutOfRange   = -8  // Core: height out of range
 	codeUndecodable  = -22 // the bytes are not a transaction
-	codeTxError      = -25 // a coin is missing; on btcd also: a script fails
+	codeTxError      = -25 // an input is missing; on btcd also: a script fails
 	codeTxRejected   = -26 // refused by a rule; on btcd also: already in the mempool
 	codeAlreadyMined = -27
 )
 
-// maxAnswer bounds an answer: a block of 4 MB in hex, with room.
+// maxResponse bounds a response: a block of 4 MB in hexadecimal, with a margin.
 const maxResponse = 32 << 20
 
-// Call asks the node one thing and decodes the result. A refusal by the node is an *Error.
+// Call calls a method of the node and decodes the result. An error that the node returned is an *Error.
 func (c *Client) Call(ctx context.Context, result any, method string, params ...any) error {
 	if params == nil {
 		params = []any{}
@@ -121,7 +121,7 @@ func (c *Client) Call(ctx context.Context, result any, method string, params ...
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.o.HTTP.Do(req)
 	if err != nil {
-		var refused *url.Error // its text has the address, and with it a provider's key
+		var refused *url.Error // its text contains the URL, which may contain a provider's key
 		if errors.As(err, &refused) {
 			err = refused.Err
 		}
@@ -136,8 +136,8 @@ func (c *Client) Call(ctx context.Context, result any, method string, params ...
 		Result json.RawMessage `json:"result"`
 		Error  *Error          `json:"error"`
 	}
-	// A refusal comes as HTTP 500 from Core and as 200 from btcd, each with the same JSON; without JSON it is a proxy, a
-	// wrong password or a node that is not up.
+	// Core returns errors with HTTP status 500, btcd with 200, both with the same JSON. A response without JSON comes
+	// from a proxy, or means a wrong password or a node that is not running.
 	if err := json.Unmarshal(text, &answer); err != nil || (resp.StatusCode != http.StatusOK && answer.Error == nil) {
 		return fmt.Errorf("bitcoin: %s: the node answered %s", method, resp.Status)
 	}
@@ -154,7 +154,7 @@ func (c *Client) Call(ctx context.Context, result any, method string, params ...
 	return nil
 }
 
-// credentials are read anew for each question: the node may have been restarted.
+// credentials reads the cookie for each request, because the node may have been restarted.
 func (c *Client) credentials() (user, password string, err error) {
 	if c.o.CookieFile == "" {
 		return c.o.User, c.o.Password, nil
@@ -170,7 +170,8 @@ func (c *Client) credentials() (user, password string, err error) {
 	return user, password, nil
 }
 
-// checkedCall is Call on a node whose network is known to be right. The codes given mean chain.ErrNotFound.
+// checkedCall is Call on a node whose network was checked. It returns chain.ErrNotFound for the error codes in
+// notFound.
 func (c *Client) checkedCall(ctx context.Context, result any, notFound []int, method string, params ...any) error {
 	if !c.checked.Load() {
 		var hash string
@@ -193,7 +194,7 @@ func (c *Client) checkedCall(ctx context.Context, result any, notFound []int, me
 // Network implements chain.Source.
 func (c *Client) Network() string { return c.o.Network }
 
-// Tip implements chain.Source. When the chain moves between the two questions, they are asked again.
+// Tip implements chain.Source. If the chain changes between the two requests, they are repeated.
 func (c *Client) Tip(ctx context.Context) (int64, string, error) {
 	for range 10 {
 		var height int64
@@ -277,7 +278,7 @@ func (c *Client) Broadcast(ctx context.Context, raw []byte) error {
 		if has("already have transaction", "txn-already-in-mempool", "txn-already-known") {
 			return nil
 		}
-		// A full mempool or a node that is still loading says nothing about the transaction.
+		// A full mempool or a node that is still loading does not mean that the transaction is invalid.
 		if has("mempool full", "mempool is not loaded") {
 			return err
 		}
@@ -285,7 +286,8 @@ func (c *Client) Broadcast(ctx context.Context, raw []byte) error {
 	case codeUndecodable:
 		return fmt.Errorf("%w: %w", chain.ErrRejected, err)
 	case codeTxError:
-		// A missing coin is not a verdict: a transaction that was mined long ago, and whose outputs are spent, looks just so.
+		// A missing input does not prove that the transaction is invalid: one that was mined long ago, and whose outputs
+		// are spent, causes the same error.
 		if has("missing", "orphan", "spent") {
 			return err
 		}
@@ -294,10 +296,10 @@ func (c *Client) Broadcast(ctx context.Context, raw []byte) error {
 	return err
 }
 
-// feeTarget is within how many blocks a transaction should be mined.
+// feeTarget is the number of blocks within which a transaction should be mined.
 const feeTarget = 6
 
-// FeeRate implements chain.Source: the estimate of Core, else that of btcd, else the floor.
+// FeeRate implements chain.Source. It returns the estimate of Core, else that of btcd, else the floor.
 func (c *Client) FeeRate(ctx context.Context) (int64, error) {
 	var smart struct {
 		Rate json.Number `json:"feerate"`
@@ -321,7 +323,8 @@ func (c *Client) FeeRate(ctx context.Context) (int64, error) {
 	return c.o.FeeFloor, nil
 }
 
-// satPerVByte turns a node's BTC per 1,000 virtual bytes into satoshi per one, rounded up. Nodes say -1 for "no estimate".
+// satPerVByte converts a rate in BTC per 1,000 virtual bytes to satoshis per virtual byte, rounded up. Nodes return
+// -1 for "no estimate".
 func satPerVByte(rate json.Number) (int64, bool) {
 	d, err := decimal.NewFromString(rate.String())
 	if err != nil || d.Sign() <= 0 {
@@ -334,7 +337,7 @@ func satPerVByte(rate json.Number) (int64, bool) {
 	return sat.IntPart(), true
 }
 
-// Coin implements chain.Keeper.
+// Coin implements chain.UTXOSource.
 func (c *Client) Coin(ctx context.Context, o chain.Outpoint) (int64, error) {
 	var out *struct {
 		Value json.Number `json:"value"`

@@ -20,7 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 )
 
-// The version bytes that wallets put before an extended key of BIP84, beside the ones of BIP32.
+// The version bytes of extended keys of BIP 84, which wallets use in addition to those of BIP 32.
 var (
 	zpub = []byte{0x04, 0xb2, 0x47, 0x46}
 	zprv = []byte{0x04, 0xb2, 0x43, 0x0c}
@@ -28,10 +28,11 @@ var (
 	vprv = []byte{0x04, 0x5f, 0x18, 0xbc}
 )
 
-// accountDepth is how deep the key of an account lies: m / purpose' / coin' / account'.
+// accountDepth is the depth of an account key: m / purpose' / coin' / account'.
 const accountDepth = 3
 
-// Deriver makes the P2WPKH addresses of one account from its public key. It cannot spend. Safe for concurrent use.
+// Deriver derives the P2WPKH addresses of one account from its public key. It cannot sign. It is safe for concurrent
+// use.
 type Deriver struct {
 	params   *chaincfg.Params
 	account  string
@@ -39,23 +40,24 @@ type Deriver struct {
 	cache    [cacheSize]atomic.Pointer[derived]
 }
 
-// keptAddresses is how many of the addresses that were lately asked for a Deriver keeps. Each is asked for twice, by the pool that gives
-// it out and by the watcher that remembers whose it is, and working one out is a tenth of all that a claim costs.
+// cacheSize is the number of recent addresses that a Deriver caches. Each address is requested twice, by the pool
+// that assigns it and by the watcher's address cache, and its derivation takes a tenth of the time of a claim.
 const cacheSize = 4096
 
-// derived is an address with its place.
+// derived is an address with its branch and index.
 type derived struct {
 	branch, index uint32
 	address       string
 }
 
-// Signer signs for one account. Safe for concurrent use.
+// Signer signs for the addresses of one account. It is safe for concurrent use.
 type Signer struct {
 	deriver  *Deriver
 	branches [2]*hdkeychain.ExtendedKey
 }
 
-// ParseXPub reads the extended public key of a BIP84 account: xpub or zpub on network bitcoin, tpub or vpub elsewhere.
+// ParseXPub parses the extended public key of a BIP 84 account: xpub or zpub on network bitcoin, tpub or vpub
+// elsewhere.
 func ParseXPub(s, network string) (*Deriver, error) {
 	key, params, err := parseKey(s, network)
 	if err != nil {
@@ -65,13 +67,14 @@ func ParseXPub(s, network string) (*Deriver, error) {
 		return nil, errors.New("bitcoin: this is a private key; give the account's public one")
 	}
 	if key.Depth() != accountDepth {
-		return nil, fmt.Errorf("bitcoin: the extended public key has depth %d; want an account's key, m/84'/%d'/0', of depth %d",
+		return nil, fmt.Errorf("bitcoin: the extended public key has depth %d; want that of m/84'/%d'/0', with depth %d",
 			key.Depth(), params.HDCoinType, accountDepth)
 	}
 	return newDeriver(key, params)
 }
 
-// ParseXPriv reads an extended private key: that of a BIP84 account, or a master key, whose first account is then used.
+// ParseXPriv parses an extended private key: that of a BIP 84 account, or a master key, from which the first account
+// is derived.
 func ParseXPriv(s, network string) (*Signer, error) {
 	key, params, err := parseKey(s, network)
 	if err != nil {
@@ -88,7 +91,7 @@ func ParseXPriv(s, network string) (*Signer, error) {
 		}
 	}
 	if key.Depth() != accountDepth {
-		return nil, fmt.Errorf("bitcoin: the extended private key has depth %d; want a master key (0) or an account's key (%d)",
+		return nil, fmt.Errorf("bitcoin: the extended private key has depth %d; want a master key (0) or an account key (%d)",
 			key.Depth(), accountDepth)
 	}
 	public, err := key.Neuter()
@@ -106,7 +109,8 @@ func ParseXPriv(s, network string) (*Signer, error) {
 	return &Signer{deriver: d, branches: branches}, nil
 }
 
-// MasterFromSeed is the extended private master key of a seed, for networks without value: the sandbox and tests.
+// MasterFromSeed returns the extended private master key of a seed. It refuses network bitcoin, because it is meant
+// for the sandbox and tests.
 func MasterFromSeed(seed []byte, network string) (string, error) {
 	params, err := Params(network)
 	if err != nil {
@@ -129,7 +133,7 @@ func parseKey(s, network string) (*hdkeychain.ExtendedKey, *chaincfg.Params, err
 	}
 	key, err := hdkeychain.NewKeyFromString(s)
 	if err != nil {
-		// The error of the library may repeat the key.
+		// The library's error may contain the key.
 		return nil, nil, errors.New("bitcoin: this is not an extended key")
 	}
 	pub, priv := vpub, vprv
@@ -160,11 +164,11 @@ func newDeriver(account *hdkeychain.ExtendedKey, params *chaincfg.Params) (*Deri
 	return d, nil
 }
 
-// parentKey is an extended public key whose children are public keys by BIP32. It keeps the key's point, which the library works out from
-// its text for each child, as it does the child's: half of what a child costs.
+// parentKey derives child public keys (BIP 32) of an extended public key. It keeps the decoded point of the key,
+// which the library would decode again for each child; that halves the time.
 type parentKey struct {
 	point      btcec.JacobianPoint
-	compressed []byte // compressed
+	compressed []byte
 	chainCode  []byte
 }
 
@@ -180,7 +184,7 @@ func newParent(key *hdkeychain.ExtendedKey) (p parentKey, err error) {
 
 var errNoKey = errors.New("this index has no key")
 
-// child is the public key at an index that is not hardened.
+// child returns the public key at a non-hardened index.
 func (p *parentKey) child(index uint32) (*btcec.PublicKey, error) {
 	mac := hmac.New(sha512.New, p.chainCode)
 	mac.Write(p.compressed)
@@ -204,7 +208,8 @@ func deriveBranches(account *hdkeychain.ExtendedKey) (branches [2]*hdkeychain.Ex
 		if branches[b], err = account.Derive(b); err != nil {
 			return branches, fmt.Errorf("bitcoin: derive branch %d: %w", b, err)
 		}
-		// The library keeps the public key of a private one when it first needs it, without a lock: let it do so now.
+		// The library caches the public key of a private key at its first use, without a lock. Derive one child to fill the
+		// cache.
 		if _, err = branches[b].Derive(0); err != nil {
 			return branches, fmt.Errorf("bitcoin: derive branch %d: %w", b, err)
 		}
@@ -212,10 +217,10 @@ func deriveBranches(account *hdkeychain.ExtendedKey) (branches [2]*hdkeychain.Ex
 	return branches, nil
 }
 
-// XPub is the account's extended public key.
+// XPub returns the account's extended public key.
 func (d *Deriver) XPub() string { return d.account }
 
-// Address is the P2WPKH address at an index of a branch.
+// Address returns the P2WPKH address at an index of a branch.
 func (d *Deriver) Address(branch, index uint32) (string, error) {
 	kept := &d.cache[index%cacheSize]
 	if k := kept.Load(); k != nil && k.branch == branch && k.index == index {
@@ -241,11 +246,11 @@ func (d *Deriver) derive(branch, index uint32) (*address.AddressWitnessPubKeyHas
 	return address.NewAddressWitnessPubKeyHash(address.Hash160(pub.SerializeCompressed()), d.params)
 }
 
-// Deriver makes the addresses that the signer can spend from.
+// Deriver returns the deriver of the addresses that the signer signs for.
 func (s *Signer) Deriver() *Deriver { return s.deriver }
 
-// Sign signs every input of the transaction, whose coins are given in the same order, and checks the result by running the
-// scripts. The same transaction always gives the same bytes. The argument is left unsigned.
+// Sign signs every input of a transaction, and verifies the signatures. The coins must be in the order of the inputs.
+// Sign is deterministic, and does not change its argument.
 func (s *Signer) Sign(unsigned *wire.MsgTx, inputs []chain.WalletCoin) (raw []byte, txid string, err error) {
 	if len(unsigned.TxIn) != len(inputs) {
 		return nil, "", fmt.Errorf("bitcoin: sign: %d inputs but %d coins", len(unsigned.TxIn), len(inputs))
@@ -284,7 +289,8 @@ func (s *Signer) Sign(unsigned *wire.MsgTx, inputs []chain.WalletCoin) (raw []by
 			return nil, "", fmt.Errorf("bitcoin: derive %d/%d: %w", c.Branch, c.Index, err)
 		}
 		tx.TxIn[i].SignatureScript = nil
-		tx.TxIn[i].Witness, err = txscript.WitnessSignature(tx, sums, i, c.Amount, scripts[i], txscript.SigHashAll, private, true)
+		tx.TxIn[i].Witness, err = txscript.WitnessSignature(tx, sums, i, c.Amount, scripts[i], txscript.SigHashAll, private,
+			true)
 		private.Zero()
 		if err != nil {
 			return nil, "", fmt.Errorf("bitcoin: sign input %d: %w", i, err)
@@ -296,7 +302,7 @@ func (s *Signer) Sign(unsigned *wire.MsgTx, inputs []chain.WalletCoin) (raw []by
 	return Serialize(tx), tx.TxID(), nil
 }
 
-// Verify runs the scripts of every input against the outputs it spends.
+// Verify executes the script of every input against the output that it spends.
 func Verify(tx *wire.MsgTx, coins txscript.PrevOutputFetcher) error {
 	sums := txscript.NewTxSigHashes(tx, coins)
 	for i, in := range tx.TxIn {

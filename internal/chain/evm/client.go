@@ -22,32 +22,32 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// What stops a Client whose node is not what it was told.
+// Errors of a Client whose node does not match its options.
 var (
 	ErrWrongNetwork = errors.New("evm: the node is on another network")
 	ErrWrongToken   = errors.New("evm: the contract is not the token that it should be")
 )
 
-// Options say where the node is. URL and Network are required.
+// Options configures a Client. URL and Network are required.
 type Options struct {
 	URL     string // http://host:port or https://host/path; a user and password in it are sent along
 	Network Network
-	// HTTP is the client to use. Default: one with a timeout of a minute, which a large block may need.
+	// HTTP is the client to use. The default has a timeout of one minute, which a large block may need.
 	HTTP *http.Client
 }
 
-// Client is a Node over the JSON-RPC of a node. The node's chain id and the decimals of the tokens are compared with the network's
-// before the first answer is believed: ErrWrongNetwork, ErrWrongToken.
+// Client is a Node over JSON-RPC. Before its first request it compares the node's chain id and the decimals of the
+// tokens with the network, and returns ErrWrongNetwork or ErrWrongToken if they differ.
 type Client struct {
 	o       Options
 	user    *url.Userinfo
 	checked atomic.Bool
 
 	mu      sync.Mutex
-	pending map[string]chain.Tx // what the last look at the mempool found
+	pending map[string]chain.Tx // the result of the last Mempool
 }
 
-// NewClient prepares a client; it does not call the node.
+// NewClient returns a client. It does not call the node.
 func NewClient(o Options) (*Client, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -70,7 +70,7 @@ func NewClient(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Error is a refusal by the node.
+// Error is an error that the node returned.
 type Error struct {
 	Method  string          `json:"-"`
 	Code    int             `json:"code"`
@@ -86,11 +86,11 @@ const (
 	codeNoMethod = -32601
 	codeRevert   = 3
 
-	// maxResponse bounds an answer: the receipts of a full block, with room.
+	// maxResponse bounds a response. The receipts of a full block are much smaller.
 	maxResponse = 64 << 20
-	// maxUnits bounds what one output is believed to pay: two million ETH, two milliard USDC.
+	// maxUnits bounds the amount of one output: two million ETH or two billion USDC.
 	maxUnits = 2_100_000_000_000_000
-	// batchSize is how many questions go into one request.
+	// batchSize is the maximum number of calls in one request.
 	batchSize = 50
 )
 
@@ -107,7 +107,7 @@ type rpcResponse struct {
 	Error  *Error          `json:"error"`
 }
 
-// rpcCall is one thing asked of the node, and its answer: result points to where it goes.
+// rpcCall is one call of a batch and its outcome. The result is decoded into result.
 type rpcCall struct {
 	method string
 	params []any
@@ -115,7 +115,7 @@ type rpcCall struct {
 	err    *Error
 }
 
-// Call asks the node one thing and decodes the result. A refusal by the node is an *Error.
+// Call calls a method of the node and decodes the result. An error that the node returned is an *Error.
 func (c *Client) Call(ctx context.Context, result any, method string, params ...any) error {
 	a := []rpcCall{{method: method, params: params, result: result}}
 	if err := c.batch(ctx, a); err != nil {
@@ -127,9 +127,9 @@ func (c *Client) Call(ctx context.Context, result any, method string, params ...
 	return nil
 }
 
-// batch asks several things at once. A refusal stays with its question.
-func (c *Client) batch(ctx context.Context, asks []rpcCall) error {
-	for some := range slices.Chunk(asks, batchSize) {
+// batch makes several calls in as few requests as possible. An error that the node returned is stored in its call.
+func (c *Client) batch(ctx context.Context, rpcs []rpcCall) error {
+	for some := range slices.Chunk(rpcs, batchSize) {
 		if err := c.post(ctx, some); err != nil {
 			return fmt.Errorf("evm: %s: %w", some[0].method, err)
 		}
@@ -137,9 +137,9 @@ func (c *Client) batch(ctx context.Context, asks []rpcCall) error {
 	return nil
 }
 
-func (c *Client) post(ctx context.Context, asks []rpcCall) error {
-	questions := make([]rpcRequest, len(asks))
-	for i, a := range asks {
+func (c *Client) post(ctx context.Context, rpcs []rpcCall) error {
+	questions := make([]rpcRequest, len(rpcs))
+	for i, a := range rpcs {
 		if a.params == nil {
 			a.params = []any{}
 		}
@@ -164,7 +164,7 @@ func (c *Client) post(ctx context.Context, asks []rpcCall) error {
 	req.Header.Set("Content-Type", "application/json")
 	res, err := c.o.HTTP.Do(req)
 	if err != nil {
-		var refused *url.Error // its text has the address, and with it a provider's key
+		var refused *url.Error // its text contains the URL, which may contain a provider's key
 		if errors.As(err, &refused) {
 			err = refused.Err
 		}
@@ -179,7 +179,7 @@ func (c *Client) post(ctx context.Context, asks []rpcCall) error {
 		return errors.New("the answer is too long")
 	}
 	replies := make([]rpcResponse, 1)
-	if len(asks) == 1 {
+	if len(rpcs) == 1 {
 		err = json.Unmarshal(text, &replies[0])
 	} else {
 		err = json.Unmarshal(text, &replies)
@@ -189,13 +189,13 @@ func (c *Client) post(ctx context.Context, asks []rpcCall) error {
 	}
 	answered := 0
 	for _, r := range replies {
-		if r.ID < 1 || r.ID > len(asks) {
+		if r.ID < 1 || r.ID > len(rpcs) {
 			if r.Error != nil {
 				return fmt.Errorf("%s (code %d)", r.Error.Message, r.Error.Code)
 			}
 			return errors.New("an answer to nothing that was asked")
 		}
-		a := &asks[r.ID-1]
+		a := &rpcs[r.ID-1]
 		answered++
 		if r.Error != nil {
 			r.Error.Method = a.method
@@ -209,8 +209,8 @@ func (c *Client) post(ctx context.Context, asks []rpcCall) error {
 			return fmt.Errorf("%s: unexpected answer: %w", a.method, err)
 		}
 	}
-	if answered != len(asks) {
-		return fmt.Errorf("%d answers to %d questions", answered, len(asks))
+	if answered != len(rpcs) {
+		return fmt.Errorf("%d answers to %d questions", answered, len(rpcs))
 	}
 	return nil
 }
@@ -221,33 +221,36 @@ func (c *Client) check(ctx context.Context) error {
 		return nil
 	}
 	var id hexInt
-	asks := []rpcCall{{method: "eth_chainId", result: &id}}
+	rpcs := []rpcCall{{method: "eth_chainId", result: &id}}
 	decimals := make([]hexInt, len(c.o.Network.Tokens))
 	for i, t := range c.o.Network.Tokens {
-		asks = append(asks, rpcCall{method: "eth_call", params: []any{map[string]string{"to": t.Contract, "data": hexOf(selectorDecimals)}, "latest"}, result: &decimals[i]})
+		rpcs = append(rpcs, rpcCall{method: "eth_call", params: []any{map[string]string{"to": t.Contract,
+			"data": hexOf(selectorDecimals)}, "latest"}, result: &decimals[i]})
 	}
-	if err := c.batch(ctx, asks); err != nil {
+	if err := c.batch(ctx, rpcs); err != nil {
 		return err
 	}
-	if asks[0].err != nil {
-		return asks[0].err
+	if rpcs[0].err != nil {
+		return rpcs[0].err
 	}
 	if id.Uint64() != c.o.Network.ChainID || !id.IsUint64() {
-		return fmt.Errorf("%w: its chain id is %s, and %s has %d", ErrWrongNetwork, id.String(), c.o.Network.Name, c.o.Network.ChainID)
+		return fmt.Errorf("%w: its chain id is %s, and %s has %d", ErrWrongNetwork, id.String(), c.o.Network.Name,
+			c.o.Network.ChainID)
 	}
 	for i, t := range c.o.Network.Tokens {
-		if err := asks[i+1].err; err != nil {
+		if err := rpcs[i+1].err; err != nil {
 			return fmt.Errorf("%w: %s on %s at %s: %w", ErrWrongToken, t.Asset, c.o.Network.Name, t.Contract, err)
 		}
 		if want := int64(t.Asset.Exponent()); !decimals[i].IsInt64() || decimals[i].Int64() != want {
-			return fmt.Errorf("%w: %s on %s at %s has %s decimals, not %d", ErrWrongToken, t.Asset, c.o.Network.Name, t.Contract, decimals[i].String(), want)
+			return fmt.Errorf("%w: %s on %s at %s has %s decimals, not %d", ErrWrongToken, t.Asset, c.o.Network.Name, t.Contract,
+				decimals[i].String(), want)
 		}
 	}
 	c.checked.Store(true)
 	return nil
 }
 
-// getResult is Call on a node that is known to be right. An answer of null is chain.ErrNotFound.
+// getResult is Call on a checked node. It returns chain.ErrNotFound if the result is null.
 func (c *Client) getResult(ctx context.Context, result any, method string, params ...any) error {
 	if err := c.check(ctx); err != nil {
 		return err
@@ -265,7 +268,7 @@ func (c *Client) getResult(ctx context.Context, result any, method string, param
 	return nil
 }
 
-// hexInt is a number as nodes write it.
+// hexInt is a number in the hexadecimal notation of JSON-RPC.
 type hexInt struct{ big.Int }
 
 func (h *hexInt) UnmarshalJSON(b []byte) error {
@@ -287,7 +290,7 @@ func hexOf(b []byte) string { return "0x" + hex.EncodeToString(b) }
 
 func hexNumber(n int64) string { return "0x" + strconv.FormatInt(n, 16) }
 
-// hexBytes is a row of bytes as nodes write it.
+// hexBytes is a byte string in the hexadecimal notation of JSON-RPC.
 type hexBytes []byte
 
 func (h *hexBytes) UnmarshalJSON(b []byte) (err error) {
@@ -318,7 +321,7 @@ type wireReceipt struct {
 	Status   *hexInt `json:"status"`
 	GasUsed  hexInt  `json:"gasUsed"`
 	GasPrice hexInt  `json:"effectiveGasPrice"`
-	L1Fee    *hexInt `json:"l1Fee"` // what some networks take beside the gas
+	L1Fee    *hexInt `json:"l1Fee"` // the cost of publication, which some networks charge beside the gas
 	Logs     []struct {
 		Address string   `json:"address"`
 		Topics  []string `json:"topics"`
@@ -340,7 +343,7 @@ type wireBlock struct {
 	Txs []wireTx `json:"transactions"`
 }
 
-// checksummed is an address in its one spelling, "" for none.
+// checksummed returns an address in the form of Address.String, or "" for malformed text.
 func checksummed(text string) string {
 	a, err := ParseAddress(strings.ToLower(text))
 	if err != nil {
@@ -349,13 +352,13 @@ func checksummed(text string) string {
 	return a.String()
 }
 
-// callee is whom a transaction calls, unless it creates a contract and calls nobody.
+// callee parses the recipient of a transaction. It reports whether the transaction creates a contract instead.
 func callee(text string) (to Address, creates bool) {
 	to, err := ParseAddress(strings.ToLower(text))
 	return to, err != nil
 }
 
-// tx reads a transaction: as it was executed, or with no receipt what it would do.
+// tx converts a transaction: as it was executed, or, without a receipt, as it was requested.
 func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
 	t := chain.Tx{ID: w.Hash, From: checksummed(w.From)}
 	if t.From != "" && w.Nonce.IsUint64() {
@@ -366,7 +369,7 @@ func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
 	call := Call{To: to, Value: &w.Value.Int, Data: w.Input}
 	_, token := n.asset(to.String())
 	add := func(vout uint32, to string, amount *big.Int, asset money.Asset) {
-		// More than there is of any asset is a token that lies, and no amount that could be booked.
+		// A larger amount than exists of any asset comes from a dishonest token, and could not be recorded.
 		if to != "" && amount.Sign() > 0 && amount.IsInt64() && amount.Int64() <= maxUnits {
 			t.Outputs = append(t.Outputs, chain.Output{Vout: vout, Address: to, Amount: amount.Int64(), Asset: asset})
 		}
@@ -385,7 +388,8 @@ func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
 		return t, fmt.Errorf("evm: the receipt of %s has no status", w.Hash)
 	}
 	if !r.Status.IsUint64() || r.Status.Uint64() > 1 {
-		return t, fmt.Errorf("evm: the receipt of %s has the status %s, which is neither failure nor success", w.Hash, r.Status.String())
+		return t, fmt.Errorf("evm: the receipt of %s has the status %s, which is neither failure nor success", w.Hash,
+			r.Status.String())
 	}
 	cost := new(big.Int).Mul(&r.GasUsed.Int, &r.GasPrice.Int)
 	if r.L1Fee != nil {
@@ -404,7 +408,8 @@ func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
 	vout := uint32(0)
 	for _, l := range r.Logs {
 		asset, ours := n.asset(checksummed(l.Address))
-		if !ours || l.Removed || len(l.Topics) != 3 || l.Topics[0] != topicTransfer || len(l.Data) != 32 || len(l.Topics[2]) != 66 {
+		if !ours || l.Removed || len(l.Topics) != 3 || l.Topics[0] != topicTransfer || len(l.Data) != 32 ||
+			len(l.Topics[2]) != 66 {
 			continue
 		}
 		to, units := checksummed("0x"+l.Topics[2][26:]), new(big.Int).SetBytes(l.Data)
@@ -412,7 +417,7 @@ func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
 		vout++
 		moved = moved || to == wantTo.String() && asset == want.Asset() && units.Cmp(big.NewInt(want.Units())) == 0
 	}
-	// A token may answer "no" to a transfer and let the transaction stand.
+	// A token may return false from a transfer without reverting the transaction.
 	t.Failed = !moved
 	if !creates {
 		add(NativeVout, to.String(), Gwei(&w.Value.Int), n.Native)
@@ -447,17 +452,17 @@ func (c *Client) Block(ctx context.Context, hash string) (chain.Block, error) {
 	}
 	var b *wireBlock
 	var receipts []wireReceipt
-	asks := []rpcCall{
+	rpcs := []rpcCall{
 		{method: "eth_getBlockByHash", params: []any{hash, true}, result: &b},
 		{method: "eth_getBlockReceipts", params: []any{hash}, result: &receipts},
 	}
-	if err := c.batch(ctx, asks); err != nil {
+	if err := c.batch(ctx, rpcs); err != nil {
 		return chain.Block{}, err
 	}
-	if b == nil && asks[0].err == nil {
+	if b == nil && rpcs[0].err == nil {
 		return chain.Block{}, fmt.Errorf("%w: block %s", chain.ErrNotFound, hash)
 	}
-	for _, a := range asks {
+	for _, a := range rpcs {
 		if a.err != nil {
 			return chain.Block{}, a.err
 		}
@@ -482,7 +487,8 @@ func (c *Client) Block(ctx context.Context, hash string) (chain.Block, error) {
 	return out, nil
 }
 
-// Mempool implements chain.Source: what the node would put into the next block, or nothing from a node that does not say.
+// Mempool implements chain.Source. It returns the transactions of the node's next block, or none if the node has no
+// pending block.
 func (c *Client) Mempool(ctx context.Context) ([]string, error) {
 	var b wireBlock
 	err := c.getResult(ctx, &b, "eth_getBlockByNumber", "pending", true)
@@ -506,7 +512,7 @@ func (c *Client) Mempool(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// IsPending implements chain.Waiter.
+// IsPending implements chain.PendingChecker.
 func (c *Client) IsPending(ctx context.Context, txid string) (bool, error) {
 	var w wireTx
 	err := c.getResult(ctx, &w, "eth_getTransactionByHash", txid)
@@ -516,7 +522,7 @@ func (c *Client) IsPending(ctx context.Context, txid string) (bool, error) {
 	return err == nil && w.BlockHash == "", err
 }
 
-// Tx implements chain.Source; like a Bitcoin node with an index, it knows mined transactions too.
+// Tx implements chain.Source. It returns mined transactions too.
 func (c *Client) Tx(ctx context.Context, txid string) (chain.Tx, error) {
 	c.mu.Lock()
 	t, known := c.pending[txid]

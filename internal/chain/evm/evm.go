@@ -1,19 +1,18 @@
-// Package evm is the side of package chain that speaks to Ethereum and the networks like it: a [Client] that reads a node as a
-// chain.Source, the addresses of a wallet from its public key ([Deriver]), signatures from its private key ([Signer]), and the
+// Package evm implements package chain for EVM networks, such as Ethereum: a [Client] that reads a node as a
+// chain.Source, addresses derived from a public key ([Deriver]), signatures by a private key ([Signer]), and the
 // encoding of transactions.
 //
-// Such a network knows accounts, not coins. To a watcher it looks as follows:
+// An EVM network has accounts instead of coins. It is mapped to the types of package chain as follows:
 //
-//   - A transaction spends one thing, the nonce of its sender, named by [NonceOutpoint]. Two transactions with one nonce are rivals as
-//     two that spend one coin are: one of them can be in the chain.
-//   - Its outputs are what it moves of the assets that the network was set up with: each Transfer that a token logged, counted
-//     from 0, and the native coin that the transaction itself carries, at [NativeVout]. Coins that a contract passes on by itself
-//     leave no trace that a node shows without replaying the block; they are not seen.
-//   - A transaction can be in a block and have failed: it moved nothing, and its fee is gone.
+//   - A transaction has one input, the nonce of its sender, see [NonceOutpoint]. Two transactions with the same nonce
+//     conflict, like two that spend the same coin: only one of them can be mined.
+//   - Its outputs are the transfers of the network's assets: each Transfer event of a token contract, numbered from
+//     0, and the native coin that the transaction itself transfers, at index [NativeVout]. Native coin that a
+//     contract transfers is not detected, because a node reports it only when it replays the block.
+//   - A mined transaction may have failed: it transferred nothing, but paid its fee.
 //
-// Amounts are in the units in which assets are booked: gwei of the native coin, what is below that is left out; a token's own.
-// Prices of gas are in wei. The package keeps no state beyond its keys, writes nothing to the database, and chooses neither
-// nonces nor fees.
+// Amounts are in the ledger's units: gwei of the native coin, rounded down, and a token's own smallest unit. Gas
+// prices are in wei. The package stores nothing, and chooses neither nonces nor fees.
 package evm
 
 import (
@@ -32,16 +31,17 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// NativeVout is the place of what a transaction itself carries among its outputs.
+// NativeVout is the output index of the native coin that a transaction itself transfers.
 const NativeVout = 1<<16 - 1
 
-// ErrAddress refuses what is not an address, by its form or by its checksum.
-var ErrAddress = apierr.New(apierr.Invalid, "invalid_address", "This is not an address: 0x and 40 hexadecimal digits, with the checksum of EIP-55 where the letters' case is mixed.")
+// ErrAddress is returned for text that is not an address, or whose checksum is wrong.
+var ErrAddress = apierr.New(apierr.Invalid, "invalid_address",
+	"This is not an address: 0x and 40 hexadecimal digits, with the checksum of EIP-55 where the letters' case is mixed.")
 
-// Address is the last 20 bytes of the hash of a public key, or a contract.
+// Address is the address of an account or a contract.
 type Address [20]byte
 
-// ParseAddress reads an address: ErrAddress.
+// ParseAddress parses an address. It returns ErrAddress for malformed text.
 func ParseAddress(text string) (Address, error) {
 	var a Address
 	digits, ok := strings.CutPrefix(text, "0x")
@@ -56,8 +56,7 @@ func ParseAddress(text string) (Address, error) {
 	return a, nil
 }
 
-// String writes an address with the letters' case as its checksum (EIP-55). It is the one spelling under which addresses are
-// stored and compared.
+// String returns the address with its checksum (EIP-55). Addresses are stored and compared in this form.
 func (a Address) String() string {
 	digits := []byte(hex.EncodeToString(a[:]))
 	sum := keccak(digits)
@@ -81,15 +80,15 @@ func keccak(data ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// NonceOutpoint names the nonce of an account as the thing that a transaction spends.
+// NonceOutpoint returns the outpoint that represents the nonce of an account.
 func NonceOutpoint(account string, nonce uint64) chain.Outpoint {
 	return chain.Outpoint{TxID: account + "/" + strconv.FormatUint(nonce, 10)}
 }
 
-// Token is an asset that a contract keeps.
+// Token is an asset that a token contract implements.
 type Token = network.Token
 
-// Network is an entry of the registry of networks with the calls that pay on it.
+// Network is an EVM network of the registry.
 type Network struct{ network.Network }
 
 // Lookup returns the EVM network with the given name.
@@ -101,7 +100,8 @@ func Lookup(name string) (Network, error) {
 	return Network{n}, err
 }
 
-// Contract is the token of an asset; false for the native coin and what the network has not.
+// Contract returns the token contract of an asset. It reports false for the native coin and for assets that the
+// network does not carry.
 func (n Network) Contract(asset money.Asset) (Address, bool) {
 	for _, t := range n.Tokens {
 		if t.Asset == asset {
@@ -112,7 +112,7 @@ func (n Network) Contract(asset money.Asset) (Address, bool) {
 	return Address{}, false
 }
 
-// asset is what a contract keeps; false when it is none that the network was set up with.
+// asset returns the asset of a token contract. It reports false for contracts that are not configured.
 func (n Network) asset(contract string) (money.Asset, bool) {
 	for _, t := range n.Tokens {
 		if t.Contract == contract {
@@ -122,26 +122,26 @@ func (n Network) asset(contract string) (money.Asset, bool) {
 	return "", false
 }
 
-// The one function and the one event of a token that matter here (ERC-20).
+// The selectors and the event topic of the functions that the package calls (ERC-20).
 var (
 	selectorTransfer  = keccak([]byte("transfer(address,uint256)"))[:4]
 	topicTransfer     = "0x" + hex.EncodeToString(keccak([]byte("Transfer(address,address,uint256)")))
 	selectorBalanceOf = keccak([]byte("balanceOf(address)"))[:4]
 	selectorDecimals  = keccak([]byte("decimals()"))[:4]
-	selectorL1Fee     = keccak([]byte("getL1Fee(bytes)"))[:4] // of the contract at dataFees
+	selectorL1Fee     = keccak([]byte("getL1Fee(bytes)"))[:4] // of the gas price oracle
 )
 
-// dataFees is the contract that tells on each network of the OP stack what publishing a transaction costs.
+// gasPriceOracle is the contract that, on each network of the OP stack, returns the cost of publishing a transaction.
 const gasPriceOracle = "0x420000000000000000000000000000000000000F"
 
-// Call is what a transaction does.
+// Call is the effect of a transaction: a call of a contract, or a transfer of native coin.
 type Call struct {
 	To    Address
 	Value *big.Int // wei
 	Data  []byte
 }
 
-// TransferCall is the call that pays an amount of one of the network's assets, and says so of any other.
+// TransferCall returns the call that pays an amount of an asset. It fails for an asset that the network does not carry.
 func (n Network) TransferCall(to Address, amount money.Amount) (Call, error) {
 	if amount.Sign() <= 0 {
 		return Call{}, fmt.Errorf("evm: cannot pay %s %s", amount, amount.Asset())
@@ -158,7 +158,7 @@ func (n Network) TransferCall(to Address, amount money.Amount) (Call, error) {
 	return Call{To: contract, Value: new(big.Int), Data: data}, nil
 }
 
-// URI is what a wallet reads to pay an amount of one of the network's assets (EIP-681).
+// URI returns the payment URI (EIP-681) that a wallet reads to pay an amount of one of the network's assets.
 func (n Network) URI(address string, amount money.Amount) string {
 	if contract, ok := n.Contract(amount.Asset()); ok {
 		return fmt.Sprintf("ethereum:%s@%d/transfer?address=%s&uint256=%d", contract, n.ChainID, address, amount.Units())
@@ -166,8 +166,8 @@ func (n Network) URI(address string, amount money.Amount) string {
 	return fmt.Sprintf("ethereum:%s@%d?value=%s", address, n.ChainID, Wei(amount.Units()))
 }
 
-// ParseTransfer reads what a call means to pay, by its bytes alone: a transfer of a token's, or the coin that it carries. Nothing for
-// any other call.
+// ParseTransfer returns the transfer that a call requests: of a token, or of the native coin that it carries. It
+// reports false for any other call.
 func (n Network) ParseTransfer(c Call) (to Address, amount money.Amount, ok bool) {
 	if asset, token := n.asset(c.To.String()); token {
 		if len(c.Data) != 68 || !slices.Equal(c.Data[:4], selectorTransfer) {
@@ -183,13 +183,13 @@ func (n Network) ParseTransfer(c Call) (to Address, amount money.Amount, ok bool
 
 const gwei = 1_000_000_000
 
-// Wei turns booked units of a native coin into wei.
+// Wei converts the ledger's units of a native coin to wei.
 func Wei(units int64) *big.Int { return new(big.Int).Mul(big.NewInt(units), big.NewInt(gwei)) }
 
-// Gwei turns wei into booked units, rounded down.
+// Gwei converts wei to the ledger's units, rounded down.
 func Gwei(wei *big.Int) *big.Int { return new(big.Int).Quo(wei, big.NewInt(gwei)) }
 
-// GasCost is what gas costs at a price in wei, in booked units, rounded up.
+// GasCost returns the cost of gas at a price in wei, in the ledger's units, rounded up.
 func GasCost(gas uint64, price int64) int64 {
 	wei := new(big.Int).Mul(new(big.Int).SetUint64(gas), big.NewInt(price))
 	wei.Add(wei, big.NewInt(gwei-1))

@@ -24,7 +24,8 @@ import (
 
 // The accounts of the phrase "test test … junk", which every developer's tool for these networks knows.
 const (
-	phraseSeed = "9dfc3c64c2f8bede1533b6a79f8570e5943e0b8fd1cf77107adf7b72cef42185d564a3aee24cab43f80e3c4538087d70fc824eabbad596a23c97b6ee8322ccc0"
+	phraseSeed = "9dfc3c64c2f8bede1533b6a79f8570e5943e0b8fd1cf77107adf7b72cef42185d564a3aee24cab43f80e3c4538" +
+		"087d70fc824eabbad596a23c97b6ee8322ccc0"
 	firstOfAll = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 	secondOf   = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 )
@@ -59,17 +60,20 @@ func TestAddressesAreThoseOfOtherWallets(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{"", "0x", "f39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266", firstOfAll + "00"} {
+	for _, bad := range []string{"", "0x", "f39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+		"0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266", firstOfAll + "00"} {
 		if _, err := evm.ParseAddress(bad); !errors.Is(err, evm.ErrAddress) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if _, err := evm.ParseXPub("xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi"); err == nil {
+	if _, err := evm.ParseXPub("xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3" +
+		"TGtRBeJgk33yuGBxrMPHi"); err == nil {
 		t.Error("a private key passed for a public one")
 	}
 }
 
-// The bytes are what they say, whoever reads them: what was signed is read back, with its signer, and no other bytes are.
+// The bytes are what they say, whoever reads them: what was signed is read back, with its signer, and no other bytes
+// are.
 func TestTransactionsAreReadAsTheyWereSigned(t *testing.T) {
 	s := signer(t)
 	to, err := evm.ParseAddress(secondOf)
@@ -80,7 +84,8 @@ func TestTransactionsAreReadAsTheyWereSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, amount := range []money.Amount{money.New(money.ETH, 1), money.New(money.ETH, 2_100_000_000_000_000), money.New(money.USDC, 1_500_000)} {
+	for _, amount := range []money.Amount{money.New(money.ETH, 1), money.New(money.ETH, 2_100_000_000_000_000),
+		money.New(money.USDC, 1_500_000)} {
 		call, err := network.TransferCall(to, amount)
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +97,8 @@ func TestTransactionsAreReadAsTheyWereSigned(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, from, err := evm.DecodeTx(raw)
-			if err != nil || from.String() != firstOfAll || evm.ID(raw) != txid || got.Nonce != nonce || got.MaxFee != want.MaxFee {
+			if err != nil || from.String() != firstOfAll || evm.ID(raw) != txid || got.Nonce != nonce ||
+				got.MaxFee != want.MaxFee {
 				t.Fatalf("%+v by %s: %v", got, from, err)
 			}
 			if who, moved, ok := network.ParseTransfer(got.Call); !ok || who != to || moved != amount {
@@ -171,7 +177,9 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 12_345})
 		must(err)
 		tx := last()
-		if want := (chain.Output{Vout: evm.NativeVout, Address: to, Amount: 12_345, Asset: money.ETH}); len(tx.Outputs) != 1 || tx.Outputs[0] != want || tx.Failed || tx.Fee <= 0 {
+		want := chain.Output{Vout: evm.NativeVout, Address: to, Amount: 12_345, Asset: money.ETH}
+		if len(tx.Outputs) != 1 ||
+			tx.Outputs[0] != want || tx.Failed || tx.Fee <= 0 {
 			t.Fatalf("%+v", tx)
 		}
 	})
@@ -196,7 +204,8 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 		lab := node.Chain(t, money.USDT)
 		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 7})
 		must(err)
-		if tx := last(); len(tx.Outputs) != 1 || tx.Outputs[0] != (chain.Output{Address: to, Amount: 7, Asset: money.USDT}) || tx.Failed {
+		if tx := last(); len(tx.Outputs) != 1 || tx.Outputs[0] != (chain.Output{Address: to, Amount: 7, Asset: money.USDT}) ||
+			tx.Failed {
 			t.Fatalf("%+v", tx)
 		}
 	})
@@ -219,7 +228,8 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 		must(node.Fund(ctx, hot, 5_000_000_000, 3_000_000))
 		s, err := node.State(ctx, hot)
 		must(err)
-		if s.Nonce != 0 || s.Balances[money.ETH] != 5_000_000_000 || s.Balances[money.USDC] != 3_000_000 || s.Balances[money.USDT] != 3_000_000 || s.BaseFee <= 0 {
+		if s.Nonce != 0 || s.Balances[money.ETH] != 5_000_000_000 || s.Balances[money.USDC] != 3_000_000 ||
+			s.Balances[money.USDT] != 3_000_000 || s.BaseFee <= 0 {
 			t.Fatalf("%+v", s)
 		}
 		before := node.Requests()
@@ -227,13 +237,15 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 		must(err)
 		second, err := node.Balances(ctx, []string{to}, s.Height)
 		must(err)
-		if n := node.Requests() - before; n != 2 || held[money.USDC] != 6_000_000+second[money.USDC] || held[money.ETH] != 10_000_000_000+second[money.ETH] {
+		if n := node.Requests() - before; n != 2 || held[money.USDC] != 6_000_000+second[money.USDC] ||
+			held[money.ETH] != 10_000_000_000+second[money.ETH] {
 			t.Fatalf("%v and %v by %d requests", held, second, n)
 		}
 		good, err := evm.ParseAddress(to)
 		must(err)
 		var calls []evm.Call
-		for _, amount := range []money.Amount{money.New(money.USDC, 5), money.New(money.ETH, 5), money.New(money.USDC, 4_000_000)} {
+		for _, amount := range []money.Amount{money.New(money.USDC, 5), money.New(money.ETH, 5),
+			money.New(money.USDC, 4_000_000)} {
 			call, err := node.Spec().TransferCall(good, amount)
 			must(err)
 			calls = append(calls, call)
@@ -247,7 +259,8 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 		defer func() { must(node.SetDataFee(ctx, 0)) }()
 		all, err = node.Estimate(ctx, hot, calls)
 		must(err)
-		if all[0].Gas < 30_000 || all[0].DataFee != 7_001 || all[1].DataFee != 7_001 || all[2].Verdict != evm.InsufficientFunds {
+		if all[0].Gas < 30_000 || all[0].DataFee != 7_001 || all[1].DataFee != 7_001 ||
+			all[2].Verdict != evm.InsufficientFunds {
 			t.Fatalf("%+v", all)
 		}
 		other := node.Spec()
@@ -286,15 +299,18 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 		must(err)
 		at, err := url.Parse(node.URL)
 		must(err)
-		strange := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at) }, ModifyResponse: func(r *http.Response) error {
-			body, err := io.ReadAll(r.Body)
-			r.Body = io.NopCloser(bytes.NewReader(bytes.ReplaceAll(body, []byte(`"status":"0x1"`), []byte(`"status":"0x2"`)))) // as long
-			return err
-		}})
+		strange := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at) },
+			ModifyResponse: func(r *http.Response) error {
+				body, err := io.ReadAll(r.Body)
+				// as long
+				r.Body = io.NopCloser(bytes.NewReader(bytes.ReplaceAll(body, []byte(`"status":"0x1"`), []byte(`"status":"0x2"`))))
+				return err
+			}})
 		defer strange.Close()
 		c, err := evm.NewClient(evm.Options{URL: strange.URL, Network: node.Spec()})
 		must(err)
-		if _, err := c.Block(ctx, hash); err == nil || !strings.Contains(err.Error(), "has the status 2, which is neither failure nor success") {
+		if _, err := c.Block(ctx, hash); err == nil || !strings.Contains(err.Error(),
+			"has the status 2, which is neither failure nor success") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -323,7 +339,8 @@ func TestWhatANodeSaysAgainstAPayment(t *testing.T) {
 		{-32000, "invalid opcode: INVALID", evm.WillFail, evm.Inconclusive},
 		{-32000, "gas required exceeds allowance (50000000)", evm.WillFail, evm.WillFail},
 		{3, "execution reverted: ERC20: transfer amount exceeds balance", evm.WillFail, evm.InsufficientFunds},
-		{3, "execution reverted: insufficient funds", evm.WillFail, evm.InsufficientFunds}, // whoever receives coins writes these words
+		// whoever receives coins writes these words
+		{3, "execution reverted: insufficient funds", evm.WillFail, evm.InsufficientFunds},
 		{-32000, "insufficient funds for transfer", evm.InsufficientFunds, evm.InsufficientFunds},
 		{-32003, "Insufficient funds for gas * price + value", evm.InsufficientFunds, evm.InsufficientFunds},
 		{3, "execution reverted: Pausable: paused", evm.WillFail, evm.Inconclusive},
@@ -331,7 +348,8 @@ func TestWhatANodeSaysAgainstAPayment(t *testing.T) {
 		{-32603, "Internal error", evm.Inconclusive, evm.Inconclusive},
 	} {
 		said := &evm.Error{Code: c.code, Message: c.text}
-		if coins, tokens := said.Verdict(evm.Call{}), said.Verdict(evm.Call{Data: []byte{1}}); coins != c.coins || tokens != c.tokens {
+		if coins, tokens := said.Verdict(evm.Call{}), said.Verdict(evm.Call{Data: []byte{1}}); coins != c.coins ||
+			tokens != c.tokens {
 			t.Errorf("%d %s: %d and %d, want %d and %d", c.code, c.text, coins, tokens, c.coins, c.tokens)
 		}
 	}

@@ -11,23 +11,23 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 )
 
-// accountDepth is how deep the key of an account lies: m / 44' / 60' / 0'.
+// accountDepth is the depth of an account key: m / 44' / 60' / 0'.
 const accountDepth = 3
 
-// Deriver makes the addresses of one account (BIP 44) from its public key. It cannot spend. They are the same on every network.
-// Safe for concurrent use.
+// Deriver derives the addresses of one account (BIP 44) from its public key. It cannot sign. The addresses are the
+// same on every EVM network. It is safe for concurrent use.
 type Deriver struct {
 	account  string
 	branches [2]*hdkeychain.ExtendedKey
 }
 
-// Signer signs for one account. Safe for concurrent use.
+// Signer signs for the addresses of one account. It is safe for concurrent use.
 type Signer struct {
 	deriver  *Deriver
 	branches [2]*hdkeychain.ExtendedKey
 }
 
-// ParseXPub reads the extended public key of the account m/44'/60'/0', an xpub.
+// ParseXPub parses the extended public key (xpub) of the account m/44'/60'/0'.
 func ParseXPub(s string) (*Deriver, error) {
 	key, err := parseKey(s)
 	switch {
@@ -36,12 +36,14 @@ func ParseXPub(s string) (*Deriver, error) {
 	case key.IsPrivate():
 		return nil, errors.New("evm: this is a private key; give the account's public one")
 	case key.Depth() != accountDepth:
-		return nil, fmt.Errorf("evm: the extended public key has depth %d; want an account's key, m/44'/60'/0', of depth %d", key.Depth(), accountDepth)
+		return nil, fmt.Errorf("evm: the extended public key has depth %d; want an account's key, m/44'/60'/0', of depth %d",
+			key.Depth(), accountDepth)
 	}
 	return newDeriver(key)
 }
 
-// ParseXPriv reads an extended private key, an xprv: that of the account, or a master key, whose account is then used.
+// ParseXPriv parses an extended private key (xprv): that of the account, or a master key, from which the account is
+// derived.
 func ParseXPriv(s string) (*Signer, error) {
 	key, err := parseKey(s)
 	if err != nil {
@@ -56,7 +58,8 @@ func ParseXPriv(s string) (*Signer, error) {
 		}
 	}
 	if key.Depth() != accountDepth {
-		return nil, fmt.Errorf("evm: the extended private key has depth %d; want a master key (0) or an account's key (%d)", key.Depth(), accountDepth)
+		return nil, fmt.Errorf("evm: the extended private key has depth %d; want a master key (0) or an account's key (%d)",
+			key.Depth(), accountDepth)
 	}
 	public, err := key.Neuter()
 	if err != nil {
@@ -84,7 +87,7 @@ func Account(master *hdkeychain.ExtendedKey) (key *hdkeychain.ExtendedKey, err e
 	return key, nil
 }
 
-// MasterFromSeed is the extended private master key of a seed.
+// MasterFromSeed returns the extended private master key of a seed.
 func MasterFromSeed(seed []byte) (string, error) {
 	key, err := hdkeychain.NewMaster(seed, &chaincfg.MainNetParams)
 	if err != nil {
@@ -96,7 +99,7 @@ func MasterFromSeed(seed []byte) (string, error) {
 func parseKey(s string) (*hdkeychain.ExtendedKey, error) {
 	key, err := hdkeychain.NewKeyFromString(s)
 	if err != nil || !key.IsForNet(&chaincfg.MainNetParams) {
-		// The error of the library may repeat the key.
+		// The library's error may contain the key.
 		return nil, errors.New("evm: this is not an extended key, an xpub or xprv")
 	}
 	return key, nil
@@ -115,7 +118,8 @@ func deriveBranches(account *hdkeychain.ExtendedKey) (branches [2]*hdkeychain.Ex
 		if branches[b], err = account.Derive(b); err != nil {
 			return branches, fmt.Errorf("evm: derive branch %d: %w", b, err)
 		}
-		// The library keeps the public key of a private one when it first needs it, without a lock: let it do so now.
+		// The library caches the public key of a private key at its first use, without a lock. Derive one child to fill the
+		// cache.
 		if _, err = branches[b].Derive(0); err != nil {
 			return branches, fmt.Errorf("evm: derive branch %d: %w", b, err)
 		}
@@ -123,10 +127,10 @@ func deriveBranches(account *hdkeychain.ExtendedKey) (branches [2]*hdkeychain.Ex
 	return branches, nil
 }
 
-// XPub is the account's extended public key.
+// XPub returns the account's extended public key.
 func (d *Deriver) XPub() string { return d.account }
 
-// Address is that at an index of a branch.
+// Address returns the address at an index of a branch.
 func (d *Deriver) Address(branch, index uint32) (string, error) {
 	if branch > chain.Change || index >= hdkeychain.HardenedKeyStart {
 		return "", fmt.Errorf("evm: no address at branch %d, index %d", branch, index)
@@ -146,13 +150,13 @@ func (d *Deriver) Address(branch, index uint32) (string, error) {
 	return addressOf(public).String(), nil
 }
 
-// HotAddress is the address that payouts leave from and deposits are swept to: the first of the change branch.
+// HotAddress returns the address that payouts are sent from and deposits are swept to: the first of the change branch.
 func (d *Deriver) HotAddress() (string, error) { return d.Address(chain.Change, 0) }
 
-// Deriver makes the addresses that the signer can spend from.
+// Deriver returns the deriver of the addresses that the signer signs for.
 func (s *Signer) Deriver() *Deriver { return s.deriver }
 
-// Sign signs a transaction by the key at an index of a branch.
+// Sign signs a transaction with the key at an index of a branch.
 func (s *Signer) Sign(t Tx, branch, index uint32) (raw []byte, txid string, err error) {
 	if branch > chain.Change || index >= hdkeychain.HardenedKeyStart {
 		return nil, "", fmt.Errorf("evm: no key at branch %d, index %d", branch, index)

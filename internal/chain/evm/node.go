@@ -12,52 +12,53 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Node is a view of a network by which payouts are made: a chain.Source, and the state of accounts.
+// Node is a node of an EVM network as payouts use it: a chain.Source with the state of accounts.
 type Node interface {
 	chain.Source
 	chain.Broadcaster
-	// Spec is the network.
+	// Spec returns the network.
 	Spec() Network
-	// State is an account as the last block left it, and the price of gas.
+	// State returns the state of an account after the last block, and the price of gas.
 	State(ctx context.Context, account string) (State, error)
-	// Balances is what accounts together held at a block, of the native coin and of each token; chain.ErrNotFound when the node has
-	// forgotten that block, or has not got it yet.
+	// Balances returns the total balances of accounts at a block: of the native coin, and of each token. It returns
+	// chain.ErrNotFound if the node does not have the state of that block.
 	Balances(ctx context.Context, accounts []string, height int64) (map[money.Asset]int64, error)
-	// Estimate says what calls would need, each by itself, if an account made them now. What the node says against one call is that
-	// call's verdict.
+	// Estimate estimates each call as if the account made it alone, now. If the node refuses to estimate a call, the
+	// verdict of its estimate says why.
 	Estimate(ctx context.Context, from string, calls []Call) ([]Estimate, error)
 }
 
-// State is an account at one block.
+// State is the state of an account at one block.
 type State struct {
 	Height   int64
-	Nonce    uint64                // the next that a block can take
-	Balances map[money.Asset]int64 // of the native coin and of each token, in booked units
-	BaseFee  int64                 // wei per gas that the next block asks for
-	Tip      int64                 // wei per gas beyond it
+	Nonce    uint64                // of the next transaction
+	Balances map[money.Asset]int64 // of the native coin and of each token, in the ledger's units
+	BaseFee  int64                 // wei per gas that the next block requires
+	Tip      int64                 // recommended wei per gas in addition
 }
 
-// Estimate is what a call would need, or why the node does not say so.
+// Estimate is the estimated cost of a call, or the reason why there is none.
 type Estimate struct {
 	Gas     uint64
-	DataFee int64 // what publishing it costs beside the gas, in booked units; 0 where that is in the gas
+	DataFee int64 // the cost of publication beside the gas, in the ledger's units; 0 if the gas includes it
 	Verdict Verdict
-	Refusal string // the node's words where the verdict is not Payable
+	Refusal string // the node's error message, unless the verdict is WillSucceed
 }
 
-// Verdict is what an estimate says of its call.
+// Verdict is the outcome of an estimate.
 type Verdict int
 
-// The verdicts.
+// Verdicts.
 const (
-	WillSucceed       Verdict = iota // it needs the gas of the estimate
-	WillFail                         // it would fail whatever it is given: who is called fails it
-	InsufficientFunds                // the account holds too little for it
-	Inconclusive                     // nobody knows: it may be fine another time
+	WillSucceed       Verdict = iota // the call needs the estimated gas
+	WillFail                         // the recipient reverts the call, at any amount of gas
+	InsufficientFunds                // the account's balance is too low
+	Inconclusive                     // the call may succeed later
 )
 
-// Verdict reads why a node gave no estimate of a call. Nodes agree on few codes and on the words of geth, which came first. Words of
-// whoever fails a call count where that is a token, which we chose. Who receives coins may say anything.
+// Verdict interprets the error of an estimate of a call. Nodes share few error codes, but most use the messages of
+// geth. The message of a reverted call is trusted only if a token contract produced it, because any other recipient
+// can return any text.
 func (e *Error) Verdict(call Call) Verdict {
 	text := strings.ToLower(e.Message)
 	has := func(parts ...string) bool {
@@ -69,7 +70,8 @@ func (e *Error) Verdict(call Call) Verdict {
 		return WillFail
 	case has("insufficient funds", "insufficient balance", "exceeds balance"):
 		return InsufficientFunds
-	case has("paused", "invalid opcode"): // the token's issuer has stopped all of it; or it says nothing, even where the account is short
+	// A paused token is stopped for everybody. An invalid opcode has no message, even if the balance is too low.
+	case has("paused", "invalid opcode"):
 		return Inconclusive
 	case failed, has("out of gas", "gas required exceeds allowance"):
 		return WillFail
@@ -87,14 +89,14 @@ func (c *Client) BroadcastAll(ctx context.Context, raws [][]byte) []error {
 	errs := make([]error, 0, len(raws))
 	failed := c.check(ctx)
 	for some := range slices.Chunk(raws, batchSize) {
-		asks := make([]rpcCall, len(some))
+		rpcs := make([]rpcCall, len(some))
 		for i, raw := range some {
-			asks[i] = rpcCall{method: "eth_sendRawTransaction", params: []any{hexOf(raw)}}
+			rpcs[i] = rpcCall{method: "eth_sendRawTransaction", params: []any{hexOf(raw)}}
 		}
 		if failed == nil {
-			failed = c.batch(ctx, asks)
+			failed = c.batch(ctx, rpcs)
 		}
-		for i, a := range asks {
+		for i, a := range rpcs {
 			if failed != nil || a.err == nil {
 				errs = append(errs, failed)
 				continue
@@ -105,7 +107,7 @@ func (c *Client) BroadcastAll(ctx context.Context, raws [][]byte) []error {
 	return errs
 }
 
-// refusal is what a node's word against a transaction means: nothing where it has that already.
+// refusal interprets the node's error for a broadcast. It returns nil if the node already has the transaction.
 func (c *Client) refusal(ctx context.Context, raw []byte, err *Error) error {
 	text := strings.ToLower(err.Message)
 	has := func(parts ...string) bool {
@@ -115,7 +117,8 @@ func (c *Client) refusal(ctx context.Context, raw []byte, err *Error) error {
 	case has("already known", "known transaction", "already imported", "alreadyknown", "already exists"):
 		return nil
 	case has("nonce too low", "nonce is too low", "nonce has already been used", "replacement", "underpriced to replace"):
-		// The nonce is taken: by this very transaction, mined long ago or waiting, or by a rival. No verdict but the first.
+		// The nonce is used: by this transaction, pending or mined, or by a conflicting one. Only the former is a success;
+		// the outcome of the latter is unknown.
 		if _, found := c.Tx(ctx, ID(raw)); found == nil {
 			return nil
 		}
@@ -126,7 +129,7 @@ func (c *Client) refusal(ctx context.Context, raw []byte, err *Error) error {
 	return fmt.Errorf("%w: %w", chain.ErrRejected, err)
 }
 
-// FeeRate implements chain.Source: wei per unit of gas.
+// FeeRate implements chain.Source. The rate is in wei per unit of gas.
 func (c *Client) FeeRate(ctx context.Context) (int64, error) {
 	base, tip, _, err := c.fees(ctx)
 	return max(base+tip, 1), err
@@ -138,14 +141,14 @@ func (c *Client) fees(ctx context.Context) (base, tip, height int64, err error) 
 	}
 	var b wireHead
 	var t hexInt
-	asks := []rpcCall{
+	rpcs := []rpcCall{
 		{method: "eth_getBlockByNumber", params: []any{"latest", false}, result: &b},
 		{method: "eth_maxPriorityFeePerGas", result: &t},
 	}
-	if err := c.batch(ctx, asks); err != nil {
+	if err := c.batch(ctx, rpcs); err != nil {
 		return 0, 0, 0, err
 	}
-	for _, a := range asks {
+	for _, a := range rpcs {
 		if a.err != nil {
 			return 0, 0, 0, a.err
 		}
@@ -161,34 +164,37 @@ func (c *Client) Balances(ctx context.Context, accounts []string, height int64) 
 	if err := c.check(ctx); err != nil {
 		return nil, err
 	}
-	var asks []rpcCall
+	var rpcs []rpcCall
 	var each []func() map[money.Asset]int64
 	for _, account := range accounts {
-		some, holds, err := c.balanceCalls(account, height)
+		some, balances, err := c.balanceCalls(account, height)
 		if err != nil {
 			return nil, err
 		}
-		asks, each = append(asks, some...), append(each, holds)
+		rpcs, each = append(rpcs, some...), append(each, balances)
 	}
-	if err := c.batch(ctx, asks); err != nil {
+	if err := c.batch(ctx, rpcs); err != nil {
 		return nil, err
 	}
-	for _, a := range asks {
+	for _, a := range rpcs {
 		if a.err != nil {
 			return nil, fmt.Errorf("%w: block %d: %w", chain.ErrNotFound, height, a.err)
 		}
 	}
 	all := map[money.Asset]int64{}
-	for _, holds := range each {
-		for asset, units := range holds() {
+	for _, balances := range each {
+		for asset, units := range balances() {
 			all[asset] += units
 		}
 	}
 	return all, nil
 }
 
-// balanceCalls are the questions for what an account held at a block; holds reads the answers.
-func (c *Client) balanceCalls(account string, height int64) (asks []rpcCall, holds func() map[money.Asset]int64, err error) {
+// balanceCalls returns the calls that read the balances of an account at a block. After they were made, balances
+// returns the balances.
+func (c *Client) balanceCalls(
+	account string, height int64,
+) (rpcs []rpcCall, balances func() map[money.Asset]int64, err error) {
 	who, err := ParseAddress(account)
 	if err != nil {
 		return nil, nil, err
@@ -196,12 +202,13 @@ func (c *Client) balanceCalls(account string, height int64) (asks []rpcCall, hol
 	at, n := hexNumber(height), c.o.Network
 	var native hexInt
 	tokens := make([]hexInt, len(n.Tokens))
-	asks = append(asks, rpcCall{method: "eth_getBalance", params: []any{account, at}, result: &native})
+	rpcs = append(rpcs, rpcCall{method: "eth_getBalance", params: []any{account, at}, result: &native})
 	for i, t := range n.Tokens {
 		data := hexOf(slices.Concat(selectorBalanceOf, make([]byte, 12), who[:]))
-		asks = append(asks, rpcCall{method: "eth_call", params: []any{map[string]string{"to": t.Contract, "data": data}, at}, result: &tokens[i]})
+		rpcs = append(rpcs, rpcCall{method: "eth_call", params: []any{map[string]string{"to": t.Contract, "data": data}, at},
+			result: &tokens[i]})
 	}
-	return asks, func() map[money.Asset]int64 {
+	return rpcs, func() map[money.Asset]int64 {
 		all := map[money.Asset]int64{n.Native: clampInt64(Gwei(&native.Int))}
 		for i, t := range n.Tokens {
 			all[t.Asset] = clampInt64(&tokens[i].Int)
@@ -216,24 +223,25 @@ func (c *Client) State(ctx context.Context, account string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	asks, holds, err := c.balanceCalls(account, height)
+	rpcs, balances, err := c.balanceCalls(account, height)
 	if err != nil {
 		return State{}, err
 	}
 	var nonce hexInt
-	asks = append(asks, rpcCall{method: "eth_getTransactionCount", params: []any{account, hexNumber(height)}, result: &nonce})
-	if err := c.batch(ctx, asks); err != nil {
+	rpcs = append(rpcs, rpcCall{method: "eth_getTransactionCount", params: []any{account, hexNumber(height)},
+		result: &nonce})
+	if err := c.batch(ctx, rpcs); err != nil {
 		return State{}, err
 	}
-	for _, a := range asks {
+	for _, a := range rpcs {
 		if a.err != nil {
 			return State{}, a.err
 		}
 	}
-	return State{Height: height, Nonce: nonce.Uint64(), BaseFee: base, Tip: tip, Balances: holds()}, nil
+	return State{Height: height, Nonce: nonce.Uint64(), BaseFee: base, Tip: tip, Balances: balances()}, nil
 }
 
-// clampInt64 is a balance as far as it can be booked: more than that is never spent at once.
+// clampInt64 returns a balance, or the maximum if it does not fit into an int64.
 func clampInt64(n *big.Int) int64 {
 	if !n.IsInt64() {
 		return 1<<63 - 1
@@ -247,25 +255,25 @@ func (c *Client) Estimate(ctx context.Context, from string, calls []Call) ([]Est
 		return nil, err
 	}
 	gas, data := make([]hexInt, len(calls)), make([]hexInt, len(calls))
-	asks := make([]rpcCall, len(calls), 2*len(calls))
+	rpcs := make([]rpcCall, len(calls), 2*len(calls))
 	for i, call := range calls {
 		params := map[string]string{"from": from, "to": call.To.String(), "value": "0x" + call.Value.Text(16)}
 		if len(call.Data) > 0 {
 			params["data"] = hexOf(call.Data)
 		}
-		asks[i] = rpcCall{method: "eth_estimateGas", params: []any{params}, result: &gas[i]}
+		rpcs[i] = rpcCall{method: "eth_estimateGas", params: []any{params}, result: &gas[i]}
 	}
 	if c.o.Network.DataFee {
 		for i, call := range calls {
 			params := map[string]string{"to": gasPriceOracle, "data": hexOf(c.dataFeeCall(call))}
-			asks = append(asks, rpcCall{method: "eth_call", params: []any{params, "latest"}, result: &data[i]})
+			rpcs = append(rpcs, rpcCall{method: "eth_call", params: []any{params, "latest"}, result: &data[i]})
 		}
 	}
-	if err := c.batch(ctx, asks); err != nil {
+	if err := c.batch(ctx, rpcs); err != nil {
 		return nil, err
 	}
 	all := make([]Estimate, len(calls))
-	for i, a := range asks {
+	for i, a := range rpcs {
 		one := &all[i%len(calls)]
 		switch {
 		case one.Verdict != WillSucceed:
@@ -282,7 +290,8 @@ func (c *Client) Estimate(ctx context.Context, from string, calls []Call) ([]Est
 	return all, nil
 }
 
-// dataFeeCall asks what publishing a call's transaction costs. That goes by its size; the numbers that are not known are large ones.
+// dataFeeCall returns the call data for the cost of publishing a call's transaction. The cost depends on the size, so
+// the unknown fields are set to large numbers.
 func (c *Client) dataFeeCall(call Call) []byte {
 	t := Tx{ChainID: c.o.Network.ChainID, Nonce: 1 << 24, Tip: 1 << 36, MaxFee: 1 << 36, Gas: 1 << 20, Call: call}
 	raw := append([]byte{typeDynamicFee}, rlpList(t.items())...)

@@ -12,30 +12,31 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 )
 
-// typeDynamicFee is the type of transaction of EIP-1559, the only one that is made here.
+// typeDynamicFee is the transaction type of EIP-1559, the only one that the package creates.
 const typeDynamicFee = 2
 
-// Tx is a transaction of EIP-1559 with an empty access list.
+// Tx is an EIP-1559 transaction with an empty access list.
 type Tx struct {
 	ChainID uint64
 	Nonce   uint64
-	Tip     int64 // wei per gas that goes to who makes the block
-	MaxFee  int64 // wei per gas that is paid at most, the tip included
+	Tip     int64 // wei per gas for the block's producer
+	MaxFee  int64 // maximum wei per gas, including the tip
 	Gas     uint64
 	Call
 }
 
-// items are the members in their order on the wire, without the signature.
+// items returns the fields in the order of the encoding, without the signature.
 func (t Tx) items() [][]byte {
 	return [][]byte{
-		rlpUint(t.ChainID), rlpUint(t.Nonce), rlpBytes(big.NewInt(t.Tip).Bytes()), rlpBytes(big.NewInt(t.MaxFee).Bytes()), rlpUint(t.Gas),
+		rlpUint(t.ChainID), rlpUint(t.Nonce), rlpBytes(big.NewInt(t.Tip).Bytes()), rlpBytes(big.NewInt(t.MaxFee).Bytes()),
+		rlpUint(t.Gas),
 		rlpBytes(t.To[:]), rlpBytes(t.Value.Bytes()), rlpBytes(t.Data), rlpList(nil),
 	}
 }
 
 func (t Tx) digest() []byte { return keccak([]byte{typeDynamicFee}, rlpList(t.items())) }
 
-// sign gives the bytes to broadcast and the id. The same transaction always gives the same bytes.
+// sign returns the bytes to broadcast and the transaction id. It is deterministic.
 func (t Tx) sign(key *secp256k1.PrivateKey) (raw []byte, txid string) {
 	sig := ecdsa.SignCompact(key, t.digest(), false)
 	raw = append([]byte{typeDynamicFee}, rlpList(append(t.items(),
@@ -43,13 +44,13 @@ func (t Tx) sign(key *secp256k1.PrivateKey) (raw []byte, txid string) {
 	return raw, ID(raw)
 }
 
-// ID is the id of a transaction by its bytes.
+// ID returns the id of an encoded transaction.
 func ID(raw []byte) string { return "0x" + hex.EncodeToString(keccak(raw)) }
 
-// errMalformed: the bytes are not a transaction of EIP-1559.
+// errMalformed is returned for bytes that are not an EIP-1559 transaction.
 var errMalformed = errors.New("evm: not a transaction of EIP-1559")
 
-// DecodeTx reads a signed transaction and says who signed it.
+// DecodeTx decodes a signed transaction, and recovers the signer's address.
 func DecodeTx(raw []byte) (t Tx, from Address, err error) {
 	if len(raw) == 0 || raw[0] != typeDynamicFee {
 		return t, from, errMalformed
@@ -66,7 +67,8 @@ func DecodeTx(raw []byte) (t Tx, from Address, err error) {
 		}
 		fields = append(fields, field)
 	}
-	if len(fields) != 12 || len(fields[5]) != len(t.To) || len(fields[6]) > 32 || len(fields[10]) > 32 || len(fields[11]) > 32 {
+	if len(fields) != 12 || len(fields[5]) != len(t.To) || len(fields[6]) > 32 || len(fields[10]) > 32 ||
+		len(fields[11]) > 32 {
 		return t, from, errMalformed
 	}
 	var n [12]uint64
@@ -75,7 +77,8 @@ func DecodeTx(raw []byte) (t Tx, from Address, err error) {
 			return t, from, err
 		}
 	}
-	t = Tx{ChainID: n[0], Nonce: n[1], Tip: int64(n[2]), MaxFee: int64(n[3]), Gas: n[4], Call: Call{Value: new(big.Int).SetBytes(fields[6]), Data: slices.Clone(fields[7])}}
+	t = Tx{ChainID: n[0], Nonce: n[1], Tip: int64(n[2]), MaxFee: int64(n[3]), Gas: n[4],
+		Call: Call{Value: new(big.Int).SetBytes(fields[6]), Data: slices.Clone(fields[7])}}
 	copy(t.To[:], fields[5])
 	if t.Tip < 0 || t.MaxFee < 0 || n[9] > 1 {
 		return t, from, errMalformed
@@ -96,7 +99,7 @@ func addressOf(key *secp256k1.PublicKey) (a Address) {
 	return a
 }
 
-// ---- RLP, as far as transactions need it
+// The part of the RLP encoding that transactions need.
 
 func rlpUint(n uint64) []byte { return rlpBytes(trimZeros(binary.BigEndian.AppendUint64(nil, n))) }
 
@@ -127,7 +130,7 @@ func trimZeros(b []byte) []byte {
 	return b
 }
 
-// rlpNext cuts the first item off.
+// rlpNext decodes the first item of b.
 func rlpNext(b []byte) (item, rest []byte, isList bool, err error) {
 	if len(b) == 0 {
 		return nil, nil, false, errMalformed
@@ -155,7 +158,7 @@ func rlpNext(b []byte) (item, rest []byte, isList bool, err error) {
 		return nil, nil, false, errMalformed
 	}
 	end := at + int(size)
-	if !isList && size == 1 && b[at] < 0x80 { // there is a shorter way to write it
+	if !isList && size == 1 && b[at] < 0x80 { // not the canonical encoding
 		return nil, nil, false, errMalformed
 	}
 	return b[at:end], b[end:], isList, nil

@@ -1,8 +1,8 @@
-// Package network is the registry of the blockchain networks that outputs can be paid on. It is data without behavior: package evm
-// speaks to its networks, configuration, destinations and documentation list them from here.
+// Package network is the registry of the blockchain networks that payouts can be made on. It contains data only:
+// package evm connects to the EVM networks, and configuration, destinations and documentation list them from here.
 //
-// Another EVM network is one entry of [networks] in this file and a line in the changelog. A network of another family also needs a
-// package that speaks to it and a rail.
+// To add an EVM network, add an entry to [networks] and a line to the changelog. A network of another family also
+// needs a package that connects to its nodes, and a payout rail.
 package network
 
 import (
@@ -13,46 +13,47 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Family is a kind of networks that one package speaks to.
+// Family is a group of networks that share an implementation.
 type Family string
 
 // Families.
 const (
 	Bitcoin Family = "bitcoin"
-	EVM     Family = "evm" // Ethereum and networks like it
+	EVM     Family = "evm" // Ethereum and compatible networks
 )
 
-// Token is an asset that a contract keeps.
+// Token is an asset that a token contract implements.
 type Token struct {
 	Asset    money.Asset
 	Contract string // with the checksum of EIP-55
 }
 
-// Network is what is known of a network before any node is asked.
+// Network describes a network.
 type Network struct {
 	Name   string // in the API, in configuration and as the name of the rail
 	Title  string // for people
 	Family Family
 	Native money.Asset // pays the network's fees
 
-	// BlocksPerConfirmation is how many blocks count as one confirmation, so that a confirmation takes about as long as on Bitcoin.
+	// BlocksPerConfirmation is the number of blocks that count as one confirmation, so that one takes about as long as
+	// on Bitcoin.
 	BlocksPerConfirmation int64
 
-	// The rest is of EVM networks.
+	// The remaining fields apply to EVM networks.
 	ChainID    uint64
-	PaysNative bool    // payrolls are funded and payees paid in the native asset, not only gas
-	Tokens     []Token // payrolls are funded and payees paid in; the issuers' own contracts, no bridged copies
+	PaysNative bool    // the native asset can be paid, not only used for gas
+	Tokens     []Token // the tokens that can be paid: the issuers' own contracts, no bridged copies
 	Accepted   []Token // further assets that a payee may name in a destination
 	MaxFee     int64   // gas price, in wei, above which payouts wait
-	MinTip     int64   // the least, in wei per gas, that nodes accept for the block's producer
-	// DataFee says that a transaction pays for being published on another network, beside its gas: the networks of the OP stack.
-	// Networks that count it as gas, as Arbitrum does, have it in every estimate.
+	MinTip     int64   // minimum tip, in wei per gas, that nodes accept
+	// DataFee reports whether transactions pay a fee for their publication on another network in addition to gas, as on
+	// networks of the OP stack. Networks that charge it as gas, such as Arbitrum, include it in every estimate.
 	DataFee bool
 }
 
 const gwei = 1_000_000_000
 
-// networks are listed in the order in which people see them: the safest first.
+// networks lists the networks in the order in which people see them, the safest first.
 var networks = []Network{
 	{Name: "bitcoin", Title: "Bitcoin", Family: Bitcoin, Native: money.BTC, BlocksPerConfirmation: 1},
 	{
@@ -133,7 +134,7 @@ func (n Network) clone() Network {
 	return n
 }
 
-// Assets returns what payrolls are funded and payees paid in on the network.
+// Assets returns the assets that payrolls can be funded with and payees paid in on the network.
 func (n Network) Assets() []money.Asset {
 	var all []money.Asset
 	if n.PaysNative || n.Family != EVM {
@@ -151,8 +152,8 @@ func (n Network) Accepts(asset money.Asset) bool {
 		slices.ContainsFunc(n.Accepted, func(t Token) bool { return t.Asset == asset })
 }
 
-// MayCarry reports whether an output of an asset could be paid on the network. A test network may have any tokens, so every network
-// except Bitcoin may carry any crypto asset except BTC.
+// MayCarry reports whether an output of an asset could be paid on the network. A test network may have any tokens, so
+// every network except Bitcoin may carry any crypto asset except BTC.
 func (n Network) MayCarry(asset money.Asset) bool {
 	if n.Family == Bitcoin {
 		return asset == n.Native

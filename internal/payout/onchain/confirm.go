@@ -278,8 +278,8 @@ func (c *Carrier) lose(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) 
 		"the payout transaction "+t.TxID+" was confirmed although its failure was final; payees may have been paid twice")
 }
 
-// UnknownSpend pauses all payouts when an unknown transaction spent coins of the wallet (job chain.unknown_spend): it may
-// have paid queued outputs, which only staff can find out.
+// UnknownSpend pauses all payouts when an unknown transaction spent coins of the wallet (job chain.unknown_spend): it
+// may have paid queued outputs, which only staff can find out.
 func (c *Carrier) UnknownSpend(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in chain.TxRef
 	if err := j.Decode(&in); err != nil || in.Chain != c.Chain {
