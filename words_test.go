@@ -47,7 +47,6 @@ var debt = map[string]struct{ words, lines int }{
 	"internal/lightning/lightningtest": {10, 19},
 	"internal/lightning/lndtest":       {1, 5},
 	"internal/payee/destination":       {0, 5},
-	"internal/payout/bank":             {0, 1},
 	"internal/sandbox":                 {0, 36},
 	"internal/sandbox/bitcoinsim":      {1, 9},
 	"internal/sandbox/demo":            {0, 7},

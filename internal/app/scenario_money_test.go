@@ -422,7 +422,7 @@ func fundedByBank(d *door) {
 	d.ok("POST", "/api/company/payroll/cancel", `{"payroll_id":"`+dropped.PayrollID+`"}`)
 	d.deposit(dropped.PayrollID, "exact", "101.00")
 	d.until(dropped.PayrollID, "what came late is the company's", func(v scene) bool { return v.Status == "cancelled" && v.FundingState == "over" })
-	const answers = "SELECT COUNT(*) FROM bank_answers"
+	const answers = "SELECT COUNT(*) FROM bank_responses"
 	before := d.count(answers)
 	taken := d.create(pays(`"funding_method":"bank",`, "100.00", payee))
 	d.deposit(taken.PayrollID, "reorged", "")

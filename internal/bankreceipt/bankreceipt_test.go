@@ -365,7 +365,7 @@ func TestNameAndAmountIdentifyTheInvoice(t *testing.T) {
 			b.mustImport("053", credit{amount: amount, to: b.number, from: from, words: words, servicer: fmt.Sprint(b.message)})
 		}
 		pay("20.00", "MULLER & SOHNE GMBH", "thanks")
-		pay("10.00", "Somebody else", "thanks")
+		pay("10.00", "Another Person", "thanks")
 		pay("30.00", "Müller & Söhne GmbH", "either of two")
 		pay("30.00", "", "A-3 A-4")
 		for id, want := range map[string]invoice.Status{first: invoice.Sent, second: invoice.Paid, third: invoice.Sent,

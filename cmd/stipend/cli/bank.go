@@ -57,8 +57,8 @@ type BankResponsesCmd struct {
 // Run prints the responses and their problems.
 func (c BankResponsesCmd) Run(ctx context.Context, std Streams) error {
 	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
-		answers, err := bank.Answers(ctx, tx, !c.All, c.Limit)
-		for _, a := range answers {
+		responses, err := bank.Responses(ctx, tx, !c.All, c.Limit)
+		for _, a := range responses {
 			state := "read"
 			if !a.Settled {
 				state = "waits"

@@ -1521,7 +1521,7 @@ CREATE TABLE bank_changes (
 -- Files received from the bank, by content, so that each is processed once.
 -- Shared: one file of the bank has payments of many companies.
 -- Writer: internal/payout/bank
-CREATE TABLE bank_answers (
+CREATE TABLE bank_responses (
     checksum TEXT    NOT NULL,
     name     TEXT    NOT NULL,
     kind     TEXT    NOT NULL, -- '' if unreadable

@@ -1,5 +1,5 @@
 // Package bank is the payout rail for bank accounts: it writes payment files, hands each file over to a bank once,
-// and applies the bank's answers.
+// and applies the bank's responses.
 //
 //	output   queued → prepared → sent → fulfilled → returned
 //	             └→ failed  └→ in_doubt ↑  └→ failed
@@ -9,8 +9,8 @@
 //
 // An [Account] of the operator defines the format of its files: NACHA for ACH payments in the United States, ISO
 // 20022 pain.001 for all others (account.go; packages nacha and iso20022). Every file and every payment has a
-// reference that the bank repeats in its answers: S0000012 is a file, S0000012P00003 its third payment. A [Drop] is
-// the directory, local or on an SFTP server, through which files and answers are exchanged (drop.go, sftp.go).
+// reference that the bank repeats in its responses: S0000012 is a file, S0000012P00003 its third payment. A [Drop] is
+// the directory, local or on an SFTP server, through which files and responses are exchanged (drop.go, sftp.go).
 //
 // Invariants:
 //
@@ -20,8 +20,8 @@
 //   - The outcome of a file is unknown (state in_doubt) from before it is handed over until it is certain that the
 //     bank received it. Repeating the hand-over is harmless: it renames one staged copy, which can be renamed only
 //     once, see [Drop.Release]. If neither the copy nor the file is found, the bank may have received it. No second
-//     file is ever written: the bank's answer decides, or staff who asked the bank.
-//   - An answer is a file from the bank. It is processed once, identified by its content. The state of a payment
+//     file is ever written: the bank's response decides, or staff who asked the bank.
+//   - A response is a file from the bank. It is processed once, identified by its content. The state of a payment
 //     guards that each statement about it takes effect once, whichever file makes it first. Anything that cannot be
 //     parsed is stored as a problem for staff and changes nothing.
 //   - Money that came back is owed to the payee again (account 2110). The amount that the bank withheld is the
@@ -101,7 +101,7 @@ type Config struct {
 	// balances, and returned parts of payments. It may be called repeatedly with the same statement, and returns
 	// problems for staff. Optional: without it, each such entry is a problem.
 	Statement func(ctx context.Context, d *db.DB, statement io.Reader, parts []Part) (problems []string, err error)
-	// Simulate lets a simulated bank act before answers are read. Optional; nil for a real bank.
+	// Simulate lets a simulated bank act before responses are read. Optional; nil for a real bank.
 	Simulate func(ctx context.Context) error
 	Retry    time.Duration // delay after the first failed attempt to hand a file over; default 5 s
 	Log      *slog.Logger
@@ -138,7 +138,7 @@ func (r *Rail) Jobs() job.Table { return job.Table{jobChange: {Tx: r.handleChang
 func (r *Rail) Periodic(d *db.DB) []job.Periodic {
 	return []job.Periodic{
 		{Name: "bank.files", Every: time.Minute, Run: func(ctx context.Context) error { return r.wake(ctx, d) }},
-		{Name: "bank.answers", Every: 30 * time.Second, Run: func(ctx context.Context) error { return r.Collect(ctx, d) }},
+		{Name: "bank.responses", Every: 30 * time.Second, Run: func(ctx context.Context) error { return r.Collect(ctx, d) }},
 	}
 }
 
@@ -315,14 +315,14 @@ func (r *Rail) send(ctx context.Context, d *db.DB, companyID, fileID string) err
 	if f.State != UnknownOutcome {
 		return nil
 	}
-	answer := r.c.Drop.Release(ctx, f.Name, f.token)
+	response := r.c.Drop.Release(ctx, f.Name, f.token)
 	if err := d.Write(ctx, func(ctx context.Context,
 		tx *db.Tx) error {
-		return r.record(ctx, tx, f, answer)
+		return r.record(ctx, tx, f, response)
 	}); err != nil {
 		return err
 	}
-	if answer.Outcome != payout.Accepted || r.c.Simulate == nil {
+	if response.Outcome != payout.Accepted || r.c.Simulate == nil {
 		return nil
 	}
 	return r.Collect(ctx, d)
@@ -375,16 +375,16 @@ func (r *Rail) stage(ctx context.Context, d *db.DB, f *File) (staged bool, err e
 }
 
 // record stores the result of a hand-over.
-func (r *Rail) record(ctx context.Context, tx *db.Tx, was File, answer payout.Answer) error {
+func (r *Rail) record(ctx context.Context, tx *db.Tx, was File, response payout.Answer) error {
 	f, err := lock(ctx, tx, was.Number)
 	if err != nil || f.State != UnknownOutcome || f.token != was.token {
 		return err
 	}
-	if answer.Outcome == payout.Accepted {
+	if response.Outcome == payout.Accepted {
 		return f.received(ctx, tx)
 	}
 	r.c.Log.ErrorContext(ctx, "the outcome of a bank file is unknown",
-		"file", f.Name, "attempts", f.Attempts+1, "reason", answer.Reason)
+		"file", f.Name, "attempts", f.Attempts+1, "reason", response.Reason)
 	if err := advanceOutputs(ctx, tx, f, payout.UnknownOutcome, payout.Prepared); err != nil {
 		return err
 	}

@@ -224,8 +224,8 @@ func TestAFileIsHandedOverOnceWhereverTheProgramIsKilled(t *testing.T) {
 	})
 }
 
-// statement writes a statement to the drop and returns the answer after reading it.
-func (b *fixture) statement(name string, entries ...iso20022.Entry) bank.Answer {
+// statement writes a statement to the drop and returns the response after reading it.
+func (b *fixture) statement(name string, entries ...iso20022.Entry) bank.Response {
 	b.Helper()
 	var out bytes.Buffer
 	w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: name, ID: name, Created: time.Unix(0, 0),
@@ -241,10 +241,10 @@ func (b *fixture) statement(name string, entries ...iso20022.Entry) bank.Answer 
 	if err := w.Close(); err != nil {
 		b.Fatal(err)
 	}
-	return b.answer(name, out.Bytes())
+	return b.response(name, out.Bytes())
 }
 
-func (b *fixture) answer(name string, body []byte) (found bank.Answer) {
+func (b *fixture) response(name string, body []byte) (found bank.Response) {
 	b.Helper()
 	if err := os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600); err != nil {
 		b.Fatal(err)
@@ -253,7 +253,7 @@ func (b *fixture) answer(name string, body []byte) (found bank.Answer) {
 		b.Fatal(err)
 	}
 	b.write(func(ctx context.Context, tx *db.Tx) error {
-		all, err := bank.Answers(ctx, tx, false, 100)
+		all, err := bank.Responses(ctx, tx, false, 100)
 		for _, a := range all {
 			if a.Checksum == bank.ChecksumOf(body) || a.Checksum == bank.IncompleteChecksum(name, body) {
 				found = a
@@ -278,7 +278,7 @@ func one(id string, a money.Amount, credit bool, reason, kind string) iso20022.E
 
 // Each statement of the bank is booked once, whichever file has it and however often. Invalid statements change
 // nothing.
-func TestAnswersAreBookedOnce(t *testing.T) {
+func TestResponsesAreBookedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newFixture(t, d, 3) // of 1, 2 and 3 euros
 		b.send()
@@ -286,7 +286,7 @@ func TestAnswersAreBookedOnce(t *testing.T) {
 		if got := b.balance(ledger.InTransit, f.ID); got != eur(600) {
 			t.Fatalf("%s in transit", got)
 		}
-		// The debit is reported before the rejection of one payment: the answer is pending and is read again.
+		// The debit is reported before the rejection of one payment: the response is pending and is read again.
 		if a := b.statement("early", debit(eur(400), "S0000001")); a.Settled || len(a.Problems) != 1 {
 			t.Errorf("%+v", a)
 		}
@@ -298,7 +298,7 @@ func TestAnswersAreBookedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The report also names a payment of another file, and has an unknown status for one payment.
-		if a := b.answer("status", status); !a.Settled || len(a.Problems) != 2 ||
+		if a := b.response("status", status); !a.Settled || len(a.Problems) != 2 ||
 			!strings.Contains(strings.Join(a.Problems, ""), `"XXXX"`) {
 			t.Errorf("%+v", a)
 		}
@@ -353,7 +353,7 @@ func TestAnswersAreBookedOnce(t *testing.T) {
 				t.Errorf("%d: %+v", i, a)
 			}
 		}
-		if a := b.answer("junk", []byte("junk")); len(a.Problems) != 1 {
+		if a := b.response("junk", []byte("junk")); len(a.Problems) != 1 {
 			t.Errorf("%+v", a)
 		}
 		check(-170, 0, 70, 0, 200, 300)
@@ -401,7 +401,7 @@ func TestOnlyTheBankReturnsAPayment(t *testing.T) {
 			t.Errorf("a reversed credit stays: %+v", a)
 		}
 		b.statement("paid", debit(eur(100), "S0000001"))
-		check := func(what string, a bank.Answer, problems int, state payout.State, fees, owed int64) {
+		check := func(what string, a bank.Response, problems int, state payout.State, fees, owed int64) {
 			t.Helper()
 			o := b.state("out_1")
 			got := fmt.Sprint(len(a.Problems), o.State, b.balance(ledger.BankFee, "sandbox"),
@@ -432,15 +432,15 @@ func TestOnlyTheBankReturnsAPayment(t *testing.T) {
 			}
 			return bank.RecordReturn(ctx, tx, 1, 1, eur(49), bankreceipt.ClearParts)
 		})
-		check("recorded by staff", bank.Answer{}, 0, payout.Returned, 51, 100)
+		check("recorded by staff", bank.Response{}, 0, payout.Returned, 51, 100)
 		check("the bank reports the rest", b.statement("again", one("S0000001P00001", eur(100), true, "AC04", "RRTN")), 0,
 			payout.Returned, 51, 100)
 	})
 }
 
-// A server lists an answer while the bank writes it. An incomplete answer stays in the drop; it is read when it is
+// A server lists a response while the bank writes it. An incomplete response stays in the drop; it is read when it is
 // complete. If it stays unchanged for the timeout, it becomes a problem for staff.
-func TestAnAnswerIsReadWhenItIsComplete(t *testing.T) {
+func TestAnResponseIsReadWhenItIsComplete(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		b := newFixture(t, d, 1)
 		b.send()
@@ -461,7 +461,7 @@ func TestAnAnswerIsReadWhenItIsComplete(t *testing.T) {
 		}
 		whole := out.Bytes()
 		for _, n := range []int{0, 1, len(whole) / 2, len(whole) - 5} {
-			if a := b.answer("s.xml", whole[:n]); a.Settled || a.Facts != 0 {
+			if a := b.response("s.xml", whole[:n]); a.Settled || a.Facts != 0 {
 				t.Errorf("%d bytes of %d: %+v", n, len(whole), a)
 			}
 			there("s.xml", true)
@@ -470,42 +470,42 @@ func TestAnAnswerIsReadWhenItIsComplete(t *testing.T) {
 		if o := b.state("out_1"); o.State != payout.Sent {
 			t.Errorf("the output is %s", o.State)
 		}
-		if a := b.answer("s.xml", whole); !a.Settled || a.Facts != 1 || len(a.Problems) != 0 ||
+		if a := b.response("s.xml", whole); !a.Settled || a.Facts != 1 || len(a.Problems) != 0 ||
 			b.state("out_1").State != payout.Fulfilled {
 			t.Errorf("the whole: %+v, and the output is %s", a, b.state("out_1").State)
 		}
 		there("s.xml", false)
 		for _, junk := range []string{"101 half of a header", "<Document", "x"} {
-			b.answer("junk", []byte(junk))
+			b.response("junk", []byte(junk))
 			clock.Advance(bank.IncompleteTimeout)
-			if a := b.answer("junk", []byte(junk)); !a.Settled || len(a.Problems) != 1 {
+			if a := b.response("junk", []byte(junk)); !a.Settled || len(a.Problems) != 1 {
 				t.Errorf("%q: %+v", junk, a)
 			}
 			there("junk", false)
 		}
 		for _, name := range []string{"junk", "t.xml"} { // a new file may begin like an archived one
-			if a := b.answer(name, []byte("<Document")); a.Settled {
+			if a := b.response(name, []byte("<Document")); a.Settled {
 				t.Errorf("%s: %+v", name, a)
 			}
 			there(name, true)
 		}
-		b.answer("empty", nil)
+		b.response("empty", nil)
 		clock.Advance(24 * time.Hour)
-		if a := b.answer("empty", nil); a.Settled {
+		if a := b.response("empty", nil); a.Settled {
 			t.Errorf("an empty file: %+v", a)
 		}
 		there("empty", true)
 		b.write(func(ctx context.Context, tx *db.Tx) error {
-			all, err := bank.Answers(ctx, tx, false, 100)
+			all, err := bank.Responses(ctx, tx, false, 100)
 			if len(all) != 6 {
-				t.Errorf("%d answers are stored, want a complete, three unreadable and two pending ones", len(all))
+				t.Errorf("%d responses are stored, want a complete, three unreadable and two pending ones", len(all))
 			}
 			return err
 		})
 	})
 }
 
-// A database restored from a backup lacks the files made since. A bank's answer about such a file pauses payouts.
+// A database restored from a backup lacks the files made since. A bank's response about such a file pauses payouts.
 // Staff mark the payments that it made, each once. Then payouts continue, under numbers that no file had.
 func TestARestoredBackupPaysEachOutputOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {

@@ -21,7 +21,7 @@ type changeJob struct {
 }
 
 // handleChange calls Config.Changed for a notification of change (job payout.bank_change). A notification about the
-// operator's own data, or one that cannot be parsed, is only listed as a problem of its answer.
+// operator's own data, or one that cannot be parsed, is only listed as a problem of its response.
 func (r *Rail) handleChange(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in changeJob
 	if err := j.Decode(&in); err != nil {
@@ -36,9 +36,9 @@ func (r *Rail) handleChange(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	c, err := nacha.Answer{Code: in.Code, Corrected: wanted}.Correction()
+	c, err := nacha.Response{Code: in.Code, Corrected: wanted}.Correction()
 	if err != nil {
-		return nil //nolint:nilerr // listed as a problem of the answer
+		return nil //nolint:nilerr // listed as a problem of the response
 	}
 	o, err := payout.Get(ctx, tx, j.CompanyID, some[0].OutputID)
 	if errors.Is(err, db.ErrNoRows) {

@@ -19,8 +19,8 @@ import (
 const (
 	partOut   = "out"   // files for the bank, which removes them
 	partTaken = "taken" // files that the bank received, if it keeps them
-	partIn    = "in"    // answers of the bank
-	partDone  = "done"  // processed answers
+	partIn    = "in"    // responses of the bank
+	partDone  = "done"  // processed responses
 )
 
 // Drop is a directory through which files are exchanged with a bank.
@@ -72,7 +72,7 @@ func (d *Drop) Stage(ctx context.Context, name, token string, body []byte) error
 	})
 }
 
-// Release makes a staged file visible to the bank. The answer is Accepted if the bank received the file or can
+// Release makes a staged file visible to the bank. The response is Accepted if the bank received the file or can
 // collect it, and Unclear otherwise. It is never Refused: a directory does not refuse files.
 func (d *Drop) Release(ctx context.Context, name, token string) payout.Answer {
 	if !fileName.MatchString(name) || !fileName.MatchString(token) {
@@ -116,8 +116,8 @@ func find(at dir, name string) (bool, error) {
 	return false, nil
 }
 
-// Answers returns the sorted names of the answer files. It ignores hidden files and invalid names.
-func (d *Drop) Answers(ctx context.Context) (names []string, err error) {
+// Responses returns the sorted names of the response files. It ignores hidden files and invalid names.
+func (d *Drop) Responses(ctx context.Context) (names []string, err error) {
 	err = d.files.do(ctx, func(at dir) error {
 		all, err := at.List(partIn)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +135,7 @@ func (d *Drop) Answers(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// Read calls fn with the content of an answer.
+// Read calls fn with the content of a response.
 func (d *Drop) Read(ctx context.Context, name string, fn func(io.Reader) error) error {
 	return d.files.do(ctx, func(at dir) error {
 		f, err := at.Open(path.Join(partIn, name))
@@ -146,7 +146,7 @@ func (d *Drop) Read(ctx context.Context, name string, fn func(io.Reader) error) 
 	})
 }
 
-// Done moves an answer to the processed ones. It returns no error if the answer was moved before.
+// Done moves a response to the processed ones. It returns no error if the response was moved before.
 func (d *Drop) Done(ctx context.Context, name string) error {
 	return d.files.do(ctx, func(at dir) error {
 		if err := at.Mkdir(partDone); err != nil {
@@ -160,7 +160,7 @@ func (d *Drop) Done(ctx context.Context, name string) error {
 		if there, missing := at.Exists(from); missing == nil && !there {
 			return nil
 		}
-		for n := 2; n < 100; n++ { // an earlier answer had the same name
+		for n := 2; n < 100; n++ { // an earlier response had the same name
 			if at.Move(from, fmt.Sprintf("%s.%d", to, n)) == nil {
 				return nil
 			}

@@ -195,20 +195,20 @@ func keepsTheContract(t *testing.T, root string, d *Drop) {
 			t.Errorf("%q: %+v", bad, got)
 		}
 	}
-	// Answers are listed, read and moved to "done", also a second one of the same name.
+	// Responses are listed, read and moved to "done", also a second one of the same name.
 	for range 2 {
 		for _, name := range []string{"b.xml", "a.xml", ".hidden", "c d.xml"} {
-			if err := os.WriteFile(filepath.Join(root, "in", name), []byte("answer "+name), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(root, "in", name), []byte("response "+name), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		names, err := d.Answers(ctx)
+		names, err := d.Responses(ctx)
 		if err != nil || strings.Join(names, " ") != "a.xml b.xml" {
 			t.Fatalf("%v, %v", names, err)
 		}
 		for _, name := range names {
 			err := d.Read(ctx, name, func(in io.Reader) error {
-				if b, err := io.ReadAll(in); err != nil || string(b) != "answer "+name {
+				if b, err := io.ReadAll(in); err != nil || string(b) != "response "+name {
 					t.Errorf("%q, %v", b, err)
 				}
 				return nil
@@ -223,7 +223,7 @@ func keepsTheContract(t *testing.T, root string, d *Drop) {
 			}
 		}
 	}
-	if names, err := d.Answers(ctx); err != nil || len(names) != 0 {
+	if names, err := d.Responses(ctx); err != nil || len(names) != 0 {
 		t.Errorf("%v, %v", names, err)
 	}
 	if kept, _ := filepath.Glob(filepath.Join(root, "done", "*")); len(kept) != 4 {
@@ -255,7 +255,7 @@ func TestSFTPTrustsOnlyTheConfiguredHostKey(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if _, err := d.Find(t.Context(), "S0000001.xml"); err == nil {
-			t.Errorf("%s: it answered", name)
+			t.Errorf("%s: it responseed", name)
 		}
 	}
 	for name, s := range map[string]SFTP{"no key": {Address: "a:1", User: "u", HostKey: otherHost},

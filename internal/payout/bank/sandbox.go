@@ -19,7 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-// Sandbox simulates a bank that exchanges files through a local directory. It answers each file at once: it accepts
+// Sandbox simulates a bank that exchanges files through a local directory. It responds to each file at once: it accepts
 // and books the file, and returns or rejects payments to special account numbers.
 //
 // The last six digits of the payee's account number select the outcome of a payment: 990NNN returns it; 991NNN
@@ -97,7 +97,7 @@ type sandboxPayment struct {
 	amount                   money.Amount
 }
 
-// ProcessFiles answers and removes every file in the drop.
+// ProcessFiles responds to every file in the drop and removes it.
 func (s *Sandbox) ProcessFiles(now time.Time) error {
 	files, err := os.ReadDir(filepath.Join(s.root, partOut))
 	if err != nil {
@@ -169,11 +169,11 @@ func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
 				w.iso(), now))
 		}
 	}
-	answer, err := status.Write(now)
+	response, err := status.Write(now)
 	if err != nil {
 		return err
 	}
-	if err := s.writeAnswer(name+".1.status.xml", answer); err != nil || total.IsZero() {
+	if err := s.writeResponse(name+".1.status.xml", response); err != nil || total.IsZero() {
 		return err
 	}
 	debit := iso20022.Entry{Reference: in.ID, Amount: total, Booked: now, Valued: now,
@@ -206,11 +206,11 @@ func (s *Sandbox) statement(name string, entries []iso20022.Entry, now time.Time
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return s.writeAnswer(name+".2.statement.xml", out.Bytes())
+	return s.writeResponse(name+".2.statement.xml", out.Bytes())
 }
 
 func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
-	var answers []nacha.Answer
+	var responses []nacha.Response
 	var debits []iso20022.Entry
 	for _, l := range strings.Split(string(body), "\n") {
 		if !strings.HasPrefix(l, "6") {
@@ -228,18 +228,18 @@ func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
 				Type: iso20022.Type{Domain: "PMNT", Family: "ICDT", SubFamily: "ACHT"}})
 			continue
 		}
-		if a, ok := achAnswer(o, scenarioOf(o.account)); ok {
-			answers = append(answers, a)
+		if a, ok := achResponse(o, scenarioOf(o.account)); ok {
+			responses = append(responses, a)
 		}
 	}
-	if err := s.statement(name, debits, now); err != nil || len(answers) == 0 {
+	if err := s.statement(name, debits, now); err != nil || len(responses) == 0 {
 		return err
 	}
-	return s.writeACHAnswers(name+".3.return.ach", answers, now)
+	return s.writeACHResponses(name+".3.return.ach", responses, now)
 }
 
-func achAnswer(o sandboxPayment, w scenario) (nacha.Answer, bool) {
-	a := nacha.Answer{ID: o.id, Name: o.name, Trace: o.trace}
+func achResponse(o sandboxPayment, w scenario) (nacha.Response, bool) {
+	a := nacha.Response{ID: o.id, Name: o.name, Trace: o.trace}
 	switch {
 	case w.back:
 		a.Code, a.Cents = fmt.Sprintf("R%02d", w.number), o.amount.Units()
@@ -251,13 +251,13 @@ func achAnswer(o sandboxPayment, w scenario) (nacha.Answer, bool) {
 	return a, w.number >= 1 && w.number < 100 && nacha.ReasonText(a.Code) != ""
 }
 
-func (s *Sandbox) writeACHAnswers(name string, answers []nacha.Answer, now time.Time) error {
+func (s *Sandbox) writeACHResponses(name string, responses []nacha.Response, now time.Time) error {
 	i := slices.IndexFunc(s.accounts, func(a Account) bool { return a.Format == FormatNACHA })
-	body, err := s.accounts[i].nacha(1, now).WriteAnswers(answers)
+	body, err := s.accounts[i].nacha(1, now).WriteResponses(responses)
 	if err != nil {
 		return err
 	}
-	return s.writeAnswer(name, body)
+	return s.writeResponse(name, body)
 }
 
 // Return returns a payment that was paid before. A reason that is unknown in the payment's format is replaced by a
@@ -268,7 +268,7 @@ func (s *Sandbox) Return(number int64, position int, a money.Amount, ach bool, r
 		if nacha.ReasonText(reason) == "" || reason[0] != 'R' {
 			reason = "R03"
 		}
-		return s.writeACHAnswers(o.id+".3.return.ach", []nacha.Answer{{Code: reason, ID: o.id, Cents: a.Units()}}, now)
+		return s.writeACHResponses(o.id+".3.return.ach", []nacha.Response{{Code: reason, ID: o.id, Cents: a.Units()}}, now)
 	}
 	if iso20022.ReasonText(reason) == "" {
 		reason = "AC04"
@@ -291,8 +291,8 @@ func (s *Sandbox) Receive(name, reference string, a money.Amount, back bool, now
 	return s.statement(name, entries, now)
 }
 
-// writeAnswer stores an answer in the drop atomically.
-func (s *Sandbox) writeAnswer(name string, body []byte) error {
+// writeResponse stores a response in the drop atomically.
+func (s *Sandbox) writeResponse(name string, body []byte) error {
 	temp, err := os.CreateTemp(filepath.Join(s.root, partIn), ".new-*")
 	if err != nil {
 		return err

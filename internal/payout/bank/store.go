@@ -237,59 +237,60 @@ func storePayments(ctx context.Context, tx *db.Tx, f File, changed []*payment) e
 	return nil
 }
 
-// Answer is a file that a bank sent.
-type Answer struct {
+// Response is a file that a bank sent.
+type Response struct {
 	Checksum string
 	Name     string
 	Kind     string
 	Facts    int64 // number of statements about our payments
 	Problems []string
-	Settled  bool // false: it is read again, since it depends on another answer or is incomplete
+	Settled  bool // false: it is read again, since it depends on another response or is incomplete
 	At       time.Time
 }
 
-// findAnswer reports whether an answer was processed completely and, if not, when its content was first seen; zero
+// findResponse reports whether a response was processed completely and, if not, when its content was first seen; zero
 // means never.
-func findAnswer(ctx context.Context, tx *db.Tx, checksum string) (settled bool, since time.Time, err error) {
+func findResponse(ctx context.Context, tx *db.Tx, checksum string) (settled bool, since time.Time, err error) {
 	var at int64
-	err = tx.QueryRow(ctx, "SELECT settled, read_at FROM bank_answers WHERE checksum = $1", checksum).Scan(&settled, &at)
+	err = tx.QueryRow(ctx, "SELECT settled, read_at FROM bank_responses WHERE checksum = $1", checksum).Scan(&settled, &at)
 	if errors.Is(err, db.ErrNoRows) {
 		return false, time.Time{}, nil
 	}
 	return settled, db.Time(at), err
 }
 
-// storeAnswer records an answer and the time when its content was first seen. It deletes earlier, incomplete contents
-// of the same file name.
-func storeAnswer(ctx context.Context, tx *db.Tx, a Answer) error {
+// storeResponse records a response and the time when its content was first seen. It deletes earlier, incomplete
+// contents of the same file name.
+func storeResponse(ctx context.Context, tx *db.Tx, a Response) error {
 	problems, err := json.Marshal(a.Problems)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "DELETE FROM bank_answers WHERE name = $1 AND checksum <> $2 AND facts = 0 AND NOT settled",
+	if _,
+		err := tx.Exec(ctx, "DELETE FROM bank_responses WHERE name = $1 AND checksum <> $2 AND facts = 0 AND NOT settled",
 		a.Name, a.Checksum); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO bank_answers (checksum, name, kind, facts, problems, settled, read_at)
+	_, err = tx.Exec(ctx, `INSERT INTO bank_responses (checksum, name, kind, facts, problems, settled, read_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (checksum) DO UPDATE SET problems = excluded.problems, settled = excluded.settled,
-			read_at = CASE WHEN bank_answers.settled THEN excluded.read_at ELSE bank_answers.read_at END
-		WHERE NOT bank_answers.settled OR NOT excluded.settled`,
+			read_at = CASE WHEN bank_responses.settled THEN excluded.read_at ELSE bank_responses.read_at END
+		WHERE NOT bank_responses.settled OR NOT excluded.settled`,
 		a.Checksum, a.Name, a.Kind, a.Facts, string(problems), a.Settled, db.Micros(tx.Now()))
 	return err
 }
 
-// Answers returns answers, newest first: all, or only those with problems.
-func Answers(ctx context.Context, tx *db.Tx, problems bool, limit int) ([]Answer, error) {
+// Responses returns responses, newest first: all, or only those with problems.
+func Responses(ctx context.Context, tx *db.Tx, problems bool, limit int) ([]Response, error) {
 	where := "read_at > 0"
 	if problems {
 		where = "problems <> 'null'"
 	}
-	rows, err := tx.Query(ctx, `SELECT checksum, name, kind, facts, problems, settled, read_at FROM bank_answers
+	rows, err := tx.Query(ctx, `SELECT checksum, name, kind, facts, problems, settled, read_at FROM bank_responses
 		WHERE `+where+` ORDER BY read_at DESC, name LIMIT $1`, int64(limit))
-	return db.Collect(rows, err, func(r *db.Rows) (Answer, error) {
+	return db.Collect(rows, err, func(r *db.Rows) (Response, error) {
 		var (
-			a    Answer
+			a    Response
 			text string
 			at   int64
 		)

@@ -454,7 +454,7 @@ func TestPayoutsOnARealNode(t *testing.T) {
 			w.mine()
 		}
 		if err := found(other); !errors.Is(err, onchain.ErrNoPayment) {
-			t.Errorf("it paid somebody else: %v", err)
+			t.Errorf("accepted for another output: %v", err)
 		}
 		w.must(found(id))
 		w.want(id, payout.Fulfilled, "")

@@ -28,7 +28,7 @@ const (
 
 // Correction parses the corrected data of a notification of change. It returns an error if the code is not about the
 // receiver's account or the data does not match the code.
-func (a Answer) Correction() (c Correction, err error) {
+func (a Response) Correction() (c Correction, err error) {
 	at, known := correctionFields[a.Code]
 	if !known {
 		return c, fmt.Errorf("nacha: %s (%s) is not about the receiver's account", a.Code, ReasonText(a.Code))

@@ -169,21 +169,21 @@ func TestReadReadsEveryReason(t *testing.T) {
 				t.Errorf("%s has no text", code)
 			}
 			if dishonored := code >= "R61" && code <= "R77"; dishonored {
-				continue // their addenda record differs; see TestAThirdPartyReaderReadsWrittenAnswers
+				continue // their addenda record differs; see TestAThirdPartyReaderReadsWrittenResponses
 			}
 			got, err := Read(bytes.NewReader(back(t, code, "091400600000001")))
 			if err != nil {
 				t.Errorf("%s: %v", code, err)
 				continue
 			}
-			want := Answer{Code: code, ID: "S0000012P00001", Trace: "091400600000001", Name: "Zoe Muller", Cents: 1234_56,
+			want := Response{Code: code, ID: "S0000012P00001", Trace: "091400600000001", Name: "Zoe Muller", Cents: 1234_56,
 				Info: "text of the bank"}
 			if letter == 'C' {
 				want.Cents, want.Info, want.Corrected = 0, "", "1918171614"
 			}
-			if len(got.Answers) != 1 || got.Answers[0] != want || got.Answers[0].IsChange() != (letter == 'C') ||
-				got.Answers[0].Dishonored() {
-				t.Errorf("%s: %+v", code, got.Answers)
+			if len(got.Responses) != 1 || got.Responses[0] != want || got.Responses[0].IsChange() != (letter == 'C') ||
+				got.Responses[0].Dishonored() {
+				t.Errorf("%s: %+v", code, got.Responses)
 			}
 		}
 	}
@@ -202,7 +202,8 @@ func TestCorrectionReadsTheDataOfEachCode(t *testing.T) {
 		"C05": {Type: all.Type}, "C06": {Account: all.Account, Type: all.Type},
 		"C07": {Routing: all.Routing, Account: all.Account, Type: all.Type},
 	} {
-		written, err := file().WriteAnswers([]Answer{{Code: code, ID: "S0000012P00001", Trace: "091400600000001", Name: "Zoe",
+		written, err := file().WriteResponses([]Response{{Code: code, ID: "S0000012P00001", Trace: "091400600000001",
+			Name:      "Zoe",
 			Corrected: all.Corrected(code)}})
 		if err != nil {
 			t.Fatal(err)
@@ -211,7 +212,7 @@ func TestCorrectionReadsTheDataOfEachCode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err := got.Answers[0].Correction(); err != nil || c != want {
+		if c, err := got.Responses[0].Correction(); err != nil || c != want {
 			t.Errorf("%s: %+v, %v; want %+v", code, c, err, want)
 		}
 		theirs, err := ach.NewReader(bytes.NewReader(written)).Read()
@@ -225,35 +226,35 @@ func TestCorrectionReadsTheDataOfEachCode(t *testing.T) {
 			t.Errorf("%s: the third-party library reads %+v in %q", code, data, all.Corrected(code))
 		}
 		for _, wrong := range []string{"", "x"} {
-			if c, err := (Answer{Code: code, Corrected: wrong}).Correction(); err == nil &&
+			if c, err := (Response{Code: code, Corrected: wrong}).Correction(); err == nil &&
 				(wrong == "" || code != "C01" && code != "C04") {
 				t.Errorf("%s: %q is %+v", code, wrong, c)
 			}
 		}
 	}
 	for _, code := range []string{"C08", "C09", "C10", "C11", "C12", "C13", "C14", "R03", ""} {
-		if c, err := (Answer{Code: code, Corrected: "1918171614"}).Correction(); err == nil {
+		if c, err := (Response{Code: code, Corrected: "1918171614"}).Correction(); err == nil {
 			t.Errorf("%s: %+v", code, c)
 		}
 	}
 }
 
-// The third-party library reads the answers that the simulated bank writes.
-func TestAThirdPartyReaderReadsWrittenAnswers(t *testing.T) {
-	want := []Answer{
+// The third-party library reads the responses that the simulated bank writes.
+func TestAThirdPartyReaderReadsWrittenResponses(t *testing.T) {
+	want := []Response{
 		{Code: "R03", ID: "S0000012P00001", Trace: "091400600000001", Name: "Zoe", Cents: 5, Info: "no account"},
 		{Code: "C01", ID: "S0000012P00002", Trace: "091400600000002", Name: "Zoe", Corrected: "1918171614"},
 		{Code: "R61", ID: "S0000012P00003", Trace: "091400600000003", Name: "Zoe", Cents: 6, Debit: true},
 	}
-	b, err := file().WriteAnswers(want)
+	b, err := file().WriteResponses(want)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := Read(bytes.NewReader(b))
-	if err != nil || fmt.Sprint(got.Answers) != fmt.Sprint(want) || !got.Answers[2].Dishonored() {
+	if err != nil || fmt.Sprint(got.Responses) != fmt.Sprint(want) || !got.Responses[2].Dishonored() {
 		t.Errorf("%+v, %v", got, err)
 	}
-	b, err = file().WriteAnswers(want[:2])
+	b, err = file().WriteResponses(want[:2])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +300,7 @@ func TestReadRejectsInconsistentFiles(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	b, err := file().WriteAnswers([]Answer{{Code: "R03", ID: "S0000012P00001", Trace: "091400600000001", Cents: 5},
+	b, err := file().WriteResponses([]Response{{Code: "R03", ID: "S0000012P00001", Trace: "091400600000001", Cents: 5},
 		{Code: "C01", ID: "x", Corrected: "1"}})
 	if err != nil {
 		f.Fatal(err)
@@ -307,8 +308,8 @@ func FuzzRead(f *testing.F) {
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := Read(bytes.NewReader(b))
-		if err == nil && len(got.Answers) > len(b)/width {
-			t.Errorf("%d answers in %d bytes", len(got.Answers), len(b))
+		if err == nil && len(got.Responses) > len(b)/width {
+			t.Errorf("%d responses in %d bytes", len(got.Responses), len(b))
 		}
 	})
 }

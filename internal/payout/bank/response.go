@@ -23,8 +23,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// maxAnswer is the size limit of an answer file, in bytes.
-const maxAnswer = 64 << 20
+// maxResponse is the size limit of a response file, in bytes.
+const maxResponse = 64 << 20
 
 // factKind is the kind of a statement that a bank makes about a payment, a part of a file or a whole file.
 type factKind int
@@ -38,38 +38,38 @@ const (
 	changed                  // the payee's bank asks for a correction of the destination
 )
 
-// fact is one statement of an answer about a file, part or payment of ours.
+// fact is one statement of a response about a file, part or payment of ours.
 type fact struct {
 	ref     Reference
 	kind    factKind
 	code    string       // the bank's reason code
 	info    string       // the bank's text; for a change, the corrected data
-	amount  money.Amount // no asset if the answer does not state it
-	certain bool         // entered by staff, not read from an answer
+	amount  money.Amount // no asset if the response does not state it
+	certain bool         // entered by staff, not read from a response
 }
 
-// answerContent is the parsed content of an answer file.
-type answerContent struct {
+// responseContent is the parsed content of a response file.
+type responseContent struct {
 	kind        string
 	facts       []fact
 	unmatched   []string // entries about other payments; problems unless Config.Statement reads them
 	problems    []string
 	isStatement bool // a complete camt.053 or camt.054 message
 	incomplete  bool // unreadable, or it ends early: the bank may still be writing it
-	pending     bool // waits for another answer of the bank and is read again; reading twice is harmless
+	pending     bool // waits for another response of the bank and is read again; reading twice is harmless
 }
 
-func (s *answerContent) problem(format string, args ...any) {
+func (s *responseContent) problem(format string, args ...any) {
 	if len(s.problems) < 100 {
 		s.problems = append(s.problems, fmt.Sprintf(format, args...))
 	}
 }
 
-// incompleteTimeout is the time for which an unreadable answer must stay unchanged before it counts as complete.
+// incompleteTimeout is the time for which an unreadable response must stay unchanged before it counts as complete.
 // Servers list files that are still being written.
 const incompleteTimeout = 10 * time.Minute
 
-// Collect reads all answers in the drop. An answer that fails does not block the others; the errors are joined.
+// Collect reads all responses in the drop. A response that fails does not block the others; the errors are joined.
 func (r *Rail) Collect(ctx context.Context, d *db.DB) error {
 	if r.c.Drop == nil {
 		return nil
@@ -79,14 +79,14 @@ func (r *Rail) Collect(ctx context.Context, d *db.DB) error {
 			return err
 		}
 	}
-	names, err := r.c.Drop.Answers(ctx)
+	names, err := r.c.Drop.Responses(ctx)
 	if err != nil {
 		return err
 	}
 	var failed error
 	for _, name := range names {
 		if err := r.collect(ctx, d, name); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("answer %s: %w", name, err))
+			failed = errors.Join(failed, fmt.Errorf("response %s: %w", name, err))
 		}
 	}
 	return failed
@@ -95,7 +95,7 @@ func (r *Rail) Collect(ctx context.Context, d *db.DB) error {
 func (r *Rail) collect(ctx context.Context, d *db.DB, name string) error {
 	var body []byte
 	err := r.c.Drop.Read(ctx, name, func(in io.Reader) (err error) {
-		body, err = io.ReadAll(io.LimitReader(in, maxAnswer+1))
+		body, err = io.ReadAll(io.LimitReader(in, maxResponse+1))
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,8 +104,8 @@ func (r *Rail) collect(ctx context.Context, d *db.DB, name string) error {
 	if err != nil {
 		return err
 	}
-	s := parseAnswer(body)
-	a := Answer{Checksum: checksum(body), Name: name}
+	s := parseResponse(body)
+	a := Response{Checksum: checksum(body), Name: name}
 	if s.incomplete {
 		a.Checksum = incompleteChecksum(name, body)
 	}
@@ -113,7 +113,7 @@ func (r *Rail) collect(ctx context.Context, d *db.DB, name string) error {
 	var since, now time.Time
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		now = tx.Now()
-		settled, since, err = findAnswer(ctx, tx, a.Checksum)
+		settled, since, err = findResponse(ctx, tx, a.Checksum)
 		return err
 	}); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (r *Rail) collect(ctx context.Context, d *db.DB, name string) error {
 	switch {
 	case settled && !s.incomplete:
 		return r.c.Drop.Done(ctx, name)
-	case s.incomplete: // a settled answer of this name was a different file
+	case s.incomplete: // a settled response of this name was a different file
 		s.pending = settled || since.IsZero() || now.Sub(since) < incompleteTimeout || len(body) == 0
 	}
 	if err := r.apply(ctx, d, body, &s); err != nil {
@@ -129,9 +129,9 @@ func (r *Rail) collect(ctx context.Context, d *db.DB, name string) error {
 	}
 	a.Kind, a.Facts, a.Problems, a.Settled = s.kind, int64(len(s.facts)), s.problems, !s.pending
 	if len(s.problems) > 0 && (!s.incomplete || !s.pending) {
-		r.c.Log.ErrorContext(ctx, "a bank's answer needs a person", "answer", name, "problems", s.problems)
+		r.c.Log.ErrorContext(ctx, "a bank's response needs a person", "response", name, "problems", s.problems)
 	}
-	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return storeAnswer(ctx, tx, a) }); err != nil ||
+	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return storeResponse(ctx, tx, a) }); err != nil ||
 		s.pending {
 		return err
 	}
@@ -144,12 +144,12 @@ func incompleteChecksum(name string, body []byte) string {
 	return checksum([]byte(name + "\x00" + checksum(body)))
 }
 
-// parseAnswer parses an answer file of any supported format. Everything that cannot be used is a problem.
-func parseAnswer(body []byte) (s answerContent) {
+// parseResponse parses a response file of any supported format. Everything that cannot be used is a problem.
+func parseResponse(body []byte) (s responseContent) {
 	trimmed := bytes.TrimSpace(body)
 	switch {
-	case len(body) > maxAnswer:
-		s.problem("the file is larger than %d MiB", maxAnswer>>20)
+	case len(body) > maxResponse:
+		s.problem("the file is larger than %d MiB", maxResponse>>20)
 	case bytes.HasPrefix(trimmed, []byte("101")):
 		s.kind = FormatNACHA
 		s.returns(trimmed)
@@ -175,21 +175,21 @@ func parseAnswer(body []byte) (s answerContent) {
 				s.problem("the file cannot be read to its end: %v", err)
 			}
 		default:
-			s.problem("message %s is not an answer to a payment file", kind)
+			s.problem("message %s is not a response to a payment file", kind)
 		}
 	}
 	return s
 }
 
 // returns parses a NACHA file of returned entries and notifications of change.
-func (s *answerContent) returns(body []byte) {
+func (s *responseContent) returns(body []byte) {
 	file, err := nacha.Read(bytes.NewReader(body))
 	if err != nil {
 		s.incomplete = true
 		s.problem("%v", err)
 		return
 	}
-	for _, a := range file.Answers {
+	for _, a := range file.Responses {
 		ref, ours := FindReference(a.ID)
 		switch {
 		case !ours || ref.Position == 0 && !a.Debit:
@@ -211,7 +211,7 @@ func (s *answerContent) returns(body []byte) {
 }
 
 // status parses a pain.002 message: the state of an order before it is booked.
-func (s *answerContent) status(body []byte) {
+func (s *responseContent) status(body []byte) {
 	st, err := iso20022.ReadStatus(bytes.NewReader(body))
 	if err != nil {
 		s.incomplete = true
@@ -220,7 +220,7 @@ func (s *answerContent) status(body []byte) {
 	}
 	whole, ours := FindReference(st.Order)
 	if !ours {
-		s.problem("it answers %.40q, which is not a file of this service", st.Order)
+		s.problem("it is a response to %.40q, which is not a file of this service", st.Order)
 		return
 	}
 	add := func(ref Reference, code string, why []iso20022.Reason) {
@@ -261,7 +261,7 @@ func (s *answerContent) status(body []byte) {
 var charges = []string{"CHRG", "COMM", "FEES"}
 
 // entry parses one entry of an account statement.
-func (s *answerContent) entry(st *iso20022.Statement, e *iso20022.Entry) {
+func (s *responseContent) entry(st *iso20022.Statement, e *iso20022.Entry) {
 	if e == nil {
 		if st.Err != nil {
 			s.problem("statement %s: %v", st.ID, st.Err)
@@ -329,8 +329,8 @@ func (s *answerContent) entry(st *iso20022.Statement, e *iso20022.Entry) {
 	}
 }
 
-// apply applies an answer to its files, one transaction per file, and then passes statements to Config.Statement.
-func (r *Rail) apply(ctx context.Context, d *db.DB, body []byte, s *answerContent) error {
+// apply applies a response to its files, one transaction per file, and then passes statements to Config.Statement.
+func (r *Rail) apply(ctx context.Context, d *db.DB, body []byte, s *responseContent) error {
 	var order []int64
 	var parts []Part
 	of := map[int64][]fact{}
@@ -372,7 +372,7 @@ func (r *Rail) apply(ctx context.Context, d *db.DB, body []byte, s *answerConten
 	return nil
 }
 
-// fileUpdate collects the effect of one answer on one file.
+// fileUpdate collects the effect of one response on one file.
 type fileUpdate struct {
 	f         File
 	fee       money.Amount // the most that the bank keeps of a returned payment
@@ -385,7 +385,7 @@ type fileUpdate struct {
 	parts     []Part            // partial amounts that came back
 	changes   []fact
 	problems  []string
-	pending   bool // the answer depends on another one
+	pending   bool // the response depends on another one
 }
 
 func (b *fileUpdate) problem(format string, args ...any) {
@@ -403,7 +403,7 @@ func newFileUpdate(ctx context.Context, tx *db.Tx, f File, fee money.Amount) (*f
 	}, err
 }
 
-// updateFile applies the facts of an answer to one file.
+// updateFile applies the facts of a response to one file.
 func (r *Rail) updateFile(ctx context.Context, tx *db.Tx, number int64, facts []fact) (*fileUpdate, error) {
 	f, err := lock(ctx, tx, number)
 	if errors.Is(err, db.ErrNoRows) {
@@ -420,7 +420,7 @@ func (r *Rail) updateFile(ctx context.Context, tx *db.Tx, number int64, facts []
 	for _, fact := range facts {
 		b.apply(fact)
 	}
-	if err := b.f.received(ctx, tx); err != nil { // the bank answers it, so it received it
+	if err := b.f.received(ctx, tx); err != nil { // the bank responded to it, so it received it
 		return nil, err
 	}
 	if err := r.storeChanges(ctx, tx, b); err != nil {
@@ -463,14 +463,14 @@ func (b *fileUpdate) apply(f fact) {
 		return
 	}
 	if a := f.amount.Asset(); a != "" && a != b.f.Total.Asset() && f.kind != charged {
-		b.problem("the answer states %s %s, but the file pays %s", f.amount, a, b.f.Total.Asset())
+		b.problem("the response states %s %s, but the file pays %s", f.amount, a, b.f.Total.Asset())
 		return
 	}
 	switch f.kind {
 	case accepted:
 	case paid:
 		if a := f.amount.Asset(); a != "" && f.amount != due(some) {
-			// The bank may reject some payments in another answer that is read later.
+			// The bank may reject some payments in another response that is read later.
 			b.pending = b.pending || f.ref.Position == 0 && f.amount.Cmp(due(some)) < 0
 			b.problem("%s %s left the account for payment %d, part %d, but %s were due", f.amount, a, f.ref.Position, f.ref.Part,
 				due(some))
@@ -541,7 +541,7 @@ func (b *fileUpdate) markRejected(p *payment, f fact) {
 }
 
 // markReturned records that the money of a payment came back, less the bank's fee. The payment is first marked as
-// paid, if no answer reported that before. If more than the permitted fee is missing, the amount is a part: the
+// paid, if no response reported that before. If more than the permitted fee is missing, the amount is a part: the
 // payment keeps its state until staff decide (see [RecordReturn]).
 func (b *fileUpdate) markReturned(p *payment, f fact) {
 	if p.state == Returned {
@@ -575,7 +575,7 @@ func (b *fileUpdate) markReturned(p *payment, f fact) {
 		ledger.Credit(ledger.OutputPayable, p.output, p.amount))
 }
 
-// recordFee posts a bank fee, once per payment: a second fee cannot be distinguished from a repeated report of the first.
+// recordFee posts a bank fee, once per payment, since a second fee and a repeated report of the first look the same.
 func (b *fileUpdate) recordFee(p *payment, f fact) {
 	if p.fee > 0 {
 		if p.fee != f.amount.Units() {
@@ -593,7 +593,7 @@ func (b *fileUpdate) recordFee(p *payment, f fact) {
 		ledger.Credit(ledger.Bank, b.f.Account, f.amount))
 }
 
-// storeChanges stores the notifications of change of an answer and enqueues a job for each new one.
+// storeChanges stores the notifications of change of a response and enqueues a job for each new one.
 func (r *Rail) storeChanges(ctx context.Context, tx *db.Tx, b *fileUpdate) error {
 	for _, c := range b.changes {
 		sealed, err := r.c.Sealer.Seal(changeAt(b.f, c.ref.Position, c.code), []byte(c.info))

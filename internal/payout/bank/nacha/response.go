@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Answer is one returned entry or notification of change.
-type Answer struct {
+// Response is one returned entry or notification of change.
+type Response struct {
 	Code      string // R01 to R85, or C01 to C14
 	ID        string // ID of the original entry
 	Trace     string // trace number of the original entry
@@ -17,20 +17,20 @@ type Answer struct {
 	Cents     int64 // 0 in a notification of change
 	Debit     bool  // the original entry was a debit
 	Info      string
-	Corrected string // corrected data of a notification of change, see [Answer.Correction]
+	Corrected string // corrected data of a notification of change, see [Response.Correction]
 }
 
 // IsChange reports whether this is a notification of change: the money arrived, and the receiving bank asks for a
 // correction before the next entry.
-func (a Answer) IsChange() bool { return strings.HasPrefix(a.Code, "C") }
+func (a Response) IsChange() bool { return strings.HasPrefix(a.Code, "C") }
 
 // Dishonored reports whether this is about an earlier return rather than about the entry itself.
-func (a Answer) Dishonored() bool { return a.Code >= "R61" && a.Code <= "R77" }
+func (a Response) Dishonored() bool { return a.Code >= "R61" && a.Code <= "R77" }
 
 // Returned is the content of a file of returns and notifications of change.
 type Returned struct {
-	Created string // date and time as in the file: YYMMDDHHMM
-	Answers []Answer
+	Created   string // date and time as in the file: YYMMDDHHMM
+	Responses []Response
 }
 
 const maxSize = 64 << 20
@@ -65,7 +65,7 @@ type reader struct {
 	batch   totals
 	batches int64
 	inBatch bool
-	entry   *Answer
+	entry   *Response
 	ended   bool
 }
 
@@ -178,7 +178,7 @@ func (r *reader) detail(l string) error {
 	} else {
 		r.batch.credits += n[2]
 	}
-	r.entry = &Answer{ID: strings.TrimSpace(l[39:54]), Name: strings.TrimSpace(l[54:76]), Cents: n[2], Debit: debit}
+	r.entry = &Response{ID: strings.TrimSpace(l[39:54]), Name: strings.TrimSpace(l[54:76]), Cents: n[2], Debit: debit}
 	return nil
 }
 
@@ -205,7 +205,7 @@ func (r *reader) addenda(l string) error {
 	} else {
 		a.Info = strings.TrimSpace(l[35:79])
 	}
-	r.found.Answers = append(r.found.Answers, *a)
+	r.found.Responses = append(r.found.Responses, *a)
 	return nil
 }
 
@@ -222,14 +222,14 @@ func numbers(l string, at ...[2]int) ([]int64, error) {
 	return all, nil
 }
 
-// WriteAnswers returns a file of returns and notifications of change, as a bank sends it to this originator. The
+// WriteResponses returns a file of returns and notifications of change, as a bank sends it to this originator. The
 // simulated bank uses it.
-func (f File) WriteAnswers(answers []Answer) ([]byte, error) {
+func (f File) WriteResponses(responses []Response) ([]byte, error) {
 	w := &writer{}
 	w.line("101"+padLeft10(f.Destination)+padLeft10(f.ODFI)+f.Created.Format("0601021504")+string(f.Modifier)+"094101",
 		padRight(f.Name, 23)+padRight(f.DestinationName, 23)+padRight(f.Reference, 8))
 	var all totals
-	for i, a := range answers {
+	for i, a := range responses {
 		number := zeroPadded(int64(i+1), 7)
 		kind, addenda := "PPD", "99"
 		detail := padRight(a.Info, 44)
@@ -256,7 +256,7 @@ func (f File) WriteAnswers(answers []Answer) ([]byte, error) {
 		all.add(t)
 	}
 	blocks := (w.lines + 1 + 9) / 10
-	w.line("9"+zeroPadded(int64(len(answers)), 6)+zeroPadded(int64(blocks), 6)+zeroPadded(all.count,
+	w.line("9"+zeroPadded(int64(len(responses)), 6)+zeroPadded(int64(blocks), 6)+zeroPadded(all.count,
 		8)+zeroPadded(all.hash%hashModulus, 10)+zeroPadded(all.debits, 12)+zeroPadded(all.credits, 12)+padRight("", 39), "")
 	for w.lines%10 != 0 {
 		w.line(strings.Repeat("9", width), "")
