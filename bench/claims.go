@@ -18,7 +18,9 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/webhook"
@@ -198,8 +200,13 @@ func newTill(ctx context.Context, database string) (*till, error) {
 	if err != nil {
 		return nil, err
 	}
+	withdrawals, err := withdrawal.New(withdrawal.Config{Setup: destination.Setup{Sealer: &identity.Sealer{}}},
+		withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
+	if err != nil {
+		return nil, err
+	}
 	claims, err := claim.New(claim.Config{
-		Pool: l.pay.Pool, ChainName: lineChain, Network: lineNetwork, Validity: 24 * time.Hour, Withdrawals: &withdrawal.Service{},
+		Pool: l.pay.Pool, ChainName: lineChain, Network: lineNetwork, Validity: 24 * time.Hour, Withdrawals: withdrawals,
 	}, claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release})
 	if err != nil {
 		return nil, err

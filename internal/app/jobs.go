@@ -56,7 +56,7 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 		payee.JobScreen:        {Tx: s.screening.HandleScreen},        // payee, destination: changed
 		payee.JobPayable:       {Tx: payroll.HandlePayable},           // payee, destination: changed
 		wallet.JobOpen:         {Tx: s.wallets.Open},                  // wallet: requested
-		withdrawal.JobLook:     {Tx: s.withdrawals.Look},              // withdrawal: created, or decided
+		withdrawal.JobProcess:  {Tx: s.withdrawals.Process},           // withdrawal: created, or decided
 		backoffice.JobRefund:   {Tx: s.backoffice.Refund},             // backoffice: returns a deposit
 		virtualaccount.JobOpen: {Net: s.funding.HandleOpen, Limit: 4}, // virtualaccount: requested
 		payee.JobRefresh:       {Tx: payee.HandleRefresh},             // payee: a user's profile changed
@@ -75,7 +75,7 @@ func (s *Service) payoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 	switch {
 	case claim.IsClaim(in.PayrollID):
 		return s.claims.PayoutChanged(ctx, tx, j)
-	case withdrawal.Pays(in.PayrollID):
+	case withdrawal.IsWithdrawal(in.PayrollID):
 		return s.withdrawals.PayoutChanged(ctx, tx, j)
 	case backoffice.Refunds(in.PayrollID):
 		return backoffice.RefundChanged(ctx, tx, j)

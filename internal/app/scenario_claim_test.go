@@ -18,7 +18,9 @@ import (
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -299,8 +301,14 @@ func merchantSettings(d *door) {
 // accept is what the page behind a refund's link does.
 func (d *door) accept(id, link, address string) error {
 	d.Helper()
+	withdrawals, err := withdrawal.New(withdrawal.Config{Setup: destination.Setup{Sealer: &identity.Sealer{}}},
+		withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
+	if err != nil {
+		return err
+	}
 	service, err := claim.New(claim.Config{
-		Pool: chain.NewPool(d.s.DB(), app.BitcoinChain, nil), ChainName: app.BitcoinChain, Network: "regtest", Validity: time.Minute, Withdrawals: &withdrawal.Service{},
+		Pool: chain.NewPool(d.s.DB(), app.BitcoinChain, nil), ChainName: app.BitcoinChain, Network: "regtest",
+		Validity: time.Minute, Withdrawals: withdrawals,
 	}, claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release})
 	if err != nil {
 		return err

@@ -249,7 +249,7 @@ func decideTransfer(ctx context.Context, tx *db.Tx, r approval.Request) (err err
 // waitsForRelease says whether an object is held because it is above the house's limit.
 func (s *Service) waitsForRelease(ctx context.Context, tx *db.Tx, companyID, objectID string) (bool, error) {
 	switch {
-	case withdrawal.Pays(objectID):
+	case withdrawal.IsWithdrawal(objectID):
 		return withdrawal.AwaitsRelease(ctx, tx, companyID, objectID)
 	case claim.IsRefund(objectID):
 		return claim.AwaitsRelease(ctx, tx, companyID, objectID)
@@ -309,8 +309,8 @@ func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r approval.Requ
 // release lets go what is held because it is above the house's limit.
 func (s *Service) release(ctx context.Context, tx *db.Tx, r approval.Request) error {
 	switch {
-	case withdrawal.Pays(r.ObjectID):
-		withdrawal.Again(tx, r.CompanyID, r.ObjectID)
+	case withdrawal.IsWithdrawal(r.ObjectID):
+		withdrawal.Retry(tx, r.CompanyID, r.ObjectID)
 		return nil
 	case claim.IsRefund(r.ObjectID):
 		return claim.Retry(ctx, tx, r.CompanyID, r.ObjectID)
@@ -357,7 +357,7 @@ func DecideHit(ctx context.Context, tx *db.Tx, id string, to screening.State, by
 	if err := payee.Restore(ctx, tx, h.CompanyID, h.SubjectID); err != nil {
 		return h, false, err
 	}
-	if err := withdrawal.Reviewed(ctx, tx, h.CompanyID); err != nil {
+	if err := withdrawal.RetryReviewed(ctx, tx, h.CompanyID); err != nil {
 		return h, false, err
 	}
 	return h, false, payroll.OnScreeningResolved(ctx, tx, h.CompanyID, h.SubjectID)

@@ -137,7 +137,7 @@ func held(ctx context.Context, tx *db.Tx, release bool) (items []Item, err error
 			items = append(items, Item{CompanyID: p.CompanyID, ObjectID: p.ID, Reason: p.Reason, Amount: p.Total, Since: p.Since})
 		}
 	}
-	taken, err := withdrawal.HeldToAll(ctx, tx, MostItems)
+	taken, err := withdrawal.ListHeld(ctx, tx, MostItems)
 	if err != nil {
 		return nil, err
 	}

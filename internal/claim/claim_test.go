@@ -30,7 +30,6 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/webhook"
-	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 const (
@@ -392,7 +391,7 @@ func newTill(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Chain) *
 	x.guards = claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}
 	claims, err := claim.New(claim.Config{
 		Pool: pool, ChainName: network, Network: network, Validity: validity, BaseURL: "https://pay.example.com",
-		Withdrawals: &withdrawal.Service{},
+		Withdrawals: newWithdrawals(t),
 	}, claim.Guards{
 		CheckWatched: func(ctx context.Context, tx *db.Tx) error { return x.guards.CheckWatched(ctx, tx) },
 		Screen: func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {

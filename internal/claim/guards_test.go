@@ -11,6 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -29,7 +31,7 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 	} {
 		c := claim.Config{
 			Pool: &chain.Pool{}, ChainName: network, Network: network, Validity: time.Minute,
-			Withdrawals: &withdrawal.Service{},
+			Withdrawals: newWithdrawals(t),
 		}
 		g := claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}
 		if _, err := claim.New(c, g); err != nil {
@@ -55,4 +57,15 @@ func TestNoClaimWhileTheChainIsNotWatched(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// newWithdrawals returns a withdrawal service whose guards allow everything.
+func newWithdrawals(t *testing.T) *withdrawal.Service {
+	t.Helper()
+	s, err := withdrawal.New(withdrawal.Config{Setup: destination.Setup{Sealer: &identity.Sealer{}}},
+		withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

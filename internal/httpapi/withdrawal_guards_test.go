@@ -55,7 +55,7 @@ func TestNoWithdrawalLeavesWithoutEveryGuard(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				return s.Look(ctx, tx, job.Job{CompanyID: x.company, Payload: []byte(`{"withdrawal_id":"` + id + `"}`)})
+				return s.Process(ctx, tx, job.Job{CompanyID: x.company, Payload: []byte(`{"withdrawal_id":"` + id + `"}`)})
 			})
 			if err != nil && !errors.Is(err, broken) && !errors.Is(err, screening.ErrUnavailable) {
 				t.Errorf("%s: %v", name, err)

@@ -92,7 +92,7 @@ func (x *till) add(label, symbol, data string) (id string) {
 	return id
 }
 
-func (x *till) look() { x.drain(job.Table{withdrawal.JobLook: {Tx: x.take.Look}}) }
+func (x *till) look() { x.drain(job.Table{withdrawal.JobProcess: {Tx: x.take.Process}}) }
 
 const withdrawPath = "/api/wallets/withdraw"
 
@@ -412,7 +412,7 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 			if _, err := screening.Decide(ctx, tx, hits[0].ID, screening.Cleared, "Ada", "another one"); err != nil {
 				return err
 			}
-			return withdrawal.Reviewed(ctx, tx, x.company)
+			return withdrawal.RetryReviewed(ctx, tx, x.company)
 		})
 		x.look()
 		if got := x.status(listed); got != "processing " {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alexedwards/argon2id"
 
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
@@ -17,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
@@ -209,13 +211,21 @@ func (w seeding) run(ctx context.Context) error {
 		}
 	}
 	// The company takes its balance to an address of its own, which programs cannot name.
-	take := withdrawal.Service{Config: withdrawal.Config{Setup: w.Setup}}
+	withdrawals, err := withdrawal.New(withdrawal.Config{Setup: w.Setup}, withdrawal.Guards{
+		Screen: func(context.Context, *db.Tx, string, []destination.ScreeningSubject) (map[string]bool, error) {
+			return nil, screening.ErrUnavailable // the seed pays nothing
+		},
+		ReleaseApproved: approval.ReleaseLimit{}.Approved,
+	})
+	if err != nil {
+		return err
+	}
 	admin := identity.Principal{Kind: identity.KindSession, ID: "seed", CompanyID: w.seed.CompanyID, UserID: adminID}
 	vault, err := json.Marshal(map[string]string{"address": w.addresses[len(w.addresses)-1]})
 	if err != nil {
 		return err
 	}
-	if _, err := take.AddDestination(ctx, w.tx, admin, "Sandbox vault", "BTC", vault); err != nil {
+	if _, err := withdrawals.AddDestination(ctx, w.tx, admin, "Sandbox vault", "BTC", vault); err != nil {
 		return err
 	}
 	_, err = payer.Ensure(ctx, w.tx, payer.Payer{

@@ -17,48 +17,52 @@ import (
 )
 
 const (
-	// maxDestinations is how many a company has at a time.
-	maxDestinations = 10
-	// maxLabel is how long the name of one may be, in bytes.
-	maxLabel = 60
+	maxDestinations = 10 // per company
+	maxLabel        = 60 // bytes of a label
 )
 
-var errDestinations = apierr.New(apierr.Conflict, "distribution_limit", "A company has ten destinations at most. Remove one first.")
+var errDestinations = apierr.New(apierr.Conflict, "distribution_limit",
+	"A company can have ten destinations. Remove one first.")
 
-// Destination is where a company takes its money to.
+// Destination is an address or bank account of a company, to which it withdraws money.
 type Destination struct {
 	CompanyID, ID string
 	Label         string
 	To            destination.Distribution // masked and sealed
 	Removed       bool
-	ReadyAt       time.Time // money can go there from then on
+	ReadyAt       time.Time // end of its cool-down
 	CreatedBy     string
 	CreatedAt     time.Time
 
 	version int64
 }
 
-// snapshot is the destination as payouts keep it.
+// snapshot returns the destination as it is stored with a payout.
 func (d Destination) snapshot() (json.RawMessage, error) { return json.Marshal(d.To) }
 
-// whom is the destination as sanctions lists are asked for it: the company under the destination's id.
-func (d Destination) whom(company identity.Company) destination.ScreeningSubject {
-	return destination.ScreeningSubject{Payee: payee.Payee{ID: d.ID, Name: company.Name}, To: []destination.Distribution{d.To}}
+// screeningSubject returns the subject of sanctions screening: the company's name and the destination, under the
+// destination's ID.
+func (d Destination) screeningSubject(company identity.Company) destination.ScreeningSubject {
+	return destination.ScreeningSubject{
+		Payee: payee.Payee{ID: d.ID, Name: company.Name}, To: []destination.Distribution{d.To},
+	}
 }
 
-// Hint tells the destination from others to somebody who knows it: its name, and what of it is shown.
+// Hint describes the destination for people who know it: its label, its asset and the unmasked part of its data.
 func (d Destination) Hint() string {
 	return strings.TrimSpace(strings.Join([]string{d.Label, string(d.To.Symbol), d.To.Hint()}, " "))
 }
 
-// AddDestination names a destination. Only an owner or administrator who is signed in may; that they have just shown a second
-// factor is the caller's to see to. Everybody who may is told by mail.
-func (s *Service) AddDestination(ctx context.Context, tx *db.Tx, by identity.Principal, label, symbol string, data []byte) (Destination, error) {
-	company, err := s.acting(ctx, tx, by, "")
+// AddDestination adds a destination. Only a signed-in owner or administrator can add one. The caller must check that
+// the member has just shown a second factor. All owners and administrators get a mail.
+func (s *Service) AddDestination(ctx context.Context, tx *db.Tx, by identity.Principal, label, symbol string,
+	data []byte,
+) (Destination, error) {
+	company, err := s.activeCompany(ctx, tx, by, "")
 	if err != nil {
 		return Destination{}, err
 	}
-	if _, err := identity.NextCompanyVersion(ctx, tx, company.ID); err != nil { // two that add at once see each other
+	if _, err := identity.NextCompanyVersion(ctx, tx, company.ID); err != nil { // concurrent additions wait here
 		return Destination{}, err
 	}
 	if _, err := approval.Approvers(ctx, tx, by); err != nil {
@@ -79,17 +83,21 @@ func (s *Service) AddDestination(ctx context.Context, tx *db.Tx, by identity.Pri
 	if err != nil {
 		return Destination{}, err
 	}
-	d := Destination{CompanyID: company.ID, ID: to.ID, Label: label, To: to, ReadyAt: s.CoolDown.ReadyAt(tx.Now()), CreatedBy: by.UserID, CreatedAt: tx.Now(), version: 1}
+	d := Destination{
+		CompanyID: company.ID, ID: to.ID, Label: label, To: to, ReadyAt: s.CoolDown.ReadyAt(tx.Now()), CreatedBy: by.UserID,
+		CreatedAt: tx.Now(), version: 1,
+	}
 	if err := insertDestination(ctx, tx, d); err != nil {
 		return d, err
 	}
 	db.History(tx, d.CompanyID, d.ID, d.version, "", "active", "added by "+by.UserID)
-	return d, d.tell(ctx, tx, company, mail.Added)
+	return d, d.notify(ctx, tx, company, mail.Added)
 }
 
-// RemoveDestination takes a destination out of use; withdrawals that wait to go there are cancelled. Removing it again is fine.
+// RemoveDestination removes a destination and cancels the withdrawals that wait to go there. Removing it again is not
+// an error.
 func (s *Service) RemoveDestination(ctx context.Context, tx *db.Tx, by identity.Principal, id string) error {
-	company, err := s.acting(ctx, tx, by, "")
+	company, err := s.activeCompany(ctx, tx, by, "")
 	if err != nil {
 		return err
 	}
@@ -101,7 +109,7 @@ func (s *Service) RemoveDestination(ctx context.Context, tx *db.Tx, by identity.
 	case err != nil:
 		return err
 	case d.ID == "":
-		return errTo
+		return errDestination
 	case d.Removed:
 		return nil
 	}
@@ -109,19 +117,20 @@ func (s *Service) RemoveDestination(ctx context.Context, tx *db.Tx, by identity.
 		return err
 	}
 	db.History(tx, d.CompanyID, d.ID, d.version+1, "active", "removed", "removed by "+by.UserID)
-	waiting, err := selectWhere(ctx, tx, company.ID, "destination_id = $2 AND status IN ('pending', 'awaiting_approval', 'on_hold') ORDER BY created_at", d.ID)
+	waiting, err := selectWhere(ctx, tx, company.ID,
+		"destination_id = $2 AND status IN ('pending', 'awaiting_approval', 'on_hold') ORDER BY created_at", d.ID)
 	if err != nil {
 		return err
 	}
 	for _, w := range waiting {
 		w.enqueue(tx, time.Time{})
 	}
-	return d.tell(ctx, tx, company, mail.Removed)
+	return d.notify(ctx, tx, company, mail.Removed)
 }
 
-// tell leaves the event, and writes to the company and to everybody who may change where its money goes: one of them notices when
-// nobody meant it.
-func (d Destination) tell(ctx context.Context, tx *db.Tx, company identity.Company, change string) error {
+// notify emits an event, and sends a mail to the company and to everyone who can change its destinations, so that an
+// unauthorized change is noticed.
+func (d Destination) notify(ctx context.Context, tx *db.Tx, company identity.Company, change string) error {
 	if err := destination.TellCompany(ctx, tx, company.ID, change, d.To); err != nil {
 		return err
 	}
@@ -141,7 +150,7 @@ func (d Destination) tell(ctx context.Context, tx *db.Tx, company identity.Compa
 	return nil
 }
 
-// DestinationOf is one that a company has; without an ID when it has no such one any more.
+// DestinationOf returns a destination of a company. Its ID is empty if there is none or it was removed.
 func DestinationOf(ctx context.Context, tx *db.Tx, companyID, id string) (Destination, error) {
 	d, err := findDestination(ctx, tx, companyID, id)
 	if d.Removed {
@@ -150,7 +159,7 @@ func DestinationOf(ctx context.Context, tx *db.Tx, companyID, id string) (Destin
 	return d, err
 }
 
-// Destinations are the ones that a company has, oldest first.
+// Destinations returns a company's destinations, oldest first.
 func Destinations(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) ([]Destination, error) {
 	company, err := by.Company(companyID)
 	if err != nil {

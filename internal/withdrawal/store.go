@@ -19,7 +19,8 @@ func insertDestination(ctx context.Context, tx *db.Tx, d Destination) error {
 	}
 	_, err = tx.Exec(ctx, "INSERT INTO company_destinations (company_id, "+destinationColumns+`, updated_at)
 		VALUES ($1, $2, $3, $4, $5, 'active', $6, $7, $8, $9, $9)`,
-		d.CompanyID, d.ID, string(d.To.Symbol), d.Label, string(snapshot), d.CreatedBy, db.Micros(d.ReadyAt), d.version, db.Micros(d.CreatedAt))
+		d.CompanyID, d.ID, string(d.To.Symbol), d.Label, string(snapshot), d.CreatedBy, db.Micros(d.ReadyAt), d.version,
+		db.Micros(d.CreatedAt))
 	return err
 }
 
@@ -34,7 +35,7 @@ func scanDestination(companyID string, scan func(...any) error) (Destination, er
 	return d, json.Unmarshal([]byte(snapshot), &d.To)
 }
 
-// findDestination is one of a company's, also a removed one; without an ID when there is none.
+// findDestination returns a destination of a company, also a removed one. Its ID is empty if there is none.
 func findDestination(ctx context.Context, tx *db.Tx, companyID, id string) (Destination, error) {
 	d, err := scanDestination(companyID, tx.QueryRow(ctx, "SELECT "+destinationColumns+
 		" FROM company_destinations WHERE company_id = $1 AND destination_id = $2", companyID, id).Scan)
@@ -52,23 +53,24 @@ func destinations(ctx context.Context, tx *db.Tx, companyID string) ([]Destinati
 
 func removeDestination(ctx context.Context, tx *db.Tx, d Destination) error {
 	n, err := tx.Exec(ctx, `UPDATE company_destinations SET status = 'removed', version = version + 1, updated_at = $4
-		WHERE company_id = $1 AND destination_id = $2 AND version = $3 AND status = 'active'`, d.CompanyID, d.ID, d.version, db.Micros(tx.Now()))
+		WHERE company_id = $1 AND destination_id = $2 AND version = $3 AND status = 'active'`,
+		d.CompanyID, d.ID, d.version, db.Micros(tx.Now()))
 	if err == nil && n != 1 {
 		return db.ErrConflict
 	}
 	return err
 }
 
-const columns = `withdrawal_id, destination_id, asset, amount, status, reason, output_id, tx_hash, external_id, request_key, created_by,
-	version, created_at, updated_at`
+const columns = `withdrawal_id, destination_id, asset, amount, status, reason, output_id, tx_hash, external_id, request_key,
+	created_by, version, created_at, updated_at`
 
 func insert(ctx context.Context, tx *db.Tx, w Withdrawal) error {
 	n, err := tx.Exec(ctx, "INSERT INTO withdrawals (company_id, "+columns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, '', $7, '', $8, $9, $10, $11, $12, $12) ON CONFLICT DO NOTHING`,
-		w.CompanyID, w.ID, w.Destination.ID, string(w.Amount.Asset()), w.Amount.Units(), string(w.State), w.outputID, w.ExternalID, w.key,
-		w.CreatedBy, w.Version, db.Micros(w.CreatedAt))
+		w.CompanyID, w.ID, w.Destination.ID, string(w.Amount.Asset()), w.Amount.Units(), string(w.State), w.outputID,
+		w.ExternalID, w.key, w.CreatedBy, w.Version, db.Micros(w.CreatedAt))
 	if err == nil && n != 1 {
-		return db.ErrConflict // another with this key or external id was quicker
+		return db.ErrConflict // a concurrent request used the same key or external ID
 	}
 	return err
 }
@@ -77,13 +79,14 @@ func scan(companyID string, scan func(...any) error) (Withdrawal, error) {
 	w := Withdrawal{CompanyID: companyID}
 	var asset, state string
 	var amount, created, updated int64
-	err := scan(&w.ID, &w.Destination.ID, &asset, &amount, &state, &w.Reason, &w.outputID, &w.TxHash, &w.ExternalID, &w.key, &w.CreatedBy,
-		&w.Version, &created, &updated)
-	w.Amount, w.State, w.CreatedAt, w.UpdatedAt = money.New(money.Asset(asset), amount), State(state), db.Time(created), db.Time(updated)
+	err := scan(&w.ID, &w.Destination.ID, &asset, &amount, &state, &w.Reason, &w.outputID, &w.TxHash, &w.ExternalID,
+		&w.key, &w.CreatedBy, &w.Version, &created, &updated)
+	w.Amount, w.State = money.New(money.Asset(asset), amount), State(state)
+	w.CreatedAt, w.UpdatedAt = db.Time(created), db.Time(updated)
 	return w, err
 }
 
-// one completes a withdrawal with its destination.
+// one scans a withdrawal and reads its destination. It returns ErrNotFound if there is no row.
 func one(ctx context.Context, tx *db.Tx, companyID string, row db.Row) (w Withdrawal, err error) {
 	if w, err = scan(companyID, row.Scan); err != nil {
 		if errors.Is(err, db.ErrNoRows) {
@@ -96,20 +99,24 @@ func one(ctx context.Context, tx *db.Tx, companyID string, row db.Row) (w Withdr
 }
 
 func find(ctx context.Context, tx *db.Tx, companyID, id string) (Withdrawal, error) {
-	return one(ctx, tx, companyID, tx.QueryRow(ctx, "SELECT "+columns+" FROM withdrawals WHERE company_id = $1 AND withdrawal_id = $2", companyID, id))
+	return one(ctx, tx, companyID, tx.QueryRow(ctx, "SELECT "+columns+
+		" FROM withdrawals WHERE company_id = $1 AND withdrawal_id = $2", companyID, id))
 }
 
-// take reads a withdrawal to decide about it, and keeps its row for the rest of the transaction.
-func take(ctx context.Context, tx *db.Tx, companyID, id string) (Withdrawal, error) {
+// lock reads a withdrawal and locks its row until the transaction ends.
+func lock(ctx context.Context, tx *db.Tx, companyID, id string) (Withdrawal, error) {
 	return one(ctx, tx, companyID, tx.QueryRow(ctx, `UPDATE withdrawals SET version = version
 		WHERE company_id = $1 AND withdrawal_id = $2 RETURNING `+columns, companyID, id))
 }
 
+// selectWhere returns the withdrawals that a condition selects; their destinations have IDs only.
 func selectWhere(ctx context.Context, tx *db.Tx, companyID, where string, args ...any) ([]Withdrawal, error) {
-	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM withdrawals WHERE company_id = $1 AND "+where, append([]any{companyID}, args...)...)
+	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM withdrawals WHERE company_id = $1 AND "+where,
+		append([]any{companyID}, args...)...)
 	return db.Collect(rows, err, func(r *db.Rows) (Withdrawal, error) { return scan(companyID, r.Scan) })
 }
 
+// missing replaces ErrNotFound by a withdrawal without an ID.
 func missing(w Withdrawal, err error) (Withdrawal, error) {
 	if errors.Is(err, ErrNotFound) {
 		return Withdrawal{}, nil
@@ -127,11 +134,15 @@ func byExternalID(ctx context.Context, tx *db.Tx, companyID, externalID string) 
 		" FROM withdrawals WHERE company_id = $1 AND external_id = $2 AND external_id <> ''", companyID, externalID)))
 }
 
-func list(ctx context.Context, tx *db.Tx, companyID string, limit int, offset int64) (some []Withdrawal, total int64, err error) {
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM withdrawals WHERE company_id = $1", companyID).Scan(&total); err != nil {
+func list(ctx context.Context, tx *db.Tx, companyID string, limit int, offset int64) (some []Withdrawal, total int64,
+	err error,
+) {
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM withdrawals WHERE company_id = $1", companyID).
+		Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	some, err = selectWhere(ctx, tx, companyID, "TRUE ORDER BY created_at DESC, withdrawal_id DESC LIMIT $2 OFFSET $3", int64(limit), offset)
+	some, err = selectWhere(ctx, tx, companyID,
+		"TRUE ORDER BY created_at DESC, withdrawal_id DESC LIMIT $2 OFFSET $3", int64(limit), offset)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -148,9 +159,10 @@ func list(ctx context.Context, tx *db.Tx, companyID string, limit int, offset in
 	return some, total, nil
 }
 
-// update is the guarded change of a withdrawal: from the state and version that were read.
+// update stores a withdrawal, provided that it has the state and version that were read.
 func update(ctx context.Context, tx *db.Tx, w *Withdrawal, from State) error {
-	n, err := tx.Exec(ctx, `UPDATE withdrawals SET status = $4, reason = $5, tx_hash = $6, version = version + 1, updated_at = $7
+	n, err := tx.Exec(ctx, `UPDATE withdrawals
+		SET status = $4, reason = $5, tx_hash = $6, version = version + 1, updated_at = $7
 		WHERE company_id = $1 AND withdrawal_id = $2 AND version = $3 AND status = $8`,
 		w.CompanyID, w.ID, w.Version, string(w.State), w.Reason, w.TxHash, db.Micros(tx.Now()), string(from))
 	if err == nil && n != 1 {
@@ -161,7 +173,7 @@ func update(ctx context.Context, tx *db.Tx, w *Withdrawal, from State) error {
 	return err
 }
 
-// sumsBefore is what other withdrawals have taken since an instant, up to this one, of each asset.
+// sumsBefore sums the withdrawals between a time and w by asset, without those that ended without payment.
 func sumsBefore(ctx context.Context, tx *db.Tx, w *Withdrawal, since time.Time) ([]money.Amount, error) {
 	rows, err := tx.Query(ctx, `SELECT asset, CAST(SUM(amount) AS BIGINT) FROM withdrawals
 		WHERE company_id = $1 AND created_at > $2 AND ($4 = '' OR created_at < $3 OR created_at = $3 AND withdrawal_id < $4)
@@ -175,9 +187,11 @@ func sumsBefore(ctx context.Context, tx *db.Tx, w *Withdrawal, since time.Time) 
 	})
 }
 
-// HeldToAll lists withdrawals of all companies that are on hold, the longest first: for operators. Their destinations have ids only.
-func HeldToAll(ctx context.Context, tx *db.Tx, limit int) ([]Withdrawal, error) {
-	rows, err := tx.Query(ctx, "SELECT company_id, "+columns+` FROM withdrawals WHERE status = 'on_hold' ORDER BY updated_at, withdrawal_id LIMIT $1`, int64(limit))
+// ListHeld returns the withdrawals of all companies that are on hold, longest first. It is for staff. Their
+// destinations have IDs only.
+func ListHeld(ctx context.Context, tx *db.Tx, limit int) ([]Withdrawal, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id, "+columns+` FROM withdrawals WHERE status = 'on_hold'
+		ORDER BY updated_at, withdrawal_id LIMIT $1`, int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (w Withdrawal, err error) {
 		var company string
 		w, err = scan("", func(dest ...any) error { return r.Scan(append([]any{&company}, dest...)...) })
@@ -186,10 +200,11 @@ func HeldToAll(ctx context.Context, tx *db.Tx, limit int) ([]Withdrawal, error) 
 	})
 }
 
-// AwaitsRelease says whether a withdrawal is held because two operators must release it.
+// AwaitsRelease reports whether a withdrawal is on hold because two members of staff have to approve it.
 func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, id string) (bool, error) {
 	var n int64
-	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM withdrawals WHERE company_id = $1 AND withdrawal_id = $2 AND status = 'on_hold' AND reason = $3",
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM withdrawals
+		WHERE company_id = $1 AND withdrawal_id = $2 AND status = 'on_hold' AND reason = $3`,
 		companyID, id, ReasonRelease).Scan(&n)
 	return n == 1, err
 }

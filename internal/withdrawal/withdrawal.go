@@ -1,27 +1,29 @@
-// Package withdrawal takes a company's money out of its balance, to a destination of the company's own.
+// Package withdrawal pays a company's available balance out to the company's own destinations.
 //
-// A destination is an address or a bank account. An owner or administrator who has just shown a second factor names it on a page,
-// every owner and administrator is told by mail, and it serves when a cool-down has passed: whoever steals a login, or a key, can
-// take money nowhere else before somebody notices. Programs choose among the destinations that are there; they add none.
+// A destination is an address or a bank account. An owner or administrator adds it on a page after showing a second
+// factor, every owner and administrator gets a mail, and it can be used after a cool-down. So an attacker with a stolen
+// login or API key cannot withdraw to another place before the company notices. Programs can only use existing
+// destinations.
 //
-//	pending ─┬→ processing → completed, and back where a reorganisation takes the payout out
-//	  ↑ ↓    │       ├→ failed    it could not be paid; the balance has it again
-//	on_hold, │       └→ returned  the bank sent it back; the balance has it again
+//	pending ─┬→ processing → completed   back to processing if a reorganization reverses the payout
+//	  ↑ ↓    │       ├→ failed           not paid; the money is in the balance again
+//	on_hold, │       └→ returned         the bank returned it; the money is in the balance again
 //	awaiting_approval → declined
 //	  (all before processing) → cancelled
 //
-// What holds for all of it:
+// Invariants:
 //
-//   - The money leaves the available balance (2000) when the withdrawal is made, and is owed to its output (2110) from then on. So
-//     two withdrawals, or a withdrawal and a pay run, never take the same money.
-//   - Above the company's limit it needs approvals as a pay run does. What was taken out in the last 24 hours counts along, so that
-//     many small ones are no way around it.
-//   - The destination is compared with the sanctions lists before the money goes, not only when it was named.
-//   - Whoever removes a destination cancels what still waits to go there.
-//   - The payout is made by the engine that pays everybody, and only followed here.
+//   - Creating a withdrawal debits the available balance (2000) and credits the payout payable of its output (2110). So
+//     two withdrawals, or a withdrawal and a payroll, never use the same money.
+//   - A withdrawal above the company's approval limit needs approvals, as a payroll does. Withdrawals of the 24 hours
+//     before count toward the limit, so splitting an amount does not avoid it.
+//   - The destination is screened against the sanctions lists immediately before the payout.
+//   - Removing a destination cancels the withdrawals that wait to go there.
+//   - Package payout makes the payout. This package follows its state.
 package withdrawal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -40,15 +42,15 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// State is where a withdrawal stands.
+// State is the state of a withdrawal.
 type State string
 
-// The states of a withdrawal.
+// States of a withdrawal.
 const (
-	Pending          State = "pending"           // made, and looked at next
-	AwaitingApproval State = "awaiting_approval" // above the company's limit
-	OnHold           State = "on_hold"           // for its reason
-	Processing       State = "processing"        // with the engine that pays
+	Pending          State = "pending"           // created; a job processes it
+	AwaitingApproval State = "awaiting_approval" // above the company's approval limit
+	OnHold           State = "on_hold"           // waits; the reason says for what
+	Processing       State = "processing"        // being paid out
 	Completed        State = "completed"
 	Returned         State = "returned"
 	Failed           State = "failed"
@@ -56,64 +58,69 @@ const (
 	Cancelled        State = "cancelled"
 )
 
-// States are all of them.
+// States lists all states.
 var States = []State{Pending, AwaitingApproval, OnHold, Processing, Completed, Returned, Failed, Declined, Cancelled}
 
-// Why a withdrawal waits or has ended.
+// Reasons why a withdrawal waits or has ended.
 const (
 	ReasonApproval = "approval_required"
-	ReasonReview   = "under_review"     // somebody compares the destination with a sanctions list
-	ReasonRelease  = "release_review"   // it is above what leaves without two operators
-	ReasonFrozen   = "company_frozen"   // the company may do nothing at present
-	ReasonOwes     = "balance_owed"     // the company owes what was taken back of money that had come in
-	ReasonRemoved  = "destination_gone" // its destination was removed while it waited
+	ReasonReview   = "under_review"     // sanctions screening found a match, or screening is unavailable
+	ReasonRelease  = "release_review"   // above the release limit; two members of staff have to approve it
+	ReasonFrozen   = "company_frozen"   // the company is frozen
+	ReasonOwes     = "balance_owed"     // the company owes money because a deposit was reversed
+	ReasonRemoved  = "destination_gone" // the destination was removed
 )
 
-// JobLook has a withdrawal looked at that has not gone yet (payload {withdrawal_id}).
-const JobLook = "withdrawal.look"
+// JobProcess is the kind of the job that processes a withdrawal (payload {withdrawal_id}).
+const JobProcess = "withdrawal.process"
 
 const (
-	// SourceType names withdrawals in the ledger.
+	// SourceType is the source type of withdrawals in the ledger.
 	SourceType = "withdrawal"
 
 	prefix = "wdr"
 
-	// lookLater is how long a withdrawal waits between two looks while something stands in its way that ends by itself.
-	lookLater = 10 * time.Minute
-	// countedFor is how long a withdrawal counts towards the company's limit.
-	countedFor = 24 * time.Hour
-	// leastBitcoin is what a payout in bitcoin is worth its fee from, in sat.
-	leastBitcoin = 10_000
+	// retryInterval is the time between attempts to process a withdrawal that is on hold.
+	retryInterval = 10 * time.Minute
+	// limitWindow is the time that a withdrawal counts toward the company's approval limit.
+	limitWindow = 24 * time.Hour
+	// minBitcoin is the smallest withdrawal in bitcoin, in satoshis: a smaller one is not worth its network fee.
+	minBitcoin = 10_000
 )
 
-// What a caller may be told.
+// Errors that a caller sees.
 var (
-	ErrNotFound   = apierr.New(apierr.NotFound, "not_found", "There is no such withdrawal.")
-	ErrBalance    = apierr.New(apierr.Conflict, "insufficient_balance", "The balance does not cover this.")
-	ErrState      = apierr.New(apierr.Conflict, "invalid_state", "The withdrawal is on its way or has ended; nothing can be changed about it.")
-	ErrCooling    = apierr.New(apierr.Conflict, "destination_cooling", "This destination is new. Money can go there when its cool-down has passed.")
-	ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict", "The company has a withdrawal with this external_id already.")
-	errLeast      = apierr.New(apierr.Invalid, "amount_too_small", "The amount is below the least that is paid out.")
-	errTo         = apierr.New(apierr.NotFound, "not_found", "The company has no such destination.")
+	ErrNotFound = apierr.New(apierr.NotFound, "not_found", "There is no such withdrawal.")
+	ErrBalance  = apierr.New(apierr.Conflict, "insufficient_balance", "The balance does not cover this.")
+	ErrState    = apierr.New(apierr.Conflict, "invalid_state",
+		"The withdrawal is being paid or has ended. It cannot be changed.")
+	ErrCooling = apierr.New(apierr.Conflict, "destination_cooling",
+		"This destination is new. It can be used after its cool-down.")
+	ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict",
+		"The company already has a withdrawal with this external_id.")
+	errTooSmall    = apierr.New(apierr.Invalid, "amount_too_small", "The amount is below the minimum.")
+	errDestination = apierr.New(apierr.NotFound, "not_found", "The company has no such destination.")
 )
 
-// Config is what withdrawals are made by. Setup is required.
+// Config configures a Service. Setup is required.
 type Config struct {
 	Setup        destination.Setup // validates destinations
-	CoolDown     approval.CoolDown // of a new destination
+	CoolDown     approval.CoolDown // time until a new destination can be used
 	VerifiedOnly bool              // refuses companies whose verification is not approved
 }
 
 // Guards decide whether money may leave. All are required.
 type Guards struct {
 	// Screen returns the IDs that sanctions screening blocks: of destinations, or of the company itself.
-	Screen func(ctx context.Context, tx *db.Tx, companyID string, all []destination.ScreeningSubject) (blocked map[string]bool, err error)
-	// ReleaseApproved reports whether a withdrawal may be paid out as far as the operator is concerned: it is within the release limit,
-	// or two members of staff approved it.
-	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, withdrawalID string, amount money.Amount) (bool, error)
+	Screen func(ctx context.Context, tx *db.Tx, companyID string, all []destination.ScreeningSubject) (
+		blocked map[string]bool, err error)
+	// ReleaseApproved reports whether a withdrawal may be paid out as far as the operator is concerned: it is within the
+	// release limit, or two members of staff approved it.
+	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, withdrawalID string, amount money.Amount) (bool,
+		error)
 }
 
-// Service makes withdrawals and pays them.
+// Service creates withdrawals and pays them.
 type Service struct {
 	Config
 
@@ -133,16 +140,16 @@ func New(c Config, g Guards) (*Service, error) {
 	return &Service{c, g}, nil
 }
 
-// Withdrawal is what a company takes out.
+// Withdrawal is a payment from a company's balance to one of its destinations.
 type Withdrawal struct {
 	CompanyID, ID        string
-	Destination          Destination // as it was when the withdrawal was read
+	Destination          Destination // its state when the withdrawal was read
 	Amount               money.Amount
 	State                State
 	Reason               string
 	TxHash               string
 	ExternalID           string
-	CreatedBy            string // the member who asked for it, "" for a program
+	CreatedBy            string // member who created it, "" for a program
 	Approval             approval.Progress
 	Version              int64
 	CreatedAt, UpdatedAt time.Time
@@ -150,24 +157,26 @@ type Withdrawal struct {
 	outputID, key string
 }
 
-// Params is a wanted withdrawal.
+// Params describes a new withdrawal.
 type Params struct {
 	CompanyID     string
 	DestinationID string
 	AmountText    string
-	ExternalID    string // the company's own name for it, "" for none
-	Key           string // of the form that asks; sent twice, it is one withdrawal. "" for none
+	ExternalID    string // the company's own identifier, "" for none
+	Key           string // idempotency key of a form: a second call with it returns the first withdrawal; "" for none
 }
 
-type look struct {
+type processPayload struct {
 	WithdrawalID string `json:"withdrawal_id"`
 }
 
-// Pays says that payouts for an object are this package's.
-func Pays(objectID string) bool { return strings.HasPrefix(objectID, prefix+"_") }
+// IsWithdrawal reports whether an object ID is that of a withdrawal.
+func IsWithdrawal(objectID string) bool { return strings.HasPrefix(objectID, prefix+"_") }
 
-// acting is the company that a principal acts for, when it may move money now.
-func (s *Service) acting(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (identity.Company, error) {
+// activeCompany returns the company that a principal acts for, or an error if the company cannot withdraw money.
+func (s *Service) activeCompany(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (identity.Company,
+	error,
+) {
 	id, err := by.Company(companyID)
 	if err != nil {
 		return identity.Company{}, err
@@ -179,14 +188,14 @@ func (s *Service) acting(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := company.Active(); err != nil {
 		return company, err
 	}
-	if s.VerifiedOnly && company.KYBStatus != identity.KYCApproved {
+	if s.VerifiedOnly && company.KYBStatus != identity.KYBApproved {
 		return company, payroll.ErrUnverified
 	}
 	return company, nil
 }
 
-// Create takes an amount out of the balance. What then happens to it is for [Service.Look]. A member who asks must be an owner or
-// administrator; that they have just shown a second factor is the caller's to see to.
+// Create creates a withdrawal and debits the balance. [Service.Process] pays it out. A member who creates one must be
+// an owner or administrator. The caller must check that the member has just shown a second factor.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Withdrawal, error) {
 	w, err := s.plan(ctx, tx, by, p)
 	if err != nil || w.ID != "" {
@@ -201,10 +210,12 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return w, err
 	}
 	w.enqueue(tx, time.Time{})
-	return w, w.post(tx, "withdraw", ledger.Debit(ledger.CompanyFunds, "", w.Amount), ledger.Credit(ledger.OutputPayable, w.outputID, w.Amount))
+	return w, w.post(tx, "withdraw",
+		ledger.Debit(ledger.CompanyFunds, "", w.Amount), ledger.Credit(ledger.OutputPayable, w.outputID, w.Amount))
 }
 
-// Check says what Create would make, or why it would not. Approval.Needed is 0 where it would wait for none.
+// Check returns the withdrawal that Create would create, or Create's error. Approval.Needed is 0 if no approval is
+// needed.
 func (s *Service) Check(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Withdrawal, error) {
 	w, err := s.plan(ctx, tx, by, p)
 	if err != nil {
@@ -217,45 +228,48 @@ func (s *Service) Check(ctx context.Context, tx *db.Tx, by identity.Principal, p
 	return w, err
 }
 
-// Ready is nil when an amount could go to a destination of the company's now, if only the balance had it.
-func (s *Service) Ready(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, destinationID string, amount money.Amount) error {
-	if _, err := s.acting(ctx, tx, by, companyID); err != nil {
+// Ready returns the error that Create would return for an amount, without a check of the balance.
+func (s *Service) Ready(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, destinationID string,
+	amount money.Amount,
+) error {
+	if _, err := s.activeCompany(ctx, tx, by, companyID); err != nil {
 		return err
 	}
-	if _, err := serving(ctx, tx, companyID, destinationID); err != nil {
+	if _, err := usableDestination(ctx, tx, companyID, destinationID); err != nil {
 		return err
 	}
 	if err := ledger.CheckNoDebt(ctx, tx, companyID); err != nil {
 		return err
 	}
-	return enough(amount)
+	return checkMinimum(amount)
 }
 
-// serving is a destination of a company's that money can go to now.
-func serving(ctx context.Context, tx *db.Tx, companyID, id string) (Destination, error) {
+// usableDestination returns a destination of the company, or an error if it was removed or its cool-down has not ended.
+func usableDestination(ctx context.Context, tx *db.Tx, companyID, id string) (Destination, error) {
 	to, err := findDestination(ctx, tx, companyID, id)
 	switch {
 	case err != nil:
 		return to, err
 	case to.ID == "" || to.Removed:
-		return to, errTo
+		return to, errDestination
 	case tx.Now().Before(to.ReadyAt):
-		return to, ErrCooling.Detailf("Money can go to this destination from %s on.", to.ReadyAt.UTC().Format(time.RFC3339))
+		return to, ErrCooling.Detailf("This destination can be used from %s on.", to.ReadyAt.UTC().Format(time.RFC3339))
 	}
 	return to, nil
 }
 
-// enough says that an amount is worth paying out.
-func enough(amount money.Amount) error {
-	if amount.Asset() == money.BTC && amount.Units() < leastBitcoin {
-		return errLeast.Detailf("An address is paid %s BTC at least.", money.New(money.BTC, leastBitcoin)).At("body", "/amount")
+// checkMinimum returns an error if an amount is too small to be paid out.
+func checkMinimum(amount money.Amount) error {
+	if amount.Asset() == money.BTC && amount.Units() < minBitcoin {
+		return errTooSmall.Detailf("The minimum is %s BTC.", money.New(money.BTC, minBitcoin)).At("body", "/amount")
 	}
 	return nil
 }
 
-// plan is the wanted withdrawal without its id, or the one that its key has made.
+// plan validates the parameters and returns the withdrawal without an ID. If the key was used before, it returns the
+// withdrawal of that call.
 func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Withdrawal, error) {
-	company, err := s.acting(ctx, tx, by, p.CompanyID)
+	company, err := s.activeCompany(ctx, tx, by, p.CompanyID)
 	if err != nil {
 		return Withdrawal{}, err
 	}
@@ -265,13 +279,13 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 		}
 	}
 	if p.Key != "" {
-		if made, err := byKey(ctx, tx, company.ID, p.Key); err != nil || made.ID != "" {
-			return made, err
+		if first, err := byKey(ctx, tx, company.ID, p.Key); err != nil || first.ID != "" {
+			return first, err
 		}
 	}
-	to, err := serving(ctx, tx, company.ID, p.DestinationID)
-	if told, ok := apierr.As(err); ok {
-		err = told.At("body", "/destination_id")
+	to, err := usableDestination(ctx, tx, company.ID, p.DestinationID)
+	if f, ok := apierr.As(err); ok {
+		err = f.At("body", "/destination_id")
 	}
 	if err != nil {
 		return Withdrawal{}, err
@@ -288,7 +302,7 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 		}
 		return Withdrawal{}, list.Err()
 	}
-	if err := enough(amount); err != nil {
+	if err := checkMinimum(amount); err != nil {
 		return Withdrawal{}, err
 	}
 	if err := ledger.CheckNoDebt(ctx, tx, company.ID); err != nil {
@@ -309,64 +323,65 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 		}
 	}
 	return Withdrawal{
-		CompanyID: company.ID, Destination: to, Amount: amount, State: Pending, ExternalID: p.ExternalID, CreatedBy: approval.CreatorOf(by),
-		Version: 1, CreatedAt: tx.Now(), UpdatedAt: tx.Now(), key: p.Key,
+		CompanyID: company.ID, Destination: to, Amount: amount, State: Pending, ExternalID: p.ExternalID,
+		CreatedBy: approval.CreatorOf(by), Version: 1, CreatedAt: tx.Now(), UpdatedAt: tx.Now(), key: p.Key,
 	}, nil
 }
 
 func (w *Withdrawal) post(tx *db.Tx, purpose string, lines ...ledger.Line) error {
-	return ledger.Post(tx, ledger.Journal{CompanyID: w.CompanyID, SourceType: SourceType, SourceID: w.ID, Purpose: purpose, Lines: lines})
+	return ledger.Post(tx, ledger.Journal{
+		CompanyID: w.CompanyID, SourceType: SourceType, SourceID: w.ID, Purpose: purpose, Lines: lines,
+	})
 }
 
+// enqueue enqueues the job that processes the withdrawal; a zero time means now.
 func (w *Withdrawal) enqueue(tx *db.Tx, at time.Time) {
-	job.Enqueue(tx, job.New{CompanyID: w.CompanyID, Kind: JobLook, Payload: look{w.ID}, RunAt: at})
+	job.Enqueue(tx, job.New{CompanyID: w.CompanyID, Kind: JobProcess, Payload: processPayload{w.ID}, RunAt: at})
 }
 
-// waits says that nothing was given to the engine yet.
-func (w *Withdrawal) waits() bool {
+// waiting reports whether the payout was not queued yet.
+func (w *Withdrawal) waiting() bool {
 	return w.State == Pending || w.State == AwaitingApproval || w.State == OnHold
 }
 
-// move is a guarded change of state.
-func (w *Withdrawal) move(ctx context.Context, tx *db.Tx, to State, reason, why string) error {
+// advance stores the next state and reason, provided that the withdrawal was not changed since it was read, and emits
+// an event. note is stored in the history; if it is empty, the reason is.
+func (w *Withdrawal) advance(ctx context.Context, tx *db.Tx, to State, reason, note string) error {
 	from := w.State
 	w.State, w.Reason = to, reason
 	if err := update(ctx, tx, w, from); err != nil {
 		return err
 	}
-	if why == "" {
-		why = reason
-	}
-	db.History(tx, w.CompanyID, w.ID, w.Version, string(from), string(to), why)
+	db.History(tx, w.CompanyID, w.ID, w.Version, string(from), string(to), cmp.Or(note, reason))
 	return w.emit(tx, webhook.WithdrawalStatusUpdate)
 }
 
-// emit tells the company how the withdrawal stands now.
+// emit emits an event with the withdrawal's state.
 func (w *Withdrawal) emit(tx *db.Tx, event webhook.Type[webhook.WithdrawalData]) error {
 	return webhook.Emit(tx, event.Event(w.CompanyID, w.ID, w.Version, webhook.WithdrawalData{
-		WithdrawalID: w.ID, Status: string(w.State), Reason: w.Reason, DestinationID: w.Destination.ID, Amount: w.Amount,
-		Currency: w.Amount.Asset(), TxHash: w.TxHash, ExternalID: w.ExternalID,
+		WithdrawalID: w.ID, Status: string(w.State), Reason: w.Reason, DestinationID: w.Destination.ID,
+		Amount: w.Amount, Currency: w.Amount.Asset(), TxHash: w.TxHash, ExternalID: w.ExternalID,
 	}))
 }
 
-// hold lets a withdrawal wait for a reason, and looks again later.
+// hold puts a withdrawal on hold and schedules the next attempt.
 func (w *Withdrawal) hold(ctx context.Context, tx *db.Tx, reason string) error {
-	w.enqueue(tx, tx.Now().Add(lookLater))
+	w.enqueue(tx, tx.Now().Add(retryInterval))
 	if w.State == OnHold && w.Reason == reason {
 		return nil
 	}
-	return w.move(ctx, tx, OnHold, reason, "")
+	return w.advance(ctx, tx, OnHold, reason, "")
 }
 
-// Look brings a withdrawal on its way, or says what stands in it (job withdrawal.look). All that may stand in the way is looked at
-// each time, so nothing that leads here goes around any of it.
-func (s *Service) Look(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var in look
+// Process queues a withdrawal's payout, or stores why it has to wait (job withdrawal.process). It runs every check each
+// time, whatever enqueued the job.
+func (s *Service) Process(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in processPayload
 	if err := j.Decode(&in); err != nil {
 		return err
 	}
-	w, err := take(ctx, tx, j.CompanyID, in.WithdrawalID)
-	if err != nil || !w.waits() {
+	w, err := lock(ctx, tx, j.CompanyID, in.WithdrawalID)
+	if err != nil || !w.waiting() {
 		return err
 	}
 	company, err := identity.CompanyByID(ctx, tx, w.CompanyID)
@@ -377,22 +392,23 @@ func (s *Service) Look(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return w.hold(ctx, tx, ReasonFrozen)
 	}
 	if w.Destination.Removed {
-		return w.giveUp(ctx, tx, Cancelled, ReasonRemoved, "")
+		return w.end(ctx, tx, Cancelled, ReasonRemoved, "")
 	}
 	if err := ledger.CheckNoDebt(ctx, tx, w.CompanyID); errors.Is(err, ledger.ErrInsufficient) {
 		return w.hold(ctx, tx, ReasonOwes)
 	} else if err != nil {
 		return err
 	}
-	switch may, err := w.allowed(ctx, tx); {
+	switch allowed, err := w.allowed(ctx, tx); {
 	case err != nil:
 		return err
-	case !may && w.State == AwaitingApproval:
+	case !allowed && w.State == AwaitingApproval:
 		return nil
-	case !may:
-		return w.move(ctx, tx, AwaitingApproval, ReasonApproval, "")
+	case !allowed:
+		return w.advance(ctx, tx, AwaitingApproval, ReasonApproval, "")
 	}
-	blocked, err := s.guards.Screen(ctx, tx, w.CompanyID, []destination.ScreeningSubject{w.Destination.whom(company)})
+	blocked, err := s.guards.Screen(ctx, tx, w.CompanyID,
+		[]destination.ScreeningSubject{w.Destination.screeningSubject(company)})
 	if err != nil {
 		return err
 	}
@@ -404,38 +420,46 @@ func (s *Service) Look(ctx context.Context, tx *db.Tx, j job.Job) error {
 	} else if !approved {
 		return w.hold(ctx, tx, ReasonRelease)
 	}
+	return w.queuePayout(ctx, tx)
+}
+
+// queuePayout queues the payout of a withdrawal that passed every check.
+func (w *Withdrawal) queuePayout(ctx context.Context, tx *db.Tx) error {
 	to := w.Destination.To
 	snapshot, err := w.Destination.snapshot()
 	if err != nil {
 		return err
 	}
-	if err := w.move(ctx, tx, Processing, "", "given to the rail"); err != nil {
+	if err := w.advance(ctx, tx, Processing, "", "payout queued"); err != nil {
 		return err
 	}
 	return payout.Add(tx, []payout.Output{{
-		CompanyID: w.CompanyID, ID: w.outputID, PayrollID: w.ID, PaymentID: w.ID, DistributionID: to.ID, Rail: payout.RailOf(to.Rail, to.Network),
-		Amount: w.Amount, Input: w.Amount, Address: to.Address, Destination: snapshot,
+		CompanyID: w.CompanyID, ID: w.outputID, PayrollID: w.ID, PaymentID: w.ID, DistributionID: to.ID,
+		Rail: payout.RailOf(to.Rail, to.Network), Amount: w.Amount, Input: w.Amount, Address: to.Address,
+		Destination: snapshot,
 	}})
 }
 
-// Again has a withdrawal looked at now: somebody decided about what it waits for.
-func Again(tx *db.Tx, companyID, withdrawalID string) {
-	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobLook, Payload: look{withdrawalID}})
+// Retry enqueues the job that processes a withdrawal now, after a decision that it waited for.
+func Retry(tx *db.Tx, companyID, withdrawalID string) {
+	w := Withdrawal{CompanyID: companyID, ID: withdrawalID}
+	w.enqueue(tx, time.Time{})
 }
 
-// Reviewed has the withdrawals of a company looked at that wait for a review that has ended.
-func Reviewed(ctx context.Context, tx *db.Tx, companyID string) error {
-	held, err := selectWhere(ctx, tx, companyID, "status = 'on_hold' AND reason = 'under_review' ORDER BY created_at, withdrawal_id")
+// RetryReviewed retries the withdrawals of a company that wait for sanctions screening, after a match was decided.
+func RetryReviewed(ctx context.Context, tx *db.Tx, companyID string) error {
+	held, err := selectWhere(ctx, tx, companyID,
+		"status = 'on_hold' AND reason = 'under_review' ORDER BY created_at, withdrawal_id")
 	for _, w := range held {
-		Again(tx, companyID, w.ID)
+		Retry(tx, companyID, w.ID)
 	}
 	return err
 }
 
-// allowed reports whether a withdrawal is within the company's limit, or has its approvals. What the company took out in the 24
-// hours before counts toward the limit, so that many small withdrawals do not avoid it.
+// allowed reports whether a withdrawal is within the company's limit, or has its approvals. What the company took out
+// in the 24 hours before counts toward the limit, so that many small withdrawals do not avoid it.
 func (w *Withdrawal) allowed(ctx context.Context, tx *db.Tx) (bool, error) {
-	before, err := sumsBefore(ctx, tx, w, w.CreatedAt.Add(-countedFor))
+	before, err := sumsBefore(ctx, tx, w, w.CreatedAt.Add(-limitWindow))
 	if err != nil {
 		return false, err
 	}
@@ -445,17 +469,18 @@ func (w *Withdrawal) allowed(ctx context.Context, tx *db.Tx) (bool, error) {
 	return approval.Allowed(ctx, tx, w.subject(), append(before, w.Amount)...)
 }
 
+// subject returns the withdrawal as members approve it.
 func (w *Withdrawal) subject() approval.Subject {
 	return approval.Subject{CompanyID: w.CompanyID, ID: w.ID, Creator: w.CreatedBy}
 }
 
-// Approve is a member's word that a withdrawal that waits for it may go. Saying it twice is fine. That the member has just shown a
-// second factor is the caller's to see to.
+// Approve records a member's approval of a withdrawal that waits for it. A second approval by the same member changes
+// nothing. The caller must check that the member has just shown a second factor.
 func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Withdrawal, error) {
 	if _, err := approval.Approvers(ctx, tx, by); err != nil {
 		return Withdrawal{}, err
 	}
-	w, err := take(ctx, tx, by.CompanyID, id)
+	w, err := lock(ctx, tx, by.CompanyID, id)
 	switch {
 	case err != nil:
 		return w, err
@@ -466,36 +491,38 @@ func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal,
 	if err != nil || !first {
 		return w, err
 	}
-	if err := w.move(ctx, tx, AwaitingApproval, ReasonApproval, "approved by "+by.UserID); err != nil {
+	if err := w.advance(ctx, tx, AwaitingApproval, ReasonApproval, "approved by "+by.UserID); err != nil {
 		return w, err
 	}
 	w.enqueue(tx, time.Time{})
 	return w, nil
 }
 
-// Decline ends a withdrawal that waits for an approval; the balance has its money again.
+// Decline ends a withdrawal that waits for an approval, and returns its money to the balance.
 func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Withdrawal, error) {
 	if _, err := approval.Approvers(ctx, tx, by); err != nil {
 		return Withdrawal{}, err
 	}
-	w, err := take(ctx, tx, by.CompanyID, id)
+	w, err := lock(ctx, tx, by.CompanyID, id)
 	switch {
 	case err != nil:
 		return w, err
 	case w.State != AwaitingApproval:
 		return w, ErrState
 	}
-	return w, w.giveUp(ctx, tx, Declined, "", "declined by "+by.UserID)
+	return w, w.end(ctx, tx, Declined, "", "declined by "+by.UserID)
 }
 
-// Cancel ends a withdrawal that has not gone yet; the balance has its money again. One that is cancelled already is that, and one that is being
-// paid is payout.ErrProcessing.
-func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Withdrawal, error) {
+// Cancel ends a withdrawal that is not being paid, and returns its money to the balance. Canceling it again is not an
+// error. It returns payout.ErrProcessing for a withdrawal that is being paid.
+func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Withdrawal,
+	error,
+) {
 	company, err := by.Company(companyID)
 	if err != nil {
 		return Withdrawal{}, err
 	}
-	w, err := take(ctx, tx, company, id)
+	w, err := lock(ctx, tx, company, id)
 	switch {
 	case err != nil:
 		return w, err
@@ -503,15 +530,15 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return w, nil
 	case w.State == Processing:
 		return w, payout.ErrProcessing.Detailf("This withdrawal is being paid out.")
-	case !w.waits():
+	case !w.waiting():
 		return w, ErrState
 	}
-	return w, w.giveUp(ctx, tx, Cancelled, "", "cancelled by "+by.ID)
+	return w, w.end(ctx, tx, Cancelled, "", "cancelled by "+by.ID)
 }
 
-// giveUp ends a withdrawal and gives the balance what is still owed to its output.
-func (w *Withdrawal) giveUp(ctx context.Context, tx *db.Tx, to State, reason, why string) error {
-	if err := w.move(ctx, tx, to, reason, why); err != nil {
+// end ends a withdrawal without payment, and returns what is owed to its output to the balance.
+func (w *Withdrawal) end(ctx context.Context, tx *db.Tx, to State, reason, note string) error {
+	if err := w.advance(ctx, tx, to, reason, note); err != nil {
 		return err
 	}
 	owed, err := ledger.Balance(ctx, tx, w.CompanyID, ledger.OutputPayable, w.outputID, w.Amount.Asset())
@@ -522,13 +549,13 @@ func (w *Withdrawal) giveUp(ctx context.Context, tx *db.Tx, to State, reason, wh
 		ledger.Debit(ledger.OutputPayable, w.outputID, owed), ledger.Credit(ledger.CompanyFunds, "", owed))
 }
 
-// PayoutChanged looks what became of a withdrawal's payout (job payout.changed).
+// PayoutChanged updates a withdrawal after a change of its payout (job payout.changed).
 func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in payout.Changed
 	if err := j.Decode(&in); err != nil {
 		return err
 	}
-	w, err := take(ctx, tx, j.CompanyID, in.PayrollID)
+	w, err := lock(ctx, tx, j.CompanyID, in.PayrollID)
 	if err != nil || w.State != Processing && w.State != Completed {
 		return err
 	}
@@ -543,17 +570,17 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 	case payout.Fulfilled:
 		to = Completed
 	case payout.Returned:
-		return w.giveUp(ctx, tx, Returned, o.Reason, "the bank sent it back")
+		return w.end(ctx, tx, Returned, o.Reason, "the bank returned it")
 	case payout.Failed:
-		return w.giveUp(ctx, tx, Failed, o.Reason, "it could not be paid")
+		return w.end(ctx, tx, Failed, o.Reason, "it was not paid")
 	}
 	if to == w.State && hash == w.TxHash {
 		return nil
 	}
-	return w.move(ctx, tx, to, "", "the payout is "+string(o.State))
+	return w.advance(ctx, tx, to, "", "the payout is "+string(o.State))
 }
 
-// Get reads one withdrawal, or says ErrNotFound.
+// Get returns a withdrawal, or ErrNotFound.
 func Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Withdrawal, error) {
 	company, err := by.Company(companyID)
 	if err != nil {
@@ -567,8 +594,10 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id st
 	return w, err
 }
 
-// List pages a company's withdrawals, newest first, and says how many there are in all.
-func List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page, perPage int) ([]Withdrawal, int64, error) {
+// List returns a page of a company's withdrawals, newest first, and the number of all.
+func List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page, perPage int) ([]Withdrawal,
+	int64, error,
+) {
 	company, err := by.Company(companyID)
 	if err != nil {
 		return nil, 0, err

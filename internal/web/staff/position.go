@@ -50,7 +50,8 @@ func showPosition(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 			todo = ui.Cell{Text: c.Text("position.sell", c.FormatMoney(a.Hedge.Neg())), Warn: true}
 		}
 		p.Position.Rows = append(p.Position.Rows, []ui.Cell{
-			{Text: string(a.Asset)}, c.AmountCell(a.Available), c.AmountCell(a.AtExchanges), maybe(a.Value), maybe(least), maybe(a.Upper),
+			{Text: string(a.Asset)}, c.AmountCell(a.Available), c.AmountCell(a.AtExchanges), maybe(a.Value), maybe(least),
+			maybe(a.Upper),
 			maybe(a.Most), maybe(a.Capacity), todo})
 	}
 	var unpriced []string
