@@ -23,12 +23,12 @@ const maxColumns = 120
 // debt is the number of banned words and long lines left in each directory. The numbers only go down. A directory that
 // is not listed has none.
 var debt = map[string]struct{ words, lines int }{
-	"bench":                            {11, 97},
+	"bench":                            {11, 96},
 	"cmd/stipend":                      {5, 45},
 	"cmd/stipend/cli":                  {1, 4},
 	"docs":                             {4, 0},
 	"docs/samples/verify":              {0, 1},
-	"internal/app":                     {103, 440},
+	"internal/app":                     {103, 439},
 	"internal/approval":                {0, 31},
 	"internal/auth":                    {0, 1},
 	"internal/backoffice":              {36, 90},
@@ -54,10 +54,8 @@ var debt = map[string]struct{ words, lines int }{
 	"internal/sandbox/trigger":         {2, 40},
 	"internal/testkit":                 {0, 1},
 	"internal/web":                     {5, 8},
-	"internal/web/staff":               {0, 1},
 	"internal/webhook":                 {1, 29},
 	"internal/webhook/delivery":        {6, 34},
-	"internal/withdrawal":              {19, 48},
 	"tools/generate":                   {0, 1},
 }
 

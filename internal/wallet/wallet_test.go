@@ -200,11 +200,11 @@ func TestARequestWaitsForTheVerification(t *testing.T) {
 		o := x.opener(false)
 		w := x.open(o, x.request("BTC").ID)
 		if w.State != wallet.InProgress || w.Address != "" {
-			t.Errorf("before the verification: %+v", w)
+			x.Errorf("before the verification: %+v", w)
 		}
 		x.setVerification(identity.KYBApproved)
 		if w = x.open(o, w.ID); w.State != wallet.Completed || w.Address == "" {
-			t.Errorf("after the verification: %+v", w)
+			x.Errorf("after the verification: %+v", w)
 		}
 	})
 }
@@ -214,18 +214,18 @@ func TestACompanyHasOneWalletPerCurrency(t *testing.T) {
 		o := x.opener(true)
 		first := x.request("USD")
 		if again := x.request("USD"); again.ID != first.ID {
-			t.Errorf("a second request made %s besides %s", again.ID, first.ID)
+			x.Errorf("a second request made %s besides %s", again.ID, first.ID)
 		}
 		x.open(o, first.ID)
 		if again := x.request("USD"); again.ID != first.ID || again.State != wallet.Completed {
-			t.Errorf("a request for a completed wallet returned %+v", again)
+			x.Errorf("a request for a completed wallet returned %+v", again)
 		}
 		if other := x.request("EUR"); other.ID == first.ID {
-			t.Error("two currencies share a wallet")
+			x.Error("two currencies share a wallet")
 		}
 		rejected := x.open(o, x.request("JPY").ID)
 		if again := x.request("JPY"); rejected.State != wallet.Rejected || again.ID == rejected.ID {
-			t.Errorf("after %+v a request returned %+v", rejected, again)
+			x.Errorf("after %+v a request returned %+v", rejected, again)
 		}
 	})
 }
@@ -233,13 +233,13 @@ func TestACompanyHasOneWalletPerCurrency(t *testing.T) {
 func TestRequestsAreRefused(t *testing.T) {
 	run(t, func(x *fixture) {
 		refused := func(name, code string, by identity.Principal, companyID, currency string) {
-			t.Helper()
-			err := x.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			x.Helper()
+			err := x.d.Write(x.Context(), func(ctx context.Context, tx *db.Tx) error {
 				_, err := wallet.Request(ctx, tx, by, companyID, currency)
 				return err
 			})
 			if f, ok := apierr.As(err); !ok || f.Code != code {
-				t.Errorf("%s: %v, want %s", name, err, code)
+				x.Errorf("%s: %v, want %s", name, err, code)
 			}
 		}
 		refused("an unknown currency", "currency_not_supported", x.by, "", "XYZ")
@@ -248,7 +248,7 @@ func TestRequestsAreRefused(t *testing.T) {
 		x.write(func(ctx context.Context, tx *db.Tx) error {
 			_, err := wallet.Get(ctx, tx, x.by, "wal_none")
 			if !errors.Is(err, wallet.ErrNotFound) {
-				t.Errorf("an unknown wallet: %v", err)
+				x.Errorf("an unknown wallet: %v", err)
 			}
 			return nil
 		})
@@ -277,7 +277,7 @@ func TestBalancesCoverWalletsAndMoney(t *testing.T) {
 					Reserved: cents(4_00), Claims: cents(2_00)},
 			}
 			if !slices.Equal(all, want) {
-				t.Errorf("got %+v, want %+v", all, want)
+				x.Errorf("got %+v, want %+v", all, want)
 			}
 			return nil
 		})
@@ -325,18 +325,18 @@ func TestTransactionsAreClassified(t *testing.T) {
 				got := all[i]
 				if got.Type != c.want || got.PayrollID != c.payroll || got.DepositID != c.deposit || got.Description == "" ||
 					got.SourceType != c.sourceType || got.SourceID != c.sourceID {
-					t.Errorf("%s %s: %+v, want type %s", c.sourceType, c.purpose, got, c.want)
+					x.Errorf("%s %s: %+v, want type %s", c.sourceType, c.purpose, got, c.want)
 				}
 				if balance, err = balance.Add(got.Amount); err != nil {
 					return err
 				}
 				if got.Balance != balance {
-					t.Errorf("%s %s: the balance is %s, want %s", c.sourceType, c.purpose, got.Balance, balance)
+					x.Errorf("%s %s: the balance is %s, want %s", c.sourceType, c.purpose, got.Balance, balance)
 				}
 			}
 			page, _, err := wallet.Transactions(ctx, tx, x.by, "", wallet.Filter{Currency: "USD", Page: 2, PerPage: 5})
 			if len(page) != 5 || page[0].ID != all[len(all)-6].ID {
-				t.Errorf("the second page is %+v", page)
+				x.Errorf("the second page is %+v", page)
 			}
 			return err
 		})
@@ -356,11 +356,11 @@ func TestTransactionsOfClaimsAreSeparate(t *testing.T) {
 				return err
 			}
 			if len(claims) != 2 || claims[0].Type != wallet.ClaimReverted || claims[1].Type != wallet.ClaimPayment {
-				t.Errorf("the balance of claims has %+v", claims)
+				x.Errorf("the balance of claims has %+v", claims)
 			}
 			_, n, err := wallet.Transactions(ctx, tx, x.by, "", wallet.Filter{PerPage: 10})
 			if n != 0 {
-				t.Errorf("the available balance has %d transactions", n)
+				x.Errorf("the available balance has %d transactions", n)
 			}
 			return err
 		})
@@ -371,7 +371,7 @@ func TestStatement(t *testing.T) {
 	run(t, func(x *fixture) {
 		start := x.clock.Now()
 		post := func(id string, n int64) {
-			t.Helper()
+			x.Helper()
 			lines := []ledger.Line{ledger.Debit(ledger.Bank, "", cents(n)), ledger.Credit(ledger.CompanyFunds, "", cents(n))}
 			if n < 0 {
 				lines = []ledger.Line{ledger.Debit(ledger.CompanyFunds, "", cents(-n)), ledger.Credit(ledger.Bank, "", cents(-n))}
@@ -384,7 +384,7 @@ func TestStatement(t *testing.T) {
 		}
 		read := func(f wallet.Filter) (s wallet.Statement, err error) {
 			f.PerPage = max(f.PerPage, 2)
-			err = x.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			err = x.d.Read(x.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 				s, err = wallet.StatementOf(ctx, tx, x.by, "", f)
 				return err
 			})
@@ -392,20 +392,20 @@ func TestStatement(t *testing.T) {
 		}
 		s, err := read(wallet.Filter{Currency: "USD", From: start.Add(time.Hour), To: start.Add(3 * time.Hour)})
 		if err != nil {
-			t.Fatal(err)
+			x.Fatal(err)
 		}
 		if s.Opening != cents(100) || s.In != cents(50) || s.Out != cents(30) || s.Closing != cents(120) || s.Total != 2 {
-			t.Errorf("a period of two hours: %+v", s)
+			x.Errorf("a period of two hours: %+v", s)
 		}
 		if len(s.Lines) != 2 || s.Lines[0].SourceID != "dep_1" || s.Lines[1].Balance != s.Closing {
-			t.Errorf("its lines are %+v", s.Lines)
+			x.Errorf("its lines are %+v", s.Lines)
 		}
 		s, err = read(wallet.Filter{Currency: "USD", Page: 2, PerPage: 3})
 		if err != nil || s.To != x.clock.Now() || s.From.Day() != 1 {
-			t.Errorf("without a period: %+v, %v", s, err)
+			x.Errorf("without a period: %+v, %v", s, err)
 		}
 		if s.Closing != cents(127) || s.Total != 4 || len(s.Lines) != 1 {
-			t.Errorf("the second page without a period: %+v", s)
+			x.Errorf("the second page without a period: %+v", s)
 		}
 		for name, c := range map[string]struct {
 			f    wallet.Filter
@@ -416,7 +416,7 @@ func TestStatement(t *testing.T) {
 		} {
 			_, err := read(c.f)
 			if f, ok := apierr.As(err); !ok || f.Code != c.code {
-				t.Errorf("%s: %v, want %s", name, err, c.code)
+				x.Errorf("%s: %v, want %s", name, err, c.code)
 			}
 		}
 	})
@@ -429,13 +429,13 @@ func TestMonthsAreTheClosedOnes(t *testing.T) {
 		now := x.clock.Now().UTC()
 		next := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 		x.clock.Advance(next.Sub(now) + 2*time.Hour)
-		if err := ledger.ClosePeriods(t.Context(), x.d); err != nil {
-			t.Fatal(err)
+		if err := ledger.ClosePeriods(x.Context(), x.d); err != nil {
+			x.Fatal(err)
 		}
 		x.write(func(ctx context.Context, tx *db.Tx) error {
 			all, err := wallet.Months(ctx, tx, x.by, "", money.USD)
 			if len(all) != 1 || all[0].Closing != cents(5) || !all[0].End.Equal(next) {
-				t.Errorf("the closed months are %+v", all)
+				x.Errorf("the closed months are %+v", all)
 			}
 			return err
 		})

@@ -61,8 +61,8 @@ func removeDestination(ctx context.Context, tx *db.Tx, d Destination) error {
 	return err
 }
 
-const columns = `withdrawal_id, destination_id, asset, amount, status, reason, output_id, tx_hash, external_id, request_key,
-	created_by, version, created_at, updated_at`
+const columns = `withdrawal_id, destination_id, asset, amount, status, reason, output_id, tx_hash, external_id,
+	request_key, created_by, version, created_at, updated_at`
 
 func insert(ctx context.Context, tx *db.Tx, w Withdrawal) error {
 	n, err := tx.Exec(ctx, "INSERT INTO withdrawals (company_id, "+columns+`)

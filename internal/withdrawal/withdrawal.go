@@ -174,8 +174,8 @@ type processPayload struct {
 func IsWithdrawal(objectID string) bool { return strings.HasPrefix(objectID, prefix+"_") }
 
 // activeCompany returns the company that a principal acts for, or an error if the company cannot withdraw money.
-func (s *Service) activeCompany(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (identity.Company,
-	error,
+func (s *Service) activeCompany(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (
+	identity.Company, error,
 ) {
 	id, err := by.Company(companyID)
 	if err != nil {
