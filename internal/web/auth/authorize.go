@@ -17,8 +17,8 @@ import (
 
 var (
 	errRepeated = apierr.New(apierr.BadRequest, "invalid_request",
-		"The link that sent you here says the same thing twice, so nothing was done.")
-	errDecision = apierr.New(apierr.BadRequest, "malformed_form", "The form says neither yes nor no.")
+		"The link you followed contains a parameter twice, so nothing was done.")
+	errDecision = apierr.New(apierr.BadRequest, "malformed_form", "The form contains no decision.")
 )
 
 // // others must have signed in recently. consentPage shows a user what an app asks for.

@@ -15,7 +15,7 @@ import (
 )
 
 // errMonth is returned for an invalid month.
-var errMonth = apierr.New(apierr.Invalid, "month_invalid", "This is not a month. Use the form 2026-01.")
+var errMonth = apierr.New(apierr.Invalid, "month_invalid", "Enter a month such as 2026-01.")
 
 // maxMonthlyPayrolls is the maximum number of payrolls in the export of a month.
 const maxMonthlyPayrolls = 10_000

@@ -18,7 +18,7 @@ import (
 // The one answer to every wrong sign-in: it does not say what of it was wrong.
 var (
 	// ErrSignIn is the error of every failed sign-in. It does not say which part was wrong.
-	ErrSignIn    = apierr.New(apierr.Invalid, "sign_in_failed", "The email address or the password is wrong.")
+	ErrSignIn    = apierr.New(apierr.Invalid, "sign_in_failed", "Incorrect email address or password.")
 	ErrAttempts  = apierr.New(apierr.RateLimited, "rate_limited", "Too many attempts. Try again in 15 minutes.")
 	ErrFormToken = apierr.New(apierr.Forbidden, "csrf_failed",
 		"This form belongs to an earlier session. Reload the page and try again.")

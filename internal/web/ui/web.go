@@ -174,7 +174,6 @@ func (s *Server) CanDecideKYC() bool { return s.Env == identity.Sandbox && s.KYC
 // CanSimulate reports whether the sandbox can simulate deposits and advance the clock.
 func (s *Server) CanSimulate() bool { return s.Env == identity.Sandbox && s.Sandbox != nil }
 
-// What this face itself refuses.
 // responseWriter is a ResponseWriter that records what the request log needs.
 type responseWriter struct {
 	http.ResponseWriter

@@ -1,11 +1,10 @@
-package web
+package company_test
 
 import (
 	"context"
 	"fmt"
 	"html"
 	"log/slog"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,36 +13,18 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/web"
+	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 	"github.com/stipend/stipend/internal/webhook"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// find returns the first group of a pattern in a page.
-func find(t *testing.T, got webtest.Visit, pattern string) string {
-	t.Helper()
-	m := regexp.MustCompile(pattern).FindStringSubmatch(got.Text)
-	if got.Status != 200 || m == nil {
-		t.Fatalf("%d, no %s in\n%s", got.Status, pattern, got.Text)
-	}
-	return m[1]
-}
-
-const tokenText = `<code>(stp_sandbox_key_\w+)</code>`
-
-func (x *fixture) authenticates(scheme, credential string) bool {
-	err := x.d.Read(x.Context(), func(ctx context.Context, tx *db.Tx) error {
-		_, err := identity.Authenticate(ctx, tx, scheme, credential, identity.Sandbox)
-		return err
-	})
-	return err == nil
-}
-
 func TestAppsAndKeys(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := newFixture(t, d, "developer")
-		v := x.signIn("developer")
+		x := pagetest.NewFixture(t, d, "developer")
+		v := x.SignIn("developer")
 		page := v.Get("/settings/api")
 		for field, pairs := range map[string][]string{
 			"scopes":       {"name", "Books"},
@@ -57,17 +38,17 @@ func TestAppsAndKeys(t *testing.T) {
 		}
 		made := v.Submit(page, "/settings/api", "name", "Books", "redirect_uri", "https://app.example.com/back", "scopes",
 			"c_company_detail", "scopes", "c_company_workers_pay")
-		secret, path := find(t, made, `<code>(stp_sandbox_secret_\w+)</code>`),
-			find(t, made, `href="(/settings/api/app_\w+)"`)
-		client := find(t, made, `<code>(cli_\w+)</code>`)
+		secret, path := pagetest.Find(t, made, `<code>(stp_sandbox_secret_\w+)</code>`),
+			pagetest.Find(t, made, `href="(/settings/api/app_\w+)"`)
+		client := pagetest.Find(t, made, `<code>(cli_\w+)</code>`)
 		if made.Header.Get("Cache-Control") != "no-store" || strings.Contains(v.Get(path).Text, secret) {
 			t.Error("the secret is shown again")
 		}
 		checks := func(secret string) (ok bool) {
-			x.write(func(ctx context.Context, tx *db.Tx) error {
+			x.Write(func(ctx context.Context, tx *db.Tx) error {
 				app, err := identity.AppByClientID(ctx, tx, client)
 				ok = app.CheckSecret(secret) && app.Scopes.String() == "c_company_detail c_company_workers_pay" &&
-					app.CompanyID == x.company.ID
+					app.CompanyID == x.Company.ID
 				return err
 			})
 			return ok
@@ -75,47 +56,47 @@ func TestAppsAndKeys(t *testing.T) {
 		if !checks(secret) {
 			t.Error("the app differs from the request")
 		}
-		newSecret := find(t, v.Submit(v.Get(path), path+"/secret"), `<code>(stp_sandbox_secret_\w+)</code>`)
+		newSecret := pagetest.Find(t, v.Submit(v.Get(path), path+"/secret"), `<code>(stp_sandbox_secret_\w+)</code>`)
 		if checks(secret) || !checks(newSecret) {
 			t.Error("the secret was not replaced")
 		}
-		x.checkCompanyMails("office@acme.example", "A client secret of an app was created")
+		x.CheckCompanyMails("office@acme.example", "A client secret of an app was created")
 
-		first := find(t, v.Submit(v.Get(path), path+"/keys"), tokenText)
+		first := pagetest.Find(t, v.Submit(v.Get(path), path+"/keys"), pagetest.TokenText)
 		page = v.Get(path)
-		if !x.authenticates("Basic", first) || strings.Contains(page.Text, first) ||
+		if !x.Authenticates("Basic", first) || strings.Contains(page.Text, first) ||
 			!strings.Contains(page.Text, "…"+first[len(first)-4:]) || !strings.Contains(page.Text, "Never") {
 			t.Errorf("%s", page.Text)
 		}
-		rotate := find(t, page, `action="([^"]*/rotate)"`)
-		second := find(t, v.Submit(page, rotate), tokenText)
-		if !x.authenticates("Basic", first) || !x.authenticates("Basic", second) {
+		rotate := pagetest.Find(t, page, `action="([^"]*/rotate)"`)
+		second := pagetest.Find(t, v.Submit(page, rotate), pagetest.TokenText)
+		if !x.Authenticates("Basic", first) || !x.Authenticates("Basic", second) {
 			t.Error("the two keys do not overlap")
 		}
-		x.checkCompanyMails("office@acme.example", "An API key was created")
-		x.checkCompanyMails("developer@acme.example")
-		if n := x.count("SELECT COUNT(*) FROM mails WHERE template = 'company_changed'"); n != 4 {
+		x.CheckCompanyMails("office@acme.example", "An API key was created")
+		x.CheckCompanyMails("developer@acme.example")
+		if n := x.Count("SELECT COUNT(*) FROM mails WHERE template = 'company_changed'"); n != 4 {
 			t.Errorf("%d mails of two secrets and two keys", n)
 		}
-		if got := v.Submit(v.Get(path), path+"/keys"); got.Status != 409 || x.count("SELECT COUNT(*) FROM api_keys") != 2 {
+		if got := v.Submit(v.Get(path), path+"/keys"); got.Status != 409 || x.Count("SELECT COUNT(*) FROM api_keys") != 2 {
 			t.Errorf("a third key: %d", got.Status)
 		}
 		clock.Advance(identity.KeyOverlap)
-		v = x.signIn("developer")
-		if x.authenticates("Basic", first) || !x.authenticates("Basic", second) {
+		v = x.SignIn("developer")
+		if x.Authenticates("Basic", first) || !x.Authenticates("Basic", second) {
 			t.Error("the old key still works, or the new one does not")
 		}
 		page = v.Get(path)
-		if got := v.Submit(page, find(t, page, `action="([^"]*/revoke)"`)); got.Location() != path ||
-			x.authenticates("Basic", second) {
+		if got := v.Submit(page, pagetest.Find(t, page, `action="([^"]*/revoke)"`)); got.Location() != path ||
+			x.Authenticates("Basic", second) {
 			t.Errorf("%d; the revoked key works", got.Status)
 		}
 		if _, form := webtest.Form(t, v.Get(path).Text, path+"/keys"); v.Post(rotate, form).Status != 404 {
 			t.Error("a revoked key is rotated")
 		}
-		x.site.close()
+		x.Site.Close()
 		for _, text := range []string{first, second, secret, newSecret} {
-			if strings.Contains(x.log.String(), text) {
+			if strings.Contains(x.Logs.String(), text) {
 				t.Error("a secret is in the log")
 			}
 		}
@@ -124,8 +105,8 @@ func TestAppsAndKeys(t *testing.T) {
 
 func TestWebhookSettings(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := newFixture(t, d, "owner")
-		v := x.signIn("owner")
+		x := pagetest.NewFixture(t, d, "owner")
+		v := x.SignIn("owner")
 		page := v.Get("/settings/webhooks")
 		for field, pairs := range map[string][]string{
 			"url": {"url", "http://hooks.example.com/"}, "events": {
@@ -137,7 +118,8 @@ func TestWebhookSettings(t *testing.T) {
 		}
 		made := v.Submit(page, "/settings/webhooks", "url", "https://hooks.example.com/in", "events",
 			"payroll.*, webhook.test")
-		secret, path := find(t, made, `<code>(whsec_[^<]+)</code>`), find(t, made, `href="(/settings/webhooks/whk_\w+)"`)
+		secret, path := pagetest.Find(t, made, `<code>(whsec_[^<]+)</code>`),
+			pagetest.Find(t, made, `href="(/settings/webhooks/whk_\w+)"`)
 		page = v.Get(path)
 		for _, want := range []string{"https://hooks.example.com/in", "payroll.*, webhook.test", "<dd>Enabled</dd>",
 			"No deliveries yet."} {
@@ -151,9 +133,10 @@ func TestWebhookSettings(t *testing.T) {
 				t.Fatalf("%d\n%s", got.Status, got.Text)
 			}
 		}
-		x.checkCompanyMails("owner@acme.example", "https://hooks.example.com/in\n", "The URL of a webhook endpoint was changed",
+		x.CheckCompanyMails("owner@acme.example", "https://hooks.example.com/in\n",
+			"The URL of a webhook endpoint was changed",
 			"https://hooks.example.com/changed\n")
-		if n := x.count("SELECT COUNT(*) FROM mails WHERE template = 'company_changed' AND address = " +
+		if n := x.Count("SELECT COUNT(*) FROM mails WHERE template = 'company_changed' AND address = " +
 			"'office@acme.example'"); n != 2 {
 			t.Errorf("%d mails", n)
 		}
@@ -161,14 +144,14 @@ func TestWebhookSettings(t *testing.T) {
 			!strings.Contains(page.Text, "<dd>All</dd>") {
 			t.Errorf("%s", page.Text)
 		}
-		if other := find(t, v.Submit(page, path+"/rotate"), `<code>(whsec_[^<]+)</code>`); other == secret {
+		if other := pagetest.Find(t, v.Submit(page, path+"/rotate"), `<code>(whsec_[^<]+)</code>`); other == secret {
 			t.Error("the secret did not change")
 		}
 
 		// A test event can be resent and is then listed as a delivery.
 		v.Submit(page, path+"/test")
 		var event string
-		x.write(func(ctx context.Context, tx *db.Tx) error {
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
 			placed, err := webhook.Next(ctx, tx, 100)
 			for _, p := range placed {
 				if p.Name == webhook.WebhookTest.Name {
@@ -192,10 +175,12 @@ func TestWebhookSettings(t *testing.T) {
 		}
 
 		// Each attempt is shown with its response, and the time of the next one.
-		x.write(func(ctx context.Context, tx *db.Tx) error {
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
 			if _, err := tx.Exec(
-				ctx, `INSERT INTO webhook_attempts (company_id, endpoint_id, position, attempt, at, took_ms, url, sent_at, http_status, error, response)
-				SELECT company_id, endpoint_id, position, 1, created_at, 1234, 'https://hooks.example.com/changed', 1, 503, 'http_status', 'a <b>crowd</b>' FROM webhook_deliveries`); err != nil {
+				ctx, `INSERT INTO webhook_attempts (company_id, endpoint_id, position, attempt, at, took_ms, url, sent_at,
+					http_status, error, response)
+				SELECT company_id, endpoint_id, position, 1, created_at, 1234, 'https://hooks.example.com/changed', 1,
+					503, 'http_status', 'a <b>crowd</b>' FROM webhook_deliveries`); err != nil {
 				return err
 			}
 			_, err := tx.Exec(ctx,
@@ -230,20 +215,21 @@ func TestWebhookSettings(t *testing.T) {
 // range.
 func TestDeliveriesAreFilteredAndResent(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := newFixture(t, d, "owner")
-		v := x.signIn("owner")
-		hook := find(t, v.Submit(v.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/in"),
+		x := pagetest.NewFixture(t, d, "owner")
+		v := x.SignIn("owner")
+		hook := pagetest.Find(t, v.Submit(v.Get("/settings/webhooks"), "/settings/webhooks", "url",
+			"https://hooks.example.com/in"),
 			`href="(/settings/webhooks/whk_\w+)"`)
 		list, again := hook+"/deliveries", hook+"/redeliver"
 		jobs := job.NewRunner(d, job.Table{delivery.JobReplay: {Tx: delivery.HandleReplay}}, nil,
 			slog.New(slog.DiscardHandler))
 		emit := func(name string, n int) {
-			x.write(func(ctx context.Context, tx *db.Tx) error {
+			x.Write(func(ctx context.Context, tx *db.Tx) error {
 				for i := range n {
 					object := fmt.Sprintf("%s-%d", name, i)
-					e := webhook.PayrollCreated.Event(x.company.ID, object, 1, webhook.PayrollCreated.Example)
+					e := webhook.PayrollCreated.Event(x.Company.ID, object, 1, webhook.PayrollCreated.Example)
 					if name == webhook.RecipientCreated.Name {
-						e = webhook.RecipientCreated.Event(x.company.ID, object, 1, webhook.RecipientCreated.Example)
+						e = webhook.RecipientCreated.Event(x.Company.ID, object, 1, webhook.RecipientCreated.Example)
 					}
 					if err := webhook.Emit(tx, e); err != nil {
 						return err
@@ -256,7 +242,7 @@ func TestDeliveriesAreFilteredAndResent(t *testing.T) {
 		clock.Advance(time.Hour)
 		emit("recipient.created", 2)
 		clock.Advance(time.Minute)
-		v = x.signIn("owner")
+		v = x.SignIn("owner")
 		shown := func(path string) int {
 			got := v.Get(path)
 			if got.Status != 200 {
@@ -294,13 +280,13 @@ func TestDeliveriesAreFilteredAndResent(t *testing.T) {
 		if n := shown(list); n != 25 {
 			t.Errorf("%d on the first page", n)
 		}
-		next := find(t, v.Get(list), `href="(`+list+`\?after=evt_\w+)"`)
+		next := pagetest.Find(t, v.Get(list), `href="(`+list+`\?after=evt_\w+)"`)
 		if n := shown(next); n != 7 || !strings.Contains(v.Get(next).Text, `href="`+list+`"`) {
 			t.Errorf("%d of 7 on the second page, or no link back", n)
 		}
 
 		// Delivered events are resent only with "all".
-		x.write(func(ctx context.Context, tx *db.Tx) error {
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
 			_, err := tx.Exec(ctx,
 				"UPDATE webhook_deliveries SET state = 'succeeded', next_at = 0 WHERE object_id LIKE 'recipient%'")
 			return err
@@ -314,7 +300,8 @@ func TestDeliveriesAreFilteredAndResent(t *testing.T) {
 				t.Errorf("%s: %d, want %d", query, n, want)
 			}
 		}
-		if kept := find(t, v.Get(list+"?events=payroll.*&to=2026-01-15T13:00"), `href="(`+list+`\?after=[^"]*)"`); shown(
+		if kept := pagetest.Find(t, v.Get(list+"?events=payroll.*&to=2026-01-15T13:00"),
+			`href="(`+list+`\?after=[^"]*)"`); shown(
 			html.UnescapeString(kept)) != 5 {
 			t.Errorf("the next page forgets the filter: %s", kept)
 		}
@@ -337,19 +324,19 @@ func TestDeliveriesAreFilteredAndResent(t *testing.T) {
 
 // TestSettingsAccess checks that viewers can only read, and that members of other companies cannot even do that.
 func TestSettingsAccess(t *testing.T) {
-	x := newFixture(t, sqlite(t), "admin", "viewer", "stranger")
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE members SET company_id = $1, role = 'owner' WHERE user_id = $2", x.other.ID,
-			x.users["stranger"].ID)
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin", "viewer", "stranger")
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE members SET company_id = $1, role = 'owner' WHERE user_id = $2", x.Other.ID,
+			x.Users["stranger"].ID)
 		return err
 	})
-	admin := x.signIn("admin")
-	app := find(t, admin.Submit(admin.Get("/settings/api"), "/settings/api", "name", "Books", "scopes",
+	admin := x.SignIn("admin")
+	app := pagetest.Find(t, admin.Submit(admin.Get("/settings/api"), "/settings/api", "name", "Books", "scopes",
 		"c_company_detail"), `href="(/settings/api/app_\w+)"`)
-	hook := find(t, admin.Submit(admin.Get("/settings/webhooks"), "/settings/webhooks", "url",
+	hook := pagetest.Find(t, admin.Submit(admin.Get("/settings/webhooks"), "/settings/webhooks", "url",
 		"https://hooks.example.com/in"), `href="(/settings/webhooks/whk_\w+)"`)
 	admin.Submit(admin.Get(app), app+"/keys")
-	viewer, stranger := x.signIn("viewer"), x.signIn("stranger")
+	viewer, stranger := x.SignIn("viewer"), x.SignIn("stranger")
 	for _, path := range []string{"/settings/api", app, "/settings/webhooks", hook} {
 		if got := viewer.Get(path); got.Status != 200 || strings.Contains(got.Text, "<form") {
 			t.Errorf("a viewer at %s: %d\n%s", path, got.Status, got.Text)
@@ -369,7 +356,7 @@ func TestSettingsAccess(t *testing.T) {
 		strings.Contains(stranger.Get("/settings/api").Text, "Books") {
 		t.Error("another company's member sees something")
 	}
-	for _, rt := range Routes() {
+	for _, rt := range web.Routes() {
 		least := map[string]ui.Access{"GET": ui.Member, "POST": ui.Manager}[rt.Method]
 		if strings.HasSuffix(rt.Path, "/leave") {
 			least = ui.Member // every member can leave
@@ -381,26 +368,28 @@ func TestSettingsAccess(t *testing.T) {
 }
 
 func TestSettingsInABrowser(t *testing.T) {
-	x := newFixture(t, sqlite(t), "admin")
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin")
 	b := webtest.Start(t)
-	p := b.Open(x.url+"/settings/api", webtest.Look{NoScript: true})
+	p := b.Open(x.URL+"/settings/api", webtest.Look{NoScript: true})
 	p.Fill("#email", "admin@acme.example")
-	p.Fill("#password", password)
+	p.Fill("#password", pagetest.Password)
 	p.Send("main button")
-	b.Check(x.url + "/settings/api")
-	b.Check(x.url + "/settings/webhooks")
-	v := x.signIn("admin")
-	app := find(t, v.Submit(v.Get("/settings/api"), "/settings/api", "name", "Books", "scopes", "c_company_workers_pay"),
+	b.Check(x.URL + "/settings/api")
+	b.Check(x.URL + "/settings/webhooks")
+	v := x.SignIn("admin")
+	app := pagetest.Find(t, v.Submit(v.Get("/settings/api"), "/settings/api", "name", "Books", "scopes",
+		"c_company_workers_pay"),
 		`href="(/settings/api/app_\w+)"`)
 	v.Submit(v.Get(app), app+"/keys")
-	hook := find(t, v.Submit(v.Get("/settings/webhooks"), "/settings/webhooks", "url", "https://hooks.example.com/in"),
+	hook := pagetest.Find(t, v.Submit(v.Get("/settings/webhooks"), "/settings/webhooks", "url",
+		"https://hooks.example.com/in"),
 		`href="(/settings/webhooks/whk_\w+)"`)
-	b.Check(x.url + app)
-	b.Check(x.url + hook)
-	b.Check(x.url + hook + "/redeliver")
-	b.Check(x.url + hook + "/deliveries?status=failed&events=nothing")
+	b.Check(x.URL + app)
+	b.Check(x.URL + hook)
+	b.Check(x.URL + hook + "/redeliver")
+	b.Check(x.URL + hook + "/deliveries?status=failed&events=nothing")
 	for _, shown := range []string{"/keys", "/secret"} { // pages that show a secret once
-		once := b.Open(x.url+app, webtest.Look{Width: 320, Dark: true})
+		once := b.Open(x.URL+app, webtest.Look{Width: 320, Dark: true})
 		once.Send("form[action='" + app + shown + "'] button")
 		if !strings.Contains(once.Text(), "_sandbox_") {
 			t.Errorf("no secret at %s:\n%s", once.Path(), once.Text())
@@ -408,7 +397,7 @@ func TestSettingsInABrowser(t *testing.T) {
 		once.Audit()
 		once.Close()
 	}
-	p = b.Open(x.url+hook+"/redeliver", webtest.Look{NoScript: true})
+	p = b.Open(x.URL+hook+"/redeliver", webtest.Look{NoScript: true})
 	p.Send("main button")
 	if p.Path() != hook+"/deliveries" {
 		t.Errorf("at %s after resending a range", p.Path())

@@ -1,4 +1,4 @@
-package web
+package auth_test
 
 import (
 	"net/url"
@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
@@ -18,25 +19,25 @@ import (
 // TestPasskeysInABrowser creates a passkey, signs in with it, checks that it counts as a second factor and works
 // once per challenge, and removes it.
 func TestPasskeysInABrowser(t *testing.T) {
-	x := newFixture(t, sqlite(t), "admin", "viewer").reopen()
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin", "viewer").Reopen()
 	b := webtest.Start(t)
-	p := b.Open(x.url+"/sign-in", webtest.Look{})
+	p := b.Open(x.URL+"/sign-in", webtest.Look{})
 	p.Authenticator()
 	p.Fill("#email", "admin@acme.example")
-	p.Fill("#password", password)
+	p.Fill("#password", pagetest.Password)
 	p.Send("main button")
-	p.Do(chromedp.Navigate(x.url + "/account/passkeys"))
+	p.Do(chromedp.Navigate(x.URL + "/account/passkeys"))
 	p.Audit()
 	p.Send(`form[action="/account/passkeys/begin"] button`)
 	p.Audit()
-	others := x.signIn("viewer")
+	others := x.SignIn("viewer")
 	if got := others.Post("/account/passkeys", url.Values{
 		"form_token": {ui.FormToken(others.Cookie("stipend_session"))}, "passkey_name": {"Mine"},
 		"credential": {webtest.Evaluate[string](p, interceptCredential)},
-	}); got.Status != 422 || x.count("SELECT COUNT(*) FROM passkeys") != 0 {
+	}); got.Status != 422 || x.Count("SELECT COUNT(*) FROM passkeys") != 0 {
 		t.Errorf("another user's passkey was added: %d", got.Status)
 	}
-	p.Do(chromedp.Navigate(x.url + "/account/passkeys"))
+	p.Do(chromedp.Navigate(x.URL + "/account/passkeys"))
 	p.Send(`form[action="/account/passkeys/begin"] button`)
 	p.Send("main button")
 	if p.Path() != "/account/passkeys" || !strings.Contains(p.Text(), "My device") {
@@ -44,7 +45,7 @@ func TestPasskeysInABrowser(t *testing.T) {
 	}
 	p.Audit()
 
-	p.Do(chromedp.Navigate(x.url + "/account"))
+	p.Do(chromedp.Navigate(x.URL + "/account"))
 	p.Send(`form[action="/sign-out"] button`)
 	p.Audit()
 	p.Send(`form[action="/sign-in/passkey"] button`)
@@ -52,38 +53,38 @@ func TestPasskeysInABrowser(t *testing.T) {
 	if p.Path() != "/account" || !strings.Contains(p.Text(), "admin@acme.example") {
 		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
 	}
-	if n := x.count("SELECT COUNT(*) FROM sessions WHERE factor_at <> 0"); n != 1 ||
-		x.count("SELECT COUNT(*) FROM sessions") != 2 {
+	if n := x.Count("SELECT COUNT(*) FROM sessions WHERE factor_at <> 0"); n != 1 ||
+		x.Count("SELECT COUNT(*) FROM sessions") != 2 {
 		t.Errorf("%d sessions with a proven second factor", n)
 	}
 
 	// A credential is accepted once, from any client. An invalid one is not.
-	p.Do(chromedp.Navigate(x.url + "/account"))
+	p.Do(chromedp.Navigate(x.URL + "/account"))
 	p.Send(`form[action="/sign-out"] button`)
 	p.Send(`form[action="/sign-in/passkey"] button`)
 	credential := webtest.Evaluate[string](p, interceptCredential)
-	v := webtest.NewVisitor(t, x.url)
+	v := webtest.NewVisitor(t, x.URL)
 	send := func(text string) webtest.Visit {
 		t.Helper()
 		return v.Post("/sign-in/passkey/answer", url.Values{"credential": {text}})
 	}
 	for what, text := range map[string]string{"nothing": "",
 		"another passkey": strings.Replace(credential, `"id":"`, `"id":"AA`, 1)} {
-		if got := send(text); got.Status != 422 || signedIn(v) {
+		if got := send(text); got.Status != 422 || pagetest.SignedIn(v) {
 			t.Errorf("%s: %d", what, got.Status)
 		}
 	}
-	if got := send(credential); got.Status != 303 || !signedIn(v) {
+	if got := send(credential); got.Status != 303 || !pagetest.SignedIn(v) {
 		t.Fatalf("the credential: %d\n%s", got.Status, got.Text)
 	}
-	v = webtest.NewVisitor(t, x.url)
-	if got := send(credential); got.Status != 422 || signedIn(v) {
+	v = webtest.NewVisitor(t, x.URL)
+	if got := send(credential); got.Status != 422 || pagetest.SignedIn(v) {
 		t.Errorf("a second time: %d", got.Status)
 	}
-	p.Do(chromedp.Navigate(x.url + "/sign-in"))
+	p.Do(chromedp.Navigate(x.URL + "/sign-in"))
 	p.Send(`form[action="/sign-in/passkey"] button`)
 	p.Send("main button")
-	p.Do(chromedp.Navigate(x.url + "/account/passkeys"))
+	p.Do(chromedp.Navigate(x.URL + "/account/passkeys"))
 	p.Send(`form[action$="/remove"] button`)
 	if !strings.Contains(p.Text(), "You don’t have any passkeys yet.") {
 		t.Errorf("at %s:\n%s", p.Path(), p.Text())
@@ -101,17 +102,17 @@ const interceptCredential = `new Promise(done => {
 // TestPasskeyChallengesExpire also checks that there are no passkeys at an IP address.
 func TestPasskeyChallengesExpire(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := newFixture(t, d, "admin")
-		if got := x.do("POST", "/sign-in/passkey", "next=/account"); got.status != 409 {
-			t.Errorf("without a host name: %d", got.status)
+		x := pagetest.NewFixture(t, d, "admin")
+		if got := x.Do("POST", "/sign-in/passkey", "next=/account"); got.Status != 409 {
+			t.Errorf("without a host name: %d", got.Status)
 		}
-		x.reopen()
-		if got := x.do("POST", "/sign-in/passkey", "next=/account"); got.status != 200 ||
-			!strings.Contains(got.text, "data-passkey=") || !strings.Contains(got.text, "JavaScript") {
-			t.Errorf("%d\n%s", got.status, got.text)
+		x.Reopen()
+		if got := x.Do("POST", "/sign-in/passkey", "next=/account"); got.Status != 200 ||
+			!strings.Contains(got.Text, "data-passkey=") || !strings.Contains(got.Text, "JavaScript") {
+			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		clock.Advance(5 * time.Minute)
-		if err := auth.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM passkey_challenges") != 0 {
+		if err := auth.Forget(t.Context(), d); err != nil || x.Count("SELECT COUNT(*) FROM passkey_challenges") != 0 {
 			t.Errorf("expired challenges are kept: %v", err)
 		}
 	})

@@ -1,13 +1,10 @@
-package web
+package company_test
 
 import (
 	"context"
 	"fmt"
-	"html"
-	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,92 +13,29 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
 // TestLargeFormsNeedAccess checks that access is checked before a large form is read.
 func TestLargeFormsNeedAccess(t *testing.T) {
-	x := newFixture(t, sqlite(t), "admin", "viewer")
-	if got := x.do("POST", "/payrolls/import", "anything", "Content-Type", "text/plain"); got.status != 303 {
-		t.Errorf("without sign-in: %d", got.status)
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin", "viewer")
+	if got := x.Do("POST", "/payrolls/import", "anything", "Content-Type", "text/plain"); got.Status != 303 {
+		t.Errorf("without sign-in: %d", got.Status)
 	}
-	if got := x.signIn("viewer").Post("/payrolls/import",
+	if got := x.SignIn("viewer").Post("/payrolls/import",
 		url.Values{"csv": {strings.Repeat("x", 8<<20)}}); got.Status != 403 {
 		t.Errorf("a viewer: %d", got.Status)
 	}
 }
 
-var inSpanish = regexp.MustCompile(`href="([^"]*[?;]lang=es)"`)
-
-// TestEveryPageForEveryRole checks that each route allows exactly the roles that it declares. It also checks that
-// language links of responses to forms lead to a page.
-func TestEveryPageForEveryRole(t *testing.T) {
-	x := newFixture(t, sqlite(t), auth.Roles...)
-	x.write(func(ctx context.Context, tx *db.Tx) (err error) { // a user without a company
-		sealer, err := identity.NewSealer(make([]byte, 32))
-		if err == nil {
-			_, err = identity.CreateUser(ctx, tx, sealer,
-				identity.NewUser{Password: password, Profile: identity.Profile{Email: "alone@acme.example"}})
-		}
-		return err
-	})
-	may := map[ui.Access][]string{
-		ui.Anyone:        {"", "alone", identity.RoleViewer, identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
-		ui.SignedIn:      {"alone", identity.RoleViewer, identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
-		ui.Member:        {identity.RoleViewer, identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
-		ui.Manager:       {identity.RoleDeveloper, identity.RoleAdmin, identity.RoleOwner},
-		ui.Administrator: {identity.RoleAdmin, identity.RoleOwner},
-	}
-	responses := 0
-	for _, role := range may[ui.Anyone] {
-		v := webtest.NewVisitor(t, x.url)
-		if role != "" {
-			v = x.signIn(role)
-		}
-		for _, rt := range Routes() {
-			path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(strings.TrimSuffix(rt.Path, "{$}"), "none")
-			if rt.Staff && rt.Access == ui.Anyone || rt.DecidesKYC || rt.Simulated || rt.Access == ui.Anyone ||
-				strings.HasSuffix(path, "/leave") || strings.HasPrefix(path, "/sign-out") {
-				continue
-			}
-			var got webtest.Visit
-			if rt.Method == http.MethodGet {
-				got = v.Get(path)
-			} else {
-				got = v.Post(path, url.Values{"form_token": {ui.FormToken(v.Cookie("stipend_session"))}})
-			}
-			refused := got.Status == 403 && (strings.Contains(got.Text, "<code>role_required</code>") ||
-				strings.Contains(got.Text, "<code>not_a_member</code>")) ||
-				got.Status == 303 && (strings.HasPrefix(got.Location(), "/sign-in") || got.Location() == ui.StaffSignInPath) ||
-				got.Status == 403 && role == "" // an event stream does not redirect
-			if allowed := slices.Contains(may[rt.Access], role); allowed == refused || got.Status >= 500 {
-				t.Errorf("%s %s by %q: %d to %q; allowed: %v", rt.Method, path, role, got.Status, got.Location(), allowed)
-			}
-			if link := inSpanish.FindStringSubmatch(got.Text); rt.Method == http.MethodPost && link != nil {
-				responses++
-				to := html.UnescapeString(link[1])
-				if strings.HasPrefix(to, "?") {
-					to = path + to
-				}
-				if other := v.Get(to); other.Status == http.StatusMethodNotAllowed ||
-					!strings.HasPrefix(path, strings.TrimSuffix(to, "?lang=es")) {
-					t.Errorf("the response of %s, %d, links to %s in Spanish, which is %d", path, got.Status, to, other.Status)
-				}
-			}
-		}
-	}
-	if responses < 100 {
-		t.Errorf("%d responses of forms were checked", responses)
-	}
-}
-
 func TestMembers(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := newFixture(t, d, "owner", "admin", "developer")
-		x.ownURL = true
-		openSite(t, x.site, ui.Deps{DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID}})
-		owner, admin, developer := x.signIn("owner"), x.signIn("admin"), x.signIn("developer")
+		x := pagetest.NewFixture(t, d, "owner", "admin", "developer")
+		x.OwnURL = true
+		pagetest.OpenSite(t, x.Site, ui.Deps{DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.Company.ID}})
+		owner, admin, developer := x.SignIn("owner"), x.SignIn("admin"), x.SignIn("developer")
 		if page := developer.Get("/settings/members"); page.Status != 200 || strings.Contains(page.Text, "/role\"") ||
 			strings.Contains(page.Text, `name="email"`) || !strings.Contains(page.Text, "admin@acme.example") {
 			t.Errorf("a developer can change members:\n%s", page.Text)
@@ -124,11 +58,11 @@ func TestMembers(t *testing.T) {
 
 		// A person without an account gets one. A second invitation replaces the first link.
 		invite(admin, "new@acme.example", "admin")
-		first := x.mailedLink("new@acme.example", mail.MemberInvited)
+		first := x.MailedLink("new@acme.example", mail.MemberInvited)
 		clock.Advance(1e9)
 		invite(admin, "new@acme.example", "developer")
-		path := x.mailedLink("new@acme.example", mail.MemberInvited)
-		v := webtest.NewVisitor(t, x.url)
+		path := x.MailedLink("new@acme.example", mail.MemberInvited)
+		v := webtest.NewVisitor(t, x.URL)
 		if got := v.Get(first); got.Status != 404 {
 			t.Errorf("a replaced invitation works: %d", got.Status)
 		}
@@ -149,17 +83,17 @@ func TestMembers(t *testing.T) {
 			t.Errorf("a second time: %d", got.Status)
 		}
 
-		x.checkCompanyMails("admin@acme.example", "new@acme.example: developer")
+		x.CheckCompanyMails("admin@acme.example", "new@acme.example: developer")
 
 		// A person with an account must sign in with that account.
-		x.write(func(ctx context.Context, tx *db.Tx) error {
-			return auth.Invite(ctx, tx, x.server.Sealer, auth.Actor{
-				CompanyID: x.other.ID, UserID: "usr_x", Role: identity.RoleOwner}, "developer@acme.example", "viewer", "en")
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			return auth.Invite(ctx, tx, x.Server.Sealer, auth.Actor{
+				CompanyID: x.Other.ID, UserID: "usr_x", Role: identity.RoleOwner}, "developer@acme.example", "viewer", "en")
 		})
-		x.mailsTo("")
+		x.MailsTo("")
 		var other []mail.StoredMail
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			other, _, err = mail.List(ctx, tx, x.other.ID, 0, 1)
+			other, _, err = mail.List(ctx, tx, x.Other.ID, 0, 1)
 			return err
 		}); err != nil || len(other) != 1 {
 			t.Fatalf("%v, %d mails", err, len(other))
@@ -188,12 +122,12 @@ func TestMembers(t *testing.T) {
 		grant := func(role string) string {
 			t.Helper()
 			var token string
-			x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			x.Write(func(ctx context.Context, tx *db.Tx) (err error) {
 				app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox,
-					identity.NewApp{CompanyID: x.other.ID, Name: "Books", Scopes: identity.AllScopes()})
+					identity.NewApp{CompanyID: x.Other.ID, Name: "Books", Scopes: identity.AllScopes()})
 				if err == nil {
 					_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox,
-						identity.NewAccessToken{CompanyID: x.company.ID, AppID: app.ID, UserID: x.users[role].ID,
+						identity.NewAccessToken{CompanyID: x.Company.ID, AppID: app.ID, UserID: x.Users[role].ID,
 							Scopes: identity.AllScopes()})
 				}
 				return err
@@ -202,19 +136,19 @@ func TestMembers(t *testing.T) {
 		}
 		change := func(v *webtest.Visitor, role, to string) webtest.Visit {
 			t.Helper()
-			action := "/settings/members/" + x.users[role].ID
+			action := "/settings/members/" + x.Users[role].ID
 			if to == "" {
 				return v.Post(action+"/remove", url.Values{"form_token": {ui.FormToken(v.Cookie("stipend_session"))}})
 			}
 			return v.Post(action+"/role", url.Values{"form_token": {ui.FormToken(v.Cookie("stipend_session"))}, "role": {to}})
 		}
 		token := grant("developer")
-		x.checkCompanyMails("developer@acme.example")
-		if got := change(admin, "developer", "admin"); got.Status != 303 || !x.authenticates("Bearer", token) {
-			t.Errorf("%d; the app has access: %v", got.Status, x.authenticates("Bearer", token))
+		x.CheckCompanyMails("developer@acme.example")
+		if got := change(admin, "developer", "admin"); got.Status != 303 || !x.Authenticates("Bearer", token) {
+			t.Errorf("%d; the app has access: %v", got.Status, x.Authenticates("Bearer", token))
 		}
-		x.checkCompanyMails("admin@acme.example", "developer@acme.example: developer → admin")
-		if got := change(admin, "developer", "viewer"); got.Status != 303 || x.authenticates("Bearer", token) {
+		x.CheckCompanyMails("admin@acme.example", "developer@acme.example: developer → admin")
+		if got := change(admin, "developer", "viewer"); got.Status != 303 || x.Authenticates("Bearer", token) {
 			t.Errorf("%d; a viewer's app has access", got.Status)
 		}
 		for what, got := range map[string]webtest.Visit{
@@ -235,12 +169,14 @@ func TestMembers(t *testing.T) {
 			}
 		}
 		invite(admin, "back@acme.example", "admin")
-		way := x.mailedLink("back@acme.example", mail.MemberInvited)
+		way := x.MailedLink("back@acme.example", mail.MemberInvited)
 		token = grant("admin")
-		if got := change(owner, "admin", ""); got.Status != 303 || signedIn(admin) || x.authenticates("Bearer", token) {
-			t.Errorf("%d; signed in: %v, the app has access: %v", got.Status, signedIn(admin), x.authenticates("Bearer", token))
+		if got := change(owner, "admin", ""); got.Status != 303 || pagetest.SignedIn(admin) ||
+			x.Authenticates("Bearer", token) {
+			t.Errorf("%d; signed in: %v, the app has access: %v", got.Status, pagetest.SignedIn(admin),
+				x.Authenticates("Bearer", token))
 		}
-		if page := x.signIn("admin").Get("/settings/members"); page.Status != 403 {
+		if page := x.SignIn("admin").Get("/settings/members"); page.Status != 403 {
 			t.Errorf("a removed member can see the members: %d", page.Status)
 		}
 		if got := v.Get(way); got.Status != 404 {
@@ -248,12 +184,12 @@ func TestMembers(t *testing.T) {
 		}
 		change(owner, "developer", "owner")
 		if got := owner.Submit(owner.Get("/settings/members"), "/settings/members/leave"); got.Status != 303 ||
-			signedIn(owner) {
+			pagetest.SignedIn(owner) {
 			t.Errorf("one of two owners cannot leave: %d", got.Status)
 		}
 		var changes []db.Change
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			changes, err = db.Changes(ctx, tx, x.company.ID, x.company.ID)
+			changes, err = db.Changes(ctx, tx, x.Company.ID, x.Company.ID)
 			return err
 		}); err != nil || len(changes) != 9 {
 			t.Errorf("%v, %d changes in the history: %+v", err, len(changes), changes)
@@ -264,29 +200,29 @@ func TestMembers(t *testing.T) {
 // TestLastOwnerCannotLeave checks that if the last two owners leave concurrently, one remains.
 func TestLastOwnerCannotLeave(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := newFixture(t, d, "owner", "admin")
-		x.write(func(ctx context.Context, tx *db.Tx) error {
-			return x.addMember(ctx, tx, x.company, "admin", identity.RoleOwner)
+		x := pagetest.NewFixture(t, d, "owner", "admin")
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			return x.AddMember(ctx, tx, x.Company, "admin", identity.RoleOwner)
 		})
 		left := make(chan error)
 		for _, who := range []string{"owner", "admin"} {
 			go func() {
 				left <- d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-					return auth.RemoveMember(ctx, tx, auth.Actor{CompanyID: x.company.ID, UserID: x.users[who].ID,
-						Role: identity.RoleOwner}, x.users[who].ID)
+					return auth.RemoveMember(ctx, tx, auth.Actor{CompanyID: x.Company.ID, UserID: x.Users[who].ID,
+						Role: identity.RoleOwner}, x.Users[who].ID)
 				})
 			}()
 		}
 		if a, b := <-left, <-left; (a == nil) == (b == nil) ||
-			x.count("SELECT COUNT(*) FROM members WHERE company_id = '"+x.company.ID+"'") != 1 {
+			x.Count("SELECT COUNT(*) FROM members WHERE company_id = '"+x.Company.ID+"'") != 1 {
 			t.Errorf("%v, %v", a, b)
 		}
 	})
 }
 
 func TestOpenInvitationsAreLimited(t *testing.T) {
-	x := newFixture(t, sqlite(t), "owner")
-	v := x.signIn("owner")
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "owner")
+	v := x.SignIn("owner")
 	invite := func(i int) webtest.Visit {
 		return v.Submit(v.Get("/settings/members"), "/settings/members", "email", fmt.Sprintf("p%d@acme.example", i), "role",
 			"viewer")
@@ -300,25 +236,25 @@ func TestOpenInvitationsAreLimited(t *testing.T) {
 		t.Errorf("one more: %d", got.Status)
 	}
 	page := v.Get("/settings/members")
-	v.Submit(page, find(t, page, `action="([^"]*/withdraw)"`))
+	v.Submit(page, pagetest.Find(t, page, `action="([^"]*/withdraw)"`))
 	if got := invite(auth.MaxInvitations); got.Status != 303 {
 		t.Errorf("after one was revoked: %d", got.Status)
 	}
 }
 
 func TestMembersInABrowser(t *testing.T) {
-	x := newFixture(t, sqlite(t), "owner", "viewer").reopen()
-	openSite(t, x.site, ui.Deps{DB: x.d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID}})
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "owner", "viewer").Reopen()
+	pagetest.OpenSite(t, x.Site, ui.Deps{DB: x.DB, Env: identity.Sandbox, SeededCompanies: []string{x.Company.ID}})
 	b := webtest.Start(t)
-	p := b.Open(x.url+"/settings/members", webtest.Look{NoScript: true})
+	p := b.Open(x.URL+"/settings/members", webtest.Look{NoScript: true})
 	p.Fill("#email", "owner@acme.example")
-	p.Fill("#password", password)
+	p.Fill("#password", pagetest.Password)
 	p.Send("main button")
 	p.Fill("#email", "new@acme.example")
 	p.Send(`form[action="/settings/members"] button`)
 	if !strings.Contains(p.Text(), "new@acme.example") {
 		t.Errorf("at %s:\n%s", p.Path(), p.Text())
 	}
-	b.Check(x.url + "/settings/members")
-	b.Open(x.url+x.mailedLink("new@acme.example", mail.MemberInvited), webtest.Look{Width: 320}).Audit()
+	b.Check(x.URL + "/settings/members")
+	b.Open(x.URL+x.MailedLink("new@acme.example", mail.MemberInvited), webtest.Look{Width: 320}).Audit()
 }

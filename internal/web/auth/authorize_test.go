@@ -1,4 +1,4 @@
-package web
+package auth_test
 
 import (
 	"context"
@@ -12,21 +12,10 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/oauth"
+	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
-
-// createApp creates an app of the other company.
-func (x *fixture) createApp(redirectURI string, scopes ...identity.Scope) (app identity.App, secret string) {
-	x.Helper()
-	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		app, secret, err = identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
-			CompanyID: x.other.ID, Name: "Books <b>", RedirectURI: redirectURI, Scopes: identity.NewScopes(scopes...),
-		})
-		return err
-	})
-	return app, secret
-}
 
 func authorizePath(app identity.App, pairs ...string) string {
 	v := url.Values{"client_id": {app.ClientID}, "state": {"s&t"}}
@@ -36,33 +25,22 @@ func authorizePath(app identity.App, pairs ...string) string {
 	return "/authorize?" + v.Encode()
 }
 
-// appRedirect returns the query of a redirect to the app.
-func (x *fixture) appRedirect(got webtest.Visit) url.Values {
-	x.Helper()
-	u, err := url.Parse(got.Location())
-	if err != nil || got.Status != 303 || u.Scheme+"://"+u.Host+u.Path != "https://app.example.com/back" ||
-		u.Query().Get("from") != "stipend" || u.Query().Get("state") != "s&t" || !u.Query().Has("iss") {
-		x.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
-	}
-	return u.Query()
-}
-
 const redirectURI = "https://app.example.com/back?from=stipend"
 
 func TestConsent(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := newFixture(t, d, "admin")
-		app, secret := x.createApp(redirectURI, identity.CompanyDetail, identity.CompanyWorkersInvite,
+		x := pagetest.NewFixture(t, d, "admin")
+		app, secret := x.CreateApp(redirectURI, identity.CompanyDetail, identity.CompanyWorkersInvite,
 			identity.CompanyWorkersPay)
-		v := webtest.NewVisitor(t, x.url)
+		v := webtest.NewVisitor(t, x.URL)
 		path := authorizePath(app, "scope", "c_company_workers_pay c_company_detail", "response_type", "code")
 
 		// The user signs in first and returns.
 		page := v.Follow(v.Get(path))
-		page = v.Follow(v.Submit(page, "/sign-in", "email", "admin@acme.example", "password", password))
+		page = v.Follow(v.Submit(page, "/sign-in", "email", "admin@acme.example", "password", pagetest.Password))
 		for _, want := range []string{
 			"Allow Books &lt;b&gt; to act for you?", "Unverified", "Zenith", "app.example.com", "admin@acme.example",
-			"<option value=\"" + x.company.ID + "\" selected>Acme",
+			"<option value=\"" + x.Company.ID + "\" selected>Acme",
 			"View the company", "It can move money", "Pay people", "365 days", "What it can’t do", `href="/account/apps"`,
 			`value="allow"`, `value="deny"`,
 		} {
@@ -79,7 +57,7 @@ func TestConsent(t *testing.T) {
 			page.Header.Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("%v", page.Header)
 		}
-		if q := x.appRedirect(v.Submit(page, "/authorize", "decision", "deny")); q.Get("error") != "access_denied" ||
+		if q := x.AppRedirect(v.Submit(page, "/authorize", "decision", "deny")); q.Get("error") != "access_denied" ||
 			q.Has("code") {
 			t.Errorf("%v", q)
 		}
@@ -87,16 +65,16 @@ func TestConsent(t *testing.T) {
 			status int
 			pairs  []string
 		}{{400, nil}, {403, []string{"decision", "allow", "form_token", "x"}},
-			{404, []string{"decision", "allow", "company_id", x.other.ID}}} {
+			{404, []string{"decision", "allow", "company_id", x.Other.ID}}} {
 			if got := v.Submit(page, "/authorize", bad.pairs...); got.Status != bad.status || got.Location() != "" {
 				t.Errorf("%v: %d to %q", bad.pairs, got.Status, got.Location())
 			}
 		}
 
 		// The token has the scopes that were shown, not all scopes of the app.
-		q := x.appRedirect(v.Submit(page, "/authorize", "decision", "allow"))
+		q := x.AppRedirect(v.Submit(page, "/authorize", "decision", "allow"))
 		var token oauth.Token
-		x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+		x.Write(func(ctx context.Context, tx *db.Tx) (err error) {
 			var refusal *oauth.Error
 			token, refusal, err = oauth.Exchange(ctx, tx, identity.Sandbox,
 				oauth.TokenRequest{GrantType: "authorization_code", Code: q.Get("code"), ClientID: app.ClientID,
@@ -106,7 +84,7 @@ func TestConsent(t *testing.T) {
 			}
 			return err
 		})
-		if token.CompanyID != x.company.ID || token.UserID != x.users["admin"].ID ||
+		if token.CompanyID != x.Company.ID || token.UserID != x.Users["admin"].ID ||
 			token.Scopes.String() != "c_company_detail c_company_workers_pay" {
 			t.Errorf("%+v", token)
 		}
@@ -137,7 +115,7 @@ func TestConsent(t *testing.T) {
 
 		// The user can switch to another account and returns.
 		page = v.Follow(v.Submit(v.Get(path), "/sign-out"))
-		page = v.Follow(v.Submit(page, "/sign-in", "email", "admin@acme.example", "password", password))
+		page = v.Follow(v.Submit(page, "/sign-in", "email", "admin@acme.example", "password", pagetest.Password))
 		if !strings.Contains(page.Text, "Allow Books") {
 			t.Errorf("%s", page.Text)
 		}
@@ -147,25 +125,25 @@ func TestConsent(t *testing.T) {
 // TestConsentWarnsOfSimilarAppNames checks that the page warns if another publisher has an app with a similar name,
 // unless this one is verified.
 func TestConsentWarnsOfSimilarAppNames(t *testing.T) {
-	x := newFixture(t, sqlite(t), "owner")
-	app, _ := x.createApp(redirectURI, identity.CompanyDetail)
-	v := x.signIn("owner")
-	const told = "Another publisher has an app with a very similar name."
-	if got := v.Get(authorizePath(app)); got.Status != 200 || strings.Contains(got.Text, told) {
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "owner")
+	app, _ := x.CreateApp(redirectURI, identity.CompanyDetail)
+	v := x.SignIn("owner")
+	const warning = "Another publisher has an app with a very similar name."
+	if got := v.Get(authorizePath(app)); got.Status != 200 || strings.Contains(got.Text, warning) {
 		t.Fatalf("%d\n%s", got.Status, got.Text)
 	}
 	if got := v.Submit(v.Get("/settings/api"), "/settings/api", "name", "BOOK5 b", "scopes",
 		"c_company_detail"); got.Status != 200 {
 		t.Fatalf("%d\n%s", got.Status, got.Text)
 	}
-	if got := v.Get(authorizePath(app)); !strings.Contains(got.Text, told) {
+	if got := v.Get(authorizePath(app)); !strings.Contains(got.Text, warning) {
 		t.Errorf("no warning:\n%s", got.Text)
 	}
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE companies SET kyb_status = 'approved' WHERE company_id = $1", x.other.ID)
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE companies SET kyb_status = 'approved' WHERE company_id = $1", x.Other.ID)
 		return err
 	})
-	if got := v.Get(authorizePath(app)); strings.Contains(got.Text, told) {
+	if got := v.Get(authorizePath(app)); strings.Contains(got.Text, warning) {
 		t.Error("a verified publisher gets the warning")
 	}
 	if got := v.Submit(v.Get("/settings/api"), "/settings/api", "name", "B00KS B", "scopes",
@@ -176,19 +154,19 @@ func TestConsentWarnsOfSimilarAppNames(t *testing.T) {
 
 // TestInvalidAuthorizationRequests checks which errors are sent to the app and which are only shown to the user.
 func TestInvalidAuthorizationRequests(t *testing.T) {
-	x := newFixture(t, sqlite(t), "admin")
-	app, _ := x.createApp(redirectURI, identity.CompanyDetail)
-	v := x.signIn("admin")
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin")
+	app, _ := x.CreateApp(redirectURI, identity.CompanyDetail)
+	v := x.SignIn("admin")
 	for code, pairs := range map[string][]string{
 		"invalid_scope":             {"scope", "c_company_workers_pay"},
 		"unsupported_response_type": {"response_type", "token"},
 		"invalid_request":           {"code_challenge", "short", "code_challenge_method", "S256"},
 	} {
-		if got := webtest.NewVisitor(t, x.url).Get(authorizePath(app, pairs...)); !strings.HasPrefix(
+		if got := webtest.NewVisitor(t, x.URL).Get(authorizePath(app, pairs...)); !strings.HasPrefix(
 			got.Location(), "/sign-in?") {
 			t.Errorf("without sign-in, redirect to %q", got.Location())
 		}
-		if q := x.appRedirect(v.Get(authorizePath(app, pairs...))); q.Get("error") != code {
+		if q := x.AppRedirect(v.Get(authorizePath(app, pairs...))); q.Get("error") != code {
 			t.Errorf("%v, want %s", q, code)
 		}
 	}
@@ -202,7 +180,7 @@ func TestInvalidAuthorizationRequests(t *testing.T) {
 		authorizePath(app) + "&state=again":                                                                          400,
 		authorizePath(app) + "&redirect_uri=https%3A%2F%2Fevil.example&redirect_uri=" + url.QueryEscape(redirectURI): 400,
 	} {
-		if got := webtest.NewVisitor(t, x.url).Get(path); got.Status != status || got.Location() != "" ||
+		if got := webtest.NewVisitor(t, x.URL).Get(path); got.Status != status || got.Location() != "" ||
 			strings.Contains(got.Text, "https://evil") || !strings.Contains(got.Text, "<h1>") {
 			t.Errorf("%s: %d to %q", path, got.Status, got.Location())
 		}
@@ -212,23 +190,23 @@ func TestInvalidAuthorizationRequests(t *testing.T) {
 // TestViewerCannotGrantCompanyScopes checks that viewers can grant access to their own account only.
 func TestViewerCannotGrantCompanyScopes(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := newFixture(t, d, "viewer")
-		company, _ := x.createApp(redirectURI, identity.CompanyDetail)
-		v := x.signIn("viewer")
+		x := pagetest.NewFixture(t, d, "viewer")
+		company, _ := x.CreateApp(redirectURI, identity.CompanyDetail)
+		v := x.SignIn("viewer")
 		page := v.Get(authorizePath(company))
 		if strings.Contains(page.Text, `value="allow"`) || !strings.Contains(page.Text, `value="deny"`) ||
 			!strings.Contains(page.Text, "your role doesn’t let you allow it") {
 			t.Errorf("%s", page.Text)
 		}
-		if got := v.Submit(page, "/authorize", "decision", "allow", "company_id", x.company.ID); got.Status != 403 ||
-			x.count("SELECT COUNT(*) FROM authorization_codes") != 0 {
+		if got := v.Submit(page, "/authorize", "decision", "allow", "company_id", x.Company.ID); got.Status != 403 ||
+			x.Count("SELECT COUNT(*) FROM authorization_codes") != 0 {
 			t.Errorf("%d to %q", got.Status, got.Location())
 		}
-		own, _ := x.createApp(redirectURI, identity.UserDetail)
+		own, _ := x.CreateApp(redirectURI, identity.UserDetail)
 		if page = v.Get(authorizePath(own)); strings.Contains(page.Text, "Acme") || !strings.Contains(page.Text, "Only me") {
 			t.Errorf("%s", page.Text)
 		}
-		if q := x.appRedirect(v.Submit(page, "/authorize", "decision", "allow")); q.Get("code") == "" {
+		if q := x.AppRedirect(v.Submit(page, "/authorize", "decision", "allow")); q.Get("code") == "" {
 			t.Errorf("%v", q)
 		}
 	})
@@ -244,13 +222,13 @@ func TestScopeTextsMatchMails(t *testing.T) {
 }
 
 func TestConsentInABrowser(t *testing.T) {
-	x := newFixture(t, sqlite(t), "admin")
-	app, _ := x.createApp(x.url+"/?app", identity.CompanyDetail, identity.CompanyWorkersInvite, identity.CompanyWorkersPay)
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin")
+	app, _ := x.CreateApp(x.URL+"/?app", identity.CompanyDetail, identity.CompanyWorkersInvite, identity.CompanyWorkersPay)
 	b := webtest.Start(t)
-	address := x.url + authorizePath(app)
+	address := x.URL + authorizePath(app)
 	p := b.Open(address, webtest.Look{Width: 320, NoScript: true})
 	p.Fill("#email", "admin@acme.example")
-	p.Fill("#password", password)
+	p.Fill("#password", pagetest.Password)
 	p.Send("main button")
 	if p.Path() != "/authorize" || !strings.Contains(p.Text(), "It can move money") {
 		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
@@ -261,7 +239,7 @@ func TestConsentInABrowser(t *testing.T) {
 		!strings.Contains(at, "code=stp_sandbox_code_") || !strings.Contains(at, "state=s%26t") {
 		t.Errorf("at %s%s", p.Path(), at)
 	}
-	b.Check(x.url + "/account/apps")
+	b.Check(x.URL + "/account/apps")
 	p.Do(chromedp.Navigate(address))
 	p.Send("button[value=deny]")
 	if at := webtest.Evaluate[string](p, "location.search"); !strings.Contains(at, "error=access_denied") {
@@ -269,7 +247,10 @@ func TestConsentInABrowser(t *testing.T) {
 	}
 	// Both buttons look the same.
 	p.Do(chromedp.Navigate(address))
-	const size = `(s => { const b = document.querySelector(s), c = getComputedStyle(b); return [c.backgroundColor, c.color, c.fontWeight, c.fontSize, b.offsetWidth, b.offsetHeight].join() })`
+	const size = `(s => {
+		const b = document.querySelector(s), c = getComputedStyle(b);
+		return [c.backgroundColor, c.color, c.fontWeight, c.fontSize, b.offsetWidth, b.offsetHeight].join()
+	})`
 	if allow, deny := webtest.Evaluate[string](p, size+`("button[value=allow]")`),
 		webtest.Evaluate[string](p, size+`("button[value=deny]")`); allow != deny {
 		t.Errorf("allow is %s, deny %s", allow, deny)

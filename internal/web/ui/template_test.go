@@ -1,4 +1,4 @@
-package web
+package ui_test
 
 import (
 	"github.com/stipend/stipend/internal/web/ui"

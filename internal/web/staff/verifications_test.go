@@ -1,4 +1,4 @@
-package web
+package staff_test
 
 import (
 	"context"
@@ -11,25 +11,26 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
 // applicants are users and a company that upload documents.
 type applicants struct {
-	inviter
+	pagetest.Inviter
 	kyc *kyc.Service
 }
 
 // openWithKYC serves the site with verification pages.
-func openWithKYC(t *testing.T, d *db.DB, env identity.Environment) (*site, applicants) {
+func openWithKYC(t *testing.T, d *db.DB, env identity.Environment) (*pagetest.Site, applicants) {
 	t.Helper()
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := applicants{newInviter(t, d), &kyc.Service{
+	x := applicants{pagetest.NewInviter(t, d), &kyc.Service{
 		Sealer: sealer, Images: kyc.NewImageDecoder(1, 1), Provider: kyc.Sandbox{}}}
-	return openWithKYCService(t, d, env, x.kyc), x
+	return pagetest.OpenWithKYC(t, d, env, x.kyc), x
 }
 
 // onePixel is a PNG of one pixel, in base64.
@@ -37,20 +38,20 @@ const onePixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M
 
 // upload returns a document upload with its image.
 func (x applicants) upload(docType, category string) (kyc.Upload, kyc.Image) {
-	x.t.Helper()
-	image, err := x.kyc.Images.Read(x.t.Context(), onePixel)
+	x.T.Helper()
+	image, err := x.kyc.Images.Read(x.T.Context(), onePixel)
 	if err != nil {
-		x.t.Fatal(err)
+		x.T.Fatal(err)
 	}
 	return kyc.Upload{DocType: docType, Category: category, IssuingCountry: "US", Base64: onePixel}, image
 }
 
 // submitPerson returns a user in review who uploaded both sides of a card and a tax ID.
 func (x applicants) submitPerson(last string) (userID string) {
-	x.t.Helper()
-	x.write(func(ctx context.Context, tx *db.Tx) error {
+	x.T.Helper()
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
 		u, err := identity.CreateUser(ctx, tx, x.kyc.Sealer,
-			identity.NewUser{CompanyID: x.by.CompanyID, Profile: identity.Profile{
+			identity.NewUser{CompanyID: x.By.CompanyID, Profile: identity.Profile{
 				Email: strings.ToLower(last[:min(len(last), 20)]) + "@example.com", FirstName: "Ada", LastName: last, Country: "US",
 				Details: identity.Details{DateOfBirth: "1990-12-10", StreetAddress: "1 Hidden Street", City: "New York"},
 			}})
@@ -59,18 +60,18 @@ func (x applicants) submitPerson(last string) (userID string) {
 	})
 	front, image := x.upload("drivers_license", kyc.Front)
 	back, _ := x.upload("drivers_license", kyc.Back)
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		if err := x.kyc.Store(ctx, tx, x.by, userID, front, image); err != nil {
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
+		if err := x.kyc.Store(ctx, tx, x.By, userID, front, image); err != nil {
 			return err
 		}
-		if err := x.kyc.Store(ctx, tx, x.by, userID, back, image); err != nil {
+		if err := x.kyc.Store(ctx, tx, x.By, userID, back, image); err != nil {
 			return err
 		}
-		return x.kyc.Store(ctx, tx, x.by, userID, kyc.Upload{DocType: kyc.TaxID, TaxID: "536904399", TaxIDType: "ssn"},
+		return x.kyc.Store(ctx, tx, x.By, userID, kyc.Upload{DocType: kyc.TaxID, TaxID: "536904399", TaxIDType: "ssn"},
 			kyc.Image{})
 	})
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		_, _, err := x.kyc.DecideInSandbox(ctx, tx, x.by, userID, "in_review")
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
+		_, _, err := x.kyc.DecideInSandbox(ctx, tx, x.By, userID, "in_review")
 		return err
 	})
 	return userID
@@ -78,36 +79,36 @@ func (x applicants) submitPerson(last string) (userID string) {
 
 // submitCompany submits the company and one of its owners.
 func (x applicants) submitCompany() (ownerID string) {
-	x.t.Helper()
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		_, err := x.kyc.Onboard(ctx, tx, x.by, "", kyc.CompanyProfile{
+	x.T.Helper()
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
+		_, err := x.kyc.Onboard(ctx, tx, x.By, "", kyc.CompanyProfile{
 			Name: "Acme Widgets", Country: "US", RegistrationNumber: "HIDDEN-1", IncorporationDate: "2001-02-03",
 			StreetAddress: "1 Hidden Street", City: "Dover",
 		})
 		return err
 	})
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		o, err := x.kyc.AddOwner(ctx, tx, x.by, "", kyc.Owner{
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
+		o, err := x.kyc.AddOwner(ctx, tx, x.By, "", kyc.Owner{
 			OwnershipBps: 6000, Person: kyc.Person{FirstName: "Bob", LastName: "Owner", DateOfBirth: "1970-01-31",
 				Country: "US"}})
 		ownerID = o.ID
 		return err
 	})
-	x.write(func(ctx context.Context, tx *db.Tx) error {
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
 		for _, u := range []struct{ owner, kind string }{
 			{ownerID, kyc.Passport}, {"", "certificate_of_incorporation"}, {"", "shareholder_register"}} {
 			upload, image := x.upload(u.kind, kyc.Front)
-			if err := x.kyc.StoreFor(ctx, tx, x.by, "", u.owner, upload, image); err != nil {
+			if err := x.kyc.StoreFor(ctx, tx, x.By, "", u.owner, upload, image); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		if _, err := x.kyc.InitiateOwner(ctx, tx, x.by, "", ownerID); err != nil {
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
+		if _, err := x.kyc.InitiateOwner(ctx, tx, x.By, "", ownerID); err != nil {
 			return err
 		}
-		_, err := x.kyc.InitiateCompany(ctx, tx, x.by, "")
+		_, err := x.kyc.InitiateCompany(ctx, tx, x.By, "")
 		return err
 	})
 	return ownerID
@@ -118,13 +119,13 @@ const casesPath = "/sandbox/verifications"
 var caseID = regexp.MustCompile(`name="case_id" value="(ver_[0-9a-z]+)"`)
 
 // decide presses a decision button on the page of a case.
-func (h *site) decide(subject, result string) response {
+func decide(h *pagetest.Site, subject, result string) pagetest.Response {
 	h.Helper()
-	found := caseID.FindStringSubmatch(h.do("GET", casesPath+"/"+subject, "").text)
+	found := caseID.FindStringSubmatch(h.Do("GET", casesPath+"/"+subject, "").Text)
 	if found == nil {
 		h.Fatalf("%s cannot be decided", subject)
 	}
-	return h.do("POST", casesPath+"/"+subject, url.Values{"case_id": {found[1]}, "result": {result}}.Encode(),
+	return h.Do("POST", casesPath+"/"+subject, url.Values{"case_id": {found[1]}, "result": {result}}.Encode(),
 		"Sec-Fetch-Site", "same-origin")
 }
 
@@ -132,36 +133,36 @@ func (h *site) decide(subject, result string) response {
 func TestVerificationsAreDecided(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		h, x := openWithKYC(t, d, identity.Sandbox)
-		if got := h.do("GET", casesPath, ""); got.status != 200 || !strings.Contains(got.text, "No pending verifications.") {
-			t.Errorf("%d\n%s", got.status, got.text)
+		if got := h.Do("GET", casesPath, ""); got.Status != 200 || !strings.Contains(got.Text, "No pending verifications.") {
+			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		good, bad, again := x.submitPerson("Good"), x.submitPerson("Bad"), x.submitPerson("Again")
 		owner := x.submitCompany()
-		if got := h.do("GET", "/?lang=fr", ""); !strings.Contains(got.text, `href="`+casesPath+`?lang=fr"`) {
-			t.Errorf("no link to the cases:\n%s", got.text)
+		if got := h.Do("GET", "/?lang=fr", ""); !strings.Contains(got.Text, `href="`+casesPath+`?lang=fr"`) {
+			t.Errorf("no link to the cases:\n%s", got.Text)
 		}
-		list := h.do("GET", casesPath, "").text
-		for _, id := range []string{good, bad, again, owner, x.by.CompanyID} {
+		list := h.Do("GET", casesPath, "").Text
+		for _, id := range []string{good, bad, again, owner, x.By.CompanyID} {
 			if !strings.Contains(list, `href="`+casesPath+"/"+id+`"`) {
 				t.Errorf("%s is missing in\n%s", id, list)
 			}
 		}
 
-		page := h.do("GET", casesPath+"/"+good, "")
+		page := h.Do("GET", casesPath+"/"+good, "")
 		for _, want := range []string{"Verification of Ada Good", "Acme Widgets", "<code>in_review</code>",
 			"<code>drivers_license</code>, Front, US", "<code>drivers_license</code>, Back, US",
 			"<code>tax_id</code>, <code>ssn</code>, US"} {
-			if !strings.Contains(page.text, want) {
-				t.Errorf("no %q in\n%s", want, page.text)
+			if !strings.Contains(page.Text, want) {
+				t.Errorf("no %q in\n%s", want, page.Text)
 			}
 		}
-		if page.header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%v", page.header)
+		if page.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%v", page.Header)
 		}
-		firm := h.do("GET", casesPath+"/"+x.by.CompanyID, "").text
+		firm := h.Do("GET", casesPath+"/"+x.By.CompanyID, "").Text
 		for _, secret := range []string{"536904399", "4399", "Hidden", "1990", "good@example.com", "HIDDEN-1", "<img",
 			"base64"} {
-			if strings.Contains(list+page.text+firm, secret) {
+			if strings.Contains(list+page.Text+firm, secret) {
 				t.Errorf("a page shows %q", secret)
 			}
 		}
@@ -169,15 +170,15 @@ func TestVerificationsAreDecided(t *testing.T) {
 		for subject, c := range map[string]struct{ result, status string }{
 			good: {"approved", "approved"}, bad: {"rejected", "rejected"},
 			again: {"resubmission_required", "resubmission_required"}, owner: {"approved", "approved"},
-			x.by.CompanyID: {"resubmission_required", "resubmission_required"},
+			x.By.CompanyID: {"resubmission_required", "resubmission_required"},
 		} {
-			if got := h.decide(subject, c.result); got.status != 303 || got.header.Get("Location") != casesPath+"/"+subject {
-				t.Fatalf("%s: %d to %q\n%s", c.result, got.status, got.header.Get("Location"), got.text)
+			if got := decide(h, subject, c.result); got.Status != 303 || got.Header.Get("Location") != casesPath+"/"+subject {
+				t.Fatalf("%s: %d to %q\n%s", c.result, got.Status, got.Header.Get("Location"), got.Text)
 			}
-			got := h.do("GET", casesPath+"/"+subject, "")
-			if !strings.Contains(got.text, "<code>"+c.status+"</code>") || strings.Contains(got.text, "<form") ||
-				strings.Contains(got.text, "%!") {
-				t.Errorf("after %s:\n%s", c.result, got.text)
+			got := h.Do("GET", casesPath+"/"+subject, "")
+			if !strings.Contains(got.Text, "<code>"+c.status+"</code>") || strings.Contains(got.Text, "<form") ||
+				strings.Contains(got.Text, "%!") {
+				t.Errorf("after %s:\n%s", c.result, got.Text)
 			}
 		}
 		for query, want := range map[string]int64{
@@ -185,16 +186,16 @@ func TestVerificationsAreDecided(t *testing.T) {
 			"SELECT COUNT(*) FROM events WHERE name = 'user.kyc_status_update' AND data LIKE '%resubmission_required%'":    1,
 			"SELECT COUNT(*) FROM mails WHERE template = 'kyc_result'":                                                     3,
 			"SELECT COUNT(*) FROM verifications WHERE state IN ('initiated', 'submitted', 'in_review')":                    0,
-			"SELECT COUNT(*) FROM verifications WHERE subject_id = '" + x.by.CompanyID + "' AND state = 'more_info'":       1,
+			"SELECT COUNT(*) FROM verifications WHERE subject_id = '" + x.By.CompanyID + "' AND state = 'more_info'":       1,
 			"SELECT COUNT(*) FROM owners WHERE owner_id = '" + owner + "' AND kyc_status = 'approved'":                     1,
 			"SELECT COUNT(*) FROM events WHERE name = 'company.kyb_status_update' AND data LIKE '%resubmission_required%'": 1,
 		} {
-			if n := x.count(query); n != want {
+			if n := x.Count(query); n != want {
 				t.Errorf("%d, want %d: %s", n, want, query)
 			}
 		}
-		h.close()
-		if log := h.log.String(); strings.Contains(log, good) || strings.Contains(log, "Good") {
+		h.Close()
+		if log := h.Logs.String(); strings.Contains(log, good) || strings.Contains(log, "Good") {
 			t.Errorf("the log names the user:\n%s", log)
 		}
 	})
@@ -203,10 +204,10 @@ func TestVerificationsAreDecided(t *testing.T) {
 // TestVerificationsAreDecidedOnce checks that a decision applies once, to the case that was shown, and only from
 // this site; and that a company is approved only with its owners.
 func TestVerificationsAreDecidedOnce(t *testing.T) {
-	d := sqlite(t)
+	d := pagetest.SQLite(t)
 	h, x := openWithKYC(t, d, identity.Sandbox)
 	ada := x.submitPerson("Lovelace")
-	at, id := casesPath+"/"+ada, caseID.FindStringSubmatch(h.do("GET", casesPath+"/"+ada, "").text)[1]
+	at, id := casesPath+"/"+ada, caseID.FindStringSubmatch(h.Do("GET", casesPath+"/"+ada, "").Text)[1]
 	const waiting = "SELECT COUNT(*) FROM verifications WHERE state = 'in_review'"
 	for name, c := range map[string]struct {
 		status  int
@@ -219,64 +220,64 @@ func TestVerificationsAreDecidedOnce(t *testing.T) {
 		"another case": {303, "case_id=ver_other&result=approved", nil},
 		"no case":      {303, "result=approved", nil},
 	} {
-		if got := h.do("POST", at, c.form, c.headers...); got.status != c.status || x.count(waiting) != 1 {
-			t.Errorf("%s: %d", name, got.status)
+		if got := h.Do("POST", at, c.form, c.headers...); got.Status != c.status || x.Count(waiting) != 1 {
+			t.Errorf("%s: %d", name, got.Status)
 		}
 	}
 	for _, method := range []string{"GET", "POST"} {
-		if got := h.do(method, casesPath+"/usr_nobody", "result=approved"); got.status != 404 {
-			t.Errorf("%s of an unknown user: %d", method, got.status)
+		if got := h.Do(method, casesPath+"/usr_nobody", "result=approved"); got.Status != 404 {
+			t.Errorf("%s of an unknown user: %d", method, got.Status)
 		}
 	}
 	for _, result := range []string{"approved", "rejected"} { // the second one is too late
-		if got := h.do("POST", at, "case_id="+id+"&result="+result); got.status != 303 {
-			t.Errorf("%s: %d", result, got.status)
+		if got := h.Do("POST", at, "case_id="+id+"&result="+result); got.Status != 303 {
+			t.Errorf("%s: %d", result, got.Status)
 		}
 	}
-	if n := x.count("SELECT COUNT(*) FROM verifications WHERE state = 'approved'"); n != 1 {
+	if n := x.Count("SELECT COUNT(*) FROM verifications WHERE state = 'approved'"); n != 1 {
 		t.Errorf("%d are approved", n)
 	}
 
 	owner := x.submitCompany()
-	h.decide(x.by.CompanyID, "approved")
-	if got := h.do("GET", casesPath+"/"+x.by.CompanyID, "").text; !strings.Contains(got, "<code>ubo_pending</code>") ||
+	decide(h, x.By.CompanyID, "approved")
+	if got := h.Do("GET", casesPath+"/"+x.By.CompanyID, "").Text; !strings.Contains(got, "<code>ubo_pending</code>") ||
 		strings.Contains(got, "<form") {
 		t.Errorf("approved without its owner:\n%s", got)
 	}
-	h.decide(owner, "approved")
-	if got := h.do("GET", casesPath+"/"+x.by.CompanyID, "").text; !strings.Contains(got, "(<code>approved</code>)") {
+	decide(h, owner, "approved")
+	if got := h.Do("GET", casesPath+"/"+x.By.CompanyID, "").Text; !strings.Contains(got, "(<code>approved</code>)") {
 		t.Errorf("%s", got)
 	}
 }
 
 // TestNoVerificationPagesInProduction checks that production has no pages to decide cases.
 func TestNoVerificationPagesInProduction(t *testing.T) {
-	d := sqlite(t)
+	d := pagetest.SQLite(t)
 	h, x := openWithKYC(t, d, identity.Production)
 	ada := x.submitPerson("Lovelace")
 	for _, path := range []string{casesPath, casesPath + "/" + ada} {
 		for _, method := range []string{"GET", "POST"} {
-			if got := h.do(method, path, "result=approved"); got.status != 404 || strings.Contains(got.text, "Lovelace") {
-				t.Errorf("%s %s: %d", method, path, got.status)
+			if got := h.Do(method, path, "result=approved"); got.Status != 404 || strings.Contains(got.Text, "Lovelace") {
+				t.Errorf("%s %s: %d", method, path, got.Status)
 			}
 		}
 	}
-	if got := h.do("GET", "/", ""); strings.Contains(got.text, casesPath) {
-		t.Errorf("%s", got.text)
+	if got := h.Do("GET", "/", ""); strings.Contains(got.Text, casesPath) {
+		t.Errorf("%s", got.Text)
 	}
 }
 
 func TestVerificationsInABrowser(t *testing.T) {
-	d := sqlite(t)
+	d := pagetest.SQLite(t)
 	h, x := openWithKYC(t, d, identity.Sandbox)
 	b := webtest.Start(t)
 	ada, eve := x.submitPerson("Lovelace"), x.submitPerson(strings.Repeat("Verylongname", 8))
 	x.submitCompany()
-	b.Check(h.url + casesPath)
-	b.Check(h.url + casesPath + "/" + eve)
+	b.Check(h.URL + casesPath)
+	b.Check(h.URL + casesPath + "/" + eve)
 
 	// From the start page to the decision, without JavaScript and on a small screen.
-	p := b.Open(h.url+"/", webtest.Look{Width: 320, NoScript: true})
+	p := b.Open(h.URL+"/", webtest.Look{Width: 320, NoScript: true})
 	p.Send(`a[href="` + casesPath + `"]`)
 	p.Send(`a[href="` + casesPath + "/" + ada + `"]`)
 	p.Send(`button[value="rejected"]`)
@@ -284,5 +285,5 @@ func TestVerificationsInABrowser(t *testing.T) {
 		!strings.Contains(text, "already decided") {
 		t.Errorf("at %s:\n%s", p.Path(), text)
 	}
-	b.Open(h.url+casesPath+"/"+ada, webtest.Look{Width: 320}).Audit()
+	b.Open(h.URL+casesPath+"/"+ada, webtest.Look{Width: 320}).Audit()
 }

@@ -1,4 +1,4 @@
-package web
+package staff_test
 
 import (
 	"context"
@@ -7,37 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pquerna/otp/totp"
-
-	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
-
-// signInStaff creates a staff member and signs them in.
-func (x *fixture) signInStaff(name string) *webtest.Visitor {
-	x.Helper()
-	var made backoffice.Credentials
-	email := strings.ToLower(name) + "@staff.example"
-	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		_, made, err = backoffice.Add(ctx, tx, x.server.Sealer, name, email)
-		return err
-	})
-	code, err := totp.GenerateCode(made.Secret, x.now())
-	if err != nil {
-		x.Fatal(err)
-	}
-	v := webtest.NewVisitor(x, x.url)
-	if got := v.Submit(v.Get("/operations/sign-in"), "/operations/sign-in", "email", email, "password", made.Password,
-		"code", code); got.Location() != "/operations" {
-		x.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
-	}
-	return v
-}
 
 var requestPath = regexp.MustCompile(`/operations/requests/oprq_\w+`)
 
@@ -45,16 +22,17 @@ var requestPath = regexp.MustCompile(`/operations/requests/oprq_\w+`)
 // between wins, and that confirming takes one staff member.
 func TestClearingAHitNeedsTwoStaffMembers(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := newFixture(t, d)
+		x := pagetest.NewFixture(t, d)
 		for _, id := range []string{"hit_1", "hit_2"} {
-			x.write(func(ctx context.Context, tx *db.Tx) error {
+			x.Write(func(ctx context.Context, tx *db.Tx) error {
 				_, err := tx.Exec(ctx,
-					`INSERT INTO screening_hits (company_id, hit_id, subject_id, kind, matched, entry_id, entry_name, programs, score, state, reason, decided_by, version, created_at, decided_at)
-					VALUES ($1, $2, 'rcp_1', 'name', 'digest', $2, 'Somebody', 'SDN', 90, 'open', '', '', 1, 1, 0)`, x.company.ID, id)
+					`INSERT INTO screening_hits (company_id, hit_id, subject_id, kind, matched, entry_id, entry_name,
+					programs, score, state, reason, decided_by, version, created_at, decided_at)
+					VALUES ($1, $2, 'rcp_1', 'name', 'digest', $2, 'Somebody', 'SDN', 90, 'open', '', '', 1, 1, 0)`, x.Company.ID, id)
 				return err
 			})
 		}
-		katherine, dorothy := x.signInStaff("Katherine"), x.signInStaff("Dorothy")
+		katherine, dorothy := x.SignInStaff("Katherine"), x.SignInStaff("Dorothy")
 		const queue = "/operations/queues/hits"
 		decide := func(v *webtest.Visitor, hit, answer string, want int) {
 			t.Helper()
@@ -69,7 +47,7 @@ func TestClearingAHitNeedsTwoStaffMembers(t *testing.T) {
 			return v.Submit(page, requestPath.FindString(page.Text), "answer", answer, "reason", "compared the passports").Status
 		}
 		state := func(hit string) (now, by string) {
-			x.write(func(ctx context.Context, tx *db.Tx) error {
+			x.Write(func(ctx context.Context, tx *db.Tx) error {
 				return tx.QueryRow(ctx, "SELECT state, decided_by FROM screening_hits WHERE hit_id = $1", hit).Scan(&now, &by)
 			})
 			return now, by
@@ -111,16 +89,16 @@ func TestClearingAHitNeedsTwoStaffMembers(t *testing.T) {
 // which is audited.
 func TestDeadJobIsRetried(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := newFixture(t, d)
-		x.write(func(ctx context.Context, tx *db.Tx) error {
+		x := pagetest.NewFixture(t, d)
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
 			return tx.Insert(ctx, "jobs", []string{"company_id", "job_id", "kind", "payload", "run_at", "attempt", "dead_at",
 				"last_error"}, [][]any{
-				{x.company.ID, "job_stuck", "mail.send", "{}", int64(1e15), int64(20), int64(1e15), "smtp: 451 <busy>"},
-				{x.company.ID, "job_other", "kyc.check", "{}", int64(1e15), int64(20), int64(1e15), "no answer"},
-				{x.company.ID, "job_going", "kyc.check", "{}", int64(1e15), int64(2), int64(0), "will do"},
+				{x.Company.ID, "job_stuck", "mail.send", "{}", int64(1e15), int64(20), int64(1e15), "smtp: 451 <busy>"},
+				{x.Company.ID, "job_other", "kyc.check", "{}", int64(1e15), int64(20), int64(1e15), "no answer"},
+				{x.Company.ID, "job_going", "kyc.check", "{}", int64(1e15), int64(2), int64(0), "will do"},
 			})
 		})
-		v := x.signInStaff("Katherine")
+		v := x.SignInStaff("Katherine")
 		page := v.Get("/operations/jobs")
 		for _, want := range []string{"job_stuck", "mail.send", "smtp: 451 &lt;busy&gt;", ">20<", "2001-09-09", "job_other"} {
 			if !strings.Contains(page.Text, want) {
@@ -138,10 +116,10 @@ func TestDeadJobIsRetried(t *testing.T) {
 				t.Errorf("%d, want %d\n%s", got.Status, want, got.Text)
 			}
 		}
-		if n := x.count("SELECT COUNT(*) FROM jobs WHERE job_id = 'job_stuck' AND dead_at = 0 AND attempt = 0"); n != 1 {
+		if n := x.Count("SELECT COUNT(*) FROM jobs WHERE job_id = 'job_stuck' AND dead_at = 0 AND attempt = 0"); n != 1 {
 			t.Error("the job is not due again")
 		}
-		if n := x.count("SELECT COUNT(*) FROM jobs WHERE dead_at <> 0"); n != 1 {
+		if n := x.Count("SELECT COUNT(*) FROM jobs WHERE dead_at <> 0"); n != 1 {
 			t.Errorf("%d jobs are dead, want the other one", n)
 		}
 		if acts := v.Get("/operations/acts").Text; strings.Count(acts, "Retried a dead job") != 1 ||
@@ -155,20 +133,20 @@ func TestDeadJobIsRetried(t *testing.T) {
 // loss of the operator. The company can then withdraw again, and money that still arrives for the debt is its own.
 func TestWriteOffNeedsTwoStaffMembers(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := newFixture(t, d)
+		x := pagetest.NewFixture(t, d)
 		cents := func(n int64) money.Amount { return money.New(money.USD, n) }
 		posts := func(source string, debit, credit ledger.Line) {
-			x.write(func(_ context.Context, tx *db.Tx) error {
-				return ledger.Post(tx, ledger.Journal{CompanyID: x.company.ID, SourceType: "test", SourceID: source,
+			x.Write(func(_ context.Context, tx *db.Tx) error {
+				return ledger.Post(tx, ledger.Journal{CompanyID: x.Company.ID, SourceType: "test", SourceID: source,
 					Purpose: "test", Lines: []ledger.Line{debit, credit}})
 			})
 		}
 		checkBalances := func(when string, owed, lost, has int64) {
 			t.Helper()
-			x.write(func(ctx context.Context, tx *db.Tx) error {
+			x.Write(func(ctx context.Context, tx *db.Tx) error {
 				var got [3]int64
 				for i, c := range []ledger.Code{ledger.DueFromCustomer, ledger.ReorgLoss, ledger.CompanyFunds} {
-					sum, err := ledger.Total(ctx, tx, x.company.ID, c, money.USD)
+					sum, err := ledger.Total(ctx, tx, x.Company.ID, c, money.USD)
 					if err != nil {
 						return err
 					}
@@ -178,13 +156,13 @@ func TestWriteOffNeedsTwoStaffMembers(t *testing.T) {
 					t.Errorf("%s: debt %d, loss %d, balance %d; want %d, %d, %d", when, got[0], got[1], got[2], owed,
 						lost, has)
 				}
-				if err := ledger.CheckNoDebt(ctx, tx, x.company.ID); (err == nil) != (owed == 0) {
+				if err := ledger.CheckNoDebt(ctx, tx, x.Company.ID); (err == nil) != (owed == 0) {
 					t.Errorf("%s: the company can withdraw: %v", when, err)
 				}
 				return nil
 			})
 		}
-		katherine, dorothy := x.signInStaff("Katherine"), x.signInStaff("Dorothy")
+		katherine, dorothy := x.SignInStaff("Katherine"), x.SignInStaff("Dorothy")
 		const queue = "/operations/queues/debts"
 		request := func(v *webtest.Visitor, want int, amount string) {
 			t.Helper()
@@ -217,8 +195,10 @@ func TestWriteOffNeedsTwoStaffMembers(t *testing.T) {
 		checkBalances("requested", 710_00, 0, 0)
 		answer(dorothy, http.StatusSeeOther, "yes")
 		checkBalances("partly written off", 10_00, 700_00, 0)
-		if n := x.count(`SELECT COUNT(*) FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
-			WHERE j.company_id = $1 AND j.purpose = 'write_off' AND (l.code = '5040' AND l.amount = 70000 OR l.code = '1300' AND l.amount = -70000)`, x.company.ID); n != 2 {
+		if n := x.Count(`SELECT COUNT(*) FROM ledger_lines l
+			JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
+			WHERE j.company_id = $1 AND j.purpose = 'write_off'
+				AND (l.code = '5040' AND l.amount = 70000 OR l.code = '1300' AND l.amount = -70000)`, x.Company.ID); n != 2 {
 			t.Errorf("%d lines of a write-off", n)
 		}
 

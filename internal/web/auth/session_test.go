@@ -1,4 +1,4 @@
-package web
+package auth_test
 
 import (
 	"context"
@@ -11,121 +11,19 @@ import (
 
 	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/backoffice"
-	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/kyc"
-	"github.com/stipend/stipend/internal/payee/destination"
-	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/ratelimit"
-	"github.com/stipend/stipend/internal/testkit/allow"
-	"github.com/stipend/stipend/internal/treasury"
+	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-const password = "correct horse battery"
-
-// fixture is a site with two companies and one user for each role, all with the same password.
-type fixture struct {
-	*site
-	d       *db.DB
-	company identity.Company
-	other   identity.Company
-	users   map[string]identity.User // by role
-}
-
-// newFixture returns a fixture with seeded companies, which need no second factor; see requireFactor.
-func newFixture(t *testing.T, d *db.DB, roles ...string) *fixture {
-	t.Helper()
-	x := &fixture{site: &site{T: t}, d: d}
-	sealer, err := identity.NewSealer(make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		x.users = map[string]identity.User{}
-		if x.company, err = identity.CreateCompany(ctx, tx,
-			identity.NewCompany{Name: "Acme", Email: "office@acme.example", Country: "US"}); err != nil {
-			return err
-		}
-		if x.other, err = identity.CreateCompany(ctx, tx,
-			identity.NewCompany{Name: "Zenith", Email: "office@zenith.example", Country: "US"}); err != nil {
-			return err
-		}
-		for _, role := range roles {
-			if x.users[role], err = identity.CreateUser(ctx, tx, sealer,
-				identity.NewUser{Password: password, Profile: identity.Profile{
-					Email: role + "@acme.example", FirstName: "Ada", LastName: "Lovelace"}}); err != nil {
-				return err
-			}
-			if err = x.addMember(ctx, tx, x.company, role, role); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	openSite(t, x.site, ui.Deps{
-		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.company.ID, x.other.ID}, Payroll: payrollService(t, d),
-		KYC: &kyc.Service{Sealer: sealer, Images: kyc.NewImageDecoder(1, 1), Provider: kyc.Sandbox{}},
-	})
-	return x
-}
-
-// payrollService returns a payroll.Service whose guards allow everything.
-func payrollService(t *testing.T, d *db.DB) *payroll.Service {
-	t.Helper()
-	funds, err := treasury.New(treasury.Unlimited)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := payroll.New(payroll.Config{
-		Pool: chain.NewPool(d, "regtest", nil), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute,
-		Treasury: funds,
-	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
-		ReleaseApproved: allow.Release})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// requireFactor reopens the site without seeded companies, so that users need a second factor.
-func (x *fixture) requireFactor() *fixture {
-	x.Helper()
-	openSite(x.T, x.site, ui.Deps{DB: x.d, Env: identity.Sandbox})
-	return x
-}
-
-func (x *fixture) addMember(ctx context.Context, tx *db.Tx, c identity.Company, who, role string) error {
-	return identity.AddMember(ctx, tx, identity.Member{CompanyID: c.ID, UserID: x.users[who].ID, Role: role})
-}
-
-func (x *fixture) write(fn func(ctx context.Context, tx *db.Tx) error) {
-	x.Helper()
-	if err := x.d.Write(x.Context(), fn); err != nil {
-		x.Fatal(err)
-	}
-}
-
-// signIn returns a visitor who is signed in as the user of a role.
-func (x *fixture) signIn(role string) *webtest.Visitor {
-	x.Helper()
-	v := webtest.NewVisitor(x, x.url)
-	if got := v.Submit(v.Get("/sign-in"), "/sign-in", "email", role+"@acme.example", "password",
-		password); got.Status != 303 || got.Location() != "/account" {
-		x.Fatalf("sign in: %d to %q\n%s", got.Status, got.Location(), got.Text)
-	}
-	return v
-}
-
-func signedIn(v *webtest.Visitor) bool { return v.Get("/account").Status == 200 }
-
 func TestSignInAndOut(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := newFixture(t, d, "admin")
-		v := webtest.NewVisitor(t, x.url)
+		x := pagetest.NewFixture(t, d, "admin")
+		v := webtest.NewVisitor(t, x.URL)
 		got := v.Get("/account?lang=fr")
 		if got.Status != 303 || got.Location() != "/sign-in?next=%2Faccount%3Flang%3Dfr&lang=fr" {
 			t.Fatalf("%d to %q", got.Status, got.Location())
@@ -135,7 +33,7 @@ func TestSignInAndOut(t *testing.T) {
 			page.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%v\n%s", page.Header, page.Text)
 		}
-		got = v.Submit(page, "/sign-in", "email", " Admin@ACME.example ", "password", password)
+		got = v.Submit(page, "/sign-in", "email", " Admin@ACME.example ", "password", pagetest.Password)
 		if got.Status != 303 || got.Location() != "/account?lang=fr&lang=fr" {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
@@ -158,24 +56,24 @@ func TestSignInAndOut(t *testing.T) {
 			!strings.Contains(got.Header.Get("Set-Cookie"), "Max-Age=0") {
 			t.Errorf("%d %v", got.Status, got.Header)
 		}
-		if signedIn(v) {
+		if pagetest.SignedIn(v) {
 			t.Error("still signed in after signing out")
 		}
 
 		// Signing out everywhere ends all sessions, and each sign-in starts a new one.
-		a, b := x.signIn("admin"), x.signIn("admin")
+		a, b := x.SignIn("admin"), x.SignIn("admin")
 		if a.Cookie("stipend_session") == b.Cookie("stipend_session") {
 			t.Error("two sessions with one token")
 		}
 		a.Submit(a.Get("/account"), "/sign-out/everywhere")
-		if signedIn(a) || signedIn(b) {
+		if pagetest.SignedIn(a) || pagetest.SignedIn(b) {
 			t.Error("still signed in somewhere")
 		}
-		if n := x.count("SELECT COUNT(*) FROM sessions"); n != 0 {
+		if n := x.Count("SELECT COUNT(*) FROM sessions"); n != 0 {
 			t.Errorf("%d sessions are left", n)
 		}
-		x.site.close()
-		if log := x.log.String(); strings.Contains(log, password) || strings.Contains(log, "stp_session_") ||
+		x.Site.Close()
+		if log := x.Logs.String(); strings.Contains(log, pagetest.Password) || strings.Contains(log, "stp_session_") ||
 			strings.Contains(log, "acme") {
 			t.Errorf("the log contains secrets:\n%s", log)
 		}
@@ -186,28 +84,29 @@ func TestSignInAndOut(t *testing.T) {
 // anything.
 func TestAnonymousFormsAreRateLimited(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := newFixture(t, d, "admin")
-		x.ownURL = true
-		x.requireFactor()
-		x.server.AnonymousLimiter = ratelimit.New(1e-9, 3) // three requests, practically without refill
-		v := webtest.NewVisitor(t, x.url)
+		x := pagetest.NewFixture(t, d, "admin")
+		x.OwnURL = true
+		x.RequireFactor()
+		x.Server.AnonymousLimiter = ratelimit.New(1e-9, 3) // three requests, practically without refill
+		v := webtest.NewVisitor(t, x.URL)
 		for i := range 5 {
 			got := v.Post("/sign-in/passkey", nil)
 			if i < 3 && got.Status != 200 || i >= 3 && (got.Status != 429 || got.Header.Get("Retry-After") == "") {
 				t.Errorf("request %d: %d\n%s", i, got.Status, got.Text)
 			}
 		}
-		if n := x.count("SELECT COUNT(*) FROM passkey_challenges"); n != 3 {
+		if n := x.Count("SELECT COUNT(*) FROM passkey_challenges"); n != 3 {
 			t.Errorf("%d challenges", n)
 		}
-		before := x.count("SELECT COUNT(*) FROM sign_in_attempts")
+		before := x.Count("SELECT COUNT(*) FROM sign_in_attempts")
 		for _, path := range []string{"/sign-in", "/sign-up", "/password", "/password/x", "/sign-up/x", "/join/x",
 			"/operations/sign-in", "/authorize", "/pay/x/price"} {
-			if got := v.Post(path, url.Values{"email": {"admin@acme.example"}, "password": {password}}); got.Status != 429 {
+			if got := v.Post(path, url.Values{"email": {"admin@acme.example"},
+				"password": {pagetest.Password}}); got.Status != 429 {
 				t.Errorf("%s: %d", path, got.Status)
 			}
 		}
-		if n := x.count("SELECT COUNT(*) FROM sign_in_attempts"); n != before {
+		if n := x.Count("SELECT COUNT(*) FROM sign_in_attempts"); n != before {
 			t.Errorf("%d rows", n-before)
 		}
 	})
@@ -216,8 +115,8 @@ func TestAnonymousFormsAreRateLimited(t *testing.T) {
 // TestPasswordChangesDoNotBlockSignIns checks that attempts with a wrong current password are limited before a new
 // one is hashed, and that staff have a hashing slot of their own.
 func TestPasswordChangesDoNotBlockSignIns(t *testing.T) {
-	x := newFixture(t, sqlite(t), "admin")
-	v := x.signIn("admin")
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin")
+	v := x.SignIn("admin")
 	page := v.Get("/account/password")
 	for range session.MaxAttempts {
 		if got := v.Submit(page, "/account/password", "password", "wrong password", "new_password",
@@ -226,39 +125,33 @@ func TestPasswordChangesDoNotBlockSignIns(t *testing.T) {
 		}
 	}
 	for range ui.MaxPasswordChecks { // occupy all slots
-		x.server.PasswordSlots <- struct{}{}
+		x.Server.PasswordSlots <- struct{}{}
 	}
 	if got := v.Submit(page, "/account/password", "password", "wrong password", "new_password",
 		"yet another phrase"); got.Status != 429 {
 		t.Errorf("%d\n%s", got.Status, got.Text)
 	}
-	o := webtest.NewVisitor(t, x.url)
+	o := webtest.NewVisitor(t, x.URL)
 	if got := o.Post(ui.StaffSignInPath, url.Values{
 		"email": {"o@staff.example"}, "password": {"wrong password"}, "code": {"123456"}}); got.Status != 422 {
 		t.Errorf("staff sign-in: %d\n%s", got.Status, got.Text)
 	}
 }
 
-func (x *fixture) count(query string, args ...any) (n int64) {
-	x.Helper()
-	x.write(func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&n) })
-	return n
-}
-
 // TestPasswordAttemptsAreLimited checks that errors do not reveal whether an account exists, and that after five
 // wrong passwords even the right one is rejected for a while.
 func TestPasswordAttemptsAreLimited(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := newFixture(t, d, "admin")
-		v := webtest.NewVisitor(t, x.url)
-		try := func(email, password string) webtest.Visit {
-			return v.Submit(v.Get("/sign-in"), "/sign-in", "email", email, "password", password)
+		x := pagetest.NewFixture(t, d, "admin")
+		v := webtest.NewVisitor(t, x.URL)
+		try := func(email, secret string) webtest.Visit {
+			return v.Submit(v.Get("/sign-in"), "/sign-in", "email", email, "password", secret)
 		}
 		for range 6 { // correct passwords do not count
-			if got := try("admin@acme.example", password); got.Status != 303 {
+			if got := try("admin@acme.example", pagetest.Password); got.Status != 303 {
 				t.Fatalf("%d\n%s", got.Status, got.Text)
 			}
-			v = webtest.NewVisitor(t, x.url)
+			v = webtest.NewVisitor(t, x.URL)
 		}
 		if got := try("", ""); got.Status != 422 || !strings.Contains(got.Text, "email-problem") ||
 			!strings.Contains(got.Text, "password-problem") {
@@ -277,7 +170,7 @@ func TestPasswordAttemptsAreLimited(t *testing.T) {
 		}
 		// Count attempts directly, because each password check is slow.
 		more := func(email string, tries int) {
-			x.write(func(ctx context.Context, tx *db.Tx) error {
+			x.Write(func(ctx context.Context, tx *db.Tx) error {
 				for i := range tries {
 					if _, allowed, err := session.Attempt(ctx, tx, email, netip.MustParseAddr("127.0.0.1")); err != nil || !allowed {
 						t.Errorf("attempt %d: %v", i, err)
@@ -287,18 +180,18 @@ func TestPasswordAttemptsAreLimited(t *testing.T) {
 			})
 		}
 		more("nobody@acme.example", 3)
-		got := try("admin@acme.example", password)
+		got := try("admin@acme.example", pagetest.Password)
 		if got.Status != 429 || got.Header.Get("Retry-After") != "900" || !strings.Contains(got.Text, "15 minutes") {
 			t.Errorf("after five attempts from one address: %d\n%s", got.Status, got.Text)
 		}
 		clock.Advance(session.Window)
 		more("admin@acme.example", 4)
-		if got := try("admin@acme.example", password); got.Status != 303 {
+		if got := try("admin@acme.example", pagetest.Password); got.Status != 303 {
 			t.Errorf("the fifth attempt, with the right password: %d", got.Status)
 		}
 		// Attempts from other networks block neither the owner nor staff, up to a high limit.
 		elsewhere := func(email string, first, end int) {
-			x.write(func(ctx context.Context, tx *db.Tx) error {
+			x.Write(func(ctx context.Context, tx *db.Tx) error {
 				for i := first; i < end; i++ {
 					for range session.MaxAttempts + 1 {
 						from := netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})
@@ -316,11 +209,11 @@ func TestPasswordAttemptsAreLimited(t *testing.T) {
 		clock.Advance(session.Window)
 		const networks = session.MaxAgainst / session.MaxAttempts
 		elsewhere("admin@acme.example", 0, networks-1)
-		v = webtest.NewVisitor(t, x.url)
-		if got := try("admin@acme.example", password); got.Status != 303 {
+		v = webtest.NewVisitor(t, x.URL)
+		if got := try("admin@acme.example", pagetest.Password); got.Status != 303 {
 			t.Errorf("attempts of others block the owner: %d", got.Status)
 		}
-		x.write(func(ctx context.Context, tx *db.Tx) error {
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
 			if _, allowed, err := backoffice.Attempt(ctx, tx, "admin@acme.example",
 				netip.MustParseAddr("127.0.0.1")); err != nil || !allowed {
 				t.Errorf("attempts of others block staff: %v", err)
@@ -328,23 +221,24 @@ func TestPasswordAttemptsAreLimited(t *testing.T) {
 			return nil
 		})
 		elsewhere("admin@acme.example", networks-1, networks)
-		v = webtest.NewVisitor(t, x.url)
-		if got := try("admin@acme.example", password); got.Status != 429 {
+		v = webtest.NewVisitor(t, x.URL)
+		if got := try("admin@acme.example", pagetest.Password); got.Status != 429 {
 			t.Errorf("after attempts from very many networks: %d", got.Status)
 		}
 		// Rejected attempts store nothing, whatever the email.
 		clock.Advance(session.Window)
-		before := x.count("SELECT COUNT(*) FROM sign_in_attempts")
+		before := x.Count("SELECT COUNT(*) FROM sign_in_attempts")
 		for i := range session.MaxAttempts {
 			more(fmt.Sprintf("stranger%d@acme.example", i), 1)
 		}
 		for i := range 3 {
 			try(fmt.Sprintf("refused%d@acme.example", i), "wrong password")
 		}
-		if n := x.count("SELECT COUNT(*) FROM sign_in_attempts") - before; n > session.MaxAttempts {
+		if n := x.Count("SELECT COUNT(*) FROM sign_in_attempts") - before; n > session.MaxAttempts {
 			t.Errorf("%d rows of rejected attempts", n)
 		}
-		if n := x.count("SELECT COUNT(*) FROM sign_in_attempts WHERE throttle LIKE '%acme%' OR throttle LIKE '%127.0%'"); n != 0 {
+		if n := x.Count(`SELECT COUNT(*) FROM sign_in_attempts
+			WHERE throttle LIKE '%acme%' OR throttle LIKE '%127.0%'`); n != 0 {
 			t.Error("the table reveals which account was tried")
 		}
 	})
@@ -352,32 +246,32 @@ func TestPasswordAttemptsAreLimited(t *testing.T) {
 
 func TestSessionsExpire(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := newFixture(t, d, "admin")
-		idle := x.signIn("admin")
+		x := pagetest.NewFixture(t, d, "admin")
+		idle := x.SignIn("admin")
 		clock.Advance(session.Idle - time.Minute)
-		if !signedIn(idle) {
+		if !pagetest.SignedIn(idle) {
 			t.Error("the session ended while in use")
 		}
 		clock.Advance(session.Idle - time.Minute)
-		if !signedIn(idle) {
+		if !pagetest.SignedIn(idle) {
 			t.Error("use did not extend the session")
 		}
 		clock.Advance(session.Idle)
-		if signedIn(idle) {
+		if pagetest.SignedIn(idle) {
 			t.Error("still signed in after 12 idle hours")
 		}
-		busy := x.signIn("admin")
+		busy := x.SignIn("admin")
 		for range 27 { // steps of six hours
 			clock.Advance(session.Life / 28)
-			if !signedIn(busy) {
+			if !pagetest.SignedIn(busy) {
 				t.Fatal("the session ended while in use")
 			}
 		}
 		clock.Advance(session.Life / 28)
-		if signedIn(busy) {
+		if pagetest.SignedIn(busy) {
 			t.Error("still signed in after seven days")
 		}
-		if err := session.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM sessions") != 0 {
+		if err := session.Forget(t.Context(), d); err != nil || x.Count("SELECT COUNT(*) FROM sessions") != 0 {
 			t.Errorf("expired sessions are kept: %v", err)
 		}
 	})
@@ -402,45 +296,46 @@ func TestSignInRedirectsToLocalPathsOnly(t *testing.T) {
 }
 
 func TestFormTokenIsChecked(t *testing.T) {
-	x := newFixture(t, sqlite(t), "admin")
-	v, other := x.signIn("admin"), x.signIn("admin")
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin")
+	v, other := x.SignIn("admin"), x.SignIn("admin")
 	_, foreign := webtest.Form(t, other.Get("/account").Text, "/sign-out")
 	for name, form := range map[string]url.Values{"none": {}, "of another session": foreign} {
-		if got := v.Post("/sign-out", form); got.Status != 403 || !strings.Contains(got.Text, "csrf_failed") || !signedIn(v) {
+		if got := v.Post("/sign-out", form); got.Status != 403 || !strings.Contains(got.Text, "csrf_failed") ||
+			!pagetest.SignedIn(v) {
 			t.Errorf("token %s: %d", name, got.Status)
 		}
 	}
 	for _, cookie := range []string{"", "x", "stp_session_" + strings.Repeat("0", 52),
 		"stp_session_" + strings.Repeat("u", 52)} {
-		if got := x.do("GET", "/account", "", "Cookie", "stipend_session="+cookie); got.status != 303 {
-			t.Errorf("cookie %q is accepted: %d", cookie, got.status)
+		if got := x.Do("GET", "/account", "", "Cookie", "stipend_session="+cookie); got.Status != 303 {
+			t.Errorf("cookie %q is accepted: %d", cookie, got.Status)
 		}
 	}
 }
 
-// TestMembershipChangesApplyImmediately checks that a session acts only for companies of which the user is a member
-// now.
+// TestMembershipChangesApplyImmediately checks that a session acts only for companies that the user currently belongs
+// to.
 func TestMembershipChangesApplyImmediately(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		x := newFixture(t, d, "admin", "viewer")
-		x.write(func(ctx context.Context, tx *db.Tx) error { return x.addMember(ctx, tx, x.other, "admin", "viewer") })
-		v := x.signIn("admin")
+		x := pagetest.NewFixture(t, d, "admin", "viewer")
+		x.Write(func(ctx context.Context, tx *db.Tx) error { return x.AddMember(ctx, tx, x.Other, "admin", "viewer") })
+		v := x.SignIn("admin")
 		page := v.Get("/account")
-		if got := v.Submit(page, "/account/company", "company_id", x.other.ID); got.Status != 303 {
+		if got := v.Submit(page, "/account/company", "company_id", x.Other.ID); got.Status != 303 {
 			t.Fatalf("%d", got.Status)
 		}
 		if page = v.Get("/account"); !strings.Contains(page.Text, "<dd>Zenith</dd>") ||
 			!strings.Contains(page.Text, "<dd>Viewer</dd>") {
 			t.Errorf("%s", page.Text)
 		}
-		alone := x.signIn("viewer")
+		alone := x.SignIn("viewer")
 		_, form := webtest.Form(t, alone.Get("/account").Text, "/sign-out")
-		form.Set("company_id", x.other.ID)
+		form.Set("company_id", x.Other.ID)
 		if got := alone.Post("/account/company", form); got.Status != 404 {
 			t.Errorf("acts for a company without membership: %d", got.Status)
 		}
-		x.write(func(ctx context.Context, tx *db.Tx) error {
-			_, err := tx.Exec(ctx, "DELETE FROM members WHERE company_id = $1", x.other.ID)
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "DELETE FROM members WHERE company_id = $1", x.Other.ID)
 			return err
 		})
 		if page = v.Get("/account"); strings.Contains(page.Text, "Zenith") || !strings.Contains(page.Text, "<dd>Acme</dd>") {
@@ -463,15 +358,15 @@ func TestSessionCookieIsSecure(t *testing.T) {
 }
 
 func TestAccountPagesInABrowser(t *testing.T) {
-	x := newFixture(t, sqlite(t), "admin")
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin")
 	b := webtest.Start(t)
-	b.Check(x.url + "/sign-in")
-	p := b.Open(x.url+"/account", webtest.Look{NoScript: true})
+	b.Check(x.URL + "/sign-in")
+	p := b.Open(x.URL+"/account", webtest.Look{NoScript: true})
 	p.Fill("#email", "admin@acme.example")
-	p.Fill("#password", password)
+	p.Fill("#password", pagetest.Password)
 	p.Send("main button")
 	if p.Path() != "/account" || !strings.Contains(p.Text(), "admin@acme.example") {
 		t.Errorf("at %s:\n%s", p.Path(), p.Text())
 	}
-	b.Check(x.url + "/account")
+	b.Check(x.URL + "/account")
 }

@@ -1,4 +1,4 @@
-package web
+package ui_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/web/company"
+	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -22,13 +23,14 @@ import (
 // that small forms pass.
 func TestLargeFormsWaitForMemory(t *testing.T) {
 	bodies := ratelimit.NewBodyBudget(8<<20, 8<<20, time.Millisecond)
-	h := openSite(t, &site{T: t}, ui.Deps{DB: sqlite(t), Env: identity.Sandbox, Bodies: bodies}, ui.Route{
-		Method: "POST", Path: "/test", Kind: ui.MultiStep, Access: ui.Anyone, MaxBody: company.ImageFormLimit,
-		Handler: func(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
-			text, err := c.Picture("image")
-			return ui.View{Redirect: "/?" + strconv.Itoa(len(text))}, err
-		},
-	})
+	h := pagetest.OpenSite(t, &pagetest.Site{T: t}, ui.Deps{DB: pagetest.SQLite(t), Env: identity.Sandbox, Bodies: bodies},
+		ui.Route{
+			Method: "POST", Path: "/test", Kind: ui.MultiStep, Access: ui.Anyone, MaxBody: company.ImageFormLimit,
+			Handler: func(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+				text, err := c.Picture("image")
+				return ui.View{Redirect: "/?" + strconv.Itoa(len(text))}, err
+			},
+		})
 	post := func(size int) (status int, to string) {
 		t.Helper()
 		var form bytes.Buffer
@@ -40,16 +42,16 @@ func TestLargeFormsWaitForMemory(t *testing.T) {
 		if _, err := part.Write(make([]byte, size)); err != nil || w.Close() != nil {
 			t.Fatal(err)
 		}
-		got := h.do("POST", "/test", form.String(), "Content-Type", w.FormDataContentType(), "Sec-Fetch-Site", "same-origin")
-		if got.status == http.StatusServiceUnavailable &&
-			(!strings.Contains(got.text, "<code>retry_later</code>") || got.header.Get("Retry-After") == "") {
-			t.Errorf("%v\n%s", got.header, got.text)
+		got := h.Do("POST", "/test", form.String(), "Content-Type", w.FormDataContentType(), "Sec-Fetch-Site", "same-origin")
+		if got.Status == http.StatusServiceUnavailable &&
+			(!strings.Contains(got.Text, "<code>retry_later</code>") || got.Header.Get("Retry-After") == "") {
+			t.Errorf("%v\n%s", got.Header, got.Text)
 		}
-		return got.status, got.header.Get("Location")
+		return got.Status, got.Header.Get("Location")
 	}
 	elsewhere := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/other", strings.NewReader(""))
 	elsewhere.ContentLength = 6 << 20
-	leave, ok := bodies.Acquire(httptest.NewRecorder(), elsewhere, h.now(), 16<<20)
+	leave, ok := bodies.Acquire(httptest.NewRecorder(), elsewhere, h.Now(), 16<<20)
 	if !ok {
 		t.Fatal("the budget is exhausted at the start")
 	}

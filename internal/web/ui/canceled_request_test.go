@@ -1,4 +1,4 @@
-package web
+package ui_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -21,15 +22,15 @@ func TestCanceledRequestIsNotAnError(t *testing.T) {
 		<-ctx.Done()
 		return ui.View{}, ctx.Err()
 	}
-	h := &site{T: t}
+	h := &pagetest.Site{T: t}
 	noted := make(chan int, 2)
-	openSite(t, h, ui.Deps{DB: sqlite(t), Env: identity.Sandbox,
+	pagetest.OpenSite(t, h, ui.Deps{DB: pagetest.SQLite(t), Env: identity.Sandbox,
 		Observe: func(_, _ string, status int, _ time.Duration) { noted <- status }},
 		ui.Route{Method: "GET", Path: "/slow", Access: ui.Anyone, Handler: wait},
 		ui.Route{Method: "GET", Path: "/slow/live", Kind: ui.Stream, Access: ui.Anyone, Handler: wait})
 	for _, path := range []string{"/slow", "/slow/live"} {
 		ctx, leave := context.WithCancel(t.Context())
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+path, nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,8 +44,8 @@ func TestCanceledRequestIsNotAnError(t *testing.T) {
 			t.Errorf("%s is counted as %d", path, status)
 		}
 	}
-	h.close()
-	if log := h.log.String(); strings.Contains(log, "ERROR") || strings.Contains(log, "503") ||
+	h.Close()
+	if log := h.Logs.String(); strings.Contains(log, "ERROR") || strings.Contains(log, "503") ||
 		strings.Count(log, "status=499") != 2 {
 		t.Errorf("log:\n%s", log)
 	}

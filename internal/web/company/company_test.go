@@ -1,4 +1,4 @@
-package web
+package company_test
 
 import (
 	"context"
@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web"
 	"github.com/stipend/stipend/internal/web/company"
+	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -26,10 +28,10 @@ func (fakeSandbox) Advance(context.Context, time.Duration) (time.Time, error) {
 
 // TestSimulationExistsInSandboxOnly checks that production has no simulation forms even if Deps has a Sandbox.
 func TestSimulationExistsInSandboxOnly(t *testing.T) {
-	d := sqlite(t)
+	d := pagetest.SQLite(t)
 	for env, want := range map[identity.Environment]int{
 		identity.Sandbox: http.StatusSeeOther, identity.Production: http.StatusNotFound} {
-		h := New(ui.Deps{DB: d, Env: env, Sandbox: fakeSandbox{}, Now: time.Now})
+		h := web.New(ui.Deps{DB: d, Env: env, Sandbox: fakeSandbox{}, Now: time.Now})
 		for _, path := range []string{"/sandbox/clock", "/payrolls/prl_1/sandbox/deposit"} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("seconds=900"))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -1,10 +1,7 @@
-package web
+package auth_test
 
 import (
 	"context"
-	"log/slog"
-	netmail "net/mail"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,89 +12,19 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
-
-// mailsTo runs the waiting jobs and returns the mails to an address, newest first.
-func (x *fixture) mailsTo(address string) []mail.StoredMail {
-	x.Helper()
-	mailer := &mail.Mailer{From: &netmail.Address{Address: "stipend@pay.example"}, BaseURL: x.url, Sandbox: true,
-		Sealer: x.server.Sealer}
-	runner := job.NewRunner(x.d, job.Table{auth.JobLink: {Tx: auth.HandleLink(x.server.Sealer)},
-		mail.JobSend: {Net: mailer.Send}}, nil, slog.New(slog.DiscardHandler))
-	if err := runner.Drain(x.Context()); err != nil {
-		x.Fatal(err)
-	}
-	var mine []mail.StoredMail
-	for _, company := range []string{"", x.company.ID} {
-		var all []mail.StoredMail
-		if err := x.d.Read(x.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			all, _, err = mail.List(ctx, tx, company, 0, 100)
-			return err
-		}); err != nil {
-			x.Fatal(err)
-		}
-		for _, m := range all {
-			if m.To == address {
-				mine = append(mine, m)
-			}
-		}
-	}
-	return mine
-}
-
-// checkCompanyMails fails unless the address received a mail for each change to the company, or none if changes is
-// empty.
-func (x *fixture) checkCompanyMails(address string, changes ...string) {
-	x.Helper()
-	var texts []string
-	for _, m := range x.mailsTo(address) {
-		if m.Template == mail.CompanyChanged {
-			texts = append(texts, m.Text)
-		}
-	}
-	for _, want := range changes {
-		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, want) }) {
-			x.Errorf("%s got no mail with %q, but %q", address, want, texts)
-		}
-	}
-	if len(changes) == 0 && len(texts) > 0 {
-		x.Errorf("%s got mails: %q", address, texts)
-	}
-}
-
-// mailedLink returns the path of the link in the newest mail to an address.
-func (x *fixture) mailedLink(address, template string) string {
-	x.Helper()
-	got := slices.DeleteFunc(x.mailsTo(address), func(m mail.StoredMail) bool { return m.Template != template })
-	if len(got) == 0 {
-		x.Fatalf("no mail %s to %s", template, address)
-	}
-	link := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(x.url) + `(/\S+)$`).FindStringSubmatch(got[0].Text)
-	if link == nil {
-		x.Fatalf("no link in\n%s", got[0].Text)
-	}
-	return link[1]
-}
-
-// reopen serves the site at its own base URL on localhost.
-func (x *fixture) reopen() *fixture {
-	x.Helper()
-	x.ownURL = true
-	openSite(x.T, x.site, ui.Deps{DB: x.d, Env: identity.Sandbox, Contract: identity.NewCompany{FeeBps: 100}})
-	return x
-}
 
 var business = []string{"first_name", "Grace", "last_name", "Hopper", "company_name", "Nanosecond Ltd", "country", "US",
 	"new_password", "wire of eleven inches"}
 
 func TestBusinessSignsUp(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := newFixture(t, d, "admin").reopen()
-		v := webtest.NewVisitor(t, x.url)
+		x := pagetest.NewFixture(t, d, "admin").Reopen()
+		v := webtest.NewVisitor(t, x.URL)
 		ask := func(path, address string) webtest.Visit {
 			t.Helper()
 			return v.Submit(v.Get(path+"?lang=fr"), path, "email", address)
@@ -111,17 +38,17 @@ func TestBusinessSignsUp(t *testing.T) {
 			known.Location() != fresh.Location() {
 			t.Errorf("%d to %q, %d to %q", fresh.Status, fresh.Location(), known.Status, known.Location())
 		}
-		if n := x.count("SELECT COUNT(*) FROM mails") + x.count("SELECT COUNT(*) FROM email_tokens"); n != 0 {
+		if n := x.Count("SELECT COUNT(*) FROM mails") + x.Count("SELECT COUNT(*) FROM email_tokens"); n != 0 {
 			t.Errorf("the request does work for only one of them: %d rows", n)
 		}
-		if got := x.mailsTo("admin@acme.example"); len(got) != 1 || got[0].Template != mail.AccountExists ||
+		if got := x.MailsTo("admin@acme.example"); len(got) != 1 || got[0].Template != mail.AccountExists ||
 			!strings.Contains(got[0].HTML, `lang="fr"`) {
 			t.Errorf("%+v", got)
 		}
-		first := x.mailedLink("Grace@nano.example", mail.SignUp)
+		first := x.MailedLink("Grace@nano.example", mail.SignUp)
 		clock.Advance(time.Second)
 		ask("/sign-up", "Grace@nano.example")
-		path := x.mailedLink("Grace@nano.example", mail.SignUp)
+		path := x.MailedLink("Grace@nano.example", mail.SignUp)
 		if first == path || v.Get(first).Status != 404 ||
 			v.Get(strings.Replace(path, "/sign-up/", "/password/", 1)).Status != 404 {
 			t.Error("a replaced link, or one for another purpose, works")
@@ -146,7 +73,7 @@ func TestBusinessSignsUp(t *testing.T) {
 			t.Errorf("%s", account.Text)
 		}
 		if got := v.Submit(page, path, business...); got.Status != 404 ||
-			x.count("SELECT COUNT(*) FROM companies WHERE name = 'Nanosecond Ltd' AND fee_bps = 100 AND status = 'active' "+
+			x.Count("SELECT COUNT(*) FROM companies WHERE name = 'Nanosecond Ltd' AND fee_bps = 100 AND status = 'active' "+
 				"AND kyb_status = 'not_started'") != 1 {
 			t.Errorf("a second time: %d", got.Status)
 		}
@@ -157,16 +84,16 @@ func TestBusinessSignsUp(t *testing.T) {
 		}
 		// A link expires.
 		ask("/sign-up", "late@nano.example")
-		path = x.mailedLink("late@nano.example", mail.SignUp)
+		path = x.MailedLink("late@nano.example", mail.SignUp)
 		clock.Advance(auth.SignUpLife)
 		if got := v.Get(path); got.Status != 404 {
 			t.Errorf("after a day: %d", got.Status)
 		}
-		if err := auth.Forget(t.Context(), d); err != nil || x.count("SELECT COUNT(*) FROM email_tokens") != 0 {
+		if err := auth.Forget(t.Context(), d); err != nil || x.Count("SELECT COUNT(*) FROM email_tokens") != 0 {
 			t.Errorf("expired links are kept: %v", err)
 		}
-		x.site.close()
-		if log := x.log.String(); strings.Contains(log, "nano") || strings.Contains(log, "stp_link") ||
+		x.Site.Close()
+		if log := x.Logs.String(); strings.Contains(log, "nano") || strings.Contains(log, "stp_link") ||
 			strings.Contains(log, "inches") {
 			t.Errorf("the log contains secrets:\n%s", log)
 		}
@@ -175,10 +102,10 @@ func TestBusinessSignsUp(t *testing.T) {
 
 func TestPasswordReset(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := newFixture(t, d, "admin").reopen()
-		in1 := x.signIn("admin")
-		phone, _ := x.enroll(in1, "/account")
-		v := webtest.NewVisitor(t, x.url)
+		x := pagetest.NewFixture(t, d, "admin").Reopen()
+		in1 := x.SignIn("admin")
+		phone, _ := x.Enroll(in1, "/account")
+		v := webtest.NewVisitor(t, x.URL)
 		ask := func(address string) webtest.Visit {
 			t.Helper()
 			return v.Submit(v.Get("/password"), "/password", "email", address)
@@ -188,13 +115,13 @@ func TestPasswordReset(t *testing.T) {
 			unknown.Location() != known.Location() {
 			t.Errorf("%d to %q, %d to %q", known.Status, known.Location(), unknown.Status, unknown.Location())
 		}
-		if n := x.count("SELECT COUNT(*) FROM jobs WHERE kind = 'account.link'"); n != 2 {
+		if n := x.Count("SELECT COUNT(*) FROM jobs WHERE kind = 'account.link'"); n != 2 {
 			t.Errorf("%d jobs: known and unknown addresses differ", n)
 		}
-		if got := x.mailsTo("nobody@acme.example"); len(got) != 0 {
+		if got := x.MailsTo("nobody@acme.example"); len(got) != 0 {
 			t.Errorf("%+v", got)
 		}
-		path := x.mailedLink("admin@acme.example", mail.PasswordReset)
+		path := x.MailedLink("admin@acme.example", mail.PasswordReset)
 		page := v.Get(path)
 		if got := v.Submit(page, path, "new_password", "password1234"); got.Status != 422 ||
 			!strings.Contains(got.Text, "too common") {
@@ -205,40 +132,41 @@ func TestPasswordReset(t *testing.T) {
 			got.Location() != "/sign-in" {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
-		if signedIn(in1) {
+		if pagetest.SignedIn(in1) {
 			t.Error("still signed in with the old password")
 		}
 		if got := v.Submit(page, path, "new_password", "yet another phrase"); got.Status != 404 {
 			t.Errorf("a second time: %d", got.Status)
 		}
-		try := func(password string) webtest.Visit {
-			return v.Submit(v.Get("/sign-in"), "/sign-in", "email", "admin@acme.example", "password", password)
+		try := func(secret string) webtest.Visit {
+			return v.Submit(v.Get("/sign-in"), "/sign-in", "email", "admin@acme.example", "password", secret)
 		}
-		if got := try(password); got.Status != 422 {
+		if got := try(pagetest.Password); got.Status != 422 {
 			t.Errorf("the old one: %d", got.Status)
 		}
 		code := v.Follow(try("another good phrase"))
-		if signedIn(v) || v.Submit(code, "/sign-in/code", "code", phone.code()).Status != 303 || !signedIn(v) {
+		if pagetest.SignedIn(v) || v.Submit(code, "/sign-in/code", "code", phone.Code()).Status != 303 ||
+			!pagetest.SignedIn(v) {
 			t.Error("the second factor is not required, or not accepted")
 		}
-		if got := x.mailsTo("admin@acme.example"); !slices.ContainsFunc(
+		if got := x.MailsTo("admin@acme.example"); !slices.ContainsFunc(
 			got, func(m mail.StoredMail) bool { return strings.Contains(m.Subject, "Your password was changed") }) {
 			t.Error("no mail about the change")
 		}
 		// A link expires after half an hour, and mails to an address are limited to five in 15 minutes.
 		ask("admin@acme.example")
-		path = x.mailedLink("admin@acme.example", mail.PasswordReset)
+		path = x.MailedLink("admin@acme.example", mail.PasswordReset)
 		clock.Advance(auth.ResetLife)
 		if got := v.Get(path); got.Status != 404 {
 			t.Errorf("half an hour later: %d", got.Status)
 		}
-		before := len(x.mailsTo("admin@acme.example"))
+		before := len(x.MailsTo("admin@acme.example"))
 		for range session.MaxMailsTo + 3 {
 			if got := ask("admin@acme.example"); got.Location() != "/password/sent" {
 				t.Errorf("%d to %q", got.Status, got.Location())
 			}
 		}
-		if n := len(x.mailsTo("admin@acme.example")) - before; n != session.MaxMailsTo {
+		if n := len(x.MailsTo("admin@acme.example")) - before; n != session.MaxMailsTo {
 			t.Errorf("%d mails", n)
 		}
 		for range session.MaxMails {
@@ -251,20 +179,21 @@ func TestPasswordReset(t *testing.T) {
 }
 
 func TestPasswordChange(t *testing.T) {
-	x := newFixture(t, sqlite(t), "admin")
-	v, other := x.signIn("admin"), x.signIn("admin")
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin")
+	v, other := x.SignIn("admin"), x.SignIn("admin")
 	page := v.Get("/account/password")
 	for pairs, want := range map[[2]string]string{
-		{"wrong password", "another good phrase"}: "sign_in_failed", {password, "admin@acme.example"}: "new_password-problem",
+		{"wrong password", "another good phrase"}: "sign_in_failed",
+		{pagetest.Password, "admin@acme.example"}: "new_password-problem",
 	} {
 		if got := v.Submit(page, "/account/password", "password", pairs[0], "new_password", pairs[1]); got.Status != 422 ||
 			!strings.Contains(got.Text, "Incorrect email address or password") && !strings.Contains(got.Text, want) {
 			t.Errorf("%s: %d\n%s", want, got.Status, got.Text)
 		}
 	}
-	if got := v.Submit(page, "/account/password", "password", password, "new_password",
-		"another good phrase"); got.Status != 303 || !signedIn(v) || signedIn(other) {
-		t.Errorf("%d, signed in here: %v, elsewhere: %v", got.Status, signedIn(v), signedIn(other))
+	if got := v.Submit(page, "/account/password", "password", pagetest.Password, "new_password",
+		"another good phrase"); got.Status != 303 || !pagetest.SignedIn(v) || pagetest.SignedIn(other) {
+		t.Errorf("%d, signed in here: %v, elsewhere: %v", got.Status, pagetest.SignedIn(v), pagetest.SignedIn(other))
 	}
 	for range session.MaxAttempts {
 		v.Submit(page, "/account/password", "password", "wrong password", "new_password", "yet another phrase")
@@ -278,9 +207,9 @@ func TestPasswordChange(t *testing.T) {
 // TestSandboxOutboxAccess checks that members see the mails of their company, and that mails without a company are
 // visible on the sandbox's own machine only.
 func TestSandboxOutboxAccess(t *testing.T) {
-	x := newFixture(t, sqlite(t), "admin", "viewer")
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		for _, m := range []struct{ company, name string }{{x.company.ID, "Ours"}, {x.other.ID, "Theirs"}, {"", "Nobody's"}} {
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin", "viewer")
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
+		for _, m := range []struct{ company, name string }{{x.Company.ID, "Ours"}, {x.Other.ID, "Theirs"}, {"", "Nobody's"}} {
 			if err := mail.Enqueue(ctx, tx, mail.Message{
 				CompanyID: m.company, To: "ada@pay.example", Template: mail.InvitationRequested, Key: m.name,
 				Data: mail.InvitationRequestedData{Company: m.name, Email: "ada@pay.example"},
@@ -290,9 +219,9 @@ func TestSandboxOutboxAccess(t *testing.T) {
 		}
 		return nil
 	})
-	x.mailsTo("")
-	admin, viewer := x.signIn("admin"), x.signIn("viewer")
-	if got := webtest.NewVisitor(t, x.url).Get("/sandbox/mails"); got.Status != 303 {
+	x.MailsTo("")
+	admin, viewer := x.SignIn("admin"), x.SignIn("viewer")
+	if got := webtest.NewVisitor(t, x.URL).Get("/sandbox/mails"); got.Status != 303 {
 		t.Errorf("without sign-in: %d", got.Status)
 	}
 	if got := viewer.Get("/sandbox/mails"); got.Status != 403 {
@@ -302,40 +231,40 @@ func TestSandboxOutboxAccess(t *testing.T) {
 		strings.Contains(got, "Nobody") {
 		t.Errorf("%s", got)
 	}
-	x.reopen()
-	if got := webtest.NewVisitor(t, x.url).Get("/sandbox/mails").Text; strings.Contains(got, "Ours") ||
+	x.Reopen()
+	if got := webtest.NewVisitor(t, x.URL).Get("/sandbox/mails").Text; strings.Contains(got, "Ours") ||
 		strings.Contains(got, "Theirs") || !strings.Contains(got, "Nobody") {
 		t.Errorf("%s", got)
 	}
 	// Not through a proxy, and not by DNS rebinding.
 	for what, header := range map[string][2]string{
 		"a proxy": {"X-Forwarded-For", "192.0.2.1"}, "a foreign name": {"Host", "mails.example"}} {
-		if got := x.do("GET", "/sandbox/mails", "", header[0], header[1]); got.status != 303 {
-			t.Errorf("by %s: %d", what, got.status)
+		if got := x.Do("GET", "/sandbox/mails", "", header[0], header[1]); got.Status != 303 {
+			t.Errorf("by %s: %d", what, got.Status)
 		}
 	}
-	openSite(t, x.site, ui.Deps{DB: x.d, Env: identity.Production})
-	if got := x.do("GET", "/sandbox/mails", ""); got.status != 404 {
-		t.Errorf("in production: %d", got.status)
+	pagetest.OpenSite(t, x.Site, ui.Deps{DB: x.DB, Env: identity.Production})
+	if got := x.Do("GET", "/sandbox/mails", ""); got.Status != 404 {
+		t.Errorf("in production: %d", got.Status)
 	}
 }
 
 // TestSignUpInABrowser signs up without JavaScript.
 func TestSignUpInABrowser(t *testing.T) {
-	x := newFixture(t, sqlite(t)).reopen()
+	x := pagetest.NewFixture(t, pagetest.SQLite(t)).Reopen()
 	b := webtest.Start(t)
 	for _, path := range []string{"/sign-up", "/sign-up/sent", "/password"} {
-		b.Open(x.url+path, webtest.Look{Width: 320, Dark: true}).Audit()
+		b.Open(x.URL+path, webtest.Look{Width: 320, Dark: true}).Audit()
 	}
-	p := b.Open(x.url+"/sign-in", webtest.Look{NoScript: true})
+	p := b.Open(x.URL+"/sign-in", webtest.Look{NoScript: true})
 	p.Send(`a[href="/sign-up"]`)
 	p.Fill("#email", "grace@nano.example")
 	p.Send("main button")
-	x.mailedLink("grace@nano.example", mail.SignUp)
+	x.MailedLink("grace@nano.example", mail.SignUp)
 	p.Send(`main a[href="/sandbox/mails"]`)
-	b.Open(x.url+"/sandbox/mails", webtest.Look{Width: 320}).Audit()
+	b.Open(x.URL+"/sandbox/mails", webtest.Look{Width: 320}).Audit()
 	p.Send(`main a[href^="/sign-up/"]`)
-	b.Open(x.url+p.Path(), webtest.Look{Width: 320}).Audit()
+	b.Open(x.URL+p.Path(), webtest.Look{Width: 320}).Audit()
 	for i := 0; i < len(business); i += 2 {
 		if business[i] != "country" {
 			p.Fill("#"+business[i], business[i+1])
@@ -346,5 +275,5 @@ func TestSignUpInABrowser(t *testing.T) {
 	if p.Path() != "/account" || !strings.Contains(p.Text(), "Nanosecond Ltd") {
 		t.Errorf("at %s:\n%s", p.Path(), p.Text())
 	}
-	b.Open(x.url+"/account/password", webtest.Look{Width: 320}).Audit()
+	b.Open(x.URL+"/account/password", webtest.Look{Width: 320}).Audit()
 }
