@@ -9,13 +9,13 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// Checkout is a claim as its payer sees it.
+// Checkout is the payer's view of a claim.
 type Checkout struct {
 	Detail
 	Merchant string
 	Support  string   // the address that payers may write to, "" for none
-	Origins  []string // where the merchant may show the page within one of its own
-	Refunds  []Refund // those that are not withdrawn, oldest first
+	Origins  []string // origins that may show the page in an iframe
+	Refunds  []Refund // except withdrawn ones, oldest first
 }
 
 // Checkout reads a claim for its payer, who knows only its ID. The ID is a secret: it is shown to the payer only.
@@ -43,14 +43,14 @@ func (s *Service) Checkout(ctx context.Context, tx *db.Tx, claimID string) (Chec
 	return Checkout{d, company.Name, settings.SupportEmail, settings.Origins, back}, err
 }
 
-// Waits reports whether the claim waits for money, as far as is known.
+// Waits reports whether the claim waits for money.
 func (c Checkout) Waits() bool { return c.State == AwaitingPayment || c.State == PartiallyPaid }
 
-// Asks reports whether money can be sent now.
+// Asks reports whether the payer can pay now.
 func (c Checkout) Asks() bool { return c.Waits() && c.Quote.State == quote.StateActive }
 
-// Link returns the URI that a wallet pays (BIP 321): all of the newest quote or, if part of it came, the rest on
-// chain.
+// Link returns the URI for wallets (BIP 321): the full amount of the newest quote or, after a part payment, the rest
+// on chain.
 func (c Checkout) Link() string {
 	if link := c.PaymentURI(); link != "" || !c.Asks() {
 		return link

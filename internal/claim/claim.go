@@ -43,13 +43,13 @@ type State string
 // States of a claim.
 const (
 	AwaitingPayment State = "awaiting_payment"
-	PartiallyPaid   State = "partially_paid" // something was seen in time, not enough
+	PartiallyPaid   State = "partially_paid" // a payment was seen in time, not enough
 	Confirming      State = "confirming"     // enough was seen in time, confirmations pending
 	Paid            State = "paid"
-	Expired         State = "expired"   // nothing came in time
-	Underpaid       State = "underpaid" // not enough came in time
+	Expired         State = "expired"   // no payment in time
+	Underpaid       State = "underpaid" // too little was paid in time
 	PaidLate        State = "paid_late" // confirmed money waits for a decision
-	Invalid         State = "invalid"   // seen in time, and not confirmed a day after the price had ended
+	Invalid         State = "invalid"   // seen in time, not confirmed a day after the price ended
 	Refunded        State = "refunded"
 	Cancelled       State = "cancelled"
 )
@@ -61,13 +61,13 @@ type Exception string
 const (
 	None            Exception = "none"
 	Overpaid        Exception = "overpaid"         // the excess is owed to the payer
-	Late            Exception = "late"             // first seen after the price had ended
-	WithinTolerance Exception = "within_tolerance" // a little too little
+	Late            Exception = "late"             // first seen after the price ended
+	WithinTolerance Exception = "within_tolerance" // slightly less than the amount
 )
 
 // Limits.
 const (
-	// MonitorFor is how long after the end of its quote a claim waits for confirmations.
+	// MonitorFor is the time after the end of its quote for which a claim waits for confirmations.
 	MonitorFor = 24 * time.Hour
 
 	maxReference   = 128
@@ -76,7 +76,7 @@ const (
 
 // Jobs of this package.
 const (
-	JobMonitor = "claim.monitor" // a claim that still confirms: look whether it ever will; payload [Named]
+	JobMonitor = "claim.monitor" // re-evaluate a claim that waits for confirmations; payload [Named]
 	JobRefund  = "claim.refund"  // a refund was accepted: send it
 )
 
@@ -104,73 +104,73 @@ var (
 		"A return address starts with one of the origins in the merchant settings.")
 )
 
-// Claim is what one customer owes a merchant.
+// Claim is a request for a payment by one customer of a merchant.
 type Claim struct {
 	ID          string
 	CompanyID   string
-	PayerID     string // of a payer, or the merchant's own reference
+	PayerID     string // ID of a payer, or the merchant's own reference
 	Description string
-	ReturnURL   string // where the checkout leads when it is done, "" for nowhere
+	ReturnURL   string // the checkout's link after the payment, "" for none
 	State       State
 	Exception   Exception
-	Reverted    bool // it was paid until the chain took the payment back
+	Reverted    bool // a reorganization removed the payment of a paid claim
 	Version     int64
 
-	Amount      money.Amount // what is due, in the merchant's currency
-	Fee         money.Amount // of that, what the service keeps
-	Funding     money.Asset  // what it is paid in
-	SettleIn    money.Asset  // what the merchant gets
+	Amount      money.Amount // amount due, in the merchant's currency
+	Fee         money.Amount // the service's fee, part of Amount
+	Funding     money.Asset  // asset of the payment
+	SettleIn    money.Asset  // asset credited to the merchant
 	Address     string
 	Network     string
-	Policy      Policy // as it stood when the claim was made
-	TxHash      string // the transaction that completed the payment, before that the newest, "" for none
+	Policy      Policy // the merchant's policy when the claim was created
+	TxHash      string // transaction that completed the payment, or the newest before; "" for none
 	Seen        money.Amount
 	Refunded    money.Amount // paid back to the payer
-	Refunding   bool         // the merchant gives back what it received
+	Refunding   bool         // the merchant refunds all money
 	CancelledAt time.Time    // zero unless cancelled
 	InvalidAt   time.Time    // zero unless it was invalid
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 
 	Quote   *quote.Quote // the newest
-	Payable bool         // the newest price holds, and nothing came for it
-	Invoice string       // BOLT 11, by which it can be paid then; "" for none, or none yet
+	Payable bool         // the newest quote is active and nothing was paid under it
+	Invoice string       // Lightning invoice (BOLT 11) while Payable; "" for none
 
 	feeBps int64
 	booked position
 }
 
-// Received returns the confirmed money that came for the claim.
+// Received returns the confirmed money paid for the claim.
 func (c *Claim) Received() money.Amount { return c.booked.wallet }
 
-// Refundable returns what is still owed to the payer: an overpayment or a refund, minus what was sent.
+// Refundable returns the amount still owed to the payer: an overpayment or a refund, minus the amount already sent.
 func (c *Claim) Refundable() money.Amount {
 	left, err := c.booked.excess.Sub(c.Refunded)
-	if err != nil || left.Sign() < 0 { // a reorganisation took back what had been paid back
+	if err != nil || left.Sign() < 0 { // a reorganization removed money that was already refunded
 		return money.Zero(c.Funding)
 	}
 	return left
 }
 
-// Policy is how a merchant takes payments.
+// Policy has a merchant's settings for payments.
 type Policy struct {
-	ToleranceBps  int64 // how much too little still counts as paid, in basis points
+	ToleranceBps  int64 // shortfall that still counts as paid, in basis points
 	Confirmations int64 // 0, 1, 2 or 6
 	Late          LatePolicy
-	GraceSeconds  int64 // how long after the end of a price a payment is still in time
+	GraceSeconds  int64 // time after the end of a price in which a payment is still in time
 }
 
-// LatePolicy is what happens to money that came too late.
+// LatePolicy decides what happens to late money.
 type LatePolicy string
 
 // Policies for late money. LateRequote and LateRefund act automatically on less than 1,000 USD only.
 const (
-	LateManual  LatePolicy = "manual"  // it waits for the merchant
-	LateRequote LatePolicy = "requote" // it is taken at the present rate
-	LateRefund  LatePolicy = "refund"  // it is the payer's again
+	LateManual  LatePolicy = "manual"  // wait for the merchant
+	LateRequote LatePolicy = "requote" // accept it at the current rate
+	LateRefund  LatePolicy = "refund"  // refund it to the payer
 )
 
-// Config is how claims are priced, paid and settled.
+// Config configures how claims are priced, paid and settled.
 type Config struct {
 	Pool      *chain.Pool
 	ChainName string
@@ -178,33 +178,34 @@ type Config struct {
 	SpreadBps int64
 	Validity  time.Duration // of a quote
 	BaseURL   string        // of the checkout pages
-	// Lightning makes invoices; nil where claims are paid on chain only.
+	// Lightning creates invoices; nil if claims are paid on chain only.
 	Lightning *lightning.Service
 	// PerMinute and MaxOpen limit the claims of one company; 0 is no limit.
 	PerMinute, MaxOpen int64
-	// Withdrawals sends settlements on to the company's destinations.
+	// Withdrawals pays settlements out to the company's destinations.
 	Withdrawals *withdrawal.Service
 }
 
 // Guards decide whether a claim may be priced and a refund may leave. All of them are required.
 type Guards struct {
-	// CheckWatched returns an error while payments on the chain would not be noticed in time. No quote is made then.
+	// CheckWatched returns an error while payments on the chain would not be noticed in time. No quote is created
+	// then.
 	CheckWatched func(ctx context.Context, tx *db.Tx) error
 	// Screen reports whether sanctions screening blocks payments to an address, for a subject of the company.
 	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (blocked bool, err error)
-	// ReleaseApproved reports whether a refund may be paid out as far as the operator is concerned: it is within the
-	// release limit, or two members of staff approved it.
+	// ReleaseApproved reports whether the operator allows a refund to be paid out: it is within the release limit, or
+	// two staff members approved it.
 	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, refundID string, amount money.Amount) (bool, error)
 }
 
-// Service makes claims, follows their payments, and pays refunds and settlements.
+// Service creates claims, tracks their payments, and pays refunds and settlements.
 type Service struct {
 	Config
 
 	guards Guards
 }
 
-// New returns a Service. It refuses a missing dependency, and above all a missing guard.
+// New returns a Service. It returns an error if a dependency or a guard is missing.
 func New(c Config, g Guards) (*Service, error) {
 	switch {
 	case c.Pool == nil:
@@ -225,5 +226,5 @@ func New(c Config, g Guards) (*Service, error) {
 	return &Service{Config: c, guards: g}, nil
 }
 
-// CheckoutURL returns the page where a claim is paid.
+// CheckoutURL returns the URL of a claim's checkout page.
 func (s *Service) CheckoutURL(claimID string) string { return s.BaseURL + "/pay/" + claimID }

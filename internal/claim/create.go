@@ -38,7 +38,7 @@ func (p CreateParams) Keys() []db.Prefetch {
 	return all
 }
 
-// Create makes a claim with its quote and its address. The error lists everything that is wrong with the request.
+// Create creates a claim with its quote and its address. The error lists all problems of the request.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (Claim, error) {
 	companyID, err := by.Company(p.CompanyID)
 	if err != nil {
@@ -95,16 +95,16 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return c, s.emitCreated(tx, &c)
 }
 
-// params returns the parameters of a quote for what is due.
+// params returns the parameters of a quote for an amount due.
 func (s *Service) params(c *Claim, due money.Amount) quote.Params {
 	return quote.Params{
 		CompanyID: c.CompanyID, ObjectID: c.ID, Due: due, Funding: c.Funding, Address: c.Address, Network: c.Network,
 		Validity: s.Validity, SpreadBps: s.SpreadBps, Grace: time.Duration(c.Policy.GraceSeconds) * time.Second,
-		Confirmations: max(c.Policy.Confirmations, 1), // also who waits for none books what is confirmed only
+		Confirmations: max(c.Policy.Confirmations, 1), // journals are always posted after a confirmation
 	}
 }
 
-// plan checks a request and returns the claim that it would make. It does no I/O.
+// plan validates a request and returns the claim that it would create. It is pure.
 func plan(p CreateParams, company identity.Company, settings Settings) (Claim, error) {
 	var list apierr.List
 	c := Claim{
@@ -163,12 +163,12 @@ func checkPayer(ctx context.Context, tx *db.Tx, by identity.Principal, companyID
 	return err
 }
 
-// inFlight is an upper bound of the claims that may be waiting for a commit at once, in all processes. A company that
-// is farther from a limit than that need not wait for concurrent requests.
+// inFlight is an upper bound of the claims that may wait for a commit at the same time, in all processes. A company
+// that is farther from a limit than that need not wait for concurrent requests.
 const inFlight = 1024
 
-// checkLimits refuses claims beyond the limits, counting those that are committed or wait for this commit. Close to a
-// limit the commit checks again, when concurrent requests are known.
+// checkLimits refuses claims beyond the limits. It counts committed claims and those of this commit. Close to a
+// limit, the commit checks again with the concurrent requests.
 func (s *Service) checkLimits(ctx context.Context, tx *db.Tx, companyID string) error {
 	if s.PerMinute <= 0 && s.MaxOpen <= 0 {
 		return nil
@@ -181,7 +181,7 @@ func (s *Service) checkLimits(ctx context.Context, tx *db.Tx, companyID string) 
 	return err
 }
 
-// limitCheck is a company whose limits are checked again with the commit.
+// limitCheck is a company whose limits are checked again at the commit.
 type limitCheck struct {
 	s         *Service
 	companyID string
@@ -189,7 +189,7 @@ type limitCheck struct {
 
 // limitChecks run before the claims are inserted, and make concurrent commits of a company wait for each other.
 var limitChecks = db.NewGroup(func(ctx context.Context, tx *db.Tx, all []limitCheck) error {
-	// everybody waits in one order
+	// a fixed order prevents deadlocks
 	slices.SortFunc(all, func(a, b limitCheck) int { return strings.Compare(a.companyID, b.companyID) })
 	all = slices.CompactFunc(all, func(a, b limitCheck) bool { return a.companyID == b.companyID })
 	if err := lockLimits(ctx, tx, all); err != nil {
@@ -203,10 +203,10 @@ var limitChecks = db.NewGroup(func(ctx context.Context, tx *db.Tx, all []limitCh
 	return nil
 }, "claim_rate_limits")
 
-// check refuses more claims than the limits allow, and reports whether those in flight could exceed one.
+// check returns an error if more claims exceed a limit. near reports whether those in flight could exceed one.
 func (g limitCheck) check(ctx context.Context, tx *db.Tx, more int64) (near bool, err error) {
 	s, made := g.s, waitingClaims(tx, g.companyID)+more
-	ctx = db.StoredOnly(ctx) // made counts the others
+	ctx = db.StoredOnly(ctx) // made counts the buffered claims
 	if s.PerMinute > 0 {
 		wait, err := s.pause(ctx, tx, g.companyID, s.PerMinute-made+1)
 		if err != nil {
@@ -237,8 +237,8 @@ func (g limitCheck) check(ctx context.Context, tx *db.Tx, more int64) (near bool
 	return near, nil
 }
 
-// pause returns how long until the n-th newest claim of a company is a minute old; a whole minute if there is no room
-// for any.
+// pause returns the time until the n-th newest claim of a company is a minute old; a full minute if no claim is
+// allowed.
 func (s *Service) pause(ctx context.Context, tx *db.Tx, companyID string, n int64) (time.Duration, error) {
 	if n <= 0 {
 		return time.Minute, nil
@@ -247,10 +247,11 @@ func (s *Service) pause(ctx context.Context, tx *db.Tx, companyID string, n int6
 	return max(0, at.Add(time.Minute).Sub(tx.Now())), err
 }
 
-// smallest is the value up to which a payment may be taken before it is confirmed.
+// smallest is the value up to which a payment may be accepted before it is confirmed.
 var smallest = money.New(money.USD, 100_00)
 
-// unconfirmed returns how many confirmations an amount needs whose merchant would wait for none: none if it is small.
+// unconfirmed returns the confirmations required for an amount if the merchant's settings require none: none for a
+// small amount.
 func unconfirmed(ctx context.Context, tx *db.Tx, amount money.Amount) (int64, error) {
 	if amount.Asset() != money.USD {
 		rate, err := rates.Latest(ctx, tx, amount.Asset(), money.USD)

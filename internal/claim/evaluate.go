@@ -10,35 +10,35 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// facts is a claim with the facts about its money.
+// facts has a claim and the facts about its money.
 type facts struct {
 	receivable.Facts
 
 	c   *Claim
-	was Claim // as it is stored
+	was Claim // as stored
 	now time.Time
 }
 
-// current returns the facts with what was decided about the claim until now. Only money that the merchant accepted
-// counts for a claim that was cancelled or is being refunded, and what was seen before a claim became invalid does
-// not count.
+// current returns the facts with the decisions made about the claim so far. For a claim that was cancelled or is
+// being refunded, only money that the merchant accepted counts. Deposits seen before a claim became invalid do not
+// count.
 func (f *facts) current() *receivable.Facts {
 	f.Closed, f.VoidUntil = f.c.Refunding || !f.c.CancelledAt.IsZero(), f.c.InvalidAt
 	return &f.Facts
 }
 
-// verdict is the state that a claim should have and what should be posted for it.
+// verdict has the state that a claim should have and the position that should be posted for it.
 type verdict struct {
 	state     State
 	exception Exception
-	enough    bool // what was seen covers the claim, so its quote is kept
+	enough    bool // the deposits seen cover the claim, so its quote is kept
 	txHash    string
 	seen      money.Amount // on the chain, confirmed or not
-	left      money.Amount // of the claim's amount: what nothing seen in time covers; zero if it is enough
-	books     position     // what should be posted; nothing is owed in it
+	left      money.Amount // part of the claim's amount that no deposit seen in time covers; zero if it is enough
+	books     position     // to be posted; without debts
 }
 
-// evaluate returns the state that the claim should have and what should be posted for it.
+// evaluate returns the state that the claim should have and the position that should be posted for it.
 func (f *facts) evaluate() (verdict, error) {
 	t, err := f.current().Evaluate()
 	if err != nil {
@@ -51,7 +51,7 @@ func (f *facts) evaluate() (verdict, error) {
 	switch c := f.c; {
 	case c.Refunding:
 		v.state = f.refunding(t)
-	case !c.CancelledAt.IsZero() && !t.Covered: // only what the merchant accepted pays a claim that was cancelled
+	case !c.CancelledAt.IsZero() && !t.Covered: // only accepted money pays a cancelled claim
 		v.state = Cancelled
 		if t.Confirmed.Sign() > 0 {
 			v.state = PaidLate
@@ -78,7 +78,7 @@ func (f *facts) evaluate() (verdict, error) {
 		}
 	}
 	if v.enough {
-		v.left = money.Zero(t.Left.Asset()) // what is missing within the tolerance is not asked for
+		v.left = money.Zero(t.Left.Asset()) // a shortfall within the tolerance is not requested
 	}
 	if v.books, err = f.books(t); err != nil {
 		return v, err
@@ -97,7 +97,7 @@ func (f *facts) evaluate() (verdict, error) {
 	return v, nil
 }
 
-// refunding returns the state of a claim whose money is given back.
+// refunding returns the state of a claim whose money is refunded.
 func (f *facts) refunding(t receivable.Verdict) State {
 	switch {
 	case t.Confirmed.Sign() > 0 && f.c.Refunded.Cmp(t.Confirmed) >= 0:
@@ -112,7 +112,7 @@ func (f *facts) refunding(t receivable.Verdict) State {
 	return Expired
 }
 
-// anyLate reports whether a confirmed deposit came late, or the claim was cancelled.
+// anyLate reports whether a confirmed deposit was late, or the claim was cancelled.
 func (f *facts) anyLate() bool {
 	for _, d := range f.Deposits {
 		if d.State == deposit.Confirmed && !d.OnTime {
@@ -122,7 +122,7 @@ func (f *facts) anyLate() bool {
 	return !f.c.CancelledAt.IsZero()
 }
 
-// overLightning returns how much of the confirmed money came over Lightning.
+// overLightning returns the part of the confirmed money that was paid over Lightning.
 func (f *facts) overLightning() (money.Amount, error) {
 	sum := money.Zero(f.Asset)
 	for _, d := range f.Deposits {
@@ -137,18 +137,17 @@ func (f *facts) overLightning() (money.Amount, error) {
 	return sum, nil
 }
 
-// open reports whether the newest quote is in force. The quote itself decides when it has ended: not before the chain
-// was watched until then.
+// open reports whether the newest quote is active. A quote ends only when the chain has been watched until its end.
 func (f *facts) open() bool {
 	switch last := f.Newest(); last.State {
 	case quote.StateActive:
 		return true
-	case quote.StateAccepted: // it will be reopened, since nothing covers it any more
+	case quote.StateAccepted: // it will be reopened, because nothing covers it now
 		return f.now.Before(last.ValidTo)
 	default:
 		return false
 	}
 }
 
-// abandoned reports whether confirmations are no longer waited for.
+// abandoned reports whether the claim no longer waits for confirmations.
 func (f *facts) abandoned() bool { return !f.now.Before(f.Newest().ValidTo.Add(MonitorFor)) }

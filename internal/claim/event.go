@@ -29,7 +29,7 @@ func (s *Service) emitCreated(tx *db.Tx, c *Claim) error {
 	return webhook.Emit(tx, webhook.ClaimCreated.Event(c.CompanyID, c.ID, c.Version, s.data(c, c.Amount)))
 }
 
-// emitStatus emits the claim's present state and, if the state changed, what that means for the payment.
+// emitStatus emits the claim's current state and, if the state changed, an event of the payment.
 func (s *Service) emitStatus(tx *db.Tx, c, was *Claim, v verdict) error {
 	d := s.data(c, v.left)
 	if c.State != was.State {
@@ -55,7 +55,7 @@ func (s *Service) emitStatus(tx *db.Tx, c, was *Claim, v verdict) error {
 	return webhook.Emit(tx, webhook.UserPaymentStatusUpdate.Event(c.CompanyID, c.ID, c.Version, p))
 }
 
-// emit emits the present state of a refund, without the link, which is a secret, and without the payer's address.
+// emit emits the current state of a refund, without the link, which is a secret, and without the payer's address.
 func (r *Refund) emit(tx *db.Tx, event webhook.Type[webhook.RefundData], from RefundState) error {
 	return webhook.Emit(tx, event.Event(r.CompanyID, r.ID, r.Version, webhook.RefundData{
 		RefundID: r.ID, ClaimID: r.ClaimID, CompanyID: r.CompanyID, Status: string(r.State),
@@ -65,7 +65,7 @@ func (r *Refund) emit(tx *db.Tx, event webhook.Type[webhook.RefundData], from Re
 	}))
 }
 
-// emit emits what was settled. If it goes on to a destination, the withdrawal has its own events.
+// emit emits the settlement. If it is paid out to a destination, the withdrawal has its own events.
 func (x *Settlement) emit(tx *db.Tx) error {
 	return webhook.Emit(tx, webhook.SettlementCreated.Event(x.CompanyID, x.ID, 1, webhook.SettlementData{
 		SettlementID: x.ID, CompanyID: x.CompanyID, Currency: x.Amount.Asset(), Amount: x.Amount.String(),
@@ -73,7 +73,7 @@ func (x *Settlement) emit(tx *db.Tx) error {
 	}))
 }
 
-// emit emits the company's present settings, in the form of the API's response.
+// emit emits the company's current settings, in the form of the API's response.
 func (s *Settings) emit(tx *db.Tx) error {
 	return webhook.Emit(tx, webhook.MerchantSettingsUpdate.Event(s.CompanyID, settingsID, s.Version,
 		webhook.MerchantSettingsData{

@@ -6,20 +6,20 @@ import (
 	"github.com/stipend/stipend/internal/receivable"
 )
 
-// position is what is posted for a claim. The first eight are sums of postings; what could not be taken back after a
-// reorganization, because it had been paid out, is due from the company.
+// position has the amounts posted for a claim. The first eight are sums of postings. Money that a reorganization
+// removed after it was paid out is owed by the company.
 type position struct {
 	wallet    money.Amount // confirmed money: in the wallet (1000), and
 	channels  money.Amount // of that: in the channels of the Lightning node (1001)
-	suspense  money.Amount // of that: waits, because it is not enough or came late (2600)
-	excess    money.Amount // of that: too much, or given back; the payer's (2400)
+	suspense  money.Amount // of that: waits, because it is too little or late (2600)
+	excess    money.Amount // of that: excess or refund, owed to the payer (2400)
 	shortfall money.Amount // absorbed by the operator (5030)
 	exchanged money.Amount // sold for the merchant's currency (3000)
-	merchant  money.Amount // the merchant's (2200)
+	merchant  money.Amount // owed to the merchant (2200)
 	revenue   money.Amount // the service's fee (4000)
 
-	merchantDebt money.Amount // due from the company, of what had been the merchant's (1300)
-	refundDebt   money.Amount // likewise of what had been paid back to the payer
+	merchantDebt money.Amount // owed by the company for money credited to the merchant (1300)
+	refundDebt   money.Amount // owed by the company for money refunded to the payer
 }
 
 func nothing(funding, settle money.Asset) position {
@@ -28,8 +28,8 @@ func nothing(funding, settle money.Asset) position {
 		revenue: s, merchantDebt: s, refundDebt: f}
 }
 
-// books returns what should be posted for a claim: nothing before something is confirmed; then all of it waits until
-// it is enough. A claim that is paid divides it between the merchant, the service's fee and, as excess, the payer.
+// books returns the position that should be posted for a claim: nothing before a confirmation; then all money waits
+// until it is enough. A paid claim divides it between the merchant, the service's fee and, for any excess, the payer.
 func (f *facts) books(t receivable.Verdict) (p position, err error) {
 	c := f.c
 	p = nothing(c.Funding, c.SettleIn)
@@ -49,7 +49,7 @@ func (f *facts) books(t receivable.Verdict) (p position, err error) {
 	if p.excess, err = t.Confirmed.Sub(t.Counted); err != nil {
 		return p, err
 	}
-	whole, err := t.Counted.Add(t.Shortfall) // what the claim comes to in what it was paid in
+	whole, err := t.Counted.Add(t.Shortfall) // the claim's amount in the asset of the payment
 	if err != nil {
 		return p, err
 	}
@@ -67,9 +67,8 @@ func (f *facts) books(t receivable.Verdict) (p position, err error) {
 
 const basisPoints = 10_000
 
-// postings returns the lines that change the ledger from one position to another, and the position that results. funds
-// and refunds are what is left of the merchant's and of the payer's money: no more can be taken back, and the rest is
-// due from the company.
+// postings returns the lines that change the ledger from one position to another, and the resulting position. funds
+// and refunds are the remaining balances of the merchant and the payer; amounts beyond them are owed by the company.
 func (c *Claim) postings(from, to position, funds, refunds money.Amount) ([]ledger.Line, position, error) {
 	var lines []ledger.Line
 	var err error
@@ -129,8 +128,8 @@ func (c *Claim) postings(from, to position, funds, refunds money.Amount) ([]ledg
 	return lines, to, err
 }
 
-// reach returns how much of a liability is posted, and how much of it is due from the company instead, so that their
-// difference is want. A rise settles the debt first; a fall takes what is left and makes the rest a debt.
+// reach returns the next posted amount of a liability and the amount owed by the company, so that their difference is
+// want. An increase settles the debt first; a decrease uses the remaining balance and turns the rest into a debt.
 func reach(booked, owed, want, left money.Amount) (nextBooked, nextOwed money.Amount, err error) {
 	now, err := booked.Sub(owed)
 	if err != nil {

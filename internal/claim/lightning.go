@@ -10,9 +10,9 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// offer lets a claim be paid over Lightning if that is switched on: by one invoice for the newest quote while it is
-// valid and nothing came for it, and none otherwise. So a payer who began to pay on chain is not asked for the whole
-// amount again.
+// offer offers payment over Lightning if that is enabled: one invoice for the newest quote while it is valid and
+// nothing was paid under it, none otherwise. So a payer who began to pay on chain is not asked for the full amount
+// again.
 func (s *Service) offer(ctx context.Context, tx *db.Tx, f *facts) error {
 	if s.Lightning == nil {
 		return nil
@@ -36,7 +36,7 @@ func (s *Service) offer(ctx context.Context, tx *db.Tx, f *facts) error {
 	return s.invoice(tx, c, f.Newest())
 }
 
-// payable reports whether the newest quote can be paid as a whole.
+// payable reports whether the newest quote can be paid in full.
 func (f *facts) payable() bool {
 	if f.c.State != AwaitingPayment && f.c.State != PartiallyPaid || f.Newest().State != quote.StateActive ||
 		!f.now.Before(f.Newest().ValidTo) {
@@ -58,7 +58,7 @@ func (s *Service) invoice(tx *db.Tx, c *Claim, q quote.Quote) error {
 	})
 }
 
-// show sets how a payer can pay now.
+// show sets the ways in which a payer can pay now.
 func (s *Service) show(ctx context.Context, tx *db.Tx, f *facts) error {
 	c := f.c
 	if c.Payable = f.payable(); s.Lightning == nil || !c.Payable {
@@ -74,8 +74,8 @@ func (s *Service) show(ctx context.Context, tx *db.Tx, f *facts) error {
 	return nil
 }
 
-// PaymentURI returns the link by which a wallet pays the newest quote (BIP 321): to the claim's address, or over
-// Lightning if there is an invoice. It is "" once something came, or the quote has ended.
+// PaymentURI returns the link for wallets to pay the newest quote (BIP 321): to the claim's address, or over
+// Lightning if there is an invoice. It is "" once a payment arrived or the quote ended.
 func (c *Claim) PaymentURI() string {
 	if !c.Payable {
 		return ""

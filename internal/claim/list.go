@@ -23,7 +23,7 @@ type Filter struct {
 	PerPage  int       // 1 to 100
 }
 
-// List returns a page of the company's claims, newest first, without their quotes, and how many there are in total.
+// List returns a page of the company's claims, newest first, without their quotes, and their total number.
 func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) ([]Claim,
 	int64, error) {
 	company, err := by.Company(companyID)
@@ -31,25 +31,25 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 		return nil, 0, err
 	}
 	f.Page, f.PerPage = max(f.Page, 1), min(max(f.PerPage, 1), 100)
-	f.PayerID = norm.NFC.String(f.PayerID) // as references are kept
+	f.PayerID = norm.NFC.String(f.PayerID) // the form in which references are stored
 	return list(ctx, tx, company, f)
 }
 
-// Payment is one output that came for a claim.
+// Payment is one output that pays a claim.
 type Payment struct {
 	deposit.Deposit
-	Confirmations int64 // that it has now
+	Confirmations int64 // current number
 }
 
-// Detail is a claim with what came for it.
+// Detail is a claim with its payments.
 type Detail struct {
 	Claim
-	Due      money.Amount // of the amount, what nothing seen in time covers; none once it is enough
-	Rest     money.Amount // the same at the newest price: what is still to be sent
-	Payments []Payment    // by first sight, those that were replaced or forgotten included
+	Due      money.Amount // part of the amount that no payment seen in time covers; zero once it is enough
+	Rest     money.Amount // the same in the funding asset at the newest price
+	Payments []Payment    // by first sight, including replaced and evicted ones
 }
 
-// Get returns a claim of the company with what came for it.
+// Get returns a claim of the company with its payments.
 func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Detail,
 	error) {
 	company, err := by.Company(companyID)

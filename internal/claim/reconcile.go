@@ -116,7 +116,7 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 	c, was := f.c, &f.was
 	v, err := f.evaluate()
 	if err == nil && v.state == Invalid && was.State != Invalid {
-		c.InvalidAt = tx.Now() // what had been seen counts no more, and what of it is confirmed waits for a decision
+		c.InvalidAt = tx.Now() // deposits seen before no longer count; confirmed ones wait for a decision
 		v, err = f.evaluate()
 	}
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 	})
 }
 
-// same reports whether there is nothing to write and no event to emit.
+// same reports whether nothing changed that would need a new version or an event.
 func (c *Claim) same(was *Claim) bool {
 	return c.State == was.State && c.Exception == was.Exception && c.Reverted == was.Reverted &&
 		c.TxHash == was.TxHash &&
@@ -177,7 +177,7 @@ func (c *Claim) same(was *Claim) bool {
 		c.CancelledAt.Equal(was.CancelledAt)
 }
 
-// step writes the claim's next version with its history row and its events.
+// step stores the claim's next version with its history row and its events.
 func (s *Service) step(ctx context.Context, tx *db.Tx, f *facts, v verdict) error {
 	c, was := f.c, f.was
 	f.was = *c
@@ -198,7 +198,7 @@ func reason(c, was *Claim) string {
 	return ""
 }
 
-// actOnLate applies the merchant's policy to late money, if it is little enough.
+// actOnLate applies the merchant's policy to late money below the limit for automatic handling.
 func (s *Service) actOnLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	c := f.c
 	if c.State != PaidLate || c.Refunding || c.Policy.Late == LateManual || c.Policy.Late == LateRequote &&
@@ -223,7 +223,7 @@ func (s *Service) actOnLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	}
 	err = s.quoteRest(ctx, tx, f)
 	if errors.Is(err, quote.ErrTooMany) || errors.Is(err, ErrQuoteLocked) {
-		return nil // the money is taken; the price is renewed when it may be
+		return nil // the money is accepted; the price can be renewed later
 	}
 	if err != nil {
 		return err
@@ -231,13 +231,13 @@ func (s *Service) actOnLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	return s.conclude(ctx, tx, f)
 }
 
-// giveBack makes all money that came for a claim refundable to the payer.
+// giveBack makes all money paid for a claim refundable to the payer.
 func (s *Service) giveBack(ctx context.Context, tx *db.Tx, f *facts) error {
 	f.c.Refunding = true
 	return s.conclude(ctx, tx, f)
 }
 
-// acceptLate accepts all confirmed money that does not count, at the present rate.
+// acceptLate accepts all confirmed money that does not count, at the current rate.
 func (s *Service) acceptLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	ids, rate, err := f.current().AcceptLate(ctx, tx, s.SpreadBps)
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *Service) acceptLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	return nil
 }
 
-// quoteRest makes a quote for what nothing seen in time covers.
+// quoteRest creates a quote for the amount that no deposit seen in time covers.
 func (s *Service) quoteRest(ctx context.Context, tx *db.Tx, f *facts) error {
 	_, err := f.current().Requote(ctx, tx, s.params(f.c, money.Amount{}),
 		func() error { return s.guards.CheckWatched(ctx, tx) })
@@ -262,9 +262,9 @@ func (s *Service) quoteRest(ctx context.Context, tx *db.Tx, f *facts) error {
 	return err
 }
 
-// Refresh returns the quote by which a claim can be paid: the active one unchanged, or a new one for what is still
-// due. Money that came late is accepted first, at the present rate; if it is enough the claim is paid, and the last
-// quote is returned. A cancelled claim gets no new quote, so it accepts late money only if that is enough.
+// Refresh returns the quote by which a claim can be paid: the active one unchanged, or a new one for the amount still
+// due. Late money is accepted first, at the current rate; if it is enough the claim is paid, and the last quote is
+// returned. A cancelled claim gets no new quote, so it accepts late money only if that is enough.
 func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Claim,
 	error) {
 	company, err := by.Company(companyID)
@@ -278,7 +278,7 @@ func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return s.renew(ctx, tx, c, true)
 }
 
-// Renew is Refresh for the payer, who may request a new quote, but not decide about money that came late.
+// Renew is Refresh for the payer, who may request a new quote but not decide about late money.
 func (s *Service) Renew(ctx context.Context, tx *db.Tx, claimID string) (Claim, error) {
 	c, err := lockAny(ctx, tx, claimID)
 	if err != nil {
@@ -325,8 +325,8 @@ func (s *Service) renew(ctx context.Context, tx *db.Tx, c *Claim, late bool) (Cl
 	return *c, err
 }
 
-// Cancel ends a claim for which nothing has come. Its address stays watched: what still comes is kept for the payer.
-// Cancelling twice is not an error.
+// Cancel cancels a claim without a payment. Its address stays watched; money that arrives later is held for the
+// payer. Cancelling twice has no effect.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Claim,
 	error) {
 	company, err := by.Company(companyID)

@@ -19,13 +19,13 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// A refund goes to an address that the payer enters, never to where the money came from, which may be an exchange.
-// The merchant offers it by a link that works once:
+// A refund goes to an address that the payer enters, never to the address that the money came from, which may belong
+// to an exchange. The merchant offers it through a link that works once:
 //
-//	offered → accepted → paid
-//	   └→ withdrawn: another offer replaced it
+//         offered → accepted → paid
+//         └→ withdrawn: another offer replaced it
 //
-// An expired offer stays as it is; the money remains the payer's and can be offered again.
+// An expired offer does not change; the money remains the payer's and can be offered again.
 
 // RefundState is the state of a refund.
 type RefundState string
@@ -33,21 +33,21 @@ type RefundState string
 // States of a refund.
 const (
 	RefundOffered   RefundState = "offered"
-	RefundAccepted  RefundState = "accepted" // the payer named an address; the payout is on its way
+	RefundAccepted  RefundState = "accepted" // the payer entered an address; the payout is queued or sent
 	RefundPaid      RefundState = "paid"     // confirmed
 	RefundWithdrawn RefundState = "withdrawn"
 )
 
 const (
-	// RefundLife is how long an offer can be accepted.
+	// RefundLife is the time for which an offer can be accepted.
 	RefundLife = 90 * 24 * time.Hour
 
-	// refundLater is how long a refund waits that cannot be sent now.
+	// refundLater is the time until the next attempt to send a refund that cannot be sent now.
 	refundLater = 10 * time.Minute
 
-	// refundSize is the size in vbytes of a transaction that pays one refund, which the payer bears.
+	// refundSize is the size in vbytes of a transaction that pays one refund; the payer pays its fee.
 	refundSize = 141
-	// leastRefund is the smallest amount that every type of address can be paid.
+	// leastRefund is the smallest amount in satoshis that can be paid to every type of address.
 	leastRefund = 546
 )
 
@@ -71,26 +71,26 @@ type refundPayload struct {
 	RefundID string `json:"refund_id"`
 }
 
-// Refund is what a payer gets back.
+// Refund is a repayment to the payer of a claim.
 type Refund struct {
 	CompanyID, ClaimID, ID string
 	State                  RefundState
-	Amount                 money.Amount // what the payer is owed
-	Fee                    money.Amount // of it, what sending costs; known once an address is
+	Amount                 money.Amount // owed to the payer
+	Fee                    money.Amount // network fee, part of Amount; known once an address is entered
 	Address                string
 	TxHash                 string
 	Version                int64
 	ExpiresAt, CreatedAt   time.Time
-	Withheld               bool // accepted, and above what leaves without two operators
+	Withheld               bool // accepted, but above the release limit
 	Since                  time.Time
 
 	digest   string
 	outputID string
 }
 
-// Refund offers the payer of a claim what is refundable. If the claim was not paid in time or not in full, this is
-// the merchant's decision to give back everything that came. It returns the token of the link, which is not
-// stored. A new offer replaces one that was not accepted.
+// Refund offers the refundable amount to the payer of a claim. If the claim was not paid in time or in full, this is
+// the merchant's decision to refund all money. It returns the token of the link, which is not stored. A new offer
+// replaces one that was not accepted.
 func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Refund,
 	string, error) {
 	company, err := by.Company(companyID)
@@ -125,7 +125,7 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err != nil {
 		return Refund{}, "", err
 	}
-	for _, r := range all { // one that was not sent yet takes all that is owed by then
+	for _, r := range all { // an unsent refund pays the full amount owed when it is sent
 		if r.State == RefundAccepted && (r.outputID == "" || owed.IsZero()) {
 			return Refund{}, "", ErrRefundDue
 		}
@@ -185,7 +185,7 @@ func offered(ctx context.Context, tx *db.Tx, c *Claim, token string) (Refund, er
 	return Refund{}, ErrLink
 }
 
-// Check returns what an address would get of a refund, and checks that it can be paid. It decides nothing.
+// Check returns the refund that an address would receive, and an error if it cannot be paid. It changes nothing.
 func (s *Service) Check(ctx context.Context, tx *db.Tx, claimID, token, address string) (Refund, error) {
 	c, err := findAny(ctx, tx, claimID)
 	if err != nil {
@@ -223,19 +223,19 @@ func (s *Service) Accept(ctx context.Context, tx *db.Tx, claimID, token, address
 	return r, nil
 }
 
-// Net returns what arrives of a refund.
+// Net returns the amount that the payer receives.
 func (r Refund) Net() money.Amount {
 	return money.New(r.Amount.Asset(), r.Amount.Units()-r.Fee.Units())
 }
 
-// refundFee returns the network fee, which the payer bears.
+// refundFee returns the network fee, which the payer pays.
 func (s *Service) refundFee(ctx context.Context, tx *db.Tx) (money.Amount, error) {
 	rate, err := onchain.FeeRate(ctx, tx, s.ChainName)
 	return money.New(money.BTC, rate*refundSize), err
 }
 
-// Send queues an accepted refund for payout, as much as is owed by now (job claim.refund). It waits while the
-// address is on a sanctions list, the release is not approved, or the fee uses up the refund.
+// Send queues an accepted refund for payout, with the amount owed now (job claim.refund). It waits while the address
+// matches a sanctions list, the release is not approved, or the fee uses up the refund.
 func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in refundPayload
 	if err := j.Decode(&in); err != nil {
@@ -262,7 +262,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
 		return nil
 	}
-	// What is owed may have grown since, and a reorganization may have taken from it.
+	// The debt may have grown since, and a reorganization may have reduced it.
 	if r.Amount, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, c.ID, c.Funding); err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		Lines: []ledger.Line{
 			ledger.Debit(ledger.RefundPayable, c.ID, r.Amount),
 			ledger.Credit(ledger.OutputPayable, r.outputID, net),
-			ledger.Credit(ledger.NetworkFee, "refund", r.Fee), // of what the operator pays the miner
+			ledger.Credit(ledger.NetworkFee, "refund", r.Fee), // the payer's part of the transaction's fee
 		},
 	}); err != nil {
 		return err
@@ -314,13 +314,13 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 // IsRefund reports whether an ID is a refund's.
 func IsRefund(id string) bool { return strings.HasPrefix(id, "ref_") }
 
-// AwaitsRelease reports whether a refund waits for two members of staff.
+// AwaitsRelease reports whether a refund waits for two staff members.
 func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, refundID string) (bool, error) {
 	claimID, err := withheld(ctx, tx, companyID, refundID)
 	return claimID != "", err
 }
 
-// Retry schedules a refund now that waits for two members of staff.
+// Retry enqueues a refund that waited for two staff members.
 func Retry(ctx context.Context, tx *db.Tx, companyID, refundID string) error {
 	claimID, err := withheld(ctx, tx, companyID, refundID)
 	if err == nil && claimID != "" {
@@ -329,8 +329,7 @@ func Retry(ctx context.Context, tx *db.Tx, companyID, refundID string) error {
 	return err
 }
 
-// payableTo checks an address that money is to be sent to: it must be of the network, and not one of the service's
-// own.
+// payableTo validates an address for a payout: it must be of the network, and not one of the service's own.
 func (s *Service) payableTo(ctx context.Context, tx *db.Tx, address string) (string, error) {
 	normal, err := bitcoin.NormalizeAddress(address, s.Network)
 	if err != nil {
@@ -404,7 +403,7 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 	return s.conclude(ctx, tx, f)
 }
 
-// advance writes a refund's next version, with its history and its event. It fails if the refund has changed since it
+// advance stores a refund's next version, with its history and its event. It fails if the refund has changed since it
 // was read.
 func (r *Refund) advance(ctx context.Context, tx *db.Tx, to RefundState) error {
 	from := r.State

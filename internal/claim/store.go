@@ -401,7 +401,7 @@ func noteSettled(ctx context.Context, tx *db.Tx, s Settings) (bool, error) {
 	return n == 1, err
 }
 
-// RefundsWithheld returns refunds of all companies that wait for two members of staff, the longest first.
+// RefundsWithheld returns refunds of all companies that wait for two staff members, the longest first.
 func RefundsWithheld(ctx context.Context, tx *db.Tx, limit int) ([]Refund, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, claim_id, refund_id, asset, amount, updated_at FROM claim_refunds
 		WHERE withheld ORDER BY updated_at, refund_id LIMIT $1`, int64(limit))
@@ -415,7 +415,7 @@ func RefundsWithheld(ctx context.Context, tx *db.Tx, limit int) ([]Refund, error
 	})
 }
 
-// withheld returns the claim of a refund that waits for two members of staff, "" if it does not.
+// withheld returns the claim of a refund that waits for two staff members, "" if it does not.
 func withheld(ctx context.Context, tx *db.Tx, companyID, refundID string) (claimID string, err error) {
 	err = tx.QueryRow(ctx, "SELECT claim_id FROM claim_refunds WHERE company_id = $1 AND refund_id = $2 AND withheld",
 		companyID, refundID).Scan(&claimID)

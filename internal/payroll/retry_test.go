@@ -108,7 +108,7 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 	})
 }
 
-// Corrected into another asset, what is owed is exchanged at the present price of what it was worth.
+// Corrected into another asset, what is owed is exchanged at the current price of what it was worth.
 func TestAReturnIsExchangedWhereItsDestinationIsInAnotherAsset(t *testing.T) {
 	run(t, func(h *fixture) {
 		h.bring(money.New(money.BTC, 100_000_000))

@@ -6,9 +6,9 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// What received money covers. Each deposit is valued at its price: that of the quote in force when it was first seen,
-// or the rate at which a late deposit was accepted. All money at one price is added up before it is converted, so a
-// quote that is paid in ten parts covers exactly what it covers in one.
+// Each deposit is valued at its price: that of the quote in force when it was first seen, or the rate at which a late
+// deposit was accepted. All money at one price is added up before it is converted, so ten part payments under a quote
+// cover exactly the same as one.
 
 const (
 	basisPoints = 10_000 // of the whole
@@ -17,7 +17,7 @@ const (
 	dustSats = 294
 )
 
-// coverage is how much of a total is covered at which prices.
+// coverage records how much of a total is covered, by price.
 type coverage struct {
 	total  money.Amount
 	asset  money.Asset // funding asset
@@ -48,7 +48,7 @@ func (c coverage) clone() coverage {
 	return c
 }
 
-// remaining returns what of the total all prices except one leave uncovered, at least 0.
+// remaining returns the part of the total that all prices except one leave uncovered, at least 0.
 func (c coverage) remaining(but string) (money.Amount, error) {
 	left := c.total
 	for _, p := range c.prices {
@@ -72,7 +72,7 @@ func (c coverage) remaining(but string) (money.Amount, error) {
 	return left, nil
 }
 
-// need returns the whole amount needed at a price, rounded up, given what the other prices cover.
+// need returns the full amount needed at a price, rounded up, given the coverage at the other prices.
 func (c coverage) need(id string, rate money.Rate) (money.Amount, error) {
 	left, err := c.remaining(id)
 	if err != nil || c.asset == c.total.Asset() {
@@ -81,7 +81,7 @@ func (c coverage) need(id string, rate money.Rate) (money.Amount, error) {
 	return rate.Convert(left, money.Ceil)
 }
 
-// room returns what is still needed at a price, at least 0.
+// room returns the amount still needed at a price, at least 0.
 func (c coverage) room(id string, rate money.Rate) (money.Amount, error) {
 	need, err := c.need(id, rate)
 	if err != nil {
@@ -137,8 +137,8 @@ func fundingDue(total money.Amount, funding money.Asset, rate money.Rate) (money
 	return rate.Convert(total, money.Ceil)
 }
 
-// tolerance returns the shortfall that is accepted: bps of what is due and, in bitcoin, at least what no relayed
-// transaction could pay, if that is at most a hundredth of what is due.
+// tolerance returns the accepted shortfall: bps of the amount due and, in bitcoin, at least the smallest relayed
+// output, if that is at most a hundredth of the amount due.
 func tolerance(due money.Amount, bps int64) (money.Amount, error) {
 	allowed, err := due.Fraction(bps, basisPoints, money.Floor)
 	if err != nil || due.Asset() != money.BTC {
@@ -151,7 +151,7 @@ func tolerance(due money.Amount, bps int64) (money.Amount, error) {
 	return money.New(due.Asset(), max(allowed.Units(), min(dustSats, hundredth.Units()))), nil
 }
 
-// single returns the one rate at which everything came in, zero if there were several.
+// single returns the rate if all money has the same one, zero otherwise.
 func (c coverage) single() money.Rate {
 	var rate money.Rate
 	for _, p := range c.prices {

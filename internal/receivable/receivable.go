@@ -36,21 +36,21 @@ var ErrCovered = errors.New("receivable: what was seen covers the amount due")
 // automaticLimit is the value below which late money is handled without a decision of the object's owner.
 var automaticLimit = money.New(money.USD, 1_000_00)
 
-// Facts are everything that decides what the received money pays.
+// Facts has all inputs of the verdict on the money received for an object.
 type Facts struct {
 	Due          money.Amount // in the object's own currency
-	Asset        money.Asset  // that it is paid in
-	ToleranceBps int64        // how much may be missing, in basis points of what is due
+	Asset        money.Asset  // asset of the payments
+	ToleranceBps int64        // accepted shortfall, in basis points of the amount due
 	Deposits     []deposit.Deposit
 
-	// Accepted are late deposits that were accepted, by deposit ID, with the rate at which they count.
+	// Accepted has the rate of each late deposit that was accepted, by deposit ID.
 	Accepted map[string]money.Rate
-	// Spent are parts of deposits that belong to the object's owner already or settled a debt, by deposit ID. They no
-	// longer count.
+	// Spent has, by deposit ID, the part of a deposit that already belongs to the object's owner or settled a debt.
+	// It no longer counts.
 	Spent map[string]money.Amount
-	// Closed makes only accepted deposits count.
+	// If Closed is set, only accepted deposits count.
 	Closed bool
-	// VoidUntil makes deposits not count whose quote was made at that time or before. Zero is no limit.
+	// VoidUntil excludes deposits under quotes created at or before that time. The zero time excludes none.
 	VoidUntil time.Time
 
 	quotes map[string]quote.Quote
@@ -65,7 +65,7 @@ func (f *Facts) Queries(companyID, objectID string) []db.Statement {
 	}
 }
 
-// AddQuote adds a quote, or replaces what was known of it.
+// AddQuote adds a quote, or replaces an older version of it.
 func (f *Facts) AddQuote(q quote.Quote) {
 	if f.quotes == nil {
 		f.quotes = map[string]quote.Quote{}
@@ -79,37 +79,37 @@ func (f *Facts) AddQuote(q quote.Quote) {
 // Newest returns the newest quote, the zero Quote if there is none.
 func (f *Facts) Newest() quote.Quote { return f.newest }
 
-// Part is what one confirmed deposit pays. Its amounts and what is spent of it sum up to the amount of the deposit.
+// Part divides one confirmed deposit. Its amounts and the spent part add up to the amount of the deposit.
 type Part struct {
 	DepositID string
-	PriceID   string // the quote or, for an accepted deposit, the deposit itself; "" while it is held
+	PriceID   string // ID of the quote or, for an accepted deposit, of the deposit; "" while it is held
 	Rate      money.Rate
-	Counted   money.Amount // pays what is due
-	Excess    money.Amount // more than is due
-	Held      money.Amount // waits for a decision: it came late, or the object is closed
+	Counted   money.Amount // pays the amount due
+	Excess    money.Amount // more than the amount due
+	Held      money.Amount // waits for a decision, because it is late or the object is closed
 }
 
-// Verdict is what the received money pays. All amounts but Left are in the asset that is paid in.
+// Verdict is the result of an evaluation. All amounts except Left are in the asset of the payments.
 type Verdict struct {
 	Seen      money.Amount // of all deposits on the chain, confirmed or not
 	Confirmed money.Amount
-	Counted   money.Amount // confirmed, and pays what is due
-	Held      money.Amount // confirmed, and waits for a decision
+	Counted   money.Amount // confirmed, pays the amount due
+	Held      money.Amount // confirmed, waits for a decision
 	Parts     []Part       // the confirmed deposits, by first sight
 
 	Covered   bool         // by confirmed money and the shortfall
-	Shortfall money.Amount // that the operator absorbs if it is covered
-	Rate      money.Rate   // at which everything that covers it came; zero without exchange or if there were several
+	Shortfall money.Amount // absorbed by the operator if covered
+	Rate      money.Rate   // rate of all money that covers it; zero without an exchange or with several rates
 
-	Enough bool         // what was seen would cover it
-	Left   money.Amount // of what is due, in its currency: what nothing seen covers
-	Room   money.Amount // the same at the newest quote
+	Enough bool         // the deposits seen would cover it
+	Left   money.Amount // part of the amount due that no deposit seen covers, in its currency
+	Room   money.Amount // the same in the asset of the payments, at the newest quote
 
 	Waiting     bool // a deposit waits for confirmations
 	AnyCounts   bool // a deposit counts, confirmed or not
-	LateCounted bool // a deposit that came after the end of its quote pays what is due
+	LateCounted bool // a deposit after the end of its quote counts
 
-	CompletedBy string // the transaction with which what was seen became enough, "" for none
+	CompletedBy string // transaction that made the deposits seen enough, "" for none
 	LastTx      string // the transaction seen last, "" for none
 }
 
@@ -159,8 +159,8 @@ func byFirstSight(a, b deposit.Deposit) int {
 	return strings.Compare(a.ID, b.ID)
 }
 
-// Evaluate returns what the received money pays. Confirmed deposits are counted first, so that no unconfirmed one
-// takes their place.
+// Evaluate returns the verdict on the facts. Confirmed deposits are counted first, so that an unconfirmed one cannot
+// take their place.
 func (f *Facts) Evaluate() (Verdict, error) {
 	none := money.Zero(f.Asset)
 	e := evaluation{Facts: f, cover: coverage{total: f.Due, asset: f.Asset}}
@@ -191,7 +191,7 @@ func (f *Facts) Evaluate() (Verdict, error) {
 	return e.v, err
 }
 
-// evaluation is a Verdict in the making.
+// evaluation is a Verdict under construction.
 type evaluation struct {
 	*Facts
 
@@ -259,7 +259,7 @@ func (e *evaluation) waiting(d *deposit.Deposit) error {
 	return err
 }
 
-// count covers what is due with a deposit, as far as it is needed, and returns how much of it was needed.
+// count uses a deposit to cover the amount due, as far as it is needed, and returns the part that was needed.
 func (e *evaluation) count(d *deposit.Deposit, priceID string, rate money.Rate, x money.Amount) (money.Amount, error) {
 	e.v.AnyCounts = true
 	if x.IsZero() {
@@ -286,13 +286,14 @@ func (e *evaluation) count(d *deposit.Deposit, priceID string, rate money.Rate, 
 	return x, err
 }
 
-// covered reports whether what was counted is enough at the newest quote, and what the operator would absorb.
+// covered reports whether the counted money is enough at the newest quote, and the shortfall that the operator would
+// absorb.
 func (e *evaluation) covered() (bool, money.Amount, error) {
 	return e.cover.verdict(e.newest.ID, e.newest.Rate, e.ToleranceBps)
 }
 
-// conclude decides whether confirmed money covers what is due, and at which rate. What the operator absorbs comes at
-// the rate of the newest quote.
+// conclude decides whether confirmed money covers the amount due, and at which rate. An absorbed shortfall has the
+// rate of the newest quote.
 func (e *evaluation) conclude() (err error) {
 	if e.v.Covered, e.v.Shortfall, err = e.covered(); err != nil {
 		return err
@@ -307,8 +308,8 @@ func (e *evaluation) conclude() (err error) {
 	return err
 }
 
-// KeepQuote accepts the newest quote if what was seen covers what is due, so that its price holds until the payment
-// is confirmed. It reopens the quote if the payment is gone.
+// KeepQuote accepts the newest quote if the deposits seen cover the amount due, so that its price is kept until the
+// payment is confirmed. It reopens the quote if the payment is gone.
 func (f *Facts) KeepQuote(ctx context.Context, tx *db.Tx, enough bool) error {
 	var change func(ctx context.Context, tx *db.Tx, companyID, quoteID string) error
 	switch state := f.newest.State; {
@@ -329,14 +330,14 @@ func (f *Facts) KeepQuote(ctx context.Context, tx *db.Tx, enough bool) error {
 	return err
 }
 
-// AutomaticLate reports whether an amount of late money is worth less than 1,000 USD at the present rate, so that it
-// is handled without a decision of the object's owner.
+// AutomaticLate reports whether late money is worth less than 1,000 USD at the current rate, so that it is handled
+// without a decision by the object's owner.
 func AutomaticLate(ctx context.Context, tx *db.Tx, late money.Amount) (bool, error) {
 	_, limit, err := quote.Price(ctx, tx, automaticLimit, late.Asset(), 0)
 	return err == nil && late.Cmp(limit) < 0, err
 }
 
-// AcceptLate accepts all held money at the present rate. It returns the IDs of its deposits and the rate, which the
+// AcceptLate accepts all held money at the current rate. It returns the IDs of its deposits and the rate, which the
 // caller stores.
 func (f *Facts) AcceptLate(ctx context.Context, tx *db.Tx, spreadBps int64) (depositIDs []string, rate money.Rate,
 	err error) {
@@ -360,8 +361,8 @@ func (f *Facts) AcceptLate(ctx context.Context, tx *db.Tx, spreadBps int64) (dep
 	return depositIDs, rate, nil
 }
 
-// Requote returns the active quote, or makes a new one for what nothing seen covers; p.Due is set here. checkWatched
-// must allow a new quote. It returns ErrCovered if nothing is left to quote.
+// Requote returns the active quote, or creates one for the amount that no deposit seen covers; it sets p.Due.
+// checkWatched must allow a new quote. It returns ErrCovered if nothing is left to quote.
 func (f *Facts) Requote(ctx context.Context, tx *db.Tx, p quote.Params, checkWatched func() error) (quote.Quote,
 	error) {
 	v, err := f.Evaluate()

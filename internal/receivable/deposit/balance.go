@@ -67,7 +67,7 @@ func (d Deposit) WalletID() string {
 	return d.ObjectID
 }
 
-// Depths returns how many confirmations deposits have now.
+// Depths returns the current confirmations of deposits.
 func Depths(ctx context.Context, tx *db.Tx, all []Deposit) ([]int64, error) {
 	depths := make([]int64, len(all))
 	var questions []db.Statement

@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 )
 
-// Unexpected money waits in suspense (2500) until staff decides: whose balance gets it, which payroll gets it, or
-// where it is sent back to. These functions carry out the decision; their callers decide who may make it.
+// Unexpected money waits in suspense (2500) until staff decides which balance or payroll receives it, or where it is
+// sent back to. These functions carry out the decision; their callers check who may make it.
 
 // Errors returned to staff.
 var (
@@ -48,7 +48,7 @@ func (d Deposit) rewrite(ctx context.Context, tx *db.Tx, reason string, how func
 	return c.Deposit, nil
 }
 
-// leave posts that a deposit leaves suspense: the coins stay where they are, and somebody owns them now.
+// leave posts that a deposit leaves suspense: the coins stay in the wallet and get an owner.
 func (d Deposit) leave(tx *db.Tx) error {
 	wallet, where := ledger.WalletOf(d.Amount.Asset(), d.Chain)
 	return d.post(tx, d.CompanyID, "leave", ledger.Debit(ledger.SuspenseUnknown, d.ID, d.Amount),
@@ -69,7 +69,7 @@ func (d Deposit) CreditTo(ctx context.Context, tx *db.Tx, companyID string) erro
 }
 
 // GiveTo assigns a deposit in suspense to a payroll of its company in its coin. No quote was in force for it, so it
-// is late money: the payroll accepts it at the present rate.
+// is late money: the payroll accepts it at the current rate.
 func (d Deposit) GiveTo(ctx context.Context, tx *db.Tx, payrollID string) error {
 	d, err := d.decide(ctx, tx, "given to "+payrollID, func(d *Deposit) {
 		d.ObjectID, d.QuoteID, d.OnTime = payrollID,

@@ -49,15 +49,15 @@ const (
 
 // Limits.
 const (
-	MinPayroll   = 10_000 // satoshis that funding a payroll takes at least
-	MinClaim     = 2_000  // likewise for a claim
+	MinPayroll   = 10_000 // in satoshis, for a payroll
+	MinClaim     = 2_000  // in satoshis, for a claim
 	MaxRefreshes = 10     // of one object within RefreshWindow
 	MaxGrace     = 2 * time.Minute
 
 	RefreshWindow = time.Hour
 )
 
-// Least returns the smallest amount of an asset that a claim, or another object, can be paid.
+// Least returns the smallest amount of an asset for which a claim, or another object, can be quoted.
 func Least(asset money.Asset, claim bool) money.Amount {
 	switch {
 	case asset == money.BTC && claim:
@@ -95,15 +95,15 @@ var (
 type Params struct {
 	CompanyID string
 	ObjectID  string
-	Due       money.Amount // what is to be settled, more than 0
-	Funding   money.Asset  // what it is paid in
+	Due       money.Amount // amount to pay, more than 0
+	Funding   money.Asset  // asset of the payment
 	Address   string
 	Network   string
 	Validity  time.Duration
-	SpreadBps int64         // what the price is worse for the payer than the market's, in basis points
-	Grace     time.Duration // how long after its end a first sight still counts as in time; at most MaxGrace
+	SpreadBps int64         // spread on the market price, in basis points
+	Grace     time.Duration // time after its end in which a payment is still in time; at most MaxGrace
 
-	// Confirmations is how many a payment under the quote needs; 0 makes it depend on the value at stake.
+	// Confirmations is the number that a payment under the quote needs; 0 makes it depend on the value at stake.
 	Confirmations int64
 }
 
@@ -112,7 +112,7 @@ type Quote struct {
 	ID          string
 	CompanyID   string
 	ObjectID    string
-	Number      int64 // the how many-th of its object and asset, from 1
+	Number      int64 // number among the quotes of its object and asset, from 1
 	State       State
 	Version     int64
 	ValidFrom   time.Time
@@ -120,15 +120,15 @@ type Quote struct {
 	Grace       time.Duration
 	CancelledAt time.Time    // zero unless cancelled
 	Rate        money.Rate   // due asset for one whole funding asset, spread included
-	Due         money.Amount // what the quote settles
-	Funding     money.Amount // what it takes
+	Due         money.Amount // amount due
+	Funding     money.Amount // amount to pay
 	Address     string
 	Network     string
 
-	Confirmations int64 // that a payment needs; 0 leaves that to the value at stake
+	Confirmations int64 // that a payment needs; 0 if it depends on the value at stake
 }
 
-// Covers reports whether a payment that was first seen at a time is paid under this quote.
+// Covers reports whether a payment first seen at a time is in time for this quote.
 func (q Quote) Covers(at time.Time) bool {
 	end := q.ValidTo.Add(q.Grace)
 	if !q.CancelledAt.IsZero() && q.CancelledAt.Before(end) {
@@ -137,7 +137,7 @@ func (q Quote) Covers(at time.Time) bool {
 	return !at.Before(q.ValidFrom) && at.Before(end)
 }
 
-// Value returns what an amount of the funding asset pays under this quote, rounded down.
+// Value returns the value of an amount of the funding asset under this quote, rounded down.
 func (q Quote) Value(paid money.Amount) (money.Amount, error) {
 	if q.Due.Asset() == q.Funding.Asset() {
 		return paid, nil
@@ -163,7 +163,7 @@ func InForce(newestFirst []Quote, funding money.Asset, at time.Time) (q Quote, o
 // isClaim reports whether an object is a claim; any other is funded like a payroll.
 func isClaim(objectID string) bool { return strings.HasPrefix(objectID, "clm_") }
 
-// Price returns what an amount due costs now, without holding the price. It returns rates.ErrUnavailable.
+// Price returns the current price of an amount due, without holding it. It returns rates.ErrUnavailable.
 func Price(ctx context.Context, tx *db.Tx, due money.Amount, funding money.Asset, spreadBps int64) (money.Rate,
 	money.Amount, error) {
 	rate, err := rates.Latest(ctx, tx, funding, due.Asset())
@@ -180,8 +180,8 @@ func Price(ctx context.Context, tx *db.Tx, due money.Amount, funding money.Asset
 	return rate, amount, err
 }
 
-// shorten cuts a rate to 8 decimals, or more if it would keep fewer than 8 significant digits, so that what is shown
-// is what was used. It cuts towards 0, to the payer's disadvantage and never to the operator's.
+// shorten cuts a rate to 8 decimals, or more if it would keep fewer than 8 significant digits, so that the displayed
+// rate is the rate used. It rounds towards 0, to the payer's disadvantage.
 func shorten(r money.Rate) (money.Rate, error) {
 	text := r.String()
 	point := strings.IndexByte(text, '.')
@@ -197,9 +197,8 @@ func shorten(r money.Rate) (money.Rate, error) {
 	return money.ParseRate(r.Base(), r.Quote(), text[:end])
 }
 
-// Make holds a price for an object that has none yet in this asset. It returns rates.ErrUnavailable, ErrTooSmall or,
-// if it comes to more bitcoin than there can be, money.ErrTooLarge. The row is written with the commit, so the same
-// transaction does not read it back.
+// Make creates the first quote of an object in an asset. It returns rates.ErrUnavailable, ErrTooSmall or, if the
+// amount exceeds all bitcoin, money.ErrTooLarge. The row is inserted at the commit.
 func Make(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 	q, err := build(ctx, tx, p, 1)
 	if err != nil {
@@ -249,8 +248,8 @@ func Refresh(ctx context.Context, tx *db.Tx, p Params) (q Quote, err error) {
 	return q, err
 }
 
-// again repeats what lost a race to a concurrent transaction. That one has committed, so reading again shows its
-// outcome, and what was done here before is complete.
+// again repeats f after a conflict with a concurrent transaction. That transaction has committed, so reading again
+// shows its result, and the steps done here before are complete.
 func again(f func() error) (err error) {
 	for range 5 {
 		if err = f(); !errors.Is(err, db.ErrConflict) {
