@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"runtime"
 	"strings"
 	"sync"
@@ -99,12 +98,6 @@ func sameKeyElsewhere(d *door) {
 	})
 }
 
-func noKey(d *door) {
-	body := pays("", "25.00", d.seed.Workers[0].UserID)
-	d.nothing(func() { d.refused(400, "idempotency_key_required", "POST", createPath, body) })
-	d.as(d.token(identity.CompanyWorkersPay)).ok("POST", createPath, body)
-}
-
 func externalID(d *door) {
 	user := d.as(d.token(identity.CompanyWorkersPay))
 	body := pays(`"external_id":"`+freshKey()+`",`, "25.00", d.seed.Workers[0].UserID)
@@ -182,23 +175,6 @@ func foreignCompany(d *door) {
 	}
 }
 
-func missingScope(d *door) {
-	weak := d.as(d.token(identity.CompanyDetail))
-	weak.ok("GET", "/api/company", "")
-	d.nothing(func() {
-		for _, c := range [][2]string{{"POST", createPath}, {"POST", "/api/company/payroll/cancel"}, {"GET", "/api/company/payrolls"}} {
-			body := ""
-			if c[0] == "POST" {
-				body = pays("", "25.00", d.seed.Workers[0].UserID)
-			}
-			r := weak.refused(403, "insufficient_scope", c[0], c[1], body)
-			if got := strings.Join(r.header.Values("WWW-Authenticate"), ", "); !strings.Contains(got, `scope="c_company_workers_pay"`) {
-				d.Errorf("WWW-Authenticate %q does not name the scope", got)
-			}
-		}
-	})
-}
-
 func deadCredentials(d *door) {
 	var keyID, key string
 	write := func(f func(context.Context, *db.Tx) error) {
@@ -270,45 +246,6 @@ func bodyAttacks(d *door) {
 	})
 	// The service is none the worse for it.
 	d.create(good)
-}
-
-// What the service decides cannot be sent along.
-func serverFields(d *door) {
-	user := d.seed.Workers[0].UserID
-	d.nothing(func() {
-		for _, member := range []string{`"status":"fulfilled"`, `"fees":0`, `"fees":-5`, `"rate":1`, `"funding_state":"funded"`, `"payroll_id":"prl_1"`, `"total":1`} {
-			name, _, _ := strings.Cut(strings.TrimPrefix(member, `"`), `"`)
-			r := d.refused(422, "unknown_field", "POST", createPath, pays(member+",", "25.00", user), "Idempotency-Key", freshKey())
-			if got := d.pointers(r); len(got) != 1 || got[0] != "unknown_field /"+name {
-				d.Errorf("problems %q", got)
-			}
-		}
-		for _, member := range []string{`"fees":-5`, `"status":"fulfilled"`, `"distribution_id":"dst_1"`} {
-			body := `{"to_pay":[{"user_id":"` + user + `","amount_fiat":25,` + member + `}]}`
-			d.refused(422, "unknown_field", "POST", createPath, body, "Idempotency-Key", freshKey())
-		}
-	})
-	// A premium payee costs what the contract says, 2 %, and never less.
-	made := d.create(`{"to_pay":[{"user_id":"` + user + `","amount_fiat":100,"is_premium":true},{"user_id":"` + user + `","amount_fiat":100,"is_premium":false}]}`)
-	if made.Fees != "3.00" || made.Total != "203.00" {
-		d.Errorf("%+v", made)
-	}
-}
-
-func methods(d *door) {
-	d.nothing(func() {
-		for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {
-			r := d.do(method, createPath, "", "X-HTTP-Method-Override", "POST", "X-Method-Override", "POST")
-			if r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != "POST" {
-				d.Errorf("%s: %d, Allow %q", method, r.status, r.header.Get("Allow"))
-			}
-		}
-		body := pays("", "25.00", d.seed.Workers[0].UserID)
-		r := d.do("POST", "/api/company/payrolls", body, "Idempotency-Key", freshKey(), "X-HTTP-Method-Override", "GET")
-		if r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != "GET, HEAD" {
-			d.Errorf("POST on a list: %d, Allow %q", r.status, r.header.Get("Allow"))
-		}
-	})
 }
 
 func injection(d *door) {

@@ -1,0 +1,48 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit/apiscript"
+)
+
+// The scripts of testdata/api describe the API request by request. The seeded company is the caller unless a step says otherwise.
+func TestAPIScripts(t *testing.T) {
+	t.Parallel()
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		s := start(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
+		d := newDoor(t, s)
+		apiscript.Run(t, apiscript.Service{
+			BaseURL: s.Ready().BaseURL,
+			Variables: map[string]string{
+				"company": d.seed.CompanyID, "api_key": d.seed.APIKey, "payer": d.seed.PayerID,
+				"worker1": d.seed.Workers[0].UserID, "worker2": d.seed.Workers[1].UserID,
+				"recipient": d.seed.Recipients[0].RecipientID,
+			},
+			Authorization: d.authorization,
+			Stored:        func() any { return d.effects() },
+		}, "testdata/api/*.txt")
+		d.checkBooks()
+	})
+}
+
+// authorization returns the Authorization header of a caller: the seeded API key by default, nobody, another company, a user's
+// token with scopes, or the header itself.
+func (d *door) authorization(t *testing.T, name string) string {
+	word, rest, _ := strings.Cut(name, " ")
+	switch word {
+	case "":
+		return "Basic " + d.seed.APIKey
+	case "nobody":
+		return ""
+	case "stranger":
+		_, other := d.stranger()
+		return other.auth
+	case "token":
+		return d.token(strings.Fields(rest)...)
+	}
+	return name
+}

@@ -1,0 +1,372 @@
+// Package apiscript runs text scripts of API requests and the responses they must get, against a running service.
+//
+// A script is a list of steps:
+//
+//	POST /api/company/payroll/create {"to_pay": [{"user_id": "$worker1", "amount_fiat": 25}]}
+//	Idempotency-Key: $unique
+//	> 200 {"payroll_id": "$payroll", "fees": 0.25}
+//
+//	clock +31m
+//	GET /api/company/payrolls/$payroll
+//	~ 200 {"status": "expired"}
+//
+// A request is a method, a path and a JSON body, which may continue on lines that begin with a space or tab. Lines
+// after it are headers; an empty value leaves a header out. The line that begins with ">" is the response: its status,
+// and the members that its body must have. "~" instead of ">" repeats the request until the response is as expected.
+// Lines after it are headers whose value must contain the given text.
+//
+// In an expected body an object needs only the members that matter, an array all its elements. "*" is any value,
+// "…text…" any string that contains text, "!text" any other string, and numbers are compared as they are written, since
+// amounts are exact. The first "$name" in an expected body sets a variable, later ones are replaced by its value.
+// $unique is a new value each time.
+//
+// Further steps: "as NAME" sends the following requests as another caller, "clock +15m" advances the sandbox's clock,
+// "snapshot" and "unchanged" check that the requests between them stored nothing. "#" begins a comment line. A file has
+// several scripts, each below a line "-- name --"; they share the service, and nothing else.
+package apiscript
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// patience bounds how long a repeated request may take to get the expected response.
+const patience = 90 * time.Second
+
+// Service is a running service and what scripts know about it.
+type Service struct {
+	BaseURL   string
+	Variables map[string]string
+	// Authorization returns the header of a caller that a step "as" names. "" is the caller of the first step.
+	Authorization func(t *testing.T, name string) string
+	// Stored returns what the service has stored, for the step "unchanged".
+	Stored func() any
+}
+
+// Run runs each script of the files that match pattern as a subtest.
+func Run(t *testing.T, s Service, pattern string) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts match %s: %v", pattern, err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, script := range split(string(text)) {
+			t.Run(strings.TrimSuffix(filepath.Base(name), ".txt")+"/"+script.name, func(t *testing.T) {
+				r := runner{T: t, service: s, file: filepath.Base(name), variables: maps.Clone(s.Variables)}
+				r.authorization = s.Authorization(t, "")
+				r.run(script)
+			})
+		}
+	}
+}
+
+type script struct {
+	name  string
+	first int // line of the file
+	lines []string
+}
+
+var heading = regexp.MustCompile(`^-- (.+) --$`)
+
+// split returns the scripts of a file.
+func split(text string) (all []script) {
+	for i, line := range strings.Split(text, "\n") {
+		if m := heading.FindStringSubmatch(line); m != nil {
+			all = append(all, script{name: m[1], first: i + 2})
+		} else if len(all) > 0 {
+			last := &all[len(all)-1]
+			last.lines = append(last.lines, strings.TrimRight(line, " \t"))
+		}
+	}
+	return all
+}
+
+type runner struct {
+	*testing.T
+	service       Service
+	file          string
+	line          int
+	variables     map[string]string
+	authorization string
+	stored        any
+}
+
+// step is a request with its expected response.
+type step struct {
+	line           int
+	method, path   string
+	body           string
+	headers        [][2]string
+	repeat         bool
+	status         int
+	expected       string
+	expectedHeader [][2]string
+}
+
+var (
+	requestLine  = regexp.MustCompile(`^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE) (\S+)(?: (.*))?$`)
+	responseLine = regexp.MustCompile(`^([>~]) (\d{3})(?: (.*))?$`)
+	headerLine   = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*):(?: (.*))?$`)
+	variable     = regexp.MustCompile(`\$[a-z][a-z0-9_]*`)
+)
+
+func (r *runner) run(s script) {
+	for i := 0; i < len(s.lines); {
+		line := s.lines[i]
+		r.line = s.first + i
+		word, rest, _ := strings.Cut(line, " ")
+		switch {
+		case line == "" || line[0] == '#':
+		case word == "as":
+			r.authorization = r.service.Authorization(r.T, r.replace(rest))
+		case word == "clock":
+			r.advance(rest)
+		case word == "snapshot":
+			r.stored = r.service.Stored()
+		case word == "unchanged":
+			if now := r.service.Stored(); now != r.stored {
+				r.Errorf("%s:%d: stored %v before, %v now", r.file, r.line, r.stored, now)
+			}
+		default:
+			var st step
+			if st, i = r.parse(s, i); !r.Failed() {
+				r.do(st)
+			}
+			continue
+		}
+		i++
+	}
+}
+
+// parse returns the request at a line with its response, and the index of the line after them.
+func (r *runner) parse(s script, i int) (st step, next int) {
+	m := requestLine.FindStringSubmatch(s.lines[i])
+	if m == nil {
+		r.Fatalf("%s:%d: %q is not a step", r.file, r.line, s.lines[i])
+	}
+	st = step{line: r.line, method: m[1], path: m[2], body: m[3]}
+	text, headers := &st.body, &st.headers
+	for i++; i < len(s.lines) && s.lines[i] != "" && !requestLine.MatchString(s.lines[i]); i++ {
+		line := s.lines[i]
+		if m := responseLine.FindStringSubmatch(line); m != nil && st.status == 0 {
+			st.repeat = m[1] == "~"
+			st.status, _ = strconv.Atoi(m[2])
+			st.expected = m[3]
+			text, headers = &st.expected, &st.expectedHeader
+		} else if line[0] == ' ' || line[0] == '\t' {
+			*text += "\n" + line
+		} else if m := headerLine.FindStringSubmatch(line); m != nil {
+			*headers = append(*headers, [2]string{m[1], m[2]})
+		} else {
+			break
+		}
+	}
+	if st.status == 0 {
+		r.Fatalf("%s:%d: a request without a response: add a line such as > 200", r.file, st.line)
+	}
+	return st, i
+}
+
+// do sends a request and compares its response.
+func (r *runner) do(st step) {
+	end := time.NewTimer(patience)
+	defer end.Stop()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	body := r.replace(st.body)
+	for {
+		set := maps.Clone(r.variables)
+		got, problem := r.send(st, body)
+		if problem == "" {
+			return
+		}
+		r.variables = set
+		if !st.repeat {
+			r.Fatalf("%s:%d: %s %s: %s\nresponse: %.2000s", r.file, st.line, st.method, st.path, problem, got)
+		}
+		select {
+		case <-end.C:
+			r.Fatalf("%s:%d: not within %s: %s %s: %s\nresponse: %.2000s",
+				r.file, st.line, patience, st.method, st.path, problem, got)
+		case <-again.C:
+		}
+	}
+}
+
+func (r *runner) send(st step, body string) (got, problem string) {
+	url := r.service.BaseURL + r.replace(st.path)
+	req, err := http.NewRequestWithContext(r.Context(), st.method, url, strings.NewReader(body))
+	if err != nil {
+		return "", err.Error()
+	}
+	if r.authorization != "" {
+		req.Header.Set("Authorization", r.authorization)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range st.headers {
+		if h[1] == "" {
+			req.Header.Del(h[0])
+		} else {
+			req.Header.Set(h[0], r.replace(h[1]))
+		}
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err.Error()
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return "", err.Error()
+	}
+	return string(text), r.compare(st, res, text)
+}
+
+// compare returns how a response differs from the expected one, "" if it does not.
+func (r *runner) compare(st step, res *http.Response, text []byte) string {
+	if res.StatusCode != st.status {
+		return fmt.Sprintf("status %d, want %d", res.StatusCode, st.status)
+	}
+	for _, h := range st.expectedHeader {
+		got, want := strings.Join(res.Header.Values(h[0]), ", "), r.replace(h[1])
+		if !strings.Contains(got, want) || (want == "") != (got == "") {
+			return fmt.Sprintf("header %s: %q, want %q", h[0], got, want)
+		}
+	}
+	if st.expected == "" {
+		return ""
+	}
+	want, err := decode([]byte(st.expected))
+	if err != nil {
+		r.Fatalf("%s:%d: the expected body is not JSON: %v", r.file, st.line, err)
+	}
+	got, err := decode(text)
+	if err != nil {
+		return "the body is not JSON: " + err.Error()
+	}
+	return r.differ("", want, got)
+}
+
+func decode(text []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return v, d.Decode(&v)
+}
+
+// differ returns the first difference of a value from the expected one.
+func (r *runner) differ(at string, want, got any) string {
+	switch want := want.(type) {
+	case map[string]any:
+		object, ok := got.(map[string]any)
+		if !ok {
+			return fmt.Sprintf("%s is %v, want an object", at, got)
+		}
+		for name, w := range want {
+			g, ok := object[name]
+			if !ok {
+				return fmt.Sprintf("%s/%s is missing", at, name)
+			}
+			if d := r.differ(at+"/"+name, w, g); d != "" {
+				return d
+			}
+		}
+		return ""
+	case []any:
+		list, ok := got.([]any)
+		if !ok || len(list) != len(want) {
+			return fmt.Sprintf("%s is %v, want %d elements", at, got, len(want))
+		}
+		for i, w := range want {
+			if d := r.differ(fmt.Sprintf("%s/%d", at, i), w, list[i]); d != "" {
+				return d
+			}
+		}
+		return ""
+	case string:
+		return r.differString(at, want, got)
+	}
+	if got != want {
+		return fmt.Sprintf("%s is %v, want %v", at, got, want)
+	}
+	return ""
+}
+
+func (r *runner) differString(at, want string, got any) string {
+	if want == "*" {
+		return ""
+	}
+	text, isText := got.(string)
+	if number, ok := got.(json.Number); ok {
+		text = number.String() // a variable may be a number
+	}
+	if variable.FindString(want) == want && want != "" {
+		name := want[1:]
+		if _, known := r.variables[name]; !known {
+			r.variables[name] = text
+			return ""
+		}
+	} else if !isText {
+		return fmt.Sprintf("%s is %v, want %q", at, got, want)
+	}
+	if other, ok := strings.CutPrefix(want, "!"); ok {
+		if text == r.replace(other) {
+			return fmt.Sprintf("%s is %q, want another value", at, text)
+		}
+		return ""
+	}
+	want = r.replace(want)
+	if part, ok := strings.CutPrefix(want, "…"); ok {
+		if part, ok = strings.CutSuffix(part, "…"); ok && strings.Contains(text, part) {
+			return ""
+		}
+	}
+	if text != want {
+		return fmt.Sprintf("%s is %q, want %q", at, text, want)
+	}
+	return ""
+}
+
+var unique atomic.Int64
+
+// replace replaces the variables of a text.
+func (r *runner) replace(text string) string {
+	return variable.ReplaceAllStringFunc(text, func(v string) string {
+		if v == "$unique" {
+			return fmt.Sprintf("script-%d", unique.Add(1))
+		}
+		value, ok := r.variables[v[1:]]
+		if !ok {
+			r.Fatalf("%s:%d: %s is not set", r.file, r.line, v)
+		}
+		return value
+	})
+}
+
+// advance advances the sandbox's clock by a duration such as +15m.
+func (r *runner) advance(text string) {
+	by, err := time.ParseDuration(strings.TrimPrefix(text, "+"))
+	if err != nil {
+		r.Fatalf("%s:%d: clock: %v", r.file, r.line, err)
+	}
+	body := fmt.Sprintf(`{"advance_seconds":%d}`, int64(by.Seconds()))
+	r.do(step{line: r.line, method: "POST", path: "/api/sandbox/clock", body: body, status: http.StatusOK})
+}
