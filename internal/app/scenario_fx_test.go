@@ -129,8 +129,8 @@ func paidOutOfTheHouse(d *door) {
 	if _, err := d.run(cli.TreasurySendCmd{Storage: storage, WalletFlags: key, Amount: "1000", Address: address}); err == nil {
 		d.Error("the house sent what it does not own")
 	}
-	sent := strings.Fields(d.prints("1.00000000 BTC leave as out_", cli.TreasurySendCmd{Storage: storage, WalletFlags: key, Amount: "1", Address: address}))
-	out := strings.TrimSuffix(sent[4], ".")
+	sent := strings.Fields(d.prints("1.00000000 BTC are sent as out_", cli.TreasurySendCmd{Storage: storage, WalletFlags: key, Amount: "1", Address: address}))
+	out := strings.TrimSuffix(sent[5], ".")
 	eventually(d.T, 90*time.Second, "the coins have left", func() bool {
 		var o payout.Output
 		d.inBooks(func(ctx context.Context, tx *db.Tx) (err error) {
