@@ -43,7 +43,6 @@ var debt = map[string]struct{ words, lines int }{
 	"internal/httpapi/openapitest":     {0, 1},
 	"internal/invoice":                 {1, 0},
 	"internal/kyc/sumsub":              {0, 2},
-	"internal/lightning":               {26, 66},
 	"internal/lightning/lightningtest": {10, 19},
 	"internal/lightning/lndtest":       {1, 5},
 	"internal/payee/destination":       {0, 5},

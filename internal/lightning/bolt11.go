@@ -12,23 +12,24 @@ import (
 	"github.com/btcsuite/btcd/btcec/v2/ecdsa"
 )
 
-// Request is a BOLT 11 payment request, as far as the one who asks for money needs to read it again.
+// Request is a BOLT 11 payment request, without the fields that only a payer needs.
 type Request struct {
 	Network string // "bitcoin", "testnet", "signet" or "regtest"
-	Msat    int64  // thousandths of a satoshi; 0 when the payer chooses
+	Msat    int64  // millisatoshis; 0 if the payer chooses the amount
 	Hash    Hash
-	Created time.Time // to the second
+	Created time.Time // with a resolution of one second
 	Expiry  time.Duration
 	Memo    string
-	Payee   string // the public key that signed it, in hex: the node's identity
+	Payee   string // the public key that signed the request, in hexadecimal: the id of the node
 }
 
-// prefixes are what payment requests of a network begin with. The longer ones come first: "lnbcrt" begins with "lnbc" too.
+// prefixes are what payment requests of a network begin with. The longer ones come first: "lnbcrt" begins with "lnbc"
+// too.
 var prefixes = []struct{ prefix, network string }{
 	{"lnbcrt", "regtest"}, {"lntbs", "signet"}, {"lntb", "testnet"}, {"lnbc", "bitcoin"},
 }
 
-// Prefix is what payment requests of a network begin with, "" for an unknown network.
+// Prefix returns the prefix of a network's payment requests, or "" for an unknown network.
 func Prefix(network string) string {
 	for _, p := range prefixes {
 		if p.network == network {
@@ -39,24 +40,24 @@ func Prefix(network string) string {
 }
 
 const (
-	maxRequest    = 7089 // characters, as many as the largest QR code has room for
-	signatureLen  = 104  // groups of five bits: 64 bytes of a signature and one that says which key made it
+	maxRequest    = 7089 // characters, the capacity of the largest QR code
+	signatureLen  = 104  // groups of five bits: 64 bytes and the recovery id
 	timestampLen  = 7
 	hashLen       = 52
 	defaultExpiry = time.Hour
 
-	perCoin = 100_000_000_000 // thousandths of a satoshi in a bitcoin
-	coins   = 21_000_000      // bitcoins that there will ever be
+	perCoin = 100_000_000_000 // millisatoshis per bitcoin
+	coins   = 21_000_000      // the maximum supply in bitcoins
 )
 
-// Fields of a payment request, by their number.
+// The types of the tagged fields that are read.
 const (
 	fieldHash        = 1
 	fieldExpiry      = 6
 	fieldDescription = 13
 )
 
-// Decode reads a payment request and verifies its signature. Fields that only a payer needs are passed over.
+// Decode parses a payment request and verifies its signature.
 func Decode(text string) (Request, error) {
 	r, err := decode(text)
 	if err != nil {
@@ -104,7 +105,7 @@ func decode(text string) (Request, error) {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// parseAmount gives thousandths of a satoshi.
+// parseAmount parses an amount and returns it in millisatoshis.
 func parseAmount(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -143,7 +144,7 @@ func parseAmount(text string) (int64, error) {
 	return n * factor, nil
 }
 
-// signer recovers the key that signed a payment request.
+// signer returns the public key that signed a payment request.
 func signer(human string, data []byte) (string, error) {
 	signature, err := bech32.ConvertBits(data[len(data)-signatureLen:], 5, 8, true)
 	if err != nil {
@@ -166,7 +167,7 @@ func signer(human string, data []byte) (string, error) {
 	return hex.EncodeToString(key.SerializeCompressed()), nil
 }
 
-// readFields reads the tagged fields: a type, a length of two groups, and that many groups.
+// readFields reads the tagged fields: each is a type, a length of two groups of five bits, and that many groups.
 func (r *Request) readFields(fields []byte) error {
 	found := false
 	for len(fields) > 0 {
@@ -209,7 +210,7 @@ func (r *Request) readFields(fields []byte) error {
 	return nil
 }
 
-// number reads groups of five bits, the highest first.
+// number decodes groups of five bits, the most significant first.
 func number(groups []byte) (n int64) {
 	for _, g := range groups {
 		n = n<<5 | int64(g)

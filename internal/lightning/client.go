@@ -20,13 +20,13 @@ import (
 	"time"
 )
 
-// Hash is the SHA-256 of a preimage. It names an invoice.
+// Hash is the payment hash of an invoice, the SHA-256 of its preimage. It identifies the invoice.
 type Hash [32]byte
 
-// String is the hash in hex.
+// String returns the hash in hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// ParseHash reads 64 digits of hex.
+// ParseHash parses a hash of 64 hexadecimal digits.
 func ParseHash(text string) (h Hash, err error) {
 	raw, err := hex.DecodeString(text)
 	if err != nil || len(raw) != len(h) {
@@ -36,47 +36,46 @@ func ParseHash(text string) (h Hash, err error) {
 }
 
 var (
-	// ErrUnknown says that the node has no such invoice.
+	// ErrUnknown is returned if the node has no such invoice.
 	ErrUnknown = errors.New("lightning: the node has no such invoice")
-	// ErrSettled refuses to cancel what was paid.
+	// ErrSettled is returned for the cancellation of a paid invoice.
 	ErrSettled = errors.New("lightning: the invoice was paid")
-	// ErrWrongNode stops a client whose node is on another network than it was told, or whose invoices are not what was asked
-	// for. Nothing of such a node may be shown to a payer.
+	// ErrWrongNode is returned if the node is on another network than configured, or returned an invoice that does not
+	// match the request. No invoice of such a node may be shown to a payer.
 	ErrWrongNode = errors.New("lightning: the node is not to be used")
 )
 
-// Options say where a node is and how it is recognised. URL, Macaroon and Network are required.
+// Options configures a Client. URL, Macaroon and Network are required.
 type Options struct {
 	URL      string // https://host:8080, the node's REST interface
-	Macaroon []byte // the token, as in the node's file
-	// Certificate is PEM. Only what it vouches for is trusted: the node's own certificate, which it signed itself, or that of a
-	// private authority. Empty: what the system trusts.
+	Macaroon []byte // the access token, in the binary format of the node's file
+	// Certificate is the only trusted certificate, in PEM: the node's self-signed one, or that of a private authority.
+	// If empty, the system's authorities are trusted.
 	Certificate []byte
 	Network     string // "bitcoin", "testnet", "signet" or "regtest"
-	// Timeout bounds a call, but not a subscription. Default: 20 seconds.
+	// Timeout bounds a call, but not a subscription. The default is 20 seconds.
 	Timeout time.Duration
 }
 
-// Client speaks the REST interface of LND. It is safe for concurrent use.
+// Client is a client of LND's REST API. It is safe for concurrent use.
 type Client struct {
 	url      string
 	macaroon string
 	network  string
 	calls    *http.Client
-	streams  *http.Client // without an end
+	streams  *http.Client // without a timeout
 
 	mu sync.Mutex
-	id string // of the node, once it was asked
+	id string // the node's, after the first Info
 }
 
 const (
 	maxResponse = 1 << 20
-	// maxSubscription is after what time a subscription is made anew, in case something between here and the node has
-	// forgotten it without a word.
+	// maxSubscription is the duration after which a subscription ends and is renewed, in case a proxy dropped it silently.
 	maxSubscription = 10 * time.Minute
 )
 
-// NewClient prepares a client; it does not call the node.
+// NewClient returns a client. It does not call the node.
 func NewClient(o Options) (*Client, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
@@ -98,8 +97,9 @@ func NewClient(o Options) (*Client, error) {
 			return nil, errors.New("lightning: the node's certificate is not PEM")
 		}
 	}
-	transport := &http.Transport{TLSClientConfig: security, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second}
-	// A macaroon is a bearer token: it goes to the node and nowhere else.
+	transport := &http.Transport{TLSClientConfig: security, TLSHandshakeTimeout: 10 * time.Second,
+		IdleConnTimeout: 90 * time.Second}
+	// A macaroon is a bearer token, so redirects are not followed.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{
 		url: strings.TrimRight(o.URL, "/"), macaroon: hex.EncodeToString(o.Macaroon), network: o.Network,
@@ -108,18 +108,19 @@ func NewClient(o Options) (*Client, error) {
 	}, nil
 }
 
-// Error is a refusal by the node.
+// Error is an error that the node returned.
 type Error struct {
-	Status  int    `json:"-"`    // of HTTP, 0 inside a stream
-	Code    int    `json:"code"` // of gRPC: 2 unknown, 5 not found, …
+	Status  int    `json:"-"`    // the HTTP status, 0 within a stream
+	Code    int    `json:"code"` // the gRPC code: 2 unknown, 5 not found, …
 	Message string `json:"message"`
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("lightning: the node says: %s (code %d, status %d)", e.Message, e.Code, e.Status)
+	return fmt.Sprintf("lightning: the node returned: %s (code %d, status %d)", e.Message, e.Code, e.Status)
 }
 
-// refusalContains tells whether a refusal is about something. LND has no codes of its own: most refusals are "unknown" with a text.
+// refusalContains reports whether err is an error of the node whose message contains the text. LND returns most
+// errors with the code "unknown", so that only the message distinguishes them.
 func refusalContains(err error, text string) bool {
 	var refusal *Error
 	return errors.As(err, &refusal) && strings.Contains(refusal.Message, text)
@@ -129,7 +130,8 @@ const codeNotFound = 5
 
 func isNotFound(err error) bool {
 	var refusal *Error
-	return errors.As(err, &refusal) && (refusal.Code == codeNotFound || refusalContains(err, "unable to locate invoice") || refusalContains(err, "there are no existing invoices"))
+	return errors.As(err, &refusal) && (refusal.Code == codeNotFound || refusalContains(err, "unable to locate invoice") ||
+		refusalContains(err, "there are no existing invoices"))
 }
 
 func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
@@ -175,7 +177,7 @@ func (c *Client) call(ctx context.Context, result any, method, path string, body
 	return nil
 }
 
-// refusal reads an error of the node. Without its JSON it is a proxy's.
+// refusal decodes an error response. One without LND's JSON comes from a proxy.
 func refusal(status int, text []byte) error {
 	e := &Error{Status: status}
 	if json.Unmarshal(text, e) != nil || e.Message == "" {
@@ -184,19 +186,20 @@ func refusal(status int, text []byte) error {
 	return e
 }
 
-// Info is what a node tells of itself.
+// Info describes a node.
 type Info struct {
-	ID      string // its public key, in hex
+	ID      string // the public key, in hexadecimal
 	Alias   string
 	Version string
-	Network string // as Options name it, "" for one that is not known here
-	Synced  bool   // with its chain
+	Network string // as in Options, "" for an unknown one
+	Synced  bool   // the node has all blocks of its chain
 }
 
-// networks are LND's names of the networks.
-var networks = map[string]string{"mainnet": "bitcoin", "testnet": "testnet", "testnet4": "testnet", "signet": "signet", "regtest": "regtest"}
+// networks maps LND's names of the networks to those of Options.
+var networks = map[string]string{"mainnet": "bitcoin", "testnet": "testnet", "testnet4": "testnet", "signet": "signet",
+	"regtest": "regtest"}
 
-// Info asks who the node is: [ErrWrongNode] when it is on another network than this client's.
+// Info returns the node's description, or [ErrWrongNode] if it is on another network than this client's.
 func (c *Client) Info(ctx context.Context) (Info, error) {
 	var a struct {
 		ID      string `json:"identity_pubkey"`
@@ -220,7 +223,7 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 	return i, nil
 }
 
-// ID is the node's public key, in hex. A node has one for its life, so it is asked once.
+// ID returns the node's public key, in hexadecimal. It never changes, so it is requested once.
 func (c *Client) ID(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	id := c.id
@@ -238,8 +241,8 @@ func (c *Client) ID(ctx context.Context) (string, error) {
 	return i.ID, nil
 }
 
-// Balance is what the node has, in satoshis: its side of the channels, those that are opened or closed just now included, and the coins of its
-// own wallet. It needs a macaroon that may read both.
+// Balance returns the node's funds in satoshis: its side of the channels, including those being opened or closed, and
+// its on-chain wallet. The macaroon must permit reading both.
 func (c *Client) Balance(ctx context.Context) (sats int64, err error) {
 	type part struct {
 		Sats number64 `json:"sat"`
@@ -261,21 +264,21 @@ func (c *Client) Balance(ctx context.Context) (sats int64, err error) {
 	return int64(channels.Local.Sats + channels.Unsettled.Sats + channels.Opening.Sats + wallet.Total), nil
 }
 
-// NewInvoice is an invoice to add. The preimage is chosen by the caller and written down before, so that asking again after
-// an answer was lost can only find the same invoice.
+// NewInvoice is an invoice to add. The caller chooses the preimage and stores it before, so that a repeated call
+// after a lost response returns the same invoice.
 type NewInvoice struct {
 	Preimage [32]byte
 	Amount   int64 // satoshis
 	Expiry   time.Duration
 	Memo     string // at most 639 bytes
-	Private  bool   // with hints to channels that are not announced
+	Private  bool   // include hints for channels that are not announced
 }
 
-// Hash is the invoice's name.
+// Hash returns the payment hash.
 func (n NewInvoice) Hash() Hash { return hashOf(n.Preimage) }
 
-// AddInvoice makes an invoice at the node, or finds it when it was made before, and gives its payment request. The request is
-// believed only after it was read back: [ErrWrongNode] when its network, amount, hash or signer is not what was asked for.
+// AddInvoice creates an invoice at the node and returns its payment request. If the invoice exists it returns the
+// existing request. It returns [ErrWrongNode] if the network, amount, hash or signer of the request is wrong.
 func (c *Client) AddInvoice(ctx context.Context, n NewInvoice) (string, error) {
 	id, err := c.ID(ctx)
 	if err != nil {
@@ -313,7 +316,8 @@ func (c *Client) checkRequest(text string, n NewInvoice, id string) error {
 		what      string
 		got, want any
 	}{
-		{"network", r.Network, c.network}, {"amount in msat", r.Msat, n.Amount * 1000}, {"hash", r.Hash, n.Hash()}, {"signer", r.Payee, id},
+		{"network", r.Network, c.network}, {"amount in msat", r.Msat, n.Amount * 1000}, {"hash", r.Hash, n.Hash()},
+		{"signer", r.Payee, id},
 	} {
 		if f.got != f.want {
 			return fmt.Errorf("%w: the %s of its invoice is %v, want %v", ErrWrongNode, f.what, f.got, f.want)
@@ -322,28 +326,28 @@ func (c *Client) checkRequest(text string, n NewInvoice, id string) error {
 	return nil
 }
 
-// NodeState is where an invoice stands at the node, in LND's words.
+// NodeState is LND's state of an invoice.
 type NodeState string
 
-// States at the node.
+// States of an invoice at the node.
 const (
 	NodeOpen     NodeState = "OPEN"
-	NodeAccepted NodeState = "ACCEPTED" // parts of a payment are there, not all
+	NodeAccepted NodeState = "ACCEPTED" // some parts of the payment have arrived
 	NodeSettled  NodeState = "SETTLED"
-	NodeCanceled NodeState = "CANCELED" // by the node itself when it expired, too
+	NodeCanceled NodeState = "CANCELED" // canceled by a call, or by the node after the expiry
 )
 
-// NodeInvoice is an invoice as the node sees it.
+// NodeInvoice is an invoice at the node.
 type NodeInvoice struct {
 	Hash           Hash
 	State          NodeState
 	PaymentRequest string
-	PaidMsat       int64  // may be more than was asked for
-	SettleIndex    uint64 // counts the node's settled invoices; 0 until settled
+	PaidMsat       int64  // may exceed the amount of the invoice
+	SettleIndex    uint64 // the position among the node's settled invoices, from 1; 0 until settled
 	SettledAt      time.Time
 }
 
-// number64 is an integer of 64 bits, which the interface writes as text.
+// number64 is a 64-bit integer, which the API encodes as a string.
 type number64 int64
 
 func (n *number64) UnmarshalJSON(text []byte) error {
@@ -361,18 +365,21 @@ type nodeInvoice struct {
 	SettleDate     number64  `json:"settle_date"`
 }
 
-// errUnknownState is of one invoice: nothing is done about that one, and others go on.
+// errUnknownState is returned for an invoice in a state that this version does not know. The invoice is skipped;
+// others are processed.
 var errUnknownState = errors.New("which this version does not know")
 
 func (a nodeInvoice) read() (NodeInvoice, error) {
 	if len(a.Hash) != len(Hash{}) {
 		return NodeInvoice{}, errors.New("lightning: an invoice without a hash")
 	}
-	i := NodeInvoice{Hash: Hash(a.Hash), State: a.State, PaymentRequest: a.PaymentRequest, PaidMsat: int64(a.Paid), SettleIndex: uint64(a.SettleIndex)}
+	i := NodeInvoice{Hash: Hash(a.Hash), State: a.State, PaymentRequest: a.PaymentRequest, PaidMsat: int64(a.Paid),
+		SettleIndex: uint64(a.SettleIndex)}
 	switch i.State {
 	case NodeOpen, NodeAccepted, NodeSettled, NodeCanceled:
 	default:
-		return i, fmt.Errorf("lightning: the node has invoice %x in the state %.40q, %w", a.Hash, string(i.State), errUnknownState)
+		return i, fmt.Errorf("lightning: the node has invoice %x in the state %.40q, %w", a.Hash, string(i.State),
+			errUnknownState)
 	}
 	if i.State == NodeSettled {
 		i.SettledAt = time.Unix(int64(a.SettleDate), 0).UTC()
@@ -380,7 +387,7 @@ func (a nodeInvoice) read() (NodeInvoice, error) {
 	return i, nil
 }
 
-// Lookup asks where an invoice stands: [ErrUnknown] when the node never made it.
+// Lookup returns an invoice, or [ErrUnknown] if the node does not have it.
 func (c *Client) Lookup(ctx context.Context, h Hash) (NodeInvoice, error) {
 	var a nodeInvoice
 	err := c.call(ctx, &a, http.MethodGet, "/v1/invoice/"+h.String(), nil)
@@ -397,10 +404,11 @@ func (c *Client) Lookup(ctx context.Context, h Hash) (NodeInvoice, error) {
 	return i, err
 }
 
-// CancelInvoice ends an invoice, so that it can be paid no more. Ending it twice is harmless; [ErrSettled] and [ErrUnknown] say that
-// there is nothing to end.
+// CancelInvoice cancels an invoice, so that it cannot be paid any more. It succeeds if the invoice is already
+// canceled, and returns [ErrSettled] for a paid one and [ErrUnknown] for one that the node does not have.
 func (c *Client) CancelInvoice(ctx context.Context, h Hash) error {
-	err := c.call(ctx, &struct{}{}, http.MethodPost, "/v2/invoices/cancel", map[string]string{"payment_hash": base64.StdEncoding.EncodeToString(h[:])})
+	err := c.call(ctx, &struct{}{}, http.MethodPost, "/v2/invoices/cancel",
+		map[string]string{"payment_hash": base64.StdEncoding.EncodeToString(h[:])})
 	switch {
 	case refusalContains(err, "already settled"):
 		return ErrSettled
@@ -410,11 +418,11 @@ func (c *Client) CancelInvoice(ctx context.Context, h Hash) error {
 	return err
 }
 
-// Subscribe gives each settled invoice to f in the order of settling, first those after the index given, then as they
-// settle. An index of 0 leaves out what was settled before: the node takes it as "only what is new". It returns when f or
-// the connection fails, when ctx ends, and, without an error, after ten minutes.
+// Subscribe calls f for each settled invoice in the order of settlement: first those after the given index, then new
+// ones. With index 0 the node omits those settled before the call. Subscribe returns when f or the connection fails,
+// when ctx is canceled, and, without an error, after ten minutes.
 //
-// The node says nothing until there is something to say, not even that the subscription stands.
+// The node sends nothing before the first invoice, not even response headers.
 func (c *Client) Subscribe(ctx context.Context, after uint64, f func(NodeInvoice) error) error {
 	bounded, cancel := context.WithTimeout(ctx, maxSubscription)
 	defer cancel()
@@ -441,9 +449,9 @@ func (c *Client) subscribe(ctx context.Context, after uint64, f func(NodeInvoice
 	}
 	one := &io.LimitedReader{R: resp.Body}
 	decoder := json.NewDecoder(one)
-	var unknown error // the first of them, told when the subscription ends
+	var unknown error // the first of them, returned when the subscription ends
 	for {
-		one.N = maxResponse // of each message, besides what was read ahead
+		one.N = maxResponse // the limit for each message, beside what the decoder has buffered
 		var a struct {
 			Result *nodeInvoice `json:"result"`
 			Error  *Error       `json:"error"`
@@ -458,7 +466,7 @@ func (c *Client) subscribe(ctx context.Context, after uint64, f func(NodeInvoice
 			continue
 		}
 		if s := a.Result.State; s == NodeOpen || s == NodeAccepted || s == NodeCanceled {
-			continue // new invoices are told too
+			continue // the subscription also reports invoices that are not settled
 		}
 		i, err := a.Result.read()
 		if errors.Is(err, errUnknownState) {

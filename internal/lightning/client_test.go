@@ -26,8 +26,8 @@ func client(t *testing.T, o lightning.Options) *lightning.Client {
 	return c
 }
 
-// A node whose payment request is not what was asked for is not believed, whatever its answer says.
-func TestAPaymentRequestIsReadBack(t *testing.T) {
+// A payment request that does not match the order is refused, whatever the rest of the response says.
+func TestAPaymentRequestIsVerified(t *testing.T) {
 	n := lightningtest.Start(t)
 	c := client(t, n.Options())
 	for name, change := range map[string]func(*lightning.Request){
@@ -38,8 +38,9 @@ func TestAPaymentRequestIsReadBack(t *testing.T) {
 		"signer":  func(r *lightning.Request) { r.Payee = "" },
 	} {
 		n.TamperRequests(change)
-		if got, err := c.AddInvoice(t.Context(), lightning.NewInvoice{Preimage: [32]byte([]byte(strings.Repeat(name, 32)[:32])), Amount: 5_000, Expiry: time.Minute}); !errors.Is(err, lightning.ErrWrongNode) {
-			t.Errorf("another %s was believed: %q, %v", name, got, err)
+		if got, err := c.AddInvoice(t.Context(), lightning.NewInvoice{Preimage: [32]byte([]byte(strings.Repeat(name,
+			32)[:32])), Amount: 5_000, Expiry: time.Minute}); !errors.Is(err, lightning.ErrWrongNode) {
+			t.Errorf("a different %s was accepted: %q, %v", name, got, err)
 		}
 	}
 	n.TamperRequests(nil)
@@ -48,8 +49,8 @@ func TestAPaymentRequestIsReadBack(t *testing.T) {
 	}
 }
 
-// An answer that was lost is asked for again and finds the same invoice.
-func TestALostAnswerMakesNoSecondInvoice(t *testing.T) {
+// A repeated call after a lost response returns the same invoice.
+func TestALostResponseCreatesNoSecondInvoice(t *testing.T) {
 	n := lightningtest.Start(t)
 	c := client(t, n.Options())
 	n.LoseResponses(1)
@@ -69,15 +70,15 @@ func TestALostAnswerMakesNoSecondInvoice(t *testing.T) {
 	}
 }
 
-// The macaroon is money: it goes to the node alone.
-func TestTheMacaroonIsNotSentElsewhere(t *testing.T) {
+// The macaroon is sent to the node only.
+func TestTheMacaroonIsSentToTheNodeOnly(t *testing.T) {
 	seen := false
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen = true }))
 	defer elsewhere.Close()
 	n := lightningtest.Start(t)
 	n.Redirect(elsewhere.URL)
 	if _, err := client(t, n.Options()).Info(t.Context()); err == nil {
-		t.Error("a redirect was taken for an answer")
+		t.Error("a redirect was accepted as a response")
 	}
 	if seen {
 		t.Error("the client followed a redirect with its macaroon")
@@ -89,7 +90,7 @@ func TestTheMacaroonIsNotSentElsewhere(t *testing.T) {
 	}
 }
 
-func TestALockedNodeSaysSo(t *testing.T) {
+func TestALockedNodeReturnsAnError(t *testing.T) {
 	n := lightningtest.Start(t)
 	n.Lock()
 	c := client(t, n.Options())
@@ -105,13 +106,14 @@ func TestALockedNodeSaysSo(t *testing.T) {
 	}
 }
 
-// A state that nobody knows is no answer, whatever is said beside it.
+// An invoice in an unknown state is an error, whatever its other fields say.
 func TestAnUnknownStateOfAnInvoiceIsAnError(t *testing.T) {
 	hash := lightning.Hash{1}
 	state := ""
 	node := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"r_hash":%q,"state":%q,"amt_paid_msat":"5000000","settle_index":"1","settle_date":"1"}`, base64.StdEncoding.EncodeToString(hash[:]), state)
+		fmt.Fprintf(w, `{"r_hash":%q,"state":%q,"amt_paid_msat":"5000000","settle_index":"1","settle_date":"1"}`,
+			base64.StdEncoding.EncodeToString(hash[:]), state)
 	}))
 	defer node.Close()
 	c := client(t, lightning.Options{URL: node.URL, Macaroon: []byte{1}, Network: "regtest",
@@ -121,7 +123,8 @@ func TestAnUnknownStateOfAnInvoiceIsAnError(t *testing.T) {
 		t.Errorf("%+v %v", n, err)
 	}
 	state = "HALF_SETTLED"
-	if _, err := c.Lookup(t.Context(), hash); err == nil || !strings.Contains(err.Error(), `"HALF_SETTLED", which this version does not know`) {
+	if _, err := c.Lookup(t.Context(), hash); err == nil || !strings.Contains(err.Error(),
+		`"HALF_SETTLED", which this version does not know`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,24 +1,24 @@
-// Package lightning asks for money over the Lightning Network, through an LND node: invoices that a node makes, what became
-// of each, and which were paid.
+// Package lightning receives payments over the Lightning Network through an LND node. It creates invoices at the
+// node, cancels them, and records which were paid.
 //
 //	wanted → open → ending → ended
 //	   │       │       │       │
 //	   └───────┴───────┴───────┴──→ paid
 //
-// What holds:
+// Invariants:
 //
-//   - An invoice asks for exactly the amount of one quote and can be paid as long as that quote holds, and not longer: the node
-//     itself cancels it at the end. So a paid invoice was paid in time and in full.
-//   - The preimage is chosen here and written down, sealed, before the node hears of it. The node makes one invoice of a
-//     preimage, so that a call whose answer was lost is repeated without a second invoice that could be paid.
-//   - A payment request is shown only after it was read back: network, amount, hash and the node's signature are right.
-//   - An object has at most one invoice that is shown. One that is not wanted any more is cancelled at the node; when it was
-//     paid first, that counts. "ended" is what the node said, not what was hoped.
-//   - Payments are followed by the node's own count of settled invoices, and the cursor is committed with what it stands for, so
-//     that none is lost while the program is down. Besides, each invoice is looked at when its time is over.
+//   - An invoice has the amount of one quote, and expires with it: the node itself cancels it then. So a paid invoice
+//     was paid in time and in full.
+//   - The service chooses the preimage, and stores it sealed before it calls the node. The node creates only one
+//     invoice per preimage. If a response is lost, the call is repeated and cannot create a second invoice.
+//   - A payment request is shown only after its network, amount, hash and signature were verified.
+//   - An object has at most one invoice that is shown. Others are canceled at the node. If one was paid before, the
+//     payment counts. An invoice becomes ended only after the node has confirmed the cancellation.
+//   - Payments are read in the order of the node's settle index. The cursor is committed together with the payments,
+//     so that none is lost while the program is down. In addition, each invoice is checked at its expiry.
 //
-// The requests of a transaction are [Service.Create] and [CancelAll]; the network is spoken to by the job [JobInvoice] and by
-// [Service.Watch]. News travels up as the job [JobPaid]: what a payment means is for the owner of the object to say.
+// [Service.Create] and [CancelAll] run in the caller's transaction. Only the job [JobInvoice] and [Service.Watch]
+// call the node. Payments are reported by the job [JobPaid] to the package that owns the object.
 package lightning
 
 import (
@@ -40,14 +40,14 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Chain is the name under which Lightning payments stand among those of chains.
+// Chain is the name of Lightning where payments are listed by chain.
 const Chain = "lightning"
 
-// Kinds of jobs. The payload of both is [InvoiceRef].
+// Kinds of jobs. The payload of both is an [InvoiceRef].
 const (
-	// JobInvoice is that an invoice is to be brought to where it should be at the node.
+	// JobInvoice creates or cancels an invoice at the node, depending on its state.
 	JobInvoice = "lightning.invoice"
-	// JobPaid is that an invoice was paid.
+	// JobPaid reports that an invoice was paid.
 	JobPaid = "lightning.paid"
 )
 
@@ -56,60 +56,60 @@ type InvoiceRef struct {
 	InvoiceID string `json:"invoice_id"`
 }
 
-// State is where an invoice stands here.
+// State is the state of an invoice.
 type State string
 
 // States of an invoice.
 const (
-	Requested State = "wanted" // the node is to make it
-	Open      State = "open"   // it can be paid
-	Ending    State = "ending" // it is to be cancelled at the node
-	Ended     State = "ended"  // it cannot be paid any more, and was not
+	Requested State = "wanted" // to be created at the node
+	Open      State = "open"   // can be paid
+	Ending    State = "ending" // to be canceled at the node
+	Ended     State = "ended"  // canceled or expired without payment
 	Paid      State = "paid"
 )
 
 const (
-	// minLifetime is the least time in which a payment can be expected to arrive; for less no invoice is made.
+	// minLifetime is the shortest lifetime for which an invoice is created. A payment needs some seconds.
 	minLifetime = 30 * time.Second
-	// checkDelay is how long after its end an invoice is looked at: the node cancels it by a clock of its own.
+	// checkDelay is the time between the expiry of an invoice and its check. The node's clock may differ.
 	checkDelay = 30 * time.Second
-	// sweepEvery is between two looks at all open invoices, while the node's count is not known.
+	// sweepEvery is the interval between checks of all open invoices while the node's settle index is unknown.
 	sweepEvery = 5 * time.Second
 	sweepSize  = 500
-	// maxMemo is in bytes. A payment request has room for 639; a shorter one makes a code that is easier to read.
+	// maxMemo is the maximum length of a memo in bytes. LND accepts 639, but a shorter one makes a simpler QR code.
 	maxMemo = 300
 )
 
-// Invoice asks one payer for the amount of one quote.
+// Invoice is an invoice for the amount of one quote.
 type Invoice struct {
 	ID, CompanyID     string
 	ObjectID, QuoteID string
 	State             State
 	Version           int64
 	Amount            money.Amount // BTC
-	Memo              string       // what the payer's wallet shows
+	Memo              string       // shown by the payer's wallet
 	ExpiresAt         time.Time
-	Hash              string // hex
-	NodeID            string // the node that made it
-	Request           string // BOLT 11; "" until it was made
+	Hash              string // hexadecimal
+	NodeID            string // the node that created the invoice
+	Request           string // BOLT 11; "" until created
 	Paid              money.Amount
-	SettledAt         time.Time // by the node's clock, to the second; zero until paid
+	SettledAt         time.Time // by the node's clock, in whole seconds; zero until paid
 
 	preimage    string // sealed
 	settleIndex uint64
 }
 
-// InvoiceParams is an invoice to ask for.
+// InvoiceParams are the parameters of a new invoice.
 type InvoiceParams struct {
 	CompanyID, ObjectID, QuoteID string
 	Amount                       money.Amount // BTC, more than 0
-	Memo                         string       // cut to 300 bytes
+	Memo                         string       // truncated to 300 bytes
 	ExpiresAt                    time.Time
 }
 
-// Service makes and follows invoices.
+// Service creates and watches invoices.
 type Service struct {
-	Client *Client // nil in a process that only asks
+	Client *Client // nil in a process that never calls the node
 	Sealer *identity.Sealer
 }
 
@@ -119,14 +119,14 @@ func sealContext(id string) identity.Place {
 	return identity.Place{Table: "lightning_invoices", Column: "preimage", Row: id}
 }
 
-// Create orders an invoice, which a job then makes. What was asked for the same object before is for [CancelAll]. With too little time
-// left for a payment nothing is ordered.
+// Create stores an invoice, which a job then creates at the node. It does nothing if too little time is left for a
+// payment. Call [CancelAll] first if the object may have an older invoice.
 func (s *Service) Create(tx *db.Tx, o InvoiceParams) error {
 	if o.ExpiresAt.Sub(tx.Now()) < minLifetime {
 		return nil
 	}
 	var preimage [32]byte
-	_, _ = rand.Read(preimage[:]) // never fails: the runtime ends the program instead
+	_, _ = rand.Read(preimage[:]) // never fails: the runtime aborts the program instead
 	for len(o.Memo) > maxMemo {
 		_, size := utf8.DecodeLastRuneInString(o.Memo)
 		o.Memo = o.Memo[:len(o.Memo)-size]
@@ -140,17 +140,18 @@ func (s *Service) Create(tx *db.Tx, o InvoiceParams) error {
 		return err
 	}
 	insert(tx, i)
-	db.History(tx, i.CompanyID, i.ID, i.Version, "", string(i.State), "asked for")
+	db.History(tx, i.CompanyID, i.ID, i.Version, "", string(i.State), "requested")
 	enqueueCheck(tx, i, time.Time{})
 	return nil
 }
 
-// enqueueCheck has an invoice looked at, now or at an instant.
+// enqueueCheck enqueues a [JobInvoice], to run now or at the given time.
 func enqueueCheck(tx *db.Tx, i Invoice, at time.Time) {
 	job.Enqueue(tx, job.New{CompanyID: i.CompanyID, Kind: JobInvoice, Payload: InvoiceRef{i.ID}, RunAt: at})
 }
 
-// CancelAll says that no invoice of an object is wanted any more. Those that can be paid are cancelled at the node by a job.
+// CancelAll marks all unpaid invoices of an object for cancellation, and enqueues the jobs that cancel them at the
+// node.
 func CancelAll(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
 	all, err := ForObject(ctx, tx, companyID, objectID)
 	if err != nil {
@@ -162,7 +163,7 @@ func CancelAll(ctx context.Context, tx *db.Tx, companyID, objectID string) error
 		}
 		from := i.State
 		i.State = Ending
-		if err := transition(ctx, tx, from, &i, "not wanted any more"); err != nil {
+		if err := transition(ctx, tx, from, &i, "no longer needed"); err != nil {
 			return err
 		}
 		enqueueCheck(tx, i, time.Time{})
@@ -183,7 +184,7 @@ func transition(ctx context.Context, tx *db.Tx, from State, i *Invoice, reason s
 	return nil
 }
 
-// Current is the invoice of a quote that can be shown to its payer, if there is one.
+// Current returns the open invoice of a quote, if there is one.
 func Current(all []Invoice, quoteID string) (Invoice, bool) {
 	for _, i := range all {
 		if i.QuoteID == quoteID && i.State == Open {
@@ -193,15 +194,15 @@ func Current(all []Invoice, quoteID string) (Invoice, bool) {
 	return Invoice{}, false
 }
 
-// HandleInvoice is the handler of [JobInvoice]: it makes an invoice that is wanted, and ends at the node what is not or whose time is
-// over.
+// HandleInvoice handles [JobInvoice]. It creates a requested invoice at the node, and cancels one that is ending or
+// expired.
 func (s *Service) HandleInvoice(ctx context.Context, d *db.DB, j job.Job) error {
 	var news InvoiceRef
 	if err := j.Decode(&news); err != nil {
 		return err
 	}
 	for range 5 {
-		// After a clash the invoice is read anew: it may be ending now, and then the node has to hear of it.
+		// After a conflict the invoice is read again. It may be ending now, and then the node must cancel it.
 		if err := s.checkInvoice(ctx, d, j.CompanyID, news.InvoiceID); !errors.Is(err, db.ErrConflict) {
 			return err
 		}
@@ -257,7 +258,7 @@ func (s *Service) create(ctx context.Context, d *db.DB, i Invoice, left time.Dur
 	i.State, i.NodeID, i.Request, i.preimage = Open, id, request, ""
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		made := i
-		if err := transition(ctx, tx, Requested, &made, "made at the node"); err != nil {
+		if err := transition(ctx, tx, Requested, &made, "created at the node"); err != nil {
 			return err
 		}
 		enqueueCheck(tx, made, made.ExpiresAt.Add(checkDelay))
@@ -290,21 +291,21 @@ func (s *Service) cancel(ctx context.Context, d *db.DB, i Invoice) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		ended := i
 		ended.State, ended.preimage = Ended, ""
-		return transition(ctx, tx, i.State, &ended, "cancelled at the node")
+		return transition(ctx, tx, i.State, &ended, "canceled at the node")
 	})
 }
 
-// endForeign ends an invoice of a node that is not the configured one any more, and can therefore not be asked. Should it be paid all
-// the same, that is found when the node is configured again.
+// endForeign ends an invoice of a node that is not configured any more, and so cannot be called. If the invoice was
+// paid, the payment is found when the node is configured again.
 func (s *Service) endForeign(ctx context.Context, d *db.DB, i Invoice) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		ended := i
 		ended.State = Ended
-		return transition(ctx, tx, i.State, &ended, "its node is not in use any more")
+		return transition(ctx, tx, i.State, &ended, "its node is not configured any more")
 	})
 }
 
-// recordPayment writes down that an invoice was paid, once. Invoices that others made at the node are passed over.
+// recordPayment stores, once, that an invoice was paid. It ignores invoices that the service did not create.
 func recordPayment(ctx context.Context, tx *db.Tx, n NodeInvoice) error {
 	i, err := byHash(ctx, tx, n.Hash.String())
 	if errors.Is(err, db.ErrNoRows) {
@@ -315,7 +316,7 @@ func recordPayment(ctx context.Context, tx *db.Tx, n NodeInvoice) error {
 	}
 	from := i.State
 	i.State, i.preimage, i.settleIndex, i.SettledAt = Paid, "", n.SettleIndex, n.SettledAt
-	i.Paid = money.New(money.BTC, n.PaidMsat/1000) // the rest is less than the smallest unit there is
+	i.Paid = money.New(money.BTC, n.PaidMsat/1000) // rounded down to a satoshi
 	if err := transition(ctx, tx, from, &i, "settled at the node"); err != nil {
 		return err
 	}
@@ -323,11 +324,11 @@ func recordPayment(ctx context.Context, tx *db.Tx, n NodeInvoice) error {
 	return nil
 }
 
-// Watch follows the node for some minutes and takes in what is paid. It returns when the connection ends, for the caller to
-// call it again; what was settled in between comes first then.
+// Watch records payments for some minutes. It returns when the connection ends; the caller then calls it again, and
+// it continues after the last recorded payment.
 //
-// A node gives what it settled after an index, but counts from 1 and takes 0 as "nothing that is past". So until it is known of
-// one settled invoice, those that can be paid are asked for one by one besides.
+// The node returns the invoices settled after an index. But it counts from 1, and with index 0 it returns no past
+// ones. So until a settled invoice of the node is known, Watch also checks each open invoice separately.
 func (s *Service) Watch(ctx context.Context, d *db.DB) error {
 	info, err := s.Client.Info(ctx)
 	if err != nil {
@@ -354,7 +355,7 @@ func (s *Service) Watch(ctx context.Context, d *db.DB) error {
 			})
 		})
 	})
-	var unknown error // the group would tell what ends first, which is the connection
+	var unknown error // not returned to the group, whose first error should be that of the connection
 	if after == 0 {
 		group.Go(func() error { return s.sweep(ctx, d, info.ID, &unknown) })
 	}
@@ -362,8 +363,8 @@ func (s *Service) Watch(ctx context.Context, d *db.DB) error {
 	return errors.Join(err, unknown)
 }
 
-// sweep asks for each invoice that can be paid, again and again until the cursor of the node is known. An invoice in an unknown state
-// keeps none of the others from being found; the first of them is told at the end.
+// sweep checks each open invoice repeatedly until the node's cursor is known. An invoice in an unknown state does not
+// stop the others; the first such error is stored in unknown.
 func (s *Service) sweep(ctx context.Context, d *db.DB, nodeID string, unknown *error) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -409,7 +410,8 @@ func (s *Service) sweepOnce(ctx context.Context, d *db.DB, nodeID string, unknow
 	}
 }
 
-// findPayment takes in an invoice that was paid unseen. It leaves the cursor alone: others may have been settled before it.
+// findPayment checks whether an invoice was paid. It does not advance the cursor, because other invoices may have
+// been settled before.
 func (s *Service) findPayment(ctx context.Context, d *db.DB, i Invoice) error {
 	hash, err := hex.DecodeString(i.Hash)
 	if err != nil {

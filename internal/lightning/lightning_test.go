@@ -21,25 +21,25 @@ import (
 
 const company, object = "com_1", "clm_1"
 
-// bench is a node, a service and its jobs; paid is what it was told of.
-type bench struct {
+// fixture is a service with a simulated node and a job runner.
+type fixture struct {
 	t     *testing.T
 	d     *db.DB
 	clock *dbtest.Clock
 	node  *lightningtest.Node
 	s     *lightning.Service
 	jobs  *job.Runner
-	paid  map[string]int // invoices, by how often they were told
+	paid  map[string]int // the number of JobPaid jobs per invoice
 }
 
-func run(t *testing.T, f func(b *bench)) {
+func run(t *testing.T, f func(b *fixture)) {
 	t.Helper()
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		sealer, err := identity.NewSealer(make([]byte, 32))
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &bench{t: t, d: d, clock: clock, node: lightningtest.Start(t), paid: map[string]int{}}
+		b := &fixture{t: t, d: d, clock: clock, node: lightningtest.Start(t), paid: map[string]int{}}
 		b.node.SetClock(clock.Now)
 		b.s = &lightning.Service{Client: client(t, b.node.Options()), Sealer: sealer}
 		b.jobs = job.NewRunner(d, job.Table{
@@ -55,40 +55,41 @@ func run(t *testing.T, f func(b *bench)) {
 	})
 }
 
-// ask orders an invoice of 5,000 sat for a quarter of an hour.
-func (b *bench) ask(quoteID string) {
+// ask creates an invoice of 5,000 sat that expires after 15 minutes.
+func (b *fixture) ask(quoteID string) {
 	b.t.Helper()
 	b.clock.Advance(time.Second)
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		if err := lightning.CancelAll(ctx, tx, company, object); err != nil {
 			return err
 		}
-		return b.s.Create(tx, lightning.InvoiceParams{CompanyID: company, ObjectID: object, QuoteID: quoteID, Amount: money.New(money.BTC, 5_000),
-			Memo: "Order 7", ExpiresAt: tx.Now().Add(15 * time.Minute)})
+		return b.s.Create(tx, lightning.InvoiceParams{CompanyID: company, ObjectID: object, QuoteID: quoteID,
+			Amount: money.New(money.BTC, 5_000),
+			Memo:   "Order 7", ExpiresAt: tx.Now().Add(15 * time.Minute)})
 	})
 }
 
-func (b *bench) end() {
+func (b *fixture) end() {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error { return lightning.CancelAll(ctx, tx, company, object) })
 }
 
-func (b *bench) write(f func(context.Context, *db.Tx) error) {
+func (b *fixture) write(f func(context.Context, *db.Tx) error) {
 	b.t.Helper()
 	if err := b.d.Write(b.t.Context(), f); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bench) drain() {
+func (b *fixture) drain() {
 	b.t.Helper()
 	if err := b.jobs.Drain(b.t.Context()); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// invoices are those of the object, oldest first.
-func (b *bench) invoices() (all []lightning.Invoice) {
+// invoices returns those of the object, the oldest first.
+func (b *fixture) invoices() (all []lightning.Invoice) {
 	b.t.Helper()
 	if err := b.d.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		all, err = lightning.ForObject(ctx, tx, company, object)
@@ -99,8 +100,8 @@ func (b *bench) invoices() (all []lightning.Invoice) {
 	return all
 }
 
-// last is the newest invoice, which must be in a state.
-func (b *bench) last(want lightning.State) lightning.Invoice {
+// last returns the newest invoice, and fails unless it has the given state.
+func (b *fixture) last(want lightning.State) lightning.Invoice {
 	b.t.Helper()
 	all := b.invoices()
 	i := all[len(all)-1]
@@ -110,15 +111,15 @@ func (b *bench) last(want lightning.State) lightning.Invoice {
 	return i
 }
 
-func (b *bench) pay(i lightning.Invoice) {
+func (b *fixture) pay(i lightning.Invoice) {
 	b.t.Helper()
 	if err := b.node.Pay(b.t.Context(), i.Request); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// watch watches until the newest invoice is paid.
-func (b *bench) watch() {
+// watch runs Watch until the newest invoice is paid.
+func (b *fixture) watch() {
 	b.t.Helper()
 	ctx, stop := context.WithCancel(b.t.Context())
 	done := make(chan error, 1)
@@ -137,8 +138,8 @@ func (b *bench) watch() {
 	b.drain()
 }
 
-func TestAnInvoiceIsMadeShownAndPaid(t *testing.T) {
-	run(t, func(b *bench) {
+func TestAnInvoiceIsCreatedShownAndPaid(t *testing.T) {
+	run(t, func(b *fixture) {
 		b.ask("quo_1")
 		if i := b.last(lightning.Requested); i.Request != "" {
 			t.Error("a payment request before there is an invoice")
@@ -146,19 +147,20 @@ func TestAnInvoiceIsMadeShownAndPaid(t *testing.T) {
 		b.drain()
 		i := b.last(lightning.Open)
 		r, err := lightning.Decode(i.Request)
-		if err != nil || r.Msat != 5_000_000 || r.Hash.String() != i.Hash || r.Memo != "Order 7" || !r.Created.Add(r.Expiry).Equal(i.ExpiresAt) {
+		if err != nil || r.Msat != 5_000_000 || r.Hash.String() != i.Hash || r.Memo != "Order 7" ||
+			!r.Created.Add(r.Expiry).Equal(i.ExpiresAt) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		if shown, ok := lightning.Current(b.invoices(), "quo_1"); !ok || shown.ID != i.ID {
 			t.Errorf("shown is %+v", shown)
 		}
-		if err := b.node.PayMsat(i.Request, 5_100_999); err != nil { // some wallets pay a little more
+		if err := b.node.PayMsat(i.Request, 5_100_999); err != nil { // some wallets pay slightly more
 			t.Fatal(err)
 		}
 		b.watch()
 		i = b.last(lightning.Paid)
 		if i.Paid.Units() != 5_100 || i.SettledAt.IsZero() || b.paid[i.ID] != 1 {
-			t.Errorf("paid %s at %s, told %d times", i.Paid, i.SettledAt, b.paid[i.ID])
+			t.Errorf("paid %s at %s, reported %d times", i.Paid, i.SettledAt, b.paid[i.ID])
 		}
 		if _, ok := lightning.Current(b.invoices(), "quo_1"); ok {
 			t.Error("a paid invoice is shown")
@@ -166,20 +168,20 @@ func TestAnInvoiceIsMadeShownAndPaid(t *testing.T) {
 	})
 }
 
-// Whatever was paid while nobody watched is found, the first payment of a node's life as well as later ones, and each is told
-// once.
-func TestPaymentsAreCaughtUpWith(t *testing.T) {
-	run(t, func(b *bench) {
+// Payments made while nothing watched are recorded, the first one of a node as well as later ones, and each is
+// reported once.
+func TestPaymentsWhileNothingWatchedAreRecorded(t *testing.T) {
+	run(t, func(b *fixture) {
 		for round := range 3 {
 			b.ask("quo_" + string(rune('a'+round)))
 			b.drain()
 			b.pay(b.last(lightning.Open))
 			b.watch()
 			if i := b.last(lightning.Paid); b.paid[i.ID] != 1 {
-				t.Errorf("round %d: told %d times", round, b.paid[i.ID])
+				t.Errorf("round %d: reported %d times", round, b.paid[i.ID])
 			}
 		}
-		// The node also makes invoices for others.
+		// The node also has invoices that the service did not create.
 		other := lightning.NewInvoice{Preimage: [32]byte{9}, Amount: 1, Expiry: time.Hour}
 		request, err := b.s.Client.AddInvoice(t.Context(), other)
 		if err != nil {
@@ -193,17 +195,17 @@ func TestPaymentsAreCaughtUpWith(t *testing.T) {
 		b.pay(b.last(lightning.Open))
 		b.watch()
 		if len(b.paid) != 4 {
-			t.Errorf("told of %v", b.paid)
+			t.Errorf("reported %v", b.paid)
 		}
 	})
 }
 
-// Of an invoice in a state that nobody knows nothing is taken in, and the others are found all the same: those that were paid before
-// anybody watched, and those that the node tells of. The watch says so when it ends.
-func TestAnUnknownStateHoldsUpNoOtherInvoice(t *testing.T) {
-	run(t, func(b *bench) {
+// An invoice in an unknown state is not recorded as paid, and does not stop others: neither those paid before the
+// watch nor those that the node reports. The watch returns the error when it ends.
+func TestAnInvoiceInAnUnknownStateStopsNoOther(t *testing.T) {
+	run(t, func(b *fixture) {
 		const later = "HALF_SETTLED"
-		say := func(i lightning.Invoice) {
+		setLater := func(i lightning.Invoice) {
 			t.Helper()
 			if err := b.node.SetState(i.Request, later); err != nil {
 				t.Fatal(err)
@@ -224,7 +226,8 @@ func TestAnUnknownStateHoldsUpNoOtherInvoice(t *testing.T) {
 		for n := range 8 {
 			object := fmt.Sprintf("clm_%d", n+2)
 			b.write(func(ctx context.Context, tx *db.Tx) error {
-				return b.s.Create(tx, lightning.InvoiceParams{CompanyID: company, ObjectID: object, QuoteID: "quo_1", Amount: money.New(money.BTC, 5_000), Memo: "x",
+				return b.s.Create(tx, lightning.InvoiceParams{CompanyID: company, ObjectID: object, QuoteID: "quo_1",
+					Amount: money.New(money.BTC, 5_000), Memo: "x",
 					ExpiresAt: tx.Now().Add(15 * time.Minute)})
 			})
 			b.drain()
@@ -237,9 +240,9 @@ func TestAnUnknownStateHoldsUpNoOtherInvoice(t *testing.T) {
 			}
 		}
 		slices.SortFunc(all, func(a, b lightning.Invoice) int { return strings.Compare(a.ID, b.ID) }) // as they are asked for
-		told, after, before := all[0], all[1], all[7]
+		unknown, after, before := all[0], all[1], all[7]
 		for _, i := range all[2:7] {
-			say(i)
+			setLater(i)
 		}
 		b.pay(before)
 		ctx, stop := context.WithCancel(t.Context())
@@ -261,30 +264,30 @@ func TestAnUnknownStateHoldsUpNoOtherInvoice(t *testing.T) {
 		if err := <-done; err == nil || !strings.Contains(err.Error(), later) {
 			t.Errorf("the watch ended: %v", err)
 		}
-		b.pay(told)
-		say(told)
+		b.pay(unknown)
+		setLater(unknown)
 		b.pay(after)
 		ctx, stop = context.WithCancel(t.Context())
 		defer stop()
-		heard := ""
+		reported := ""
 		err := b.s.Client.Subscribe(ctx, 1, func(n lightning.NodeInvoice) error { // what was settled after the first
-			heard += n.Hash.String()
+			reported += n.Hash.String()
 			stop()
 			return nil
 		})
-		if heard != after.Hash || err == nil || !strings.Contains(err.Error(), later) {
-			t.Errorf("heard of %s, then %v; want %s", heard, err, after.Hash)
+		if reported != after.Hash || err == nil || !strings.Contains(err.Error(), later) {
+			t.Errorf("reported %s, then %v; want %s", reported, err, after.Hash)
 		}
 	})
 }
 
-// An answer that is lost, a node that is down and a wallet that is locked all end with one invoice that can be paid.
-func TestAnInvoiceIsMadeOnce(t *testing.T) {
-	run(t, func(b *bench) {
+// A lost response, a stopped node or a locked wallet leaves exactly one invoice that can be paid.
+func TestAnInvoiceIsCreatedOnce(t *testing.T) {
+	run(t, func(b *fixture) {
 		b.node.Stop()
 		b.ask("quo_1")
 		if err := b.jobs.Drain(t.Context()); err == nil {
-			t.Error("the node is down, and all is well")
+			t.Error("no error although the node is down")
 		}
 		if err := b.node.Restart(); err != nil {
 			t.Fatal(err)
@@ -292,7 +295,7 @@ func TestAnInvoiceIsMadeOnce(t *testing.T) {
 		b.node.LoseResponses(1)
 		b.clock.Advance(10 * time.Second)
 		if err := b.jobs.Drain(t.Context()); err == nil {
-			t.Error("the answer was lost, and all is well")
+			t.Error("no error although the response was lost")
 		}
 		b.clock.Advance(10 * time.Second)
 		b.drain()
@@ -303,9 +306,9 @@ func TestAnInvoiceIsMadeOnce(t *testing.T) {
 	})
 }
 
-// A new quote has a new invoice, and the old one takes no money any more.
-func TestANewInvoiceEndsTheOld(t *testing.T) {
-	run(t, func(b *bench) {
+// A new quote gets a new invoice, and the old one cannot be paid any more.
+func TestANewInvoiceCancelsTheOld(t *testing.T) {
+	run(t, func(b *fixture) {
 		b.ask("quo_1")
 		b.drain()
 		old := b.last(lightning.Open)
@@ -323,9 +326,9 @@ func TestANewInvoiceEndsTheOld(t *testing.T) {
 	})
 }
 
-// An invoice that ends while it is being paid, or before it was made.
-func TestEndsAndPaymentsMeet(t *testing.T) {
-	run(t, func(b *bench) {
+// An invoice is canceled while it is being paid, or before it was created.
+func TestAnInvoiceIsCanceledWhileItIsPaid(t *testing.T) {
+	run(t, func(b *fixture) {
 		b.ask("quo_1")
 		b.end()
 		b.drain()
@@ -341,16 +344,16 @@ func TestEndsAndPaymentsMeet(t *testing.T) {
 		b.pay(i)
 		b.drain()
 		if i = b.last(lightning.Paid); b.paid[i.ID] != 1 || i.Paid.Units() != 5_000 {
-			t.Errorf("paid %s, told %d times", i.Paid, b.paid[i.ID])
+			t.Errorf("paid %s, reported %d times", i.Paid, b.paid[i.ID])
 		}
 
 		b.ask("quo_3")
 		b.drain()
 		b.pay(b.last(lightning.Open))
-		b.clock.Advance(16 * time.Minute) // nobody watched
+		b.clock.Advance(16 * time.Minute) // without a watch
 		b.drain()
 		if i = b.last(lightning.Paid); b.paid[i.ID] != 1 {
-			t.Errorf("told %d times", b.paid[i.ID])
+			t.Errorf("reported %d times", b.paid[i.ID])
 		}
 
 		b.ask("quo_4")
@@ -364,9 +367,9 @@ func TestEndsAndPaymentsMeet(t *testing.T) {
 	})
 }
 
-// Invoices of a node that was put out of use do not block the queue, and count when it comes back.
+// Invoices of a replaced node do not block the queue, and their payments count when the node is configured again.
 func TestANodeIsReplaced(t *testing.T) {
-	run(t, func(b *bench) {
+	run(t, func(b *fixture) {
 		b.ask("quo_1")
 		b.drain()
 		old, i := b.s.Client, b.last(lightning.Open)
@@ -387,7 +390,7 @@ func TestANodeIsReplaced(t *testing.T) {
 		b.pay(b.last(lightning.Open))
 		b.watch()
 		if len(b.paid) != 2 {
-			t.Errorf("told of %v", b.paid)
+			t.Errorf("reported %v", b.paid)
 		}
 	})
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/lightning/lndtest"
 )
 
-// What the tests' own node is held to holds for a real one, and the two answer alike.
+// LND passes the contract of the simulated node, and their responses have the same form.
 func TestLND(t *testing.T) {
 	pair, own := lndtest.Start(t), lightningtest.Start(t)
 	t.Run("contract", func(t *testing.T) { lightningtest.RunContract(t, pair) })
@@ -30,17 +30,19 @@ func TestLND(t *testing.T) {
 		preimage := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{77}, 32))
 		hash := lightning.NewInvoice{Preimage: [32]byte(bytes.Repeat([]byte{77}, 32))}.Hash()
 		unknown := base64.StdEncoding.EncodeToString(make([]byte, 32))
-		invoice := fmt.Sprintf(`{"r_preimage":%q,"value_msat":"5000000","expiry":"900","memo":"Order 7","private":true}`, preimage)
+		invoice := fmt.Sprintf(`{"r_preimage":%q,"value_msat":"5000000","expiry":"900","memo":"Order 7","private":true}`,
+			preimage)
 		for _, c := range []struct{ method, path, body string }{
 			{http.MethodGet, "/v1/getinfo", ""},
 			{http.MethodPost, "/v1/invoices", invoice},
-			{http.MethodPost, "/v1/invoices", invoice}, // once more
+			{http.MethodPost, "/v1/invoices", invoice}, // repeated
 			{http.MethodPost, "/v1/invoices", `{"r_preimage":"AAAA"}`},
 			{http.MethodPost, "/v1/invoices", `{"memo":"` + strings.Repeat("x", 640) + `"}`},
 			{http.MethodPost, "/v1/invoices", `{"value_msat":"-1"}`},
 			{http.MethodGet, "/v1/invoice/" + hash.String(), ""},
 			{http.MethodGet, "/v1/invoice/" + strings.Repeat("0", 64), ""},
-			{http.MethodPost, "/v2/invoices/cancel", fmt.Sprintf(`{"payment_hash":%q}`, base64.StdEncoding.EncodeToString(hash[:]))},
+			{http.MethodPost, "/v2/invoices/cancel", fmt.Sprintf(`{"payment_hash":%q}`,
+				base64.StdEncoding.EncodeToString(hash[:]))},
 			{http.MethodPost, "/v2/invoices/cancel", fmt.Sprintf(`{"payment_hash":%q}`, unknown)},
 			{http.MethodGet, "/v1/nothing", ""},
 		} {
@@ -52,12 +54,13 @@ func TestLND(t *testing.T) {
 	})
 }
 
-// ask gives the status and the form of an answer: the names and kinds of its members, and what a refusal says.
+// ask returns the status and the form of a response: the names and types of its members, and the text of an error.
 func ask(t *testing.T, o lightning.Options, method, path, body string) string {
 	t.Helper()
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(o.Certificate)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool,
+		MinVersion: tls.VersionTLS12}}}
 	req, err := http.NewRequestWithContext(t.Context(), method, o.URL+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)

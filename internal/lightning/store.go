@@ -12,50 +12,57 @@ import (
 const columns = `company_id, invoice_id, object_id, quote_id, state, version, amount, memo, expires_at, hash, preimage,
 	node_id, request, paid, settle_index, settled_at, created_at`
 
-var rows = db.BulkInsert("lightning_invoices", "company_id", "invoice_id", "object_id", "quote_id", "state", "version", "amount", "memo",
+var rows = db.BulkInsert("lightning_invoices", "company_id", "invoice_id", "object_id", "quote_id", "state", "version",
+	"amount", "memo",
 	"expires_at", "hash", "preimage", "node_id", "request", "paid", "settle_index", "settled_at", "created_at")
 
 func insert(tx *db.Tx, i Invoice) {
-	rows.Add(tx, []any{i.CompanyID, i.ID, i.ObjectID, i.QuoteID, string(i.State), i.Version, i.Amount.Units(), i.Memo, db.Micros(i.ExpiresAt),
+	rows.Add(tx, []any{i.CompanyID, i.ID, i.ObjectID, i.QuoteID, string(i.State), i.Version, i.Amount.Units(), i.Memo,
+		db.Micros(i.ExpiresAt),
 		i.Hash, i.preimage, i.NodeID, i.Request, i.Paid.Units(), int64(0), int64(0), db.Micros(tx.Now())})
 }
 
-// update writes what may change of an invoice, over the very version that was read.
+// update stores the fields of an invoice that may change, provided that its version is unchanged.
 func update(ctx context.Context, tx *db.Tx, i Invoice) (bool, error) {
 	settled := int64(0)
 	if !i.SettledAt.IsZero() {
 		settled = db.Micros(i.SettledAt)
 	}
-	n, err := tx.Exec(ctx, `UPDATE lightning_invoices SET state = $1, preimage = $2, node_id = $3, request = $4, paid = $5, settle_index = $6,
+	n, err := tx.Exec(ctx, `UPDATE lightning_invoices
+		SET state = $1, preimage = $2, node_id = $3, request = $4, paid = $5, settle_index = $6,
 		settled_at = $7, version = version + 1 WHERE company_id = $8 AND invoice_id = $9 AND version = $10`,
-		string(i.State), i.preimage, i.NodeID, i.Request, i.Paid.Units(), int64(i.settleIndex), settled, i.CompanyID, i.ID, i.Version)
+		string(i.State), i.preimage, i.NodeID, i.Request, i.Paid.Units(), int64(i.settleIndex), settled, i.CompanyID, i.ID,
+		i.Version)
 	return n == 1, err
 }
 
-// Get is an invoice by its id: db.ErrNoRows when there is none.
+// Get returns an invoice, or db.ErrNoRows.
 func Get(ctx context.Context, tx *db.Tx, companyID, id string) (Invoice, error) {
-	return scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM lightning_invoices WHERE company_id = $1 AND invoice_id = $2", companyID, id))
+	return scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM lightning_invoices WHERE company_id = $1 AND invoice_id = $2",
+		companyID, id))
 }
 
-// ForObject is every invoice of an object, oldest first.
+// ForObject returns all invoices of an object, the oldest first.
 func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) ([]Invoice, error) {
-	r, err := tx.Query(ctx, "SELECT "+columns+" FROM lightning_invoices WHERE company_id = $1 AND object_id = $2 ORDER BY created_at, invoice_id", companyID, objectID)
+	r, err := tx.Query(ctx, "SELECT "+columns+` FROM lightning_invoices
+		WHERE company_id = $1 AND object_id = $2 ORDER BY created_at, invoice_id`, companyID, objectID)
 	return db.Collect(r, err, func(r *db.Rows) (Invoice, error) { return scan(r) })
 }
 
-// byHash answers db.ErrNoRows for an invoice that somebody else made at the node.
+// byHash returns an invoice, or db.ErrNoRows if the service did not create it.
 func byHash(ctx context.Context, tx *db.Tx, hash string) (Invoice, error) {
 	return scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM lightning_invoices WHERE hash = $1", hash))
 }
 
-// payable is the invoices after an id that may have been paid unseen.
+// payable returns the invoices with ids after the given one that may have been paid without notice.
 func payable(ctx context.Context, tx *db.Tx, after string, limit int) ([]Invoice, error) {
-	r, err := tx.Query(ctx, "SELECT "+columns+` FROM lightning_invoices WHERE state IN ('open', 'ending') AND invoice_id > $1
+	r, err := tx.Query(ctx, "SELECT "+columns+` FROM lightning_invoices WHERE state IN ('open', 'ending')
+		AND invoice_id > $1
 		ORDER BY invoice_id LIMIT $2`, after, limit)
 	return db.Collect(r, err, func(r *db.Rows) (Invoice, error) { return scan(r) })
 }
 
-// loadCursor is 0 for a node of which no settled invoice was seen.
+// loadCursor returns the settle index of the node's last recorded payment, or 0.
 func loadCursor(ctx context.Context, tx *db.Tx, nodeID string) (uint64, error) {
 	var index int64
 	err := tx.QueryRow(ctx, "SELECT settle_index FROM lightning_cursors WHERE node_id = $1", nodeID).Scan(&index)
@@ -65,10 +72,11 @@ func loadCursor(ctx context.Context, tx *db.Tx, nodeID string) (uint64, error) {
 	return uint64(index), err
 }
 
-// advanceCursor moves the cursor forward, never back.
+// advanceCursor increases the cursor. It never decreases it.
 func advanceCursor(ctx context.Context, tx *db.Tx, nodeID string, index uint64) error {
 	_, err := tx.Exec(ctx, `INSERT INTO lightning_cursors (node_id, settle_index) VALUES ($1, $2)
-		ON CONFLICT (node_id) DO UPDATE SET settle_index = excluded.settle_index WHERE lightning_cursors.settle_index < excluded.settle_index`,
+		ON CONFLICT (node_id) DO UPDATE SET settle_index = excluded.settle_index
+			WHERE lightning_cursors.settle_index < excluded.settle_index`,
 		nodeID, int64(index))
 	return err
 }
@@ -77,7 +85,8 @@ func scan(r interface{ Scan(dest ...any) error }) (Invoice, error) {
 	var i Invoice
 	var state string
 	var amount, paid, expires, index, settled, created int64
-	err := r.Scan(&i.CompanyID, &i.ID, &i.ObjectID, &i.QuoteID, &state, &i.Version, &amount, &i.Memo, &expires, &i.Hash, &i.preimage,
+	err := r.Scan(&i.CompanyID, &i.ID, &i.ObjectID, &i.QuoteID, &state, &i.Version, &amount, &i.Memo, &expires, &i.Hash,
+		&i.preimage,
 		&i.NodeID, &i.Request, &paid, &index, &settled, &created)
 	i.State, i.Amount, i.Paid = State(state), money.New(money.BTC, amount), money.New(money.BTC, paid)
 	i.ExpiresAt, i.settleIndex, i.SettledAt = db.Time(expires), uint64(index), time.Time{}
