@@ -39,7 +39,7 @@ const (
 	full = 200_000 // satoshis of 100 USD at 50,000
 )
 
-// What payers do, on the simulated chain and on a real node, on both engines.
+// TestPayers runs the actions of payers on the simulated chain and on a real node, on both engines.
 func TestPayers(t *testing.T) {
 	t.Run("sim", func(t *testing.T) {
 		dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
@@ -54,7 +54,7 @@ func TestPayers(t *testing.T) {
 	})
 }
 
-// simLab is the simulated chain as a lab.
+// simLab adapts the simulated chain to chaintest.
 type simLab struct{ *bitcoinsim.Chain }
 
 func (l simLab) Source() chain.Source { return l.Chain }
@@ -318,7 +318,7 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Chain) {
 			if !strings.HasPrefix(s.address, "bcrt1") || s.look().Network != network {
 				s.Errorf("the address %s does not say that it is of %s", s.address, network)
 			}
-			s.after(validity) // what is paid elsewhere never comes
+			s.after(validity) // the payment was replaced by one to another address
 		}, claim.Expired, claim.None, "expired", books{}},
 		{"late, where that is taken at the new price", func(s *sale) {
 			s.after(validity)
@@ -333,7 +333,7 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Chain) {
 		{"where nobody waits for a block", func(s *sale) {
 			s.pay(full)
 			s.is(claim.Paid)
-			s.books(books{}) // the books wait all the same
+			s.books(books{}) // nothing is posted before the confirmation
 			s.mine(1)
 		}, claim.Paid, claim.None, "paid", books{merchant: 99_00, revenue: 1_00}},
 		{"where nobody waits for a block, and takes it back", func(s *sale) {
@@ -363,7 +363,7 @@ func payers(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Chain) {
 	t.Run("while the chain is rewritten at every depth", func(t *testing.T) { reorganisationsChangeNothing(t, till) })
 }
 
-// till is a merchant whose chain is under the test's hand.
+// till is a merchant whose chain the test controls.
 type till struct {
 	keys    *bitcoin.Signer
 	d       *db.DB
@@ -372,7 +372,7 @@ type till struct {
 	watcher *chain.Watcher
 	jobs    *job.Runner
 	claims  *claim.Service
-	guards  claim.Guards // that the tests change
+	guards  claim.Guards // changed by tests
 	company string
 	by      identity.Principal
 }
@@ -421,7 +421,7 @@ func newTill(t *testing.T, d *db.DB, clock *dbtest.Clock, lab chaintest.Chain) *
 	return x
 }
 
-// policy sets what the names of the cases tell.
+// policy sets the merchant's policy that the case's name describes.
 func (x *till) policy(t *testing.T, name string) {
 	t.Helper()
 	late, confirmations, grace, tolerance := "manual", int64(1), int64(0), int64(0)
@@ -451,7 +451,7 @@ func (x *till) write(t *testing.T, f func(context.Context, *db.Tx) error) {
 	}
 }
 
-// settle lets the watcher catch up, prices end and all news be heard.
+// settle runs the watcher, expires quotes and runs all jobs.
 func (x *till) settle(t *testing.T) {
 	t.Helper()
 	_, err := quote.ExpireDue(t.Context(), x.d, network, nil)
@@ -473,10 +473,10 @@ func (x *till) checkBooks(t *testing.T) {
 	}
 }
 
-// books are balances of a claim; of the merchant and of revenue, what the claim brought.
+// books has the balances of a claim, and the changes of the merchant's and the revenue account.
 type books struct{ suspense, excess, shortfall, merchant, revenue int64 }
 
-// sale is a claim over 100 USD that is under way.
+// sale is a claim of 100 USD and its payments.
 type sale struct {
 	*testing.T
 	till              *till
@@ -506,7 +506,7 @@ func (s *sale) must(err error) {
 	s.till.settle(s.T)
 }
 
-// paidBy looks at the transactions that are listed, by first sight.
+// paidBy checks the transactions listed for the claim, by first sight.
 func (s *sale) paidBy(want ...string) {
 	s.Helper()
 	var got []string
@@ -530,7 +530,7 @@ func (s *sale) send(outputs ...chain.Output) string {
 	return txid
 }
 
-// dust pays what no node passes on: only a miner can bring it.
+// dust pays an amount that nodes do not relay: only a miner can include it.
 func (s *sale) dust(o chain.Output) {
 	s.Helper()
 	miner, ok := s.till.lab.(*btcdtest.Node)
@@ -657,8 +657,8 @@ func (s *sale) eventStates() string {
 	return strings.Join(states[webhook.ClaimStatusUpdate.Name], " ")
 }
 
-// What a merchant took out before the chain took the payment back is owed, and paid off by what comes next for the
-// claim.
+// If a reorganization removes a payment after the merchant withdrew it, the company owes it, and later money for the
+// claim pays the debt.
 func TestTakenBackAfterItWasSettled(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		till := newTill(t, d, clock, simLab{bitcoinsim.New(d)})
@@ -691,8 +691,8 @@ func TestTakenBackAfterItWasSettled(t *testing.T) {
 	})
 }
 
-// When the chain takes back several payments at once, what is left of the merchant's pays for as many as it can, and
-// the rest is owed.
+// If a reorganization removes several payments at once, the merchant's remaining balance pays for as many as
+// possible, and the rest is owed.
 func TestSeveralTakenBackAfterSomeWasSettled(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		till := newTill(t, d, clock, simLab{bitcoinsim.New(d)})
@@ -717,7 +717,8 @@ func TestSeveralTakenBackAfterSomeWasSettled(t *testing.T) {
 	})
 }
 
-// While a refund waits to be sent, what it will pay is not offered a second time: it takes all that is owed by then.
+// While a refund waits to be sent, its amount is not offered a second time: it pays the full debt at the time it is
+// sent.
 func TestOneRefundAtATime(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		world := bitcoinsim.New(d)
@@ -767,7 +768,7 @@ func TestLimits(t *testing.T) {
 		clock.Advance(time.Minute)
 		create(claim.ErrTooManyOpen)
 		clock.Advance(validity)
-		till.settle(t) // they expire
+		till.settle(t) // quotes expire
 		create(nil)
 	})
 }

@@ -22,8 +22,8 @@ import (
 // A refund goes to an address that the payer enters, never to the address that the money came from, which may belong
 // to an exchange. The merchant offers it through a link that works once:
 //
-//         offered → accepted → paid
-//         └→ withdrawn: another offer replaced it
+//	offered → accepted → paid
+//	        └→ withdrawn: another offer replaced it
 //
 // An expired offer does not change; the money remains the payer's and can be offered again.
 

@@ -27,7 +27,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// Requests that are decided at the same moment are counted together, in whichever transactions they are.
+// Concurrent requests are counted together, in whichever transactions they are.
 func TestLimitsHoldForClaimsThatAreMadeAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name               string
@@ -67,7 +67,7 @@ func TestLimitsHoldForClaimsThatAreMadeAtOnce(t *testing.T) {
 	}
 }
 
-// payouts has the till pay out what it is asked to, by the engine that pays everybody.
+// payouts starts the Bitcoin rail for the till's payouts.
 func (x *till) payouts(t *testing.T, c chain.Source) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -110,7 +110,7 @@ func (x *till) settlements(t *testing.T) (all []claim.Settlement) {
 	return all
 }
 
-// A schedule settles what there is, a day or a week after it did the last time, and nothing twice.
+// A schedule settles the balance a day or a week after its last settlement, and nothing twice.
 func TestSettlementsKeepTheirSchedule(t *testing.T) {
 	for schedule, every := range map[string]time.Duration{"daily": 24 * time.Hour, "weekly": 7 * 24 * time.Hour} {
 		t.Run(schedule, func(t *testing.T) {
@@ -156,11 +156,11 @@ func TestSettlementsKeepTheirSchedule(t *testing.T) {
 	}
 }
 
-// One company that cannot be settled keeps no other waiting.
+// A company that cannot be settled does not delay others.
 func TestEachCompanyIsSettledByItself(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		till := newTill(t, d, clock, simLab{bitcoinsim.New(d)})
-		till.write(t, func(ctx context.Context, tx *db.Tx) error { // of a company that is gone
+		till.write(t, func(ctx context.Context, tx *db.Tx) error { // a company that does not exist
 			_, err := tx.Exec(ctx,
 				`INSERT INTO merchant_settings (company_id, tolerance_bps, confirmations, late_policy, grace_seconds, settle_in,
 					origins, schedule,
@@ -182,7 +182,7 @@ func TestEachCompanyIsSettledByItself(t *testing.T) {
 	})
 }
 
-// refund offers what a claim owes its payer, and names where to.
+// refund offers the refundable amount to the payer, who accepts it at an address.
 func (s *sale) refund(to string) {
 	s.Helper()
 	s.till.write(s.T, func(ctx context.Context, tx *db.Tx) error {
@@ -209,7 +209,7 @@ func (s *sale) refundIs(state claim.RefundState, refunded int64) claim.Refund {
 	return all[0]
 }
 
-// A payout of a refund that the chain takes back is owed again until it is in a block once more.
+// A refund whose payout a reorganization removes is owed again until it is confirmed again.
 func TestARefundThatTheChainTakesBack(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		world := bitcoinsim.New(d)
@@ -223,7 +223,7 @@ func TestARefundThatTheChainTakesBack(t *testing.T) {
 		s.refundIs(claim.RefundAccepted, 0)
 		s.mine(6)
 		paid := s.refundIs(claim.RefundPaid, 50_000)
-		// The payer bears the fee: it is taken off what leaves, and off what the operator pays the miner.
+		// The payer pays the fee: it is deducted from the refund and credited against the operator's network fee.
 		var booked map[string]int64
 		till.write(t, func(ctx context.Context, tx *db.Tx) error {
 			booked = map[string]int64{}
@@ -255,8 +255,8 @@ func TestARefundThatTheChainTakesBack(t *testing.T) {
 	})
 }
 
-// While an address is on a sanctions list no refund goes there, and above the operator's limit none goes without two
-// operators.
+// A refund waits while its address is on a sanctions list, and above the release limit until two staff members
+// release it.
 func TestMoneyThatSomebodyHasToLookAtWaits(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		world := bitcoinsim.New(d)

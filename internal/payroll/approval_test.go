@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// as is a member at a page.
+// as returns the principal of a member who is signed in to the pages.
 func (h *fixture) as(user string) identity.Principal {
 	return identity.Principal{Kind: identity.KindSession, ID: "ses_" + user, CompanyID: h.by.CompanyID, UserID: user}
 }
@@ -24,7 +24,7 @@ func (h *fixture) member(user, role string) {
 	})
 }
 
-// says fails the test unless a member's word ends so: with a code, or "" without one.
+// says runs a member's action and fails the test unless it ends with the error code, or without an error for "".
 func (h *fixture) says(code string, f func(ctx context.Context, tx *db.Tx) error) {
 	h.t.Helper()
 	err := h.d.Write(h.t.Context(), f)
@@ -48,7 +48,7 @@ func (h *fixture) approve(code string, by identity.Principal, id string) {
 	})
 }
 
-// waits says that a payroll is held for its approval, and that nothing of it has left.
+// waits checks that a payroll is on hold for its approval and that no output exists.
 func (h *fixture) waits(id string, needed, given int) {
 	h.t.Helper()
 	p := h.want(id, OnHold, FundingFunded, Received)
@@ -62,8 +62,7 @@ func (h *fixture) waits(id string, needed, given int) {
 	}
 }
 
-// Whatever leads to the release of a payroll above the limit finds it waiting, until members enough approved it who may
-// still do so.
+// Every path to the release of a payroll above the limit waits until enough members who may approve have approved.
 func TestNothingGoesAroundTheApproval(t *testing.T) {
 	run(t, func(h *fixture) {
 		for user, role := range map[string]string{"usr_a": identity.RoleOwner, "usr_dev": identity.RoleDeveloper} {
@@ -88,7 +87,7 @@ func TestNothingGoesAroundTheApproval(t *testing.T) {
 		h.release(above.ID)
 		h.waits(above.ID, 2, 0)
 
-		// A block is taken back and comes again: it waits again.
+		// A reorganization removes the funding, which is confirmed again: the payroll waits again.
 		h.deposit(above, "dep_2", above.Quote.Funding.Units(), "reverted")
 		if got := h.get(above.ID); got.State != Pending || got.HoldReason != "" {
 			h.t.Errorf("%s, held for %q", got.State, got.HoldReason)
@@ -105,7 +104,7 @@ func TestNothingGoesAroundTheApproval(t *testing.T) {
 		h.approve("", h.as("usr_a"), above.ID)
 		h.approve("", h.as("usr_a"), above.ID)
 		h.waits(above.ID, 2, 1)
-		h.member("usr_a", identity.RoleViewer) // who may not approve any more has not approved
+		h.member("usr_a", identity.RoleViewer) // an approval by a member who may no longer approve does not count
 		h.approve("", h.as("usr_b"), above.ID)
 		h.waits(above.ID, 2, 1)
 		h.member("usr_c", identity.RoleAdmin)
@@ -127,7 +126,7 @@ func TestNothingGoesAroundTheApproval(t *testing.T) {
 	})
 }
 
-// A member's own payroll needs somebody else; one in another currency, or for which no price is known, is measured too.
+// A member cannot approve their own payroll. Payrolls in another currency, or without a known price, are checked too.
 func TestWhoMadeAPayrollDoesNotApproveIt(t *testing.T) {
 	run(t, func(h *fixture) {
 		h.member("usr_a", identity.RoleOwner)
@@ -162,7 +161,7 @@ func TestWhoMadeAPayrollDoesNotApproveIt(t *testing.T) {
 	})
 }
 
-// Who declines, or cancels, gives the company its money; what the operator absorbed it has again.
+// Declining or cancelling returns the money to the company, and a shortfall to the operator.
 func TestADeclinedPayrollGivesItsMoneyBack(t *testing.T) {
 	run(t, func(h *fixture) {
 		h.member("usr_a", identity.RoleOwner)
@@ -210,7 +209,7 @@ func TestADeclinedPayrollGivesItsMoneyBack(t *testing.T) {
 	})
 }
 
-// A limit is made stricter by one person, and looser by two.
+// One person can lower a limit; raising it takes two.
 func TestTheLimitIsRaisedByTwo(t *testing.T) {
 	run(t, func(h *fixture) {
 		for _, user := range []string{"usr_a", "usr_b", "usr_c"} {

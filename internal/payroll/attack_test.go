@@ -17,7 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/screening"
 )
 
-// A reorg that the tolerance bears changes what is in escrow; the release divides what is there, not what was.
+// A reorganization within the tolerance changes the escrow; the release divides the current escrow.
 func TestAReorgWithinTheToleranceCanBeReleased(t *testing.T) {
 	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
@@ -38,7 +38,7 @@ func TestAReorgWithinTheToleranceCanBeReleased(t *testing.T) {
 	})
 }
 
-// Late money that waited for a decision is the company's once other money covers the payroll.
+// Late money in suspense is credited to the company once other money covers the payroll.
 func TestLateMoneyIsNotStuckWhenOthersCover(t *testing.T) {
 	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
@@ -70,7 +70,7 @@ func (h *fixture) resumePayroll(id string) {
 	h.write(func(ctx context.Context, tx *db.Tx) error { return h.s.Resume(ctx, tx, h.by.CompanyID, id) })
 }
 
-// The operator's hold and the reorg's are two: lifting one does not lift the other.
+// A hold by staff and one by a reorganization are separate: lifting one does not lift the other.
 func TestAResumeDoesNotPayWhatAReorgRemoved(t *testing.T) {
 	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
@@ -107,7 +107,7 @@ func TestAReorgDoesNotLiftAHold(t *testing.T) {
 	})
 }
 
-// Nothing more is divided while the company owes the funding.
+// Nothing more is released while the company owes the funding.
 func TestARetryWaitsForFundingThatAReorgRemoved(t *testing.T) {
 	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: append([]Payee{{AmountText: "100", UserID: "rec_mix"}}, worked...)})
@@ -132,8 +132,8 @@ func TestARetryWaitsForFundingThatAReorgRemoved(t *testing.T) {
 	})
 }
 
-// Two instances that settle the last two payments at once do not both leave the end to the other. Nothing tells from
-// outside that the second one waits, so the first dawdles before it commits, a few times over.
+// Two processes that settle the last two payments concurrently conclude the payroll. The test cannot observe that the
+// second one waits, so the first one yields several times before it commits.
 func TestTwoSettlesAtOnceEndThePayroll(t *testing.T) {
 	run(t, func(h *fixture) {
 		for range 5 {
@@ -174,7 +174,7 @@ func TestTwoSettlesAtOnceEndThePayroll(t *testing.T) {
 	})
 }
 
-// The wallet on the chain is one for all companies: a balance in euros buys no bitcoins out of it that others brought.
+// All companies share the wallet on the chain: a balance in euros cannot buy bitcoins that belong to other companies.
 func TestEurosDoNotPayBitcoinsOfOthers(t *testing.T) {
 	run(t, func(h *fixture) {
 		err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -192,8 +192,8 @@ func TestEurosDoNotPayBitcoinsOfOthers(t *testing.T) {
 	})
 }
 
-// A payee or company on a sanctions list is not paid: a payee alone waits, a company holds all of its payroll, and
-// without a list nobody is released. The review's end, or a list, lets all of it go on.
+// A payee on a sanctions list is not paid; a company on one has its whole payroll held; without a current list
+// nothing is released. The end of the review, or a list, resumes all of it.
 func TestScreeningStopsARelease(t *testing.T) {
 	run(t, func(h *fixture) {
 		held := map[string]bool{}

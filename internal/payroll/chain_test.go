@@ -24,8 +24,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// chainFixture is a fixture whose payrolls are paid on a chain: coins pass through the watcher and the deposits to the
-// payroll.
+// chainFixture is a fixture whose payrolls are funded on a chain, through the watcher and deposits.
 type chainFixture struct {
 	*fixture
 	chain   *bitcoinsim.Chain
@@ -47,7 +46,7 @@ func newChainFixture(t *testing.T, d *db.DB, clock *dbtest.Clock) *chainFixture 
 	return x
 }
 
-// must lets the watcher catch up, prices end and all news be heard.
+// must runs the watcher, expires quotes and runs all jobs.
 func (x *chainFixture) must(err error) {
 	x.t.Helper()
 	for _, step := range []func() error{
@@ -84,7 +83,7 @@ func (x *chainFixture) price(dollars string) {
 	x.exec("UPDATE rates SET rate = $1 WHERE asset = 'BTC'", dollars)
 }
 
-// refresh gives the quotes of what is due still.
+// refresh returns the quotes of the amount still due.
 func (x *chainFixture) refresh() (quotes []quote.Quote) {
 	x.t.Helper()
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
@@ -110,8 +109,8 @@ func (x *chainFixture) countEvents(event string, want int64) {
 	}
 }
 
-// What can become of the money for a payroll on its way through a chain: each ends in one state, and in books that
-// say where every satoshi is. The payroll is of 1,010.00 USD at 50,000, which want two confirmations.
+// Each case is something that can happen to the money of a payroll on its way through a chain. It ends in one state,
+// and the ledger accounts for every satoshi. The payroll is of 1,010.00 USD at 50,000, which need two confirmations.
 func TestPayrollsOnAChain(t *testing.T) {
 	const (
 		full     = 2_020_000
@@ -284,7 +283,7 @@ func TestPayrollsOnAChain(t *testing.T) {
 				if got := x.balance(ledger.Escrow, x.p.ID, money.BTC); got != 0 {
 					t.Errorf("%d sat in escrow of money that is not there", got)
 				}
-				x.release(x.p.ID) // nothing
+				x.release(x.p.ID) // no effect
 				x.is(Pending, FundingConfirming)
 				x.mine(2)
 			}, Received, FundingFunded, books{escrow: full}},
@@ -320,7 +319,7 @@ func TestPayrollsOnAChain(t *testing.T) {
 	})
 }
 
-// What a chain takes back after the release is owed by the company, until it comes again by another payment.
+// Money that a reorganization removes after the release is owed by the company until another payment arrives.
 func TestFundingThatIsTakenBackForGood(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		x := newChainFixture(t, d, clock)
@@ -350,15 +349,14 @@ func TestFundingThatIsTakenBackForGood(t *testing.T) {
 	})
 }
 
-// However deep the chain is rewritten, once it has the payments again, the result is the same as without the
-// reorganization.
+// However deep a reorganization is, once the chain has the payments again, the result is the same as without it.
 func TestPayrollsOnARewrittenChain(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		x := newChainFixture(t, d, clock)
 		for depth := 1; depth <= 6; depth++ {
 			var all []Payroll
 			var outputs []chain.Output
-			// exactly, too little, less than dust too little, too much
+			// exact, too little, too little by less than dust, too much
 			for _, sum := range []int64{1_818_000, 900_000, 1_817_800, 1_898_000} {
 				x.p = x.create(CreateParams{ToPay: []Payee{{AmountText: "600", UserID: "rec_btc"}, {AmountText: "300",
 					UserID: "rec_eur"}}})

@@ -12,8 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Money that was sent elsewhere waits until the change is a day old, but not that of somebody who was never paid:
-// their first destination is no change.
+// A payment to a changed destination waits until the change is a day old, unless the payee was never paid: a first
+// destination is not a change.
 func TestAChangedDestinationCoolsDown(t *testing.T) {
 	run(t, func(h *fixture) {
 		h.s.CoolDown = 24 * time.Hour
@@ -60,7 +60,7 @@ func TestAChangedDestinationCoolsDown(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 
-		// An administrator who has asked the payee need not wait. What is changed after that waits anew.
+		// After an administrator's confirmation the payment need not wait. A later change starts another wait.
 		h.member("usr_admin", identity.RoleAdmin)
 		confirm := func(code string, by identity.Principal, p Payroll, payment string) {
 			h.t.Helper()
@@ -92,8 +92,8 @@ func TestAChangedDestinationCoolsDown(t *testing.T) {
 	})
 }
 
-// Whose money goes elsewhere than their last payment went is named until this payment has left, and for thirty days.
-// A first destination is no change.
+// A payee whose destination changed since the last payment is listed until this payment is sent, for thirty days. A
+// first destination is not a change.
 func TestAMovedPayeeIsNamed(t *testing.T) {
 	run(t, func(h *fixture) {
 		moved := func(id string) {
@@ -141,7 +141,8 @@ func TestAMovedPayeeIsNamed(t *testing.T) {
 	})
 }
 
-// Money that was released goes where the payee wanted it then, also when they want the next elsewhere before it leaves.
+// A released payment is sent to the destination at the time of its release, even if the payee changes it before it is
+// sent.
 func TestADestinationStandsAtItsRelease(t *testing.T) {
 	run(t, func(h *fixture) {
 		pay := func() Payroll {

@@ -15,7 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// bring lets the operator own some of an asset, in its wallet or at its bank.
+// bring gives the operator some of an asset, in its wallet or at its bank.
 func (h *fixture) bring(x money.Amount) {
 	h.t.Helper()
 	at := ledger.Bank
@@ -29,7 +29,7 @@ func (h *fixture) bring(x money.Amount) {
 	})
 }
 
-// fill gives a company a balance, as a transfer or a surplus does.
+// fill credits a company's balance.
 func (h *fixture) fill(companyID string, x money.Amount) {
 	h.t.Helper()
 	at := ledger.Bank
@@ -71,13 +71,13 @@ func (h *fixture) bound(l treasury.Limit) {
 
 func eur(cents int64) money.Amount { return money.New(money.EUR, cents) }
 
-// fromEuros is a payroll of the balance in euros to somebody who wants bitcoin: 500.00 USD, which is 0.01 BTC.
+// fromEuros returns a payroll from the balance in euros to a payee who wants bitcoin: 500.00 USD, which is 0.01 BTC.
 func fromEuros(payee, amount string) CreateParams {
 	return CreateParams{ToPay: []Payee{{AmountText: amount, UserID: payee}}, FundingMethod: MethodWallet,
 		FundingCurrency: "EUR"}
 }
 
-// problems are the codes of what is wrong with a request.
+// codesOf returns the error codes of the problems of a request.
 func codesOf(err error) (codes []string) {
 	f, ok := apierr.As(err)
 	if !ok {
@@ -116,8 +116,8 @@ func TestABalanceInEurosPaysBitcoinsOfTheHouse(t *testing.T) {
 	})
 }
 
-// The coins of another company are in the same wallet, and the books tell them apart: a company with euros is refused
-// when it asks, and waits when what the operator had is gone by the release.
+// Another company's coins are in the same wallet, and the ledger separates them: a payroll from euros is refused at
+// creation, and waits if the operator's coins are gone by the release.
 func TestNobodyIsPaidWithCoinsOfAnotherCompany(t *testing.T) {
 	run(t, func(h *fixture) {
 		h.fill("com_rich", sats(900_000_000))
@@ -164,7 +164,7 @@ func TestNobodyIsPaidWithCoinsOfAnotherCompany(t *testing.T) {
 	})
 }
 
-// retryExchange does what the clock does.
+// retryExchange runs the periodic retry.
 func (h *fixture) retryExchange() {
 	h.t.Helper()
 	if err := RetryConversions(h.t.Context(), h.d); err != nil {
@@ -185,7 +185,7 @@ func (h *fixture) retryExchange() {
 	}
 }
 
-// Coins at an exchange are the operator's, but no payee can be paid with them before they are back.
+// Coins at an exchange belong to the operator, but cannot pay a payee before they are back.
 func TestCoinsAtAnExchangeAreNotAtHand(t *testing.T) {
 	run(t, func(h *fixture) {
 		h.fill("com_rich", sats(900_000_000))
@@ -221,8 +221,8 @@ func TestLimitsBoundWhatIsExchanged(t *testing.T) {
 	})
 }
 
-// In production a currency of banks is bounded too: the money of companies is at the same bank.
-func TestEurosComeFromTheHouseOrFromItsBank(t *testing.T) {
+// In production bank currencies are limited too: the companies' money is at the same bank.
+func TestEurosComeFromTheOperatorOrItsBank(t *testing.T) {
 	run(t, func(h *fixture) {
 		h.boundFiat()
 		h.fill("com_rich", eur(1_000_000_00))
@@ -250,8 +250,8 @@ func TestEurosComeFromTheHouseOrFromItsBank(t *testing.T) {
 	})
 }
 
-// Several companies ask for what the operator has once, in one transaction.
-func TestCoinsOfTheHouseArePaidOnce(t *testing.T) {
+// Several companies need the operator's only coins, in one transaction.
+func TestOperatorCoinsArePaidOnce(t *testing.T) {
 	run(t, func(h *fixture) {
 		const companies = 4
 		h.bring(sats(1_500_000))
@@ -275,7 +275,7 @@ func TestCoinsOfTheHouseArePaidOnce(t *testing.T) {
 			}
 			payrolls = append(payrolls, h.create(fromEuros(id, "500")))
 		}
-		h.write(func(ctx context.Context, tx *db.Tx) error { // as jobs that are due together share one
+		h.write(func(ctx context.Context, tx *db.Tx) error { // jobs that are due together share a transaction
 			for _, p := range payrolls {
 				found, err := find(ctx, tx, p.CompanyID, p.ID)
 				if err != nil {
@@ -298,8 +298,8 @@ func TestCoinsOfTheHouseArePaidOnce(t *testing.T) {
 	})
 }
 
-// Whatever payrolls are made of and however they are funded, no unit appears or is lost, the parts of each payment
-// are what it was, and the operator never pays out more of a coin than it owns.
+// For random payrolls and fundings, no unit is created or lost, the parts of each payment add up to it, and the
+// operator never pays out more of a coin than it owns.
 func TestExchangeLosesNothing(t *testing.T) {
 	run(t, func(h *fixture) {
 		seed := uint64(dbtest.Epoch.Unix())

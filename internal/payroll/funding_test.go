@@ -20,7 +20,7 @@ func TestUnderThenTopUp(t *testing.T) {
 		if got := h.balance(ledger.Escrow, p.ID, money.BTC); got != 2_009_900 {
 			h.t.Errorf("escrow is %d", got)
 		}
-		h.release(p.ID) // too early: nothing
+		h.release(p.ID) // too early, no effect
 		h.want(p.ID, Pending, FundingPartial, Pending)
 		h.deposit(p, "dep_2", 10_100, "confirmed")
 		h.want(p.ID, Received, FundingFunded, Received)
@@ -64,7 +64,7 @@ func TestTheSurplusIsTheCompanys(t *testing.T) {
 		}
 		h.want(p.ID, Received, FundingOver, Received)
 
-		// It pays the next payroll: 40.40 USD are 80,800 sat.
+		// The surplus pays the next payroll: 40.40 USD are 80,800 sat.
 		small := h.create(CreateParams{ToPay: []Payee{{AmountText: "40", UserID: "rec_btc"}},
 			FundingMethod: MethodWallet, FundingCurrency: "BTC"})
 		h.want(small.ID, Received, FundingFunded, Received)
@@ -108,7 +108,7 @@ func TestLateMoneyIsAppliedAtANewRate(t *testing.T) {
 	})
 }
 
-// 400 sat are more than the operator absorbs at 50,000 USD, and, being 0.20 USD, less at 70,000.
+// 400 sat are more than the tolerance at 50,000 USD but, at 0.20 USD, less at 70,000.
 func TestAShortfallAtAnotherPriceCanBeReleased(t *testing.T) {
 	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
@@ -146,7 +146,8 @@ func TestMuchLateMoneyWaitsForARefresh(t *testing.T) {
 	})
 }
 
-// What a reorganisation takes back after the release comes out of the company's balance, and the company is notified.
+// Money that a reorganization removes after the release is debited from the company's balance, and the company is
+// notified.
 func TestABalanceCoversAReorg(t *testing.T) {
 	run(t, func(h *fixture) {
 		over := h.create(CreateParams{ToPay: worked})
@@ -179,7 +180,7 @@ func TestAReorgWalksBack(t *testing.T) {
 		h.want(p.ID, Received, FundingFunded, Received)
 		h.release(p.ID)
 
-		// After the release the company owes it, and what has not left stays.
+		// After the release the company owes the money, and unsent payouts are held.
 		h.deposit(p, "dep_1", 2_020_000, "reverted")
 		got := h.want(p.ID, OnHold, FundingFunded, Released)
 		if h.balance(ledger.DueFromCustomer, "", money.BTC) != 2_020_000 || !got.Payments[0].Outputs[0].OnHold {

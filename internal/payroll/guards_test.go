@@ -43,7 +43,7 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 	}
 }
 
-// Each guard that does not consent keeps the money where it is.
+// No money is paid while any one guard refuses.
 func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 	broken := errors.New("the guard is broken")
 	for name, change := range map[string]func(*Guards){

@@ -14,7 +14,7 @@ func TestAFrozenCompanysReleaseWaits(t *testing.T) {
 			h.exec("UPDATE companies SET status = '" + status + "'")
 			h.write(func(ctx context.Context, tx *db.Tx) error { return then(ctx, tx, h.by.CompanyID) })
 		}
-		// Money that comes during the freeze, what was received before it, and what was released and has not left.
+		// One payroll is funded during the freeze, one was received and one released before it.
 		coming, received, released := h.create(CreateParams{ToPay: worked}), h.create(CreateParams{ToPay: worked}),
 			h.create(CreateParams{ToPay: worked})
 		h.deposit(received, "dep_1", 2_020_000, "confirmed")
@@ -30,7 +30,7 @@ func TestAFrozenCompanysReleaseWaits(t *testing.T) {
 		if n := h.count(queued); n != 0 {
 			h.t.Errorf("%d outputs of a frozen company can leave", n)
 		}
-		// The end of another hold does not end the freeze.
+		// Ending another hold does not end the freeze.
 		h.exec("UPDATE payrolls SET hold_reason = $1 WHERE payroll_id IN ($2, $3)", ReasonReview, received.ID,
 			released.ID)
 		h.write(func(ctx context.Context, tx *db.Tx) error {
@@ -51,13 +51,13 @@ func TestAFrozenCompanysReleaseWaits(t *testing.T) {
 	})
 }
 
-// A release that had begun when its company was frozen is held when it has ended.
+// A release that began before its company was frozen is held after it ends.
 func TestAFreezeComesAgain(t *testing.T) {
 	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.exec("UPDATE companies SET status = 'frozen'")
 		h.write(func(ctx context.Context, tx *db.Tx) error { return Freeze(ctx, tx, h.by.CompanyID) })
-		h.exec("UPDATE companies SET status = 'active'") // as the release read it
+		h.exec("UPDATE companies SET status = 'active'") // as read by the release
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")
 		h.release(p.ID)
 		h.want(p.ID, Released, FundingFunded, Released)

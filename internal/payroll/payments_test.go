@@ -12,13 +12,13 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// The timeline of each payment has every one of its versions, whether it changed with the other payments or alone.
+// The timeline of each payment has each of its versions, whether it changed together with the others or alone.
 func TestEachPaymentHasItsOwnStateAndHistory(t *testing.T) {
 	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: append([]Payee{{AmountText: "50", UserID: "rec_mix"}}, worked...)})
 		h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
 		h.want(p.ID, Received, FundingFunded, Received)
-		h.destinations("rec_mix", nil) // it cannot be released with the others: there is nowhere to pay it to
+		h.destinations("rec_mix", nil) // no destination, so it cannot be released with the others
 		h.release(p.ID)
 		got := h.get(p.ID)
 		if got.Payments[0].State != ActionRequired || got.Payments[1].State != Released ||
@@ -70,7 +70,7 @@ func TestAStaleChangeOfPaymentsIsRefused(t *testing.T) {
 	})
 }
 
-// A change of several payments changes no other, even if another payment is in the same state.
+// A change of several payments changes no other payment, even one in the same state.
 func TestAChangeOfSomePaymentsIsRefusedWhileOthersAreAlike(t *testing.T) {
 	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})

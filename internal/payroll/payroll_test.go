@@ -34,8 +34,8 @@ func (paper) Address(branch, index uint32) (string, error) {
 	return fmt.Sprintf("bcrt1q%d%d", branch, index), nil
 }
 
-// fixture is a company with four payees: rec_btc and rec_eur are paid in one asset, rec_mix in three, rec_bare in none.
-// It plays the packages around: it writes deposits and outcomes, and delivers each job twice.
+// fixture is a company with four payees: rec_btc and rec_eur are paid in one asset, rec_mix in three, rec_bare has no
+// destination. It acts as the surrounding packages: it writes deposits and outcomes, and runs each job twice.
 type fixture struct {
 	t     testing.TB
 	d     *db.DB
@@ -140,7 +140,7 @@ func (h *fixture) destinations(id string, to map[money.Asset]int) {
 	})
 }
 
-// worked is the payroll of the worked case: 600.00 in BTC, 400.00 in EUR, 10.00 of fees.
+// worked is a payroll of 600.00 in BTC and 400.00 in EUR, with fees of 10.00.
 var worked = []Payee{{AmountText: "600", UserID: "rec_btc"}, {AmountText: "400", UserID: "rec_eur"}}
 
 func (h *fixture) create(p CreateParams) Payroll {
@@ -204,7 +204,7 @@ func (h *fixture) release(id string) {
 	h.deliver(h.s.Release, fmt.Sprintf(`{"payroll_id":%q}`, id))
 }
 
-// outcome lets every output of a payroll end, or those to one asset.
+// outcome sets the final state of all outputs of a payroll, or of those in one asset.
 func (h *fixture) outcome(p Payroll, asset money.Asset, state payout.State) {
 	h.t.Helper()
 	h.exec("UPDATE outputs SET state = $1 WHERE company_id = $2 AND payroll_id = $3 AND ($4 = '' OR asset = $4)",
@@ -235,7 +235,7 @@ func (h *fixture) count(query string, args ...any) (n int64) {
 	return n
 }
 
-// countEvents returns the number of events with a name that an object has.
+// countEvents returns the number of an object's events with a name.
 func (h *fixture) countEvents(name, objectID string) (n int64) {
 	h.t.Helper()
 	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -286,8 +286,8 @@ func (h *fixture) want(id string, state State, funding FundingState, payments St
 	return p
 }
 
-// checkSteps looks for a version of a payment that the timeline does not tell of, or tells of twice, and for a step
-// to nowhere without a reason.
+// checkSteps reports versions of a payment that the timeline lacks or repeats, and entries that change no state and
+// have no reason.
 func (h *fixture) checkSteps(p Payroll) {
 	h.t.Helper()
 	for _, s := range p.Timeline {
@@ -365,9 +365,9 @@ func TestFromCreationToFulfilled(t *testing.T) {
 			{ledger.FeeRevenue, "payroll", money.USD, 10_00},
 			{ledger.OutputPayable, got.Payments[0].Outputs[0].ID, money.BTC, 1_200_000},
 			{ledger.OutputPayable, got.Payments[1].Outputs[0].ID, money.EUR, 368_00},
-			{ledger.PayeePayable, got.Payments[1].ID, money.USD, 0}, // owed for a moment, until it was exchanged
+			{ledger.PayeePayable, got.Payments[1].ID, money.USD, 0}, // owed until it was exchanged
 			{ledger.FXPosition, "", money.BTC, 820_000},
-			{ledger.FXPosition, "", money.USD, -10_00}, // 410 sold for, 400 exchanged on
+			{ledger.FXPosition, "", money.USD, -10_00}, // 410 bought, 400 exchanged
 			{ledger.FXPosition, "", money.EUR, -368_00},
 		} {
 			if n := h.balance(b.code, b.dim, b.asset); n != b.want {
@@ -389,7 +389,7 @@ func TestFromCreationToFulfilled(t *testing.T) {
 		h.outcome(p, money.EUR, payout.Fulfilled)
 		last := h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
 
-		// Each payee was written to once of the arrival, and of each return.
+		// Each payee got one mail for the arrival and one for each return.
 		for address, want := range map[string][2]int64{"pat@example.com": {1, 0}, "eve@example.com": {1, 1}} {
 			sent := h.count("SELECT COUNT(*) FROM mails WHERE company_id = $1 AND address = $2 AND template = 'payment_sent'",
 				p.CompanyID, address)
@@ -495,7 +495,7 @@ func TestRefresh(t *testing.T) {
 		if q, err := refresh(); err != nil || q.ID != p.Quote.ID {
 			h.t.Fatalf("an active quote was replaced: %v", err)
 		}
-		h.deposit(p, "dep_1", 1_000_000, "seen") // half of it, in time
+		h.deposit(p, "dep_1", 1_000_000, "seen") // half of the amount, in time
 		h.clock.Advance(time.Hour)
 		q, err := refresh()
 		if err != nil || q.Due != usd(510_00) || q.Funding != sats(1_020_000) {
@@ -561,7 +561,7 @@ func TestCancelGivesTheMoneyBack(t *testing.T) {
 			}
 		}
 		h.want(p.ID, Cancelled, FundingPartial, Cancelled)
-		h.deposit(p, "dep_2", 100, "confirmed") // too late for it: the company's
+		h.deposit(p, "dep_2", 100, "confirmed") // too late: credited to the company
 		if got := h.balance(ledger.CompanyFunds, "", money.BTC); got != 2_010_000 {
 			h.t.Errorf("the company has %d", got)
 		}

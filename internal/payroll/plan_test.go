@@ -266,7 +266,7 @@ func TestTheWorkedRelease(t *testing.T) {
 	}
 }
 
-// What a chain does not relay to one kind of address it may relay to another.
+// The relay minimum depends on the type of the address.
 func TestDustGoesWithTheLargestShare(t *testing.T) {
 	for _, c := range []struct {
 		address string
@@ -366,7 +366,7 @@ func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 	})
 }
 
-// balanced posts nothing: it adds the lines up as the ledger would.
+// balanced adds up lines as the ledger would.
 func balanced(t *rapid.T, lines []ledger.Line) {
 	t.Helper()
 	sums := map[money.Asset]int64{}

@@ -17,7 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// returned is a payroll whose payment to a bank came back.
+// returned returns a payroll whose bank payment came back.
 func (h *fixture) returned() Payroll {
 	h.t.Helper()
 	p := h.create(CreateParams{ToPay: worked})
@@ -28,7 +28,7 @@ func (h *fixture) returned() Payroll {
 	return h.get(p.ID)
 }
 
-// correct gives a payee's destination other data.
+// correct changes a payee's destination.
 func (h *fixture) correct(id string) {
 	h.t.Helper()
 	h.clock.Advance(time.Hour)
@@ -40,8 +40,8 @@ func (h *fixture) correct(id string) {
 	h.deliver(HandlePayable, fmt.Sprintf(`{"recipient_id":%q}`, id))
 }
 
-// A return goes out again when its destination is another one, to the same output, once; and not before the change is
-// a day old, nor while the payee is inactive, the company is frozen or the payroll is on hold.
+// A returned payment is sent again, once, when its destination has changed: not before the change is a day old, nor
+// while the payee is inactive, the company is frozen or the payroll is on hold.
 func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 	run(t, func(h *fixture) {
 		h.s.CoolDown = 24 * time.Hour
@@ -79,7 +79,7 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
-				for { // a job that another was faster than runs again
+				for { // a job runs again after a conflict
 					if h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 						return h.s.Release(ctx, tx, job.Job{CompanyID: p.CompanyID, Payload: fmt.Appendf(nil,
 							`{"payroll_id":%q}`, p.ID)})
@@ -95,7 +95,7 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 			p.Payments[1].Outputs[0].ID); n != 1 {
 			t.Errorf("queued again %d times, want once, by the correction", n)
 		}
-		// What is under way goes where it was sent, whatever changes meanwhile.
+		// An output that was sent keeps its destination, whatever changes later.
 		was := string(h.get(p.ID).Payments[1].Outputs[0].Destination)
 		h.correct("rec_eur")
 		h.clock.Advance(25 * time.Hour)
@@ -108,7 +108,7 @@ func TestAReturnGoesToTheCorrectedDestination(t *testing.T) {
 	})
 }
 
-// Corrected into another asset, what is owed is exchanged at the current price of what it was worth.
+// A correction into another asset exchanges the original value at the current price.
 func TestAReturnIsExchangedWhereItsDestinationIsInAnotherAsset(t *testing.T) {
 	run(t, func(h *fixture) {
 		h.bring(money.New(money.BTC, 100_000_000))
@@ -116,7 +116,7 @@ func TestAReturnIsExchangedWhereItsDestinationIsInAnotherAsset(t *testing.T) {
 		h.deposit(p, "dep_1", 2_020_000, "confirmed")
 		h.release(p.ID)
 		h.outcome(p, money.BTC, payout.Fulfilled)
-		h.outcome(p, money.EUR, payout.Failed) // never sent: 368.00 EUR are owed
+		h.outcome(p, money.EUR, payout.Failed) // not paid: 368.00 EUR are owed
 		h.destinations("rec_eur", map[money.Asset]int{money.BTC: 100})
 		h.deliver(HandlePayable, `{"recipient_id":"rec_eur"}`)
 		h.release(p.ID)

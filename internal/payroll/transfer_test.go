@@ -16,7 +16,7 @@ import (
 
 const pooled = "DE89370400440532013000"
 
-// wages are 1,000.00, and 10.00 of fees.
+// wages is a payroll of 1,000.00, with fees of 10.00.
 var wages = []Payee{{AmountText: "1000", UserID: "rec_eur"}}
 
 // transferred records a bank transfer for a payroll, or its return, and runs the job that follows.
@@ -35,7 +35,7 @@ func (h *fixture) transferred(p Payroll, name string, cents int64, back bool) {
 	h.deliver(h.s.Fund, fmt.Sprintf(`{"object_id":%q}`, p.ID))
 }
 
-// due is what a payroll asks to be transferred.
+// due returns the transfer that funds a payroll.
 func (h *fixture) due(p Payroll) Transfer {
 	h.t.Helper()
 	p = h.get(p.ID)
@@ -54,8 +54,8 @@ func runBank(t *testing.T, f func(h *fixture)) {
 	})
 }
 
-// A payroll that is funded by bank waits for its own currency under a reference of its own. Less is kept and asked
-// for the rest, more is the company's.
+// A payroll funded by bank waits for a transfer in its currency with its own reference. A smaller transfer is kept
+// and the rest stays due; a surplus is the company's.
 func TestATransferFundsAPayroll(t *testing.T) {
 	runBank(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
@@ -91,7 +91,8 @@ func TestATransferFundsAPayroll(t *testing.T) {
 	})
 }
 
-// What comes for a payroll that waits no more is the company's, and what had come for one that is cancelled, too.
+// A transfer for a payroll that no longer waits belongs to the company, and so does money received before a
+// cancellation.
 func TestATransferThatComesTooLateIsTheCompanys(t *testing.T) {
 	runBank(t, func(h *fixture) {
 		late := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
@@ -112,9 +113,9 @@ func TestATransferThatComesTooLateIsTheCompanys(t *testing.T) {
 	})
 }
 
-// A bank may take a transfer back: before the release the payroll waits again, after it it comes out of the company's
-// balance, and the rest is owed: nothing more leaves, and nothing is paid out of the balance, until what comes in has
-// settled that.
+// A bank may take a transfer back. Before the release the payroll waits again. After it, the money is debited from
+// the company's balance and the rest is owed: payouts are held and the balance pays nothing until incoming money has
+// settled the debt.
 func TestATransferThatTheBankTakesBack(t *testing.T) {
 	runBank(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})
@@ -175,13 +176,13 @@ func TestATransferThatTheBankTakesBack(t *testing.T) {
 			h.t.Errorf("it is %s, %s", got.State, got.HoldReason)
 		}
 		h.exec("UPDATE deposits SET state = 'confirmed' WHERE txid = 'trf_2'")
-		h.deliver(h.s.Fund, fmt.Sprintf(`{"object_id":%q}`, p.ID)) // it came again, so that was settled twice
+		h.deliver(h.s.Fund, fmt.Sprintf(`{"object_id":%q}`, p.ID)) // the money arrived again, so the debt was settled twice
 		settle()
 		expect("it came again", 0, 1_100_00)
 	})
 }
 
-// A debt that is written off holds nothing any more. Should its money come in again, it is the company's.
+// A debt that is written off no longer holds payrolls. If its money arrives later, it belongs to the company.
 func TestADebtThatIsWrittenOff(t *testing.T) {
 	runBank(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: wages, FundingMethod: MethodBank})

@@ -17,8 +17,8 @@ import (
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// quotes of 1,010.00 USD at 50,000 USD, and of what remains at 40,000 USD from the second hour on; both hold for half
-// an hour.
+// quotes has a quote of 1,010.00 USD at a rate of 50,000, and from the second hour on a quote of the remainder at
+// 40,000; each is valid for half an hour.
 var quotes = []quote.Quote{
 	{
 		ID: "quo_1", Number: 1, State: quote.StateExpired, ValidFrom: begin, ValidTo: begin.Add(30 * time.Minute),
@@ -32,7 +32,7 @@ var quotes = []quote.Quote{
 	},
 }
 
-// received returns a deposit that was first seen a number of minutes after the begin.
+// received returns a deposit first seen some minutes after the start.
 func received(id string, n int64, minute int, state deposit.State) deposit.Deposit {
 	d := deposit.Deposit{
 		ID: id, Amount: sats(n), State: state, FirstSeen: begin.Add(time.Duration(minute) * time.Minute),
@@ -204,8 +204,7 @@ func TestABankTransferCountsWithoutAQuote(t *testing.T) {
 	}
 }
 
-// Whatever the order in which facts became known, they give the same verdict, and the verdict accounts for each
-// deposit exactly.
+// The verdict does not depend on the order of the facts, and it accounts for each deposit exactly.
 func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
 	exact := cmp.Comparer(func(a, b money.Rate) bool {
 		return a.IsZero() && b.IsZero() || !a.IsZero() && !b.IsZero() && a.Cmp(b) == 0

@@ -9,8 +9,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// What comes to a wallet's address is the company's balance once it is confirmed, in the coin that came; what the
-// chain takes back of it leaves the balance, and where that has been spent is owed until it comes again.
+// Money sent to a wallet's address is credited to the company's balance once it is confirmed. If a reorganization
+// removes it, it is debited again; an amount already spent is owed until the money is confirmed again.
 func TestWallet(t *testing.T) {
 	run(t, func(t *testing.T, h *fixture) {
 		const wallet = "wal_1"
@@ -44,7 +44,7 @@ func TestWallet(t *testing.T) {
 		holds(ledger.CompanyFunds, "", money.BTC, 0)
 		becomes("big", "mined", true)
 		becomes("beside", "mined", true)
-		come("small", money.BTC, 100_000) // 50 USD, and nothing waits beside it
+		come("small", money.BTC, 100_000) // 50 USD, no other waiting deposit
 		confirmations("small", 1)
 		becomes("small", "mined", true)
 		holds(ledger.CompanyFunds, "", money.BTC, 50_200_000)
@@ -61,7 +61,7 @@ func TestWallet(t *testing.T) {
 			holds(ledger.CompanyFunds, "", money.POL, 0)
 		}
 
-		h.write(func(_ context.Context, tx *db.Tx) error { // most of it is spent
+		h.write(func(_ context.Context, tx *db.Tx) error { // spend most of it
 			return ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "payroll", SourceID: "prl_2",
 				Purpose: "fund", Lines: []ledger.Line{
 					ledger.Debit(ledger.CompanyFunds, "", money.New(money.BTC, 50_150_000)),

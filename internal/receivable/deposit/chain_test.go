@@ -15,14 +15,14 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// TestWithAWatchedChain lets real transactions on the simulated chain pass through the watcher and its jobs.
+// TestWithAWatchedChain sends real transactions on the simulated chain through the watcher and its jobs.
 func TestWithAWatchedChain(t *testing.T) {
 	for name, play := range map[string]func(s *chainFixture){
 		"paid": func(s *chainFixture) {
 			txid := s.pay(2_020_000)
 			s.want(txid, Seen, true)
 			s.do(s.chain.Mine(s.t.Context(), 1))
-			s.want(txid, Seen, true) // 1,010 USD want two
+			s.want(txid, Seen, true) // 1,010 USD need two confirmations
 			s.do(s.chain.Mine(s.t.Context(), 1))
 			s.want(txid, Confirmed, true)
 		},
@@ -87,7 +87,7 @@ type chainFixture struct {
 func newChainFixture(t *testing.T, h *fixture) *chainFixture {
 	t.Helper()
 	s := &chainFixture{fixture: h, chain: bitcoinsim.New(h.d)}
-	h.exec("DELETE FROM chain_cursors WHERE chain = $1", network) // the watcher makes its own
+	h.exec("DELETE FROM chain_cursors WHERE chain = $1", network) // the watcher creates its own
 	log := slog.New(slog.DiscardHandler)
 	s.watcher = chain.NewWatcher(h.d, network, s.chain, 1, log)
 	s.jobs = job.NewRunner(h.d, job.Table{chain.JobOutput: {Batch: OutputsChanged}}, nil, log)
@@ -121,7 +121,7 @@ func (s *chainFixture) pay(sats int64) string {
 	return txid
 }
 
-// settle lets the watcher catch up and its news be heard.
+// settle runs the watcher and its jobs.
 func (s *chainFixture) settle() {
 	s.t.Helper()
 	s.do(s.watcher.Sync(s.t.Context()))

@@ -27,8 +27,8 @@ const (
 	validity = 30 * time.Minute
 )
 
-// fixture is a test's database with one payroll of 1,010.00 USD quoted at 2,020,000 sat. It plays the watcher: it
-// writes the chain's rows and hands out their news.
+// fixture is a test database with one payroll of 1,010.00 USD quoted at 2,020,000 sat. It acts as the watcher: it
+// writes the chain's rows and runs the jobs.
 type fixture struct {
 	t     testing.TB
 	d     *db.DB
@@ -83,7 +83,7 @@ func (h *fixture) quote(object string, due money.Amount) {
 	})
 }
 
-// output writes a watched output that was just seen.
+// output inserts a watched output that was just seen.
 func (h *fixture) output(txid string, vout uint32, object string, amount int64) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
@@ -101,7 +101,7 @@ func (h *fixture) output(txid string, vout uint32, object string, amount int64) 
 	})
 }
 
-// chain moves a transaction's outputs as the watcher would.
+// chain updates a transaction's outputs as the watcher would.
 func (h *fixture) chain(txid, state string, confirmed bool, replacedBy string) {
 	h.t.Helper()
 	height := 0
@@ -119,7 +119,7 @@ func (h *fixture) chain(txid, state string, confirmed bool, replacedBy string) {
 	})
 }
 
-// sync delivers the news of an output, twice, as jobs may be.
+// sync runs the job of an output twice, as jobs may run.
 func (h *fixture) sync(txid string, vout uint32) {
 	h.t.Helper()
 	h.write(func(ctx context.Context, tx *db.Tx) error {
@@ -288,7 +288,7 @@ func TestDetectedIsToldOnce(t *testing.T) {
 	})
 }
 
-// A payment seen just before the quote's end is in time however late it confirms; one seen at its end is not.
+// A payment seen just before the quote's end is in time, however late it confirms; one seen at its end is not.
 func TestFirstSightDecidesTimeliness(t *testing.T) {
 	run(t, func(t *testing.T, h *fixture) {
 		h.clock.Advance(validity - time.Microsecond)
@@ -315,7 +315,7 @@ func TestAReplacementKeepsTheFirstSight(t *testing.T) {
 		for i, c := range []struct {
 			name   string
 			amount int64
-			other  bool // the first one is replaced by a transaction that is none of ours
+			other  bool // the first one is replaced by a transaction that pays someone else
 			inTime bool
 		}{
 			{"same amount", 2_020_000, false, true},
@@ -357,18 +357,17 @@ func TestAReplacementKeepsTheFirstSight(t *testing.T) {
 	})
 }
 
-// Of what takes the place of a payment after the end of its price, no more is in time than had been seen in time.
+// A replacement after the end of the price counts as in time only up to the amount that had been seen in time.
 func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
 	run(t, func(t *testing.T, h *fixture) {
 		for i, c := range []struct {
 			name   string
-			beside int64 // paid by another transaction, in time
-			// the outputs of one transaction after the other, each in the place of the one before; the first of them
-			// in time
+			beside int64 // paid in time by another transaction
+			// outputs of successive transactions, each replacing the one before; the first is in time
 			olds   [][]int64
-			late   int // of them, those after the end
+			late   int // number of them after the end
 			next   []int64
-			inTime int64 // of it
+			inTime int64 // part of it in time
 		}{
 			{"a little, and then all of it", 0, [][]int64{{1_000}}, 0, []int64{2_020_000}, 0},
 			{"a little, and the rest beside it, and then all in one", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1,
@@ -431,7 +430,7 @@ func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
 	})
 }
 
-// The sight is handed on along a chain of replacements.
+// The first sight is inherited along a chain of replacements.
 func TestReplacedTwice(t *testing.T) {
 	run(t, func(t *testing.T, h *fixture) {
 		first := h.clock.Now()
@@ -487,15 +486,15 @@ func TestConfirmationsByValue(t *testing.T) {
 			amount int64
 			want   int64
 		}{
-			{"prl_1", 1_000, 2},              // the object's value counts, not the piece's
+			{"prl_1", 1_000, 2},              // the object's value counts, not the deposit's
 			{"prl_1", 18_000_000, 2},         // 9,000 USD
-			{"prl_1", 1_999_000, 3},          // 10,000 USD with those before
-			{"prl_1", 200_000_000, 6},        // and far more
+			{"prl_1", 1_999_000, 3},          // 10,000 USD together with the earlier ones
+			{"prl_1", 200_000_000, 6},        // far more
 			{"prl_small", 1_000_000, 1},      // 500 USD
 			{"prl_small", 1_000_000, 2},      // 1,000 USD
 			{"prl_euro", 1_000, 2},           //
-			{"prl_rare", 1_000, 6},           // no price in dollars: as if it were the most
-			{"prl_unknown", 1_000_000_00, 6}, // nobody's
+			{"prl_rare", 1_000, 6},           // no price in dollars: the highest requirement
+			{"prl_unknown", 1_000_000_00, 6}, // without an object
 		} {
 			txid := fmt.Sprint("tx", i)
 			h.output(txid, 0, c.object, c.amount)
@@ -507,8 +506,8 @@ func TestConfirmationsByValue(t *testing.T) {
 	})
 }
 
-// An output first met in a block that has as many blocks on it as its value wants, though fewer than the watcher's
-// default.
+// An output first seen in a block is confirmed at once if it has the confirmations that its value needs, even if they
+// are fewer than the watcher's default.
 func TestConfirmedAtFirstSight(t *testing.T) {
 	run(t, func(t *testing.T, h *fixture) {
 		h.output("tx1", 0, "prl_1", 2_020_000)
@@ -612,8 +611,8 @@ func TestAStaleMoveIsRefused(t *testing.T) {
 	})
 }
 
-// Whatever the chain does and in whichever order its news arrive, once all reports are processed each deposit is where
-// the chain says, is booked exactly once, and clearing holds exactly what waits.
+// Whatever the chain does and in whichever order its changes are reported, each deposit ends in the state of the
+// chain, is posted exactly once, and clearing holds exactly the waiting deposits.
 func TestAnyChainEndsInTheSameBooks(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		h := &fixture{t, d, clock}

@@ -22,20 +22,20 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// road is a chain by which coins come to a wallet.
+// road is a chain on which coins are sent to a wallet.
 type road struct {
 	name   string
-	coin   money.Amount // that is paid: little enough for one confirmation
+	coin   money.Amount // amount of each payment, small enough for one confirmation
 	source chain.Source
 	keys   chain.Deriver
 	pay    func(ctx context.Context, address string) (txid string, err error)
 	mine   func(ctx context.Context, blocks int) error
 	reorg  func(ctx context.Context, depth int) error
-	// holds is what the chain itself says that was paid.
+	// holds returns the amount that the chain itself reports as paid.
 	holds func(ctx context.Context, address string, coins []chain.Outpoint) (int64, error)
 }
 
-// ofLab is the road of a chain under the test's hand.
+// ofLab returns the road of a chain that the test controls.
 func ofLab(name string, coin money.Amount, lab chaintest.Chain, keys chain.Deriver) road {
 	return road{name: name, coin: coin, source: lab.Source(), keys: keys, mine: lab.Mine, reorg: lab.Reorg,
 		pay: func(ctx context.Context, address string) (string, error) {
@@ -43,7 +43,7 @@ func ofLab(name string, coin money.Amount, lab chaintest.Chain, keys chain.Deriv
 		}}
 }
 
-// byCoins asks for each coin, byAccount for what an address holds at the newest block.
+// byCoins asks for each coin, byAccount for the balance of an address at the newest block.
 func byCoins(r road, node chain.UTXOSource) road {
 	r.holds = func(ctx context.Context, _ string, coins []chain.Outpoint) (sum int64, err error) {
 		for _, o := range coins {
@@ -70,14 +70,14 @@ func byAccount(r road, node evm.Node) road {
 	return r
 }
 
-// simulated is a simulated chain of coins as a lab.
+// simulated adapts the simulated chain to chaintest.
 type simulated struct{ *bitcoinsim.Chain }
 
 func (s simulated) Source() chain.Source { return s.Chain }
 
-// Coins that come to a wallet's address are its company's balance, each time that some come; what a reorganisation
-// takes back leaves the balance until it is in a block again. It is so on simulated chains, with both engines, and on
-// real nodes, and the books have what the chain says.
+// Coins sent to a wallet's address are credited to its company's balance, each payment once. A reorganization debits
+// them until they are in a block again. This holds on simulated chains, on both engines, and on real nodes, and the
+// ledger agrees with the chain.
 func TestAWalletIsPaidOnEveryChain(t *testing.T) {
 	accounts := sync.OnceValue(func() *evmtest.Node { return evmtest.Start(t) })
 	onAccounts := func(coin money.Amount) func(*testing.T, *fixture) road {
@@ -142,13 +142,13 @@ type purse struct {
 	watcher *chain.Watcher
 	jobs    *job.Runner
 	address string
-	paid    []string // the transactions
+	paid    []string // transaction IDs
 }
 
 func newPurse(t *testing.T, h *fixture, r road) *purse {
 	t.Helper()
 	p := &purse{fixture: h, road: r}
-	h.exec("DELETE FROM chain_cursors WHERE chain = $1", network) // the watcher makes its own
+	h.exec("DELETE FROM chain_cursors WHERE chain = $1", network) // the watcher creates its own
 	log := slog.New(slog.DiscardHandler)
 	p.watcher = chain.NewWatcher(h.d, r.name, r.source, 1, log)
 	p.jobs = job.NewRunner(h.d, job.Table{chain.JobOutput: {Batch: OutputsChanged}}, nil, log)
@@ -168,14 +168,14 @@ func (p *purse) do(err error) {
 	}
 }
 
-// settle lets the watcher catch up and its news be heard.
+// settle runs the watcher and its jobs.
 func (p *purse) settle() {
 	p.t.Helper()
 	p.do(p.watcher.Sync(p.t.Context()))
 	p.do(p.jobs.Drain(p.t.Context()))
 }
 
-// send pays the wallet's address and lets the watcher see it.
+// send pays the wallet's address and runs the watcher.
 func (p *purse) send() {
 	p.t.Helper()
 	txid, err := p.pay(p.t.Context(), p.address)
@@ -184,7 +184,7 @@ func (p *purse) send() {
 	p.paid = append(p.paid, txid)
 }
 
-// credited wants so many payments in the balance and in the operator's wallet, and all deposits in these states.
+// credited checks the number of payments in the balance and in the operator's wallet, and the states of all deposits.
 func (p *purse) credited(what string, payments int, states ...State) {
 	p.t.Helper()
 	p.settle()
@@ -204,7 +204,7 @@ func (p *purse) credited(what string, payments int, states ...State) {
 	p.checkLedger()
 }
 
-// deposit is the only one of a transaction.
+// deposit returns the only deposit of a transaction.
 func (p *purse) deposit(txid string) (d Deposit) {
 	p.t.Helper()
 	p.do(p.d.Read(p.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {

@@ -28,7 +28,7 @@ func params(object string) Params {
 	}
 }
 
-// run runs a test on both engines with prices that never grow old.
+// run runs a test on both engines with prices that never expire.
 func run(t *testing.T, f func(t *testing.T, d *db.DB, clock *dbtest.Clock)) {
 	t.Helper()
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
@@ -81,7 +81,7 @@ func get(t *testing.T, d *db.DB, id string) Quote {
 	return q
 }
 
-// events lists "name object sequence", oldest first.
+// events returns "name object sequence" of each event, oldest first.
 func events(t *testing.T, d *db.DB) (all []string) {
 	t.Helper()
 	if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -197,7 +197,7 @@ func TestRefresh(t *testing.T) {
 		}
 		clock.Advance(time.Microsecond)
 		p := params("prl_1")
-		p.Due = money.New(money.USD, 100) // a remainder below the least that a payroll takes
+		p.Due = money.New(money.USD, 100) // a remainder below the minimum of a payroll
 		second, err := renewed(t, d, p)
 		if err != nil || second.ID == first.ID || second.Number != 2 || second.Funding.Units() != 2000 {
 			t.Fatalf("%+v, %v", second, err)
@@ -379,7 +379,7 @@ func TestExpireDue(t *testing.T) {
 	})
 }
 
-// A clock that jumps back, as after a machine's sleep, makes no price valid again that has ended.
+// If the clock jumps back, as after a machine's sleep, a price that has ended does not become valid again.
 func TestAPriceThatEndedStaysEnded(t *testing.T) {
 	run(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		first := makeQuote(t, d, params("prl_1"))
@@ -454,8 +454,8 @@ func TestInForce(t *testing.T) {
 	})
 }
 
-// The funding amount settles the due, and one unit less does not: a payer of the full amount never owes a rest, and
-// the operator asks for less than one unit too much.
+// The funding amount covers the amount due, and one unit less does not: a payer of the full amount never owes a rest,
+// and pays less than one unit too much.
 func TestFundingCoversTheDueExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		asset := rapid.SampledFrom([]money.Asset{money.USD, money.JPY, money.KWD, money.EUR}).Draw(t, "asset")
@@ -509,7 +509,7 @@ func TestShortenKeepsSignificantDigits(t *testing.T) {
 	} {
 		r, err := money.ParseRate(money.BTC, money.USD, text)
 		if err != nil {
-			continue // no rate at all
+			continue // no rate
 		}
 		if got, err := shorten(r); err != nil || got.String() != want && want != "" {
 			t.Errorf("%s: %s, %v; want %s", text, got, err, want)
