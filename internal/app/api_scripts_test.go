@@ -9,12 +9,13 @@ import (
 	"github.com/stipend/stipend/internal/testkit/apiscript"
 )
 
-// The scripts of testdata/api describe the API request by request. The seeded company is the caller unless a step says otherwise.
+// The scripts of testdata/api describe the API request by request. The seeded company is the caller unless a step says
+// otherwise.
 func TestAPIScripts(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		s := start(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
-		d := newDoor(t, s)
+		d := newAPIClient(t, s)
 		apiscript.Run(t, apiscript.Service{
 			BaseURL: s.Ready().BaseURL,
 			Variables: map[string]string{
@@ -25,13 +26,13 @@ func TestAPIScripts(t *testing.T) {
 			Authorization: d.authorization,
 			Stored:        func() any { return d.effects() },
 		}, "testdata/api/*.txt")
-		d.checkBooks()
+		d.checkLedgerBalances()
 	})
 }
 
-// authorization returns the Authorization header of a caller: the seeded API key by default, nobody, another company, a user's
-// token with scopes, or the header itself.
-func (d *door) authorization(t *testing.T, name string) string {
+// authorization returns the Authorization header of a caller: the seeded API key by default, nobody, another company, a
+// user's token with scopes, or the header itself.
+func (d *apiClient) authorization(t *testing.T, name string) string {
 	word, rest, _ := strings.Cut(name, " ")
 	switch word {
 	case "":

@@ -34,7 +34,7 @@ func reasonNumber(code string) string {
 }
 
 // hire makes a payee with one bank account.
-func (d *door) hire(country, symbol, data string) (id string) {
+func (d *apiClient) hire(country, symbol, data string) (id string) {
 	d.Helper()
 	var made struct {
 		ID string `json:"recipient_id"`
@@ -45,7 +45,7 @@ func (d *door) hire(country, symbol, data string) (id string) {
 	return made.ID
 }
 
-func (d *door) decode(r response, to any) {
+func (d *apiClient) decode(r response, to any) {
 	d.Helper()
 	if err := json.Unmarshal([]byte(r.text), to); err != nil {
 		d.Fatal(err)
@@ -64,7 +64,7 @@ func iban(number string) string { return `"iban":"` + germanIBAN(number) + `"` }
 func TestPayoutsToBanks(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
-		o := openOffice(t, url)
+		o := openCompanyBrowser(t, url)
 		d := o.d
 		payees := []struct{ id, status, reason string }{
 			{d.hire("DE", "EUR", iban("370400440532013000")), "fulfilled", ""},
@@ -81,7 +81,7 @@ func TestPayoutsToBanks(t *testing.T) {
 		}
 		made := d.create(`{"currency":"USD","to_pay":[` + strings.Join(items, ",") + `]}`)
 		d.deposit(made.PayrollID, "exact", "")
-		d.until(made.PayrollID, "it has ended", func(v scene) bool { return v.Status == "partially_fulfilled" })
+		d.until(made.PayrollID, "it has ended", func(v payrollView) bool { return v.Status == "partially_fulfilled" })
 
 		type paid struct {
 			ID      string `json:"subpayroll_id"`
@@ -150,7 +150,7 @@ func TestPayoutsToBanks(t *testing.T) {
 		// One event for each return, with the bank's reason.
 		for i, p := range payees {
 			told := 0
-			d.inBooks(func(ctx context.Context, tx *db.Tx) error {
+			d.read(func(ctx context.Context, tx *db.Tx) error {
 				rows, err := tx.Query(ctx, "SELECT data FROM events WHERE company_id = $1 AND name = 'payout.returned'", d.seed.CompanyID)
 				all, err := db.Collect(rows, err, func(r *db.Rows) (text string, err error) { return text, r.Scan(&text) })
 				for _, text := range all {
@@ -172,7 +172,7 @@ func TestPayoutsToBanks(t *testing.T) {
 			return slices.ContainsFunc(detail.Payments, func(p paid) bool { return p.ID == back && p.Status == "returned" })
 		})
 		d.refused(409, "invalid_state", "POST", "/api/sandbox/bank-return", `{"subpayroll_id":"`+back+`"}`)
-		d.checkBooks()
+		d.checkLedgerBalances()
 
 		// Once the details are put right each goes out again, once, to the same output: at another bank account, given by
 		// three requests at once; in a new destination that takes the place of the old one, over the chain; at a page; and as
@@ -224,20 +224,20 @@ func TestPayoutsToBanks(t *testing.T) {
 			t.Errorf("%d payees are still owed something", n)
 		}
 		d.ownCorrected(o)
-		d.checkBooks()
+		d.checkLedgerBalances()
 		checkEvents(t, d.s)
 	})
 }
 
 // ownCorrected has the company take money to an account of its own of which the bank wants another number: whoever runs
 // the company hears which one it is, once, an app too, and nothing changes by itself.
-func (d *door) ownCorrected(o *office) {
+func (d *apiClient) ownCorrected(o *companyBrowser) {
 	d.Helper()
 	const at, form = "/wallets/withdrawals", "/wallets/destinations/new"
 	dropped := d.create(pays(`"funding_method":"bank",`, "100.00", d.bankPayee()))
 	d.ok("POST", "/api/company/payroll/cancel", `{"payroll_id":"`+dropped.PayrollID+`"}`)
 	d.deposit(dropped.PayrollID, "exact", "101.00")
-	d.until(dropped.PayrollID, "what came late is the company's", func(v scene) bool { return v.FundingState == "over" })
+	d.until(dropped.PayrollID, "what came late is the company's", func(v payrollView) bool { return v.FundingState == "over" })
 	if got := o.Submit(o.Get(form+"?symbol=USD&d.rail=ach"), form, "label", "House bank", "d.account_holder_name", "Example Inc", "d.account_holder_type", "business",
 		"d.routing_number", "091000019", "d.account_number", "12991001", "d.account_type", "checking", "d.address.address_line1", "1 Main Street",
 		"d.address.city", "Springfield", "d.address.state", "IL", "d.address.postal_code", "62701", "d.address.country", "US"); got.Location() != at {
@@ -283,7 +283,7 @@ func (d *door) ownCorrected(o *office) {
 
 // corrected has a correction that a bank asked for, of the number of a payee's account, shown, told once, and taken by
 // an administrator at a page; what is paid from then on goes to the other number.
-func (d *door) corrected(o *office, payee string) {
+func (d *apiClient) corrected(o *companyBrowser, payee string) {
 	d.Helper()
 	at := "/api/company/" + d.seed.CompanyID + "/recipients/" + payee + "/distribution"
 	shown := func() (destination object) {
@@ -331,7 +331,7 @@ func (d *door) corrected(o *office, payee string) {
 	d.deposit(next.PayrollID, "exact", "")
 	d.fulfilled(next.PayrollID)
 	var stored string
-	d.inBooks(func(ctx context.Context, tx *db.Tx) error {
+	d.read(func(ctx context.Context, tx *db.Tx) error {
 		return tx.QueryRow(ctx, "SELECT destination FROM outputs WHERE payroll_id = $1", next.PayrollID).Scan(&stored)
 	})
 	var to destination.Distribution

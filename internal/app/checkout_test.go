@@ -23,16 +23,16 @@ import (
 
 // customer is somebody who has nothing but the link of a checkout, beside the merchant's program.
 type customer struct {
-	*office
-	shop *door
+	*companyBrowser
+	shop *apiClient
 }
 
 func openCheckout(t *testing.T, database string) *customer {
 	t.Helper()
 	s := boot(t, database, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
-	shop := newDoor(t, s)
+	shop := newAPIClient(t, s)
 	shop.ok("POST", "/api/merchant/settings", `{"origins":["https://shop.example","https://other.example:8443"],"support_email":"help@shop.example"}`)
-	return &customer{&office{t, webtest.NewVisitor(t, s.Ready().BaseURL), s, shop}, shop}
+	return &customer{&companyBrowser{t, webtest.NewVisitor(t, s.Ready().BaseURL), s, shop}, shop}
 }
 
 // claim makes a claim over 100 USD for what nobody should run.

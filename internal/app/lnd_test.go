@@ -21,7 +21,7 @@ func TestClaimOverLND(t *testing.T) {
 			c.BitcoinRPC = pair.Chain.URL()
 			c.LndURL, c.LndMacaroonFile, c.LndTLSCertFile = o.URL, file(t, "invoices.macaroon", o.Macaroon), file(t, "tls.cert", o.Certificate)
 		})
-		d := newDoor(t, s)
+		d := newAPIClient(t, s)
 		for range 2 { // the second one is told by the node's count
 			id := d.claimOf("100.00")["claim_id"].(string)
 			if err := pair.Pay(t.Context(), d.invoiceOf(id, 200_000)); err != nil {
@@ -39,6 +39,6 @@ func TestClaimOverLND(t *testing.T) {
 		if err := pair.Pay(t.Context(), request); err == nil {
 			t.Error("the invoice of a cancelled claim was paid")
 		}
-		d.checkBooks()
+		d.checkLedgerBalances()
 	})
 }

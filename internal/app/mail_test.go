@@ -20,25 +20,25 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// postman is a mail server that takes everything.
-type postman struct {
+// mailServer is a mail server that takes everything.
+type mailServer struct {
 	mu    sync.Mutex
 	mails map[string][]string // by address
 }
 
-type postmanSession struct {
-	*postman
+type mailSession struct {
+	*mailServer
 	to []string
 }
 
-func (s *postmanSession) Mail(string, *smtp.MailOptions) error { return nil }
-func (s *postmanSession) Rcpt(to string, _ *smtp.RcptOptions) error {
+func (s *mailSession) Mail(string, *smtp.MailOptions) error { return nil }
+func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
 	s.to = append(s.to, to)
 	return nil
 }
-func (s *postmanSession) Reset()        { s.to = nil }
-func (s *postmanSession) Logout() error { return nil }
-func (s *postmanSession) Data(r io.Reader) error {
+func (s *mailSession) Reset()        { s.to = nil }
+func (s *mailSession) Logout() error { return nil }
+func (s *mailSession) Data(r io.Reader) error {
 	text, err := io.ReadAll(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *postmanSession) Data(r io.Reader) error {
 }
 
 // got says whether a mail to an address ("" is any) came, whose subject has some words in it, as text and as HTML.
-func (o *postman) got(to, subject string) bool {
+func (o *mailServer) got(to, subject string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for address, mails := range o.mails {
@@ -71,15 +71,15 @@ func TestMailsArriveBySMTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &postman{mails: map[string][]string{}}
-	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &postmanSession{postman: o}, nil }))
+	o := &mailServer{mails: map[string][]string{}}
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &mailSession{mailServer: o}, nil }))
 	server.Domain = "localhost"
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(l) }()
 	t.Cleanup(func() { server.Close(); <-done })
 
 	s := boot(t, dbtest.SQLite(t), func(c *app.Config) { c.SMTPURL, c.MailFrom = "smtp://"+l.Addr().String(), "pay@example.com" })
-	d := newDoor(t, s)
+	d := newAPIClient(t, s)
 	c := &trigger.Client{Client: cli.Client{BaseURL: s.Ready().BaseURL}.API()}
 
 	invited, err := c.Invite(t.Context())

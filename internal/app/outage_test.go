@@ -35,7 +35,7 @@ func TestRolesApart(t *testing.T) {
 		role(app.RoleWatcher)
 		role(app.RoleWorker)
 	}
-	a, b := newDoor(t, role(app.RoleAPI)), newDoor(t, role(app.RoleAPI))
+	a, b := newAPIClient(t, role(app.RoleAPI)), newAPIClient(t, role(app.RoleAPI))
 	eventually(t, 30*time.Second, "prices and a watched chain", func() bool {
 		return a.do("POST", "/api/company/payroll/preview", pays("", "20.00", a.seed.Workers[0].UserID)).status == http.StatusOK &&
 			a.do("POST", createPath, pays("", "20.00", a.seed.Workers[0].UserID), "Idempotency-Key", freshKey()).status == http.StatusOK
@@ -51,7 +51,7 @@ func TestRolesApart(t *testing.T) {
 	answers := make([]response, 20)
 	var all sync.WaitGroup
 	for i := range answers {
-		door := []*door{a, b}[i%2]
+		door := []*apiClient{a, b}[i%2]
 		all.Go(func() { answers[i] = door.send("POST", createPath, body, "Idempotency-Key", key) })
 	}
 	all.Wait()
@@ -70,7 +70,7 @@ func TestRolesApart(t *testing.T) {
 	if n := a.count("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name = 'payroll.status_update'", made.PayrollID); n < 3 {
 		t.Errorf("%d events tell of received, released and fulfilled", n)
 	}
-	a.checkBooks()
+	a.checkLedgerBalances()
 }
 
 // addColumns does what a migration of a newer version may do to every table, and says to how many.
@@ -103,7 +103,7 @@ func addColumns(t *testing.T, d *db.DB) int {
 func TestADatabaseThatKeepsFailing(t *testing.T) {
 	url := dbtest.Postgres(t)
 	s := boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
-	d := newDoor(t, s)
+	d := newAPIClient(t, s)
 	enemy := dbtest.Open(t, db.Options{URL: url})
 	var one sync.Mutex // the enemy is no enemy of itself
 	cut := func() {
@@ -160,7 +160,7 @@ func TestADatabaseThatKeepsFailing(t *testing.T) {
 	made := d.payTwo("250.00")
 	d.deposit(made.PayrollID, "exact", "")
 	d.fulfilled(made.PayrollID)
-	d.checkBooks()
+	d.checkLedgerBalances()
 }
 
 // A full disk refuses writes with their own error, reading goes on, nothing leaves that could not be stored, and
@@ -168,7 +168,7 @@ func TestADatabaseThatKeepsFailing(t *testing.T) {
 func TestAFullDisk(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		s := boot(t, url, func(c *app.Config) { c.BlockInterval = time.Hour })
-		d := newDoor(t, s)
+		d := newAPIClient(t, s)
 		made := d.payTwo("250.00")
 		fill(t, s.DB(), true)
 		// A full file may still have room for a small payroll between its rows.
@@ -185,13 +185,13 @@ func TestAFullDisk(t *testing.T) {
 				d.Errorf("payrolls, payments, quotes, addresses, events: %v before, %v after", before, after)
 			}
 		}
-		if v := d.look(made.PayrollID); v.Status != "pending" {
+		if v := d.payroll(made.PayrollID); v.Status != "pending" {
 			d.Errorf("%+v", v)
 		}
 		fill(t, s.DB(), false)
 		d.create(pays("", "25.00", d.seed.Workers[0].UserID))
 		d.deposit(made.PayrollID, "exact", "")
-		d.checkBooks()
+		d.checkLedgerBalances()
 	})
 }
 
@@ -246,7 +246,7 @@ func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
 	s := boot(t, dbtest.SQLite(t), func(c *app.Config) {
 		c.BitcoinRPC, c.BlindLimit, c.BitcoinWitness = proxy.url(), 10*time.Minute, []string{second.URL()}
 	})
-	d := newDoor(t, s)
+	d := newAPIClient(t, s)
 	d.ok("GET", "/api/company/payrolls", "")
 	body := pays("", "25.00", d.seed.Workers[0].UserID)
 	r := d.refused(503, "retry_later", "POST", createPath, body, "Idempotency-Key", "down")
@@ -289,20 +289,20 @@ func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
 	})
 }
 
-// cable is the network between the service and its node, which the test can cut.
-type cable struct {
+// brokenLine is the network between the service and its node, which the test can cut.
+type brokenLine struct {
 	server *httptest.Server
 	broken atomic.Bool
 	user   *neturl.Userinfo
 }
 
-func newCable(t *testing.T, to string) *cable {
+func newCable(t *testing.T, to string) *brokenLine {
 	t.Helper()
 	target, err := neturl.Parse(to)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cable{user: target.User}
+	c := &brokenLine{user: target.User}
 	proxy := httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Host, r.Out.URL.Scheme = target.Host, target.Scheme },
 		ErrorLog: log.New(io.Discard, "", 0)} // requests that the service gives up
 	c.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -315,10 +315,10 @@ func newCable(t *testing.T, to string) *cable {
 	return c
 }
 
-func (c *cable) cut()  { c.broken.Store(true) }
-func (c *cable) mend() { c.broken.Store(false) }
+func (c *brokenLine) cut()  { c.broken.Store(true) }
+func (c *brokenLine) mend() { c.broken.Store(false) }
 
-func (c *cable) url() string {
+func (c *brokenLine) url() string {
 	u := neturl.URL{Scheme: "http", User: c.user, Host: c.server.Listener.Addr().String()}
 	return u.String()
 }
@@ -330,7 +330,7 @@ func TestALockedTable(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Postgres(t)
 	s := boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
-	d := newDoor(t, s)
+	d := newAPIClient(t, s)
 	made := d.payTwo("25.00")
 	holder := dbtest.Open(t, db.Options{URL: url})
 	held, free := make(chan struct{}), make(chan struct{})
@@ -412,7 +412,7 @@ func TestAStandbyIsRefused(t *testing.T) {
 // person has compared.
 func TestAReplacedServerPausesPayouts(t *testing.T) {
 	s := boot(t, dbtest.Postgres(t))
-	d := newDoor(t, s)
+	d := newAPIClient(t, s)
 	made := d.payTwo("25.00")
 	d.deposit(made.PayrollID, "exact", "")
 	d.fulfilled(made.PayrollID)
@@ -424,13 +424,13 @@ func TestAReplacedServerPausesPayouts(t *testing.T) {
 	d.deposit(made.PayrollID, "exact", "")
 	why := ""
 	eventually(t, 20*time.Second, "payouts pause", func() bool {
-		d.inBooks(func(ctx context.Context, tx *db.Tx) (err error) {
+		d.read(func(ctx context.Context, tx *db.Tx) (err error) {
 			why, err = payout.Paused(ctx, tx)
 			return err
 		})
 		return why != ""
 	})
-	if v := d.look(made.PayrollID); !strings.Contains(why, "replaced") || v.Status != "released" || v.Payments[0].Outputs[0].Status != "queued" {
+	if v := d.payroll(made.PayrollID); !strings.Contains(why, "replaced") || v.Status != "released" || v.Payments[0].Outputs[0].Status != "queued" {
 		t.Errorf("%s: %+v", why, v)
 	}
 }
@@ -444,7 +444,7 @@ func TestClocksThatDisagree(t *testing.T) {
 		t.Fatalf("an hour ahead is told as %s: %v", skew, err)
 	}
 	s := boot(t, url)
-	d := newDoor(t, s)
+	d := newAPIClient(t, s)
 	made := d.payTwo("25.00")
 	s.SetSkew(skew)
 	d.refused(503, "retry_later", "POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey())
@@ -457,7 +457,7 @@ func TestClocksThatDisagree(t *testing.T) {
 	d.payTwo("25.00")
 }
 
-func (d *door) metrics() string {
+func (d *apiClient) metrics() string {
 	d.Helper()
 	req, err := http.NewRequestWithContext(d.Context(), http.MethodGet, d.s.Ready().MetricsURL, nil)
 	if err != nil {

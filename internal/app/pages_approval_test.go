@@ -16,7 +16,7 @@ import (
 )
 
 // colleague signs in somebody who acts for the sandbox's company, too. They get their role from setRole.
-func (o *office) colleague() (v *webtest.Visitor, setRole func(role string)) {
+func (o *companyBrowser) colleague() (v *webtest.Visitor, setRole func(role string)) {
 	o.Helper()
 	const email, password = "second@sandbox.example", "wire of eleven inches"
 	var user identity.User
@@ -46,9 +46,9 @@ func (o *office) colleague() (v *webtest.Visitor, setRole func(role string)) {
 }
 
 // waits is the page of a payroll above the limit, once it is funded and held.
-func (o *office) waits(id string) webtest.Visit {
+func (o *companyBrowser) waits(id string) webtest.Visit {
 	o.Helper()
-	o.d.until(id, "on hold", func(v scene) bool { return v.Status == "on_hold" })
+	o.d.until(id, "on hold", func(v payrollView) bool { return v.Status == "on_hold" })
 	got := o.d.ok("GET", "/api/company/payrolls/"+id, "").read(o.T)
 	if got["hold_reason"] != "approval_required" || got["approval"] == nil {
 		o.Errorf("%v, %v", got["hold_reason"], got["approval"])
@@ -61,7 +61,7 @@ func (o *office) waits(id string) webtest.Visit {
 func TestANewDestinationIsConfirmed(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		o := openOffice(t, database, func(c *app.Config) { c.CoolDown = 24 * time.Hour })
+		o := openCompanyBrowser(t, database, func(c *app.Config) { c.CoolDown = 24 * time.Hour })
 		payee := o.d.tokenPayee("Una", "USDC", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
 		paid := func() createdPayroll {
 			made := o.d.create(pays(`"funding_currency":"USDC",`, "75.00", payee))
@@ -79,7 +79,7 @@ func TestANewDestinationIsConfirmed(t *testing.T) {
 		old := list["distributions"].([]any)[0].(map[string]any)["distribution_id"].(string)
 		o.d.ok("POST", at+"/update", `{"distribution_id":"`+old+`","symbol":"USDC","distribution_data":{"network":"base","address":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"}}`)
 		made := paid()
-		o.d.until(made.PayrollID, "on hold", func(v scene) bool { return len(v.Payments) == 1 && v.Payments[0].Status == "on_hold" })
+		o.d.until(made.PayrollID, "on hold", func(v payrollView) bool { return len(v.Payments) == 1 && v.Payments[0].Status == "on_hold" })
 		page := o.says(o.Get("/payrolls/"+made.PayrollID), "The destination of Una Nonce is new", "pay 75.00", elsewhere)
 		if changed(made.PayrollID) == nil || changed(first) != nil {
 			t.Errorf("changed at %v, and before at %v", changed(made.PayrollID), changed(first))
@@ -102,7 +102,7 @@ func TestANewDestinationIsConfirmed(t *testing.T) {
 func TestTwoPersonApproval(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		o := openOffice(t, database)
+		o := openCompanyBrowser(t, database)
 		ada, limits := o.d.seed.Workers[0].UserID, "/settings/approvals"
 		page := o.says(o.Get(limits), "No limit set")
 		if got := o.Submit(page, limits, "limit", "500", "limit_currency", "USD"); got.Status != http.StatusConflict || !strings.Contains(got.Text, "Invite another one first") {
@@ -163,7 +163,7 @@ func TestTwoPersonApproval(t *testing.T) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		o.says(o.Get(at), "Declined by a second person", "Nobody gets paid.")
-		o.d.wantFunds(2_020_000)
+		o.d.checkFunds(2_020_000)
 
 		// A member's own, paid from the balance, needs another one.
 		preview := o.says(o.Submit(o.Get("/payrolls/new"), "/payrolls/new", "amount."+ada, "600"), "Another owner or administrator needs to approve it")

@@ -32,15 +32,15 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// staffed is an operator that was made at the machine.
-type staffed struct {
+// staffBrowser is an operator that was made at the machine.
+type staffBrowser struct {
 	*webtest.Visitor
 	email, password, secret string
 	used                    string // the code that signed them in
 }
 
 // employ makes an operator as the command does, and does not sign them in.
-func employ(t *testing.T, s *service, name string) *staffed {
+func employ(t *testing.T, s *service, name string) *staffBrowser {
 	t.Helper()
 	var out bytes.Buffer
 	c := cli.StaffAddCmd{StaffCredentials: cli.StaffCredentials{Storage: s.cfg.Storage, Email: strings.ToLower(name) + "@house.example"}, Name: name}
@@ -50,10 +50,10 @@ func employ(t *testing.T, s *service, name string) *staffed {
 	said := func(what string) string {
 		return regexp.MustCompile(what + ` +(\S+)`).FindStringSubmatch(out.String())[1]
 	}
-	return &staffed{Visitor: webtest.NewVisitor(t, s.Ready().BaseURL), email: c.Email, password: said("Password"), secret: said("Authenticator")}
+	return &staffBrowser{Visitor: webtest.NewVisitor(t, s.Ready().BaseURL), email: c.Email, password: said("Password"), secret: said("Authenticator")}
 }
 
-func (o *staffed) code(t *testing.T) string {
+func (o *staffBrowser) code(t *testing.T) string {
 	t.Helper()
 	code, err := totp.GenerateCode(o.secret, time.Now())
 	if err != nil {
@@ -62,7 +62,7 @@ func (o *staffed) code(t *testing.T) string {
 	return code
 }
 
-func (o *staffed) signIn(t *testing.T) *staffed {
+func (o *staffBrowser) signIn(t *testing.T) *staffBrowser {
 	t.Helper()
 	const at = "/operations/sign-in"
 	o.used = o.code(t)
@@ -73,7 +73,7 @@ func (o *staffed) signIn(t *testing.T) *staffed {
 }
 
 // sends posts the first form of a page that leads to a path.
-func (o *staffed) sends(t *testing.T, page, path string, want int, pairs ...string) webtest.Visit {
+func (o *staffBrowser) sends(t *testing.T, page, path string, want int, pairs ...string) webtest.Visit {
 	t.Helper()
 	got := o.Submit(o.Get(page), path, pairs...)
 	if got.Status != want {
@@ -94,7 +94,7 @@ func TestOperations(t *testing.T) {
 			t.Fatal(err)
 		}
 		limit := func(c *app.Config) { c.ReleaseLimit, c.Listen = "500 USD", address }
-		o := openOffice(t, database, limit)
+		o := openCompanyBrowser(t, database, limit)
 		ada := o.d.seed.Workers[0].UserID
 		const at = "/operations"
 		first, second := employ(t, o.s, "Katherine"), employ(t, o.s, "Dorothy")
@@ -141,7 +141,7 @@ func TestOperations(t *testing.T) {
 		// Above the limit: one asks, and cannot agree; another one does.
 		made := o.d.create(pays("", "1000", ada))
 		o.d.deposit(made.PayrollID, "exact", "0.04")
-		o.d.until(made.PayrollID, "on hold", func(v scene) bool { return v.Status == "on_hold" })
+		o.d.until(made.PayrollID, "on hold", func(v payrollView) bool { return v.Status == "on_hold" })
 		o.says(first.Get(at+"/queues/release"), made.PayrollID, "1,010.00\u00a0USD", "Waiting for release")
 		first.sends(t, at+"/queues/release", at+"/requests", http.StatusUnprocessableEntity, "reason", " ")
 		first.sends(t, at+"/queues/release", at+"/requests", http.StatusSeeOther, "reason", "the company called")
@@ -171,7 +171,7 @@ func TestOperations(t *testing.T) {
 		first.sends(t, at, at+"/payouts/pause", http.StatusSeeOther, "reason", "a strange <b>payout</b>")
 		small := o.d.create(pays("", "100", ada))
 		o.d.deposit(small.PayrollID, "exact", "")
-		o.d.until(small.PayrollID, "released", func(v scene) bool { return v.Status == "released" })
+		o.d.until(small.PayrollID, "released", func(v payrollView) bool { return v.Status == "released" })
 		eventually(t, 60*time.Second, "the queue waits", func() bool {
 			return strings.Contains(second.Get(at+"/queues/on_hold").Text, "Payouts are paused")
 		})
@@ -181,7 +181,7 @@ func TestOperations(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := boot(t, database, limit)
-		o.s, o.d = s, newDoor(t, s)
+		o.s, o.d = s, newAPIClient(t, s)
 		if why := o.paused(); !strings.Contains(why, "strange") {
 			t.Errorf("after a restart: %q", why)
 		}
@@ -218,7 +218,7 @@ func TestOperations(t *testing.T) {
 }
 
 // One operator freezes a company, two end that.
-func companyIsFrozen(o *office, first, second *staffed) {
+func companyIsFrozen(o *companyBrowser, first, second *staffBrowser) {
 	const at = "/operations"
 	company, payees := o.d.seed.CompanyID, pays("", "100", o.d.seed.Workers[0].UserID)
 	made := o.d.create(payees)
@@ -231,7 +231,7 @@ func companyIsFrozen(o *office, first, second *staffed) {
 	freeze(http.StatusConflict, company)
 	o.d.refused(http.StatusForbidden, "company_frozen", "POST", "/api/company/payroll/create", payees, "Idempotency-Key", freshKey())
 	o.d.deposit(made.PayrollID, "exact", "")
-	o.d.until(made.PayrollID, "on hold", func(v scene) bool { return v.Status == "on_hold" })
+	o.d.until(made.PayrollID, "on hold", func(v payrollView) bool { return v.Status == "on_hold" })
 	if got := o.d.ok("GET", "/api/company/payrolls/"+made.PayrollID, "").read(o.T); got["hold_reason"] != "company_frozen" {
 		o.Errorf("held for %q", got["hold_reason"])
 	}
@@ -248,7 +248,7 @@ func companyIsFrozen(o *office, first, second *staffed) {
 var transferPath = regexp.MustCompile(`/operations/transfers/trf_\w+`)
 
 // suspend has the bank report money that nobody is named for.
-func (o *office) suspend(amounts ...string) {
+func (o *companyBrowser) suspend(amounts ...string) {
 	o.Helper()
 	var entries strings.Builder
 	for _, amount := range amounts {
@@ -263,7 +263,7 @@ func (o *office) suspend(amounts ...string) {
 }
 
 // What nobody is named for one operator credits or sends back; above the limit another one agrees.
-func suspenseIsDecided(o *office, first, second *staffed) {
+func suspenseIsDecided(o *companyBrowser, first, second *staffBrowser) {
 	const at, queue = "/operations", "/operations/queues/suspense"
 	made := o.d.create(pays(`"funding_method":"bank",`, "100.00", o.d.bankPayee()))
 	had := o.d.balanceIn(ledger.CompanyFunds, "", money.USD)
@@ -300,7 +300,7 @@ func suspenseIsDecided(o *office, first, second *staffed) {
 	o.says(first.Get(queue), "None.")
 	o.says(first.Get(at+"/acts"), "Return a transfer", "Requested to credit a transfer", "Approved crediting a transfer", made.PayrollID+": they called")
 	o.says(first.Get(at+"/position"), "At exchanges", "BTC", "Total value: ")
-	o.d.checkBooks()
+	o.d.checkLedgerBalances()
 }
 
 // The books are compared with the wallet's coins and those with the node. Each difference is named, and one that says
@@ -308,7 +308,7 @@ func suspenseIsDecided(o *office, first, second *staffed) {
 func TestReconciliation(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		o := openOffice(t, database)
+		o := openCompanyBrowser(t, database)
 		node := bitcoinsim.New(o.s.DB())
 		compare := func() backoffice.Report {
 			t.Helper()
@@ -351,7 +351,7 @@ func TestReconciliation(t *testing.T) {
 		var out bytes.Buffer
 		eventually(t, 60*time.Second, "what came is booked", func() bool {
 			var n int64
-			o.d.inBooks(func(ctx context.Context, tx *db.Tx) error {
+			o.d.read(func(ctx context.Context, tx *db.Tx) error {
 				return tx.QueryRow(ctx, "SELECT COUNT(*) FROM deposits WHERE object_id = $1 AND state = 'confirmed'", waiting.PayrollID).Scan(&n)
 			})
 			return n == 1
@@ -409,7 +409,7 @@ func TestReconciliation(t *testing.T) {
 }
 
 // paused is why payouts are, as the engine reads it.
-func (o *office) paused() (why string) {
+func (o *companyBrowser) paused() (why string) {
 	o.Helper()
 	if err := o.s.DB().Read(o.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		why, err = payout.Paused(ctx, tx)
@@ -422,11 +422,11 @@ func (o *office) paused() (why string) {
 
 func TestOperationsInABrowser(t *testing.T) {
 	t.Parallel()
-	o := openOffice(t, dbtest.SQLite(t), func(c *app.Config) { c.ReleaseLimit = "500 USD" })
+	o := openCompanyBrowser(t, dbtest.SQLite(t), func(c *app.Config) { c.ReleaseLimit = "500 USD" })
 	first, base := employ(t, o.s, "Katherine"), o.s.Ready().BaseURL
 	made := o.d.create(pays("", "1000", o.d.seed.Workers[0].UserID))
 	o.d.deposit(made.PayrollID, "exact", "")
-	o.d.until(made.PayrollID, "on hold", func(v scene) bool { return v.Status == "on_hold" })
+	o.d.until(made.PayrollID, "on hold", func(v payrollView) bool { return v.Status == "on_hold" })
 	o.suspend("5.00")
 	if err := o.s.DB().Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
 		owed := money.New(money.USD, 9_00)
@@ -460,7 +460,7 @@ func TestOperationsInABrowser(t *testing.T) {
 
 // withdrawalIsReleased takes out what was paid too much: above the limit it goes when two operators have agreed, not
 // before.
-func withdrawalIsReleased(o *office, first, second *staffed) {
+func withdrawalIsReleased(o *companyBrowser, first, second *staffBrowser) {
 	const at = "/operations"
 	var to struct {
 		Destinations []struct {
@@ -496,7 +496,7 @@ var depositPath = regexp.MustCompile(`/operations/deposits/dep_\w+`)
 
 // Coins that nobody expected one operator credits to a company, gives to a payroll that waits for them, or sends back;
 // above the limit another one agrees.
-func coinsAreDecided(o *office, first, second *staffed) {
+func coinsAreDecided(o *companyBrowser, first, second *staffBrowser) {
 	const at, queue = "/operations", "/operations/queues/suspense"
 	node := o.s.EVM()[0].Sim
 	waiting := o.d.create(pays(`"funding_currency":"USDC",`, "100.00", o.d.bankPayee())) // it is paid in ether, which it does not take
@@ -549,5 +549,5 @@ func coinsAreDecided(o *office, first, second *staffed) {
 	eventually(o.T, 60*time.Second, "it is sent back", func() bool { return got() == 400_000_000 })
 	eventually(o.T, 60*time.Second, "the queue is empty", func() bool { return strings.Contains(first.Get(queue).Text, "None.") })
 	o.says(first.Get(at+"/acts"), "Approved returning a deposit", "Credit a deposit")
-	o.d.checkBooks()
+	o.d.checkLedgerBalances()
 }

@@ -32,7 +32,7 @@ import (
 func TestRecipientPages(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		o := openOffice(t, database)
+		o := openCompanyBrowser(t, database)
 		seed := o.d.seed
 		page := o.says(o.Get("/recipients?search=love&status=active&role=contractor&recipient_type=user&sort_by=name&country=us"), "Ada Lovelace", "ada@sandbox.example", "1 to 1 of 1")
 		o.silent(page, "Grace Hopper")
@@ -156,7 +156,7 @@ func TestRecipientPages(t *testing.T) {
 }
 
 // address is a fresh one that payees could have.
-func (o *office) address() string {
+func (o *companyBrowser) address() string {
 	o.Helper()
 	all, err := sandbox.SeedAddresses("regtest", 9)
 	if err != nil {
@@ -168,7 +168,7 @@ func (o *office) address() string {
 func TestInvitationPages(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		o := openOffice(t, database)
+		o := openCompanyBrowser(t, database)
 		page := o.says(o.Get("/invitations"), "No invitations here yet.")
 		if got := o.Submit(page, "/invitations", "email", "no address"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="email-problem"`) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
@@ -190,7 +190,7 @@ func TestInvitationPages(t *testing.T) {
 func TestWalletAndInvoicePages(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		o := openOffice(t, database)
+		o := openCompanyBrowser(t, database)
 		ada := o.d.seed.Workers[0].UserID
 		o.says(o.Get("/wallets"), "No balance yet.", "No transactions yet.")
 		for range 2 {
@@ -241,7 +241,7 @@ func TestWalletAndInvoicePages(t *testing.T) {
 }
 
 // bankStatement fails the test unless the camt.053 of a balance in dollars says what the books do.
-func (o *office) bankStatement() {
+func (o *companyBrowser) bankStatement() {
 	o.Helper()
 	for i, cents := range []int64{100_00, 20_00} {
 		if err := o.s.DB().Write(o.Context(), func(_ context.Context, tx *db.Tx) error {
@@ -280,7 +280,7 @@ func (o *office) bankStatement() {
 }
 
 // wallet is the id of the company's wallet.
-func (o *office) wallet() string {
+func (o *companyBrowser) wallet() string {
 	o.Helper()
 	at := strings.Index(o.Get("/wallets").Text, "<code>wal_")
 	if at < 0 {
@@ -292,7 +292,7 @@ func (o *office) wallet() string {
 
 func TestPeoplePagesInABrowser(t *testing.T) {
 	t.Parallel()
-	o := openOffice(t, dbtest.SQLite(t))
+	o := openCompanyBrowser(t, dbtest.SQLite(t))
 	seed, base := o.d.seed, o.s.Ready().BaseURL
 	b := webtest.Start(t)
 	p := b.Open(base+"/recipients", webtest.Look{NoScript: true, Width: 320})
@@ -325,7 +325,7 @@ func TestPeoplePagesInABrowser(t *testing.T) {
 // A company tells of itself and its owner, hands documents in with a camera or from a file, and is verified.
 func TestVerificationInABrowser(t *testing.T) {
 	t.Parallel()
-	o := openOffice(t, dbtest.SQLite(t))
+	o := openCompanyBrowser(t, dbtest.SQLite(t))
 	base, at := o.s.Ready().BaseURL, "/company/verification"
 	page := o.says(o.Get(at), "Not started", "No documents uploaded yet.", `capture="environment"`)
 	if got := o.Submit(page, at, "country", "", "incorporation_date", "2999-01-01"); got.Status != http.StatusUnprocessableEntity ||

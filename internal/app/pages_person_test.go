@@ -22,7 +22,7 @@ import (
 
 // mailed waits for a mail to an address and gives the link of a path in it. Those on no company's behalf are read at
 // the machine.
-func (o *office) mailed(to, path string) (link string) {
+func (o *companyBrowser) mailed(to, path string) (link string) {
 	o.Helper()
 	pattern := regexp.MustCompile(`href="(?:http://[^"/]+)?(` + path + `[^"]+)"`)
 	reader := webtest.NewVisitor(o.T, o.s.Ready().BaseURL)
@@ -43,7 +43,7 @@ func (o *office) mailed(to, path string) (link string) {
 // not accepted, hands it in again, and is verified.
 func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 	t.Parallel()
-	o := openOffice(t, dbtest.SQLite(t))
+	o := openCompanyBrowser(t, dbtest.SQLite(t))
 	base, at := o.s.Ready().BaseURL, "/account/verification"
 	const who, password = "ada@worker.example", "seven tiny purple boats"
 	o.Submit(o.Get("/invitations"), "/invitations", "email", who)
@@ -141,7 +141,7 @@ func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 // interface: all by somebody without JavaScript on a narrow screen. The call is in the log then.
 func TestFromSignUpToTheFirstCallInABrowser(t *testing.T) {
 	t.Parallel()
-	o := openOffice(t, dbtest.SQLite(t))
+	o := openCompanyBrowser(t, dbtest.SQLite(t))
 	base := o.s.Ready().BaseURL
 	const who = "grace@nano.example"
 	p := webtest.Start(t).Open(base+"/sign-up", webtest.Look{NoScript: true, Width: 320})

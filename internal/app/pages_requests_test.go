@@ -12,7 +12,7 @@ import (
 )
 
 // linesOf waits until the log of requests has what was asked.
-func (o *office) linesOf(requestID string) {
+func (o *companyBrowser) linesOf(requestID string) {
 	o.Helper()
 	eventually(o.T, 20*time.Second, "the request "+requestID+" is in the log", func() bool {
 		return strings.Contains(o.Get("/settings/api/requests?request_id="+requestID).Text, "<tbody")
@@ -23,7 +23,7 @@ func (o *office) linesOf(requestID string) {
 func TestRequestLog(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		o := openOffice(t, database)
+		o := openCompanyBrowser(t, database)
 		worker := o.s.Ready().Seed.Workers[0].UserID
 		body := pays(`"external_id":"canary-reference","note_canary":"canary@private.example",`, "12.50", worker)
 		o.d.refused(http.StatusUnprocessableEntity, "unknown_field", "POST", createPath, body, "Idempotency-Key", "the-key-of-the-canary")

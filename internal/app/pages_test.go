@@ -23,19 +23,19 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// office is somebody at the pages of the sandbox's company, beside a program at its API.
-type office struct {
+// companyBrowser is somebody at the pages of the sandbox's company, beside a program at its API.
+type companyBrowser struct {
 	*testing.T
 	*webtest.Visitor
 	s *service
-	d *door
+	d *apiClient
 }
 
-// openOffice signs the sandbox's administrator in.
-func openOffice(t *testing.T, database string, change ...func(*app.Config)) *office {
+// openCompanyBrowser signs the sandbox's administrator in.
+func openCompanyBrowser(t *testing.T, database string, change ...func(*app.Config)) *companyBrowser {
 	t.Helper()
 	s := boot(t, database, change...)
-	o := &office{t, webtest.NewVisitor(t, s.Ready().BaseURL), s, newDoor(t, s)}
+	o := &companyBrowser{t, webtest.NewVisitor(t, s.Ready().BaseURL), s, newAPIClient(t, s)}
 	admin := s.Ready().Seed.Admin
 	if got := o.Submit(o.Get("/sign-in"), "/sign-in", "email", admin.Email, "password", admin.Password); got.Status != http.StatusSeeOther {
 		t.Fatalf("sign in: %d\n%s", got.Status, got.Text)
@@ -44,7 +44,7 @@ func openOffice(t *testing.T, database string, change ...func(*app.Config)) *off
 }
 
 // says fails the test unless a page came that says all of this.
-func (o *office) says(at webtest.Visit, wants ...string) webtest.Visit {
+func (o *companyBrowser) says(at webtest.Visit, wants ...string) webtest.Visit {
 	o.Helper()
 	for _, want := range wants {
 		if at.Status != http.StatusOK || !strings.Contains(at.Text, want) {
@@ -55,7 +55,7 @@ func (o *office) says(at webtest.Visit, wants ...string) webtest.Visit {
 }
 
 // silent fails the test when a page says one of these.
-func (o *office) silent(at webtest.Visit, unwanted ...string) {
+func (o *companyBrowser) silent(at webtest.Visit, unwanted ...string) {
 	o.Helper()
 	for _, text := range unwanted {
 		if strings.Contains(at.Text, text) {
@@ -67,7 +67,7 @@ func (o *office) silent(at webtest.Visit, unwanted ...string) {
 func TestOverviewAndPayrolls(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		o := openOffice(t, database)
+		o := openCompanyBrowser(t, database)
 		o.says(o.Get("/overview"), "You’re all caught up.", "No payrolls here yet.")
 		seed := o.s.Ready().Seed
 
@@ -150,7 +150,7 @@ func TestOverviewAndPayrolls(t *testing.T) {
 
 func TestCompanyPagesInABrowser(t *testing.T) {
 	t.Parallel()
-	o := openOffice(t, dbtest.SQLite(t))
+	o := openCompanyBrowser(t, dbtest.SQLite(t))
 	seed := o.s.Ready().Seed
 	base := o.s.Ready().BaseURL
 	made := o.d.create(`{"external_id":"march","to_pay":[{"user_id":"` + seed.Workers[0].UserID + `","amount_fiat":1600},{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":40}]}`)
@@ -178,7 +178,7 @@ func TestCompanyPagesInABrowser(t *testing.T) {
 }
 
 // role gives the sandbox's administrator another role.
-func (o *office) role(role string) {
+func (o *companyBrowser) role(role string) {
 	o.Helper()
 	err := o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
 		return identity.AddMember(ctx, tx, identity.Member{CompanyID: o.s.Ready().Seed.CompanyID, UserID: sandbox.SeedID("usr", "admin"), Role: role})
@@ -193,7 +193,7 @@ func (o *office) role(role string) {
 func TestPayrollByForm(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		o := openOffice(t, database)
+		o := openCompanyBrowser(t, database)
 		ada, grace := o.d.seed.Workers[0].UserID, o.d.seed.Workers[1].UserID
 		form := o.says(o.Get("/payrolls/new"), "Ada Lovelace", "Grace Hopper", "Amount for Ada Lovelace")
 		for _, c := range []struct {
@@ -230,7 +230,7 @@ func TestPayrollByForm(t *testing.T) {
 
 		at := made.Location()
 		id := strings.Split(at, "/")[2]
-		asked := o.d.look(id)
+		asked := o.d.payroll(id)
 		page := o.says(o.Get(at), "Send exactly", string(asked.Quote.Amount), "BTC · Regtest", "minutes left", "No deposits yet.", "<svg", `href="bitcoin:bcrt1`)
 		if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("policy %s", policy)
@@ -238,7 +238,7 @@ func TestPayrollByForm(t *testing.T) {
 		if got := o.Submit(page, "/payrolls/"+id+"/sandbox/deposit", "kind", "under"); got.Location() != at {
 			t.Fatalf("simulate: %d\n%s", got.Status, got.Text)
 		}
-		o.d.until(id, "Partly funded", func(v scene) bool { return v.FundingState == "partial" })
+		o.d.until(id, "Partly funded", func(v payrollView) bool { return v.FundingState == "partial" })
 		page = o.says(o.Get(at), "Partly funded", "Confirmed")
 		if got := o.Submit(page, at); got.Location() != at {
 			t.Fatalf("refresh: %d\n%s", got.Status, got.Text)
@@ -278,7 +278,7 @@ func TestPayrollByForm(t *testing.T) {
 func TestPayrollByFile(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		o := openOffice(t, database)
+		o := openCompanyBrowser(t, database)
 		ada := o.d.seed.Workers[0]
 		form := o.says(o.Get("/payrolls/import"), "is_premium", `accept=".csv,text/csv"`)
 		for text, wants := range map[string][]string{
@@ -313,7 +313,7 @@ func TestPayrollByFile(t *testing.T) {
 var screenshots = flag.String("screenshots", "", "write the pictures of the documentation to this directory")
 
 // picture keeps what a page shows for the documentation.
-func (o *office) picture(p *webtest.Page, name string) {
+func (o *companyBrowser) picture(p *webtest.Page, name string) {
 	o.Helper()
 	if *screenshots == "" {
 		return
@@ -327,7 +327,7 @@ func (o *office) picture(p *webtest.Page, name string) {
 // file.
 func TestPayrollInABrowser(t *testing.T) {
 	t.Parallel()
-	o := openOffice(t, dbtest.SQLite(t))
+	o := openCompanyBrowser(t, dbtest.SQLite(t))
 	seed, base := o.d.seed, o.s.Ready().BaseURL
 	if *screenshots != "" { // something to look at
 		for _, amount := range []string{"1250.00", "980.50"} {
@@ -394,7 +394,7 @@ func TestPayrollInABrowser(t *testing.T) {
 // Somebody without a mouse signs in and pays people, and sees at each step where they are.
 func TestPayrollByKeyboardAlone(t *testing.T) {
 	t.Parallel()
-	o := openOffice(t, dbtest.SQLite(t))
+	o := openCompanyBrowser(t, dbtest.SQLite(t))
 	seed := o.d.seed
 	p := webtest.Start(t).Open(o.s.Ready().BaseURL+"/payrolls/new", webtest.Look{})
 	p.Reach("#email")

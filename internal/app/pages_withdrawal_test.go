@@ -15,7 +15,7 @@ import (
 const ownAddress = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
 
 // vault names a bitcoin address of the company's own.
-func (o *office) vault() {
+func (o *companyBrowser) vault() {
 	o.Helper()
 	const at = "/wallets/destinations/new"
 	page := o.says(o.Get(at+"?symbol=BTC"), "Name of the destination", "Check every line twice")
@@ -32,7 +32,7 @@ func (o *office) vault() {
 func TestWithdrawalPages(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		o := openOffice(t, database)
+		o := openCompanyBrowser(t, database)
 		const at = "/wallets/withdrawals"
 		o.says(o.Get("/wallets"), `href="`+at+`"`)
 		var seeded struct {
@@ -70,7 +70,7 @@ func TestWithdrawalPages(t *testing.T) {
 		}
 		eventually(t, 60*time.Second, "the withdrawal arrives", func() bool { return strings.Contains(o.Get(first.Location()).Text, ">Completed") })
 		o.says(o.Get(first.Location()), "<code>", "On its way")
-		o.d.wantFunds(102_000)
+		o.d.checkFunds(102_000)
 		o.says(o.Get("/wallets"), ">Withdrawal<")
 
 		// With a limit, a second person approves; who may only look, or writes programs, takes nothing.
@@ -100,7 +100,7 @@ func TestWithdrawalPages(t *testing.T) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		eventually(t, 60*time.Second, "the second one arrives", func() bool { return strings.Contains(o.Get(mine).Text, ">Completed") })
-		o.d.wantFunds(2_000)
+		o.d.checkFunds(2_000)
 
 		// When the month is over it is closed, and its files are there.
 		o.d.advance(32 * 24 * time.Hour)
@@ -119,7 +119,7 @@ func TestWithdrawalPages(t *testing.T) {
 
 func TestWithdrawalPagesInABrowser(t *testing.T) {
 	t.Parallel()
-	o := openOffice(t, dbtest.SQLite(t))
+	o := openCompanyBrowser(t, dbtest.SQLite(t))
 	seed, base := o.d.seed, o.s.Ready().BaseURL
 	o.vault()
 	made := o.d.create(pays("", "1000", seed.Workers[0].UserID))

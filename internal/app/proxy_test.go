@@ -17,7 +17,7 @@ import (
 // Whoever is asked by a proxy of its own counts the client that the proxy names, and nothing that the client could have
 // written.
 func TestLimitsCountClientsBehindTrustedProxies(t *testing.T) {
-	ask := func(d *door, forwarded ...string) int {
+	ask := func(d *apiClient, forwarded ...string) int {
 		d.Helper()
 		req, err := http.NewRequestWithContext(d.Context(), http.MethodPost, d.s.Ready().BaseURL+"/oauth2/token", strings.NewReader("grant_type=authorization_code"))
 		if err != nil {
@@ -32,7 +32,7 @@ func TestLimitsCountClientsBehindTrustedProxies(t *testing.T) {
 		res.Body.Close()
 		return res.StatusCode
 	}
-	behind := newDoor(t, boot(t, dbtest.SQLite(t), func(c *app.Config) { c.TrustedProxies = []string{"127.0.0.0/8", "::1/128", "10.2.0.0/16"} }))
+	behind := newAPIClient(t, boot(t, dbtest.SQLite(t), func(c *app.Config) { c.TrustedProxies = []string{"127.0.0.0/8", "::1/128", "10.2.0.0/16"} }))
 	for i := range 30 {
 		if got := ask(behind, fmt.Sprintf("6.6.6.%d, 1.2.3.4", i)); got == http.StatusTooManyRequests {
 			t.Fatalf("request %d is refused", i)
@@ -48,7 +48,7 @@ func TestLimitsCountClientsBehindTrustedProxies(t *testing.T) {
 			t.Errorf("%q is the same client", other)
 		}
 	}
-	alone := newDoor(t, boot(t, dbtest.SQLite(t)))
+	alone := newAPIClient(t, boot(t, dbtest.SQLite(t)))
 	for i := range 31 {
 		if got := ask(alone, fmt.Sprintf("6.6.6.%d", i)); (got == http.StatusTooManyRequests) != (i == 30) {
 			t.Errorf("without a proxy, request %d: %d", i, got)

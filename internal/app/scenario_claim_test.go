@@ -32,7 +32,7 @@ func TestClaims(t *testing.T) {
 		s := boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
 		type scenario struct {
 			name string
-			run  func(*door)
+			run  func(*apiClient)
 		}
 		all, ran := []scenario{
 			{"paid exactly", claimPaid},
@@ -49,9 +49,9 @@ func TestClaims(t *testing.T) {
 		for _, c := range all {
 			t.Run(c.name, func(t *testing.T) {
 				ran++
-				d := newDoor(t, s)
+				d := newAPIClient(t, s)
 				c.run(d)
-				d.checkBooks()
+				d.checkLedgerBalances()
 			})
 		}
 		if needed := checkEvents(t, s); ran == len(all) {
@@ -65,12 +65,12 @@ const (
 )
 
 // claimOf makes a claim over an amount of dollars.
-func (d *door) claimOf(amount string) object {
+func (d *apiClient) claimOf(amount string) object {
 	d.Helper()
 	return d.ok("POST", claimPath, `{"payer_id":"customer-1","amount":`+amount+`,"denomination_currency":"USD","funding_currency":"BTC"}`).read(d)
 }
 
-func (d *door) payClaim(id, kind, amount string) string {
+func (d *apiClient) payClaim(id, kind, amount string) string {
 	d.Helper()
 	body := `{"claim_id":"` + id + `","kind":"` + kind + `"`
 	if amount != "" {
@@ -80,7 +80,7 @@ func (d *door) payClaim(id, kind, amount string) string {
 }
 
 // claimIs waits until a claim is in a state.
-func (d *door) claimIs(id, status, exception string) (last object) {
+func (d *apiClient) claimIs(id, status, exception string) (last object) {
 	d.Helper()
 	if !await(d.T, 30*time.Second, func() bool {
 		last = d.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(d)
@@ -91,8 +91,8 @@ func (d *door) claimIs(id, status, exception string) (last object) {
 	return last
 }
 
-// told are the states that the events of a claim tell, in their order.
-func (d *door) told(id string) (all []string) {
+// statusEvents returns the states in the events of a claim, in order.
+func (d *apiClient) statusEvents(id string) (all []string) {
 	d.Helper()
 	for _, e := range d.ok("GET", "/api/events?object_id="+id+"&name=claim.status_update", "").read(d)["data"].([]any) {
 		data := e.(object)["data"].(object)
@@ -103,12 +103,12 @@ func (d *door) told(id string) (all []string) {
 	return all
 }
 
-func (d *door) merchant() int64 {
+func (d *apiClient) merchant() int64 {
 	d.Helper()
 	return d.balanceIn(ledger.MerchantPayable, "", "USD").Units()
 }
 
-func claimPaid(d *door) {
+func claimPaid(d *apiClient) {
 	had := d.merchant()
 	made := d.claimOf("100.00")
 	id := made["claim_id"].(string)
@@ -127,7 +127,7 @@ func claimPaid(d *door) {
 		d.Errorf("the merchant has %d cents of 100 USD, want 9900", got)
 	}
 	eventually(d.T, 10*time.Second, "what became of it is told", func() bool {
-		got := d.told(id)
+		got := d.statusEvents(id)
 		return slices.Equal(got, []string{"confirming", "paid"}) || slices.Equal(got, []string{"paid"}) // where a block was first
 	})
 	events := d.ok("GET", "/api/events?object_id="+id, "").read(d)["data"].([]any)
@@ -148,7 +148,7 @@ func claimPaid(d *door) {
 	}
 }
 
-func claimUnderpaid(d *door) {
+func claimUnderpaid(d *apiClient) {
 	had := d.merchant()
 	made := d.claimOf("100.00")
 	id := made["claim_id"].(string)
@@ -171,7 +171,7 @@ func claimUnderpaid(d *door) {
 	}
 }
 
-func claimOverpaid(d *door) {
+func claimOverpaid(d *apiClient) {
 	had := d.merchant()
 	id := d.claimOf("100.00")["claim_id"].(string)
 	d.payClaim(id, "exact", "0.002050")
@@ -181,7 +181,7 @@ func claimOverpaid(d *door) {
 	}
 }
 
-func claimLate(d *door) {
+func claimLate(d *apiClient) {
 	had := d.merchant()
 	id := d.claimOf("100.00")["claim_id"].(string)
 	d.payClaim(id, "late", "")
@@ -197,7 +197,7 @@ func claimLate(d *door) {
 	}
 }
 
-func claimCancelled(d *door) {
+func claimCancelled(d *apiClient) {
 	id := d.claimOf("100.00")["claim_id"].(string)
 	for range 2 {
 		if v := d.ok("POST", "/api/merchant/claim/cancel", `{"claim_id":"`+id+`"}`).read(d); v["status"] != "cancelled" {
@@ -215,7 +215,7 @@ func claimCancelled(d *door) {
 	}
 }
 
-func claimPayers(d *door) {
+func claimPayers(d *apiClient) {
 	ask := func(payer, currency string) string {
 		return `{"payer_id":"` + payer + `","amount":10,"denomination_currency":"` + currency + `"}`
 	}
@@ -246,7 +246,7 @@ func claimPayers(d *door) {
 	}
 }
 
-func merchantSettings(d *door) {
+func merchantSettings(d *apiClient) {
 	const path = "/api/merchant/settings"
 	if v := d.ok("GET", path, "").read(d); v["confirmations"] != 1.0 || v["late_policy"] != "manual" || v["tolerance_bps"] != 0.0 {
 		d.Errorf("a merchant begins with %v", v)
@@ -282,7 +282,7 @@ func merchantSettings(d *door) {
 }
 
 // accept is what the page behind a refund's link does.
-func (d *door) accept(id, link, address string) error {
+func (d *apiClient) accept(id, link, address string) error {
 	d.Helper()
 	withdrawals, err := withdrawal.New(withdrawal.Config{Setup: destination.Setup{Sealer: &identity.Sealer{}}},
 		withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
@@ -302,7 +302,7 @@ func (d *door) accept(id, link, address string) error {
 	})
 }
 
-func claimRefunded(d *door) {
+func claimRefunded(d *apiClient) {
 	id := d.claimOf("100.00")["claim_id"].(string)
 	ref := `{"claim_id":"` + id + `"}`
 	d.refused(409, "invalid_state", "POST", "/api/merchant/claim/refund", ref)
@@ -350,7 +350,7 @@ func claimRefunded(d *door) {
 	d.refused(409, "invalid_state", "POST", "/api/merchant/claim/refund", ref)
 }
 
-func claimGivenBack(d *door) {
+func claimGivenBack(d *apiClient) {
 	had := d.merchant()
 	id := d.claimOf("100.00")["claim_id"].(string)
 	d.payClaim(id, "late", "")
@@ -369,7 +369,7 @@ func claimGivenBack(d *door) {
 	}
 }
 
-func claimSettled(d *door) {
+func claimSettled(d *apiClient) {
 	const path = "/api/merchant/settlements"
 	id := d.claimOf("100.00")["claim_id"].(string)
 	d.payClaim(id, "exact", "")

@@ -10,7 +10,7 @@ import (
 )
 
 // bankPayee is somebody who is paid at a bank, and so out of any funding.
-func (d *door) bankPayee() string {
+func (d *apiClient) bankPayee() string {
 	d.Helper()
 	made := d.ok("POST", "/api/company/"+d.seed.CompanyID+"/recipients/create", `{"first_name":"Ada","last_name":"Banks","country":"US"}`).read(d)
 	id := made["recipient_id"].(string)
@@ -22,7 +22,7 @@ func (d *door) bankPayee() string {
 
 // A payroll is paid in a dollar token or in ether on a network of accounts: in parts, too much, and through a
 // reorganisation.
-func fundedOnANetworkOfAccounts(d *door) {
+func fundedOnANetworkOfAccounts(d *apiClient) {
 	payee := d.bankPayee()
 	wallet := func(a money.Asset) money.Amount { return d.balanceIn(ledger.OtherWallets, "base", a) }
 	before := wallet(money.USDC)
@@ -31,9 +31,9 @@ func fundedOnANetworkOfAccounts(d *door) {
 		d.Fatalf("%+v", q)
 	}
 	d.deposit(made.PayrollID, "under", "")
-	d.until(made.PayrollID, "a part is confirmed", func(v scene) bool { return v.FundingState == "partial" })
+	d.until(made.PayrollID, "a part is confirmed", func(v payrollView) bool { return v.FundingState == "partial" })
 	d.deposit(made.PayrollID, "over", "")
-	v := d.until(made.PayrollID, "released", func(v scene) bool { return v.Status == "released" || v.Status == "fulfilled" })
+	v := d.until(made.PayrollID, "released", func(v payrollView) bool { return v.Status == "released" || v.Status == "fulfilled" })
 	if len(v.Deposits) != 2 || v.FundingState != "over" {
 		d.Errorf("%+v", v)
 	}
@@ -46,7 +46,7 @@ func fundedOnANetworkOfAccounts(d *door) {
 		d.Fatalf("%+v", q)
 	}
 	d.deposit(eth.PayrollID, "reorged", "")
-	d.until(eth.PayrollID, "released after the reorganisation", func(v scene) bool { return v.Status == "released" || v.Status == "fulfilled" })
+	d.until(eth.PayrollID, "released after the reorganisation", func(v payrollView) bool { return v.Status == "released" || v.Status == "fulfilled" })
 	eventually(d.T, 60*time.Second, "the deposit stands again, beside what came for gas", func() bool {
 		return wallet(money.ETH).Units()%sandbox.Gas == 40_400_000
 	})
@@ -67,7 +67,7 @@ func fundedOnANetworkOfAccounts(d *door) {
 }
 
 // tokenPayee is somebody who is paid in an asset on the simulated network.
-func (d *door) tokenPayee(name, symbol, address string) string {
+func (d *apiClient) tokenPayee(name, symbol, address string) string {
 	d.Helper()
 	made := d.ok("POST", "/api/company/"+d.seed.CompanyID+"/recipients/create", `{"first_name":"`+name+`","last_name":"Nonce","country":"GB"}`).read(d)
 	id := made["recipient_id"].(string)
@@ -81,7 +81,7 @@ func (d *door) tokenPayee(name, symbol, address string) string {
 
 // Payees are paid in dollar tokens out of a payroll that was funded in them: the deposit is brought to the account that
 // pays, with gas that the house sends, each payee gets one transaction, and the books say what it cost.
-func paidOnANetworkOfAccounts(d *door) {
+func paidOnANetworkOfAccounts(d *apiClient) {
 	first := d.tokenPayee("Una", "USDC", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
 	second := d.tokenPayee("Dua", "USDC", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359")
 	made := d.create(pays(`"funding_currency":"USDC",`, "75.00", first, second))

@@ -20,7 +20,7 @@ import (
 )
 
 // run runs a command on the service's database, and gives what it printed.
-func (d *door) run(c interface {
+func (d *apiClient) run(c interface {
 	Run(context.Context, cli.Streams) error
 }) (printed string, err error) {
 	var out bytes.Buffer
@@ -29,7 +29,7 @@ func (d *door) run(c interface {
 }
 
 // prints runs a command that must succeed and print a text.
-func (d *door) prints(want string, c interface {
+func (d *apiClient) prints(want string, c interface {
 	Run(context.Context, cli.Streams) error
 },
 ) string {
@@ -41,9 +41,9 @@ func (d *door) prints(want string, c interface {
 	return got
 }
 
-func (d *door) owned(a money.Asset) (x money.Amount) {
+func (d *apiClient) owned(a money.Asset) (x money.Amount) {
 	d.Helper()
-	d.inBooks(func(ctx context.Context, tx *db.Tx) error {
+	d.read(func(ctx context.Context, tx *db.Tx) error {
 		all, err := ledger.OperatorBalances(ctx, tx, a)
 		x = all[a]
 		return err
@@ -53,7 +53,7 @@ func (d *door) owned(a money.Asset) (x money.Amount) {
 
 // A balance in euros pays bitcoins that the house owns, at the price that stands with the output; the operator sees the
 // position, bounds it, and takes some of it to an exchange.
-func paidOutOfTheHouse(d *door) {
+func paidOutOfTheHouse(d *apiClient) {
 	storage := d.s.cfg.Storage
 	eventually(d.T, 60*time.Second, "the house has its coins", func() bool { return d.owned(money.BTC).Units() > 9*100_000_000 })
 	if got, err := d.run(cli.TreasuryAddressCmd{Storage: storage, WalletFlags: cli.WalletFlags{Env: app.Sandbox}}); err != nil || !strings.HasPrefix(got, "bcrt1q") {
@@ -133,7 +133,7 @@ func paidOutOfTheHouse(d *door) {
 	out := strings.TrimSuffix(sent[5], ".")
 	eventually(d.T, 90*time.Second, "the coins have left", func() bool {
 		var o payout.Output
-		d.inBooks(func(ctx context.Context, tx *db.Tx) (err error) {
+		d.read(func(ctx context.Context, tx *db.Tx) (err error) {
 			o, err = payout.Get(ctx, tx, ledger.Operator, out)
 			return err
 		})

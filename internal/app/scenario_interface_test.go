@@ -17,13 +17,13 @@ import (
 	"github.com/stipend/stipend/internal/screening"
 )
 
-func sameKeyAgain(d *door) {
+func sameKeyAgain(d *apiClient) {
 	key, body := freshKey(), pays("", "25.00", d.seed.Workers[0].UserID)
 	first := d.ok("POST", createPath, body, "Idempotency-Key", key)
 	if first.header.Get("Idempotent-Replayed") != "" {
 		d.Error("a first answer is marked as a replay")
 	}
-	d.nothing(func() {
+	d.storesNothing(func() {
 		for _, same := range []string{body, " " + strings.ReplaceAll(body, ":", " : ")} {
 			again := d.ok("POST", createPath, same, "Idempotency-Key", key)
 			if again.text != first.text || again.header.Get("Idempotent-Replayed") != "true" {
@@ -38,7 +38,7 @@ func sameKeyAgain(d *door) {
 	})
 }
 
-func sameKeyAtOnce(d *door) {
+func sameKeyAtOnce(d *apiClient) {
 	before := d.effects()
 	key, body := freshKey(), pays("", "25.00", d.seed.Workers[0].UserID)
 	answers := make([]response, 100)
@@ -75,7 +75,7 @@ func sameKeyAtOnce(d *door) {
 	}
 }
 
-func sameKeyElsewhere(d *door) {
+func sameKeyElsewhere(d *apiClient) {
 	key, body := freshKey(), pays("", "25.00", d.seed.Workers[0].UserID)
 	first := d.ok("POST", createPath, body, "Idempotency-Key", key)
 	id := first.read(d)["payroll_id"].(string)
@@ -90,7 +90,7 @@ func sameKeyElsewhere(d *door) {
 		d.Error("a token gets the answer of the API key")
 	}
 	_, stranger := d.stranger()
-	d.nothing(func() {
+	d.storesNothing(func() {
 		r := stranger.refused(422, "invalid_parameter", "POST", createPath, body, "Idempotency-Key", key)
 		if strings.Contains(r.text, id) || r.header.Get("Idempotent-Replayed") != "" {
 			d.Errorf("a stranger gets %s", r.text)
@@ -98,11 +98,11 @@ func sameKeyElsewhere(d *door) {
 	})
 }
 
-func externalID(d *door) {
+func externalID(d *apiClient) {
 	user := d.as(d.token(identity.CompanyWorkersPay))
 	body := pays(`"external_id":"`+freshKey()+`",`, "25.00", d.seed.Workers[0].UserID)
 	id := user.ok("POST", createPath, body).read(d)["payroll_id"]
-	d.nothing(func() {
+	d.storesNothing(func() {
 		if m := user.refused(409, "external_id_conflict", "POST", createPath, body).read(d); m["payroll_id"] != id {
 			d.Errorf("the answer names %v, want %v", m["payroll_id"], id)
 		}
@@ -133,15 +133,15 @@ func externalID(d *door) {
 }
 
 // What is another company's and what does not exist look the same, to the byte.
-func foreignCompany(d *door) {
+func foreignCompany(d *apiClient) {
 	made := d.payTwo("25.00")
 	before := d.do("GET", "/api/company/payrolls/"+made.PayrollID, "").text
-	payment := d.look(made.PayrollID).Payments[0].ID
+	payment := d.payroll(made.PayrollID).Payments[0].ID
 	company, stranger := d.stranger()
 	ada, person := d.seed.Workers[0].UserID, d.seed.Recipients[0].RecipientID
 	missing := strings.NewReplacer(d.seed.CompanyID, sandbox.SeedID("com", "none"), made.PayrollID, sandbox.SeedID("prl", "none"), payment, sandbox.SeedID("pmt", "none"),
 		person, sandbox.SeedID("rec", "none"))
-	d.nothing(func() {
+	d.storesNothing(func() {
 		for _, c := range [][3]string{
 			{"GET", "/api/company/payrolls/" + made.PayrollID, ""},
 			{"GET", "/api/company/payrolls?company_id=" + d.seed.CompanyID, ""},
@@ -175,7 +175,7 @@ func foreignCompany(d *door) {
 	}
 }
 
-func deadCredentials(d *door) {
+func deadCredentials(d *apiClient) {
 	var keyID, key string
 	write := func(f func(context.Context, *db.Tx) error) {
 		if err := d.s.DB().Write(d.Context(), f); err != nil {
@@ -200,7 +200,7 @@ func deadCredentials(d *door) {
 	}
 }
 
-func bodyAttacks(d *door) {
+func bodyAttacks(d *apiClient) {
 	item := `{"user_id":"` + d.seed.Workers[0].UserID + `","amount_fiat":25.00}`
 	good := `{"to_pay":[` + item + `]}`
 	var many bytes.Buffer
@@ -224,7 +224,7 @@ func bodyAttacks(d *door) {
 		}
 		return r
 	}
-	d.nothing(func() {
+	d.storesNothing(func() {
 		post(400, "malformed_json", strings.Repeat(`{"to_pay":`, 10_000)+"1"+strings.Repeat("}", 10_000))
 		post(400, "malformed_json", strings.Repeat("[", 1<<20))
 		post(422, "unknown_field", many.String())
@@ -248,7 +248,7 @@ func bodyAttacks(d *door) {
 	d.create(good)
 }
 
-func injection(d *door) {
+func injection(d *apiClient) {
 	d.payTwo("25.00")
 	evil := []string{"' OR '1'='1", "'; DROP TABLE payrolls; --", `" OR ""="`, "%' OR 1=1 --", "$1", "?1", "1;SELECT pg_sleep(9)--"}
 	escape := func(s string) string {
@@ -258,7 +258,7 @@ func injection(d *door) {
 		}
 		return b.String()
 	}
-	d.nothing(func() {
+	d.storesNothing(func() {
 		for _, text := range evil {
 			r := d.ok("GET", "/api/company/payrolls?external_id="+escape(text), "")
 			if rows := r.read(d)["data"].([]any); len(rows) != 0 {
@@ -297,7 +297,7 @@ func injection(d *door) {
 }
 
 // recipient makes somebody who can be paid in bitcoin and returns where they are, and their id.
-func (d *door) recipient(first, last, address string) (path, id string) {
+func (d *apiClient) recipient(first, last, address string) (path, id string) {
 	d.Helper()
 	made := d.ok("POST", "/api/company/"+d.seed.CompanyID+"/recipients/create", `{"first_name":"`+first+`","last_name":"`+last+`","country":"GB"}`).read(d)
 	id = made["recipient_id"].(string)
@@ -308,7 +308,7 @@ func (d *door) recipient(first, last, address string) (path, id string) {
 
 // Whoever is on a sanctions list waits, before and after a pay run was made for them, until a person has looked; the
 // others are paid. They and their company hear no more than that somebody looks.
-func sanctionedPayees(d *door) {
+func sanctionedPayees(d *apiClient) {
 	status := func(path string) string { return d.ok("GET", path, "").read(d)["status"].(string) }
 	becomes := func(path, want string) {
 		d.Helper()
@@ -320,7 +320,7 @@ func sanctionedPayees(d *door) {
 	}
 	hit := func(id string) (hit string) {
 		d.Helper()
-		d.inBooks(func(ctx context.Context, tx *db.Tx) error {
+		d.read(func(ctx context.Context, tx *db.Tx) error {
 			return tx.QueryRow(ctx, "SELECT hit_id FROM screening_hits WHERE company_id = $1 AND subject_id = $2 AND state <> 'cleared'", d.seed.CompanyID, id).Scan(&hit)
 		})
 		return hit
@@ -353,7 +353,7 @@ func sanctionedPayees(d *door) {
 	decide(hit(movedID), screening.Confirmed)
 	d.refused(409, "invalid_state", "POST", moved+"/reactivate", "")
 	d.deposit(made.PayrollID, "exact", "")
-	v := d.until(made.PayrollID, "the others are paid", func(v scene) bool {
+	v := d.until(made.PayrollID, "the others are paid", func(v payrollView) bool {
 		return len(v.Payments) == 3 && v.Payments[0].Status == "fulfilled" && v.Payments[1].Status == "on_hold"
 	})
 	if v.Status != "released" || len(v.Payments[1].Outputs) != 0 || v.Payments[2].Status != "on_hold" {
@@ -369,7 +369,7 @@ func sanctionedPayees(d *door) {
 	// A person clears them, and the money goes.
 	decide(hit(renamedID), screening.Cleared)
 	becomes(renamed, "active")
-	v = d.until(made.PayrollID, "who is cleared is paid", func(v scene) bool { return v.Payments[1].Status == "fulfilled" })
+	v = d.until(made.PayrollID, "who is cleared is paid", func(v payrollView) bool { return v.Payments[1].Status == "fulfilled" })
 	if v.Payments[2].Status != "on_hold" || status(moved) != "inactive" {
 		d.Errorf("who is confirmed is %s: %+v", status(moved), v)
 	}

@@ -25,7 +25,7 @@ func TestLightning(t *testing.T) {
 		})
 		type scenario struct {
 			name string
-			run  func(*door, *lightningtest.Node)
+			run  func(*apiClient, *lightningtest.Node)
 		}
 		all, ran := []scenario{
 			{"paid", lightningPaid},
@@ -40,9 +40,9 @@ func TestLightning(t *testing.T) {
 		for _, c := range all {
 			t.Run(c.name, func(t *testing.T) {
 				ran++
-				d := newDoor(t, s)
+				d := newAPIClient(t, s)
 				c.run(d, node)
-				d.checkBooks()
+				d.checkLedgerBalances()
 			})
 		}
 		if needed := checkEvents(t, s); ran == len(all) {
@@ -63,13 +63,13 @@ func file(t *testing.T, name string, content []byte) string {
 	return path
 }
 
-func (d *door) claimStatus(id string) object {
+func (d *apiClient) claimStatus(id string) object {
 	d.Helper()
 	return d.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(d)
 }
 
 // invoiceOf waits until a claim shows an invoice, which must ask for an amount.
-func (d *door) invoiceOf(id string, sats int64) (request string) {
+func (d *apiClient) invoiceOf(id string, sats int64) (request string) {
 	d.Helper()
 	eventually(d.T, 20*time.Second, "an invoice is shown", func() bool {
 		quote := d.claimStatus(id)["quote"].(object)
@@ -86,7 +86,7 @@ func (d *door) invoiceOf(id string, sats int64) (request string) {
 }
 
 // noInvoice waits until a claim shows none and the node takes no money for the one that was shown.
-func (d *door) noInvoice(n *lightningtest.Node, id, request string) {
+func (d *apiClient) noInvoice(n *lightningtest.Node, id, request string) {
 	d.Helper()
 	eventually(d.T, 20*time.Second, "the invoice is withdrawn", func() bool {
 		return d.claimStatus(id)["quote"].(object)["lightning_invoice"] == "" && n.State(request) == lightning.NodeCanceled
@@ -96,21 +96,21 @@ func (d *door) noInvoice(n *lightningtest.Node, id, request string) {
 	}
 }
 
-func (d *door) payInvoice(n *lightningtest.Node, request string) {
+func (d *apiClient) payInvoice(n *lightningtest.Node, request string) {
 	d.Helper()
 	if err := n.Pay(d.Context(), request); err != nil {
 		d.Fatal(err)
 	}
 }
 
-func restart(d *door, n *lightningtest.Node) {
+func restart(d *apiClient, n *lightningtest.Node) {
 	d.Helper()
 	if err := n.Restart(); err != nil {
 		d.Fatal(err)
 	}
 }
 
-func lightningPaid(d *door, n *lightningtest.Node) {
+func lightningPaid(d *apiClient, n *lightningtest.Node) {
 	had, coins, channels := d.merchant(), d.balance(ledger.HotWallet, "").Units(), d.balance(ledger.ChannelBalance, "").Units()
 	id := d.claimOf("100.00")["claim_id"].(string)
 	request := d.invoiceOf(id, 200_000)
@@ -131,12 +131,12 @@ func lightningPaid(d *door, n *lightningtest.Node) {
 		d.Errorf("the merchant has %d cents more, the channels %d sat", d.merchant()-had, d.balance(ledger.ChannelBalance, "").Units()-channels)
 	}
 	eventually(d.T, 10*time.Second, "the payment is told", func() bool {
-		got := d.told(id)
+		got := d.statusEvents(id)
 		return len(got) == 1 && got[0] == "paid"
 	})
 }
 
-func lightningOverpaid(d *door, n *lightningtest.Node) {
+func lightningOverpaid(d *apiClient, n *lightningtest.Node) {
 	had := d.merchant()
 	id := d.claimOf("100.00")["claim_id"].(string)
 	if err := n.PayMsat(d.invoiceOf(id, 200_000), 200_100_999); err != nil {
@@ -148,7 +148,7 @@ func lightningOverpaid(d *door, n *lightningtest.Node) {
 	}
 }
 
-func lightningDownAtCreation(d *door, n *lightningtest.Node) {
+func lightningDownAtCreation(d *apiClient, n *lightningtest.Node) {
 	n.Stop()
 	made := d.claimOf("100.00")
 	if made["lightning_invoice"] != "" || strings.Contains(made["payment_uri"].(string), "lightning") {
@@ -161,7 +161,7 @@ func lightningDownAtCreation(d *door, n *lightningtest.Node) {
 }
 
 // What comes on the chain while the payment over Lightning is not heard of pays the claim; the other is the payer's.
-func lightningBothWays(d *door, n *lightningtest.Node) {
+func lightningBothWays(d *apiClient, n *lightningtest.Node) {
 	had := d.merchant()
 	id := d.claimOf("100.00")["claim_id"].(string)
 	request := d.invoiceOf(id, 200_000)
@@ -177,7 +177,7 @@ func lightningBothWays(d *door, n *lightningtest.Node) {
 }
 
 // Who began on the chain is not asked for the whole again; the rest has a price and an invoice of its own.
-func lightningBegunOnChain(d *door, n *lightningtest.Node) {
+func lightningBegunOnChain(d *apiClient, n *lightningtest.Node) {
 	had := d.merchant()
 	id := d.claimOf("100.00")["claim_id"].(string)
 	request := d.invoiceOf(id, 200_000)
@@ -194,7 +194,7 @@ func lightningBegunOnChain(d *door, n *lightningtest.Node) {
 	}
 }
 
-func lightningNewPrice(d *door, n *lightningtest.Node) {
+func lightningNewPrice(d *apiClient, n *lightningtest.Node) {
 	id := d.claimOf("100.00")["claim_id"].(string)
 	old := d.invoiceOf(id, 200_000)
 	if again := d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`).read(d); again["lightning_invoice"] != old {
@@ -213,7 +213,7 @@ func lightningNewPrice(d *door, n *lightningtest.Node) {
 }
 
 // The node took the money while the price held, so it is in time, whenever the service hears of it.
-func lightningHeardLate(d *door, n *lightningtest.Node) {
+func lightningHeardLate(d *apiClient, n *lightningtest.Node) {
 	had := d.merchant()
 	id := d.claimOf("100.00")["claim_id"].(string)
 	request := d.invoiceOf(id, 200_000)
@@ -227,7 +227,7 @@ func lightningHeardLate(d *door, n *lightningtest.Node) {
 	}
 }
 
-func lightningCancelled(d *door, n *lightningtest.Node) {
+func lightningCancelled(d *apiClient, n *lightningtest.Node) {
 	cancel := func(id string) {
 		d.ok("POST", "/api/merchant/claim/cancel", `{"claim_id":"`+id+`"}`)
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/stipend/stipend/internal/sandbox"
 )
 
-func underThenTopUp(d *door) {
+func underThenTopUp(d *apiClient) {
 	funds := d.funds()
 	made := d.payTwo("250.00")
 	d.deposit(made.PayrollID, "under", "")
-	v := d.until(made.PayrollID, "a part is confirmed", func(v scene) bool { return v.FundingState == "partial" })
+	v := d.until(made.PayrollID, "a part is confirmed", func(v payrollView) bool { return v.FundingState == "partial" })
 	if v.Status != "pending" || d.sats(v.Funded) >= d.sats(made.Quote.FundingAmount) {
 		d.Errorf("%+v", v)
 	}
@@ -25,19 +25,19 @@ func underThenTopUp(d *door) {
 	if len(v.Deposits) != 2 || v.FundingState != "funded" {
 		d.Errorf("%+v", v)
 	}
-	d.wantFunds(funds)
+	d.checkFunds(funds)
 }
 
 // Nobody can send what is less than dust, so nobody is asked to.
-func shortByDust(d *door) {
+func shortByDust(d *apiClient) {
 	funds := d.funds()
 	made := d.payTwo("250.00")
 	d.deposit(made.PayrollID, "exact", btc(d.sats(made.Quote.FundingAmount)-200))
 	d.fulfilled(made.PayrollID)
-	d.wantFunds(funds)
+	d.checkFunds(funds)
 }
 
-func overPaid(d *door) {
+func overPaid(d *apiClient) {
 	funds := d.funds()
 	made := d.payTwo("250.00")
 	due := d.sats(made.Quote.FundingAmount)
@@ -46,11 +46,11 @@ func overPaid(d *door) {
 		d.Errorf("%+v", v)
 	}
 	surplus := due / 10
-	d.wantFunds(funds + surplus)
+	d.checkFunds(funds + surplus)
 
 	// A second full payment is the company's, whole.
 	d.deposit(made.PayrollID, "exact", btc(due))
-	d.until(made.PayrollID, "the second payment is confirmed", func(v scene) bool { return v.deposits("confirmed") == 2 })
+	d.until(made.PayrollID, "the second payment is confirmed", func(v payrollView) bool { return v.deposits("confirmed") == 2 })
 	eventually(d.T, 10*time.Second, "it is the company's", func() bool { return d.funds() == funds+surplus+due })
 
 	// The balance pays another run, and not more than it holds.
@@ -58,10 +58,10 @@ func overPaid(d *door) {
 	d.refused(409, "insufficient_balance", "POST", createPath, pays(wallet, "99999.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey())
 	next := d.create(pays(wallet, "20.00", d.seed.Workers[0].UserID))
 	d.fulfilled(next.PayrollID)
-	d.wantFunds(funds + surplus + due - 40_400) // 20.20 USD at 50,000
+	d.checkFunds(funds + surplus + due - 40_400) // 20.20 USD at 50,000
 }
 
-func splitDeposit(d *door) {
+func splitDeposit(d *apiClient) {
 	funds := d.funds()
 	made := d.payTwo("250.00")
 	due := d.sats(made.Quote.FundingAmount)
@@ -72,16 +72,16 @@ func splitDeposit(d *door) {
 	if v := d.fulfilled(made.PayrollID); v.deposits("confirmed") != 3 || v.FundingState != "funded" {
 		d.Errorf("%+v", v)
 	}
-	d.wantFunds(funds)
+	d.checkFunds(funds)
 }
 
 // A little late money is applied at the present price without being asked.
-func lateApplied(d *door) {
+func lateApplied(d *apiClient) {
 	funds := d.funds()
 	made := d.payTwo("250.00")
 	d.deposit(made.PayrollID, "late", "")
 	d.fulfilled(made.PayrollID)
-	d.wantFunds(funds)
+	d.checkFunds(funds)
 	if n := d.count("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name = 'payroll.funding_late'", made.PayrollID); n != 1 {
 		d.Errorf("the company was told %d times that the money was late, want once", n)
 	}
@@ -91,14 +91,14 @@ func lateApplied(d *door) {
 }
 
 // Late money that is not enough counts, and a new quote asks for the rest of it only.
-func lateAndShort(d *door) {
+func lateAndShort(d *apiClient) {
 	funds := d.funds()
 	made := d.payTwo("250.00")
 	due := d.sats(made.Quote.FundingAmount)
-	first := d.look(made.PayrollID).Quote.ID
+	first := d.payroll(made.PayrollID).Quote.ID
 	d.advance(31 * time.Minute)
 	d.deposit(made.PayrollID, "under", "")
-	v := d.until(made.PayrollID, "a new quote for the rest", func(v scene) bool { return v.Quote.ID != first })
+	v := d.until(made.PayrollID, "a new quote for the rest", func(v payrollView) bool { return v.Quote.ID != first })
 	if v.Status != "pending" || v.FundingState != "partial" || d.sats(v.Funded) != due-due/10 || d.sats(v.Quote.Amount) != due/10 {
 		d.Errorf("%+v, want a quote of %s", v, btc(due/10))
 	}
@@ -108,16 +108,16 @@ func lateAndShort(d *door) {
 	}
 	d.deposit(made.PayrollID, "exact", "")
 	d.fulfilled(made.PayrollID)
-	d.wantFunds(funds)
+	d.checkFunds(funds)
 }
 
 // Much late money is safe and waits until the company asks for a price.
-func lateAndLarge(d *door) {
+func lateAndLarge(d *apiClient) {
 	funds := d.funds()
 	made := d.payTwo("1000.00")
 	due := d.sats(made.Quote.FundingAmount)
 	d.deposit(made.PayrollID, "late", "")
-	v := d.until(made.PayrollID, "late money", func(v scene) bool { return v.FundingState == "late" })
+	v := d.until(made.PayrollID, "late money", func(v payrollView) bool { return v.FundingState == "late" })
 	if v.Status != "pending" {
 		d.Errorf("%+v", v)
 	}
@@ -129,11 +129,11 @@ func lateAndLarge(d *door) {
 		d.Errorf("nothing is due, and yet there are the quotes %v", quotes)
 	}
 	d.fulfilled(made.PayrollID)
-	d.wantFunds(funds)
+	d.checkFunds(funds)
 }
 
 // A refresh may come before or after the payment is seen; testdata/api/quote.txt has the other cases.
-func refreshDuringDeposit(d *door) {
+func refreshDuringDeposit(d *apiClient) {
 	made := d.payTwo("250.00")
 	d.deposit(made.PayrollID, "exact", "")
 	d.refusedOrRefreshed(made.PayrollID)
@@ -142,7 +142,7 @@ func refreshDuringDeposit(d *door) {
 
 // refusedOrRefreshed races a refresh against a payment on its way: it may come before the payment is seen, and must not
 // break anything.
-func (d *door) refusedOrRefreshed(payroll string) {
+func (d *apiClient) refusedOrRefreshed(payroll string) {
 	d.Helper()
 	r := d.do("POST", "/api/company/payroll/quote/refresh", `{"payroll_id":"`+payroll+`"}`)
 	if code := r.read(d)["code"]; r.status != 200 && (r.status != 409 || code != "quote_locked" && code != "invalid_state") {
@@ -150,11 +150,11 @@ func (d *door) refusedOrRefreshed(payroll string) {
 	}
 }
 
-func replacedDeposit(d *door) {
+func replacedDeposit(d *apiClient) {
 	funds := d.funds()
 	made := d.payTwo("250.00")
 	txid := d.deposit(made.PayrollID, "replaced", "")
-	v := d.until(made.PayrollID, "the payment is gone", func(v scene) bool { return v.deposits("replaced") == 1 && v.FundingState == "none" })
+	v := d.until(made.PayrollID, "the payment is gone", func(v payrollView) bool { return v.deposits("replaced") == 1 && v.FundingState == "none" })
 	if v.Status != "pending" || d.sats(v.Funded) != 0 || v.Deposits[0].TxHash != txid {
 		d.Errorf("%+v", v)
 	}
@@ -162,11 +162,11 @@ func replacedDeposit(d *door) {
 	if v := d.fulfilled(made.PayrollID); v.deposits("confirmed") != 1 || v.deposits("replaced") != 1 {
 		d.Errorf("%+v", v)
 	}
-	d.wantFunds(funds)
+	d.checkFunds(funds)
 }
 
 // Two confirmations are wanted, so a block that is thrown out has released nothing.
-func reorgBeforeRelease(d *door) {
+func reorgBeforeRelease(d *apiClient) {
 	funds := d.funds()
 	made := d.payTwo("600.00")
 	d.deposit(made.PayrollID, "reorged", "")
@@ -183,38 +183,38 @@ func reorgBeforeRelease(d *door) {
 	if received != 1 {
 		d.Errorf("received %d times, want once: %+v", received, v.Timeline)
 	}
-	d.wantFunds(funds)
+	d.checkFunds(funds)
 }
 
 // One confirmation is enough, so the payroll may have been released when its block is thrown out. It ends the same.
-func reorgAfterRelease(d *door) {
+func reorgAfterRelease(d *apiClient) {
 	funds := d.funds()
 	made := d.payTwo("100.00")
 	d.deposit(made.PayrollID, "reorged", "")
 	// The payouts may be confirmed before the funding is back. What was taken out of the company's balance meanwhile, or
 	// was owed, is restored by the job that posts the deposit again.
-	d.until(made.PayrollID, "fulfilled, nothing owed, and the balance as before", func(v scene) bool {
+	d.until(made.PayrollID, "fulfilled, nothing owed, and the balance as before", func(v payrollView) bool {
 		return v.Status == "fulfilled" && v.deposits("confirmed") == 1 && d.balance(ledger.DueFromCustomer, "").IsZero() && d.funds() == funds
 	})
 	d.fulfilled(made.PayrollID)
 }
 
-func cancelThenDeposit(d *door) {
+func cancelThenDeposit(d *apiClient) {
 	funds := d.funds()
 	made := d.payTwo("250.00")
 	due := d.sats(made.Quote.FundingAmount)
 	d.deposit(made.PayrollID, "under", "")
-	d.until(made.PayrollID, "a part is confirmed", func(v scene) bool { return v.FundingState == "partial" })
+	d.until(made.PayrollID, "a part is confirmed", func(v payrollView) bool { return v.FundingState == "partial" })
 	for range 2 {
 		if m := d.ok("POST", "/api/company/payroll/cancel", `{"payroll_id":"`+made.PayrollID+`"}`).read(d); m["status"] != "cancelled" {
 			d.Errorf("%v", m)
 		}
 	}
-	d.wantFunds(funds + due - due/10)
+	d.checkFunds(funds + due - due/10)
 	d.deposit(made.PayrollID, "exact", btc(due))
-	d.until(made.PayrollID, "the payment is confirmed", func(v scene) bool { return v.deposits("confirmed") == 2 })
+	d.until(made.PayrollID, "the payment is confirmed", func(v payrollView) bool { return v.deposits("confirmed") == 2 })
 	eventually(d.T, 10*time.Second, "it is the company's", func() bool { return d.funds() == funds+2*due-due/10 })
-	v := d.look(made.PayrollID)
+	v := d.payroll(made.PayrollID)
 	if v.Status != "cancelled" || slices.ContainsFunc(v.Payments, func(p payment) bool { return p.Status != "cancelled" || len(p.Outputs) > 0 }) {
 		d.Errorf("%+v", v)
 	}
@@ -222,7 +222,7 @@ func cancelThenDeposit(d *door) {
 
 	done := d.payTwo("250.00")
 	d.deposit(done.PayrollID, "exact", "")
-	d.until(done.PayrollID, "it is being paid", func(v scene) bool { return v.Status != "pending" })
+	d.until(done.PayrollID, "it is being paid", func(v payrollView) bool { return v.Status != "pending" })
 	cancel := d.do("POST", "/api/company/payroll/cancel", `{"payroll_id":"`+done.PayrollID+`"}`)
 	if code := cancel.read(d)["code"]; cancel.status != 409 || code != "already_processing" && code != "invalid_state" { // it may have arrived by now
 		d.Errorf("%d %s", cancel.status, cancel.text)
@@ -231,10 +231,10 @@ func cancelThenDeposit(d *door) {
 	d.refused(409, "invalid_state", "POST", "/api/company/payroll/cancel", `{"payroll_id":"`+done.PayrollID+`"}`)
 }
 
-func halfToBank(d *door) {
+func halfToBank(d *apiClient) {
 	made := d.create(pays("", "200.00", d.seed.Workers[sandbox.BankWorker].UserID))
 	d.deposit(made.PayrollID, "exact", "")
-	half := func(v scene, currency string) (o output) {
+	half := func(v payrollView, currency string) (o output) {
 		for _, p := range v.Payments {
 			for _, x := range p.Outputs {
 				if x.Currency == currency {
@@ -244,7 +244,7 @@ func halfToBank(d *door) {
 		}
 		return o
 	}
-	v := d.until(made.PayrollID, "both halves have arrived", func(v scene) bool { return v.Status == "fulfilled" })
+	v := d.until(made.PayrollID, "both halves have arrived", func(v payrollView) bool { return v.Status == "fulfilled" })
 	if o := half(v, "BTC"); o.Volume != "0.00200000" || o.Status != "fulfilled" || o.TxHash == "" {
 		d.Errorf("%+v", o)
 	}
@@ -257,7 +257,7 @@ func halfToBank(d *door) {
 }
 
 // The total is the volume and one rounded fee, to the cent.
-func thousandPayees(d *door) {
+func thousandPayees(d *apiClient) {
 	var items []string
 	var cents int64
 	for i := range int64(1000) {
@@ -302,7 +302,7 @@ func thousandPayees(d *door) {
 
 // A payroll is paid by transfers to the house's bank that name it: a part, then more than the rest. The payees get
 // theirs, and what is too much is the company's. What comes for one that is cancelled is the company's too.
-func fundedByBank(d *door) {
+func fundedByBank(d *apiClient) {
 	payee := d.bankPayee()
 	type asked struct {
 		ID       string `json:"payroll_id"`
@@ -323,7 +323,7 @@ func fundedByBank(d *door) {
 	}
 	had := d.balanceIn(ledger.CompanyFunds, "", money.USD)
 	d.deposit(made.ID, "under", "") // 227.25
-	d.until(made.ID, "a part has come", func(v scene) bool { return v.FundingState == "partial" && v.deposits("confirmed") == 1 })
+	d.until(made.ID, "a part has come", func(v payrollView) bool { return v.FundingState == "partial" && v.deposits("confirmed") == 1 })
 	if d.decode(d.ok("GET", "/api/company/payrolls/"+made.ID, ""), &again); again.Transfer == nil || again.Transfer.Amount != "25.25" {
 		d.Errorf("what is due still: %+v", again.Transfer)
 	}
@@ -343,12 +343,12 @@ func fundedByBank(d *door) {
 	dropped := d.create(pays(`"funding_method":"bank",`, "100.00", payee))
 	d.ok("POST", "/api/company/payroll/cancel", `{"payroll_id":"`+dropped.PayrollID+`"}`)
 	d.deposit(dropped.PayrollID, "exact", "101.00")
-	d.until(dropped.PayrollID, "what came late is the company's", func(v scene) bool { return v.Status == "cancelled" && v.FundingState == "over" })
+	d.until(dropped.PayrollID, "what came late is the company's", func(v payrollView) bool { return v.Status == "cancelled" && v.FundingState == "over" })
 	const answers = "SELECT COUNT(*) FROM bank_responses"
 	before := d.count(answers)
 	taken := d.create(pays(`"funding_method":"bank",`, "100.00", payee))
 	d.deposit(taken.PayrollID, "reorged", "")
-	d.until(taken.PayrollID, "the bank has taken the money back", func(v scene) bool { return v.deposits("evicted") == 1 })
+	d.until(taken.PayrollID, "the bank has taken the money back", func(v payrollView) bool { return v.deposits("evicted") == 1 })
 	for _, state := range []string{"credited", "returned"} {
 		if n := d.count("SELECT COUNT(*) FROM events WHERE name LIKE 'transfer.%' AND data LIKE $1 AND data LIKE $2",
 			"%"+taken.PayrollID+"%", `%"status":"`+state+`"%"amount":"101.00"%`); n != 1 {

@@ -15,7 +15,7 @@ func TestScenarios(t *testing.T) {
 		s := boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
 		type scenario struct {
 			name string
-			run  func(*door)
+			run  func(*apiClient)
 		}
 		all, ran := []scenario{
 			{"under and top-up", underThenTopUp},
@@ -49,9 +49,9 @@ func TestScenarios(t *testing.T) {
 		for _, c := range all {
 			t.Run(c.name, func(t *testing.T) {
 				ran++
-				d := newDoor(t, s)
+				d := newAPIClient(t, s)
 				c.run(d)
-				d.checkBooks()
+				d.checkLedgerBalances()
 			})
 		}
 		if needed := checkEvents(t, s); ran == len(all) {

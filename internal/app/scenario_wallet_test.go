@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-type walletScene struct {
+type walletView struct {
 	ID        string      `json:"wallet_id"`
 	Currency  string      `json:"currency"`
 	Status    string      `json:"status"`
@@ -21,10 +21,10 @@ type walletScene struct {
 	Networks  []string    `json:"networks"`
 }
 
-func (d *door) wallet(currency string) (w walletScene) {
+func (d *apiClient) wallet(currency string) (w walletView) {
 	d.Helper()
 	var all struct {
-		Wallets []walletScene `json:"wallets"`
+		Wallets []walletView `json:"wallets"`
 	}
 	d.decode(d.ok("GET", "/api/wallets", ""), &all)
 	for _, w := range all.Wallets {
@@ -37,10 +37,10 @@ func (d *door) wallet(currency string) (w walletScene) {
 
 // A company's wallet in coins has an address of its own for ever; what comes there is its balance, also what the chain
 // takes back and mines again, and pays payrolls.
-func walletIsPaidInCoins(d *door) {
+func walletIsPaidInCoins(d *apiClient) {
 	for _, x := range []struct{ currency, amount, network string }{{"BTC", "0.02", "regtest"}, {"USDC", "300.00", "base"}} {
 		asset := money.Asset(x.currency)
-		open := func() (w walletScene) {
+		open := func() (w walletView) {
 			d.ok("POST", "/api/wallets/request", `{"currency":"`+x.currency+`"}`)
 			eventually(d.T, 30*time.Second, "the wallet has an address", func() bool { w = d.wallet(x.currency); return w.Address != "" })
 			return w

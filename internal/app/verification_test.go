@@ -29,7 +29,7 @@ func TestSmallPicturesAreForTheSandbox(t *testing.T) {
 		t.Errorf("production: %v", err)
 	}
 
-	d := newDoor(t, boot(t, dbtest.SQLite(t)))
+	d := newAPIClient(t, boot(t, dbtest.SQLite(t)))
 	at, body := "/api/user/document/upload", `{"user_id":"`+d.seed.Workers[0].UserID+`","doc_type":"passport","category":"front","issuing_country":"DE","base64_image":"`
 	d.ok("POST", at, body+pixel+`"}`)
 	d.refused(422, "unsupported_image", "POST", at, body+base64.StdEncoding.EncodeToString([]byte("no picture"))+`"}`)
@@ -42,7 +42,7 @@ func TestTheVendorReachesTheService(t *testing.T) {
 		c.SumsubURL, c.SumsubToken, c.SumsubSecret = sumsubtest.Start(t).URL, sumsubtest.Token, sumsubtest.Secret
 		c.SumsubWebhookSecret = sumsubtest.WebhookSecret
 	})
-	d := newDoor(t, s)
+	d := newAPIClient(t, s)
 	now, err := s.DB().Now(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestTheVendorReachesTheService(t *testing.T) {
 // Who was paid is forgotten when nothing of theirs is open and the law's years are over; what was paid stays, under the
 // id (S82).
 func TestErasureKeepsTheBooks(t *testing.T) {
-	d := newDoor(t, boot(t, dbtest.SQLite(t)))
+	d := newAPIClient(t, boot(t, dbtest.SQLite(t)))
 	worker := d.seed.Workers[0]
 	keep := 0
 	forget := func(want error) {
@@ -101,7 +101,7 @@ func TestErasureKeepsTheBooks(t *testing.T) {
 	if known() {
 		t.Error("the worker is still named")
 	}
-	after := d.look(made.PayrollID)
+	after := d.payroll(made.PayrollID)
 	if len(after.Payments) != len(before.Payments) || after.Payments[0].UserID != worker.UserID || after.Status != "fulfilled" {
 		t.Errorf("%+v", after)
 	}

@@ -77,7 +77,7 @@ func (n *secondNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // alarm waits until an alarm of Bitcoin's chain stands, or does not.
-func (d *door) alarm(a chain.Alarm, raised bool) {
+func (d *apiClient) alarm(a chain.Alarm, raised bool) {
 	d.Helper()
 	want := `stipend_chain_alarm{alarm="` + string(a) + `",chain="bitcoin"} 0`
 	if raised {
@@ -87,7 +87,7 @@ func (d *door) alarm(a chain.Alarm, raised bool) {
 }
 
 // figure is one of Bitcoin's chain.
-func (d *door) figure(name string) (n float64) {
+func (d *apiClient) figure(name string) (n float64) {
 	d.Helper()
 	_, after, _ := strings.Cut(d.metrics(), "\n"+name+`{chain="bitcoin"} `)
 	value, _, _ := strings.Cut(after, "\n")
@@ -105,7 +105,7 @@ func TestASecondNode(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		second := newSecondNode(t)
-		o := openOffice(t, url, func(c *app.Config) { c.BitcoinWitness, c.TipLimit = []string{second.url}, 90*time.Minute })
+		o := openCompanyBrowser(t, url, func(c *app.Config) { c.BitcoinWitness, c.TipLimit = []string{second.url}, 90*time.Minute })
 		d, watching := o.d, employ(t, o.s, "Grace")
 		watching.signIn(t)
 		priced := func(status int) {
@@ -163,7 +163,7 @@ func TestASecondNode(t *testing.T) {
 		d.alarm(chain.WitnessSilent, true)
 		priced(http.StatusServiceUnavailable)
 		d.alarm(chain.Contradicted, true)
-		if v := d.look(made.PayrollID); v.Status != "pending" {
+		if v := d.payroll(made.PayrollID); v.Status != "pending" {
 			t.Errorf("a payment in blocks that a second node does not have: %+v", v)
 		}
 		second.fork.Store(0)
@@ -181,7 +181,7 @@ func TestASecondNode(t *testing.T) {
 		priced(http.StatusOK)
 		unlock()
 		d.alarm(chain.TipStale, false)
-		d.checkBooks()
+		d.checkLedgerBalances()
 	})
 }
 

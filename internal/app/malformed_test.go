@@ -60,9 +60,9 @@ func (w *raw) says(text string) (heard, error) {
 // counted is the process's, so nothing runs beside this.
 func TestHostileBodies(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
-		d := newDoor(t, boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 }))
+		d := newAPIClient(t, boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 }))
 		bodyAttacks(d)
-		d.checkBooks()
+		d.checkLedgerBalances()
 	})
 }
 

@@ -23,8 +23,8 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 )
 
-// scissors lie on the way to a PostgreSQL server and cut connections where a test wants it, by what was said so far.
-type scissors struct {
+// cutProxy lie on the way to a PostgreSQL server and cut connections where a test wants it, by what was said so far.
+type cutProxy struct {
 	network, address string
 
 	mu    sync.Mutex
@@ -35,13 +35,13 @@ type scissors struct {
 }
 
 // newScissors gives the way, and its address in place of the server's.
-func newScissors(t *testing.T, url string) (*scissors, string) {
+func newScissors(t *testing.T, url string) (*cutProxy, string) {
 	t.Helper()
 	c, err := pgconn.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scissors{}
+	s := &cutProxy{}
 	s.network, s.address = pgconn.NetworkAddress(c.Host, c.Port)
 	dir, err := os.MkdirTemp("", "cut") // a socket has a short name
 	if err != nil {
@@ -74,7 +74,7 @@ func newScissors(t *testing.T, url string) (*scissors, string) {
 	return s, u.String()
 }
 
-func (s *scissors) carry(client, server net.Conn) {
+func (s *cutProxy) carry(client, server net.Conn) {
 	defer client.Close()
 	defer server.Close()
 	go func() {
@@ -101,7 +101,7 @@ func (s *scissors) carry(client, server net.Conn) {
 	}
 }
 
-func (s *scissors) cut() (cut, heard bool) {
+func (s *cutProxy) cut() (cut, heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at == 0 {
@@ -120,7 +120,7 @@ func (s *scissors) cut() (cut, heard bool) {
 
 // arm has the next saying of this number cut, and the ones so many later and more and more; it says how many were cut
 // since the last time.
-func (s *scissors) arm(at, every int, heard bool) (cuts int) {
+func (s *cutProxy) arm(at, every int, heard bool) (cuts int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	cuts, s.cuts = s.cuts, 0
@@ -136,7 +136,7 @@ func TestCutAfterEachStatement(t *testing.T) {
 	asking, wayOfAPI := newScissors(t, url)
 	working, wayOfWorkers := newScissors(t, url)
 	boot(t, wayOfWorkers, func(c *app.Config) { c.Roles = []string{app.RoleWorker, app.RoleWatcher} })
-	api := newDoor(t, boot(t, wayOfAPI, func(c *app.Config) { c.Roles = []string{app.RoleAPI} }))
+	api := newAPIClient(t, boot(t, wayOfAPI, func(c *app.Config) { c.Roles = []string{app.RoleAPI} }))
 	eventually(t, 30*time.Second, "prices and a watched chain", func() bool {
 		return api.do("POST", createPath, pays("", "20.00", api.seed.Workers[0].UserID), "Idempotency-Key", freshKey()).status == http.StatusOK
 	})
@@ -173,7 +173,7 @@ func TestCutAfterEachStatement(t *testing.T) {
 	api.deposit(made.PayrollID, "exact", "")
 	eventually(t, 90*time.Second, "everybody is paid", func() bool {
 		api.advance(10 * time.Second) // what failed is tried again after a while
-		return api.look(made.PayrollID).Status == "fulfilled"
+		return api.payroll(made.PayrollID).Status == "fulfilled"
 	})
 	api.fulfilled(made.PayrollID)
 	if cuts := working.arm(0, 0, false); cuts < 10 {
@@ -185,14 +185,14 @@ func TestCutAfterEachStatement(t *testing.T) {
 	eventually(t, 30*time.Second, "nothing is on its way", func() bool {
 		return api.count("SELECT COUNT(*) FROM ledger_balances WHERE company_id = $1 AND code = $2 AND balance <> 0", api.seed.CompanyID, string(ledger.InTransit)) == 0
 	})
-	api.checkBooks()
+	api.checkLedgerBalances()
 }
 
 // What the server ends because two transactions met is run again as a whole, five times, and has its effect once. Then
 // the client is told to come back, nothing is there, and the same request succeeds later.
 func TestTransactionsThatMeetAreTriedAgain(t *testing.T) {
 	url := dbtest.Postgres(t)
-	d := newDoor(t, boot(t, url))
+	d := newAPIClient(t, boot(t, url))
 	server := dbtest.Open(t, db.Options{URL: url})
 	do := func(sql string) {
 		t.Helper()

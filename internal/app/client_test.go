@@ -18,20 +18,20 @@ import (
 	"github.com/stipend/stipend/internal/sandbox"
 )
 
-// door is a client of the interface, with a key of the seeded company unless another is given.
-type door struct {
+// apiClient sends requests to a service, with the API key of the seeded company unless another caller is set.
+type apiClient struct {
 	*testing.T
 	s    *service
 	seed sandbox.Seed
 	auth string
 }
 
-func newDoor(t *testing.T, s *service) *door {
+func newAPIClient(t *testing.T, s *service) *apiClient {
 	seed := sandbox.DefaultSeed()
-	return &door{t, s, seed, "Basic " + seed.APIKey}
+	return &apiClient{t, s, seed, "Basic " + seed.APIKey}
 }
 
-func (d *door) as(auth string) *door {
+func (d *apiClient) as(auth string) *apiClient {
 	other := *d
 	other.auth = auth
 	return &other
@@ -39,7 +39,7 @@ func (d *door) as(auth string) *door {
 
 type object = map[string]any
 
-// response is an answer, with its body as it came.
+// response is the response to a request, with its body as text.
 type response struct {
 	status int
 	header http.Header
@@ -56,8 +56,8 @@ func (r response) read(t testing.TB) object {
 	return m
 }
 
-// send sends a body as it is. Headers come in pairs and replace the usual ones; an empty value leaves one out.
-func (d *door) send(method, path, body string, headers ...string) response {
+// send sends a body as it is. Headers are pairs that replace the usual ones; an empty value leaves a header out.
+func (d *apiClient) send(method, path, body string, headers ...string) response {
 	var in io.Reader
 	if body != "" {
 		in = strings.NewReader(body)
@@ -86,8 +86,8 @@ func (d *door) send(method, path, body string, headers ...string) response {
 	return response{res.StatusCode, res.Header, string(text), err}
 }
 
-// do is send for an answer that must come.
-func (d *door) do(method, path, body string, headers ...string) response {
+// do sends a request that must get a response.
+func (d *apiClient) do(method, path, body string, headers ...string) response {
 	d.Helper()
 	r := d.send(method, path, body, headers...)
 	if r.err != nil {
@@ -96,8 +96,8 @@ func (d *door) do(method, path, body string, headers ...string) response {
 	return r
 }
 
-// ok is do for a request that must succeed.
-func (d *door) ok(method, path, body string, headers ...string) response {
+// ok sends a request that must succeed.
+func (d *apiClient) ok(method, path, body string, headers ...string) response {
 	d.Helper()
 	r := d.do(method, path, body, headers...)
 	if r.status != http.StatusOK {
@@ -106,8 +106,8 @@ func (d *door) ok(method, path, body string, headers ...string) response {
 	return r
 }
 
-// refused is do for a request that must be refused so.
-func (d *door) refused(status int, code, method, path, body string, headers ...string) response {
+// refused sends a request that must be refused with a status and a code.
+func (d *apiClient) refused(status int, code, method, path, body string, headers ...string) response {
 	d.Helper()
 	r := d.do(method, path, body, headers...)
 	if m := r.read(d); r.status != status || m["code"] != code {
@@ -130,7 +130,7 @@ func freshKey() string {
 	return fmt.Sprintf("scenario-%d", keys.n)
 }
 
-// pays is a create body that pays workers one amount each, with more members before to_pay.
+// pays returns the body of a request that pays workers one amount each, with more members before to_pay.
 func pays(more, amount string, users ...string) string {
 	var items []string
 	for _, u := range users {
@@ -139,12 +139,12 @@ func pays(more, amount string, users ...string) string {
 	return `{` + more + `"to_pay":[` + strings.Join(items, ",") + `]}`
 }
 
-func (d *door) create(body string) createdPayroll {
+func (d *apiClient) create(body string) createdPayroll {
 	d.Helper()
 	return d.created(d.ok("POST", createPath, body, "Idempotency-Key", freshKey()))
 }
 
-func (d *door) created(r response) (made createdPayroll) {
+func (d *apiClient) created(r response) (made createdPayroll) {
 	d.Helper()
 	if err := json.Unmarshal([]byte(r.text), &made); err != nil {
 		d.Fatal(err)
@@ -152,13 +152,13 @@ func (d *door) created(r response) (made createdPayroll) {
 	return made
 }
 
-// payTwo makes a payroll of two workers with an amount each.
-func (d *door) payTwo(amount string) createdPayroll {
+// payTwo creates a payroll of two workers with an amount each.
+func (d *apiClient) payTwo(amount string) createdPayroll {
 	d.Helper()
 	return d.create(pays("", amount, d.seed.Workers[0].UserID, d.seed.Workers[1].UserID))
 }
 
-func (d *door) deposit(payroll, kind, amount string) string {
+func (d *apiClient) deposit(payroll, kind, amount string) string {
 	d.Helper()
 	body := `{"payroll_id":"` + payroll + `","kind":"` + kind + `"`
 	if amount != "" {
@@ -167,13 +167,13 @@ func (d *door) deposit(payroll, kind, amount string) string {
 	return d.ok("POST", "/api/sandbox/deposit", body+"}").read(d)["tx_hash"].(string)
 }
 
-func (d *door) advance(by time.Duration) {
+func (d *apiClient) advance(by time.Duration) {
 	d.Helper()
 	d.ok("POST", "/api/sandbox/clock", fmt.Sprintf(`{"advance_seconds":%d}`, int64(by.Seconds())))
 }
 
-// scene is what the scenarios read of a payroll.
-type scene struct {
+// payrollView is the part of a payroll that the scenarios read.
+type payrollView struct {
 	payrollDetail
 	Funded json.Number `json:"funded_amount"`
 	Quote  struct {
@@ -191,7 +191,7 @@ type scene struct {
 	} `json:"timeline"`
 }
 
-func (s scene) deposits(status string) (n int) {
+func (s payrollView) deposits(status string) (n int) {
 	for _, p := range s.Deposits {
 		if p.Status == status {
 			n++
@@ -200,26 +200,26 @@ func (s scene) deposits(status string) (n int) {
 	return n
 }
 
-func (d *door) look(payroll string) (v scene) {
+func (d *apiClient) payroll(payrollID string) (v payrollView) {
 	d.Helper()
-	if err := json.Unmarshal([]byte(d.ok("GET", "/api/company/payrolls/"+payroll, "").text), &v); err != nil {
+	if err := json.Unmarshal([]byte(d.ok("GET", "/api/company/payrolls/"+payrollID, "").text), &v); err != nil {
 		d.Fatal(err)
 	}
 	return v
 }
 
-// until looks at a payroll until it is as wanted. Payouts that had to wait are looked at again after a minute.
-func (d *door) until(payroll, what string, ok func(scene) bool) (last scene) {
+// until polls a payroll until ok. Payouts that had to wait are retried after a minute.
+func (d *apiClient) until(payroll, what string, ok func(payrollView) bool) (last payrollView) {
 	d.Helper()
-	if !await(d.T, 90*time.Second, func() bool { last = d.look(payroll); return ok(last) }) {
+	if !await(d.T, 90*time.Second, func() bool { last = d.payroll(payroll); return ok(last) }) {
 		d.Fatalf("not in time: %s; it is %+v", what, last)
 	}
 	return last
 }
 
-func (d *door) fulfilled(payroll string) scene {
+func (d *apiClient) fulfilled(payroll string) payrollView {
 	d.Helper()
-	last := d.until(payroll, "fulfilled", func(v scene) bool { return v.Status == "fulfilled" })
+	last := d.until(payroll, "fulfilled", func(v payrollView) bool { return v.Status == "fulfilled" })
 	for _, p := range last.Payments {
 		if p.Status != "fulfilled" {
 			d.Errorf("a fulfilled payroll has the payment %+v", p)
@@ -231,43 +231,43 @@ func (d *door) fulfilled(payroll string) scene {
 	return last
 }
 
-// inBooks reads the service's database.
-func (d *door) inBooks(f func(context.Context, *db.Tx) error) {
+// read reads from the service's database.
+func (d *apiClient) read(f func(context.Context, *db.Tx) error) {
 	d.Helper()
 	if err := d.s.DB().Read(d.Context(), f); err != nil {
 		d.Fatal(err)
 	}
 }
 
-// balance is what an account holds in bitcoin.
-func (d *door) balance(c ledger.Code, dim string) money.Amount {
+// balance returns the balance of an account in bitcoin.
+func (d *apiClient) balance(c ledger.Code, dim string) money.Amount {
 	d.Helper()
 	return d.balanceIn(c, dim, money.BTC)
 }
 
-func (d *door) balanceIn(c ledger.Code, dim string, asset money.Asset) (a money.Amount) {
+func (d *apiClient) balanceIn(c ledger.Code, dim string, asset money.Asset) (a money.Amount) {
 	d.Helper()
-	d.inBooks(func(ctx context.Context, tx *db.Tx) (err error) {
+	d.read(func(ctx context.Context, tx *db.Tx) (err error) {
 		a, err = ledger.Balance(ctx, tx, d.seed.CompanyID, c, dim, asset)
 		return err
 	})
 	return a
 }
 
-// funds is the company's balance in satoshis.
-func (d *door) funds() int64 {
+// funds returns the company's balance in satoshis.
+func (d *apiClient) funds() int64 {
 	d.Helper()
 	return d.balance(ledger.CompanyFunds, "").Units()
 }
 
-func (d *door) wantFunds(want int64) {
+func (d *apiClient) checkFunds(want int64) {
 	d.Helper()
 	if got := d.funds(); got != want {
 		d.Errorf("the company's balance is %d sat, want %d", got, want)
 	}
 }
 
-func (d *door) sats(n json.Number) int64 {
+func (d *apiClient) sats(n json.Number) int64 {
 	d.Helper()
 	a, err := money.Parse(money.BTC, n.String())
 	if err != nil {
@@ -278,14 +278,14 @@ func (d *door) sats(n json.Number) int64 {
 
 func btc(sats int64) string { return money.New(money.BTC, sats).String() }
 
-func (d *door) count(query string, args ...any) (n int64) {
+func (d *apiClient) count(query string, args ...any) (n int64) {
 	d.Helper()
-	d.inBooks(func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&n) })
+	d.read(func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&n) })
 	return n
 }
 
-// effects counts what creating payrolls leaves behind.
-func (d *door) effects() (n [5]int64) {
+// effects counts the rows that creating payrolls writes.
+func (d *apiClient) effects() (n [5]int64) {
 	d.Helper()
 	for i, query := range []string{
 		"SELECT COUNT(*) FROM payrolls", "SELECT COUNT(*) FROM payments", "SELECT COUNT(*) FROM quotes",
@@ -296,8 +296,8 @@ func (d *door) effects() (n [5]int64) {
 	return n
 }
 
-// nothing runs f and wants it to leave nothing behind.
-func (d *door) nothing(f func()) {
+// storesNothing runs f, which must not write such rows.
+func (d *apiClient) storesNothing(f func()) {
 	d.Helper()
 	before := d.effects()
 	f()
@@ -306,7 +306,7 @@ func (d *door) nothing(f func()) {
 	}
 }
 
-func (d *door) checkBooks() {
+func (d *apiClient) checkLedgerBalances() {
 	d.Helper()
 	report, err := checkLedger(d.Context(), d.s)
 	if err != nil || len(report.Problems) > 0 {
@@ -314,8 +314,8 @@ func (d *door) checkBooks() {
 	}
 }
 
-// pointers are the problems of an answer as "code pointer", in order.
-func (d *door) pointers(r response) (all []string) {
+// pointers returns the problems of a response as "code pointer", in order.
+func (d *apiClient) pointers(r response) (all []string) {
 	d.Helper()
 	for _, e := range r.read(d)["errors"].([]any) {
 		all = append(all, fmt.Sprintf("%v %v", e.(object)["code"], e.(object)["pointer"]))
@@ -323,8 +323,8 @@ func (d *door) pointers(r response) (all []string) {
 	return all
 }
 
-// stranger is another company with a key of its own.
-func (d *door) stranger() (company string, other *door) {
+// stranger creates another company with an API key.
+func (d *apiClient) stranger() (company string, other *apiClient) {
 	d.Helper()
 	var key string
 	err := d.s.DB().Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -346,8 +346,8 @@ func (d *door) stranger() (company string, other *door) {
 	return company, d.as("Basic " + key)
 }
 
-// token is an Authorization of the seeded admin, through the seeded app.
-func (d *door) token(scopes ...identity.Scope) string {
+// token returns the Authorization header of the seeded admin, through the seeded app.
+func (d *apiClient) token(scopes ...identity.Scope) string {
 	d.Helper()
 	var token string
 	err := d.s.DB().Write(d.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
