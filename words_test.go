@@ -24,7 +24,7 @@ const maxColumns = 120
 // is not listed has none.
 var debt = map[string]struct{ words, lines int }{
 	"bench":                            {11, 96},
-	"cmd/stipend":                      {5, 45},
+	"cmd/stipend":                      {4, 4},
 	"cmd/stipend/cli":                  {1, 4},
 	"docs":                             {4, 0},
 	"docs/samples/verify":              {0, 1},

@@ -36,10 +36,10 @@ const (
 	patience    = 2 * time.Minute
 )
 
-// A real process is killed while payrolls are created, funded, released and paid, on a real Bitcoin node, on a real
-// node of an Ethereum-like network and through files at a bank: at random, and where it matters most (see [moment]).
-// The next process goes on. In the end the chains and the bank's files themselves, not our tables, say that every payee
-// was paid once for each payroll.
+// A real process is killed while payrolls are created, funded, released and paid, on a real Bitcoin node, on a real EVM
+// node and through bank files: at random times, and at the most critical ones (see [moment]). The next process
+// continues. In the end the chains and the bank's files, not Stipend's own tables, must show that every payee was paid
+// once for each payroll.
 func TestKilledAtAnyMomentEverybodyIsPaidOnce(t *testing.T) {
 	binary := build(t)
 	btcdtest.Each(t, func(t *testing.T, node func(testing.TB) *btcdtest.Node) {
@@ -48,7 +48,8 @@ func TestKilledAtAnyMomentEverybodyIsPaidOnce(t *testing.T) {
 }
 
 func killedAtAnyMoment(t *testing.T, binary, url string, node *btcdtest.Node) {
-	w := &world{t: t, binary: binary, url: url, node: node, line: newLine(t, node.URL()), rails: openRails(t), paid: map[string]bool{}, created: map[int]payroll{}, unheard: map[int]string{}}
+	w := &world{t: t, binary: binary, url: url, node: node, line: newLine(t, node.URL()), rails: openRails(t),
+		paid: map[string]bool{}, created: map[int]payroll{}, unheard: map[int]string{}}
 	w.start(time.Hour)
 	for range payees {
 		w.payees = append(w.payees, w.addPayee())
@@ -83,10 +84,11 @@ func killedAtAnyMoment(t *testing.T, binary, url string, node *btcdtest.Node) {
 	if out, err := exec.Command(binary, "ledger", "check", "--database-url", url).CombinedOutput(); err != nil {
 		t.Errorf("stipend ledger check: %v\n%s", err, out)
 	}
-	w.command(append([]string{"reconcile", "--bitcoin-rpc", node.URL(), "--bitcoin-network", "regtest"}, w.rails.nodes...)...)
+	w.command(append([]string{"reconcile", "--bitcoin-rpc", node.URL(), "--bitcoin-network", "regtest"},
+		w.rails.nodes...)...)
 }
 
-// workshop is where the program is built, for all tests; "" before one needs it.
+// workshop is the directory in which the program is built once for all tests; "" before the first build.
 var workshop string
 
 var built = sync.OnceValues(func() (binary string, err error) {
@@ -108,7 +110,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build makes the program that a user runs.
+// build builds the program that users run.
 func build(t *testing.T) string {
 	t.Helper()
 	testkit.NotQuick(t, "minutes")
@@ -123,22 +125,22 @@ type world struct {
 	t       *testing.T
 	binary  string
 	url     string
-	node    *btcdtest.Node // nil: the simulated chain
-	line    *line          // nil: straight to the node
-	rails   *rails         // nil: Bitcoin is the only way out
-	env     []string       // beside that of the test
+	node    *btcdtest.Node // nil for the simulated chain
+	line    *line          // nil without a proxy before the node
+	rails   *rails         // nil if Bitcoin is the only rail
+	env     []string       // in addition to the test's environment
 	process *exec.Cmd
 	exited  chan struct{}
 	log     *bytes.Buffer
 	ready   app.Ready
-	heard   http.Header // of the last answer
+	heard   http.Header // of the last response
 	payees  []payee
 	created map[int]payroll
-	unheard map[int]string  // payroll ids of which the test has only heard from others
-	paid    map[string]bool // payroll ids whose quote the test has paid, once
+	unheard map[int]string  // payroll IDs that the test knows only from lists
+	paid    map[string]bool // IDs of payrolls that the test has funded
 }
 
-// payee is somebody with one destination: an address of a chain, or the number of a bank account.
+// payee has one destination: a chain address or a bank account number.
 type payee struct {
 	id      string
 	symbol  money.Asset
@@ -155,7 +157,7 @@ type payroll struct {
 	} `json:"quote"`
 }
 
-// start starts the service and has it killed after life.
+// start starts the service and kills it after life.
 func (w *world) start(life time.Duration) {
 	w.t.Helper()
 	args := []string{"serve", "--json", "--listen", "127.0.0.1:0", "--metrics-listen", "", "--database-url", w.url,
@@ -195,7 +197,7 @@ func (w *world) start(life time.Duration) {
 	timer := time.AfterFunc(life, func() { _ = cmd.Process.Kill() })
 	go func() {
 		_, _ = io.Copy(io.Discard, out)
-		_ = cmd.Wait() // killed: that is the point
+		_ = cmd.Wait() // killed on purpose
 		timer.Stop()
 		close(exited)
 	}()
@@ -216,7 +218,7 @@ func (w *world) kill() {
 	<-w.exited
 }
 
-// call sends a request; an error means that the process is gone or refuses.
+// call sends a request. An error means that the process is gone or refused it.
 func (w *world) call(method, path, key string, body, answer any) error {
 	var b bytes.Buffer
 	if body != nil {
@@ -275,20 +277,22 @@ func (w *world) hire(symbol money.Asset, address string, data map[string]any) pa
 	}, &made); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.call(http.MethodPost, "/api/company/"+company+"/recipients/"+made.RecipientID+"/distribution", "", map[string]any{
-		"symbol": symbol, "distribution_data": data,
-	}, &struct{}{}); err != nil {
+	if err := w.call(http.MethodPost, "/api/company/"+company+"/recipients/"+made.RecipientID+"/distribution", "",
+		map[string]any{
+			"symbol": symbol, "distribution_data": data,
+		}, &struct{}{}); err != nil {
 		w.t.Fatal(err)
 	}
 	return payee{made.RecipientID, symbol, address}
 }
 
-// takeOver lets the time pass after which what a killed process was doing is anybody's.
+// takeOver advances the clock until the leases of a killed process have ended.
 func (w *world) takeOver() {
-	_ = w.call(http.MethodPost, "/api/sandbox/clock", "", map[string]any{"advance_seconds": 100}, &struct{}{}) // killed already: nothing to do
+	// it may be killed already
+	_ = w.call(http.MethodPost, "/api/sandbox/clock", "", map[string]any{"advance_seconds": 100}, &struct{}{})
 }
 
-// step does what is to be done next: create the payrolls up to this one, pay what they ask for once, and mine a block.
+// step takes the next step: it creates the payrolls up to this one, funds them once, and mines a block.
 func (w *world) step(upTo int) error {
 	for i := 0; i <= upTo; i++ {
 		if err := w.fund(i); err != nil {
@@ -301,7 +305,7 @@ func (w *world) step(upTo int) error {
 	return w.mine()
 }
 
-// funding is what a payroll is funded in: where there are dollars on a chain, every second one in those.
+// funding returns the funding currency of a payroll: every second one in dollars if there is an EVM network.
 func (w *world) funding(i int) money.Asset {
 	if w.rails != nil && i%2 == 1 {
 		return money.USDC
@@ -309,7 +313,7 @@ func (w *world) funding(i int) money.Asset {
 	return money.BTC
 }
 
-// payeesOf are those that a payroll pays: out of dollars on a chain only dollars there.
+// payeesOf returns the payees of a payroll: only those paid in dollars on a chain if it is funded so.
 func (w *world) payeesOf(i int) (all []payee) {
 	for _, p := range w.payees {
 		if (p.symbol == money.USDC) == (w.funding(i) == money.USDC) {
@@ -319,7 +323,7 @@ func (w *world) payeesOf(i int) (all []payee) {
 	return all
 }
 
-// share is what the k-th payee of a payroll gets.
+// share returns the amount of the k-th payee of a payroll.
 func share(i, k int) money.Amount { return money.New(money.USD, int64(10_000+100*i+k)) }
 
 const createPath = "/api/company/payroll/create"
@@ -327,18 +331,20 @@ const createPath = "/api/company/payroll/create"
 func keyOf(i int) string      { return fmt.Sprintf("payroll-%d", i) }
 func externalID(i int) string { return fmt.Sprintf("run-%d", i) }
 
-// order is the request that makes a payroll for all its payees.
+// order returns the request that creates a payroll for all its payees.
 func (w *world) order(i int) map[string]any {
 	var items []map[string]any
 	for k, p := range w.payeesOf(i) {
 		items = append(items, map[string]any{"user_id": p.id, "amount_fiat": json.Number(share(i, k).String())})
 	}
 	return map[string]any{
-		"company_id": w.ready.Seed.CompanyID, "currency": "USD", "external_id": externalID(i), "to_pay": items, "funding_currency": w.funding(i),
+		"company_id": w.ready.Seed.CompanyID, "currency": "USD", "external_id": externalID(i), "to_pay": items,
+		"funding_currency": w.funding(i),
 	}
 }
 
-// create makes a payroll for all its payees, unless it is made. One that was made without an answer is made by that.
+// create creates a payroll for all its payees, unless it exists. If the response to an earlier request was lost, the
+// same idempotency key returns it.
 func (w *world) create(i int) error {
 	if _, ok := w.created[i]; ok {
 		return nil
@@ -349,13 +355,14 @@ func (w *world) create(i int) error {
 		return err
 	}
 	if id, made := w.unheard[i]; made && (p.PayrollID != id || w.heard.Get("Idempotent-Replayed") != "true") {
-		w.t.Errorf("payroll %d was made as %s; asked again it is %s, replayed %q", i, id, p.PayrollID, w.heard.Get("Idempotent-Replayed"))
+		w.t.Errorf("payroll %d was made as %s; asked again it is %s, replayed %q", i, id, p.PayrollID,
+			w.heard.Get("Idempotent-Replayed"))
 	}
 	w.created[i] = p
 	return nil
 }
 
-// fund creates a payroll and pays what it asks for, once.
+// fund creates a payroll and pays its quote once.
 func (w *world) fund(i int) error {
 	if err := w.create(i); err != nil {
 		return err
@@ -379,7 +386,7 @@ func (w *world) fund(i int) error {
 	return nil
 }
 
-// mine finds a block; an error means that the service is gone.
+// mine mines a block; an error means that the service is gone.
 func (w *world) mine() error {
 	if err := w.node.Mine(w.t.Context(), 1); err != nil {
 		w.t.Fatal(err)
@@ -417,7 +424,7 @@ func (w *world) fulfilled() bool {
 	return true
 }
 
-// unpaid shows the payrolls that have not ended, as the service shows them.
+// unpaid describes the payrolls that have not ended, as the API reports them.
 func (w *world) unpaid() string {
 	var b strings.Builder
 	for _, p := range w.created {
@@ -433,7 +440,7 @@ func (w *world) unpaid() string {
 	return b.String() + w.log.String()
 }
 
-// onChain counts what Bitcoin's chain paid to the payees' addresses.
+// onChain counts the payments to payees on the Bitcoin chain.
 func (w *world) onChain() map[string]int { return w.paidBlocks(w.node.Source()) }
 
 // paidBlocks counts the payments to the payees in the blocks of a chain.
@@ -467,7 +474,7 @@ func (w *world) paidBlocks(src chain.Source) map[string]int {
 	return found
 }
 
-// verify compares what was to be paid, and what the API says was paid, with what the chains and the bank's files say.
+// verify compares the amounts due and those that the API reports as paid with the chains and the bank's files.
 func (w *world) verify() {
 	outside := w.onChain()
 	maps.Copy(outside, w.paidBlocks(w.rails.lab.Source()))
@@ -486,7 +493,8 @@ func (w *world) verify() {
 				if err != nil {
 					w.t.Fatal(err)
 				}
-				if want := share(i, slices.Index(of, to)); to.symbol == money.USD && amount != want || to.symbol == money.USDC && amount.Units() != want.Units()*10_000 {
+				if want := share(i, slices.Index(of, to)); to.symbol == money.USD && amount != want || to.symbol == money.USDC &&
+					amount.Units() != want.Units()*10_000 {
 					w.t.Errorf("%s of payroll %d gets %s %s, want %s", to.address, i, amount, to.symbol, want)
 				}
 				line := fmt.Sprintf("%s %s %d", o.TxHash, to.address, amount.Units())

@@ -18,13 +18,13 @@ func main() {
 	os.Exit(run())
 }
 
-// run returns the exit code: 0 done, 1 failed, 2 asked for in a way that makes no sense (kong's 80 would tell shells
-// nothing).
+// run returns the exit code: 0 for success, 1 for an error, 2 for invalid arguments.
 func run() int {
 	var commands cli.CLI
 	parser := kong.Must(&commands, append(cli.Options(),
 		kong.Name("stipend"),
-		kong.Description("Stipend pays people: a company funds a pay run with one payment, and every payee gets their part where they asked for it."),
+		kong.Description("Stipend pays people: a company funds a pay run with one payment, and every payee gets their part "+
+			"where they asked for it."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.UsageOnError(),
 		kong.Vars{"version": cli.About()},
@@ -39,7 +39,7 @@ func run() int {
 		return 2
 	}
 
-	// The first signal asks for an orderly stop; a second one ends the program at once.
+	// The first signal stops the program in an orderly way; a second one ends it at once.
 	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer release()
 	context.AfterFunc(ctx, release)

@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	starved    = 2    // lives that end for want of memory
-	hungry     = 3    // clients at a time
-	manyPayees = 2500 // of each payroll
+	starved    = 2    // processes that run out of memory
+	hungry     = 3    // concurrent clients
+	manyPayees = 2500 // per payroll
 )
 
-// The memory runs out while large payrolls are created. A process that gets no more of it refuses or ends, as it may at
-// any moment of a creation; the next one knows all that was answered and nothing by half, and each payroll that is
-// asked for again with its key is there once.
+// The memory runs out while large payrolls are created. The process refuses requests or ends, at any point of a
+// creation. The next one has every payroll that was answered and no incomplete one, and a repeated request with the
+// same key creates nothing twice.
 func TestMemoryRunsOut(t *testing.T) {
 	binary := build(t)
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		w := &world{t: t, binary: binary, url: url}
-		w.env = []string{"GOGC=off"} // what it takes it keeps, so that it is at the end of its memory soon
+		w.env = []string{"GOGC=off"} // never frees memory, so that it runs out soon
 		body := map[string]any{}
 		var all sync.Mutex
-		made := map[string]string{} // payroll ids by key; "" where nobody knows
+		made := map[string]string{} // payroll IDs by key; "" if unknown
 		ask := func(client *world, key string) error {
 			var p payroll
 			err := client.call(http.MethodPost, createPath, key, body, &p)
@@ -64,7 +64,7 @@ func TestMemoryRunsOut(t *testing.T) {
 				client := *w
 				clients.Go(func() {
 					for n := 0; client.alive(); n++ {
-						_ = ask(&client, fmt.Sprintf("life-%d-%d-%d", life, c, n)) // refused, or not answered
+						_ = ask(&client, fmt.Sprintf("life-%d-%d-%d", life, c, n)) // refused or lost
 					}
 				})
 			}
@@ -75,7 +75,8 @@ func TestMemoryRunsOut(t *testing.T) {
 			}
 			clients.Wait()
 			t.Logf("life %d ended after %d payrolls", life, len(made))
-			if said := w.log.String(); !strings.Contains(said, "out of memory") && !strings.Contains(said, "cannot allocate memory") {
+			if said := w.log.String(); !strings.Contains(said, "out of memory") && !strings.Contains(said,
+				"cannot allocate memory") {
 				t.Errorf("it ended for another reason:\n%.2000s", said)
 			}
 		}
@@ -97,7 +98,10 @@ func TestMemoryRunsOut(t *testing.T) {
 			"SELECT COUNT(*) FROM idempotency WHERE key LIKE 'life-%'":   len(made),
 		} {
 			var n int
-			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query).Scan(&n) }); err != nil || n != want {
+			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				return tx.QueryRow(ctx,
+					query).Scan(&n)
+			}); err != nil || n != want {
 				t.Errorf("%s: %d, want %d (%v)", query, n, want, err)
 			}
 		}
@@ -105,7 +109,7 @@ func TestMemoryRunsOut(t *testing.T) {
 	})
 }
 
-// starve gives the process no more memory than it has, and a little.
+// starve limits the process's memory to its present size and a little more.
 func (w *world) starve(little int64) {
 	w.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.process.Process.Pid))

@@ -25,22 +25,21 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// rails are the ways out beside Bitcoin: a real node of an Ethereum-like network, and a bank on the other side of a
-// folder.
+// rails has the rails other than Bitcoin: a real EVM node, and a bank behind a directory.
 type rails struct {
 	lab   *evmtest.Chain
-	gas   *evmtest.Chain // who sends the account that pays what it needs for gas
+	gas   *evmtest.Chain // funds the paying account's gas
 	hot   string
-	nodes []string // flags by which commands find the node
-	flags []string // by which the service finds all of it
+	nodes []string // flags of commands that name the node
+	flags []string // flags of the service
 
-	drop string // the folder between the service and the bank
-	desk string // the bank's own
+	drop string // directory between the service and the bank
+	desk string // the bank's own directory
 	bank *bank.Sandbox
-	took map[string][]byte // the files that the bank took, by name
+	took map[string][]byte // files that the bank received, by name
 }
 
-// evmKey is the account that the service pays from.
+// evmKey is the seed of the account that the service pays from.
 const evmKey = "a wallet of the killed"
 
 func openRails(t *testing.T) *rails {
@@ -65,9 +64,12 @@ func openRails(t *testing.T) *rails {
 		t.Fatal(err)
 	}
 	accounts, err := json.Marshal([]bank.Account{
-		{ID: "usd", Currency: money.USD, Format: bank.FormatNACHA, Name: "Example Payments Inc", Number: "987654321", CompanyID: "1234567890",
-			Routing: "091000019", DestinationName: "Example Bank", Calendar: bank.FederalReserve, CutOff: "17:30", Zone: "America/New_York"},
-		{ID: "eur", Currency: money.EUR, Format: bank.FormatPain, Name: "Example Payments GmbH", Number: "DE89370400440532013000", Country: "DE",
+		{ID: "usd", Currency: money.USD, Format: bank.FormatNACHA, Name: "Example Payments Inc", Number: "987654321",
+			CompanyID: "1234567890",
+			Routing:   "091000019", DestinationName: "Example Bank", Calendar: bank.FederalReserve, CutOff: "17:30",
+			Zone: "America/New_York"},
+		{ID: "eur", Currency: money.EUR, Format: bank.FormatPain, Name: "Example Payments GmbH",
+			Number: "DE89370400440532013000", Country: "DE",
 			Calendar: bank.Target, CutOff: "15:00", Zone: "Europe/Berlin"},
 	})
 	list := filepath.Join(r.desk, "accounts.json")
@@ -87,7 +89,8 @@ func openRails(t *testing.T) *rails {
 	return r
 }
 
-// addPayees adds two people who are paid in dollars on a chain, and one at a bank on either side of the ocean.
+// addPayees adds two payees who are paid in dollars on a chain, one with an American and one with a European bank
+// account.
 func (r *rails) addPayees(w *world) {
 	w.t.Helper()
 	if _, err := r.gas.PayAll(w.t.Context(), chain.Output{Address: r.hot, Amount: 1_000_000_000}); err != nil {
@@ -105,12 +108,14 @@ func (r *rails) addPayees(w *world) {
 	}
 	w.payees = append(w.payees, w.hire(money.USD, "12345678", with(map[string]any{
 		"rail": "ach", "routing_number": "021000021", "account_number": "12345678", "account_type": "checking",
-		"address": map[string]any{"address_line1": "1 Main Street", "city": "Springfield", "state": "IL", "postal_code": "62701", "country": "US"},
+		"address": map[string]any{"address_line1": "1 Main Street", "city": "Springfield", "state": "IL",
+			"postal_code": "62701", "country": "US"},
 	})))
-	w.payees = append(w.payees, w.hire(money.EUR, "DE02120300000000202051", with(map[string]any{"iban": "DE02120300000000202051"})))
+	w.payees = append(w.payees, w.hire(money.EUR, "DE02120300000000202051",
+		with(map[string]any{"iban": "DE02120300000000202051"})))
 }
 
-// step finds a block, and has the bank take what waits and answer it.
+// step mines a block, and lets the bank process and answer waiting files.
 func (r *rails) step(t *testing.T) {
 	t.Helper()
 	if err := r.lab.Mine(t.Context(), 1); err != nil {
@@ -121,11 +126,11 @@ func (r *rails) step(t *testing.T) {
 	}
 }
 
-// lurk kills a process at a random moment after it began to write a file for the bank: staged, noted, handed over,
-// noted again.
+// lurk kills a process at a random time after it began to write a bank file: staged, recorded, submitted, recorded
+// again.
 func (r *rails) lurk(w *world) {
 	waiting := func() []os.DirEntry {
-		files, _ := os.ReadDir(filepath.Join(r.drop, "out")) // not made yet: nothing waits
+		files, _ := os.ReadDir(filepath.Join(r.drop, "out")) // missing directory: nothing waits
 		return files
 	}
 	seen := map[string]bool{}
@@ -173,7 +178,7 @@ func (r *rails) take(t *testing.T) error {
 		r.took[f.Name()] = body
 	}
 	if mathrand.N(10) > 0 {
-		return nil // banks take their time
+		return nil // the bank answers later
 	}
 	if err := r.bank.ProcessFiles(time.Now()); err != nil {
 		return err
@@ -187,8 +192,8 @@ func (r *rails) take(t *testing.T) error {
 	return err
 }
 
-// inFiles counts the payments in all files that the bank has ever got: those of the United States as a reader that
-// others wrote reads them, the others by their XML.
+// inFiles counts the payments in all files that the bank ever received. American files are read by a third-party
+// parser, the others as XML.
 func (r *rails) inFiles(t *testing.T) map[string]int {
 	t.Helper()
 	found := map[string]int{}

@@ -18,8 +18,8 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// A database that comes back from a backup does not know what was paid since, nor which addresses were given out. It
-// finds out from the chain, pays nobody a second time and gives no address to a second owner.
+// A database restored from a backup does not know which payments were made and which addresses were issued since.
+// With the chain, the service finds out, pays nobody twice and gives no address to a second owner.
 func TestARestoredBackupPaysNobodyTwice(t *testing.T) {
 	btcdtest.Each(t, restoredBackup)
 }
@@ -27,15 +27,17 @@ func TestARestoredBackupPaysNobodyTwice(t *testing.T) {
 func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 	dir := t.TempDir()
 	data, backup := filepath.Join(dir, "data"), filepath.Join(dir, "backup")
-	w := &world{t: t, binary: build(t), url: "sqlite:" + filepath.Join(data, "stipend.db"), node: node(t), paid: map[string]bool{}, created: map[int]payroll{}}
+	w := &world{t: t, binary: build(t), url: "sqlite:" + filepath.Join(data, "stipend.db"), node: node(t),
+		paid: map[string]bool{}, created: map[int]payroll{}}
 	w.start(time.Hour)
 	for range payees {
 		w.payees = append(w.payees, w.addPayee())
 	}
 	w.until("the payroll is created and paid into the mempool", func() bool { return w.fund(0) == nil })
-	// The wallet holds more than the payroll needs: coins to pay it again with.
+	// The wallet has enough coins to pay the payroll a second time.
 	for range 3 {
-		if _, err := w.node.PayAll(t.Context(), chain.Output{Address: w.created[0].Quote.Details.Address, Amount: 100_000_000}); err != nil {
+		if _, err := w.node.PayAll(t.Context(), chain.Output{Address: w.created[0].Quote.Details.Address,
+			Amount: 100_000_000}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +48,7 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 	w.start(time.Hour)
 	w.until("everybody is paid", func() bool { return w.step(0) == nil && w.fulfilled() })
 	w.until("another payroll is created", func() bool { return w.fund(1) == nil })
-	given := w.created[1].Quote.Details.Address // paid in the mempool, and the next block
+	given := w.created[1].Quote.Details.Address // paid in the mempool and in the next block
 	before := w.onChain()
 	w.stop()
 
@@ -58,7 +60,10 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 	}
 	w.command("restored")
 	w.start(time.Hour)
-	w.until("the chain has told that the payroll was funded", func() bool { return w.mine() == nil && w.detail(w.created[0]).Status == "released" })
+	w.until("the chain has told that the payroll was funded", func() bool {
+		return w.mine() == nil &&
+			w.detail(w.created[0]).Status == "released"
+	})
 	w.until("the payments made since the backup are found", func() bool {
 		return w.mine() == nil && strings.Contains(w.command("payouts", "status"), "not known here:")
 	})
@@ -67,13 +72,14 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 			t.Fatal(err)
 		}
 	}
-	if status := w.command("payouts", "status"); !strings.Contains(status, "paused") || !strings.Contains(status, "queued  3\n") {
+	if status := w.command("payouts", "status"); !strings.Contains(status, "paused") || !strings.Contains(status,
+		"queued  3\n") {
 		t.Errorf("payouts that may have been made must wait for a person, but:\n%s", status)
 	}
 	if after := w.onChain(); !maps.Equal(after, before) {
 		t.Errorf("the payees got %v before the restore, and %v after it", before, after)
 	}
-	// The money for the payroll that nobody remembers lies in suspense, and what comes later joins it.
+	// The money for the forgotten payroll is in suspense, and later payments to its address join it.
 	if _, err := w.node.PayAll(t.Context(), chain.Output{Address: given, Amount: 12_345_678}); err != nil {
 		t.Fatal(err)
 	}
@@ -82,22 +88,25 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 		return w.mine() == nil && strings.Count(found, given) == 2 && strings.Contains(found, "0.12345678")
 	})
 
-	// The operator shows the service which outputs were paid, and by which transaction; it believes the chain alone.
+	// Staff marks the outputs that were paid with their transaction; the command verifies it on the chain.
 	queued := strings.Fields(w.command("payouts", "queued"))[7:]
-	txid := strings.Fields(w.command("payouts", "status")[strings.Index(w.command("payouts", "status"), "not known here:"):])[3]
+	txid := strings.Fields(w.command("payouts", "status")[strings.Index(w.command("payouts", "status"),
+		"not known here:"):])[3]
 	for _, wrong := range [][]string{
 		{"out_nobody", txid, "no such output"},
 		{queued[0], w.paidBy(given), "no unknown transaction"},
 		{queued[0], strings.Repeat("ab", 32), "not found"},
 	} {
-		if out, err := w.try("payouts", "paid", wrong[0], "--txid", wrong[1], "--bitcoin-rpc", w.node.URL(), "--bitcoin-network", "regtest"); err == nil || !strings.Contains(out, wrong[2]) {
+		if out, err := w.try("payouts", "paid", wrong[0], "--txid", wrong[1], "--bitcoin-rpc", w.node.URL(),
+			"--bitcoin-network", "regtest"); err == nil || !strings.Contains(out, wrong[2]) {
 			t.Errorf("%v: %v %s", wrong, err, out)
 		}
 	}
 	for i := 0; i < len(queued); i += 7 {
 		w.command("payouts", "paid", queued[i], "--txid", txid, "--bitcoin-rpc", w.node.URL(), "--bitcoin-network", "regtest")
 	}
-	if out, err := w.try("payouts", "paid", queued[0], "--txid", txid, "--bitcoin-rpc", w.node.URL(), "--bitcoin-network", "regtest"); err == nil {
+	if out, err := w.try("payouts", "paid", queued[0], "--txid", txid, "--bitcoin-rpc", w.node.URL(), "--bitcoin-network",
+		"regtest"); err == nil {
 		t.Errorf("an output is paid twice: %s", out)
 	}
 	delete(w.created, 1)
@@ -115,23 +124,24 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 	w.command("ledger", "check")
 }
 
-// A standby that was behind takes the place of a database that lost its machine just after everybody was paid, for the
-// first time at all. The service goes on with it by itself, and waits for a person before it pays what the standby says
-// is unpaid.
+// A standby that lagged behind replaces a database that failed just after everyone was paid. The service reconnects
+// to it by itself, and waits for a person before it pays outputs that are unpaid there.
 func TestAPromotedStandbyPaysNobodyTwice(t *testing.T) {
 	servers, err := dbtest.StartFailover(t.Context(), "stipend")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer servers.Close()
-	w := &world{t: t, binary: build(t), url: servers.URL("stipend"), node: btcdtest.Start(t), paid: map[string]bool{}, created: map[int]payroll{}}
+	w := &world{t: t, binary: build(t), url: servers.URL("stipend"), node: btcdtest.Start(t), paid: map[string]bool{},
+		created: map[int]payroll{}}
 	w.start(time.Hour)
 	for range payees {
 		w.payees = append(w.payees, w.addPayee())
 	}
 	w.until("the payroll is created and paid into the mempool", func() bool { return w.fund(0) == nil })
-	for range 3 { // coins to pay it again with
-		if _, err := w.node.PayAll(t.Context(), chain.Output{Address: w.created[0].Quote.Details.Address, Amount: 100_000_000}); err != nil {
+	for range 3 { // enough coins to pay a second time
+		if _, err := w.node.PayAll(t.Context(), chain.Output{Address: w.created[0].Quote.Details.Address,
+			Amount: 100_000_000}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,7 +155,8 @@ func TestAPromotedStandbyPaysNobodyTwice(t *testing.T) {
 	}
 	w.until("the service goes on with the standby, which does not know that anybody is paid", func() bool {
 		var d detail
-		return w.mine() == nil && w.call(http.MethodGet, "/api/company/payrolls/"+w.created[0].PayrollID, "", nil, &d) == nil && d.Status == "released"
+		return w.mine() == nil && w.call(http.MethodGet, "/api/company/payrolls/"+w.created[0].PayrollID, "", nil,
+			&d) == nil && d.Status == "released"
 	})
 	w.until("the payments that it does not know are found", func() bool {
 		status := w.command("payouts", "status")
@@ -156,7 +167,8 @@ func TestAPromotedStandbyPaysNobodyTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if status := w.command("payouts", "status"); !strings.Contains(status, "paused") || !strings.Contains(status, "queued  3\n") {
+	if status := w.command("payouts", "status"); !strings.Contains(status, "paused") || !strings.Contains(status,
+		"queued  3\n") {
 		t.Errorf("payouts that may have been made must wait for a person, but:\n%s", status)
 	}
 	if after := w.onChain(); !maps.Equal(after, before) {
@@ -166,7 +178,7 @@ func TestAPromotedStandbyPaysNobodyTwice(t *testing.T) {
 	w.command("ledger", "check")
 }
 
-// paidBy is a transaction of somebody else that paid an address.
+// paidBy returns another transaction that paid an address.
 func (w *world) paidBy(address string) string {
 	w.t.Helper()
 	for _, line := range strings.Split(w.command("ledger", "suspense"), "\n") {
@@ -182,15 +194,16 @@ func (w *world) paidBy(address string) string {
 	return ""
 }
 
-// SIGTERM ends a service within half a minute, in the middle of requests and payouts: it answers what it had begun, and
-// leaves nothing locked for the next one, which goes on at once.
+// SIGTERM ends a service within 30 seconds, during requests and payouts: it finishes what it began and leaves no
+// lock, so the next process continues at once.
 func TestATerminatedServiceFinishesWhatItBegan(t *testing.T) {
 	dbtest.RunURL(t, terminated)
 }
 
 func terminated(t *testing.T, url string) {
 	const funded = 6
-	w := &world{t: t, binary: build(t), url: url, node: btcdtest.Start(t), paid: map[string]bool{}, created: map[int]payroll{}}
+	w := &world{t: t, binary: build(t), url: url, node: btcdtest.Start(t), paid: map[string]bool{},
+		created: map[int]payroll{}}
 	w.start(time.Hour)
 	for range payees {
 		w.payees = append(w.payees, w.addPayee())
@@ -213,7 +226,7 @@ func terminated(t *testing.T, url string) {
 			}
 		}
 	}()
-	if err := w.mine(); err != nil { // they are released and paid from now on
+	if err := w.mine(); err != nil { // from now on they are released and paid
 		t.Fatal(err)
 	}
 	select {
@@ -226,7 +239,8 @@ func terminated(t *testing.T, url string) {
 	d := dbtest.Open(t, db.Options{URL: url})
 	var claimed int64
 	if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		return tx.QueryRow(ctx, "SELECT COUNT(*) FROM jobs WHERE attempt > 0 AND last_error = '' AND run_at > $1", db.Micros(tx.Now())).Scan(&claimed)
+		return tx.QueryRow(ctx, "SELECT COUNT(*) FROM jobs WHERE attempt > 0 AND last_error = '' AND run_at > $1",
+			db.Micros(tx.Now())).Scan(&claimed)
 	}); err != nil || claimed != 0 {
 		t.Errorf("%d jobs are still somebody's, %v", claimed, err)
 	}
@@ -244,7 +258,7 @@ func terminated(t *testing.T, url string) {
 	w.command("ledger", "check")
 }
 
-// stop asks the service to end, and wants it to end well.
+// stop terminates the service and checks that it ends without an error.
 func (w *world) stop() {
 	w.t.Helper()
 	if err := w.process.Process.Signal(syscall.SIGTERM); err != nil {
@@ -270,7 +284,7 @@ func (w *world) command(args ...string) string {
 	return out
 }
 
-// try is command for one that may be refused.
+// try is command, but returns an error if the command fails.
 func (w *world) try(args ...string) (string, error) {
 	out, err := exec.Command(w.binary, append(args, "--database-url", w.url)...).CombinedOutput()
 	return string(out), err

@@ -24,9 +24,9 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// The service that a user starts hands its files to a bank's SFTP server and takes the answers from it: to no server
-// that shows another key, once although the server breaks down while the file is written, before it is moved and after
-// it, and an answer when it is whole.
+// The service submits its files to a bank's SFTP server and reads the responses. It refuses a server with another
+// host key. It submits each file once, although the server fails while the file is written, before it is renamed, and
+// after that. It reads a response only when it is complete.
 func TestTheServiceAndABanksServer(t *testing.T) {
 	dir := t.TempDir()
 	s := openBankServer(t, filepath.Join(dir, "bank"))
@@ -35,12 +35,14 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	accounts, err := json.Marshal([]bank.Account{{ID: "eur", Currency: money.EUR, Format: bank.FormatPain, Name: "Example Payments GmbH",
+	accounts, err := json.Marshal([]bank.Account{{ID: "eur", Currency: money.EUR, Format: bank.FormatPain,
+		Name:   "Example Payments GmbH",
 		Number: "DE89370400440532013000", Country: "DE", Calendar: bank.Target, CutOff: "15:00", Zone: "Europe/Berlin"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, file := range map[string][]byte{"STIPEND_BANK_ACCOUNTS": accounts, "STIPEND_BANK_SFTP_KEY_FILE": s.user, "STIPEND_BANK_SFTP_HOST_KEY_FILE": s.hostKey} {
+	for name, file := range map[string][]byte{"STIPEND_BANK_ACCOUNTS": accounts, "STIPEND_BANK_SFTP_KEY_FILE": s.user,
+		"STIPEND_BANK_SFTP_HOST_KEY_FILE": s.hostKey} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, file, 0o600); err != nil {
 			t.Fatal(err)
@@ -48,14 +50,17 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 		t.Setenv(name, path)
 	}
 	t.Setenv("STIPEND_BANK_SFTP", "sftp://stipend@"+s.address+"//")
-	w := &world{t: t, binary: build(t), url: "sqlite:" + filepath.Join(dir, "stipend.db"), paid: map[string]bool{}, created: map[int]payroll{}}
+	w := &world{t: t, binary: build(t), url: "sqlite:" + filepath.Join(dir, "stipend.db"), paid: map[string]bool{},
+		created: map[int]payroll{}}
 	w.start(time.Hour)
 	const iban = "DE02120300000000202051"
-	w.payees = []payee{w.hire(money.EUR, iban, map[string]any{"account_holder_name": "Ada Example", "account_holder_type": "individual", "iban": iban})}
+	w.payees = []payee{w.hire(money.EUR, iban, map[string]any{"account_holder_name": "Ada Example",
+		"account_holder_type": "individual", "iban": iban})}
 	if err := w.create(0); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.call(http.MethodPost, "/api/sandbox/deposit", "", map[string]any{"payroll_id": w.created[0].PayrollID, "kind": "exact"}, &struct{}{}); err != nil {
+	if err := w.call(http.MethodPost, "/api/sandbox/deposit", "", map[string]any{"payroll_id": w.created[0].PayrollID,
+		"kind": "exact"}, &struct{}{}); err != nil {
 		t.Fatal(err)
 	}
 	until := func(what string, ok func() bool) {
@@ -68,16 +73,19 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 	}
 	s.unmask()
 	until("the file is there", func() bool { return slices.Contains(s.files("out"), "S0000001.xml") })
-	if torn, before, after := s.count("torn"), s.count("down before the move"), s.count("down after the move"); torn != 1 || before != 1 || after != 1 {
+	if torn, before, after := s.count("torn"), s.count("down before the move"),
+		s.count("down after the move"); torn != 1 || before != 1 || after != 1 {
 		t.Errorf("the server broke down %d, %d, %d times", torn, before, after)
 	}
 	body, err := os.ReadFile(filepath.Join(s.root, "out", "S0000001.xml"))
-	if err != nil || strings.Count(string(body), "<IBAN>"+iban) != 1 || !strings.HasSuffix(strings.TrimSpace(string(body)), "</Document>") {
+	if err != nil || strings.Count(string(body), "<IBAN>"+iban) != 1 || !strings.HasSuffix(strings.TrimSpace(string(body)),
+		"</Document>") {
 		t.Errorf("%v\n%s", err, body)
 	}
 
-	// The bank takes it and answers. Its answers are there in half before they are there whole.
-	if err := os.Rename(filepath.Join(s.root, "out", "S0000001.xml"), filepath.Join(desk, "out", "S0000001.xml")); err != nil {
+	// The bank accepts the file and answers. Its responses are incomplete at first.
+	if err := os.Rename(filepath.Join(s.root, "out", "S0000001.xml"), filepath.Join(desk, "out",
+		"S0000001.xml")); err != nil {
 		t.Fatal(err)
 	}
 	if err := teller.ProcessFiles(time.Now()); err != nil {
@@ -87,7 +95,7 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 	if err != nil || len(names) != 2 {
 		t.Fatal(names, err)
 	}
-	give := func(half int, how int) { // the bank goes on with the file that it has begun, wherever that is
+	give := func(half int, how int) { // the bank continues to write its file, in whichever directory it is
 		for _, name := range names {
 			text, err := os.ReadFile(name)
 			if err != nil {
@@ -103,7 +111,7 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 			}
 		}
 	}
-	look := func(what string, ok func() bool) { // another process looks for answers as soon as it starts
+	look := func(what string, ok func() bool) { // a new process reads responses at its start
 		t.Helper()
 		w.takeOver()
 		w.kill()
@@ -122,11 +130,11 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 	w.kill()
 }
 
-// bankServer is an SFTP server of a bank, which shows a stranger's key until it is unmasked and then breaks down once
-// at each step.
+// bankServer is a bank's SFTP server. It shows a wrong host key until unmask is called, and then fails once at each
+// step.
 type bankServer struct {
 	root, address string
-	user, hostKey []byte // private key of who may come in, and the line of its own
+	user, hostKey []byte // the client's private key, and the server's known_hosts line
 
 	mu     sync.Mutex
 	config *ssh.ServerConfig
@@ -214,7 +222,7 @@ func (s *bankServer) serve(conn net.Conn) {
 	}
 }
 
-// unmask has the server show its own key.
+// unmask makes the server show its own key.
 func (s *bankServer) unmask() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +231,7 @@ func (s *bankServer) unmask() {
 	s.config = config
 }
 
-// note counts what happened and gives the count.
+// note counts an occurrence and returns the count.
 func (s *bankServer) note(what string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +239,7 @@ func (s *bankServer) note(what string) int {
 	return s.did[what]
 }
 
-// once is whether something happens for the first time.
+// once reports whether something happens for the first time.
 func (s *bankServer) once(what string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +257,7 @@ func (s *bankServer) count(what string) int {
 }
 
 func (s *bankServer) files(part string) (names []string) {
-	all, _ := os.ReadDir(filepath.Join(s.root, part)) // it is there
+	all, _ := os.ReadDir(filepath.Join(s.root, part)) // the directory exists
 	for _, f := range all {
 		names = append(names, f.Name())
 	}
@@ -264,7 +272,7 @@ type visit struct {
 
 func (v *visit) at(path string) string { return filepath.Join(v.root, filepath.FromSlash(path)) }
 
-// hangUp is a server that goes down.
+// hangUp closes the connection, as a failing server does.
 func (v *visit) hangUp() error {
 	return errors.Join(errors.New("the server goes down"), v.conn.Close())
 }
@@ -285,7 +293,7 @@ func (v *visit) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 	return f, err
 }
 
-// tornFile takes half of what is written to it.
+// tornFile stores half of what is written to it.
 type tornFile struct {
 	*os.File
 	v *visit

@@ -22,12 +22,12 @@ import (
 
 const (
 	hookEvents   = 10_000
-	hookSequence = 4 // events of one object
+	hookSequence = 4 // events per object
 	hookKills    = 3
-	mostTwice    = 64 // deliveries of one queue that a process may have sent and not written down
+	mostTwice    = 64 // deliveries of one queue that a process may have sent but not recorded
 )
 
-// hookReceiver is a partner's server, which notes what it got.
+// hookReceiver is a partner's server that records deliveries.
 type hookReceiver struct {
 	mu       sync.Mutex
 	bodies   map[string][]byte // by webhook-id
@@ -43,7 +43,7 @@ type hookReceiver struct {
 func (r *hookReceiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
-		return // its sender was killed
+		return // the sender was killed
 	}
 	var event struct {
 		ID       string
@@ -70,7 +70,8 @@ func (r *hookReceiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
 	}
 	r.bodies[id] = body
 	if event.Sequence != r.last[event.Data.Object]+1 {
-		r.wrong = append(r.wrong, fmt.Sprintf("%s got %d after %d", event.Data.Object, event.Sequence, r.last[event.Data.Object]))
+		r.wrong = append(r.wrong, fmt.Sprintf("%s got %d after %d", event.Data.Object, event.Sequence,
+			r.last[event.Data.Object]))
 	}
 	r.last[event.Data.Object] = event.Sequence
 	if r.kill != nil && len(r.bodies) >= r.killAt {
@@ -82,8 +83,8 @@ func (r *hookReceiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// The program is killed in the middle of 10,000 deliveries, three times, and started again. None is lost, what comes
-// twice is the same under the same id, and each object's events come in their order.
+// The program is killed three times during 10,000 deliveries, and restarted. No delivery is lost, repeated ones have
+// the same ID and body, and each object's events arrive in order.
 func TestKilledBetweenDeliveriesNoneIsLost(t *testing.T) {
 	binary := build(t)
 	dbtest.RunURL(t, func(t *testing.T, url string) {
@@ -96,7 +97,8 @@ func TestKilledBetweenDeliveriesNoneIsLost(t *testing.T) {
 			ID     string `json:"webhook_id"`
 			Secret string `json:"secret"`
 		}
-		if err := w.call(http.MethodPost, "/api/webhooks", "", map[string]any{"url": server.URL, "events": []string{"payroll.*"}}, &endpoint); err != nil {
+		if err := w.call(http.MethodPost, "/api/webhooks", "", map[string]any{"url": server.URL,
+			"events": []string{"payroll.*"}}, &endpoint); err != nil {
 			t.Fatal(err)
 		}
 		var err error
@@ -133,7 +135,8 @@ func TestKilledBetweenDeliveriesNoneIsLost(t *testing.T) {
 		defer look.Stop()
 		for deadline := time.Now().Add(patience); ; <-look.C {
 			var open struct{ Data []json.RawMessage }
-			if err := w.call(http.MethodGet, "/api/webhooks/"+endpoint.ID+"/deliveries?status=pending", "", nil, &open); err != nil {
+			if err := w.call(http.MethodGet, "/api/webhooks/"+endpoint.ID+"/deliveries?status=pending", "", nil,
+				&open); err != nil {
 				t.Fatal(err)
 			}
 			if len(open.Data) == 0 {
@@ -156,7 +159,7 @@ func TestKilledBetweenDeliveriesNoneIsLost(t *testing.T) {
 	})
 }
 
-// happen leaves the events in the database of a company, as the program would.
+// happen inserts the events of a company, as the program would.
 func happen(t *testing.T, url, companyID string) {
 	t.Helper()
 	d, err := db.Open(t.Context(), db.Options{URL: url, AdjustableClock: true})
@@ -170,7 +173,8 @@ func happen(t *testing.T, url, companyID string) {
 				object := fmt.Sprintf("prl_%d", i/hookSequence)
 				data := webhook.PayrollStatusUpdate.Example
 				data.PayrollID = object
-				if err := webhook.Emit(tx, webhook.PayrollStatusUpdate.Event(companyID, object, int64(i%hookSequence)+1, data)); err != nil {
+				if err := webhook.Emit(tx, webhook.PayrollStatusUpdate.Event(companyID, object, int64(i%hookSequence)+1,
+					data)); err != nil {
 					return err
 				}
 			}
@@ -181,10 +185,11 @@ func happen(t *testing.T, url, companyID string) {
 	}
 }
 
-// outliveLease moves the sandbox's clock to where the killed process holds no queue any more.
+// outliveLease advances the sandbox's clock past the killed process's leases.
 func (w *world) outliveLease() {
 	w.t.Helper()
-	if err := w.call(http.MethodPost, "/api/sandbox/clock", "", map[string]any{"advance_seconds": 61}, &json.RawMessage{}); err != nil {
+	if err := w.call(http.MethodPost, "/api/sandbox/clock", "", map[string]any{"advance_seconds": 61},
+		&json.RawMessage{}); err != nil {
 		w.t.Fatal(err)
 	}
 }

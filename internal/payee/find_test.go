@@ -16,7 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 )
 
-// wanted answers a list from all recipients of a company, in memory: what the database must answer.
+// wanted computes a list in memory from all recipients of a company: the result that the database must return.
 func wanted(all []payee.Recipient, p payee.ListParams) (page []string, total int) {
 	key := func(r payee.Recipient) string {
 		switch p.SortBy {
@@ -51,7 +51,7 @@ func wanted(all []payee.Recipient, p payee.ListParams) (page []string, total int
 	return page, len(found)
 }
 
-// all reads every recipient of a company, however long its list is.
+// all returns every recipient of a company.
 func (w world) all(by identity.Principal) (all []payee.Recipient) {
 	w.Helper()
 	for number := 1; ; number++ {
@@ -74,7 +74,7 @@ func (w world) list(by identity.Principal, p payee.ListParams) (s payee.Slice[pa
 	return s
 }
 
-// check compares a list with what it must be.
+// check compares a list with the result of wanted.
 func (w world) check(by identity.Principal, all []payee.Recipient, p payee.ListParams) {
 	w.Helper()
 	s := w.list(by, p)
@@ -87,7 +87,7 @@ func (w world) check(by identity.Principal, all []payee.Recipient, p payee.ListP
 	}
 }
 
-// csvOf is a file of n recipients with names and addresses of many kinds of characters.
+// csvOf returns a CSV file of n recipients whose names and addresses have many kinds of characters.
 func csvOf(r *rand.Rand, n int) string {
 	pick := func(words string) string { all := strings.Fields(words); return all[r.IntN(len(all))] }
 	var b strings.Builder
@@ -191,7 +191,7 @@ func TestSearchIsExactWithoutTrigramIndex(t *testing.T) {
 	})
 }
 
-// Totals are counters, so every change of a role, type, status or country must reach them.
+// Totals are stored counters, so every change of a role, type, status or country must update them.
 func TestTotalsFollowEveryChange(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)

@@ -57,7 +57,7 @@ func (w world) look(token string) (v payee.Invitation, err error) {
 	return v, err
 }
 
-// token is what the link in the last mail of an invitation carries.
+// token returns the token of the link in the last mail of an invitation.
 func (w world) token(v payee.Invitation) string {
 	w.Helper()
 	var letter mail.InvitationData
@@ -80,7 +80,7 @@ func (w world) token(v payee.Invitation) string {
 	return letter.Token
 }
 
-// drain runs what is due.
+// drain runs all due jobs.
 func (w world) drain() {
 	w.Helper()
 	table := job.Table{payee.JobExpire: {Tx: payee.HandleExpire}}
@@ -108,7 +108,7 @@ func TestInvitationIsAccepted(t *testing.T) {
 			t.Errorf("an empty profile: %v", err)
 		}
 		n := ada
-		n.Email = "mallory@example.com" // whatever the reader says: the mail went to Ada
+		n.Email = "mallory@example.com" // ignored: the mail went to Ada
 		id, err := w.accept(token, n)
 		if err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func TestInvitationIsAccepted(t *testing.T) {
 			t.Errorf("invited again: %v", err)
 		}
 
-		// Another company invites the same person: their account is linked, and stays as it is.
+		// Another company invites the same person: their account is linked and does not change.
 		v, err = w.invite(w.other, "ada@example.com")
 		if err != nil || v.State != "sent" {
 			t.Fatalf("%+v %v", v, err)
@@ -159,7 +159,7 @@ func TestInvitationIsAccepted(t *testing.T) {
 	})
 }
 
-// One link that many send at once is accepted once.
+// Concurrent requests with one link accept it once.
 func TestInvitationIsAcceptedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)
@@ -204,7 +204,7 @@ func TestInvitationEnds(t *testing.T) {
 			t.Error("the refusal does not name the open invitation")
 		}
 
-		// The thirteenth day: sending again gives 14 more, and the old link leads nowhere.
+		// On the thirteenth day, resending gives 14 more days, and the old link stops working.
 		clock.Advance(13 * 24 * time.Hour)
 		if err := w.resend("ada@example.com"); err != nil {
 			t.Fatal(err)
@@ -219,7 +219,7 @@ func TestInvitationEnds(t *testing.T) {
 			t.Errorf("%+v %v", seen, err)
 		}
 
-		// One second before the end it is open, at the end it is not, also before the job has run.
+		// One second before its end the invitation is open; at its end it is not, even before the job has run.
 		clock.Advance(24*time.Hour - time.Second)
 		if seen, _ := w.look(token); seen.State != "sent" {
 			t.Errorf("%+v", seen)
@@ -249,7 +249,7 @@ func TestInvitationEnds(t *testing.T) {
 			t.Errorf("events %v", got)
 		}
 
-		// An expired one can be sent again while it has mails left, and a new one starts its own count.
+		// An expired invitation can be resent while it has resends left; a new one starts its own count.
 		for range 2 {
 			if err := w.resend("ada@example.com"); err != nil {
 				t.Fatal(err)
@@ -271,7 +271,7 @@ func TestInvitationEnds(t *testing.T) {
 	})
 }
 
-// Revoking is no way around the limit of mails.
+// Revoking does not avoid the limit of mails.
 func TestRevokedInvitationsCount(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := open(t, d)

@@ -64,7 +64,7 @@ func person(first, last string) payee.CreateParams {
 	return payee.CreateParams{Profile: identity.Profile{FirstName: first, LastName: last, Country: "US"}}
 }
 
-// events counts the events of an object by name.
+// events returns the names of an object's events.
 func (w world) events(object string) (names []string) {
 	w.Helper()
 	if err := w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -110,7 +110,7 @@ func TestCreate(t *testing.T) {
 			return nil
 		})
 
-		p.ExternalID = "e\u0301-1" // the same characters, composed otherwise
+		p.ExternalID = "e\u0301-1" // the same characters in another Unicode form
 		_, err = w.create(w.by, p)
 		if f, _ := apierr.As(err); !errors.Is(err, payee.ErrExternalID) || f.Meta["recipient_id"] != r.ID {
 			t.Errorf("twice the external id: %v", err)
@@ -410,7 +410,7 @@ func TestFrozenCompanyCreatesNobody(t *testing.T) {
 	})
 }
 
-// What a worker says of themselves is not the company's to change; what the company says of them is.
+// A company cannot change the data that a worker entered, only its own data about the worker.
 func TestUpdateOfAWorker(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)
@@ -443,7 +443,7 @@ func TestUpdateOfAWorker(t *testing.T) {
 	})
 }
 
-// A list that was asked for before knows a worker's new name at once.
+// A list shows a worker's new name at once.
 func TestListsFollowAProfile(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// The addresses are those of the networks' own specifications and documentation.
+// The addresses are from the networks' own specifications and documentation.
 func TestAddresses(t *testing.T) {
 	for rail, c := range map[string]struct {
-		good  map[string]string // as typed → as kept
+		good  map[string]string // input → stored form
 		wrong []string
-		check bool // there is a checksum, so that one changed character is always found
+		check bool // has a checksum that detects one changed character
 	}{
 		RailEVM: { // the test cases of EIP-55
 			good: map[string]string{
@@ -74,7 +74,7 @@ func TestAddresses(t *testing.T) {
 		for typed, want := range c.good {
 			if want == "" {
 				want = typed
-				if rail == RailEVM { // all small or all capital: nothing to check, but kept with its checksum
+				if rail == RailEVM { // a single case has no checksum; it is stored with one
 					want, _ = evmAddress(strings.ToLower(typed))
 				}
 			}
@@ -111,7 +111,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Whatever is typed, an address that is taken is its own normal form, and nothing panics.
+// For any input, an accepted address is its own normal form, and nothing panics.
 func FuzzAddress(f *testing.F) {
 	for rail, example := range examples {
 		f.Add(rail, example)

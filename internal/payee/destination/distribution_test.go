@@ -88,7 +88,7 @@ func (w world) remove(by identity.Principal, id string) error {
 	})
 }
 
-// allocations are the payee's, oldest first.
+// allocations returns the payee's allocations, oldest first.
 func (w world) allocations() (a []int) {
 	w.Helper()
 	w.read(func(ctx context.Context, tx *db.Tx) error {
@@ -253,7 +253,7 @@ func TestManyCreateAtOnce(t *testing.T) {
 	})
 }
 
-// TestDeleteAgainstAllocate lets both run at once, often: whichever wins, allocations total 100.
+// TestDeleteAgainstAllocate runs both concurrently many times: allocations always total 100.
 func TestDeleteAgainstAllocate(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)
@@ -330,8 +330,8 @@ func TestAUserInTwoCompanies(t *testing.T) {
 	})
 }
 
-// While a company is frozen nobody changes for it where its payees are paid, by whatever credential; people change
-// their own.
+// While a company is frozen, none of its credentials can change its payees' destinations; people can change their
+// own.
 func TestAFrozenCompanyChangesNoDestinations(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)

@@ -39,7 +39,7 @@ func TestEveryBankAccountIsUsable(t *testing.T) {
 	}
 }
 
-// A destination with the examples of all fields, as far as there are any, has no wrong check digits.
+// A destination with the example of every field passes all check digits.
 func TestExamplesPassTheirChecks(t *testing.T) {
 	for b, a := range accounts() {
 		clean := map[string]any{}
@@ -50,9 +50,9 @@ func TestExamplesPassTheirChecks(t *testing.T) {
 		}
 		switch b.Country.Code {
 		case "BR":
-			delete(clean, "pix_key_type") // there is no example of a key
+			delete(clean, "pix_key_type") // keys have no example
 		case "AR":
-			delete(clean, "alias") // exactly one of the two is given
+			delete(clean, "alias") // exactly one of the two is allowed
 		}
 		var problems apierr.List
 		a.checkAll(&problems, clean)
@@ -341,7 +341,7 @@ func TestCrypto(t *testing.T) {
 			on = network{"solana", RailSolana}
 		}
 		if _, why := live.address(contract, on); !strings.Contains(why, "contract") && on.rail != RailSolana {
-			t.Errorf("%s: %s", contract, why) // a wrong checksum here would let the contract through
+			t.Errorf("%s: %s", contract, why) // otherwise the contract's address would be accepted
 		}
 	}
 }
