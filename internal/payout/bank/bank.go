@@ -1,4 +1,4 @@
-// Package bank is the payout rail for bank accounts: it writes payment files, hands each file over to a bank once,
+// Package bank is the payout rail for bank accounts: it writes payment files, submits each file to a bank once,
 // and applies the bank's responses.
 //
 //	output   queued → prepared → sent → fulfilled → returned
@@ -17,8 +17,8 @@
 //   - Write ahead. The file with its number and checksum, its payments, the journal and the state of the outputs are
 //     committed before the bank can see the file. A file belongs to one company, one currency and one account, and
 //     its number is unique.
-//   - The outcome of a file is unknown (state in_doubt) from before it is handed over until it is certain that the
-//     bank received it. Repeating the hand-over is harmless: it renames one staged copy, which can be renamed only
+//   - The outcome of a file is unknown (state in_doubt) from before it is submitted until it is certain that the
+//     bank received it. Repeating the submission is harmless: it renames one staged copy, which can be renamed only
 //     once, see [Drop.Release]. If neither the copy nor the file is found, the bank may have received it. No second
 //     file is ever written: the bank's response decides, or staff who asked the bank.
 //   - A response is a file from the bank. It is processed once, identified by its content. The state of a payment
@@ -103,7 +103,7 @@ type Config struct {
 	Statement func(ctx context.Context, d *db.DB, statement io.Reader, parts []Part) (problems []string, err error)
 	// Simulate lets a simulated bank act before responses are read. Optional; nil for a real bank.
 	Simulate func(ctx context.Context) error
-	Retry    time.Duration // delay after the first failed attempt to hand a file over; default 5 s
+	Retry    time.Duration // delay after the first failed attempt to submit a file; default 5 s
 	Log      *slog.Logger
 }
 
@@ -333,7 +333,7 @@ func (r *Rail) stage(ctx context.Context, d *db.DB, f *File) (staged bool, err e
 	token := ""
 	retry := func(why string) error {
 		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			r.c.Log.WarnContext(ctx, "cannot hand over a bank file now; it is retried", "file", f.Name, "reason", why)
+			r.c.Log.WarnContext(ctx, "cannot submit a bank file now; it is retried", "file", f.Name, "reason", why)
 			enqueueSend(tx, *f, tx.Now().Add(payout.Backoff(r.c.Retry, f.Attempts)))
 			return countAttempt(ctx, tx, *f)
 		})
@@ -374,7 +374,7 @@ func (r *Rail) stage(ctx context.Context, d *db.DB, f *File) (staged bool, err e
 	return true, nil
 }
 
-// record stores the result of a hand-over.
+// record stores the result of a submission.
 func (r *Rail) record(ctx context.Context, tx *db.Tx, was File, response payout.Answer) error {
 	f, err := lock(ctx, tx, was.Number)
 	if err != nil || f.State != UnknownOutcome || f.token != was.token {

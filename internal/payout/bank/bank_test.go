@@ -137,9 +137,9 @@ func (b *fixture) balance(c ledger.Code, dim string) (a money.Amount) {
 	return a
 }
 
-// The bank receives a file once, wherever the program is killed during the hand-over. If that cannot be verified, the
+// The bank receives a file once, wherever the program is killed during the submission. If that cannot be verified, the
 // outcome is unknown.
-func TestAFileIsHandedOverOnceWhereverTheProgramIsKilled(t *testing.T) {
+func TestAFileIsSubmittedOnceWhereverTheProgramIsKilled(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newFixture(t, d, 2)
 		b.is(bank.Prepared, payout.Prepared)

@@ -25,7 +25,7 @@ const (
 
 // Drop is a directory through which files are exchanged with a bank.
 //
-// A file is handed over in two steps, so that it happens at most once even if the program or the connection fails
+// A file is submitted in two steps, so that it happens at most once even if the program or the connection fails
 // between them. Stage writes the whole file under a hidden name. Release renames it to its final name; a renamed file
 // cannot be renamed again. A caller that stores the token of a staged file before the first Release may call Release
 // repeatedly.

@@ -24,7 +24,7 @@ type File struct {
 	Execute   string // execution date, such as 2026-03-02
 	Checksum  string // SHA-256, hexadecimal
 	State     string
-	Attempts  int64 // failed attempts to hand it over
+	Attempts  int64 // failed attempts to submit it
 	Version   int64
 	Created   time.Time
 	SentAt    time.Time // zero before the bank received it
@@ -164,7 +164,7 @@ func claim(ctx context.Context, tx *db.Tx, f File, token string) (bool, error) {
 	return n == 1, err
 }
 
-// countAttempt counts a failed attempt to hand a file over.
+// countAttempt counts a failed attempt to submit a file.
 func countAttempt(ctx context.Context, tx *db.Tx, f File) error {
 	_, err := tx.Exec(ctx, "UPDATE bank_files SET attempts = attempts + 1 WHERE company_id = $1 AND file_id = $2",
 		f.CompanyID, f.ID)
