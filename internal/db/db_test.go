@@ -19,7 +19,7 @@ import (
 
 var errRefused = apierr.New(apierr.Conflict, "refused", "No.")
 
-func TestABadWriteNeverSpoilsItsNeighbours(t *testing.T) {
+func TestAFailingWriteDoesNotAffectThoseOfItsTransaction(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()
 		const n = 200
@@ -28,7 +28,7 @@ func TestABadWriteNeverSpoilsItsNeighbours(t *testing.T) {
 		for i := range n {
 			wg.Go(func() {
 				errs[i] = d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-					// Every third is refused before, every third after it has written; the rest stay.
+					// A third fail before they write, a third after; the rest are committed.
 					if i%3 == 0 {
 						db.History(tx, "com_1", fmt.Sprintf("obj_%d", i), 1, "", "a", "")
 						return errRefused
@@ -58,8 +58,8 @@ func TestABadWriteNeverSpoilsItsNeighbours(t *testing.T) {
 	})
 }
 
-// Very many rows travel by themselves; the guard that stands before them holds all the same, and says what it was to say.
-func TestAGuardHoldsBeforeVeryManyRows(t *testing.T) {
+// Very many rows are sent at once. A guarded statement before them still fails the transaction, with its own error.
+func TestAConflictBeforeManyRowsFailsTheTransaction(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		rows := make([][]any, 2500)
 		for i := range rows {
@@ -93,7 +93,7 @@ func settingKeys(t *testing.T, d *db.DB) (keys []string) {
 	return keys
 }
 
-func TestTwinsThatMeetAtTheCommitEndAsOne(t *testing.T) {
+func TestConcurrentInsertsOfOneKeyCommitOne(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()
 		rows := db.BulkInsert("settings", "key", "value")
@@ -103,10 +103,10 @@ func TestTwinsThatMeetAtTheCommitEndAsOne(t *testing.T) {
 		for range 50 {
 			wg.Go(func() {
 				err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-					if v, err := db.Setting(ctx, tx, "key_twin"); err != nil || v != "" {
+					if v, err := db.Setting(ctx, tx, "key_same"); err != nil || v != "" {
 						return errors.Join(errRefused, err)
 					}
-					rows.Add(tx, []any{"key_twin", "x"})
+					rows.Add(tx, []any{"key_same", "x"})
 					return nil
 				})
 				if errors.Is(err, errRefused) {
@@ -120,12 +120,12 @@ func TestTwinsThatMeetAtTheCommitEndAsOne(t *testing.T) {
 		}
 		wg.Wait()
 		if refused != 49 {
-			t.Errorf("%d of 50 twins were refused", refused)
+			t.Errorf("%d of 50 writes found the key, want 49", refused)
 		}
 	})
 }
 
-func TestAPanicComesBackToItsCallerAndLeavesNothing(t *testing.T) {
+func TestAPanicIsRepeatedInItsCallerAndRollsBack(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()
 		func() {
@@ -141,7 +141,9 @@ func TestAPanicComesBackToItsCallerAndLeavesNothing(t *testing.T) {
 				panic("oh")
 			})
 		}()
-		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, "key_after", "x") }); err != nil {
+		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			return db.SetSetting(ctx, tx, "key_after", "x")
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if got := settingKeys(t, d); !slices.Equal(got, []string{"key_after"}) {
@@ -150,8 +152,8 @@ func TestAPanicComesBackToItsCallerAndLeavesNothing(t *testing.T) {
 	})
 }
 
-// Some SQLite drivers bind $2, $1 by appearance.
-func TestBindsGoByNumberNotByAppearance(t *testing.T) {
+// Some SQLite drivers would bind $2, $1 in the order of appearance.
+func TestArgumentsAreBoundByNumber(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
 			var a, b string
@@ -167,7 +169,7 @@ func TestBindsGoByNumberNotByAppearance(t *testing.T) {
 	})
 }
 
-func TestReadsDoNotWrite(t *testing.T) {
+func TestAReadCannotWrite(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
 			return db.SetSetting(ctx, tx, "key_read", "x")
@@ -178,8 +180,8 @@ func TestReadsDoNotWrite(t *testing.T) {
 	})
 }
 
-// A read that was cancelled, or whose statement is wrong, leaves its connection for the next one; after Close there is none.
-func TestReadsThatEndBadlyLeaveTheirConnections(t *testing.T) {
+// A read that was canceled or failed releases its connection. After Close, reads fail.
+func TestFailedReadsReleaseTheirConnections(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		for i := range 40 {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -207,7 +209,7 @@ func TestReadsThatEndBadlyLeaveTheirConnections(t *testing.T) {
 	})
 }
 
-func TestManyRowsAndFewGoInAlike(t *testing.T) {
+func TestInsertsOfAnyNumberOfRows(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()
 		total := 0
@@ -233,7 +235,7 @@ func TestManyRowsAndFewGoInAlike(t *testing.T) {
 	})
 }
 
-func TestIdsSortByTime(t *testing.T) {
+func TestIDsSortByTime(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		var ids []string
 		for range 5 {
@@ -252,8 +254,8 @@ func TestIdsSortByTime(t *testing.T) {
 	})
 }
 
-// A path is a path, whatever it has in it: an address would end at # or ?.
-func TestTheDataDirectoryMayHaveAnyName(t *testing.T) {
+// The path may contain characters that are special in a URL, such as "#" and "?".
+func TestTheDataDirectoryCanHaveAnyName(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "50% of #1?", "stipend.db")
 	d, err := db.Open(t.Context(), db.Options{URL: "sqlite:" + file})
 	if err != nil {
@@ -270,8 +272,7 @@ func TestTheDataDirectoryMayHaveAnyName(t *testing.T) {
 	}
 }
 
-// Whoever closes an embedded database leaves one file: SQLite clears away its log when the last connection ends, and what is not
-// ended keeps its files and memory.
+// After Close only the database file is left. SQLite removes its log when the last connection ends.
 func TestClosingEndsAllConnections(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stipend.db")
 	d, err := db.Open(t.Context(), db.Options{URL: "sqlite:" + file})
@@ -281,12 +282,14 @@ func TestClosingEndsAllConnections(t *testing.T) {
 	if err := d.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, "any", "x") }); err != nil {
+	if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return db.SetSetting(ctx, tx, "any", "x")
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		_, err := db.Setting(ctx, tx, "any")
-		return errors.Join(err, d.Ping(ctx)) // on a connection of its own
+		return errors.Join(err, d.Ping(ctx)) // on another connection
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -298,8 +301,8 @@ func TestClosingEndsAllConnections(t *testing.T) {
 	}
 }
 
-// When all connections are taken, the next transaction is refused soon, and it is not stuck: a free connection serves again.
-func TestTooManyTransactionsAreToldToComeBack(t *testing.T) {
+// When all connections are in use, a transaction fails with ErrRetryLater. It succeeds when one is free again.
+func TestATransactionWithoutAConnectionFails(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t), Connections: 1})
 	err := d.Read(t.Context(), func(ctx context.Context, _ *db.Tx) error {
 		if err := d.Ping(ctx); !errors.Is(err, db.ErrRetryLater) {
@@ -315,40 +318,42 @@ func TestTooManyTransactionsAreToldToComeBack(t *testing.T) {
 	}
 }
 
-// Sides of one database take each other's connections and turns in nothing, and hear of each other. On SQLite there is one side.
-func TestSidesDoNotHoldEachOtherUp(t *testing.T) {
+// Pools of a database do not use each other's connections and committers, and share their notices. SQLite has one pool.
+func TestPoolsDoNotDelayEachOther(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		d := dbtest.Open(t, db.Options{URL: url, Connections: 1})
 		busy, err := d.WithPool(t.Context(), db.Options{Connections: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		hasty, err := d.WithPool(t.Context(), db.Options{QueueTimeout: 1}) // a nanosecond: no turn comes in time
+		hasty, err := d.WithPool(t.Context(), db.Options{QueueTimeout: 1}) // a nanosecond: every write times out
 		if err != nil {
 			t.Fatal(err)
 		}
 		if (d.Engine() == db.SQLite) != (busy == d) {
-			t.Error("one side of a database that has two, or two of one that has one")
+			t.Error("PostgreSQL must have two pools, SQLite one")
 		}
-		heard := 0
-		busy.OnNotice("news", func() { heard++ })
-		tell := func(_ context.Context, tx *db.Tx) error {
-			tx.Notify("news")
+		notices := 0
+		busy.OnNotice("topic", func() { notices++ })
+		notify := func(_ context.Context, tx *db.Tx) error {
+			tx.Notify("topic")
 			return nil
 		}
-		if err := busy.Read(t.Context(), func(ctx context.Context, _ *db.Tx) error { return errors.Join(d.Ping(ctx), d.Write(ctx, tell)) }); err != nil {
-			t.Errorf("while the other side's connections are taken: %v", err)
+		if err := busy.Read(t.Context(), func(ctx context.Context, _ *db.Tx) error {
+			return errors.Join(d.Ping(ctx), d.Write(ctx, notify))
+		}); err != nil {
+			t.Errorf("while the connections of the other pool are in use: %v", err)
 		}
-		if heard != 1 {
-			t.Errorf("heard of %d commits, want one", heard)
+		if notices != 1 {
+			t.Errorf("%d notices, want 1", notices)
 		}
-		if err := hasty.Write(t.Context(), tell); errors.Is(err, db.ErrRetryLater) != (hasty != d) {
-			t.Errorf("a write whose turn did not come in time: %v", err)
+		if err := hasty.Write(t.Context(), notify); errors.Is(err, db.ErrRetryLater) != (hasty != d) {
+			t.Errorf("a write with a queue timeout of 1 ns: %v", err)
 		}
 	})
 }
 
-func TestMigrateRefusesANewerSchema(t *testing.T) {
+func TestMigrateRejectsANewerSchema(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		for range 2 {
@@ -370,14 +375,14 @@ func TestMigrateRefusesANewerSchema(t *testing.T) {
 	})
 }
 
-func TestCheckSchemaRefusesAnEmptyDatabase(t *testing.T) {
+func TestCheckSchemaRejectsAnEmptyDatabase(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: "sqlite:" + filepath.Join(t.TempDir(), "stipend.db")})
 	if err := d.CheckSchema(t.Context()); !errors.Is(err, db.ErrSchema) {
 		t.Errorf("an empty database: %v", err)
 	}
 }
 
-func TestAStatementThatChangesNothingUndoesItsTransaction(t *testing.T) {
+func TestAConflictRollsBackItsTransaction(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		for _, after := range []func(context.Context, *db.Tx) error{
 			func(context.Context, *db.Tx) error { return nil },
@@ -386,7 +391,7 @@ func TestAStatementThatChangesNothingUndoesItsTransaction(t *testing.T) {
 				return err
 			},
 			func(ctx context.Context, tx *db.Tx) error {
-				_, _ = db.Setting(ctx, tx, "any") // whoever overlooks the answer cannot commit either
+				_, _ = db.Setting(ctx, tx, "any") // ignoring the error does not commit either
 				return nil
 			},
 		} {
@@ -406,7 +411,7 @@ func TestAStatementThatChangesNothingUndoesItsTransaction(t *testing.T) {
 				var n int64
 				err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM settings WHERE key = 'before'").Scan(&n)
 				if n != 0 {
-					t.Error("what the transaction wrote is there")
+					t.Error("the transaction's row is stored")
 				}
 				return err
 			})

@@ -50,8 +50,8 @@ func TestATransactionSeesItsBufferedWrites(t *testing.T) {
 	})
 }
 
-// A function that is refused leaves nothing, whether or not its buffer was written by then.
-func TestARefusedFunctionLeavesNoBufferedWrites(t *testing.T) {
+// The changes of a function that fails are rolled back, whether or not its buffered rows were written.
+func TestAFailedFunctionLeavesNoBufferedWrites(t *testing.T) {
 	settings := db.BulkInsert("settings", "key", "value")
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		for _, read := range []bool{false, true} {
@@ -65,7 +65,7 @@ func TestARefusedFunctionLeavesNoBufferedWrites(t *testing.T) {
 				return errRefused
 			})
 			if err == nil {
-				t.Fatal("it was not refused")
+				t.Fatal("the write did not fail")
 			}
 		}
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// A list has the rows that meet every condition and no others, counts those of all pages, and is empty behind the last one.
+// A page contains only rows that meet all conditions. The total counts all pages. Pages after the last one are empty.
 func TestAListIsReadPageByPage(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {

@@ -11,11 +11,12 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-func lookupSettings(asked *atomic.Int64) *db.Loader[string, string] {
+func newSettings(asked *atomic.Int64) *db.Loader[string, string] {
 	return db.NewLoader(func(tx *db.Tx, keys []string, found func(string, string)) (all []db.Statement) {
 		asked.Add(1)
 		for in, args := range db.BindList(tx, keys, 1) {
-			all = append(all, db.Statement{Query: "SELECT key, value FROM settings WHERE key IN " + in, Args: args, Row: func(r *db.Rows) error {
+			query := "SELECT key, value FROM settings WHERE key IN " + in
+			all = append(all, db.Statement{Query: query, Args: args, Row: func(r *db.Rows) error {
 				var key, value string
 				err := r.Scan(&key, &value)
 				found(key, value)
@@ -26,28 +27,28 @@ func lookupSettings(asked *atomic.Int64) *db.Loader[string, string] {
 	})
 }
 
-func TestWhatIsLookedUpAheadIsReadOnceAndAFunctionSeesItsOwnWrites(t *testing.T) {
+func TestALoaderReadsOnceAndAFunctionSeesItsOwnWrites(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		ctx := context.Background()
 		var asked atomic.Int64
-		settings := lookupSettings(&asked)
-		must := func(fn func(context.Context, *db.Tx) error, ahead ...db.Prefetch) {
+		settings := newSettings(&asked)
+		must := func(fn func(context.Context, *db.Tx) error, prefetch ...db.Prefetch) {
 			t.Helper()
-			if err := d.Write(ctx, fn, ahead...); err != nil {
+			if err := d.Write(ctx, fn, prefetch...); err != nil {
 				t.Fatal(err)
 			}
 		}
-		want := func(ctx context.Context, tx *db.Tx, key, value string, questions int64) error {
+		want := func(ctx context.Context, tx *db.Tx, key, value string, queries int64) error {
 			t.Helper()
 			got, found, err := settings.Get(ctx, tx, key)
-			if got != value || found != (value != "") || asked.Load() != questions {
-				t.Errorf("%s is %q (%t) after %d questions, want %q after %d", key, got, found, asked.Load(), value, questions)
+			if got != value || found != (value != "") || asked.Load() != queries {
+				t.Errorf("%s is %q (%t) after %d queries, want %q after %d", key, got, found, asked.Load(), value, queries)
 			}
 			return err
 		}
 		must(func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, "a", "old") })
 		must(func(ctx context.Context, tx *db.Tx) error {
-			for range 2 { // found and missing alike
+			for range 2 { // both a found and a missing value
 				if err := want(ctx, tx, "a", "old", 1); err != nil {
 					return err
 				}
@@ -65,14 +66,14 @@ func TestWhatIsLookedUpAheadIsReadOnceAndAFunctionSeesItsOwnWrites(t *testing.T)
 			}
 			return want(ctx, tx, "a", "old", 3)
 		}, settings.Prefetch("a"), settings.Prefetch("b"), settings.Prefetch("a"))
-		must(func(ctx context.Context, tx *db.Tx) error { return want(ctx, tx, "b", "new", 4) }) // nobody said it ahead
+		must(func(ctx context.Context, tx *db.Tx) error { return want(ctx, tx, "b", "new", 4) }) // without a prefetch
 	})
 }
 
-func TestFunctionsThatShareATransactionFindWhatWasCommittedBefore(t *testing.T) {
+func TestALoaderFindsWhatWasCommittedBefore(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		var asked atomic.Int64
-		settings := lookupSettings(&asked)
+		settings := newSettings(&asked)
 		var wg sync.WaitGroup
 		for i := range 40 {
 			key := fmt.Sprintf("key_%02d", i)

@@ -35,7 +35,7 @@ func write(t *testing.T, d *db.DB, f func(context.Context, *db.Tx) error) {
 	}
 }
 
-// next takes all events that there are, some at a time.
+// next returns all new events, reading limit at a time.
 func next(t *testing.T, d *db.DB, limit int) (all []webhook.StoredEvent) {
 	t.Helper()
 	for more := true; more; {
@@ -49,7 +49,7 @@ func next(t *testing.T, d *db.DB, limit int) (all []webhook.StoredEvent) {
 	return all
 }
 
-// An object's events keep their order, whatever the clock does meanwhile.
+// The order of an object's events does not depend on the clock.
 func TestAnObjectsEventsKeepTheirOrder(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		emit := func(object, name string, sequence int64) {
@@ -62,7 +62,7 @@ func TestAnObjectsEventsKeepTheirOrder(t *testing.T) {
 				return webhook.Emit(tx, e)
 			})
 		}
-		for range 3 { // of two rows that both tell of one object, and the clock goes back from one to the next
+		for range 3 { // two rows report changes of one object, and the clock goes back between them
 			emit("usr_1", "recipient.status_update", 0)
 			clock.Advance(-time.Second)
 			emit("usr_1", "user.kyc_status_update", 0)
@@ -85,10 +85,10 @@ func TestAnObjectsEventsKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// A transaction may begin first and commit last. Its event stands where its commit does, so a reader who has seen the
-// other one's comes to it. What is undone leaves nothing.
-func TestTheOrderIsThatOfTheCommits(t *testing.T) {
-	url := dbtest.Postgres(t) // SQLite has no two writers
+// A transaction may begin first and commit last. The position of its event is that of its commit, so a reader that has
+// read the event of another transaction still finds it. A transaction that is rolled back leaves no event.
+func TestEventsAreInCommitOrder(t *testing.T) {
+	url := dbtest.Postgres(t) // SQLite has one writer
 	d, other := dbtest.Open(t, db.Options{URL: url}), dbtest.Open(t, db.Options{URL: url})
 	emit := func(tx *db.Tx, object string) error {
 		return webhook.Emit(tx, eventOf["payroll.created"](object, 1))
@@ -121,7 +121,8 @@ func TestTheOrderIsThatOfTheCommits(t *testing.T) {
 	}
 }
 
-// Many write at once, in two processes on PostgreSQL. Readers who go on after the last event that they saw miss none.
+// Concurrent writers, in two processes on PostgreSQL. Readers that continue after the last event that they read miss no
+// event.
 func TestReadersMissNoEvent(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		const writers, each = 8, 25

@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// What it costs to write events, and to take note of them, does not grow with those that there are, also where the
-// database has not learnt yet how many that is. PostgreSQL counts the rows that a transaction reads.
+// The cost of storing and reading new events does not grow with the number of earlier events, even before the
+// database has statistics. PostgreSQL counts the rows that a transaction reads.
 func TestEarlierEventsAreNotRead(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
 	const old, fresh, most = 20_000, 100, 300
@@ -40,9 +40,9 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 		}
 		return err
 	})
-	for round := range int64(7) { // PostgreSQL makes its plan with the sixth
+	for round := range int64(7) { // PostgreSQL caches the plan at the sixth execution
 		write(func(ctx context.Context, tx *db.Tx) error {
-			read := func() (n int64) { // counts what earlier transactions of the connection read, too
+			read := func() (n int64) { // also counts the rows that earlier transactions of the connection read
 				if err := tx.QueryRow(ctx, `SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
 					WHERE relname = 'events'`).Scan(&n); err != nil {
 					t.Fatal(err)
@@ -67,14 +67,14 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 				return err
 			}
 			if n := read() - before; n > most || len(events) != fresh || !found {
-				t.Errorf("to write and note %d events %d were read of %d", len(events), n, old)
+				t.Errorf("storing %d events read %d of %d earlier events", len(events), n, old)
 			}
 			return nil
 		})
 	}
 }
 
-// SQLite counts no rows; it says which of them it would look for and by which index.
+// SQLite does not count rows, so this test checks the index that the query plan names.
 func TestEarlierEventsAreNotReadBySQLite(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
 	if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {

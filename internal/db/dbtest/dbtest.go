@@ -1,15 +1,17 @@
-// Package dbtest gives a test a fresh, migrated database on each engine that Stipend supports.
+// Package dbtest provides tests with a new, migrated database on each engine.
 //
-// A store that is right on one engine may be wrong on the other, so a store test runs on both:
+// A statement that is correct on one engine may be wrong on the other, so tests of statements run on both:
 //
 //	func TestCreate(t *testing.T) {
 //		dbtest.Run(t, func(t *testing.T, d *db.DB) { … })
 //	}
 //
-// No two tests share a database, and nothing is left behind. The SQLite database is a file in t.TempDir. The PostgreSQL
-// database is a clone of one migrated template, on the server that TEST_PG_DSN names or on a throw-away server that the
-// test binaries of a run share (see postgres.go). A machine without PostgreSQL fails the test and is told how to get it:
-// a skipped engine would look like a passed one. A quick run (go test -short) uses SQLite only.
+// Tests do not share databases, and databases are removed after the test. The SQLite database is a file in t.TempDir.
+// The PostgreSQL database is a clone of a migrated template, on the server of TEST_PG_DSN or on a temporary server
+// that the test binaries of a run share (see postgres.go). Without PostgreSQL the test fails, and the message
+// explains how to install it; a skipped engine would look like a passed one.
+//
+// After each test, the events in its database are checked against the contract (see checkEvents).
 package dbtest
 
 import (
@@ -23,8 +25,8 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Run runs f on SQLite and on PostgreSQL, one after the other, as subtests. The database is migrated, empty, on the
-// real clock, and closed and removed when the subtest ends.
+// Run runs f on SQLite and on PostgreSQL, as subtests. The database is migrated and empty, uses the real clock, and
+// is closed and removed when the subtest ends.
 func Run(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	for _, engine := range engines() {
@@ -32,7 +34,7 @@ func Run(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	}
 }
 
-// RunClock is Run with a clock that moves only when the test says so. Each engine starts its clock at Epoch.
+// RunClock is like Run, with a clock that only the test advances. It starts at Epoch for each engine.
 func RunClock(t *testing.T, f func(t *testing.T, d *db.DB, clock *Clock)) {
 	t.Helper()
 	for _, engine := range engines() {
@@ -43,8 +45,8 @@ func RunClock(t *testing.T, f func(t *testing.T, d *db.DB, clock *Clock)) {
 	}
 }
 
-// RunURL runs f on both engines with the address of a migrated, empty database: for tests that start the service
-// itself, or open one database several times.
+// RunURL runs f on both engines with the URL of a migrated, empty database. It is for tests that start the service,
+// or open a database several times.
 func RunURL(t *testing.T, f func(t *testing.T, url string)) {
 	t.Helper()
 	for _, engine := range engines() {
@@ -77,7 +79,7 @@ func Open(t testing.TB, o db.Options) *db.DB {
 	return d
 }
 
-// SQLite returns the address of a migrated, empty SQLite database that goes away with the test.
+// SQLite returns the URL of a migrated, empty SQLite database, which is removed when the test ends.
 func SQLite(t testing.TB) string {
 	t.Helper()
 	template, err := sqliteTemplate()
@@ -92,7 +94,7 @@ func SQLite(t testing.TB) string {
 	return "sqlite:" + path
 }
 
-// sqliteTemplate migrates one database per test binary; closing it folds its log into the file, so its bytes are whole.
+// sqliteTemplate returns the file of a migrated database. Closing the database writes its log into the file.
 var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "stipend-sqlite-")
 	if err != nil {
@@ -115,26 +117,26 @@ func migrate(ctx context.Context, url string) error {
 	return d.Migrate(ctx)
 }
 
-// Epoch is where a test's clock starts: a Thursday at noon, UTC, away from any month's or year's edge.
+// Epoch is the start of a test's clock: a Thursday at noon, UTC, in the middle of a month.
 var Epoch = time.Date(2026, time.January, 15, 12, 0, 0, 0, time.UTC)
 
-// Clock is a clock that stands still until it is told to move. It is safe for concurrent use.
+// Clock is a clock that only the test advances. It is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock returns a clock that stands at Epoch.
+// NewClock returns a clock that shows Epoch.
 func NewClock() *Clock { return &Clock{now: Epoch} }
 
-// Now returns the instant at which the clock stands.
+// Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// Advance moves the clock forward and returns the new instant.
+// Advance advances the clock and returns the new time.
 func (c *Clock) Advance(d time.Duration) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +144,7 @@ func (c *Clock) Advance(d time.Duration) time.Time {
 	return c.now
 }
 
-// Set puts the clock at an instant, earlier ones included: real clocks jump back too.
+// Set sets the clock, which may jump back as real clocks do.
 func (c *Clock) Set(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

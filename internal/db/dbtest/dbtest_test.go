@@ -22,15 +22,15 @@ func set(t *testing.T, d *db.DB, key, value string) {
 	}
 }
 
-func TestEachRunIsMigratedAndAlone(t *testing.T) {
-	for _, name := range []string{"first", "second"} { // the second would trip over the first one's row
+func TestRunsDoNotShareADatabase(t *testing.T) {
+	for _, name := range []string{"first", "second"} { // the second insert would fail if the row of the first existed
 		t.Run(name, func(t *testing.T) {
 			dbtest.Run(t, func(t *testing.T, d *db.DB) { set(t, d, "dbtest", "1") })
 		})
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentDatabases(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		var all sync.WaitGroup
 		for range 4 {
@@ -40,7 +40,7 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-func TestClockStandsStill(t *testing.T) {
+func TestOnlyTheTestAdvancesTheClock(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		for _, want := range []time.Time{dbtest.Epoch, dbtest.Epoch.Add(36 * time.Hour)} {
 			now, err := d.Now(t.Context())
@@ -48,16 +48,16 @@ func TestClockStandsStill(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !now.Equal(want) {
-				t.Errorf("the transaction's instant is %v, want %v", now, want)
+				t.Errorf("the transaction's time is %v, want %v", now, want)
 			}
 			clock.Advance(36 * time.Hour)
 		}
 	})
 }
 
-// Whoever brings a server by TEST_PG_DSN needs no server's program on the machine, and there is nothing to stop. Everywhere
-// else a missing program fails here as in every test.
-func TestStopLeavesNothing(t *testing.T) {
+// With TEST_PG_DSN the machine needs no PostgreSQL programs, and no server is started. Otherwise missing programs
+// fail this test, as they fail all tests.
+func TestStopRemovesTheServer(t *testing.T) {
 	if os.Getenv("TEST_PG_DSN") != "" {
 		t.Skip("with TEST_PG_DSN no server is ever started, and this machine may have none")
 	}

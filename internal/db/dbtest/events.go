@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/httpapi/openapitest"
 )
 
-// eventSchemas are the schemas of the committed contract.
+// eventSchemas returns the schemas of the committed contract.
 var eventSchemas = sync.OnceValues(func() (*openapitest.Events, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -29,7 +29,7 @@ var eventSchemas = sync.OnceValues(func() (*openapitest.Events, error) {
 
 const selectPayloads = "SELECT DISTINCT name, data FROM events"
 
-// checkEvents fails the test when its database has an event whose payload does not have the schema of the contract.
+// checkEvents fails the test if the payload of an event in its database does not match the contract's schema.
 func checkEvents(t testing.TB, url string) {
 	t.Helper()
 	payloads, err := readPayloads(url)

@@ -29,10 +29,11 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 )
 
-// howToGet ends every failure to find PostgreSQL.
-const howToGet = "run `make tools`, or `apt-get install postgresql`, or set TEST_PG_DSN=postgres://user:password@host/postgres (a role that may create databases)"
+// howToGet is added to the errors of a machine without PostgreSQL.
+const howToGet = "run `make tools`, or `apt-get install postgresql`, " +
+	"or set TEST_PG_DSN=postgres://user:password@host/postgres (a role that may create databases)"
 
-// Postgres returns the address of a migrated, empty PostgreSQL database that goes away with the test.
+// Postgres returns the URL of a migrated, empty PostgreSQL database, which is dropped when the test ends.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	testkit.NotQuick(t, "PostgreSQL")
@@ -53,24 +54,24 @@ func Postgres(t testing.TB) string {
 	return s.database(name)
 }
 
-// Server is a PostgreSQL server and, once prepared, its migrated template.
+// Server is a PostgreSQL server with a migrated template database.
 type Server struct {
 	URL string `json:"url"` // of its maintenance database
 	PID int    `json:"pid"`
-	Dir string `json:"dir"` // everything it owns
+	Dir string `json:"dir"` // of all its files
 
-	who      *syscall.Credential // whom it runs as; nil: as ourselves
+	who      *syscall.Credential // the user that runs it; nil means the current user
 	durable  bool
 	template string
-	users    *os.File // the shared lock, held open until the process ends
+	users    *os.File // holds the shared lock until the process ends
 }
 
-// shared returns the server that this process and its neighbours test on, with its template ready.
+// shared returns the server that the test binaries of a run share, with its template.
 //
-// The test binaries of a run are separate processes with no common parent to own a server. So whoever needs the server
-// first starts it, detached, under a file lock in .tools/pg, and writes down where it is; the others find it there. Each
-// user holds a shared lock on .tools/pg/users for as long as it lives, so tools/postgres-stop.sh, which `make test` runs
-// last, can tell whether somebody else is still testing.
+// The test binaries are separate processes. The first one that needs the server starts it, detached, under a file
+// lock in .tools/pg, and writes its URL to a file there, where the others find it. Each process holds a shared lock
+// on .tools/pg/users until it ends, so that tools/postgres-stop.sh, which `make test` runs at its end, knows whether
+// other tests still run.
 var shared = sync.OnceValues(func() (*Server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -125,7 +126,7 @@ func findOrStart(ctx context.Context, root, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The stop script has no JSON reader: the directory, which holds the pid, stands alone as well.
+	// The stop script cannot parse JSON, so the directory, which contains the process ID, has a file of its own.
 	if err := os.WriteFile(filepath.Join(dir, "dir"), []byte(s.Dir+"\n"), 0o644); err != nil {
 		return nil, err
 	}
@@ -150,8 +151,8 @@ func flock(path string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// prepare sees to the template. Its name is a digest of the schema as this binary has it, so a changed migration makes a
-// new template and binaries of two versions can share the server.
+// prepare creates the template unless it exists. Its name contains a digest of the migrations, so that binaries with
+// different migrations can share the server.
 func (s *Server) prepare(ctx context.Context) error {
 	digest, err := schemaDigest()
 	if err != nil {
@@ -164,13 +165,14 @@ func (s *Server) prepare(ctx context.Context) error {
 	}
 	defer conn.Close(ctx)
 	var found bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)", s.template).Scan(&found); err != nil {
+	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)", s.template).Scan(&found)
+	if err != nil {
 		return err
 	}
 	if found {
 		return nil
 	}
-	// The template takes its name when it is whole, so a run that was cut short leaves no half template behind.
+	// The template is renamed when it is complete, so that a run that was interrupted leaves no incomplete template.
 	draft := "stipend_draft_" + strings.ToLower(rand.Text())
 	if _, err := conn.Exec(ctx, "CREATE DATABASE "+draft); err != nil {
 		return err
@@ -183,7 +185,7 @@ func (s *Server) prepare(ctx context.Context) error {
 	return err
 }
 
-// Database creates an empty database and returns its address.
+// Database creates an empty database and returns its URL.
 func (s *Server) Database(ctx context.Context, name string) (string, error) {
 	return s.database(name), s.admin(ctx, "CREATE DATABASE "+name)
 }
@@ -207,15 +209,15 @@ func (s *Server) admin(ctx context.Context, sql string) error {
 	return err
 }
 
-// Start starts a throw-away server and waits until it answers. It listens on a Unix socket in a directory that only its
-// own user may enter, so any number of servers run side by side and nobody else on the machine can connect.
+// Start starts a temporary server and waits until it responds. The server listens on a Unix socket in a directory
+// that only its user can open, so that several servers can run and other users cannot connect.
 //
-// Durable is for measurements: the server then writes through to disk as a production server does. Tests do without.
+// With durable the server syncs to disk as a production server does. That is for measurements.
 func Start(ctx context.Context, root string, durable bool) (*Server, error) {
 	return launch(ctx, root, durable, initCluster)
 }
 
-// filler puts a cluster into a server's directory before it starts.
+// filler creates the cluster in the directory of a server before it starts.
 type filler func(ctx context.Context, s *Server, run func(name string, args ...string) *exec.Cmd) error
 
 func launch(ctx context.Context, root string, durable bool, fill filler) (*Server, error) {
@@ -224,7 +226,7 @@ func launch(ctx context.Context, root string, durable bool, fill filler) (*Serve
 		return nil, err
 	}
 	base := os.TempDir()
-	if len(base) > 60 { // a socket's path has at most 107 bytes
+	if len(base) > 60 { // the path of a socket has at most 107 bytes
 		base = "/tmp"
 	}
 	dir, err := os.MkdirTemp(base, "stipend-pg-")
@@ -242,9 +244,10 @@ func launch(ctx context.Context, root string, durable bool, fill filler) (*Serve
 	return s, nil
 }
 
-// initCluster makes an empty cluster.
+// initCluster creates an empty cluster.
 func initCluster(_ context.Context, s *Server, run func(name string, args ...string) *exec.Cmd) error {
-	cmd := run("initdb", "-D", s.data(), "-U", "stipend", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
+	cmd := run("initdb", "-D", s.data(), "-U", "stipend", "-A", "trust", "-E", "UTF8", "--locale=C",
+		"--no-sync", "--no-instructions")
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("initdb: %w", err)
 	}
@@ -253,7 +256,7 @@ func initCluster(_ context.Context, s *Server, run func(name string, args ...str
 
 func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
 
-// start runs a server in a directory of its own, on the data that fill puts there.
+// start starts a server in a new directory, with the cluster that fill creates there.
 func (s *Server) start(ctx context.Context, root string, fill filler) error {
 	bin, err := binaries(root, s.Dir)
 	if err != nil {
@@ -272,7 +275,7 @@ func (s *Server) start(ctx context.Context, root string, fill filler) error {
 	run := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.Command(filepath.Join(bin, name), args...)
 		cmd.Dir = s.Dir
-		// Files, not pipes: `go test` waits for whoever holds its own output open.
+		// Files, not pipes: `go test` waits for all processes that have its output open.
 		cmd.Stdout, cmd.Stderr = log, log
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TZ=UTC", "LC_ALL=C"}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: s.who}
@@ -281,7 +284,8 @@ func (s *Server) start(ctx context.Context, root string, fill filler) error {
 	if err := fill(ctx, s, run); err != nil {
 		return err
 	}
-	settings := []string{"listen_addresses=", "unix_socket_directories=" + s.Dir, "port=5432", "max_connections=300", "shared_buffers=128MB"}
+	settings := []string{"listen_addresses=", "unix_socket_directories=" + s.Dir, "port=5432",
+		"max_connections=300", "shared_buffers=128MB"}
 	if !s.durable {
 		settings = append(settings, "fsync=off", "full_page_writes=off", "synchronous_commit=off", "autovacuum=off")
 	}
@@ -300,7 +304,8 @@ func (s *Server) start(ctx context.Context, root string, fill filler) error {
 	for s.admin(ctx, "SELECT 1") != nil {
 		select {
 		case err := <-ended:
-			return fmt.Errorf("the PostgreSQL server ended at its start: %w", errors.Join(err, errors.New(strings.Join(server.Args, " "))))
+			command := errors.New(strings.Join(server.Args, " "))
+			return fmt.Errorf("the PostgreSQL server exited at its start: %w", errors.Join(err, command))
 		case <-deadline:
 			_ = server.Process.Kill()
 			return errors.New("the PostgreSQL server did not answer within 30 seconds")
@@ -310,9 +315,9 @@ func (s *Server) start(ctx context.Context, root string, fill filler) error {
 	return nil
 }
 
-// Stop ends a server that Start started, and removes what it wrote.
+// Stop stops a server that Start started, and removes its files.
 func (s *Server) Stop() {
-	_ = syscall.Kill(s.PID, syscall.SIGINT) // "fast": ends the sessions, then itself
+	_ = syscall.Kill(s.PID, syscall.SIGINT) // a fast shutdown, which ends all sessions
 	for range 500 {
 		if _, err := os.Stat(filepath.Join(s.Dir, "data", "postmaster.pid")); err != nil {
 			break
@@ -328,7 +333,8 @@ func (s *Server) remove() {
 	}
 }
 
-// binaries returns the directory of initdb and postgres: the newest of the system, else what npm brought.
+// binaries returns the directory of initdb and postgres: the newest version of the system, or else that of the npm
+// package.
 func binaries(root, dir string) (string, error) {
 	system, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -345,8 +351,8 @@ func binaries(root, dir string) (string, error) {
 	if len(packages) == 0 {
 		return "", errors.New("neither the system nor .tools/npm has a PostgreSQL server")
 	}
-	// Copied, because the server's user may not be let into the source tree, and because the package leaves the links
-	// between its libraries to a script that is not run on installation.
+	// The files are copied, because the server's user may not have access to the source tree, and because the package's
+	// links between libraries are created by a script that was not run at installation.
 	if err := os.CopyFS(filepath.Join(dir, "native"), os.DirFS(packages[0])); err != nil {
 		return "", err
 	}
@@ -367,7 +373,8 @@ func link(dir string) error {
 	}
 	for _, l := range links {
 		target := filepath.Join(dir, filepath.FromSlash(l.Target))
-		if err := os.Symlink(filepath.Join(dir, filepath.FromSlash(l.Source)), target); err != nil && !errors.Is(err, fs.ErrExist) {
+		source := filepath.Join(dir, filepath.FromSlash(l.Source))
+		if err := os.Symlink(source, target); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
@@ -379,7 +386,8 @@ func version(path string) int {
 	return n
 }
 
-// unprivileged returns whom to run the server as: PostgreSQL refuses root. Nil means as ourselves.
+// unprivileged returns the user that runs the server, because PostgreSQL refuses to run as root. Nil means the
+// current user.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -398,7 +406,7 @@ func unprivileged() (*syscall.Credential, error) {
 	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody to run it as")
 }
 
-// schemaDigest identifies the schema that this binary's migrations make.
+// schemaDigest returns a digest of the migrations.
 func schemaDigest() (string, error) {
 	files := db.Migrations()
 	names, err := fs.Glob(files, "*.sql")
@@ -422,7 +430,7 @@ func schemaDigest() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:16], nil
 }
 
-// moduleRoot is the directory of go.mod, above the test's own.
+// moduleRoot returns the directory of go.mod.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

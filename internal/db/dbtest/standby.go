@@ -16,10 +16,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Failover is a primary with a standby that follows it asynchronously: what the primary commits last may never get there.
+// Failover is a primary server with an asynchronous standby, which may lack the primary's last commits.
 type Failover struct{ primary, standby *Server }
 
-// StartFailover starts both, with a database of this name. Close ends them.
+// StartFailover starts both servers and creates a database. Close stops the servers.
 func StartFailover(ctx context.Context, name string) (*Failover, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -39,14 +39,14 @@ func StartFailover(ctx context.Context, name string) (*Failover, error) {
 	return f, nil
 }
 
-// URL names both servers, and asks for the one that can be written to.
+// URL returns a URL with both servers that selects the writable one.
 func (f *Failover) URL(name string) string {
 	return (&url.URL{Scheme: "postgres", User: url.User("stipend"), Path: "/" + name, RawQuery: url.Values{
 		"host": {f.primary.Dir + "," + f.standby.Dir}, "port": {"5432,5432"}, "target_session_attrs": {"read-write"},
 	}.Encode()}).String()
 }
 
-// backup copies the running primary, as pg_basebackup does, into the directory of a server that will follow it.
+// backup copies the running primary, as pg_basebackup does, to the directory of the standby.
 func (f *Failover) backup(ctx context.Context, s *Server, _ func(string, ...string) *exec.Cmd) error {
 	conn, err := pgx.Connect(ctx, f.primary.URL)
 	if err != nil {
@@ -69,11 +69,11 @@ func (f *Failover) backup(ctx context.Context, s *Server, _ func(string, ...stri
 	)
 }
 
-// copyFrom copies a cluster, without its log and what names the running server.
+// copyFrom copies a cluster without its WAL and the files of the running process.
 func (s *Server) copyFrom(from *Server) error {
 	return filepath.WalkDir(from.data(), func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a running server's files come and go
+			return nil // a running server creates and deletes files
 		}
 		if err != nil {
 			return err
@@ -89,7 +89,8 @@ func (s *Server) copyFrom(from *Server) error {
 				return err
 			}
 			return s.give(to)
-		case strings.HasPrefix(name, "pg_wal"), name == "postmaster.pid", name == "postmaster.opts", !entry.Type().IsRegular():
+		case strings.HasPrefix(name, "pg_wal"), name == "postmaster.pid", name == "postmaster.opts",
+			!entry.Type().IsRegular():
 			return nil
 		}
 		source, err := os.Open(path)
@@ -114,7 +115,7 @@ func (s *Server) put(name, text string) error {
 	return errors.Join(os.WriteFile(path, []byte(text), 0o600), s.give(path))
 }
 
-// give makes a file the server's.
+// give changes the owner of a file to the server's user.
 func (s *Server) give(path string) error {
 	if s.who == nil {
 		return nil
@@ -122,7 +123,7 @@ func (s *Server) give(path string) error {
 	return os.Chown(path, int(s.who.Uid), int(s.who.Gid))
 }
 
-// Cut waits until the standby has what the primary has committed so far. It gets nothing of what comes later.
+// Cut waits until the standby has all commits of the primary, then ends the replication.
 func (f *Failover) Cut(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, f.primary.URL)
 	if err != nil {
@@ -134,7 +135,9 @@ func (f *Failover) Cut(ctx context.Context) error {
 		return err
 	}
 	for there := false; !there; time.Sleep(10 * time.Millisecond) {
-		if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_stat_replication WHERE replay_lsn >= CAST($1 AS pg_lsn))", place).Scan(&there); err != nil {
+		err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_stat_replication
+			WHERE replay_lsn >= CAST($1 AS pg_lsn))`, place).Scan(&there)
+		if err != nil {
 			return err
 		}
 	}
@@ -152,14 +155,14 @@ func (f *Failover) Cut(ctx context.Context) error {
 	return nil
 }
 
-// Promote ends the primary and puts the standby in its place.
+// Promote stops the primary and promotes the standby.
 func (f *Failover) Promote(ctx context.Context) error {
 	f.primary.Stop()
 	f.primary = nil
 	return f.standby.admin(ctx, "SELECT pg_promote(true, 60)")
 }
 
-// Close ends the servers, and removes what they wrote.
+// Close stops the servers and removes their files.
 func (f *Failover) Close() {
 	for _, s := range []*Server{f.standby, f.primary} {
 		if s != nil {

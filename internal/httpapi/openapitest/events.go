@@ -43,7 +43,8 @@ func OpenEvents(document []byte) (*Events, error) {
 	return e, nil
 }
 
-// Check reports how the payload of an event differs from its schema. A member that the schema does not have is an error.
+// Check reports how the payload of an event differs from its schema. A member that the schema does not have is an
+// error.
 func (e *Events) Check(name string, payload []byte) error {
 	schema := e.payloads[name]
 	if schema == nil {

@@ -31,7 +31,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// world is a company with a sender, on a clock that the test moves.
+// world is a company with a sender. The test advances the clock.
 type world struct {
 	*testing.T
 	d      *db.DB
@@ -53,7 +53,8 @@ func newWorld(t *testing.T, d *db.DB, clock *dbtest.Clock, change ...func(*deliv
 	w := &world{T: t, d: d, clock: clock, setup: delivery.Setup{Sealer: sealer, Policy: local}}
 	w.by = w.company()
 	w.sender = w.newSender(d, change...)
-	w.jobs = job.NewRunner(d, job.Table{delivery.JobClear: {Tx: delivery.Clear}, delivery.JobReplay: {Tx: delivery.HandleReplay}}, nil, slog.New(slog.DiscardHandler))
+	table := job.Table{delivery.JobClear: {Tx: delivery.Clear}, delivery.JobReplay: {Tx: delivery.HandleReplay}}
+	w.jobs = job.NewRunner(d, table, nil, slog.New(slog.DiscardHandler))
 	return w
 }
 
@@ -85,7 +86,7 @@ func (w *world) company() (by identity.Principal) {
 	return by
 }
 
-// endpoint registers an address for events ("" is all) and returns its id and secret.
+// endpoint registers an endpoint for some events, or for all, and returns it with its secret.
 func (w *world) endpoint(url string, events ...string) (e delivery.Endpoint, secret string) {
 	w.Helper()
 	w.write(func(ctx context.Context, tx *db.Tx) (err error) {
@@ -164,11 +165,11 @@ func (w *world) attempts(id, eventID string) (attempts []delivery.Attempt) {
 	return attempts
 }
 
-// got is one request that a receiver got.
+// got is a request that a receiver received.
 type got struct {
 	header http.Header
 	body   []byte
-	at     time.Time // of the test's clock
+	at     time.Time // by the test's clock
 	event  struct {
 		Event, ID string
 		Sequence  int64
@@ -176,7 +177,7 @@ type got struct {
 	}
 }
 
-// receiver is a partner's server.
+// receiver is the server of a webhook endpoint.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -220,7 +221,7 @@ func (r *receiver) all() []got {
 	return slices.Clone(r.got)
 }
 
-// accepts says whether the library of the standard takes a delivery.
+// accepts returns an error if the Standard Webhooks library rejects a delivery.
 func accepts(g got, secret string) error {
 	verifier, err := standardwebhooks.NewWebhook(secret)
 	if err != nil {
@@ -257,7 +258,8 @@ func TestDeliveriesAreSignedAndFiltered(t *testing.T) {
 			slices.Sort(names)
 			return names
 		}
-		if got := names(all); !slices.Equal(got, []string{"payroll.created", "recipient.created", "recipient.status_update"}) {
+		three := []string{"payroll.created", "recipient.created", "recipient.status_update"}
+		if got := names(all); !slices.Equal(got, three) {
 			t.Errorf("%v", got)
 		}
 		if got := names(some); !slices.Equal(got, []string{"payroll.created", "recipient.created"}) {
@@ -296,14 +298,16 @@ func TestDeliveriesAreSignedAndFiltered(t *testing.T) {
 				t.Errorf("sent   %s\nwanted %s", g.body, want)
 			}
 		}
-		if done := w.deliveries(e.ID, delivery.Succeeded); len(done) != 3 || done[0].HTTPStatus != 200 || done[0].Attempts != 1 {
+		done := w.deliveries(e.ID, delivery.Succeeded)
+		if len(done) != 3 || done[0].HTTPStatus != 200 || done[0].Attempts != 1 {
 			t.Errorf("%+v", done)
 		}
 	})
 }
 
-// While a rotation's overlap lasts, a receiver that still has the old secret and one that has the new both accept.
-func TestRotation(t *testing.T) {
+// During the overlap after a rotation, both a receiver with the old secret and one with the new secret accept
+// deliveries.
+func TestDeliveriesAreSignedWithBothSecretsDuringARotation(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)
 		r := newReceiver(t, clock)
@@ -340,8 +344,13 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// What a receiver may answer, and what becomes of the delivery.
-func TestAnswers(t *testing.T) {
+// status returns a handler that responds with a status.
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+// Each kind of response has its effect on the delivery and the endpoint.
+func TestResponses(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		elsewhere := newReceiver(t, clock)
 		for _, c := range []struct {
@@ -353,30 +362,37 @@ func TestAnswers(t *testing.T) {
 			next   time.Duration
 			status string
 		}{
-			{"204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, delivery.Succeeded, "", 0, 0, delivery.Enabled},
-			{"500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, delivery.Retrying, "http_status", 0, 5 * time.Second, delivery.Enabled},
+			{"204", status(http.StatusNoContent), delivery.Succeeded, "", 0, 0, delivery.Enabled},
+			{"500", fails, delivery.Retrying, "http_status", 0, 5 * time.Second, delivery.Enabled},
 			{"a redirect is not followed", func(w http.ResponseWriter, r *http.Request) {
 				http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 			}, delivery.Retrying, "redirect", 0, 5 * time.Second, delivery.Enabled},
-			{"410", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }, delivery.Cancelled, "http_status", 0, 0, delivery.DisabledAuto},
+			{"410", status(http.StatusGone), delivery.Cancelled, "http_status", 0, 0, delivery.DisabledAuto},
 			{"429 with Retry-After", func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Retry-After", "120")
 				w.WriteHeader(http.StatusTooManyRequests)
 			}, delivery.Retrying, "http_status", 0, 2 * time.Minute, delivery.Throttled},
 			{"503 with a date", func(w http.ResponseWriter, r *http.Request) {
-				sent, _ := strconv.ParseInt(r.Header.Get("webhook-timestamp"), 10, 64) // however long the request took to get here
+				// The date does not depend on the duration of the request.
+				sent, _ := strconv.ParseInt(r.Header.Get("webhook-timestamp"), 10, 64)
 				w.Header().Set("Retry-After", time.Unix(sent, 0).Add(10*time.Hour).UTC().Format(http.TimeFormat))
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}, delivery.Retrying, "http_status", 0, 10 * time.Hour, delivery.Throttled},
-			{"502", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, delivery.Retrying, "http_status", 0, 5 * time.Second, delivery.Throttled},
-			{"much to say", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("\x00é", 1<<20)) }, delivery.Succeeded, "", 4096, 0, delivery.Enabled},
-			{"drips", func(w http.ResponseWriter, r *http.Request) {
+			{"502", status(http.StatusBadGateway), delivery.Retrying, "http_status", 0, 5 * time.Second, delivery.Throttled},
+			{"a long response", func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprint(w, strings.Repeat("\x00é", 1<<20))
+			}, delivery.Succeeded, "", 4096, 0, delivery.Enabled},
+			{"an incomplete response", func(w http.ResponseWriter, r *http.Request) {
 				fmt.Fprint(w, "o")
 				w.(http.Flusher).Flush()
 				<-r.Context().Done()
 			}, delivery.Retrying, "timeout", 1, 5 * time.Second, delivery.Enabled},
-			{"hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, delivery.Retrying, "timeout", 0, 5 * time.Second, delivery.Enabled},
-			{"cuts", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, delivery.Retrying, "connection_failed", 0, 5 * time.Second, delivery.Enabled},
+			{"no response", func(_ http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+			}, delivery.Retrying, "timeout", 0, 5 * time.Second, delivery.Enabled},
+			{"a closed connection", func(http.ResponseWriter, *http.Request) {
+				panic(http.ErrAbortHandler)
+			}, delivery.Retrying, "connection_failed", 0, 5 * time.Second, delivery.Enabled},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				w := newWorld(t, d, clock, func(o *delivery.Options) {
@@ -384,7 +400,7 @@ func TestAnswers(t *testing.T) {
 						o.Limit = 200 * time.Millisecond
 					}
 					if c.kept > 0 {
-						o.Limit *= 10 // enough for the first byte on a busy machine
+						o.Limit *= 10 // enough time for the first byte on a busy machine
 					}
 				})
 				r := newReceiver(t, clock)
@@ -400,7 +416,8 @@ func TestAnswers(t *testing.T) {
 					t.Errorf("next try in %s, want %s", wait, c.next)
 				}
 				tries := w.attempts(e.ID, all[0].EventID)
-				if len(tries) != 1 || len(tries[0].Response) > 4096*3 || (c.kept == 0) != (tries[0].Response == "") || tries[0].URL != r.URL {
+				if len(tries) != 1 || len(tries[0].Response) > 4096*3 || (c.kept == 0) != (tries[0].Response == "") ||
+					tries[0].URL != r.URL {
 					t.Errorf("%+v", tries)
 				}
 				if got := w.read(e.ID).Status; got != c.status {
@@ -414,8 +431,8 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// Every address that is no public receiver is refused when it is registered, and again by the connection itself.
-func TestAddresses(t *testing.T) {
+// An address that is not public is rejected when it is registered, and again when it is called.
+func TestOnlyPublicAddressesAreCalled(t *testing.T) {
 	production, sandbox := delivery.Policy{}, local
 	own := delivery.Policy{Allowed: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}
 	for _, c := range []struct {
@@ -501,13 +518,14 @@ func TestAddresses(t *testing.T) {
 			}
 		}
 	}
-	if own.CheckURL("https://10.1.2.3/") != nil || own.CheckURL("https://hooks.internal/") != nil || own.CheckURL("https://10.2.2.3/") == nil || own.CheckURL("https://127.0.0.1/") == nil {
+	if own.CheckURL("https://10.1.2.3/") != nil || own.CheckURL("https://hooks.internal/") != nil ||
+		own.CheckURL("https://10.2.2.3/") == nil || own.CheckURL("https://127.0.0.1/") == nil {
 		t.Error("the own networks of a self-hoster")
 	}
 }
 
-// A name that resolves to a forbidden address is caught at the connection, at every attempt, and nothing is sent.
-func TestForbiddenPeersAreNotSpokenTo(t *testing.T) {
+// A name that resolves to a blocked address is detected at every attempt, and nothing is sent.
+func TestBlockedAddressesAreNotCalled(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock, func(o *delivery.Options) { o.Policy = delivery.Policy{} })
 		r := newReceiver(t, clock)
@@ -529,7 +547,7 @@ func TestForbiddenPeersAreNotSpokenTo(t *testing.T) {
 	})
 }
 
-func TestTenEndpoints(t *testing.T) {
+func TestACompanyHasAtMostTenEndpoints(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)
 		url := "https://hooks.example.com/"
@@ -559,7 +577,8 @@ func TestTenEndpoints(t *testing.T) {
 			t.Errorf("%d made, %d refused", made, refused)
 		}
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			_, _, err := w.setup.Create(ctx, tx, identity.Principal{Kind: identity.KindOAuth, CompanyID: w.by.CompanyID}, delivery.Params{URL: &url})
+			app := identity.Principal{Kind: identity.KindOAuth, CompanyID: w.by.CompanyID}
+			_, _, err := w.setup.Create(ctx, tx, app, delivery.Params{URL: &url})
 			return err
 		}); !errors.Is(err, delivery.ErrKeyOnly) {
 			t.Errorf("a token may manage: %v", err)

@@ -18,8 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// everything is what all receivers of this package's tests got: the libraries that others wrote accept each delivery
-// of it.
+// everything contains all deliveries of this package's tests. Independent libraries verify each of them.
 var everything received
 
 type received struct {
@@ -33,7 +32,7 @@ type sample struct {
 	Timestamp string `json:"webhook-timestamp"`
 	Signature string `json:"webhook-signature"`
 	Body      string `json:"body"`
-	Secret    string `json:"secret"` // by which Go's library accepts it
+	Secret    string `json:"secret"` // the one with which the Go library accepts it
 }
 
 func (r *received) secret(s string) {
@@ -49,12 +48,13 @@ func (r *received) add(g got) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.deliveries = append(r.deliveries, sample{
-		ID: g.header.Get(delivery.HeaderID), Timestamp: g.header.Get(delivery.HeaderTimestamp), Signature: g.header.Get(delivery.HeaderSignature), Body: string(g.body),
+		ID: g.header.Get(delivery.HeaderID), Timestamp: g.header.Get(delivery.HeaderTimestamp),
+		Signature: g.header.Get(delivery.HeaderSignature), Body: string(g.body),
 	})
 }
 
-// verify has Go's library and npm's look at each delivery. How old one is counts as at its own time: the tests take
-// their time.
+// verify verifies each delivery with the Go and npm libraries. It ignores the age of a delivery, because the tests
+// take long.
 func (r *received) verify() error {
 	if len(r.deliveries) == 0 {
 		return nil
@@ -70,15 +70,18 @@ func (r *received) verify() error {
 	}
 	for i := range r.deliveries {
 		d := &r.deliveries[i]
-		header := map[string][]string{delivery.HeaderID: {d.ID}, delivery.HeaderTimestamp: {d.Timestamp}, delivery.HeaderSignature: {d.Signature}}
+		header := map[string][]string{
+			delivery.HeaderID: {d.ID}, delivery.HeaderTimestamp: {d.Timestamp}, delivery.HeaderSignature: {d.Signature},
+		}
 		by := slices.IndexFunc(verifiers, func(v *standardwebhooks.Webhook) bool {
 			return v.VerifyIgnoringTimestamp([]byte(d.Body), header) == nil
 		})
 		if by < 0 {
-			return fmt.Errorf("the Go library accepts it by no secret: %+v", *d)
+			return fmt.Errorf("the Go library rejects it with every secret: %+v", *d)
 		}
 		d.Secret = secrets[by]
-		verifiers[0], verifiers[by], secrets[0], secrets[by] = verifiers[by], verifiers[0], secrets[by], secrets[0] // the next is likely by the same
+		// The next delivery probably has the same secret.
+		verifiers[0], verifiers[by], secrets[0], secrets[by] = verifiers[by], verifiers[0], secrets[by], secrets[0]
 	}
 	scratch, err := os.MkdirTemp("", "deliveries-")
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 func fails(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 
-// The attempts come after 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, and what failed for good can be
+// The pauses before attempts are 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h. A failed delivery can be
 // sent again.
 func TestSchedule(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
@@ -51,7 +51,8 @@ func TestSchedule(t *testing.T) {
 		for i := 1; i < len(all); i++ {
 			waits = append(waits, all[i].at.Sub(all[i-1].at))
 		}
-		want := []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour}
+		want := []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
+			5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour}
 		if !slices.Equal(waits, want) {
 			t.Errorf("waits %v, want %v", waits, want)
 		}
@@ -60,7 +61,8 @@ func TestSchedule(t *testing.T) {
 			t.Fatalf("%+v", failed)
 		}
 		for _, g := range all {
-			if g.header.Get("webhook-id") != failed[0].EventID || string(g.body) != string(all[0].body) || accepts(g, secret) != nil {
+			if g.header.Get("webhook-id") != failed[0].EventID || string(g.body) != string(all[0].body) ||
+				accepts(g, secret) != nil {
 				t.Error("an attempt differs from the first")
 			}
 		}
@@ -77,8 +79,8 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// What failed together does not come back together: each attempt is up to a tenth of its pause later.
-func TestAttemptsAreSpread(t *testing.T) {
+// Deliveries that failed together are not repeated together: jitter adds up to a tenth of the pause.
+func TestAttemptsHaveJitter(t *testing.T) {
 	clock := dbtest.NewClock()
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t), Clock: clock.Now})
 	w := newWorld(t, d, clock, func(o *delivery.Options) { o.Jitter = nil })
@@ -102,9 +104,8 @@ func TestAttemptsAreSpread(t *testing.T) {
 	}
 }
 
-// A receiver is gone for three days, while things go on happening. When it is back it gets everything, the events of
-// each object in their order.
-func TestDownForThreeDays(t *testing.T) {
+// A receiver that was down for three days gets all events afterwards, those of each object in order.
+func TestAReceiverThatWasDownForThreeDaysGetsAllEvents(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)
 		r := newReceiver(t, clock)
@@ -155,7 +156,7 @@ func TestDownForThreeDays(t *testing.T) {
 	})
 }
 
-// object is whose event a request brought.
+// object returns the ID of the object of the event in a request.
 func (g got) object(t *testing.T, w *world) (object string) {
 	t.Helper()
 	if err := w.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -168,9 +169,9 @@ func (g got) object(t *testing.T, w *world) (object string) {
 	return object
 }
 
-// After five days of nothing but failures an endpoint is disabled, what is pending is cancelled, and the company gets
-// one mail. Each change of its state is an event.
-func TestDisabledAfterFiveDays(t *testing.T) {
+// After five days of failures only, an endpoint is disabled, its pending deliveries are cancelled, and the company
+// gets one mail. Each change of its state is an event.
+func TestAnEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)
 		r := newReceiver(t, clock)
@@ -192,7 +193,8 @@ func TestDisabledAfterFiveDays(t *testing.T) {
 		}
 		var template, to string
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			return tx.QueryRow(ctx, "SELECT template, address FROM mails WHERE company_id = $1 AND template = 'webhook_disabled'", w.by.CompanyID).Scan(&template, &to)
+			return tx.QueryRow(ctx, `SELECT template, address FROM mails
+				WHERE company_id = $1 AND template = 'webhook_disabled'`, w.by.CompanyID).Scan(&template, &to)
 		}); err != nil || template != mail.WebhookDisabled || to != "ops@acme.example" {
 			t.Errorf("mail %q to %q, %v", template, to, err)
 		}
@@ -219,7 +221,7 @@ func TestDisabledAfterFiveDays(t *testing.T) {
 			return err
 		})
 		w.drain()
-		var told []string
+		var emitted []string
 		last := int64(0)
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			events, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: w.by.CompanyID, ObjectID: e.ID, Limit: 10})
@@ -228,18 +230,19 @@ func TestDisabledAfterFiveDays(t *testing.T) {
 				if err := json.Unmarshal(ev.Data, &data); err != nil || ev.Sequence <= last {
 					t.Errorf("%s, sequence %d after %d, %v", ev.Data, ev.Sequence, last, err)
 				}
-				told, last = append(told, strings.TrimSpace(ev.Name+" "+data.Status)), ev.Sequence
+				emitted, last = append(emitted, strings.TrimSpace(ev.Name+" "+data.Status)), ev.Sequence
 			}
 			return err
-		}); err != nil || !slices.Equal(told, []string{
-			"webhook.status_update disabled_auto", "webhook.status_update enabled", "webhook.test", "webhook.status_update disabled_manual"}) {
-			t.Errorf("told %q, %v", told, err)
+		}); err != nil || !slices.Equal(emitted, []string{
+			"webhook.status_update disabled_auto", "webhook.status_update enabled", "webhook.test",
+			"webhook.status_update disabled_manual"}) {
+			t.Errorf("events %q, %v", emitted, err)
 		}
 	})
 }
 
-// A receiver that hangs, with very many events waiting for it, delays nobody else, and gets one request at a time.
-func TestADeadEndpointDelaysNobody(t *testing.T) {
+// A receiver that hangs, with very many pending events, does not delay others, and gets one request at a time.
+func TestADeadEndpointDoesNotDelayOthers(t *testing.T) {
 	testkit.NotQuick(t, "seconds")
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)
@@ -298,9 +301,9 @@ func TestADeadEndpointDelaysNobody(t *testing.T) {
 	})
 }
 
-// A receiver that answers gets more requests at once with each answer, up to eight, so that one that takes its time
+// The number of concurrent requests to a receiver grows with each response, up to eight, so that a slow receiver
 // keeps up.
-func TestWhoAnswersGetsMoreAtOnce(t *testing.T) {
+func TestConcurrentRequestsGrowWithResponses(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)
 		r := newReceiver(t, clock)
@@ -319,11 +322,11 @@ func TestWhoAnswersGetsMoreAtOnce(t *testing.T) {
 			defer close(drained)
 			w.drain()
 		}()
-		<-began // the first alone: the others would wait for ever if they waited for more than its answer
+		<-began // the first request alone; the others must need no more than its response
 		for under := 1; under < 8; under++ {
 			may <- struct{}{}
 			<-began
-			<-began // the next of the one that answered, and one more
+			<-began // the next request of the worker that got the response, and one more
 		}
 		close(may)
 		<-drained
@@ -333,9 +336,9 @@ func TestWhoAnswersGetsMoreAtOnce(t *testing.T) {
 	})
 }
 
-// A process dies in the middle of 10,000 deliveries. Another one goes on when the lease has ended: nothing is lost,
-// and what comes twice has the same id.
-func TestKilledInTheMiddle(t *testing.T) {
+// A process dies during 10,000 deliveries. Another process continues when the lease has ended. No event is lost, and
+// repeated deliveries have the same ID.
+func TestAnotherProcessContinuesAfterACrash(t *testing.T) {
 	testkit.NotQuick(t, "seconds")
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		clock := dbtest.NewClock()
@@ -355,15 +358,15 @@ func TestKilledInTheMiddle(t *testing.T) {
 		for i := 0; i < events; i += 500 {
 			w.write(func(_ context.Context, tx *db.Tx) error {
 				for j := range 500 {
-					if err := webhook.Emit(tx, eventOf["payroll.created"](w.by.CompanyID, fmt.Sprintf("prl_%d", (i+j)/3), int64(i+j)%3+1)); err != nil {
+					object, sequence := fmt.Sprintf("prl_%d", (i+j)/3), int64(i+j)%3+1
+					if err := webhook.Emit(tx, eventOf["payroll.created"](w.by.CompanyID, object, sequence)); err != nil {
 						return err
 					}
 				}
 				return nil
 			})
 		}
-		// The first process loses its database at some moment in the middle, so nothing that it does from then on is
-		// written down.
+		// The first process loses its database at some time during the deliveries, so its later results are not stored.
 		first := open()
 		var count atomic.Int64
 		cut := make(chan struct{})
@@ -403,7 +406,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	})
 }
 
-// Events are kept for 30 days; then they go, with their deliveries.
+// Events are deleted after 30 days, with their deliveries.
 func TestPrune(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)

@@ -14,22 +14,23 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// library asks the npm package of the standard; it takes what the samples take.
+// library verifies a delivery with the npm package of Standard Webhooks. It has the same arguments as the samples.
 const library = `import { createRequire } from "node:module";
 const { Webhook } = createRequire(process.argv[2] + "/")("standardwebhooks");
 const [, , , secret, id, timestamp, signature] = process.argv;
 const chunks = [];
 for await (const chunk of process.stdin) chunks.push(chunk);
 try {
-  new Webhook(secret).verify(Buffer.concat(chunks), { "webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature });
+  const headers = { "webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature };
+  new Webhook(secret).verify(Buffer.concat(chunks), headers);
 } catch {
   process.exit(1);
 }
 `
 
-// The verifiers of the documentation, and the library that others wrote, accept a real delivery, and refuse it when a
-// byte of the body, the id or the time is another.
-func TestOtherLanguagesVerify(t *testing.T) {
+// The documentation's verifiers and an independent library accept a delivery. They reject it if a byte of the body,
+// the ID or the time was changed.
+func TestVerifiersInOtherLanguagesAcceptDeliveries(t *testing.T) {
 	testkit.NotQuick(t, "other languages")
 	root, err := filepath.Abs("../../..")
 	if err != nil {
@@ -42,7 +43,8 @@ func TestOtherLanguagesVerify(t *testing.T) {
 	w.emit("payroll.created", "prl_1", 1)
 	w.drain()
 	g := r.all()[0]
-	id, at, signature := g.header.Get(delivery.HeaderID), g.header.Get(delivery.HeaderTimestamp), g.header.Get(delivery.HeaderSignature)
+	id, at := g.header.Get(delivery.HeaderID), g.header.Get(delivery.HeaderTimestamp)
+	signature := g.header.Get(delivery.HeaderSignature)
 
 	scratch := t.TempDir()
 	script := filepath.Join(scratch, "library.mjs")
@@ -50,7 +52,8 @@ func TestOtherLanguagesVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	goSample := filepath.Join(scratch, "verify")
-	if out, err := exec.Command("go", "build", "-o", goSample, filepath.Join(root, "docs/samples/verify")).CombinedOutput(); err != nil {
+	out, err := exec.Command("go", "build", "-o", goSample, filepath.Join(root, "docs/samples/verify")).CombinedOutput()
+	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	modules := filepath.Join(root, ".tools/npm/webhooks")

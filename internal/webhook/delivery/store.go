@@ -252,7 +252,8 @@ func restart(ctx context.Context, tx *db.Tx, e Endpoint, events []webhook.Stored
 				state, tries, attempts, next_at, error, http_status, created_at, updated_at)
 			VALUES `+db.Placeholders(len(some), 13, 1)+`
 			ON CONFLICT (company_id, endpoint_id, position) DO UPDATE SET
-				state = 'pending', tries = 0, next_at = excluded.next_at, updated_at = excluded.updated_at`+guard, args...); err != nil {
+				state = 'pending', tries = 0, next_at = excluded.next_at, updated_at = excluded.updated_at`+guard,
+			args...); err != nil {
 			return err
 		}
 	}
@@ -341,7 +342,8 @@ func retryNow(tx *db.Tx, q *queue) {
 // changes one row: with a list of rows, a planner without statistics might read the whole queue.
 func succeeded(tx *db.Tx, q *queue, r result) {
 	addResult(tx, `UPDATE webhook_deliveries SET
-			state = 'succeeded', tries = tries + 1, attempts = attempts + 1, error = '', http_status = $5, next_at = 0, updated_at = $4
+			state = 'succeeded', tries = tries + 1, attempts = attempts + 1, error = '', http_status = $5, next_at = 0,
+			updated_at = $4
 		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND state IN ('pending', 'cancelled')`,
 		q.companyID, q.endpointID, r.position, db.Micros(tx.Now()), int64(r.status))
 }
@@ -440,7 +442,8 @@ func selectDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, p DeliveriesPa
 
 func selectAttempts(ctx context.Context, tx *db.Tx, e Endpoint, position int64) ([]Attempt, error) {
 	rows, err := tx.Query(ctx, `SELECT attempt, at, took_ms, url, sent_at, http_status, error, response
-		FROM webhook_attempts WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 ORDER BY attempt`, e.CompanyID, e.ID, position)
+		FROM webhook_attempts WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 ORDER BY attempt`,
+		e.CompanyID, e.ID, position)
 	return db.Collect(rows, err, func(r *db.Rows) (a Attempt, err error) {
 		var at, took, sent int64
 		err = r.Scan(&a.Number, &at, &took, &a.URL, &sent, &a.HTTPStatus, &a.Error, &a.Response)
