@@ -14,6 +14,15 @@ func History(tx *Tx, companyID, objectID string, version int64, from, to, reason
 	historyRows.Add(tx, []any{companyID, objectID, version, from, to, reason, Micros(tx.Now())})
 }
 
+// HistoryOnce records a change like [History], unless the object has a record of that version.
+func HistoryOnce(ctx context.Context, tx *Tx, companyID, objectID string, version int64, from, to, reason string,
+) error {
+	_, err := tx.Exec(ctx, `INSERT INTO history (company_id, object_id, version, from_state, to_state, reason, at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
+		companyID, objectID, version, from, to, reason, Micros(tx.Now()))
+	return err
+}
+
 // Change is one row of an object's history.
 type Change struct {
 	Version          int64
@@ -47,6 +56,18 @@ func SetSetting(ctx context.Context, tx *Tx, key, value string) error {
 	return err
 }
 
+// AddToSetting adds n to a setting with a number, and returns the sum. A setting that was never set is 0. Concurrent
+// calls wait until the transaction ends.
+func AddToSetting(ctx context.Context, tx *Tx, key string, n int64) (sum int64, err error) {
+	var value string
+	if err := tx.QueryRow(ctx, `INSERT INTO settings (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE
+		SET value = CAST(CAST(settings.value AS BIGINT) + CAST(excluded.value AS BIGINT) AS TEXT) RETURNING value`,
+		key, strconv.FormatInt(n, 10)).Scan(&value); err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(value, 10, 64)
+}
+
 const clockOffset = "clock_offset"
 
 // AdvanceClock advances the time of all later transactions. The clock must be adjustable.
@@ -54,9 +75,7 @@ func AdvanceClock(ctx context.Context, tx *Tx, by time.Duration) error {
 	if !tx.db.opt.AdjustableClock {
 		return errors.New("db: this clock is not adjustable")
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO settings (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE
-		SET value = CAST(CAST(settings.value AS BIGINT) + CAST(excluded.value AS BIGINT) AS TEXT)`,
-		clockOffset, strconv.FormatInt(by.Microseconds(), 10))
+	_, err := AddToSetting(ctx, tx, clockOffset, by.Microseconds())
 	return err
 }
 

@@ -13,9 +13,7 @@ var usedKeys = db.BulkInsert("idempotency", "principal", "route", "key", "finger
 // insertDenied records in a credential's history that a request for another company was rejected, once per minute: the
 // minute is the row's version.
 func insertDenied(ctx context.Context, tx *db.Tx, by identity.Principal, minute int64, what string) error {
-	_, err := tx.Exec(ctx, `INSERT INTO history (company_id, object_id, version, from_state, to_state, reason, at)
-		VALUES ($1, $2, $3, '', 'authz_denied', $4, $5) ON CONFLICT DO NOTHING`, by.CompanyID, by.ID, minute, what, db.Micros(tx.Now()))
-	return err
+	return db.HistoryOnce(ctx, tx, by.CompanyID, by.ID, minute, "", "authz_denied", what)
 }
 
 // storedResponse is the successful response to the request that used an idempotency key.

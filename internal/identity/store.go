@@ -295,6 +295,16 @@ func revokeToken(ctx context.Context, tx *db.Tx, appID, digest string) error {
 	return err
 }
 
+// RevokeAppTokens revokes the access tokens that a user granted to an app for a company, or for the user alone if
+// companyID is empty.
+func RevokeAppTokens(ctx context.Context, tx *db.Tx, companyID, userID, appID string) error {
+	tx.Notify(NoticeRevoked)
+	_, err := tx.Exec(ctx, `UPDATE access_tokens SET revoked_at = $1
+		WHERE company_id = $2 AND user_id = $3 AND app_id = $4 AND revoked_at = 0`,
+		db.Micros(tx.Now()), companyID, userID, appID)
+	return err
+}
+
 // missing maps db.ErrNoRows to apierr.NotFoundErr.
 func missing(err error) error {
 	if errors.Is(err, db.ErrNoRows) {

@@ -97,13 +97,9 @@ next:
 // Disconnect revokes all tokens and codes that a user granted to an app for a company, or for the user alone if
 // companyID is empty.
 func Disconnect(ctx context.Context, tx *db.Tx, userID, appID, companyID string) error {
-	tx.Notify(identity.NoticeRevoked)
 	if _, err := tx.Exec(ctx, `DELETE FROM authorization_codes
 		WHERE company_id = $1 AND user_id = $2 AND app_id = $3 AND used_at = 0`, companyID, userID, appID); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `UPDATE access_tokens SET revoked_at = $1
-		WHERE company_id = $2 AND user_id = $3 AND app_id = $4 AND revoked_at = 0`,
-		db.Micros(tx.Now()), companyID, userID, appID)
-	return err
+	return identity.RevokeAppTokens(ctx, tx, companyID, userID, appID)
 }

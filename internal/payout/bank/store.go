@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -79,32 +78,28 @@ func Find(ctx context.Context, tx *db.Tx, number int64) (File, error) {
 	return scanFile(tx.QueryRow(ctx, "SELECT "+fileColumns+" FROM bank_files WHERE number = $1", number))
 }
 
+const settingFileNumber = "bank.file_number" // the last used file number
+
 // nextNumber returns the next file number. A concurrent transaction waits until this one ends, so the numbers have no
 // gaps.
 func nextNumber(ctx context.Context, tx *db.Tx) (int64, error) {
-	var text string
-	err := tx.QueryRow(ctx, `INSERT INTO settings (key, value) VALUES ('bank.file_number', '1')
-		ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(settings.value AS BIGINT) + 1 AS TEXT) RETURNING value`).Scan(&text)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(text, 10, 64)
+	return db.AddToSetting(ctx, tx, settingFileNumber, 1)
 }
 
 // SkipNumbers leaves the next n file numbers unused. It prepares a database restored from a backup, which does not
 // contain the files made since: no two files may have the same number.
 func SkipNumbers(ctx context.Context, tx *db.Tx, n int64) error {
-	_, err := tx.Exec(ctx, `INSERT INTO settings (key, value) VALUES ('bank.file_number', CAST(CAST($1 AS BIGINT) AS TEXT))
-		ON CONFLICT (key) DO UPDATE
-		SET value = CAST(CAST(settings.value AS BIGINT) + CAST(excluded.value AS BIGINT) AS TEXT)`, n)
+	_, err := db.AddToSetting(ctx, tx, settingFileNumber, n)
 	return err
 }
 
-// reachNumber raises the last used file number to number, if it is lower.
+// reachNumber raises the last used file number to number, if it is lower. Concurrent calls wait until the transaction
+// ends.
 func reachNumber(ctx context.Context, tx *db.Tx, number int64) error {
-	_, err := tx.Exec(ctx, `INSERT INTO settings (key, value) VALUES ('bank.file_number', CAST(CAST($1 AS BIGINT) AS TEXT))
-		ON CONFLICT (key) DO UPDATE SET value = excluded.value
-		WHERE CAST(settings.value AS BIGINT) < CAST(excluded.value AS BIGINT)`, number)
+	last, err := db.AddToSetting(ctx, tx, settingFileNumber, 0)
+	if err == nil && last < number {
+		_, err = db.AddToSetting(ctx, tx, settingFileNumber, number-last)
+	}
 	return err
 }
 
