@@ -8,21 +8,21 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-func TestACopyStillIsTheDeclaredFault(t *testing.T) {
+func TestCopiesMatchTheDeclaredFault(t *testing.T) {
 	declared := apierr.New(apierr.Conflict, "allocation_not_zero", "Set the allocation to 0 first.")
 	wrapped := fmt.Errorf("delete: %w", declared.Detailf("It is %d.", 40).Set("allocation", "40"))
 	if !errors.Is(wrapped, declared) {
-		t.Error("a detailed copy is not recognised")
+		t.Error("errors.Is does not match a copy with details")
 	}
 	if declared.Meta != nil || declared.Detail != "Set the allocation to 0 first." {
-		t.Error("the declaration was changed by its copy")
+		t.Error("a copy changed the declared fault")
 	}
 	if errors.Is(wrapped, apierr.New(apierr.Invalid, "allocation_not_zero", "")) {
-		t.Error("kind is ignored")
+		t.Error("errors.Is ignores the kind")
 	}
 }
 
-func TestListKeepsOrderAndEndsAtItsLimit(t *testing.T) {
+func TestListPreservesTheOrderAndEndsAtItsLimit(t *testing.T) {
 	var l apierr.List
 	if l.Err() != nil {
 		t.Fatal("an empty list is an error")
@@ -36,10 +36,9 @@ func TestListKeepsOrderAndEndsAtItsLimit(t *testing.T) {
 	}
 }
 
-func TestWhatPasses(t *testing.T) {
+func TestPassing(t *testing.T) {
 	for kind, want := range map[apierr.Kind]bool{apierr.Internal: true, apierr.BadRequest: false, apierr.NotFound: false,
-		apierr.Conflict: true,
-		apierr.Invalid:  false, apierr.RateLimited: true, apierr.Unavailable: true} {
+		apierr.Conflict: true, apierr.Invalid: false, apierr.RateLimited: true, apierr.Unavailable: true} {
 		if got := apierr.Passing(fmt.Errorf("here: %w", apierr.New(kind, "x", "X."))); got != want {
 			t.Errorf("%d: %v", kind, got)
 		}

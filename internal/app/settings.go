@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/stipend/stipend/internal/chain/network"
 )
 
 // setting describes a flag: the placeholder of its value, and its help.
@@ -55,11 +57,11 @@ var settings = map[string]setting{
 	"tip-limit": {"DURATION", "Age of the last block at which the alarm tip_old is raised; less on networks with " +
 		"faster blocks, in proportion to the confirmations required. Default: 90m in production, never in the sandbox."},
 
-	"evm-rpc": {"NETWORK=URL", "JSON-RPC of a node, by network: ethereum, base, polygon or arbitrum, such as " +
+	"evm-rpc": {"NETWORK=URL", "JSON-RPC of a node, by network: " + network.List(network.EVM) + ", such as " +
 		"base=http://127.0.0.1:8545; separate several by semicolons. Networks without a node are not offered."},
 	"evm-witness": {"NETWORK=URL", "JSON-RPC of a second node, by network, that only confirms blocks, like " +
 		"--bitcoin-witness. Default: none."},
-	"evm-simulated": {"NETWORK", "Networks that a sandbox simulates: ethereum, base, polygon, arbitrum, or none. " +
+	"evm-simulated": {"NETWORK", "Networks that a sandbox simulates: " + network.List(network.EVM) + ", or none. " +
 		"Default: base, unless a node is set."},
 	"evm-xpub": {"KEY", "Public account key (BIP 44, m/44'/60'/0') that addresses are derived from, the same on every " +
 		"network. Default: that of the private key."},

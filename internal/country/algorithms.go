@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// algorithm reports whether a value has the right check digits. The value has its pattern, in capitals and without
-// gaps. get returns other fields of the bank account; it is nil for tax ids.
+// algorithm reports whether a value has the right check digits. The value already matches its pattern, in upper case
+// and without spaces. get returns other fields of the bank account; it is nil for tax IDs.
 type algorithm func(value string, get func(key string) string) bool
 
-// algorithms are the check-digit algorithms and other rules that a pattern cannot express, by name. Those of one
-// country's numbers begin with its code.
+// algorithms are the check-digit algorithms, and other rules that a pattern cannot express, by name. Names of
+// algorithms for the numbers of one country start with its code.
 var algorithms = func() map[string]algorithm {
 	all := map[string]algorithm{"nuban": nuban, "pix_key": pixKey}
 	for name, valid := range simpleAlgorithms {
@@ -20,9 +20,9 @@ var algorithms = func() map[string]algorithm {
 	return all
 }()
 
-// simpleAlgorithms need the value only.
+// simpleAlgorithms are the algorithms that only need the value.
 var simpleAlgorithms = map[string]func(string) bool{
-	// Of many countries.
+	// Numbers of many countries.
 	"aba":                  func(s string) bool { return weigh(s, 3, 7, 1)%10 == 0 },
 	"baltic_personal_code": baltic,
 	"cz_birth_number":      birthNumber,
@@ -38,7 +38,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		return c != nil && c.SEPA && c.IBAN != nil && c.IBAN.MatchString(s) && iban(s)
 	},
 
-	// Of bank accounts and their holders.
+	// Numbers of bank accounts and their holders.
 	"ar_cuit": cuit,
 	"cbu": func(s string) bool {
 		return (10-weigh(s[:7], 7, 1, 3, 9)%10)%10 == digit(s[7]) && (10-weigh(s[8:21], 3, 9, 7, 1)%10)%10 == digit(s[21])
@@ -54,13 +54,13 @@ var simpleAlgorithms = map[string]func(string) bool{
 	"cn_resident_id": func(s string) bool {
 		return "10X98765432"[weigh(s[:17], 7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)%11] == s[17]
 	},
-	// A NIT is also written without its check digit, and other numbers have ten digits, too: only a company's number
-	// (8… or 9…) of ten digits surely has one.
+	// A NIT may be written without its check digit, and other numbers have ten digits, too. Only a number of ten digits
+	// that starts with 8 or 9, which is a company's, certainly has a check digit.
 	"co_nit_of_company": func(s string) bool {
 		return len(s) != 10 || !numeric(s) || s[0] < '8' || simpleNIT(s)
 	},
 	"do_cedula_or_rnc": func(s string) bool { return len(s) != 11 || luhn(s) },
-	// A person's number is the cedula and 001; a company's has a third digit of 6 or 9 and another rule.
+	// A person's number is the cedula followed by 001. A company's third digit is 6 or 9, and another rule applies.
 	"ec_cedula_or_ruc": func(s string) bool { return s[2] >= '6' || luhn(s[:10]) },
 	"ec_cedula":        cedula,
 	"es_dni":           dni,
@@ -74,7 +74,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		return len(s) != 12 || negative(weigh(s[:11], 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2)) == digit(s[11])
 	},
 
-	// Of tax ids.
+	// Tax IDs.
 	"us_ssn": func(s string) bool {
 		return s[:3] != "000" && s[:3] != "666" && s[0] != '9' && s[3:5] != "00" && s[5:] != "0000" &&
 			s != "078051120" && s != "219099999" && s != "457555462" // printed in advertisements
@@ -89,7 +89,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 	"ca_sin": func(s string) bool { return s[0] != '0' && s[0] != '8' && luhn(s) },
 	"ca_bn":  func(s string) bool { return luhn(s[:9]) },
 
-	// The last character is computed, but one in seventy issued numbers breaks the rule: it refuses nobody.
+	// The last character is not checked: about one in seventy issued numbers violates its rule.
 	"mx_rfc": func(s string) bool { n := len([]rune(s)); return (n == 12 || n == 13) && day2(s[len(s)-9:len(s)-3]) },
 	"mx_curp": func(s string) bool {
 		century := "19"
@@ -203,7 +203,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		return "WABCDEFGHIJKLMNOPQRSTUV"[sum%23] == s[7]
 	},
 
-	// Of the first ten digits one occurs two or three times and every other at most once.
+	// One of the first ten digits occurs two or three times, every other one at most once.
 	"de_idnr": func(s string) bool {
 		var count [10]int
 		for i := range 10 {
@@ -220,7 +220,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		}
 		return twice == 1 && iso11(s)
 	},
-	// each Land has a form of its own, and none is published
+	// The other German tax number has a format of its own in each state, without a published rule.
 
 	"fr_nif": func(s string) bool { return number(s[:10])%511 == number(s[10:]) },
 
@@ -262,7 +262,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		return number(s) > 0 && (weigh(s[:8], 9, 8, 7, 6, 5, 4, 3, 2)-digit(s[8]))%11 == 0
 	},
 
-	// Who was born from 2000 on counts with a 2 before the number.
+	// For people born in 2000 or later, a 2 is prepended for the check.
 	"be_nn": func(s string) bool {
 		check := number(s[9:])
 		return 97-number(s[:9])%97 == check || 97-number("2"+s[:9])%97 == check
@@ -282,7 +282,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 
 	"cz_ico": func(s string) bool { return (11-weigh(s[:7], 8, 7, 6, 5, 4, 3, 2)%11)%10 == digit(s[7]) },
 
-	// A person's number, which begins with 1, need not be divisible.
+	// A person's number starts with 1 and need not be divisible.
 	"sk_dic": func(s string) bool { return s[0] == '1' || number(s)%11 == 0 },
 
 	"hu_adoazonosito": func(s string) bool { return weigh(s[:9], 1, 2, 3, 4, 5, 6, 7, 8, 9)%11 == digit(s[9]) },
@@ -303,7 +303,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		return weigh(s[:9], 7, 5, 3, 2, 1, 7, 5, 3, 2)*10%11%10 == digit(s[9])
 	},
 
-	// 20 or 40 in the month says the century.
+	// 20 or 40 is added to the month for other centuries.
 	"bg_egn": func(s string) bool {
 		month := number(s[2:4])
 		century := map[int]string{0: "19", 1: "18", 2: "20"}[month/20]
@@ -331,14 +331,14 @@ var simpleAlgorithms = map[string]func(string) bool{
 		return s[:2] != "12" && byte('A'+sum%26) == s[8]
 	},
 
-	// A coordination number, for who is not registered as a resident, has 60 added to the day.
+	// A coordination number, for people who are not registered residents, has 60 added to the day.
 	"se_personnummer": func(s string) bool {
 		s = digits(s)
 		s = s[len(s)-10:]
 		return (day2(s[:6]) || s[4] >= '6' && day2(s[:4]+string(s[4]-6)+s[5:6])) && luhn(s)
 	},
 
-	// 40 in the day or in the month marks numbers that stand in for one.
+	// 40 is added to the day or month of temporary numbers.
 	"no_fodselsnummer": func(s string) bool {
 		d, m := number(s[:2])%40, number(s[2:4])%40
 		return dayOfEither(s[4:6], m, d) && weigh(s[:10], 3, 7, 6, 1, 8, 9, 4, 5, 2, 1)%11 == 0 &&
@@ -496,7 +496,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		return alphabet[(sum+11)%11] == s[9]
 	},
 
-	// Missing letters count as a space, which is 36.
+	// A missing letter counts as a space, with the value 36.
 	"hk_hkid": func(s string) bool {
 		if len(s) == 8 {
 			s = " " + s
@@ -593,13 +593,12 @@ var simpleAlgorithms = map[string]func(string) bool{
 	},
 }
 
-// einPrefixes are those that the IRS has given out.
+// einPrefixes are the prefixes that the IRS has assigned.
 const einPrefixes = " 01 02 03 04 05 06 10 11 12 13 14 15 16 20 21 22 23 24 25 26 27 30 31 32 33 34 35 36 37 38 39 " +
-	"40 41 42 43 44 45 46 47 48" +
-	" 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 71 72 73 74 75 76 77 80 81 82 83 84 85 86 87 88 90 91 " +
-	"92 93 94 95 98 99 "
+	"40 41 42 43 44 45 46 47 48 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 71 72 73 74 75 76 77 80 81 " +
+	"82 83 84 85 86 87 88 90 91 92 93 94 95 98 99 "
 
-// curpStates are where somebody may be born; NE is abroad.
+// curpStates are the codes of the states of birth; NE means abroad.
 const curpStates = " AS BC BS CC CH CL CM CS DF DG GR GT HG JC MC MN MS NE NL NT OC PL QR QT SL SP SR TC TL TS VZ " +
 	"YN ZS "
 
@@ -618,7 +617,8 @@ func cedula(s string) bool { return s[2] <= '6' && luhn(s) }
 
 func dni(s string) bool { return "TRWAGMYFPDXBNJZSQVHLCKE"[number(s[:8])%23] == s[8] }
 
-// brazil is the check digit of Brazil: weights from 2 at the right up to last and again, 0 for what would be no digit.
+// brazil returns a Brazilian check digit. The weights are 2 to last, repeated, starting at the right. A result of 10
+// or 11 is 0.
 func brazil(s string, last int) byte {
 	sum, weight := 0, 2
 	for i := len(s) - 1; i >= 0; i-- {
@@ -633,7 +633,8 @@ func brazil(s string, last int) byte {
 	return byte('0' + 11 - sum%11)
 }
 
-// birthNumber is the Czech and Slovak one. Nine digits were given until 1953 and have no check digit.
+// birthNumber checks a Czech or Slovak birth number. Numbers with nine digits were issued until 1953 and have no check
+// digit.
 func birthNumber(s string) bool {
 	year, month := number(s[:2]), number(s[2:4])
 	century := 1900
@@ -644,10 +645,10 @@ func birthNumber(s string) bool {
 		century = 2000
 	}
 	if month > 50 {
-		month -= 50 // a woman
+		month -= 50 // added for women
 	}
 	if month > 20 && century+year >= 2004 {
-		month -= 20 // the day's numbers were used up
+		month -= 20 // all numbers of the day were used
 	}
 	if !realDay(century+year, month, number(s[4:6])) {
 		return false
@@ -655,7 +656,7 @@ func birthNumber(s string) bool {
 	return len(s) == 9 || number(s[:9])%11%10 == digit(s[9])
 }
 
-// baltic is the personal code of Estonia and Lithuania.
+// baltic checks the personal code of Estonia and Lithuania.
 func baltic(s string) bool {
 	century := map[byte]string{'1': "18", '2': "18", '3': "19", '4': "19", '5': "20", '6': "20", '7': "21",
 		'8': "21"}[s[0]]
@@ -669,7 +670,8 @@ func baltic(s string) bool {
 	return check == digit(s[10])
 }
 
-// nik is Indonesia's number: where and when somebody was registered, with 40 added to the day of a woman.
+// nik checks the Indonesian identity number: the province of registration and the date of birth, with 40 added to the
+// day for women.
 func nik(s string) bool {
 	return strings.Contains(indonesiaProvinces, " "+s[:2]+" ") && dayOfEither(s[10:12], number(s[8:10]), number(s[6:8])%40)
 }
@@ -699,8 +701,8 @@ func cpf(s string) bool {
 	return !repeated(s) && brazil(s[:9], 11) == s[9] && brazil(s[:10], 11) == s[10]
 }
 
-// cnpj checks the number of a Brazilian company. It may have letters since 2026; they count as their code less that of
-// the digit 0.
+// cnpj checks the number of a Brazilian company. Since 2026 it may contain letters, with their character code minus
+// that of 0 as value.
 func cnpj(s string) bool {
 	return !repeated(s) && brazil(s[:12], 9) == s[12] && brazil(s[:13], 9) == s[13]
 }
@@ -714,7 +716,8 @@ var (
 	marks    = strings.NewReplacer(" ", "", "-", "", ".", "", "/", "", "\u00a0", "", "\u2011", "", "\u2013", "")
 )
 
-// pixKey checks a PIX key by the type in pix_key_type: a mobile number of eleven digits can be a valid CPF, too.
+// pixKey checks a PIX key by the type in pix_key_type. The type is necessary because a mobile number of eleven digits
+// can be a valid CPF.
 func pixKey(value string, get func(string) string) bool {
 	plain := strings.ToUpper(marks.Replace(value))
 	switch get("pix_key_type") {
@@ -732,8 +735,8 @@ func pixKey(value string, get func(string) string) bool {
 	return false
 }
 
-// nuban checks a Nigerian account number by the bank's code and the serial number. Codes of five digits are those of
-// other institutions and count with a 9 before them.
+// nuban checks a Nigerian account number, which includes the bank's code in its check digit. For codes of five digits,
+// of other institutions, a 9 is prepended.
 func nuban(value string, get func(string) string) bool {
 	bank := get("bank_code")
 	if len(bank) == 5 {
@@ -742,7 +745,7 @@ func nuban(value string, get func(string) string) bool {
 	return (10-weigh(bank+value[:9], 3, 7, 3)%10)%10 == digit(value[9])
 }
 
-// mod97 reads letters as 10 to 35.
+// mod97 returns the remainder modulo 97 of a number with letters, which count as 10 to 35.
 func mod97(s string) (rest int) {
 	for i := range len(s) {
 		if c := s[i]; c >= 'A' {
@@ -756,7 +759,8 @@ func mod97(s string) (rest int) {
 
 func iban(s string) bool { return len(s) > 4 && mod97(s[4:]+s[:4]) == 1 }
 
-// rib is the key of a French-style account number. Its letters count as digits: A and J are 1, B, K and S are 2, …
+// rib checks the key of a French-style account number. Letters count as digits: A and J as 1, B, K and S as 2, and so
+// on.
 func rib(s string) bool {
 	plain := []byte(s)
 	for i, c := range plain {
@@ -767,7 +771,8 @@ func rib(s string) bool {
 	return 97-mod97(string(plain[:22])+"00") == digit(plain[22])*10+digit(plain[23])
 }
 
-// The weights of New Zealand's account numbers: bank 2, branch 4, account 8, suffix 3 digits.
+// nzWeights are the weights of the digits of New Zealand account numbers: bank 2, branch 4, account 8 and suffix 3
+// digits.
 var nzWeights = map[byte][17]int{
 	'A': {0, 0, 6, 3, 7, 9, 0, 0, 10, 5, 8, 4, 2, 1, 0, 0, 0},
 	'B': {0, 0, 0, 0, 0, 0, 0, 0, 10, 5, 8, 4, 2, 1, 0, 0, 0},
@@ -811,7 +816,7 @@ func newZealand(s string) bool {
 	return sum%mod == 0
 }
 
-// What the rules of many countries are made of: check digits, sums with weights, and days that exist.
+// The following functions are shared by the algorithms: check digits, weighted sums, and dates.
 
 func luhn(s string) bool {
 	sum := 0
@@ -827,7 +832,7 @@ func luhn(s string) bool {
 	return sum%10 == 0
 }
 
-// iso11 is ISO 7064 MOD 11,10.
+// iso11 checks a number by ISO 7064 MOD 11,10.
 func iso11(s string) bool {
 	rest := 10
 	for i := range len(s) - 1 {
@@ -839,7 +844,7 @@ func iso11(s string) bool {
 	return (rest+digit(s[len(s)-1]))%10 == 1
 }
 
-// verhoeff computes in the group of the turns and flips of a pentagon.
+// verhoeff checks a number by the algorithm of Verhoeff, which computes in the dihedral group D5.
 func verhoeff(s string) bool {
 	check := 0
 	for i := range len(s) {
@@ -863,7 +868,7 @@ func verhoeff(s string) bool {
 
 func digit(c byte) int { return int(c - '0') }
 
-// number is the value of digits, at most 18 of them.
+// number returns the value of at most 18 digits.
 func number(s string) int {
 	n := 0
 	for i := range len(s) {
@@ -872,7 +877,7 @@ func number(s string) int {
 	return n
 }
 
-// digits is s without its marks.
+// digits returns the digits of s.
 func digits(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {
@@ -882,7 +887,7 @@ func digits(s string) string {
 	}, s)
 }
 
-// weigh sums the digits times the weights, which repeat.
+// weigh returns the sum of the digits multiplied by the weights, which repeat.
 func weigh(s string, weights ...int) (sum int) {
 	for i := range len(s) {
 		sum += digit(s[i]) * weights[i%len(weights)]
@@ -890,7 +895,7 @@ func weigh(s string, weights ...int) (sum int) {
 	return sum
 }
 
-// weighRight is weigh with the first weight at the right.
+// weighRight is weigh starting at the right.
 func weighRight(s string, weights ...int) (sum int) {
 	for i := range len(s) {
 		sum += digit(s[len(s)-1-i]) * weights[i%len(weights)]
@@ -898,14 +903,14 @@ func weighRight(s string, weights ...int) (sum int) {
 	return sum
 }
 
-// negative is -sum modulo 11.
+// negative returns -sum modulo 11.
 func negative(sum int) int { return (11 - sum%11) % 11 }
 
 func pad(s string, length int) string { return strings.Repeat("0", max(0, length-len(s))) + s }
 
 func repeated(s string) bool { return strings.Trim(s, s[:1]) == "" }
 
-// between compares texts of one length.
+// between reports whether least <= s <= most, for texts of the same length.
 func between(s, least, most string) bool { return s >= least && s <= most }
 
 func realDay(year, month, day int) bool {
@@ -915,11 +920,11 @@ func realDay(year, month, day int) bool {
 
 func day(year string, month, day int) bool { return realDay(number(year), month, day) }
 
-// day8 reads YYYYMMDD, day2 YYMMDD of either century.
+// day8 reports whether YYYYMMDD is a date; day2 whether YYMMDD is one in the 20th or 21st century.
 func day8(s string) bool { return realDay(number(s[:4]), number(s[4:6]), number(s[6:8])) }
 func day2(s string) bool { return dayOfEither(s[:2], number(s[2:4]), number(s[4:6])) }
 
-// dayOfEither says whether there was such a day in the last or in this century.
+// dayOfEither reports whether a date exists in the 20th or 21st century.
 func dayOfEither(year string, month, dayOfMonth int) bool {
 	return day("19"+year, month, dayOfMonth) || day("20"+year, month, dayOfMonth)
 }

@@ -1,9 +1,9 @@
-// Package country is the registry of countries: their names, postal codes, states, bank accounts, clearing systems,
-// identity documents and tax ids.
+// Package country is the registry of countries: names, postal codes, states, bank accounts, clearing systems, identity
+// documents and tax IDs.
 //
-// Everything about a country is one entry of countries.json. An entry names check-digit algorithms of algorithms.go.
-// Adding a country means filling in its entry; the tests of this package then check its patterns, algorithms and
-// examples.
+// All data of a country is one entry of countries.json. An entry refers to check-digit algorithms in algorithms.go by
+// name. To add a country, complete its entry and the numbers in TestSizes; the tests of this package check the patterns,
+// algorithms and examples of every entry.
 package country
 
 import (
@@ -22,12 +22,12 @@ var data []byte
 // Country is one country of ISO 3166-1, Kosovo (XK), or a union of countries with common bank accounts (EU).
 type Country struct {
 	Code         string         `json:"code"`
-	Name         string         `json:"name"`  // in English; "" where nothing shows it
-	Union        bool           `json:"union"` // not a country; its bank accounts serve the countries with SEPA
+	Name         string         `json:"name"`  // in English; "" if no page shows it
+	Union        bool           `json:"union"` // not a country: its bank accounts apply to all countries with SEPA
 	SEPA         bool           `json:"sepa"`  // euro transfers reach its accounts
-	IBAN         *Pattern       `json:"iban"`  // of its account numbers, where no bank account below has it
+	IBAN         *Pattern       `json:"iban"`  // of its account numbers, unless a bank account below has it
 	PostalCode   *PostalCode    `json:"postal_code"`
-	NoPostalCode bool           `json:"no_postal_code"` // mail goes without one
+	NoPostalCode bool           `json:"no_postal_code"` // the country has no postal codes
 	Clearing     *Clearing      `json:"clearing"`
 	States       []string       `json:"states"` // "CODE Name"; former codes follow the code: "CODE/OLD Name"
 	Documents    []Document     `json:"documents"`
@@ -36,21 +36,21 @@ type Country struct {
 	Note         string         `json:"note"`
 }
 
-// PostalCode is how a country writes its postal codes.
+// PostalCode is the format of a country's postal codes.
 type PostalCode struct {
 	Form Pattern `json:"form"` // without the gap
 	Gap  string  `json:"gap"`
-	// characters before the gap; from the end if negative. A code that ends there has no gap.
+	// GapAt is the number of characters before the gap, or after it if negative. A code that ends there has no gap.
 	GapAt int `json:"gap_at"`
 }
 
-// Clearing is a national clearing system, by ISO 20022's code, and the fields of a bank account that make a bank's code
-// in it.
+// Clearing is a national clearing system: its ISO 20022 code, and the fields of a bank account that form the code of
+// the bank.
 type Clearing struct {
 	System        string   `json:"system"`
 	Fields        []string `json:"fields"`
 	Prefix        string   `json:"prefix"`
-	AccountDigits int      `json:"account_digits"` // how many of the account number's first digits are the code
+	AccountDigits int      `json:"account_digits"` // number of leading digits of the account number that are the code
 }
 
 // Document is a kind of identity document that a country issues.
@@ -59,14 +59,14 @@ type Document struct {
 	Backside bool   `json:"requires_backside"` // the back has information that the front lacks
 }
 
-// TaxID is a kind of tax id.
+// TaxID is a kind of tax ID.
 type TaxID struct {
 	Type    string  `json:"type"`
-	Holder  string  `json:"holder"`  // ind: people, biz: companies, both
+	Holder  string  `json:"holder"`  // ind (people), biz (companies) or both
 	Pattern Pattern `json:"pattern"` // of the canonical form
-	Check   string  `json:"check"`   // an algorithm's name; "" where none is published
+	Check   string  `json:"check"`   // name of an algorithm; "" if none is published
 	Example string  `json:"example"`
-	Rule    string  `json:"rule"` // the algorithm in words, for readers
+	Rule    string  `json:"rule"` // description of the algorithm; not evaluated
 }
 
 // Valid reports whether a number has the pattern and, if there is an algorithm, the right check digits.
@@ -74,11 +74,11 @@ func (t TaxID) Valid(number string) bool {
 	return t.Pattern.MatchString(number) && (t.Check == "" || algorithms[t.Check](number, nil))
 }
 
-// BankAccount is one way to reach bank accounts of a country in a currency. A country may have several for a currency.
+// BankAccount is a format of bank accounts of a country in a currency. A country may have several for a currency.
 type BankAccount struct {
 	Currency   string   `json:"currency"`
 	Rail       string   `json:"rail"`
-	ExactlyOne []string `json:"exactly_one"` // of these fields exactly one is given
+	ExactlyOne []string `json:"exactly_one"` // exactly one of these fields is required
 	Note       string   `json:"note"`
 	Fields     []Field  `json:"fields"`
 
@@ -92,15 +92,16 @@ type Field struct {
 	Type     string   `json:"type"` // "group" for the holder's address, else ""
 	Required bool     `json:"required"`
 	Pattern  *Pattern `json:"pattern"`
-	Check    string   `json:"check"` // an algorithm's name
+	Check    string   `json:"check"` // name of an algorithm
 	CheckIf  *struct {
 		Field string `json:"field"`
 		Value string `json:"value"`
 	} `json:"check_if"` // the algorithm applies only if another field has this value
 	Example      string `json:"example"`       // shown to callers
-	CheckExample string `json:"check_example"` // for tests, where callers are shown none
+	CheckExample string `json:"check_example"` // used in tests instead of Example
 
-	// How people write the value without the country: with fewer digits, without a prefix, or with another one.
+	// Pad, Prefix and Replaces describe common short forms of the value: with fewer digits, without a prefix, or with
+	// another prefix.
 	Pad *struct {
 		From int `json:"from"`
 		To   int `json:"to"`
@@ -109,7 +110,7 @@ type Field struct {
 	Replaces string `json:"replaces"`
 }
 
-// Completed returns the value with the digits or the prefix that people leave out, or "" if nothing can be completed.
+// Completed returns the full form of a value given in a short form, or "" if it is not one.
 func (f Field) Completed(value string) string {
 	switch {
 	case f.Pad != nil && len(value) >= f.Pad.From && len(value) < f.Pad.To:
@@ -122,8 +123,8 @@ func (f Field) Completed(value string) string {
 	return ""
 }
 
-// Valid reports whether a value, which has the field's pattern, has the right check digits. get returns the values of
-// other fields.
+// Valid reports whether a value has the right check digits. The value must match the field's pattern. get returns the
+// values of other fields.
 func (f Field) Valid(value string, get func(key string) string) bool {
 	if f.Check == "" || f.CheckIf != nil && get(f.CheckIf.Field) != f.CheckIf.Value {
 		return true
@@ -134,7 +135,7 @@ func (f Field) Valid(value string, get func(key string) string) bool {
 // Pattern is a regular expression for a whole value.
 type Pattern struct{ *regexp.Regexp }
 
-// UnmarshalText compiles a pattern. It matches whole values only, also without anchors of its own.
+// UnmarshalText compiles a pattern. It is anchored to match only whole values.
 func (p *Pattern) UnmarshalText(text []byte) (err error) {
 	expression := string(text)
 	if !strings.HasPrefix(expression, "^") {
@@ -146,10 +147,11 @@ func (p *Pattern) UnmarshalText(text []byte) (err error) {
 
 var registry map[string]*Country
 
-func init() { // not in the declaration, since an algorithm looks up countries
+func init() { // not in the declaration, because an algorithm refers to registry
 	registry = read()
 }
 
+// read parses countries.json. It panics if an entry refers to an unknown algorithm.
 func read() map[string]*Country {
 	var all []*Country
 	if err := json.Unmarshal(data, &all); err != nil {
@@ -186,7 +188,7 @@ func Find(code string) *Country {
 	return nil
 }
 
-// EuroArea is the entry of the bank accounts that euro transfers reach.
+// EuroArea is the code of the entry with the euro bank accounts of all SEPA countries.
 const EuroArea = "EU"
 
 // Entry returns the entry of a country or of EuroArea, or nil.
@@ -200,8 +202,8 @@ func Codes() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(registry)), func(code string) bool { return !Exists(code) })
 }
 
-// BankAccounts returns the ways to reach bank accounts in a currency. A country's own come before those of the euro
-// area.
+// BankAccounts returns the formats of bank accounts of a country in a currency: the country's own ones or, if it has
+// none, those of EuroArea.
 func BankAccounts(currency, code string) []*BankAccount {
 	c := Find(code)
 	if c == nil {
@@ -223,12 +225,11 @@ func (c *Country) bankAccounts(currency string) (found []*BankAccount) {
 	return found
 }
 
-// AccountNumbers are the fields that have the number of an account, the most exact first, and what ISO 20022 files call
-// such a number.
+// AccountNumbers are the fields that contain an account number, in order of preference, with the scheme names of such
+// numbers in ISO 20022 files.
 var AccountNumbers = []struct{ Field, Scheme string }{
 	{"iban", ""}, {"clabe", "CLABE"}, {"cbu_cvu", "CBU"}, {"cci", "CCI"}, {"rib", "RIB"}, {"account_number", ""},
-	{"card_number", "card"},
-	{"pix_key", "PIX"}, {"alias", "alias"}, {"phone_number", "mobile"},
+	{"card_number", "card"}, {"pix_key", "PIX"}, {"alias", "alias"}, {"phone_number", "mobile"},
 }
 
 var accountTypes = map[string]string{
@@ -236,7 +237,7 @@ var accountTypes = map[string]string{
 	"savings": "SVGS", "ahorro": "SVGS", "ahorros": "SVGS", "poupanca": "SVGS",
 }
 
-// AccountType returns ISO 20022's code of what a country calls a type of account, or the type itself if it has none.
+// AccountType returns the ISO 20022 code of a national type of account, or the type itself if it has no code.
 func AccountType(kind string) string {
 	if code := accountTypes[kind]; code != "" {
 		return code

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// changed returns the value with one digit changed, for each of its digits.
+// changed returns all texts that differ from value in one digit.
 func changed(value string) (all []string) {
 	for i, c := range []byte(value) {
 		if c >= '0' && c <= '9' {
@@ -16,7 +16,7 @@ func changed(value string) (all []string) {
 	return all
 }
 
-// otherFields are the values of other fields that the examples go with, by country.
+// otherFields are the values of other fields on which the examples depend, by country.
 var otherFields = map[string]map[string]string{
 	"NG": {"bank_code": "011"},
 	"CO": {"id_type": "NIT"},
@@ -24,17 +24,17 @@ var otherFields = map[string]map[string]string{
 	"BR": {"pix_key_type": "cpf"},
 }
 
-func TestEntries(t *testing.T) {
+func TestEntriesAreConsistentAndTheirExamplesValid(t *testing.T) {
 	checked := 0
 	for code, c := range registry {
 		if len(code) != 2 || strings.ToUpper(code) != code {
-			t.Errorf("%q is no code", code)
+			t.Errorf("%q is not a country code", code)
 		}
 		if c.PostalCode != nil && c.NoPostalCode {
-			t.Errorf("%s has postal codes and has none", code)
+			t.Errorf("%s has a postal code format and no_postal_code", code)
 		}
 		if c.SEPA && c.IBAN == nil {
-			t.Errorf("%s: euro transfers reach its accounts, but no IBAN is known", code)
+			t.Errorf("%s has SEPA but no IBAN pattern", code)
 		}
 		for _, state := range c.States {
 			if _, name, ok := strings.Cut(state, " "); !ok || name == "" {
@@ -51,7 +51,7 @@ func TestEntries(t *testing.T) {
 					continue
 				}
 				if f.Example != "" && !f.Pattern.MatchString(f.Example) {
-					t.Errorf("%s %s: the example of %s does not have the pattern", code, b.Currency, f.Key)
+					t.Errorf("%s %s: the example of %s does not match its pattern", code, b.Currency, f.Key)
 				}
 				if f.Check == "" {
 					continue
@@ -64,17 +64,15 @@ func TestEntries(t *testing.T) {
 				if example == "" || !f.Pattern.MatchString(example) || !f.Valid(example, get) {
 					t.Errorf("%s %s: %s needs an example that %s accepts, not %q", code, b.Currency, f.Key, f.Check, example)
 				}
-				if !slices.ContainsFunc(changed(example), func(other string) bool {
-					return f.Pattern.MatchString(other) &&
-						!f.Valid(other, get)
-				}) {
+				rejected := func(other string) bool { return f.Pattern.MatchString(other) && !f.Valid(other, get) }
+				if !slices.ContainsFunc(changed(example), rejected) {
 					t.Errorf("%s %s: %s accepts every change of a digit of %s", code, b.Currency, f.Key, example)
 				}
 				checked++
 			}
 			for _, key := range b.ExactlyOne {
 				if !slices.ContainsFunc(b.Fields, func(f Field) bool { return f.Key == key && !f.Required }) {
-					t.Errorf("%s %s: exactly_one names %s, which is no optional field", code, b.Currency, key)
+					t.Errorf("%s %s: exactly_one names %s, which is not an optional field", code, b.Currency, key)
 				}
 			}
 		}
@@ -92,7 +90,7 @@ func TestEntries(t *testing.T) {
 				t.Errorf("%s %s: holder %q", code, id.Type, id.Holder)
 			}
 			if !id.Valid(id.Example) {
-				t.Errorf("%s %s: the example %s is refused", code, id.Type, id.Example)
+				t.Errorf("%s %s: the example %s is not valid", code, id.Type, id.Example)
 			}
 			if id.Check != "" {
 				checked++
@@ -103,11 +101,10 @@ func TestEntries(t *testing.T) {
 		}
 	}
 	if checked < 150 {
-		t.Errorf("%d algorithms were tried", checked)
+		t.Errorf("only %d uses of algorithms were checked", checked)
 	}
 }
 
-// Every algorithm is used by an entry.
 func TestNoAlgorithmIsUnused(t *testing.T) {
 	used := map[string]bool{}
 	for _, c := range registry {
@@ -127,7 +124,7 @@ func TestNoAlgorithmIsUnused(t *testing.T) {
 	}
 }
 
-// A line lost by mistake changes these numbers; so does adding a country.
+// TestSizes detects entries that were lost by mistake. Adding a country changes these numbers.
 func TestSizes(t *testing.T) {
 	banks, taxIDs, documents := 0, 0, 0
 	for _, c := range registry {
@@ -146,8 +143,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// Values that the publishers of an algorithm give, and account numbers by which people know that it works.
-func TestPublishedNumbers(t *testing.T) {
+// The numbers are published by the authors of the algorithms, or are known account numbers.
+func TestAlgorithmsAcceptPublishedNumbers(t *testing.T) {
 	for _, c := range []struct{ algorithm, value, field, with string }{
 		{"aba", "021000021", "", ""},
 		{"iban", "DE89370400440532013000", "", ""},
@@ -183,7 +180,7 @@ func TestPublishedNumbers(t *testing.T) {
 		}
 		check := algorithms[c.algorithm]
 		if !check(c.value, get) {
-			t.Errorf("%s refuses %s", c.algorithm, c.value)
+			t.Errorf("%s rejects %s", c.algorithm, c.value)
 		}
 		middle := len(c.value) / 2
 		for c.value[middle] < '0' || c.value[middle] > '9' {

@@ -19,13 +19,15 @@ const (
 	USDT Asset = "USDT"
 )
 
+// assetInfo is a row of assets.
 type assetInfo struct {
 	exponent int
 	crypto   bool
 }
 
-// assets is our own table, since libraries disagree with ISO 4217 (IQD) or miss new codes (XCG).
-// Fiat exponents are ISO 4217 minor units. A crypto exponent is what is booked, at most 9: ETH in gwei.
+// assets are all assets. A table of our own is necessary because libraries deviate from ISO 4217 (IQD) or lack new
+// codes (XCG). Fiat exponents are ISO 4217 minor units. Crypto exponents are at most 9, so that amounts fit into
+// int64: ETH is stored in gwei.
 var assets = func() map[Asset]assetInfo {
 	m := map[Asset]assetInfo{
 		"BTC": {8, true}, "LTC": {8, true}, "BCH": {8, true}, "ETH": {9, true}, "POL": {9, true}, "SOL": {9, true},
@@ -51,13 +53,13 @@ var assets = func() map[Asset]assetInfo {
 	return m
 }()
 
-// Lookup finds an asset by its exact, upper-case code.
+// Lookup returns the asset with an exact upper-case code.
 func Lookup(code string) (Asset, bool) {
 	_, ok := assets[Asset(code)]
 	return Asset(code), ok
 }
 
-// All lists every asset, sorted by code.
+// All returns all assets, sorted by code.
 func All() []Asset {
 	all := make([]Asset, 0, len(assets))
 	for a := range assets {
@@ -67,8 +69,8 @@ func All() []Asset {
 	return all
 }
 
-// Exponent is the number of decimals that are booked: one unit is 10^-Exponent of the asset.
+// Exponent returns the number of decimals of stored amounts: one unit is 10^-Exponent of the asset.
 func (a Asset) Exponent() int { return assets[a].exponent }
 
-// IsCrypto says whether the asset lives on a chain.
+// IsCrypto reports whether the asset is a cryptocurrency or a token on a blockchain.
 func (a Asset) IsCrypto() bool { return assets[a].crypto }

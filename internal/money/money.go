@@ -1,7 +1,7 @@
-// Package money counts: amounts in whole minor units, rates in decimal, no binary floats.
+// Package money defines amounts, in whole minor units, and exchange rates, in decimal. It uses no floating point.
 //
-// An Amount carries its asset, so amounts of two currencies never meet by accident. Storage is int64 units
-// (USD cents, satoshi, gwei); every operation that could leave that range says so instead of wrapping.
+// An Amount includes its asset, so amounts of different assets are never added by mistake. Units are int64 (USD cents,
+// satoshi, gwei); operations return an error on overflow.
 package money
 
 import (
@@ -16,31 +16,32 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-// What a client's amount can be refused for.
+// Errors of amounts.
 var (
-	ErrPrecision   = apierr.New(apierr.Invalid, "amount_precision", "The amount has too many decimals.")
-	ErrTooLarge    = apierr.New(apierr.Invalid, "amount_too_large", "The amount is too large.")
-	ErrNotPositive = apierr.New(apierr.Invalid, "amount_not_positive", "The amount must be more than 0.")
-	ErrNotANumber  = apierr.New(apierr.Invalid, "invalid_type", "The amount must be a plain decimal number.")
+	ErrPrecision   = apierr.New(apierr.Invalid, "amount_precision", "The amount has too many decimals. Round it.")
+	ErrTooLarge    = apierr.New(apierr.Invalid, "amount_too_large", "The amount is too large. Send a smaller one.")
+	ErrNotPositive = apierr.New(apierr.Invalid, "amount_not_positive", "The amount must be greater than 0.")
+	ErrNotANumber  = apierr.New(apierr.Invalid, "invalid_type", "The amount must be a decimal number, for example 12.50.")
 )
 
-// maxDigits limits the length before any arithmetic, so that "1e999999999" costs nothing.
+// maxDigits is the maximum number of digits of an amount. It is checked before any arithmetic, so that "1e999999999"
+// is cheap to reject.
 const maxDigits = 40
 
-// Amount is so many units of an asset. The zero Amount has no asset and equals nothing but itself.
+// Amount is a number of units of an asset. The zero Amount has no asset and equals only itself.
 type Amount struct {
 	asset Asset
 	units int64
 }
 
-// New is units of an asset, in minor units.
+// New returns an amount of minor units of an asset.
 func New(a Asset, units int64) Amount { return Amount{a, units} }
 
-// Zero is nothing of an asset.
+// Zero returns the zero amount of an asset.
 func Zero(a Asset) Amount { return Amount{a, 0} }
 
-// Parse reads a decimal text such as "12.5". Exponents are understood ("1e2"), since JSON allows them.
-// More decimals than the asset has: ErrPrecision, trailing zeros excepted. Outside int64: ErrTooLarge.
+// Parse parses a decimal such as "12.5". Exponents ("1e2") are valid, as in JSON. It returns ErrPrecision for more
+// decimals than the asset has, except trailing zeros, and ErrTooLarge outside int64.
 func Parse(a Asset, text string) (Amount, error) {
 	d, err := parseDecimal(text)
 	if err != nil {
@@ -66,25 +67,25 @@ func Parse(a Asset, text string) (Amount, error) {
 	return Amount{a, units.Int64()}, nil
 }
 
-// Asset is what the amount is of.
+// Asset returns the asset of the amount.
 func (x Amount) Asset() Asset { return x.asset }
 
-// Units is the amount in minor units of its asset.
+// Units returns the amount in minor units of its asset.
 func (x Amount) Units() int64 { return x.units }
 
-// IsZero says whether there is nothing.
+// IsZero reports whether the amount is 0.
 func (x Amount) IsZero() bool { return x.units == 0 }
 
-// Sign is -1, 0 or 1.
+// Sign returns -1, 0 or 1.
 func (x Amount) Sign() int { return cmp.Compare(x.units, 0) }
 
-// Neg is the amount the other way round.
+// Neg returns -x.
 func (x Amount) Neg() Amount { return Amount{x.asset, -x.units} }
 
-// Add is x + y. It fails past int64, and for two assets.
+// Add returns x + y, or an error if the assets differ or the sum overflows.
 func (x Amount) Add(y Amount) (Amount, error) {
 	if x.asset != y.asset {
-		return Amount{}, fmt.Errorf("money: %s and %s do not add up", x.asset, y.asset)
+		return Amount{}, fmt.Errorf("money: cannot add %s and %s", x.asset, y.asset)
 	}
 	sum := x.units + y.units
 	if (sum > x.units) != (y.units > 0) || sum == math.MinInt64 {
@@ -93,10 +94,10 @@ func (x Amount) Add(y Amount) (Amount, error) {
 	return Amount{x.asset, sum}, nil
 }
 
-// Sub is x - y.
+// Sub returns x - y.
 func (x Amount) Sub(y Amount) (Amount, error) { return x.Add(y.Neg()) }
 
-// Cmp compares amounts of one asset: -1, 0 or 1. Comparing two assets is a bug of the caller and panics.
+// Cmp compares two amounts of one asset and returns -1, 0 or 1. It panics if the assets differ.
 func (x Amount) Cmp(y Amount) int {
 	if x.asset != y.asset {
 		panic(fmt.Sprintf("money: comparing %s with %s", x.asset, y.asset))
@@ -110,10 +111,10 @@ func (x Amount) Cmp(y Amount) int {
 	return 0
 }
 
-// String is the plain decimal with all decimals of the asset, without its code: "12.50".
+// String returns the amount as a decimal with all decimals of the asset and without its code: "12.50".
 func (x Amount) String() string { return string(x.Append(nil)) }
 
-// Append writes String to the end of a text.
+// Append appends the result of String to a text.
 func (x Amount) Append(text []byte) []byte {
 	size := uint64(x.units)
 	if x.units < 0 {
@@ -135,10 +136,10 @@ func (x Amount) Append(text []byte) []byte {
 	return append(text, digits[whole:]...)
 }
 
-// MarshalJSON writes a bare JSON number without exponent.
+// MarshalJSON returns a JSON number without exponent.
 func (x Amount) MarshalJSON() ([]byte, error) { return x.Append(nil), nil }
 
-// Sum adds amounts of one asset up.
+// Sum returns the sum of amounts of one asset.
 func Sum(a Asset, xs ...Amount) (Amount, error) {
 	total := Zero(a)
 	var err error
@@ -150,14 +151,14 @@ func Sum(a Asset, xs ...Amount) (Amount, error) {
 	return total, nil
 }
 
-// Fraction is x * num / den, rounded once.
+// Fraction returns x * num / den, rounded once.
 func (x Amount) Fraction(num, den int64, mode Rounding) (Amount, error) {
 	n := new(big.Int).Mul(big.NewInt(x.units), big.NewInt(num))
 	return fromBig(x.asset, divide(n, big.NewInt(den), mode))
 }
 
-// Split shares x by weights, exactly: each share is floored, and what is left goes one unit each to the
-// largest remainders, the first of equals first. The weights are not negative and not all 0.
+// Split divides x by weights so that the shares sum to x: each share is rounded down, and the remaining units go to
+// the shares with the largest remainders, the first one if equal. Weights must not be negative or all 0.
 func (x Amount) Split(weights []int64) ([]Amount, error) {
 	if x.units < 0 {
 		return nil, fmt.Errorf("money: splitting a negative amount")
@@ -191,17 +192,17 @@ func (x Amount) Split(weights []int64) ([]Amount, error) {
 	return shares, nil
 }
 
-// Rounding says where a quotient goes that is not whole.
+// Rounding is a rounding mode.
 type Rounding int
 
-// Funding rounds up (Ceil), payouts round down (Floor), fees to the nearest even unit (HalfEven).
+// The rounding modes. Funding amounts use Ceil, payouts Floor, and fees HalfEven.
 const (
 	Floor Rounding = iota
 	Ceil
 	HalfEven
 )
 
-// divide is n / d for d > 0.
+// divide returns n / d, rounded, for d > 0.
 func divide(n, d *big.Int, mode Rounding) *big.Int {
 	q, r := new(big.Int).DivMod(n, d, new(big.Int)) // Euclidean: 0 <= r < d, so q is the floor
 	if r.Sign() == 0 {
@@ -218,6 +219,7 @@ func divide(n, d *big.Int, mode Rounding) *big.Int {
 	return q
 }
 
+// fromBig returns an amount, or ErrTooLarge if the units overflow.
 func fromBig(a Asset, units *big.Int) (Amount, error) {
 	if !units.IsInt64() || units.Int64() == math.MinInt64 {
 		return Amount{}, ErrTooLarge
@@ -225,13 +227,13 @@ func fromBig(a Asset, units *big.Int) (Amount, error) {
 	return Amount{a, units.Int64()}, nil
 }
 
-// decimal is digits * 10^-scale, scale >= 0 except while parsing.
+// decimal is digits * 10^-scale. scale may be negative only during parsing.
 type decimal struct {
 	digits *big.Int
 	scale  int
 }
 
-// powers are those of ten that amounts and rates need. Nobody changes them.
+// powers are powers of ten. They must not be modified.
 var powers = func() (all [2*rateDecimals + 1]*big.Int) {
 	for n, power := 0, big.NewInt(1); n < len(all); n++ {
 		all[n], power = power, new(big.Int).Mul(power, big.NewInt(10))
@@ -239,7 +241,7 @@ var powers = func() (all [2*rateDecimals + 1]*big.Int) {
 	return all
 }()
 
-// pow10 must not be changed.
+// pow10 returns 10^n. The result must not be modified.
 func pow10(n int) *big.Int {
 	if n < len(powers) {
 		return powers[n]
@@ -247,7 +249,7 @@ func pow10(n int) *big.Int {
 	return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil)
 }
 
-// parseDecimal reads a JSON number. Its length and exponent are bounded first.
+// parseDecimal parses a JSON number. It checks the number of digits and the exponent before any arithmetic.
 func parseDecimal(text string) (decimal, error) {
 	mantissa, exponent := text, 0
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
@@ -262,7 +264,7 @@ func parseDecimal(text string) (decimal, error) {
 	if digits == "" || point && frac == "" || !allDigits(digits) || !allDigits(frac) {
 		return decimal{}, ErrNotANumber
 	}
-	// Trailing zeros of the fraction say nothing: 1.500000000000 is 1.5.
+	// Trailing zeros of the fraction are insignificant: 1.500000000000 is 1.5.
 	frac = strings.TrimRight(frac, "0")
 	if len(strings.TrimLeft(digits, "0")) > maxDigits {
 		return decimal{}, ErrTooLarge

@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestEveryAmountReadsBackAsItself(t *testing.T) {
+func TestParseReturnsEveryFormattedAmount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.SampledFrom(money.All()).Draw(t, "asset")
 		x := money.New(a, rapid.Int64Min(math.MinInt64+1).Draw(t, "units"))
@@ -58,7 +58,7 @@ func TestEveryAmountReadsBackAsItself(t *testing.T) {
 	})
 }
 
-func TestASplitSumsBackAndIsFair(t *testing.T) {
+func TestASplitSumsToTheWholeAmount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := money.New(money.BTC, rapid.Int64Min(0).Draw(t, "units"))
 		weights := rapid.SliceOfN(rapid.Int64Range(0, 100), 1, 5).Draw(t, "weights")
@@ -79,7 +79,7 @@ func TestASplitSumsBackAndIsFair(t *testing.T) {
 	})
 }
 
-func TestTheSmallestSplits(t *testing.T) {
+func TestSplitsOfSmallAmounts(t *testing.T) {
 	for _, c := range []struct {
 		units int64
 		want  [3]int64
@@ -96,7 +96,7 @@ func TestTheSmallestSplits(t *testing.T) {
 	}
 }
 
-// The operator never loses by rounding: the funding covers the payouts, with less than one unit to spare.
+// The operator never loses by rounding: the funding amount is at least the payout, and at most one unit more.
 func TestFundingRoundsUpAndPayoutsDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate, err := money.ParseRate(money.BTC, money.USD, rapid.StringMatching(`[1-9][0-9]{0,5}\.[0-9]{1,8}`).Draw(t,
@@ -116,7 +116,7 @@ func TestFundingRoundsUpAndPayoutsDown(t *testing.T) {
 	})
 }
 
-func TestTheWorkedQuote(t *testing.T) {
+func TestConvertAndCross(t *testing.T) {
 	rate, err := money.ParseRate(money.BTC, money.USD, "50000")
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestTheWorkedQuote(t *testing.T) {
 		t.Errorf("1,010.00 USD at 50,000 is %v, %v", got, err)
 	}
 	if rate.String() != "50000" {
-		t.Errorf("rate reads %s", rate)
+		t.Errorf("String returns %s", rate)
 	}
 	eur, err := money.ParseRate(money.USD, money.EUR, "0.92")
 	if err != nil {
@@ -138,7 +138,7 @@ func TestTheWorkedQuote(t *testing.T) {
 	}
 }
 
-func TestNoRateIsMadeOfNothing(t *testing.T) {
+func TestParseRateRejectsPricesThatAreNotPositive(t *testing.T) {
 	for _, text := range []string{"0", "-1", "", "NaN", "1e-40"} {
 		if r, err := money.ParseRate(money.BTC, money.USD, text); err == nil {
 			t.Errorf("%q became the rate %s", text, r)
@@ -155,15 +155,15 @@ func TestFeesRoundHalfToEven(t *testing.T) {
 	}
 }
 
-func TestOverflowIsAnErrorNotANumber(t *testing.T) {
+func TestAddRejectsOverflowAndOtherAssets(t *testing.T) {
 	top := money.New(money.USD, math.MaxInt64)
 	if _, err := top.Add(money.New(money.USD, 1)); !errors.Is(err, money.ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := top.Add(money.New(money.EUR, 1)); err == nil {
-		t.Error("dollars and euros were added")
+		t.Error("Add accepts USD and EUR")
 	}
 	if got, err := top.Add(money.Zero(money.USD)); err != nil || got != top {
-		t.Errorf("adding nothing gives %v, %v", got, err)
+		t.Errorf("adding 0 returns %v, %v", got, err)
 	}
 }

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// rateDecimals is how many decimals a rate keeps: enough for 8 significant digits of the smallest price
-// that is worth quoting (one satoshi in dollars is 0.0005).
+// rateDecimals is the number of decimals of a rate: at least 8 significant digits for the smallest price that is
+// quoted (one satoshi is about 0.0005 USD).
 const rateDecimals = 16
 
-// Rate is the price of one whole unit of Base in Quote: 50000 USD for one BTC. It is never 0 once made by
-// ParseRate; the zero Rate means that there is none.
+// Rate is the price of one whole unit of base in quote: 50000 USD for one BTC. A Rate from ParseRate is positive; the
+// zero Rate means that there is none.
 type Rate struct {
 	base, quote Asset
 	scaled      string // price * 10^rateDecimals as decimal digits; a string keeps Rate comparable
 }
 
-// ParseRate reads a positive decimal price.
+// ParseRate parses a positive decimal price.
 func ParseRate(base, quote Asset, text string) (Rate, error) {
 	d, err := parseDecimal(text)
 	if err != nil {
@@ -34,7 +34,7 @@ func ParseRate(base, quote Asset, text string) (Rate, error) {
 
 func makeRate(base, quote Asset, scaled *big.Int) (Rate, error) {
 	if scaled.Sign() <= 0 {
-		return Rate{}, fmt.Errorf("rate %s/%s: a price must be more than 0", base, quote)
+		return Rate{}, fmt.Errorf("rate %s/%s: the price must be greater than 0", base, quote)
 	}
 	return Rate{base, quote, scaled.String()}, nil
 }
@@ -42,21 +42,21 @@ func makeRate(base, quote Asset, scaled *big.Int) (Rate, error) {
 func (r Rate) big() *big.Int {
 	n, ok := new(big.Int).SetString(r.scaled, 10)
 	if !ok {
-		panic("money: the zero Rate was used")
+		panic("money: use of a zero Rate")
 	}
 	return n
 }
 
-// Base is what is priced.
+// Base returns the asset that is priced.
 func (r Rate) Base() Asset { return r.base }
 
-// Quote is what the price is in.
+// Quote returns the asset of the price.
 func (r Rate) Quote() Asset { return r.quote }
 
-// IsZero says that there is no rate.
+// IsZero reports whether there is no rate.
 func (r Rate) IsZero() bool { return r.scaled == "" }
 
-// String is the price as a plain decimal without trailing zeros.
+// String returns the price as a decimal without trailing zeros.
 func (r Rate) String() string {
 	if r.IsZero() {
 		return "0"
@@ -65,13 +65,13 @@ func (r Rate) String() string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// MarshalJSON writes a bare JSON number.
+// MarshalJSON returns a JSON number.
 func (r Rate) MarshalJSON() ([]byte, error) { return []byte(r.String()), nil }
 
-// Convert changes an amount of Base into Quote or of Quote into Base, rounded once.
+// Convert converts an amount of base to quote or of quote to base, rounded once.
 func (r Rate) Convert(x Amount, mode Rounding) (Amount, error) {
 	if r.IsZero() {
-		return Amount{}, fmt.Errorf("money: no rate to convert %s by", x.asset)
+		return Amount{}, fmt.Errorf("money: zero rate for converting %s", x.asset)
 	}
 	num, den := big.NewInt(x.units), big.NewInt(1)
 	var to Asset
@@ -90,20 +90,20 @@ func (r Rate) Convert(x Amount, mode Rounding) (Amount, error) {
 	return fromBig(to, divide(num, den, mode))
 }
 
-// Inverse is the price of one Quote in Base, to 16 decimals.
+// Inverse returns the price of one quote in base, rounded to 16 decimals.
 func (r Rate) Inverse() (Rate, error) {
 	return makeRate(r.quote, r.base, divide(pow10(2*rateDecimals), r.big(), HalfEven))
 }
 
-// Cross prices r.Base in s.Quote, where r.Quote is s.Base.
+// Cross returns the price of r's base in s's quote. The quote of r must be the base of s.
 func (r Rate) Cross(s Rate) (Rate, error) {
 	if r.quote != s.base {
-		return Rate{}, fmt.Errorf("money: %s/%s does not lead to %s/%s", r.base, r.quote, s.base, s.quote)
+		return Rate{}, fmt.Errorf("money: cannot cross %s/%s with %s/%s", r.base, r.quote, s.base, s.quote)
 	}
 	return makeRate(r.base, s.quote, divide(new(big.Int).Mul(r.big(), s.big()), pow10(rateDecimals), HalfEven))
 }
 
-// WithSpread moves the price by basis points, up or down.
+// WithSpread returns the rate increased (up) or decreased by basis points.
 func (r Rate) WithSpread(bps int64, up bool) (Rate, error) {
 	factor := 10_000 - bps
 	if up {
@@ -112,7 +112,7 @@ func (r Rate) WithSpread(bps int64, up bool) (Rate, error) {
 	return makeRate(r.base, r.quote, divide(new(big.Int).Mul(r.big(), big.NewInt(factor)), big.NewInt(10_000), HalfEven))
 }
 
-// Cmp compares two prices of one pair.
+// Cmp compares two prices of one pair and returns -1, 0 or 1. It panics if the pairs differ.
 func (r Rate) Cmp(s Rate) int {
 	if r.base != s.base || r.quote != s.quote {
 		panic(fmt.Sprintf("money: comparing %s/%s with %s/%s", r.base, r.quote, s.base, s.quote))
