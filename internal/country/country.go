@@ -2,8 +2,8 @@
 // documents and tax IDs.
 //
 // All data of a country is one entry of countries.json. An entry refers to check-digit algorithms in algorithms.go by
-// name. To add a country, complete its entry and the numbers in TestSizes; the tests of this package check the patterns,
-// algorithms and examples of every entry.
+// name. To add a country, complete its entry and update the numbers in TestSizes; the tests of this package check the
+// patterns, algorithms and examples of every entry.
 package country
 
 import (
