@@ -245,7 +245,7 @@ func tailOf(n uint64) string {
 	return string(tail[:])
 }
 
-// copy makes the rows of another request like the model's, for a company; "" stands for the model's own.
+// copy returns the rows of another request like the model's, for a company, or for the model's own if company is "".
 func (m *model) copy(serial uint64, company string) []modelTable {
 	const odd = 0x9e3779b97f4a7c15 // multiplying by it gives each number another one, and neighbours are far apart
 	rising, anywhere := tailOf(serial), tailOf(serial*odd)
@@ -282,8 +282,7 @@ func (m *model) copy(serial uint64, company string) []modelTable {
 	return tables
 }
 
-// stockTables are those of which the life of a payroll or a claim reads; what else creating one leaves is only ever
-// added to.
+// stockTables are the tables that processing a payroll or a claim reads. The other tables are only added to.
 var stockTables = []string{"payrolls", "payments", "claims", "quotes", "chain_addresses"}
 
 // fill writes n requests like the model's, one statement for some thousand of them and each table.

@@ -26,9 +26,8 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// line is the service from the funding of a payroll to its signed payouts, inside this process: the watcher and the
-// jobs run when they are told to, so that what is measured is their work, without the time between two blocks or two
-// looks.
+// line is the service from the funding of a payroll to its signed payouts, inside this process. The benchmark runs the
+// watcher and the jobs itself, so that it measures their work without the time between blocks and checks.
 type line struct {
 	d       *db.DB
 	company company

@@ -96,9 +96,8 @@ func ledgerPostings(ctx context.Context, database string, clients, companies int
 // fullBatch is how many postings the ledger's database puts into one commit at most.
 const fullBatch = 64
 
-// bareLedger is what group commit could reach at most with so many postings under way: batches put together beforehand
-// by whoever writes them, with no ids to make, no queue, and nobody who waits for an answer. With 0 its batches are
-// full, so that far more is under way than clients who wait for their answers could bring about.
+// bareLedger measures the upper bound of group commit with a number of postings under way: its batches are prepared in
+// advance, without ids, a queue or waiting callers. With 0 its batches are full, which waiting callers could not reach.
 func bareLedger(ctx context.Context, database string, companies, underWay int, span time.Duration) (float64, error) {
 	d, err := openFunded(ctx, database, companies)
 	if err != nil {
@@ -189,7 +188,7 @@ func bareBatch(ctx context.Context, b bare, writer, writers, companies, size int
 	return b.batch(ctx, statements)
 }
 
-// chunked adds the statements that change some balances, in sizes of which there are few.
+// chunked adds the statements that change balances. They have few different sizes.
 func chunked(statements []statement, balances map[account]int64, text func(n int) string) []statement {
 	var args []any
 	for a, units := range balances {

@@ -39,7 +39,7 @@ var (
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
-// invent makes words that nobody has for a name, of which few share a beginning.
+// invent returns words that are no names. Few have the same beginning.
 func invent(r *rand.Rand, n int) []string {
 	syllables := strings.Fields("ba ce di fo gu ha je ki lo mu na pe ri so tu va we xi yo zu an el in or un")
 	words := make([]string, n)

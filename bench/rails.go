@@ -29,8 +29,8 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
 )
 
-// rails is a line whose payouts leave, too: in Bitcoin, on a network of accounts, and in files for a bank. The chains
-// are simulated ones, and the bank is a folder that is answered when it is told to.
+// rails is a line that also makes payouts: in bitcoin, on an EVM network, and in files for a bank. The chains are
+// simulated, and the bank is a directory whose files the benchmark answers.
 type rails struct {
 	*line
 	all     *job.Runner // every job from a deposit to a settled payroll
@@ -168,7 +168,7 @@ func (r *rails) hire(ctx context.Context, sealer *identity.Sealer, n int) error 
 	})
 }
 
-// half makes a payroll of which half goes to Bitcoin addresses and half to bank accounts, and funds it.
+// half creates and funds a payroll that pays half to Bitcoin addresses and half to bank accounts.
 func (r *rails) half(ctx context.Context, payees int) (p payroll.Payroll, err error) {
 	params := payroll.CreateParams{CompanyID: r.company.id, Currency: "USD", FundingCurrency: "BTC"}
 	for i := range payees {

@@ -212,7 +212,7 @@ func newPayee(ctx context.Context, tx *db.Tx, setup destination.Setup, by identi
 	return r.ID, err
 }
 
-// payroll is the body that creates a pay run for the first n payees.
+// payroll returns the body of a request that creates a payroll for the first n payees.
 func (c company) payroll(n int) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"company_id":%q,"currency":"USD","funding_currency":"BTC","to_pay":[`, c.id)

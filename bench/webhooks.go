@@ -32,7 +32,7 @@ const (
 	filled     = 100_000   // of them in one transaction
 )
 
-// hooks is a setting: so many endpoints, of which some hang, and of which the first may be dead and have a backlog.
+// hooks is a setting: the number of endpoints, how many of them hang, and whether the first is dead with a backlog.
 type hooks struct {
 	endpoints, hanging int
 	dead               bool

@@ -184,7 +184,7 @@ webhooks() {
 	npm install --prefix "$tools/npm/webhooks" --no-save --ignore-scripts --no-audit --no-fund $webhooks_packages >&2
 }
 
-# contract installs what the lock file names, into a directory of its own: npm removes what it was not told of.
+# contract installs what the lock file names, into a directory of its own: npm removes packages that the lock file does not name.
 contract() {
 	if cmp -s tools/npm/package-lock.json "$tools/contract/installed.json"; then
 		return

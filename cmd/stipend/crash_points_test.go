@@ -79,7 +79,7 @@ func newLine(t *testing.T, to string) *line {
 func (l *line) pass(w http.ResponseWriter, r *http.Request, node http.Handler) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		panic(http.ErrAbortHandler) // whoever asked is dead
+		panic(http.ErrAbortHandler) // the caller is dead
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	var asked struct {
@@ -214,8 +214,8 @@ func (w *world) createUnheard(i int) {
 	})
 }
 
-// verifyOnce wants everything that was asked for to be there once, whoever was killed meanwhile, and every transaction
-// that was ever signed to be the one that paid.
+// verifyOnce checks that each request had its effect once, whichever process was killed meanwhile, and that every signed
+// transaction is the one that paid.
 func (w *world) verifyOnce(payrolls int) {
 	w.t.Helper()
 	d := dbtest.Open(w.t, db.Options{URL: w.url})

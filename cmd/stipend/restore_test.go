@@ -60,9 +60,8 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 	}
 	w.command("restored")
 	w.start(time.Hour)
-	w.until("the chain has told that the payroll was funded", func() bool {
-		return w.mine() == nil &&
-			w.detail(w.created[0]).Status == "released"
+	w.until("the payroll is funded and released", func() bool {
+		return w.mine() == nil && w.detail(w.created[0]).Status == "released"
 	})
 	w.until("the payments made since the backup are found", func() bool {
 		return w.mine() == nil && strings.Contains(w.command("payouts", "status"), "not known here:")

@@ -38,7 +38,7 @@ const (
 	premineValue = 50_000_00000000 / premineCoins
 	// fee is what a payment of the faucet pays; a replacement adds as much.
 	fee = 1_000
-	// calmFee is what the chain asks for until it is told otherwise, in sat/vB.
+	// calmFee is the fee rate of the chain unless a test sets another, in sat/vB.
 	calmFee    = 2
 	settingFee = "sim.fee_rate"
 )

@@ -31,7 +31,7 @@ const (
 	// Gas of what can be done.
 	gasPay      = 21_000
 	gasTransfer = 52_000
-	// calmFee is what a block asks for until it is told otherwise, in wei per unit of gas; tip is beyond it.
+	// calmFee is the base fee of a block unless a test sets another, in wei per unit of gas; the tip is added to it.
 	calmFee = 1_000_000_000
 	calmTip = 100_000_000
 	// after is how many blocks follow one that is not empty.
@@ -198,7 +198,7 @@ func (c *Chain) execute(ctx context.Context, tx *db.Tx, t stored, b block, place
 	return c.move(ctx, tx, t, to, moved, 1)
 }
 
-// effect is what a call uses and moves; false when it fails whoever makes it.
+// effect returns the gas and the transfer of a call. It reports false if the call fails for every sender.
 func (c *Chain) effect(call evm.Call) (gas uint64, to evm.Address, moved money.Amount, can bool) {
 	gas = gasTransfer
 	if len(call.Data) == 0 {

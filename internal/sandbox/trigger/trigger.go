@@ -42,7 +42,7 @@ var triggers = map[string]trigger{
 		_, err := c.makePayee(ctx)
 		return err
 	}},
-	"distribution.correction_asked": {"pays a payroll to a bank account of which the bank wants another number", askCorrection},
+	"distribution.correction_asked": {"pays a payroll to a bank account whose number the bank wants changed", askCorrection},
 	"user.create_user": {"creates a user", func(ctx context.Context, c *Client) error {
 		_, err := c.makeUser(ctx)
 		return err

@@ -36,7 +36,7 @@ func returnPayout(ctx context.Context, c *Client) error {
 	})(ctx, c)
 }
 
-// askCorrection pays to an account of which the sandbox's bank wants another number.
+// askCorrection pays to an account whose number the sandbox's bank wants changed.
 func askCorrection(ctx context.Context, c *Client) error {
 	payee, err := c.makeBankPayee(ctx, "US", "USD", map[string]any{
 		"routing_number": "091000019", "account_number": "12991001", "account_type": "checking",
