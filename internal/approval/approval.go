@@ -2,16 +2,15 @@
 //
 // Two groups of people approve:
 //
-//   - Members of a company. Above the [Limit] that the company sets, a payroll or a withdrawal needs an owner or administrator who
-//     did not create it; what a program created needs two of them ([Allowed], [Give]). An approval counts while its giver may still
-//     approve. Lowering the limit takes effect at once; raising or removing it is a [Proposal] for a second member.
-//   - The operator's staff. An action that lets stopped money go, and any payment above the [ReleaseLimit], is a [Request] that one
-//     member of staff opens and another one approves ([Open], [Answer]).
+//   - Members of a company. Above the [Limit] that the company sets, a payroll or a withdrawal needs an owner or
+//     administrator who did not create it. One that a program created needs two of them ([Allowed], [Give]). An
+//     approval counts as long as its giver can approve. Lowering the limit takes effect immediately; raising or removing it is a
+//     [Proposal] for a second member.
+//   - The operator's staff. An action that lets stopped money go, and any payment above the [ReleaseLimit], is a
+//     [Request] that one member of staff opens and another one approves ([Open], [Answer]).
 //
-// In both groups the person who created or requested something never approves it, and an amount whose value is unknown, because
-// there is no rate, counts as above every limit.
-//
-// The caller's duty is to check that the person has just shown a second factor.
+// In both groups, nobody approves their own request. An amount without an exchange rate counts as above every limit.
+// The caller must check that the person has just shown a second factor.
 package approval
 
 import (
@@ -28,12 +27,16 @@ import (
 
 // Errors of approvals by members.
 var (
-	ErrApprover = apierr.New(apierr.Forbidden, "role_required", "Only an owner or administrator who is signed in can approve payments.")
-	ErrCreator  = apierr.New(apierr.Forbidden, "second_person_required", "You created this, so somebody else has to approve it.")
-	ErrOnlyOne  = apierr.New(apierr.Conflict, "second_person_missing",
+	ErrApprover = apierr.New(apierr.Forbidden, "role_required",
+		"Only an owner or administrator who is signed in can approve payments.")
+	ErrCreator = apierr.New(apierr.Forbidden, "second_person_required",
+		"You created this, so another person has to approve it.")
+	ErrOnlyOne = apierr.New(apierr.Conflict, "second_person_missing",
 		"The company needs two owners or administrators before it can require approvals. Invite a second one first.")
-	ErrProposal = apierr.New(apierr.Conflict, "invalid_state", "This proposal was already answered, replaced or withdrawn.")
-	errLimit    = apierr.New(apierr.Invalid, "invalid_parameter", "Enter an amount of zero or more in a currency that is not a crypto asset.")
+	ErrProposal = apierr.New(apierr.Conflict, "invalid_state",
+		"This proposal was already answered, replaced or withdrawn.")
+	errLimit = apierr.New(apierr.Invalid, "invalid_parameter",
+		"Enter an amount of zero or more in a currency that is not a crypto asset.")
 )
 
 // How many members must approve, besides the creator.
@@ -48,7 +51,7 @@ type Subject struct {
 	Creator       string // the member who created it, empty for a program
 }
 
-// Progress tells how far the approval of a subject has come.
+// Progress is the state of a subject's approval.
 type Progress struct {
 	Needed int64    // members who must approve
 	By     []string // user ids of those who did, and still may, sorted
@@ -57,7 +60,8 @@ type Progress struct {
 // Complete reports whether enough members approved.
 func (p Progress) Complete() bool { return int64(len(p.By)) >= p.Needed }
 
-// Approvers returns the user ids of those who may approve payments of a company. It returns ErrApprover if by is not one of them.
+// Approvers returns the user ids of those who may approve payments of a company. It returns ErrApprover if by is not
+// one of them.
 func Approvers(ctx context.Context, tx *db.Tx, by identity.Principal) ([]string, error) {
 	if by.Kind != identity.KindSession || by.UserID == "" {
 		return nil, ErrApprover
@@ -101,8 +105,8 @@ func ProgressOf(ctx context.Context, tx *db.Tx, s Subject) (Progress, error) {
 	return p, err
 }
 
-// Allowed reports whether the company's rules let a subject be paid: amounts together are within the company's limit, or the
-// subject has its approvals.
+// Allowed reports whether the company's rules let a subject be paid: amounts together are within the company's limit,
+// or the subject has its approvals.
 func Allowed(ctx context.Context, tx *db.Tx, s Subject, amounts ...money.Amount) (bool, error) {
 	above, err := AboveLimit(ctx, tx, s.CompanyID, amounts...)
 	if err != nil || !above {
@@ -112,8 +116,8 @@ func Allowed(ctx context.Context, tx *db.Tx, s Subject, amounts ...money.Amount)
 	return err == nil && p.Complete(), err
 }
 
-// Give records the approval of a member, and reports whether it is their first of the subject. It returns ErrApprover or ErrCreator
-// if the member may not approve it.
+// Give records the approval of a member, and reports whether it is their first of the subject. It returns ErrApprover
+// or ErrCreator if the member may not approve it.
 func Give(ctx context.Context, tx *db.Tx, by identity.Principal, s Subject) (first bool, err error) {
 	if by.CompanyID != s.CompanyID {
 		return false, ErrApprover
@@ -136,8 +140,8 @@ func AboveLimit(ctx context.Context, tx *db.Tx, companyID string, amounts ...mon
 	return above(ctx, tx, l.Amount, amounts...)
 }
 
-// above reports whether amounts are together above a limit. A limit without an asset is none. Amounts in other assets are compared at
-// the present rate; while there is no rate, they are above the limit.
+// above reports whether amounts are together above a limit. A limit without an asset is none. Amounts in other assets
+// are compared at the present rate; while there is no rate, they are above the limit.
 func above(ctx context.Context, tx *db.Tx, limit money.Amount, amounts ...money.Amount) (bool, error) {
 	if limit.Asset() == "" {
 		return false, nil

@@ -40,9 +40,17 @@ func TestAReleaseNeedsTwoDifferentMembersOfStaff(t *testing.T) {
 		approved(approval.ReleaseLimit{}, money.New(money.USD, 1), false)
 
 		var r approval.Request
-		open := approval.Request{Action: approval.Release, CompanyID: "com_1", ObjectID: "prl_1", Reason: "checked", RequestedBy: "opr_1"}
-		write(t, d, nil, func(ctx context.Context, tx *db.Tx) (err error) { r, err = approval.Open(ctx, tx, open); return err })
-		write(t, d, approval.ErrRequested, func(ctx context.Context, tx *db.Tx) error { _, err := approval.Open(ctx, tx, open); return err })
+		open := approval.Request{
+			Action: approval.Release, CompanyID: "com_1", ObjectID: "prl_1", Reason: "checked", RequestedBy: "opr_1",
+		}
+		write(t, d, nil, func(ctx context.Context, tx *db.Tx) (err error) {
+			r, err = approval.Open(ctx, tx, open)
+			return err
+		})
+		write(t, d, approval.ErrRequested, func(ctx context.Context, tx *db.Tx) error {
+			_, err := approval.Open(ctx, tx, open)
+			return err
+		})
 		answer := func(staff string, approve bool, want error) {
 			t.Helper()
 			write(t, d, want, func(ctx context.Context, tx *db.Tx) error {
@@ -62,7 +70,9 @@ func TestRequestsOfARemovedMemberOfStaffAreDropped(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		write(t, d, nil, func(ctx context.Context, tx *db.Tx) error {
 			for _, id := range []string{"opr_1", "opr_2"} {
-				if _, err := approval.Open(ctx, tx, approval.Request{Action: approval.Release, CompanyID: "com_1", ObjectID: id, RequestedBy: id}); err != nil {
+				if _, err := approval.Open(ctx, tx, approval.Request{
+					Action: approval.Release, CompanyID: "com_1", ObjectID: id, RequestedBy: id,
+				}); err != nil {
 					return err
 				}
 			}

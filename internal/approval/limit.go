@@ -31,8 +31,8 @@ func LimitOf(ctx context.Context, tx *db.Tx, by identity.Principal) (Limit, erro
 	return findLimit(ctx, tx, company)
 }
 
-// SetLimit sets the company's limit, or removes it if amount has no asset. A first limit and a lower one take effect at once. A limit
-// that would let more pass is stored as a proposal that a second member answers, see [AnswerLimit].
+// SetLimit sets the company's limit, or removes it if amount has no asset. A first limit and a lower one take effect at
+// once. A limit that would let more pass is stored as a proposal that a second member answers, see [AnswerLimit].
 func SetLimit(ctx context.Context, tx *db.Tx, by identity.Principal, amount money.Amount) error {
 	if amount.Asset() != "" && (amount.Sign() < 0 || amount.Asset().IsCrypto()) {
 		return errLimit.At("body", "/limit")
@@ -58,14 +58,16 @@ func SetLimit(ctx context.Context, tx *db.Tx, by identity.Principal, amount mone
 		return nil
 	case now.Amount.Asset() == "", same && amount.Cmp(now.Amount) < 0:
 	default:
-		next, what = Limit{Amount: now.Amount, Proposal: Proposal{ID: tx.NewID("alp"), By: by.UserID, Amount: amount}}, "proposed as"
+		next, what = Limit{
+			Amount: now.Amount, Proposal: Proposal{ID: tx.NewID("alp"), By: by.UserID, Amount: amount},
+		}, "proposed as"
 	}
 	recordLimit(tx, by, version, what, amount)
 	return saveLimit(ctx, tx, by.CompanyID, next)
 }
 
-// AnswerLimit makes a proposal the company's limit, or drops it. The member who made it can only drop it, and it can be accepted only
-// while that member is still an approver.
+// AnswerLimit makes a proposal the company's limit, or drops it. The member who made it can only drop it, and it can be
+// accepted only while that member is still an approver.
 func AnswerLimit(ctx context.Context, tx *db.Tx, by identity.Principal, proposalID string, accept bool) error {
 	version, err := identity.NextCompanyVersion(ctx, tx, by.CompanyID)
 	if err != nil {
@@ -100,5 +102,6 @@ func recordLimit(tx *db.Tx, by identity.Principal, version int64, what string, a
 	if amount.Asset() != "" {
 		shown = amount.String() + " " + string(amount.Asset())
 	}
-	db.History(tx, by.CompanyID, by.CompanyID, version, "", "", fmt.Sprintf("approval limit: %s %s by %s", what, shown, by.UserID))
+	db.History(tx, by.CompanyID, by.CompanyID, version, "", "",
+		fmt.Sprintf("approval limit: %s %s by %s", what, shown, by.UserID))
 }

@@ -14,9 +14,11 @@ const Release = "release"
 
 // Errors of approvals by staff.
 var (
-	ErrRequester = apierr.New(apierr.Forbidden, "second_person_required", "You requested this, so another member of staff has to approve it.")
+	ErrRequester = apierr.New(apierr.Forbidden, "second_person_required",
+		"You requested this, so another member of staff has to approve it.")
 	ErrAnswered  = apierr.New(apierr.Conflict, "invalid_state", "This request was already answered, or it does not exist.")
-	ErrRequested = apierr.New(apierr.Conflict, "invalid_state", "This was already requested. Another member of staff has to approve it.")
+	ErrRequested = apierr.New(apierr.Conflict, "invalid_state",
+		"This was already requested. Another member of staff has to approve it.")
 )
 
 // Request is an action that one member of staff requests and another one approves.
@@ -40,8 +42,8 @@ func Open(ctx context.Context, tx *db.Tx, r Request) (Request, error) {
 	return r, err
 }
 
-// Answer approves or drops a request that is open. It returns ErrRequester if its requester approves it, and ErrAnswered if it is not
-// open. The caller performs the action of an approved request in the same transaction.
+// Answer approves or drops a request that is open. It returns ErrRequester if its requester approves it, and
+// ErrAnswered if it is not open. The caller performs the action of an approved request in the same transaction.
 func Answer(ctx context.Context, tx *db.Tx, requestID, staffID string, approve bool) (Request, error) {
 	r, err := findRequest(ctx, tx, requestID)
 	if err != nil {
@@ -57,8 +59,8 @@ func Answer(ctx context.Context, tx *db.Tx, requestID, staffID string, approve b
 	return r, answer(ctx, tx, r, state, staffID)
 }
 
-// ReleaseLimit is the amount above which no payment leaves without the approval of two members of staff. The zero ReleaseLimit
-// requires it for every amount.
+// ReleaseLimit is the amount above which no payment leaves without the approval of two members of staff. The zero
+// ReleaseLimit requires it for every amount.
 type ReleaseLimit struct {
 	limit money.Amount
 	set   bool
@@ -78,8 +80,10 @@ func (l ReleaseLimit) Above(ctx context.Context, tx *db.Tx, amount money.Amount)
 	return above(ctx, tx, l.limit, amount)
 }
 
-// Approved reports whether an amount may be paid for an object: it is within the limit, or two members of staff approved the release.
-func (l ReleaseLimit) Approved(ctx context.Context, tx *db.Tx, companyID, objectID string, amount money.Amount) (bool, error) {
+// Approved reports whether an amount may be paid for an object: it is within the limit, or two members of staff
+// approved the release.
+func (l ReleaseLimit) Approved(ctx context.Context, tx *db.Tx, companyID, objectID string,
+	amount money.Amount) (bool, error) {
 	if over, err := l.Above(ctx, tx, amount); err != nil || !over {
 		return err == nil, err
 	}

@@ -16,7 +16,8 @@ func insertApproval(ctx context.Context, tx *db.Tx, s Subject, userID string) (f
 
 // given returns the user ids of those who approved a subject.
 func given(ctx context.Context, tx *db.Tx, s Subject) ([]string, error) {
-	rows, err := tx.Query(ctx, "SELECT user_id FROM approvals WHERE company_id = $1 AND object_id = $2 ORDER BY user_id", s.CompanyID, s.ID)
+	rows, err := tx.Query(ctx, "SELECT user_id FROM approvals WHERE company_id = $1 AND object_id = $2 ORDER BY user_id",
+		s.CompanyID, s.ID)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
@@ -51,8 +52,9 @@ func saveLimit(ctx context.Context, tx *db.Tx, companyID string, l Limit) error 
 			(company_id, currency, amount, proposal_id, proposed_by, proposed_currency, proposed_amount, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (company_id) DO UPDATE SET currency = excluded.currency, amount = excluded.amount,
-			proposal_id = excluded.proposal_id, proposed_by = excluded.proposed_by, proposed_currency = excluded.proposed_currency,
-			proposed_amount = excluded.proposed_amount, updated_at = excluded.updated_at`,
+			proposal_id = excluded.proposal_id, proposed_by = excluded.proposed_by,
+			proposed_currency = excluded.proposed_currency, proposed_amount = excluded.proposed_amount,
+			updated_at = excluded.updated_at`,
 		companyID, string(l.Amount.Asset()), units(l.Amount), l.Proposal.ID, l.Proposal.By, string(l.Proposal.Amount.Asset()),
 		units(l.Proposal.Amount), db.Micros(tx.Now()))
 	return err
@@ -76,7 +78,8 @@ func scanRequest(scan func(...any) error) (r Request, err error) {
 
 // OpenRequests returns the requests that are not answered, oldest first.
 func OpenRequests(ctx context.Context, tx *db.Tx) ([]Request, error) {
-	rows, err := tx.Query(ctx, "SELECT "+requestColumns+" FROM approval_requests WHERE state = 'open' ORDER BY requested_at, request_id")
+	rows, err := tx.Query(ctx, "SELECT "+requestColumns+` FROM approval_requests WHERE state = 'open'
+		ORDER BY requested_at, request_id`)
 	return db.Collect(rows, err, func(r *db.Rows) (Request, error) { return scanRequest(r.Scan) })
 }
 
@@ -98,7 +101,8 @@ func findRequest(ctx context.Context, tx *db.Tx, id string) (Request, error) {
 
 // answer closes a request, provided that it is still open.
 func answer(ctx context.Context, tx *db.Tx, r Request, state, staffID string) error {
-	n, err := tx.Exec(ctx, `UPDATE approval_requests SET state = $3, answered_by = $4, answered_at = $5, version = version + 1
+	n, err := tx.Exec(ctx, `UPDATE approval_requests
+		SET state = $3, answered_by = $4, answered_at = $5, version = version + 1
 		WHERE request_id = $1 AND version = $2 AND state = 'open'`, r.ID, r.version, state, staffID, db.Micros(tx.Now()))
 	if err == nil && n != 1 {
 		return ErrAnswered
@@ -109,7 +113,8 @@ func answer(ctx context.Context, tx *db.Tx, r Request, state, staffID string) er
 // approved reports whether two different members of staff approved an action on an object.
 func approved(ctx context.Context, tx *db.Tx, action, companyID, objectID string) (bool, error) {
 	var n int64
-	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM approval_requests WHERE company_id = $1 AND object_id = $2 AND action = $3
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM approval_requests
+		WHERE company_id = $1 AND object_id = $2 AND action = $3
 		AND state = 'approved' AND answered_by <> requested_by`, companyID, objectID, action).Scan(&n)
 	return n > 0, err
 }

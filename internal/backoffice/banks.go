@@ -16,30 +16,31 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// bankAccount is one account at a bank, as the books and its statements know it.
+// bankAccount is an account at a bank with its postings and statements.
 type bankAccount struct {
-	name       string // for a person
+	name       string // name in reports
 	number     string
 	currency   money.Asset
-	places     []string // on 1020; more than one where files of two formats are paid from it, or where older bookings stand
+	places     []string // its dimensions of account 1020; several if files of two formats are paid from it
 	zone       bank.Account
 	statements []bankreceipt.Statement
 	subjects   map[string]*subject
-	books      int64 // the sum
+	books      int64 // its balance in the ledger
 }
 
-// subject is one thing that the books and the statements speak of: a file of payments, a transfer, a booking of the operator's.
+// subject is an item of the ledger and the statements: a payment file, a transfer, or a transaction of the operator.
 type subject struct {
 	name          string
 	books, stated int64
-	booked, told  bool
-	day           string // the newest on which something was booked
+	booked        bool // in the ledger
+	onStatement   bool
+	day           string // day of its newest posting
 }
 
 func (s *subject) off() int64 { return s.books - s.stated }
 
-// compareBanks compares account 1020 with the bank's statements: account by account, thing by thing. What is booked after the newest
-// statement closed is not a difference: the next one has it, or does not.
+// compareBanks compares account 1020 with the bank's statements, by bank account and subject. A posting after the
+// newest statement is not a difference.
 func (r *Report) compareBanks(ctx context.Context, tx *db.Tx, listed []bank.Account) error {
 	statements, err := bankreceipt.Statements(ctx, tx)
 	if err != nil {
@@ -52,24 +53,25 @@ func (r *Report) compareBanks(ctx context.Context, tx *db.Tx, listed []bank.Acco
 	for _, a := range accounts {
 		if len(a.statements) == 0 {
 			if a.books != 0 {
-				r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s, %s: %s; no statement that says with what it closes was taken in",
+				r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s, %s: %s; no statement with a closing balance was imported",
 					ledger.Bank, ledger.Bank.Name(), a.name, text(a.currency, a.books)))
 			}
 			continue
 		}
-		told, err := bankreceipt.StatementTotals(ctx, tx, a.number, a.currency)
+		totals, err := bankreceipt.StatementTotals(ctx, tx, a.number, a.currency)
 		if err != nil {
 			return err
 		}
 		r.Coins++
 		a.sequence(r)
-		a.compare(r, told)
+		a.compare(r, totals)
 	}
 	return nil
 }
 
-// bankAccounts are the listed accounts and all others that 1020 or a statement speaks of, each with what the books say.
-func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Account, statements []bankreceipt.Statement) ([]*bankAccount, error) {
+// bankAccounts returns the configured accounts and those of statements, each with its postings on account 1020.
+func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Account,
+	statements []bankreceipt.Statement) ([]*bankAccount, error) {
 	var all []*bankAccount
 	find := func(currency money.Asset, by func(*bankAccount) bool) *bankAccount {
 		i := slices.IndexFunc(all, func(a *bankAccount) bool { return a.currency == currency && by(a) })
@@ -85,7 +87,10 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 		number := strings.Join(strings.Fields(l.Number), "")
 		a := find(l.Currency, named(number))
 		if a == nil {
-			a = &bankAccount{name: l.ID, number: number, currency: l.Currency, places: []string{number}, zone: l, subjects: map[string]*subject{}}
+			a = &bankAccount{
+				name: l.ID, number: number, currency: l.Currency, places: []string{number}, zone: l,
+				subjects: map[string]*subject{},
+			}
 			all = append(all, a)
 		} else if !slices.Contains(a.places, l.ID) {
 			a.name += "+" + l.ID
@@ -95,7 +100,10 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 	for _, s := range statements {
 		a := find(s.Currency, named(s.Number))
 		if a == nil {
-			a = &bankAccount{name: s.Number, number: s.Number, currency: s.Currency, places: []string{s.Number}, subjects: map[string]*subject{}}
+			a = &bankAccount{
+				name: s.Number, number: s.Number, currency: s.Currency, places: []string{s.Number},
+				subjects: map[string]*subject{},
+			}
 			all = append(all, a)
 		}
 		if s.Balanced {
@@ -133,7 +141,7 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 			if n, ok := bank.FindReference(m.Purpose); ok {
 				name = bank.FileReference(n.File)
 			}
-		default: // a payroll books its funding by the deposit
+		default: // a payroll posts its funding by deposit
 			for _, part := range strings.Split(m.Purpose, ":") {
 				name = cmp.Or(transfers[part], name)
 			}
@@ -144,8 +152,9 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 	})
 	for _, key := range slices.Sorted(maps.Keys(others)) {
 		if place, currency, _ := strings.Cut(key, " "); others[key] != 0 {
-			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s, %s: %s; it is no account of the list and has no statements",
-				ledger.Bank, ledger.Bank.Name(), place, text(money.Asset(currency), others[key])))
+			r.NotCompared = append(r.NotCompared,
+				fmt.Sprintf("%s %s, %s: %s; it is not a configured account and has no statements",
+					ledger.Bank, ledger.Bank.Name(), place, text(money.Asset(currency), others[key])))
 		}
 	}
 	return all, err
@@ -158,11 +167,12 @@ func (a *bankAccount) subject(name string) *subject {
 	return a.subjects[name]
 }
 
-// sequence looks for statements that are missing between others, and for those whose bookings do not lead from one balance to the other.
+// sequence reports missing statements, and statements whose entries do not add up to the change of the balance.
 func (a *bankAccount) sequence(r *Report) {
 	for i, s := range a.statements {
 		if moved, err := s.Closing.Sub(s.Opening); err != nil || moved != s.Sum {
-			r.differ(StatementSum, a.name+" "+s.ID, "", fmt.Sprintf("opens with %s, closes with %s; its bookings are %s", s.Opening, s.Closing, text(a.currency, s.Sum.Units())))
+			r.differ(StatementSum, a.name+" "+s.ID, "", fmt.Sprintf("opens with %s, closes with %s; its bookings are %s",
+				s.Opening, s.Closing, text(a.currency, s.Sum.Units())))
 		}
 		if i == 0 {
 			continue
@@ -170,23 +180,26 @@ func (a *bankAccount) sequence(r *Report) {
 		before := a.statements[i-1]
 		// A bank counts from 1 again each year.
 		if s.Opening != before.Closing || before.Sequence > 0 && s.Sequence > before.Sequence+1 {
-			r.differ(StatementMissing, fmt.Sprintf("%s, between %s of %s and %s of %s", a.name, before.ID, before.Closes, s.ID, s.Closes), "",
+			r.differ(StatementMissing, fmt.Sprintf("%s, between %s of %s and %s of %s", a.name, before.ID, before.Closes, s.ID,
+				s.Closes), "",
 				fmt.Sprintf("%s, then %s", text(a.currency, before.Closing.Units()), text(a.currency, s.Opening.Units())))
 		}
 	}
 }
 
-// compare compares what the books say with what the statements say, thing by thing, and the sums.
-func (a *bankAccount) compare(r *Report, told []bankreceipt.StatementTotal) {
+// compare compares the ledger with the statements, by subject and in total.
+func (a *bankAccount) compare(r *Report, totals []bankreceipt.StatementTotal) {
 	first, last := a.statements[0], a.statements[len(a.statements)-1]
 	var open []*subject
-	for _, t := range told {
+	for _, t := range totals {
 		if t.Subject == "" {
-			open = append(open, &subject{name: cmp.Or(t.Name, "a booking without a name"), stated: t.Amount.Units(), told: true})
+			open = append(open, &subject{
+				name: cmp.Or(t.Name, "an entry without a reference"), stated: t.Amount.Units(), onStatement: true,
+			})
 			continue
 		}
 		s := a.subject(t.Subject)
-		s.stated, s.told = s.stated+t.Amount.Units(), true
+		s.stated, s.onStatement = s.stated+t.Amount.Units(), true
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.subjects)) {
 		if s := a.subjects[name]; s.off() != 0 {
@@ -194,16 +207,16 @@ func (a *bankAccount) compare(r *Report, told []bankreceipt.StatementTotal) {
 		}
 	}
 	open = explain(open, first.Opens)
-	late := int64(0) // booked after the newest statement
+	late := int64(0) // posted after the newest statement
 	for _, s := range open {
 		object := a.name + ", " + s.name
 		switch {
-		case s.booked && !s.told && s.day < first.Opens: // the first opening balance has it
+		case s.booked && !s.onStatement && s.day < first.Opens: // included in the first opening balance
 		case s.booked && s.day >= last.Closes:
 			late += s.off()
 		case !s.booked:
 			r.differ(EntryUnbooked, object, "", text(a.currency, s.stated))
-		case !s.told:
+		case !s.onStatement:
 			r.differ(BookingUnstated, object, text(a.currency, s.books), "")
 		default:
 			r.differ(EntryAmount, object, text(a.currency, s.books), text(a.currency, s.stated))
@@ -219,16 +232,17 @@ func (a *bankAccount) compare(r *Report, told []bankreceipt.StatementTotal) {
 	}
 }
 
-// explain leaves out what the books call otherwise than the bank: a booking that no statement speaks of and another thing of which as
-// much is missing. The oldest come first; what the first opening balance has explains nothing.
+// explain removes pairs of subjects that differ by the same amount in opposite directions: the ledger and the bank use
+// different references for them. It matches the oldest first, and ignores subjects that the first opening balance
+// includes.
 func explain(open []*subject, opens string) []*subject {
 	gone := map[*subject]bool{}
 	for _, s := range open {
-		if gone[s] || s.told || s.day < opens {
+		if gone[s] || s.onStatement || s.day < opens {
 			continue
 		}
 		for _, other := range open {
-			if other != s && !gone[other] && other.off() == -s.off() && (other.told || other.day >= opens) {
+			if other != s && !gone[other] && other.off() == -s.off() && (other.onStatement || other.day >= opens) {
 				gone[s], gone[other] = true, true
 				break
 			}

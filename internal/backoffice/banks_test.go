@@ -31,7 +31,7 @@ import (
 
 const iban = "DE89370400440532013000"
 
-// branch is an account of the house in euros, the files that are paid from it, and the statements that its bank gives.
+// branch is a euro account of the operator with its payment files and statements.
 type branch struct {
 	*testing.T
 	d        *db.DB
@@ -64,7 +64,8 @@ func openBranch(t *testing.T, d *db.DB, clock *dbtest.Clock) *branch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.files, err = bank.New(bank.Config{Log: slog.New(slog.DiscardHandler), Drop: drop, Accounts: accounts, Sealer: sealer,
+	if b.files, err = bank.New(bank.Config{Log: slog.New(slog.DiscardHandler), Drop: drop, Accounts: accounts,
+		Sealer: sealer,
 		Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
 			return bank.Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
 		},
@@ -91,12 +92,14 @@ func (b *branch) pay(company string, amounts ...int64) {
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		var outs []payout.Output
 		for i, units := range amounts {
-			o := payout.Output{CompanyID: company, ID: fmt.Sprintf("out_%s_%d", company, i), PayrollID: "prl_1", PaymentID: fmt.Sprintf("pmt_%d", i), Rail: payout.RailBank,
+			o := payout.Output{CompanyID: company, ID: fmt.Sprintf("out_%s_%d", company, i), PayrollID: "prl_1",
+				PaymentID: fmt.Sprintf("pmt_%d", i), Rail: payout.RailBank,
 				Amount: eur(units), Input: eur(units),
 				Destination: json.RawMessage(`{"account_holder_name":"Ada","account_holder_type":"individual","iban":"DE89370400440532013000"}`)}
 			outs = append(outs, o)
-			if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe", Lines: []ledger.Line{
-				ledger.Debit(ledger.FXPosition, "", o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
+			if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe",
+				Lines: []ledger.Line{
+					ledger.Debit(ledger.FXPosition, "", o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
 				return err
 			}
 		}
@@ -118,7 +121,8 @@ func (b *branch) says(name string, body []byte) {
 	}
 }
 
-// closes ends a day at the bank: a statement of the next number, which begins where the one before it ended, and a new day.
+// closes ends a day at the bank: a statement of the next number, which begins where the one before it ended, and a new
+// day.
 func (b *branch) closes(entries ...iso20022.Entry) {
 	b.Helper()
 	b.number++
@@ -138,8 +142,10 @@ func (b *branch) statement(opened int64, entries []iso20022.Entry) []byte {
 	b.Helper()
 	id, today := fmt.Sprintf("ST%d", b.number), b.clock.Now()
 	var out bytes.Buffer
-	w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: id, ID: id, Sequence: fmt.Sprint(b.number), Created: today, Account: iban,
-		Balances: []iso20022.Balance{{Type: "OPBD", Amount: eur(opened), Day: today}, {Type: "CLBD", Amount: eur(b.balance), Day: today}}})
+	w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: id, ID: id, Sequence: fmt.Sprint(b.number),
+		Created: today, Account: iban,
+		Balances: []iso20022.Balance{{Type: "OPBD", Amount: eur(opened), Day: today}, {Type: "CLBD", Amount: eur(b.balance),
+			Day: today}}})
 	for _, e := range entries {
 		if err == nil {
 			e.Booked, e.Valued = today, today
@@ -159,7 +165,8 @@ func eur(cents int64) money.Amount { return money.New(money.EUR, cents) }
 
 func credit(units int64, words string) iso20022.Entry {
 	return iso20022.Entry{Reference: "in " + words, Servicer: "in " + words, Amount: eur(units), Credit: true,
-		Details: []iso20022.Detail{{Amount: eur(units), Credit: true, Debtor: iso20022.Party{Name: "Eve"}, Remittance: []string{words}}}}
+		Details: []iso20022.Detail{{Amount: eur(units), Credit: true, Debtor: iso20022.Party{Name: "Eve"},
+			Remittance: []string{words}}}}
 }
 
 func debit(units int64, name string) iso20022.Entry {
@@ -185,12 +192,14 @@ func (b *branch) compare(what string, want ...string) Report {
 	return r
 }
 
-// What stands on account 1020 is what the bank's statements say, whatever told of it first; what does not is named, thing by thing.
+// Account 1020 agrees with the bank's statements, whichever came first. Each difference is reported.
 func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		b := openBranch(t, d, clock)
-		b.write(func(ctx context.Context, tx *db.Tx) error { // so that the house has something to take away
-			_, err := treasury.Deposit(ctx, tx, treasury.Booking{Place: treasury.Place{Kind: treasury.PlaceBank, Name: "elsewhere"}, Reference: "1"}, eur(1000_00))
+		b.write(func(ctx context.Context, tx *db.Tx) error { // money that the operator can withdraw
+			_, err := treasury.Deposit(ctx, tx, treasury.Booking{
+				Place: treasury.Place{Kind: treasury.PlaceBank, Name: "elsewhere"}, Reference: "1",
+			}, eur(1000_00))
 			return err
 		})
 		b.pay("com_1", 100_00, 200_00)
@@ -201,16 +210,22 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 		b.closes(debit(300_00, "S0000001"))
 		b.compare("a credit in suspense and a file that was paid")
 		// A payment comes back less what the bank kept, and the bank takes a fee.
-		back := iso20022.Entry{Reference: "back", Amount: eur(95_00), Credit: true, Type: iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "RRTN"},
+		back := iso20022.Entry{Reference: "back", Amount: eur(95_00), Credit: true, Type: iso20022.Type{
+			Domain: "PMNT", Family: "RCDT", SubFamily: "RRTN",
+		},
 			Details: []iso20022.Detail{{EndToEndID: "S0000001P00001", Amount: eur(95_00), Credit: true, ReturnReason: "AC04"}}}
-		fee := iso20022.Entry{Reference: "fee", Amount: eur(20), Type: iso20022.Type{Domain: "PMNT", Family: "ICDT", SubFamily: "CHRG"},
+		fee := iso20022.Entry{Reference: "fee", Amount: eur(20), Type: iso20022.Type{
+			Domain: "PMNT", Family: "ICDT", SubFamily: "CHRG",
+		},
 			Details: []iso20022.Detail{{EndToEndID: "S0000001P00002", Amount: eur(20)}}}
 		b.closes(back, fee)
 		b.compare("what came back, and a fee")
 		// A part of the other payment comes back, which is counted for it in the end.
 		part := back
 		part.Reference, part.Amount = "part", eur(30_00)
-		part.Details = []iso20022.Detail{{EndToEndID: "S0000001P00002", Amount: eur(30_00), Credit: true, ReturnReason: "FOCR"}}
+		part.Details = []iso20022.Detail{
+			{EndToEndID: "S0000001P00002", Amount: eur(30_00), Credit: true, ReturnReason: "FOCR"},
+		}
 		b.closes(part)
 		b.compare("a part came back")
 		b.write(func(ctx context.Context, tx *db.Tx) error {
@@ -255,7 +270,8 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 		b.balance -= 1_00
 		b.number += 2
 		b.closes()
-		r := b.compare("a statement is missing", "entry_amount eur, S0000002", "statement_missing eur, between ST9 of 2026-01-23 and ST12 of 2026-01-24", "bank_total 1020 eur")
+		r := b.compare("a statement is missing", "entry_amount eur, S0000002",
+			"statement_missing eur, between ST9 of 2026-01-23 and ST12 of 2026-01-24", "bank_total 1020 eur")
 		if i := slices.IndexFunc(r.Differences, func(d Difference) bool { return d.Kind == BankTotal }); i < 0 || r.Differences[i] != (Difference{BankTotal, "1020 eur",
 			"707.80 EUR", "705.80 EUR on 2026-01-24, difference -2.00 EUR"}) {
 			t.Errorf("%+v", r.Differences)
@@ -264,7 +280,8 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 		body := b.statement(b.balance+3_00, nil)
 		b.says("again.xml", body)
 		b.compare("the newest statement again, with bookings that do not lead to its balance", "entry_amount eur, S0000002",
-			"statement_missing eur, between ST9 of 2026-01-23 and ST12 of 2026-01-25", "statement_sum eur ST12", "bank_total 1020 eur")
+			"statement_missing eur, between ST9 of 2026-01-23 and ST12 of 2026-01-25", "statement_sum eur ST12",
+			"bank_total 1020 eur")
 	})
 }
 
@@ -276,7 +293,9 @@ func TestTheChannelsAndTheBooksAreCompared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request, err := client.AddInvoice(t.Context(), lightning.NewInvoice{Preimage: [32]byte{7}, Amount: 5_000, Memo: "Order 7", Expiry: time.Hour})
+		request, err := client.AddInvoice(t.Context(), lightning.NewInvoice{
+			Preimage: [32]byte{7}, Amount: 5_000, Memo: "Order 7", Expiry: time.Hour,
+		})
 		if err == nil {
 			err = node.Pay(t.Context(), request)
 		}
@@ -292,8 +311,9 @@ func TestTheChannelsAndTheBooksAreCompared(t *testing.T) {
 		}
 		sats := money.New(money.BTC, 5_000)
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			return ledger.Post(tx, ledger.Journal{CompanyID: "com_1", SourceType: "test", SourceID: "1", Purpose: "paid", Lines: []ledger.Line{
-				ledger.Debit(ledger.ChannelBalance, "", sats), ledger.Credit(ledger.CompanyFunds, "", sats)}})
+			return ledger.Post(tx, ledger.Journal{CompanyID: "com_1", SourceType: "test", SourceID: "1", Purpose: "paid",
+				Lines: []ledger.Line{
+					ledger.Debit(ledger.ChannelBalance, "", sats), ledger.Credit(ledger.CompanyFunds, "", sats)}})
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -301,17 +321,21 @@ func TestTheChannelsAndTheBooksAreCompared(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		node.RemoveFunds(1)
-		if r := compare(); len(r.Differences) != 1 || r.Differences[0] != (Difference{ChannelTotal, "1001", "0.00005000 BTC", "0.00004999 BTC"}) {
+		if r := compare(); len(r.Differences) != 1 || r.Differences[0] != (Difference{
+			ChannelTotal, "1001", "0.00005000 BTC", "0.00004999 BTC",
+		}) {
 			t.Errorf("%+v", r)
 		}
 		node.Lock()
-		if r := compare(); !r.Clean() || len(r.NotCompared) != 1 || !strings.Contains(r.NotCompared[0], "0.00005000 BTC; the node does not say") {
+		if r := compare(); !r.Clean() || len(r.NotCompared) != 1 || !strings.Contains(r.NotCompared[0],
+			"0.00005000 BTC; the node does not report") {
 			t.Errorf("%+v", r)
 		}
 	})
 }
 
-// Older bookings stand under the account's number, newer ones under its id: both are the account. What nobody lists is named.
+// Older bookings stand under the account's number, newer ones under its id: both are the account. What nobody lists is
+// named.
 func TestOlderPlacesAreTheAccounts(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		b := openBranch(t, d, clock)
@@ -319,7 +343,8 @@ func TestOlderPlacesAreTheAccounts(t *testing.T) {
 		b.accounts = nil
 		message := func() {
 			b.number, b.balance = b.number+1, b.balance+5_00
-			if _, err := bankreceipt.Import(t.Context(), d, bytes.NewReader(b.statement(b.balance-5_00, []iso20022.Entry{credit(5_00, fmt.Sprint(b.number))})), b.accounts); err != nil {
+			if _, err := bankreceipt.Import(t.Context(), d, bytes.NewReader(b.statement(b.balance-5_00,
+				[]iso20022.Entry{credit(5_00, fmt.Sprint(b.number))})), b.accounts); err != nil {
 				t.Fatal(err)
 			}
 			b.clock.Advance(24 * time.Hour)
@@ -334,10 +359,13 @@ func TestOlderPlacesAreTheAccounts(t *testing.T) {
 			if len(places) != 2 || places[0].Dim != iban || places[1].Dim != "eur" {
 				t.Errorf("%+v", places)
 			}
-			_, _ = treasury.Deposit(ctx, tx, treasury.Booking{Place: treasury.Place{Kind: treasury.PlaceBank, Name: "elsewhere"}, Reference: "1"}, eur(1_00))
+			_, _ = treasury.Deposit(ctx, tx, treasury.Booking{
+				Place: treasury.Place{Kind: treasury.PlaceBank, Name: "elsewhere"}, Reference: "1",
+			}, eur(1_00))
 			return err
 		})
-		if r := b.compare("another bank"); len(r.NotCompared) != 1 || !strings.Contains(r.NotCompared[0], "elsewhere: 1.00 EUR") {
+		if r := b.compare("another bank"); len(r.NotCompared) != 1 || !strings.Contains(r.NotCompared[0],
+			"elsewhere: 1.00 EUR") {
 			t.Errorf("%q", r.NotCompared)
 		}
 	})

@@ -16,17 +16,23 @@ import (
 const WriteOff = "debt.write_off"
 
 var (
-	errLessOwed = apierr.New(apierr.Conflict, "invalid_state", "The debt is smaller than this amount. Cancel the pending request and create a new one.")
+	errLessOwed = apierr.New(apierr.Conflict, "invalid_state",
+		"The debt is smaller than this amount. Cancel the pending request and create a new one.")
 	errWriteOff = apierr.New(apierr.Invalid, "invalid_parameter", "Enter an amount greater than 0 in the debt's currency.")
 )
 
-// AskWriteOff requests that a debt is written off: all that is owed now, or an amount of it. The second person approves that amount.
-func (s *Service) AskWriteOff(ctx context.Context, tx *db.Tx, by Session, companyID, debtID, amount, reason string) error {
+// AskWriteOff requests that a debt is written off: all that is owed now, or an amount of it. The second person approves
+// that amount.
+func (s *Service) AskWriteOff(ctx context.Context, tx *db.Tx, by Session, companyID, debtID, amount,
+	reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {
 		return err
 	}
-	r := approval.Request{Action: WriteOff, CompanyID: strings.TrimSpace(companyID), ObjectID: strings.TrimSpace(debtID), Target: strings.TrimSpace(amount), Reason: reason}
+	r := approval.Request{
+		Action: WriteOff, CompanyID: strings.TrimSpace(companyID), ObjectID: strings.TrimSpace(debtID),
+		Target: strings.TrimSpace(amount), Reason: reason,
+	}
 	_, x, err := debtOf(ctx, tx, r)
 	if err != nil {
 		return err

@@ -22,21 +22,21 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// What two operators do together.
+// Actions that two members of staff do together.
 const (
 	Resume  = "payouts.resume"
 	Release = approval.Release // of a payroll, a withdrawal or a refund
-	// Credit gives a transfer in suspense to somebody, SendBack has the bank send it back: alone up to the house's limit.
+	// Credit credits a transfer in suspense, and SendBack returns it. One member of staff does so up to the release limit.
 	Credit   = "transfer.credit"
 	SendBack = "transfer.send_back"
-	// Thaw ends what Freeze began, which one does alone.
+	// Freeze takes one member of staff, Thaw takes two.
 	Freeze = "company.freeze"
 	Thaw   = "company.thaw"
-	// ClearHit says that a hit of screening is somebody else. To confirm one takes one operator.
+	// ClearHit decides that a screening match is another person. Confirming a match takes one member of staff.
 	ClearHit = "hit.clear"
 )
 
-// RetryJob is what one operator does.
+// RetryJob is the action of retrying a dead job, by one member of staff.
 const RetryJob = "jobs.retry"
 
 // Request is an action that one member of staff requests and another one approves.
@@ -45,7 +45,7 @@ type Request struct {
 	Name string // of the requester
 }
 
-// Requests returns the requests that nobody has answered, oldest first.
+// Requests returns the open requests, oldest first.
 func Requests(ctx context.Context, tx *db.Tx) ([]Request, error) {
 	open, err := approval.OpenRequests(ctx, tx)
 	if err != nil || len(open) == 0 {
@@ -77,7 +77,7 @@ func reasonOf(text string) (string, error) {
 	return text[:min(len(text), 500)], nil
 }
 
-// Pause stops all payouts, at once, for every process on the database.
+// Pause stops all payouts of every process immediately.
 func (s *Service) Pause(ctx context.Context, tx *db.Tx, by Session, reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {
@@ -89,8 +89,8 @@ func (s *Service) Pause(ctx context.Context, tx *db.Tx, by Session, reason strin
 	return note(ctx, tx, by.Operator, Act{Action: "payouts.pause", Reason: reason})
 }
 
-// Freeze stops a company at once: it can change nothing, and nothing more of its payrolls leaves. Neither event nor mail tells it so:
-// whoever is looked into may not always be told.
+// Freeze freezes a company immediately: it can change nothing, and none of its payments leaves. It sends no event and
+// no mail, because a company under investigation must not be informed in every case.
 func (s *Service) Freeze(ctx context.Context, tx *db.Tx, by Session, companyID, reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Service) RetryJob(ctx context.Context, tx *db.Tx, by Session, jobID, re
 	if err != nil {
 		return err
 	}
-	if jobID == "" { // which stands for all of them
+	if jobID == "" { // all dead jobs
 		return errNothing
 	}
 	n, err := job.Retry(ctx, tx, jobID)
@@ -130,7 +130,7 @@ func FreezeCompany(ctx context.Context, tx *db.Tx, companyID string) error {
 	return payroll.Freeze(ctx, tx, companyID)
 }
 
-// ThawCompany ends the freeze of a company; what it held goes on where nothing else stands in its way.
+// ThawCompany unfreezes a company and resumes its payments, unless they are on hold for another reason.
 func ThawCompany(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err := changeStatus(ctx, tx, companyID, identity.CompanyFrozen, identity.CompanyActive); err != nil {
 		return err
@@ -149,7 +149,8 @@ func changeStatus(ctx context.Context, tx *db.Tx, companyID, from, to string) er
 	return err
 }
 
-// Ask asks for something that two do together: that payouts go on, that a payroll or withdrawal is released, that a company is thawed.
+// Ask requests an action that takes two members of staff: resuming payouts, releasing a payment, or unfreezing a
+// company.
 func (s *Service) Ask(ctx context.Context, tx *db.Tx, by Session, action, companyID, objectID, reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {
@@ -189,7 +190,9 @@ func request(ctx context.Context, tx *db.Tx, by Session, r approval.Request) err
 	if err != nil {
 		return err
 	}
-	return note(ctx, tx, by.Operator, Act{Action: r.Action + ".ask", CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: why(r)})
+	return note(ctx, tx, by.Operator, Act{
+		Action: r.Action + ".ask", CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: why(r),
+	})
 }
 
 // why returns the reason of an act, with its target.
@@ -200,8 +203,8 @@ func why(r approval.Request) string {
 	return r.Target + ": " + r.Reason
 }
 
-// DecideTransfer credits a transfer in suspense to what an id names ([bankreceipt.Assign]), or has it sent back where that is "". One above
-// the house's limit is only asked for, and another operator agrees.
+// DecideTransfer credits a transfer in suspense to the object with an ID ([bankreceipt.Assign]), or returns it if the
+// ID is "". Above the release limit it only opens a request, which another member of staff approves.
 func (s *Service) DecideTransfer(ctx context.Context, tx *db.Tx, by Session, transferID, to, reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {
@@ -214,14 +217,16 @@ func (s *Service) DecideTransfer(ctx context.Context, tx *db.Tx, by Session, tra
 	if t.State != bankreceipt.Suspense {
 		return bankreceipt.ErrState
 	}
-	r := approval.Request{Action: SendBack, CompanyID: ledger.Operator, ObjectID: t.ID, Target: strings.TrimSpace(to), Reason: reason}
+	r := approval.Request{
+		Action: SendBack, CompanyID: ledger.Operator, ObjectID: t.ID, Target: strings.TrimSpace(to), Reason: reason,
+	}
 	if r.Target != "" {
 		r.Action = Credit
 	}
 	return s.decide(ctx, tx, by, t.Amount, r)
 }
 
-// decide does what one operator may do alone up to the house's limit, and asks for it above.
+// decide does an action of an amount up to the release limit, and requests it above.
 func (s *Service) decide(ctx context.Context, tx *db.Tx, by Session, amount money.Amount, r approval.Request) error {
 	above, err := s.deps.ReleaseLimit.Above(ctx, tx, amount)
 	if err != nil {
@@ -230,13 +235,15 @@ func (s *Service) decide(ctx context.Context, tx *db.Tx, by Session, amount mone
 	if above {
 		return request(ctx, tx, by, r)
 	}
-	if err := note(ctx, tx, by.Operator, Act{Action: r.Action, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: why(r)}); err != nil {
+	if err := note(ctx, tx, by.Operator, Act{
+		Action: r.Action, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: why(r),
+	}); err != nil {
 		return err
 	}
 	return s.do(ctx, tx, by, r)
 }
 
-// decideTransfer credits a transfer or sends it back.
+// decideTransfer credits or returns a transfer.
 func decideTransfer(ctx context.Context, tx *db.Tx, r approval.Request) (err error) {
 	if r.Action == Credit {
 		_, err = bankreceipt.Assign(ctx, tx, r.ObjectID, r.Target)
@@ -246,7 +253,7 @@ func decideTransfer(ctx context.Context, tx *db.Tx, r approval.Request) (err err
 	return err
 }
 
-// waitsForRelease says whether an object is held because it is above the house's limit.
+// waitsForRelease reports whether an object is on hold because it is above the release limit.
 func (s *Service) waitsForRelease(ctx context.Context, tx *db.Tx, companyID, objectID string) (bool, error) {
 	switch {
 	case withdrawal.IsWithdrawal(objectID):
@@ -257,7 +264,8 @@ func (s *Service) waitsForRelease(ctx context.Context, tx *db.Tx, companyID, obj
 	return payroll.AwaitsRelease(ctx, tx, companyID, objectID)
 }
 
-// Answer agrees to what another operator asks for, and does it, or drops it. Whoever asked may only drop it.
+// Answer approves a request of another member of staff and does its action, or drops the request. The requester can
+// only drop it.
 func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID string, yes bool, reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {
@@ -271,13 +279,15 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 	if yes {
 		what = ".agree"
 	}
-	if err := note(ctx, tx, by.Operator, Act{Action: r.Action + what, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: reason}); err != nil || !yes {
+	if err := note(ctx, tx, by.Operator, Act{
+		Action: r.Action + what, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: reason,
+	}); err != nil || !yes {
 		return err
 	}
 	return s.do(ctx, tx, by, r)
 }
 
-// do does what was decided, at the word of an operator: the one who may alone, or the second.
+// do does an action that was decided.
 func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r approval.Request) error {
 	switch r.Action {
 	case Resume:
@@ -303,10 +313,10 @@ func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r approval.Requ
 		_, _, err = DecideHit(ctx, tx, r.ObjectID, screening.Cleared, names[r.RequestedBy]+", "+by.Operator.Name, r.Reason)
 		return err
 	}
-	return fmt.Errorf("operator: request %s asks for %q, which nobody does", r.ID, r.Action)
+	return fmt.Errorf("backoffice: request %s has the unknown action %q", r.ID, r.Action)
 }
 
-// release lets go what is held because it is above the house's limit.
+// release resumes a payment that is on hold because it is above the release limit.
 func (s *Service) release(ctx context.Context, tx *db.Tx, r approval.Request) error {
 	switch {
 	case withdrawal.IsWithdrawal(r.ObjectID):
@@ -318,8 +328,9 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, r approval.Request) er
 	return s.deps.Payroll.Resume(ctx, tx, r.CompanyID, r.ObjectID)
 }
 
-// DecideHit confirms an open hit of screening, or asks for it to be cleared, to which another operator agrees.
-func (s *Service) DecideHit(ctx context.Context, tx *db.Tx, by Session, hitID string, to screening.State, reason string) error {
+// DecideHit confirms an open screening match, or requests that it is cleared, which another member of staff approves.
+func (s *Service) DecideHit(ctx context.Context, tx *db.Tx, by Session, hitID string, to screening.State,
+	reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {
 		return err
@@ -329,15 +340,19 @@ func (s *Service) DecideHit(ctx context.Context, tx *db.Tx, by Session, hitID st
 		return err
 	}
 	if to == screening.Cleared {
-		return request(ctx, tx, by, approval.Request{Action: ClearHit, CompanyID: h.CompanyID, ObjectID: h.ID, Reason: reason})
+		return request(ctx, tx, by, approval.Request{
+			Action: ClearHit, CompanyID: h.CompanyID, ObjectID: h.ID, Reason: reason,
+		})
 	}
 	if _, _, err := DecideHit(ctx, tx, hitID, to, by.Operator.Name, reason); err != nil {
 		return err
 	}
-	return note(ctx, tx, by.Operator, Act{Action: "hit." + string(to), CompanyID: h.CompanyID, ObjectID: h.ID, Reason: reason})
+	return note(ctx, tx, by.Operator, Act{
+		Action: "hit." + string(to), CompanyID: h.CompanyID, ObjectID: h.ID, Reason: reason,
+	})
 }
 
-// openHit is a hit that waits for a decision.
+// openHit returns a screening match that is not decided, or approval.ErrAnswered.
 func openHit(ctx context.Context, tx *db.Tx, id string) (screening.Hit, error) {
 	h, err := screening.Get(ctx, tx, id)
 	if errors.Is(err, screening.ErrNoHit) || err == nil && h.State != screening.Open {
@@ -346,8 +361,9 @@ func openHit(ctx context.Context, tx *db.Tx, id string) (screening.Hit, error) {
 	return h, err
 }
 
-// DecideHit decides a hit and, when it was the last that stood in the way, lets what waited for its subject go on.
-func DecideHit(ctx context.Context, tx *db.Tx, id string, to screening.State, by, reason string) (h screening.Hit, blocked bool, err error) {
+// DecideHit decides a screening match. After the last match of a subject is cleared, it resumes the subject's payments.
+func DecideHit(ctx context.Context, tx *db.Tx, id string, to screening.State, by, reason string) (h screening.Hit,
+	blocked bool, err error) {
 	if h, err = screening.Decide(ctx, tx, id, to, by, reason); err != nil {
 		return h, false, err
 	}

@@ -16,26 +16,27 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// What is done with coins that came and that nobody expected: alone up to the house's limit.
+// Actions on deposits in suspense. One member of staff does them up to the release limit.
 const (
 	CreditDeposit = "deposit.credit"
 	ReturnDeposit = "deposit.send_back"
 )
 
-// JobRefund has a deposit sent back (payload {deposit_id}).
+// JobRefund is the kind of the job that returns a deposit (payload {deposit_id}).
 const JobRefund = "deposit.refund"
 
-// refundLater is how long a refund waits whose address is like an entry of a sanctions list.
+// refundLater is the time between attempts to return a deposit whose address is blocked by sanctions screening.
 const refundLater = 10 * time.Minute
 
 type refundPayload struct {
 	DepositID string `json:"deposit_id"`
 }
 
-// DecideDeposit credits a deposit in suspense to the company or payroll of an id, or sends it back to an address of its own network. One
-// above the house's limit is only asked for, and another operator agrees.
-func (s *Service) DecideDeposit(ctx context.Context, tx *db.Tx, by Session, action, companyID, depositID, to, reason string) error {
-	if action != CreditDeposit && action != ReturnDeposit { // whatever else there is to be done takes two
+// DecideDeposit credits a deposit in suspense to the company or payroll with an ID, or returns it to an address on its
+// network. Above the release limit it only opens a request, which another member of staff approves.
+func (s *Service) DecideDeposit(ctx context.Context, tx *db.Tx, by Session, action, companyID, depositID, to,
+	reason string) error {
+	if action != CreditDeposit && action != ReturnDeposit { // all other actions take two members of staff
 		return apierr.NotFoundErr
 	}
 	reason, err := reasonOf(reason)
@@ -49,7 +50,9 @@ func (s *Service) DecideDeposit(ctx context.Context, tx *db.Tx, by Session, acti
 	if !d.Suspended() {
 		return deposit.ErrNotSuspended
 	}
-	r := approval.Request{Action: action, CompanyID: d.CompanyID, ObjectID: d.ID, Target: strings.TrimSpace(to), Reason: reason}
+	r := approval.Request{
+		Action: action, CompanyID: d.CompanyID, ObjectID: d.ID, Target: strings.TrimSpace(to), Reason: reason,
+	}
 	if action == ReturnDeposit {
 		if r.Target, err = s.deps.Setup.AddressOn(ctx, tx, d.Chain, r.Target); err != nil {
 			return err
@@ -58,7 +61,7 @@ func (s *Service) DecideDeposit(ctx context.Context, tx *db.Tx, by Session, acti
 	return s.decide(ctx, tx, by, d.Amount, r)
 }
 
-// decideDeposit credits a deposit or sends it back.
+// decideDeposit credits or returns a deposit.
 func decideDeposit(ctx context.Context, tx *db.Tx, r approval.Request) error {
 	d, err := deposit.Get(ctx, tx, r.CompanyID, r.ObjectID)
 	if err != nil {
@@ -90,8 +93,8 @@ func decideDeposit(ctx context.Context, tx *db.Tx, r approval.Request) error {
 	return d.CreditTo(ctx, tx, owner)
 }
 
-// Refund gives a deposit that is sent back to the engine that pays everybody (job deposit.refund). An address that is on a sanctions
-// list makes it wait. The service pays the fee of the network.
+// Refund queues the payout that returns a deposit (job deposit.refund). It waits while the address is blocked by
+// sanctions screening. The operator pays the network fee.
 func (s *Service) Refund(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in refundPayload
 	if err := j.Decode(&in); err != nil {
@@ -118,14 +121,15 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, j job.Job) error {
 		rail = payout.RailName(d.Chain)
 	}
 	return payout.Add(tx, []payout.Output{{
-		CompanyID: d.CompanyID, ID: id, PayrollID: d.ID, PaymentID: d.ID, Rail: rail, Amount: d.Amount, Input: d.Amount, Address: d.RefundTo,
+		CompanyID: d.CompanyID, ID: id, PayrollID: d.ID, PaymentID: d.ID, Rail: rail, Amount: d.Amount, Input: d.Amount,
+		Address: d.RefundTo,
 	}})
 }
 
-// Refunds says that payouts for an object send deposits back.
+// Refunds reports whether payouts of an object return a deposit.
 func Refunds(objectID string) bool { return strings.HasPrefix(objectID, "dep_") }
 
-// RefundChanged looks what became of the payout that sends a deposit back (job payout.changed).
+// RefundChanged posts the failure of a payout that returns a deposit (job payout.changed).
 func RefundChanged(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in payout.Changed
 	if err := j.Decode(&in); err != nil {

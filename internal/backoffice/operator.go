@@ -1,12 +1,13 @@
-// Package backoffice owns the house's own people and what they do: stop and resume payouts, decide about sanctions hits, release what is
-// above the house's limit.
+// Package backoffice is what the operator's staff do: stop and resume payouts, decide about screening matches, release
+// payments above the release limit, credit or return unexpected money, and compare the ledger with the nodes and banks.
 //
-// An operator is nobody's member. They are made at the machine, sign in by password and authenticator together at pages of their own,
-// and have a session of their own kind, which ends after an hour without use and after eight hours in any case. Nothing that a company
-// gives, role or key, leads there.
+// Members of staff are not users of companies. They are created on the command line and sign in with a password and an
+// authenticator on pages of their own. Their session ends after an hour without use, and after eight hours in any case.
+// No role or key of a company gives access.
 //
-// What stops money one operator does alone, at once. What lets money go that was stopped, or is above the house's limit, one asks for
-// and another one agrees to. Every act has a reason, and is kept with who did it and when, for good.
+// One member of staff can stop money, immediately. An action that lets stopped money go, or moves more than the release
+// limit, is requested by one and approved by another. Every action has a reason and is stored permanently with its
+// actor and time.
 package backoffice
 
 import (
@@ -28,26 +29,25 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// How long a session lives.
+// Durations of a session.
 const (
-	Idle = time.Hour
-	Life = 8 * time.Hour
-	// Fresh is how long after signing in an operator may act. Looking takes the whole session.
-	Fresh = 15 * time.Minute
+	Idle  = time.Hour        // it ends after this time without use
+	Life  = 8 * time.Hour    // it ends after this time
+	Fresh = 15 * time.Minute // actions are permitted for this time after signing in; reading is permitted always
 )
 
-// attempts names operators where tries are counted.
+// attempts is the kind under which sign-in attempts are counted.
 const attempts = "operator"
 
-// What is refused.
+// Errors that staff see.
 var (
-	errReason  = apierr.New(apierr.Invalid, "reason_required", "Say why, for whoever examines it.")
-	errNothing = apierr.New(apierr.Conflict, "invalid_state", "There is nothing to do: it is so already.")
-	errEmail   = apierr.New(apierr.Invalid, "invalid_parameter", "This is no email address.")
-	errTaken   = apierr.New(apierr.Conflict, "user_exists", "An operator has this address already.")
+	errReason  = apierr.New(apierr.Invalid, "reason_required", "Enter a reason for the audit log.")
+	errNothing = apierr.New(apierr.Conflict, "invalid_state", "No change: already in this state.")
+	errEmail   = apierr.New(apierr.Invalid, "invalid_parameter", "Enter a valid email address.")
+	errTaken   = apierr.New(apierr.Conflict, "user_exists", "A member of staff already has this email address.")
 )
 
-// Operator is one of the house's own people.
+// Operator is a member of the operator's staff.
 type Operator struct {
 	ID, Name, Email string
 	Created         time.Time
@@ -56,10 +56,11 @@ type Operator struct {
 	version      int64
 }
 
-// Credentials are what a new operator signs in with. They are shown once and kept nowhere.
+// Credentials are the sign-in credentials of a member of staff. They are shown once; only hashes and sealed values are
+// stored.
 type Credentials struct{ Password, Secret, URI string }
 
-// Session is an operator who is signed in.
+// Session is the session of a member of staff.
 type Session struct {
 	Operator Operator
 	Since    time.Time
@@ -68,7 +69,7 @@ type Session struct {
 	lastUsed time.Time
 }
 
-// Acts says whether the operator signed in lately enough to act.
+// Acts reports whether the session is fresh enough for actions.
 func (s Session) Acts(now time.Time) bool { return now.Sub(s.Since) < Fresh }
 
 // Deps are what a Service needs. All are required, except that Setup may have no networks.
@@ -76,7 +77,7 @@ type Deps struct {
 	Sealer       *identity.Sealer
 	Payroll      *payroll.Service      // resumed when its release is approved
 	ReleaseLimit approval.ReleaseLimit // above it, one member of staff requests and another approves
-	Setup        destination.Setup     // tells which addresses can be paid
+	Setup        destination.Setup     // knows which addresses can be paid
 	// Screen reports whether an address is on a sanctions list.
 	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (blocked bool, err error)
 }
@@ -84,8 +85,8 @@ type Deps struct {
 // Service does what staff do.
 type Service struct{ deps Deps }
 
-// New returns a Service. It refuses a missing dependency, and above all a missing guard. A zero ReleaseLimit requires a second person
-// for every amount.
+// New returns a Service. It refuses a missing dependency. A zero ReleaseLimit requires a second person for every
+// amount.
 func New(d Deps) (*Service, error) {
 	switch {
 	case d.Sealer == nil:
@@ -102,8 +103,9 @@ func place(id string) identity.Place {
 	return identity.Place{Table: "staff", Column: "secret", Row: id}
 }
 
-// Add makes an operator. It is for the machine, not for pages.
-func Add(ctx context.Context, tx *db.Tx, s *identity.Sealer, name, email string) (o Operator, c Credentials, err error) {
+// Add adds a member of staff. It is for the command line.
+func Add(ctx context.Context, tx *db.Tx, s *identity.Sealer, name, email string) (o Operator, c Credentials,
+	err error) {
 	if a, err := mail.ParseAddress(email); err != nil || a.Address != email {
 		return o, c, errEmail
 	}
@@ -117,12 +119,14 @@ func Add(ctx context.Context, tx *db.Tx, s *identity.Sealer, name, email string)
 		}
 		return o, c, err
 	}
-	return o, c, note(ctx, tx, Operator{}, Act{Action: "operator.add", ObjectID: o.ID, Reason: o.Name + " <" + o.Email + ">"})
+	return o, c, note(ctx, tx, Operator{}, Act{
+		Action: "operator.add", ObjectID: o.ID, Reason: o.Name + " <" + o.Email + ">",
+	})
 }
 
-// arm gives an operator a password and an authenticator.
+// arm sets a new password and authenticator secret.
 func (o *Operator) arm(s *identity.Sealer) (c Credentials, err error) {
-	c.Password = identity.NewRecoveryCode() // 80 random bits that can be typed
+	c.Password = identity.NewRecoveryCode() // 80 random bits that are easy to type
 	if o.hash, err = identity.HashPassword(c.Password); err != nil {
 		return c, err
 	}
@@ -133,7 +137,7 @@ func (o *Operator) arm(s *identity.Sealer) (c Credentials, err error) {
 	return c, err
 }
 
-// Reset gives an operator another password and authenticator, and ends their sessions.
+// Reset gives a member of staff a new password and authenticator, and ends their sessions.
 func Reset(ctx context.Context, tx *db.Tx, s *identity.Sealer, email string) (o Operator, c Credentials, err error) {
 	if o, err = byEmail(ctx, tx, email); err != nil || o.ID == "" {
 		if err == nil {
@@ -153,7 +157,7 @@ func Reset(ctx context.Context, tx *db.Tx, s *identity.Sealer, email string) (o 
 	return o, c, note(ctx, tx, Operator{}, Act{Action: "operator.reset", ObjectID: o.ID, Reason: "at the machine"})
 }
 
-// Remove ends an operator and their sessions. What they asked for, and nobody has agreed to, is dropped.
+// Remove removes a member of staff, ends their sessions and drops their open requests.
 func Remove(ctx context.Context, tx *db.Tx, email string) error {
 	o, err := byEmail(ctx, tx, email)
 	if err != nil {
@@ -168,14 +172,14 @@ func Remove(ctx context.Context, tx *db.Tx, email string) error {
 	return note(ctx, tx, Operator{}, Act{Action: "operator.remove", ObjectID: o.ID, Reason: "at the machine"})
 }
 
-// List is every operator, by address.
+// List returns the active members of staff, by email address.
 func List(ctx context.Context, tx *db.Tx) ([]Operator, error) { return list(ctx, tx) }
 
 // ReleaseLimit returns the amount above which a second member of staff approves; without an asset there is none.
 func (s *Service) ReleaseLimit() money.Amount { return s.deps.ReleaseLimit.Amount() }
 
-// Attempt takes one of the tries at signing in. Its transaction must be committed whatever comes of it, and the password be checked
-// only after, by [Operator.CheckPassword]: somebody unknown takes as long.
+// Attempt counts a sign-in attempt and reports whether it is allowed. Commit its transaction in any case, and check the
+// password afterwards by [Operator.CheckPassword], which takes as long for an unknown address.
 func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (o Operator, allowed bool, err error) {
 	if allowed, err = session.AttemptOf(ctx, tx, attempts, email, from); err != nil {
 		return o, false, err
@@ -184,14 +188,16 @@ func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (o O
 	return o, allowed, err
 }
 
-// CheckPassword says whether it is the operator's. It takes some 50 ms: call it outside a transaction.
+// CheckPassword reports whether the password is correct. It takes about 50 ms: call it outside a transaction.
 func (o Operator) CheckPassword(password string) (bool, error) {
 	return identity.CheckHash(o.hash, password)
 }
 
-// SignIn begins a session of an operator whose password was right, when the code is their authenticator's and was not taken before. at
-// is the time on the wall. Without ok the try stays counted.
-func (s *Service) SignIn(ctx context.Context, tx *db.Tx, o Operator, code string, at time.Time, from netip.Addr) (token string, ok bool, err error) {
+// SignIn creates a session after the password was checked, if the code is the authenticator's at the real time at and
+// was not used before. If ok is false, the attempt remains counted.
+func (s *Service) SignIn(ctx context.Context, tx *db.Tx, o Operator, code string, at time.Time, from netip.Addr) (
+	token string, ok bool, err error,
+) {
 	secret, err := s.deps.Sealer.Open(place(o.ID), o.secret)
 	if err != nil {
 		return "", false, err
@@ -213,7 +219,7 @@ func (s *Service) SignIn(ctx context.Context, tx *db.Tx, o Operator, code string
 	return token, true, note(ctx, tx, o, Act{Action: "sign_in"})
 }
 
-// Find reads the session of a token. Whatever has ended, or never was, is apierr.NotFoundErr.
+// Find returns the session of a token, or apierr.NotFoundErr if there is none or it has ended.
 func Find(ctx context.Context, tx *db.Tx, token string) (Session, error) {
 	digest := identity.SessionDigest(token)
 	if digest == "" {
@@ -222,31 +228,31 @@ func Find(ctx context.Context, tx *db.Tx, token string) (Session, error) {
 	return findSession(ctx, tx, digest)
 }
 
-// NeedsTouch says whether the last use on record is old enough to be written anew.
+// NeedsTouch reports whether the stored time of the last use needs an update.
 func (s Session) NeedsTouch(now time.Time) bool { return now.Sub(s.lastUsed) >= 5*time.Minute }
 
-// Touch records that a session was used now.
+// Touch stores the present time as the last use of a session.
 func Touch(ctx context.Context, tx *db.Tx, s Session) error { return touch(ctx, tx, s.digest) }
 
-// End signs out.
+// End ends a session.
 func End(ctx context.Context, tx *db.Tx, token string) error {
 	return endSession(ctx, tx, identity.SessionDigest(token))
 }
 
-// Act is one thing that an operator did.
+// Act is an entry of the audit log.
 type Act struct {
 	ID                                  string
 	At                                  time.Time
-	OperatorID, Name                    string // the ID is "" for somebody at the machine
+	OperatorID, Name                    string // OperatorID is "" for the command line
 	Action, CompanyID, ObjectID, Reason string
 }
 
-// Acts pages what was done, newest first, and says how many acts there are.
+// Acts returns a page of the audit log, newest first, and the number of entries.
 func Acts(ctx context.Context, tx *db.Tx, page, perPage int) ([]Act, int64, error) {
 	return acts(ctx, tx, perPage, int64(max(page, 1)-1)*int64(perPage))
 }
 
-// AtTheMachine keeps what somebody did at the machine itself.
+// AtTheMachine adds an action on the command line to the audit log.
 func AtTheMachine(ctx context.Context, tx *db.Tx, action, object, reason string) error {
 	return note(ctx, tx, Operator{}, Act{Action: action, ObjectID: object, Reason: reason})
 }

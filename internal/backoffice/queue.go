@@ -18,35 +18,35 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// The queues, in the order in which they press.
+// The queues, the most urgent first.
 const (
-	InDoubt  = "in_doubt" // payouts that may or may not have left
-	Releases = "release"  // what waits for two operators
-	Hits     = "hits"     // what sanctions screening found
-	Returned = "returned" // payouts that came back, or could not be paid
-	Suspense = "suspense" // money that came and that nobody expected
-	Late     = "late"     // money that came too late for what it was for
-	Debts    = "debts"    // what companies owe, since money that had come in was taken back
-	OnHold   = "on_hold"  // whatever else waits
+	InDoubt  = "in_doubt" // payouts with an unknown outcome
+	Releases = "release"  // payments that need the approval of two members of staff
+	Hits     = "hits"     // matches of sanctions screening
+	Returned = "returned" // payouts that were returned or failed
+	Suspense = "suspense" // received money that matches nothing
+	Late     = "late"     // money that came too late for its payroll or claim
+	Debts    = "debts"    // debts of companies after reversed deposits
+	OnHold   = "on_hold"  // everything else that waits
 )
 
-// Queues are all of them.
+// Queues lists all queues.
 var Queues = []string{InDoubt, Releases, Hits, Returned, Suspense, Late, Debts, OnHold}
 
-// MostItems is how many items of a queue are read. A queue that has more is long enough to say so.
+// MostItems is the number of items of a queue that are read at most.
 const MostItems = 200
 
-// Item is one thing in a queue.
+// Item is an entry of a queue.
 type Item struct {
 	CompanyID, ObjectID string
-	OfID                string // the payroll, claim or withdrawal that it is of, "" where that is itself
+	OfID                string // ID of its payroll, claim or withdrawal; "" if the object is one
 	State, Reason       string
 	Amount              money.Amount
-	Detail              string // a transaction, or what a hit is like
+	Detail              string // the transaction, or the entry that a match is similar to
 	Since               time.Time
 }
 
-// Queue reads one, the oldest first. An unknown one is apierr.NotFoundErr.
+// Queue returns the items of a queue, oldest first, or apierr.NotFoundErr for an unknown queue.
 func Queue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error) {
 	switch name {
 	case InDoubt:
@@ -63,7 +63,7 @@ func Queue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error
 	case Debts:
 		items, err = open(ctx, tx, ledger.DueFromCustomer)
 		for i := range items {
-			items[i].Amount = items[i].Amount.Neg() // an asset of the house
+			items[i].Amount = items[i].Amount.Neg() // the account is an asset of the operator
 			items[i].ObjectID = ledger.Debt{Dim: items[i].ObjectID, Amount: items[i].Amount}.ID()
 		}
 		return items, err
@@ -74,7 +74,8 @@ func Queue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error
 		for i := range hits {
 			h := &hits[i]
 			items = append(items, Item{
-				CompanyID: h.CompanyID, ObjectID: h.ID, OfID: h.SubjectID, State: h.Kind, Detail: h.EntryID + " " + h.EntryName + " (" + h.Programs + ")", Since: h.CreatedAt,
+				CompanyID: h.CompanyID, ObjectID: h.ID, OfID: h.SubjectID, State: h.Kind,
+				Detail: h.EntryID + " " + h.EntryName + " (" + h.Programs + ")", Since: h.CreatedAt,
 			})
 		}
 		return items, err
@@ -87,7 +88,8 @@ func outputs(ctx context.Context, tx *db.Tx, states ...payout.State) (items []It
 	for i := range all {
 		o := &all[i]
 		items = append(items, Item{
-			CompanyID: o.CompanyID, ObjectID: o.ID, OfID: o.PayrollID, State: string(o.State), Reason: o.Reason, Amount: o.Amount, Detail: o.TxID, Since: o.UpdatedAt,
+			CompanyID: o.CompanyID, ObjectID: o.ID, OfID: o.PayrollID, State: string(o.State), Reason: o.Reason,
+			Amount: o.Amount, Detail: o.TxID, Since: o.UpdatedAt,
 		})
 	}
 	return items, err
@@ -101,7 +103,7 @@ func open(ctx context.Context, tx *db.Tx, c ledger.Code) (items []Item, err erro
 	return items, err
 }
 
-// describe adds what the bank said of transfers, and where deposits came.
+// describe adds the bank's details of transfers, and the addresses of deposits.
 func describe(ctx context.Context, tx *db.Tx, items []Item) error {
 	waiting, err := bankreceipt.List(ctx, tx, false, MostItems)
 	if err != nil {
@@ -126,7 +128,7 @@ func describe(ctx context.Context, tx *db.Tx, items []Item) error {
 	return nil
 }
 
-// held is what waits for two operators, or all else that is on hold.
+// held returns the payments that need two members of staff, or those that are on hold for another reason.
 func held(ctx context.Context, tx *db.Tx, release bool) (items []Item, err error) {
 	runs, err := payroll.ListHeld(ctx, tx, MostItems)
 	if err != nil {
@@ -134,7 +136,9 @@ func held(ctx context.Context, tx *db.Tx, release bool) (items []Item, err error
 	}
 	for _, p := range runs {
 		if (p.Reason == payroll.ReasonRelease) == release {
-			items = append(items, Item{CompanyID: p.CompanyID, ObjectID: p.ID, Reason: p.Reason, Amount: p.Total, Since: p.Since})
+			items = append(items, Item{
+				CompanyID: p.CompanyID, ObjectID: p.ID, Reason: p.Reason, Amount: p.Total, Since: p.Since,
+			})
 		}
 	}
 	taken, err := withdrawal.ListHeld(ctx, tx, MostItems)
@@ -144,14 +148,19 @@ func held(ctx context.Context, tx *db.Tx, release bool) (items []Item, err error
 	for i := range taken {
 		w := &taken[i]
 		if (w.Reason == withdrawal.ReasonRelease) == release {
-			items = append(items, Item{CompanyID: w.CompanyID, ObjectID: w.ID, Reason: w.Reason, Amount: w.Amount, Since: w.UpdatedAt})
+			items = append(items, Item{
+				CompanyID: w.CompanyID, ObjectID: w.ID, Reason: w.Reason, Amount: w.Amount, Since: w.UpdatedAt,
+			})
 		}
 	}
 	if release {
 		refunds, err := claim.RefundsWithheld(ctx, tx, MostItems)
 		for i := range refunds {
 			r := &refunds[i]
-			items = append(items, Item{CompanyID: r.CompanyID, ObjectID: r.ID, OfID: r.ClaimID, Reason: withdrawal.ReasonRelease, Amount: r.Amount, Since: r.Since})
+			items = append(items, Item{
+				CompanyID: r.CompanyID, ObjectID: r.ID, OfID: r.ClaimID, Reason: withdrawal.ReasonRelease, Amount: r.Amount,
+				Since: r.Since,
+			})
 		}
 		return items, err
 	}

@@ -20,49 +20,49 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// Difference is one thing that the books and the world tell differently.
+// Difference is a difference between the ledger and a node or bank.
 type Difference struct {
 	Kind   string `json:"kind"`
-	Object string `json:"object"` // a coin, a transaction, an account
-	Books  string `json:"books"`  // what the books say
-	World  string `json:"world"`  // what the chain, a node or the bank says
+	Object string `json:"object"` // a coin, transaction or account
+	Books  string `json:"books"`  // value in the ledger
+	World  string `json:"world"`  // value at the node or the bank
 }
 
-// The kinds of differences.
+// Kinds of differences.
 const (
-	BooksWrong     = "books_wrong"     // the books contradict themselves
-	MonthChanged   = "month_changed"   // a month that is closed is not what it was
-	WalletTotal    = "wallet_total"    // the coins are worth more or less than the books hold
-	CoinMissing    = "coin_missing"    // the node does not have a coin that we count on
-	CoinAmount     = "coin_amount"     // the node has it with another amount
-	DepositMissing = "deposit_missing" // a coin came, and no deposit says so
-	DepositGone    = "deposit_gone"    // a deposit's coin is in no block
-	PayoutUnbooked = "payout_unbooked" // a payout is confirmed, and not in the books
-	PayoutGone     = "payout_gone"     // a payout is in the books, and in no block
-	Stranger       = "stranger"        // a transaction that is not ours spent our coins
-	AccountTotal   = "account_total"   // our accounts on a network hold more or less of an asset than the books
+	BooksWrong     = "books_wrong"     // the ledger is inconsistent
+	MonthChanged   = "month_changed"   // a closed month was changed
+	WalletTotal    = "wallet_total"    // the wallet's coins are worth more or less than its account
+	CoinMissing    = "coin_missing"    // the node does not have a coin of the wallet
+	CoinAmount     = "coin_amount"     // the node has the coin with another amount
+	DepositMissing = "deposit_missing" // a coin has no deposit
+	DepositGone    = "deposit_gone"    // a deposit's coin is not in a block
+	PayoutUnbooked = "payout_unbooked" // a confirmed payout is not posted
+	PayoutGone     = "payout_gone"     // a posted payout is not in a block
+	Stranger       = "stranger"        // an unknown transaction spent coins of the wallet
+	AccountTotal   = "account_total"   // the accounts on a network hold more or less than their ledger account
 
-	BankTotal        = "bank_total"        // an account closes with more or less than the books hold
-	EntryUnbooked    = "entry_unbooked"    // a statement has a booking that the books do not have
-	EntryAmount      = "entry_amount"      // both have it, with different amounts
-	BookingUnstated  = "booking_unstated"  // the books have a booking that no statement has, and its day is over
-	StatementMissing = "statement_missing" // one statement does not begin where the one before it ended
-	StatementSum     = "statement_sum"     // the bookings of a statement do not lead from its opening to its closing balance
-	ChannelTotal     = "channel_total"     // the Lightning node has less than the books
+	BankTotal        = "bank_total"        // the closing balance of a bank account differs
+	EntryUnbooked    = "entry_unbooked"    // an entry of a statement is not posted
+	EntryAmount      = "entry_amount"      // a posting and its entry have different amounts
+	BookingUnstated  = "booking_unstated"  // a posting of a past day is on no statement
+	StatementMissing = "statement_missing" // a statement does not start with the closing balance of the one before
+	StatementSum     = "statement_sum"     // the entries of a statement do not add up to the change of its balance
+	ChannelTotal     = "channel_total"     // the Lightning node has less than its account
 )
 
-// Report is what one comparison found.
+// Report is the result of a reconciliation.
 type Report struct {
 	ID          string       `json:"id"`
 	At          time.Time    `json:"at"`
-	Height      int64        `json:"height"` // of the chain, up to which was compared
-	Coins       int64        `json:"coins"`  // that the node was asked for, and accounts on other networks
-	Total       string       `json:"total"`  // what they are worth
+	Height      int64        `json:"height"` // of Bitcoin
+	Coins       int64        `json:"coins"`  // number of coins and accounts that were compared
+	Total       string       `json:"total"`  // total value of the coins
 	Differences []Difference `json:"differences"`
-	NotCompared []string     `json:"not_compared"` // accounts that hold something, with nothing to compare it to
+	NotCompared []string     `json:"not_compared"` // accounts that could not be compared
 }
 
-// Clean says that nothing differs.
+// Clean reports whether there are no differences.
 func (r Report) Clean() bool { return len(r.Differences) == 0 }
 
 func (r *Report) differ(kind, object, books, world string) {
@@ -71,17 +71,17 @@ func (r *Report) differ(kind, object, books, world string) {
 
 func btc(sats int64) string { return text(money.BTC, sats) }
 
-// World is what the books are compared with.
+// World has the nodes and bank accounts that the ledger is compared with.
 type World struct {
-	Chain    string           // under whose name the rows of Bitcoin's coins are
-	Node     chain.UTXOSource // nil: nobody can be asked for them
-	Accounts []evm.Node       // of the networks of accounts
+	Chain    string           // name of Bitcoin in the database
+	Node     chain.UTXOSource // Bitcoin node, or nil
+	Accounts []evm.Node       // nodes of EVM networks
 	Banks    []bank.Account
-	Channels *lightning.Client // nil: there is no Lightning node, or nobody may ask it
+	Channels *lightning.Client // Lightning node, or nil
 }
 
-// Reconcile compares the books with the wallet's coins, and those with the node, coin by coin, with what our accounts hold on other
-// networks, and with the bank's statements. It keeps its report.
+// Reconcile compares the ledger with the wallet's coins, each coin with the node, and the ledger with the accounts on
+// EVM networks, the Lightning node and the bank's statements. It stores and returns a report.
 func Reconcile(ctx context.Context, d *db.DB, w World) (Report, error) {
 	var r Report
 	var coins []chain.HeldCoin
@@ -121,7 +121,7 @@ func Reconcile(ctx context.Context, d *db.DB, w World) (Report, error) {
 	})
 }
 
-// compareBooks compares the books with what the watcher has seen, in one snapshot.
+// compareBooks checks the ledger and compares it with the watched coins, in one snapshot.
 func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []chain.HeldCoin) error {
 	check, err := ledger.Check(ctx, tx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []c
 	}
 	var total int64
 	for _, c := range coins {
-		if c.Change || c.Confirmed { // what lies less deep is not booked yet
+		if c.Change || c.Confirmed { // other coins are not posted yet
 			total += c.Amount
 		}
 	}
@@ -149,8 +149,8 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []c
 		switch {
 		case l.Code == ledger.HotWallet && l.Debit.Asset() == money.BTC:
 			booked = l.Debit.Units()
-		case l.Code == ledger.OtherWallets, l.Code == ledger.Bank: // by network and by account, below
-		case l.Code == ledger.ChannelBalance && w.Channels != nil: // the node is asked
+		case l.Code == ledger.OtherWallets, l.Code == ledger.Bank: // compared by network and bank account below
+		case l.Code == ledger.ChannelBalance && w.Channels != nil: // compared with the node
 		case l.Code >= ledger.HotWallet && l.Code < ledger.ClearingDeposits && !l.Debit.IsZero():
 			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s: %s %s", l.Code, l.Code.Name(), l.Debit, l.Debit.Asset()))
 		}
@@ -164,7 +164,8 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []c
 	}
 	for _, o := range others {
 		if !slices.ContainsFunc(w.Accounts, func(n evm.Node) bool { return n.Spec().Name == o.Dim }) {
-			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s, %s: %s %s", ledger.OtherWallets, ledger.OtherWallets.Name(), o.Dim, o.Amount, o.Amount.Asset()))
+			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s, %s: %s %s", ledger.OtherWallets,
+				ledger.OtherWallets.Name(), o.Dim, o.Amount, o.Amount.Asset()))
 		}
 	}
 	if err := r.compareBanks(ctx, tx, w.Banks); err != nil {
@@ -181,7 +182,7 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []c
 	return nil
 }
 
-// compareRows compares what the watcher has seen of a chain with the deposits and payouts that are booked.
+// compareRows compares the watched transactions of a chain with deposits and payouts.
 func (r *Report) compareRows(ctx context.Context, tx *db.Tx, chainName string) error {
 	missing, err := deposit.Unbooked(ctx, tx, chainName)
 	if err != nil {
@@ -218,7 +219,7 @@ func (r *Report) compareRows(ctx context.Context, tx *db.Tx, chainName string) e
 	return err
 }
 
-// compareChannels compares what came over Lightning with what the node holds. What it holds beyond that is its owner's own.
+// compareChannels compares account 1001 with the balance of the Lightning node, which may be higher.
 func (r *Report) compareChannels(ctx context.Context, d *db.DB, node *lightning.Client) error {
 	if node == nil {
 		return nil
@@ -239,15 +240,16 @@ func (r *Report) compareChannels(ctx context.Context, d *db.DB, node *lightning.
 	case err != nil && ctx.Err() != nil:
 		return err
 	case err != nil:
-		r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s: %s; the node does not say what it holds: %v", ledger.ChannelBalance, ledger.ChannelBalance.Name(), btc(booked), err))
+		r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s: %s; the node does not report its balance: %v",
+			ledger.ChannelBalance, ledger.ChannelBalance.Name(), btc(booked), err))
 	case holds < booked:
 		r.differ(ChannelTotal, string(ledger.ChannelBalance), btc(booked), btc(holds))
 	}
 	return nil
 }
 
-// compareAccounts compares what the books hold on a network of accounts with what our accounts held at the block up to which
-// everything is booked. Of the network's own coin each move may have been rounded by one unit.
+// compareAccounts compares account 1006 of an EVM network with the balances of our addresses at the block up to which
+// everything is posted. Amounts of the network's own coin may differ by one unit per movement because of rounding.
 func (r *Report) compareAccounts(ctx context.Context, d *db.DB, node evm.Node) error {
 	n := node.Spec()
 	var held chain.EVMHoldings
@@ -266,7 +268,7 @@ func (r *Report) compareAccounts(ctx context.Context, d *db.DB, node evm.Node) e
 		return err
 	})
 	if errors.Is(err, db.ErrNoRows) {
-		r.NotCompared = append(r.NotCompared, n.Name+": the watcher has not looked at it yet")
+		r.NotCompared = append(r.NotCompared, n.Name+": the watcher has not scanned it yet")
 		return nil
 	}
 	if err != nil {
@@ -278,7 +280,8 @@ func (r *Report) compareAccounts(ctx context.Context, d *db.DB, node evm.Node) e
 	}
 	holds, err := node.Balances(ctx, held.Addresses, held.Height)
 	if errors.Is(err, chain.ErrNotFound) {
-		r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s: the node does not say what was held at block %d: %v", n.Name, held.Height, err))
+		r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s: the node does not report the balances at block %d: %v", n.Name,
+			held.Height, err))
 		return nil
 	}
 	if err != nil {
@@ -289,14 +292,15 @@ func (r *Report) compareAccounts(ctx context.Context, d *db.DB, node evm.Node) e
 		world[asset] += units
 	}
 	for asset := range books {
-		world[asset] += 0 // also what no account holds
+		world[asset] += 0 // assets that no address holds
 	}
 	for _, asset := range slices.Sorted(maps.Keys(world)) {
 		off := world[asset] - books[asset]
 		if off == 0 || asset == n.Native && -held.Movements <= off && off <= held.Movements {
 			continue
 		}
-		r.differ(AccountTotal, string(ledger.OtherWallets)+" "+n.Name, text(asset, books[asset]), text(asset, world[asset])+", block "+fmt.Sprint(held.Height)+", difference "+text(asset, off))
+		r.differ(AccountTotal, string(ledger.OtherWallets)+" "+n.Name, text(asset, books[asset]), text(asset,
+			world[asset])+", block "+fmt.Sprint(held.Height)+", difference "+text(asset, off))
 	}
 	return nil
 }
@@ -307,8 +311,9 @@ func text(asset money.Asset, units int64) string {
 
 func coin(o chain.Outpoint) string { return fmt.Sprintf("%s:%d", o.TxID, o.Vout) }
 
-// compareCoin asks the node for a coin. What the watcher has heard of meanwhile is no difference.
-func (r *Report) compareCoin(ctx context.Context, d *db.DB, chainName string, node chain.UTXOSource, c chain.HeldCoin) error {
+// compareCoin compares a coin with the node. It reports no difference if the coin changed meanwhile.
+func (r *Report) compareCoin(ctx context.Context, d *db.DB, chainName string, node chain.UTXOSource,
+	c chain.HeldCoin) error {
 	r.Coins++
 	sats, err := node.Coin(ctx, c.Outpoint)
 	if err != nil && !errors.Is(err, chain.ErrNotFound) {
@@ -345,7 +350,7 @@ func (r *Report) compareCoin(ctx context.Context, d *db.DB, chainName string, no
 	})
 }
 
-// Reports are the last ones, newest first.
+// Reports returns the newest reports, newest first.
 func Reports(ctx context.Context, tx *db.Tx, limit int) ([]Report, error) {
 	all, err := reports(ctx, tx, limit)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 const columns = "staff_id, name, email, password_hash, secret, version, created_at"
 
 func insert(ctx context.Context, tx *db.Tx, o Operator) (first bool, err error) {
-	n, err := tx.Exec(ctx, `INSERT INTO staff (staff_id, name, email, email_key, password_hash, secret, last_step, status, version, created_at)
+	n, err := tx.Exec(ctx, `INSERT INTO staff (staff_id, name, email, email_key, password_hash, secret, last_step,
+			status, version, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, 0, 'active', $7, $8) ON CONFLICT DO NOTHING`,
 		o.ID, o.Name, o.Email, identity.EmailKey(o.Email), o.hash, o.secret, o.version, db.Micros(o.Created))
 	return n == 1, err
@@ -28,7 +29,7 @@ func scan(scan func(...any) error) (o Operator, err error) {
 	return o, err
 }
 
-// byEmail is without an ID when nobody has the address.
+// byEmail returns the active member of staff with an email address. The ID is empty if there is none.
 func byEmail(ctx context.Context, tx *db.Tx, email string) (Operator, error) {
 	o, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM staff WHERE email_key = $1 AND status = 'active'",
 		identity.EmailKey(strings.TrimSpace(email))).Scan)
@@ -56,7 +57,8 @@ func rearm(ctx context.Context, tx *db.Tx, o Operator) error {
 }
 
 func remove(ctx context.Context, tx *db.Tx, o Operator) error {
-	if err := changed(tx.Exec(ctx, `UPDATE staff SET status = 'removed', password_hash = '', secret = '', version = version + 1
+	if err := changed(tx.Exec(ctx, `UPDATE staff
+		SET status = 'removed', password_hash = '', secret = '', version = version + 1
 		WHERE staff_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version)); err != nil {
 		return err
 	}
@@ -66,15 +68,18 @@ func remove(ctx context.Context, tx *db.Tx, o Operator) error {
 	return endSessions(ctx, tx, o.ID)
 }
 
-// takeStep says whether the step of an authenticator, and none after it, was taken before.
+// takeStep stores the time step of an authenticator code, and reports false if this step or a later one was used
+// before.
 func takeStep(ctx context.Context, tx *db.Tx, o Operator, step int64) (bool, error) {
-	n, err := tx.Exec(ctx, "UPDATE staff SET last_step = $2 WHERE staff_id = $1 AND last_step < $2 AND status = 'active'", o.ID, step)
+	n, err := tx.Exec(ctx, `UPDATE staff SET last_step = $2
+		WHERE staff_id = $1 AND last_step < $2 AND status = 'active'`, o.ID, step)
 	return n == 1, err
 }
 
 func insertSession(ctx context.Context, tx *db.Tx, digest, operatorID string) error {
 	now := db.Micros(tx.Now())
-	return tx.Insert(ctx, "staff_sessions", []string{"digest", "staff_id", "created_at", "last_used_at"}, [][]any{{digest, operatorID, now, now}})
+	return tx.Insert(ctx, "staff_sessions", []string{"digest", "staff_id", "created_at", "last_used_at"}, [][]any{{digest,
+		operatorID, now, now}})
 }
 
 func findSession(ctx context.Context, tx *db.Tx, digest string) (s Session, err error) {
@@ -93,7 +98,8 @@ func findSession(ctx context.Context, tx *db.Tx, digest string) (s Session, err 
 }
 
 func touch(ctx context.Context, tx *db.Tx, digest string) error {
-	_, err := tx.Exec(ctx, "UPDATE staff_sessions SET last_used_at = $1 WHERE digest = $2 AND last_used_at < $1", db.Micros(tx.Now()), digest)
+	_, err := tx.Exec(ctx, "UPDATE staff_sessions SET last_used_at = $1 WHERE digest = $2 AND last_used_at < $1",
+		db.Micros(tx.Now()), digest)
 	return err
 }
 
@@ -107,7 +113,7 @@ func endSessions(ctx context.Context, tx *db.Tx, operatorID string) error {
 	return err
 }
 
-// Forget deletes sessions that have ended.
+// Forget deletes ended sessions.
 func Forget(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx, "DELETE FROM staff_sessions WHERE created_at <= $1 OR last_used_at <= $2",
@@ -117,7 +123,9 @@ func Forget(ctx context.Context, d *db.DB) error {
 }
 
 func note(ctx context.Context, tx *db.Tx, by Operator, a Act) error {
-	return tx.Insert(ctx, "staff_actions", []string{"action_id", "at", "staff_id", "name", "action", "company_id", "object_id", "reason"},
+	return tx.Insert(ctx, "staff_actions", []string{
+		"action_id", "at", "staff_id", "name", "action", "company_id", "object_id", "reason",
+	},
 		[][]any{{tx.NewID("act"), db.Micros(tx.Now()), by.ID, by.Name, a.Action, a.CompanyID, a.ObjectID, a.Reason}})
 }
 
@@ -125,7 +133,8 @@ func acts(ctx context.Context, tx *db.Tx, limit int, offset int64) (some []Act, 
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM staff_actions").Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	rows, err := tx.Query(ctx, `SELECT action_id, at, staff_id, name, action, company_id, object_id, reason FROM staff_actions
+	rows, err := tx.Query(ctx, `SELECT action_id, at, staff_id, name, action, company_id, object_id, reason
+		FROM staff_actions
 		ORDER BY at DESC, action_id DESC LIMIT $1 OFFSET $2`, int64(limit), offset)
 	some, err = db.Collect(rows, err, func(r *db.Rows) (a Act, err error) {
 		var at int64
@@ -145,11 +154,13 @@ type kept struct {
 }
 
 func insertReport(ctx context.Context, tx *db.Tx, k kept) error {
-	return tx.Insert(ctx, "reconciliations", []string{"reconciliation_id", "at", "differences", "report"}, [][]any{{k.id, db.Micros(k.at), k.n, k.text}})
+	return tx.Insert(ctx, "reconciliations", []string{"reconciliation_id", "at", "differences", "report"}, [][]any{{k.id,
+		db.Micros(k.at), k.n, k.text}})
 }
 
 func reports(ctx context.Context, tx *db.Tx, limit int) ([]kept, error) {
-	rows, err := tx.Query(ctx, "SELECT reconciliation_id, at, differences, report FROM reconciliations ORDER BY at DESC, reconciliation_id DESC LIMIT $1", int64(limit))
+	rows, err := tx.Query(ctx, `SELECT reconciliation_id, at, differences, report FROM reconciliations
+		ORDER BY at DESC, reconciliation_id DESC LIMIT $1`, int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (k kept, err error) {
 		var at int64
 		err = r.Scan(&k.id, &at, &k.n, &k.text)
