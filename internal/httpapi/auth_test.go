@@ -10,9 +10,8 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// Who tries out credentials is told to wait, with everybody else's wrong ones from there; right ones pass, and
-// other networks are apart.
-func TestANetworkHasFewWrongCredentials(t *testing.T) {
+// Wrong credentials are limited per network. Valid credentials and other networks are not affected.
+func TestWrongCredentialsAreLimitedPerNetwork(t *testing.T) {
 	b := newFixture(t, sqlite(t), func(d *Deps) { d.Now = func() time.Time { return time.Unix(1e9, 0) } })
 	from := func(address, credential string, want int) {
 		t.Helper()
@@ -35,12 +34,12 @@ func TestANetworkHasFewWrongCredentials(t *testing.T) {
 	}
 	from("203.0.113.7:1025", "Basic nonsense", 429)
 	from("203.0.113.7:1026", "Basic "+b.key, 200)
-	from("203.0.113.7:1027", "", 401) // no credential is none that is tried out
+	from("203.0.113.7:1027", "", 401) // a missing credential does not count as wrong
 	from("203.0.113.8:1024", "Basic nonsense", 401)
 }
 
-// That a credential asks for another company is kept, once a minute, whether there is such a company or not.
-func TestWhoAsksForAnotherCompanyIsNoted(t *testing.T) {
+// A request for another company is recorded once a minute, whether or not that company exists.
+func TestRequestsForAnotherCompanyAreRecorded(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		now := time.Unix(1e9, 0)
 		b, other := newFixture(t, d, func(d *Deps) { d.Now = func() time.Time { return now } }), newFixture(t, d, nil)
@@ -68,10 +67,10 @@ func TestWhoAsksForAnotherCompanyIsNoted(t *testing.T) {
 			}
 			now = now.Add(time.Minute)
 		}
-		// Another process, in the same minute, makes no second row.
+		// A second process adds no row in the same minute.
 		now = now.Add(-time.Minute)
-		twin := &fixture{t: t, db: d, key: b.key, company: b.company, server: newServer(b.server.Deps, b.routes())}
-		if got := twin.do("GET", "/list?company_id="+other.company, ""); got.status != 404 || rows() != 2 {
+		second := &fixture{t: t, db: d, key: b.key, company: b.company, server: newServer(b.server.Deps, b.routes())}
+		if got := second.do("GET", "/list?company_id="+other.company, ""); got.status != 404 || rows() != 2 {
 			t.Errorf("%d, %d rows", got.status, rows())
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// operation is one operation of the contract as a test wants it.
+// operation is a route with its part of the contract.
 type operation struct {
 	route
 	Parameters  []parameter
@@ -26,7 +26,7 @@ type operation struct {
 	}
 }
 
-// wellFormed is a request that the contract shows: its example body, and ids in the path, some of which exist.
+// wellFormed returns the path and body of a valid request: the example of the contract with the given IDs.
 func (o *operation) wellFormed(ids map[string]string) (path, body string) {
 	path = o.path
 	for _, p := range o.Parameters {
@@ -44,7 +44,7 @@ func idOf(ids map[string]string, name string) string {
 	return name + "_1"
 }
 
-// operations are the routes of the table, each with what the contract says of it.
+// operations returns the routes with their parts of the contract, and the schemas of the contract.
 func operations(t testing.TB) (all []*operation, schemas map[string]schema) {
 	t.Helper()
 	var doc struct {
@@ -65,16 +65,16 @@ func operations(t testing.TB) (all []*operation, schemas map[string]schema) {
 	return all, doc.Components.Schemas
 }
 
-// newWhole is a service that lacks no part, whose key may do everything.
+// newFullFixture returns a fixture with every service and a key that has every scope.
 func newFullFixture(t testing.TB, d *db.DB) *fixture {
 	b := newBilling(t, d)
 	b.server.Webhooks = delivery.Setup{Sealer: b.server.Sealer, Policy: delivery.Policy{Loopback: true}}
 	return b
 }
 
-// keysOnly are the operations of a company for itself: its onboarding, its wallets, its webhook endpoints. They
-// stand here again, since a route that forgets the mark would not be missed.
-var keysOnly = []string{
+// apiKeyOperations repeats the operations that require an API key, so that a route that lacks apiKeyOnly fails the
+// test.
+var apiKeyOperations = []string{
 	"onboard-company", "add-ubo", "initiate-ubo-kyc", "upload-company-document", "initiate-kyb", "request-wallet",
 	"withdraw", "cancel-withdrawal",
 	"change-merchant-settings", "settle-claims", "create-webhook", "update-webhook", "delete-webhook",
@@ -82,9 +82,9 @@ var keysOnly = []string{
 	"redeliver-webhook-range", "redeliver-webhook",
 }
 
-// Every route is tried with every scope alone, by key and by token. Who may do what is decided before the handler
-// and without the database's help, so one engine shows all of it.
-func TestEachRouteTakesItsOwnScopeAlone(t *testing.T) {
+// Every route is called with each scope alone, by API key and by token. SQLite is enough: authorization precedes the
+// handler.
+func TestEachRouteAcceptsOnlyItsScope(t *testing.T) {
 	b := newFullFixture(t, sqlite(t))
 	all, _ := operations(t)
 	user := b.user("Ada")
@@ -122,7 +122,7 @@ func TestEachRouteTakesItsOwnScopeAlone(t *testing.T) {
 						!strings.Contains(strings.Join(got.header.Values("WWW-Authenticate"), " "), `scope="`+o.scope+`"`) {
 						t.Errorf("%s with %s: %d %s; want it refused for %s", o.name, scope, got.status, got.text, o.scope)
 					}
-				case i == 1 && slices.Contains(keysOnly, o.name):
+				case i == 1 && slices.Contains(apiKeyOperations, o.name):
 					if broken := b.do(o.method, path, `{"`, "Authorization", credential); !refused ||
 						broken.status != http.StatusForbidden {
 						t.Errorf("%s with a user's token: %d %s, and with a broken body: %d", o.name, got.status, got.text, broken.status)
@@ -143,9 +143,8 @@ func TestEachRouteTakesItsOwnScopeAlone(t *testing.T) {
 	}
 }
 
-// A method that no route of an address has is refused with those that it has, whatever a header says the method is
-// meant to be.
-func TestEachPathTakesItsOwnMethodsAlone(t *testing.T) {
+// A method that no route of a path has gets 405 with the methods it has, whatever X-HTTP-Method-Override says.
+func TestEachPathAcceptsOnlyItsMethods(t *testing.T) {
 	b := newFullFixture(t, sqlite(t))
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage
@@ -166,7 +165,7 @@ func TestEachPathTakesItsOwnMethodsAlone(t *testing.T) {
 		path := strings.NewReplacer("{", "", "}", "").Replace(at.pattern)
 		var allow []string
 		for _, o := range table {
-			if names(o.pattern, path) && !slices.Contains(allow, o.method) {
+			if matches(o.pattern, path) && !slices.Contains(allow, o.method) {
 				if allow = append(allow, o.method); o.method == "GET" {
 					allow = append(allow, "HEAD")
 				}
@@ -192,8 +191,8 @@ func TestEachPathTakesItsOwnMethodsAlone(t *testing.T) {
 	}
 }
 
-// names says whether a path is one of a pattern's.
-func names(pattern, path string) bool {
+// matches reports whether a path matches a route pattern.
+func matches(pattern, path string) bool {
 	parts, at := strings.Split(pattern, "/"), strings.Split(path, "/")
 	if len(parts) != len(at) {
 		return false
@@ -206,7 +205,7 @@ func names(pattern, path string) bool {
 	return true
 }
 
-// schema is what the contract says of a value.
+// schema is a JSON schema of the contract.
 type schema struct {
 	Ref                  string `json:"$ref"`
 	Type                 any
@@ -221,7 +220,7 @@ type schema struct {
 	Items                *schema
 }
 
-// parameter is one in the path, the query or a header; a shared one has a reference alone.
+// parameter is a path, query or header parameter. A shared parameter has only a reference.
 type parameter struct {
 	Name, In string
 	Required bool

@@ -25,14 +25,14 @@ import (
 	"github.com/stipend/stipend/internal/wallet"
 )
 
-// rule says what a member of a body takes, beyond what can be seen from its good value.
+// rule describes the values of a member that its valid value does not show.
 type rule struct {
 	required bool
-	id       bool // names an object: one that is not there is a 404, whatever it looks like
+	id       bool // the ID of an object: an unknown one gets 404, whatever its form
 }
 
-// refuseBadInput sends a body that is wrong in one member at a time, and wants an error that names the member, and
-// no row changed. A member of an object inside is named by its JSON pointer.
+// refuseBadInput sends a valid body with one invalid member at a time. Each request must get an error that points at
+// the member, and must change no row. Nested members are named by JSON pointers.
 func refuseBadInput(b *fixture, method, path string, good members, rules map[string]rule) {
 	b.t.Helper()
 	before := b.rows()
@@ -90,7 +90,7 @@ func (b *fixture) refused(method, path, what string, body members, name string, 
 	}
 }
 
-// rows are the numbers of rows that a refused request must leave alone.
+// rows returns the row counts of the tables that a rejected request must not change.
 func (b *fixture) rows() string {
 	b.t.Helper()
 	var text strings.Builder
@@ -114,7 +114,7 @@ func (b *fixture) rows() string {
 	return text.String()
 }
 
-// drain runs the jobs of some kinds that are due.
+// drain runs the due jobs of a table.
 func (b *fixture) drain(table job.Table) {
 	b.t.Helper()
 	if err := job.NewRunner(b.db, table, nil, slog.New(slog.DiscardHandler)).Drain(b.t.Context()); err != nil {
@@ -122,7 +122,7 @@ func (b *fixture) drain(table job.Table) {
 	}
 }
 
-// credit gives the company money, as a deposit would.
+// credit posts a deposit to the company's balance.
 func (b *fixture) credit(name string, a money.Amount) {
 	b.t.Helper()
 	b.write(func(_ context.Context, tx *db.Tx) error {
@@ -132,13 +132,13 @@ func (b *fixture) credit(name string, a money.Amount) {
 	})
 }
 
-// checkBooks proves the ledger.
-func (b *fixture) checkBooks() {
+// checkLedger verifies the ledger.
+func (b *fixture) checkLedger() {
 	b.t.Helper()
 	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		r, err := ledger.Check(ctx, tx)
 		if len(r.Problems) > 0 {
-			b.t.Errorf("the books: %v", r.Problems)
+			b.t.Errorf("the ledger: %v", r.Problems)
 		}
 		return err
 	}); err != nil {
@@ -146,19 +146,19 @@ func (b *fixture) checkBooks() {
 	}
 }
 
-// newBilling is a service whose key may do everything.
+// newBilling returns a fixture with every service and a key that has every scope.
 func newBilling(t testing.TB, d *db.DB) *fixture {
 	b := newService(t, d, nil)
 	b.server.Funding = &virtualaccount.Service{Bank: virtualaccount.Sandbox{}, Sealer: b.server.Sealer}
 	b.server.Vendor = &vendorbill.Service{
 		Payroll: b.server.Payroll, Sealer: b.server.Sealer, Intake: kyc.NewImageDecoder(2, kyc.MinPixels),
 	}
-	b.widen()
+	b.useAllScopes()
 	return b
 }
 
-// widen gives the fixture a key with every scope.
-func (b *fixture) widen() {
+// useAllScopes gives the fixture a key with every scope.
+func (b *fixture) useAllScopes() {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
@@ -173,15 +173,15 @@ func (b *fixture) widen() {
 	})
 }
 
-// neighbour is another company at the same server.
-func (b *fixture) neighbour() *fixture {
+// otherCompany returns a fixture of another company at the same server.
+func (b *fixture) otherCompany() *fixture {
 	other := newFixture(b.t, b.db, nil)
 	other.server = b.server
-	other.widen()
+	other.useAllScopes()
 	return other
 }
 
-// user is a user whom the company created.
+// user creates a user of the company and returns the ID.
 func (b *fixture) user(name string) (id string) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
@@ -194,7 +194,7 @@ func (b *fixture) user(name string) (id string) {
 	return id
 }
 
-// token is the Authorization header of a user who granted scopes to the company's app.
+// token returns the Authorization header of a user who granted scopes to an app of the company.
 func (b *fixture) token(userID string, scopes ...identity.Scope) (header string) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
@@ -219,7 +219,7 @@ func (b *fixture) write(f func(context.Context, *db.Tx) error) {
 	}
 }
 
-// wants sends a request that is refused with a status and code.
+// wants sends a request that must fail with a status and code.
 func (b *fixture) wants(status int, code, method, path, body string, headers ...string) {
 	b.t.Helper()
 	if got := b.do(method, path, body, headers...); got.status != status || got.json(b.t)["code"] != code {
@@ -227,7 +227,7 @@ func (b *fixture) wants(status int, code, method, path, body string, headers ...
 	}
 }
 
-// payable is a recipient who is paid in BTC.
+// payable creates a recipient with a BTC destination and returns the ID.
 func (b *fixture) payable(more string) string {
 	b.t.Helper()
 	base := "/api/company/" + b.company + "/recipients/"
@@ -237,11 +237,11 @@ func (b *fixture) payable(more string) string {
 	return id
 }
 
-// bankData is a bank account, which a payroll of any funding may pay.
+// bankData is a bank destination that a payroll of any funding method can pay.
 const bankData = `{"account_holder_name":"Ada Lovelace","account_holder_type":"individual",` +
 	`"iban":"DE89370400440532013000"}`
 
-// payee is a person who is paid in BTC, the same one each time.
+// payee returns the ID of a recipient with a BTC destination. It creates the recipient once.
 func (b *fixture) payee() string {
 	b.t.Helper()
 	found, _ := ask[members](b, "GET", "/api/company/recipients?search=Grace", "")
@@ -369,13 +369,13 @@ func TestWallets(t *testing.T) {
 			map[string]rule{"company_id": {id: true}, "currency": {required: true}})
 		b.refused("POST", "/api/wallets/request", "off by case", members{"currency": "eur"}, "currency", false)
 
-		other := b.neighbour()
+		other := b.otherCompany()
 		if _, text := ask[members](other, "GET", "/api/wallets", ""); text != `{"wallets":[]}` {
-			t.Errorf("a neighbour sees %s", text)
+			t.Errorf("a otherCompany sees %s", text)
 		}
 		for _, path := range []string{"/api/wallets?company_id=", "/api/wallets/transactions?company_id="} {
 			if got := other.do("GET", path+b.company, ""); got.status != 404 {
-				t.Errorf("a neighbour gets %s: %d", path, got.status)
+				t.Errorf("a otherCompany gets %s: %d", path, got.status)
 			}
 		}
 		if got := other.do("POST", "/api/wallets/request",
@@ -385,14 +385,15 @@ func TestWallets(t *testing.T) {
 		if got := other.do("POST", "/api/company/payroll/create",
 			`{"funding_method":"`+id+`","to_pay":[{"user_id":"`+other.payee()+`","amount_fiat":1}]}`, "Idempotency-Key",
 			"k"); got.status != 422 {
-			t.Errorf("a neighbour pays from the wallet: %d %s", got.status, got.text)
+			t.Errorf("a otherCompany pays from the wallet: %d %s", got.status, got.text)
 		}
-		b.checkBooks()
+		b.checkLedger()
 	})
 }
 
-// Twenty pay runs of 10.00 each ask for a balance of 70.00 at once: seven get it, and the books show exactly those.
-func TestABalanceIsSpentOnce(t *testing.T) {
+// Twenty concurrent payrolls of 10.00 compete for a balance of 70.00. Seven succeed, and the ledger shows exactly
+// those.
+func TestConcurrentPayrollsDoNotOverspendTheBalance(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newService(t, d, nil)
 		b.credit("dep_1", money.New(money.USD, 70_00))
@@ -426,7 +427,7 @@ func TestABalanceIsSpentOnce(t *testing.T) {
 		if page["meta"].(members)["total"] != 7.0 {
 			t.Errorf("%v", page["meta"])
 		}
-		b.checkBooks()
+		b.checkLedger()
 	})
 }
 

@@ -44,7 +44,7 @@ func readAll(w *responseWriter, r *http.Request, limit int64, wanted bool) ([]by
 		case errors.As(err, &over):
 			return nil, tooLarge
 		case err != nil:
-			return nil, malformed("The body could not be read completely.")
+			return nil, errMalformed.Detailf("The body could not be read completely.")
 		}
 		if len(body) == cap(body) {
 			body = slices.Grow(body, cap(body))

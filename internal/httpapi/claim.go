@@ -209,7 +209,6 @@ func (c *request) showClaimQuote(m *claim.Claim) *claimQuote {
 }
 
 func refreshClaimQuote(ctx context.Context, tx *db.Tx, c *request, in *claimRefInput) (*claimQuote, error) {
-	// The books only move what they hold, and what is due was checked when the claim was made.
 	m, err := c.Claim.Refresh(ctx, tx, c.by, c.company, in.Body.ClaimID)
 	if err != nil {
 		return nil, err
@@ -275,7 +274,6 @@ func listClaims(ctx context.Context, tx *db.Tx, c *request, in *claimList) (*cla
 }
 
 func refundClaim(ctx context.Context, tx *db.Tx, c *request, in *claimRefInput) (*claimRefunded, error) {
-	// The books only move what they hold, and what came was counted when it came.
 	r, token, err := c.Claim.Refund(ctx, tx, c.by, c.company, in.Body.ClaimID)
 	if err != nil {
 		return nil, err

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"maps"
 	"net/http"
 	"net/mail"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -27,17 +27,14 @@ import (
 // maxDepth is the maximum nesting depth of a body.
 const maxDepth = 32
 
-// input decodes a request into a Go type: path and query parameters into tagged fields, and the JSON body into the
-// field Body. Values are validated by the schemas that the contract publishes, so the documented rules are the
-// enforced rules.
+// input decodes requests into a Go type: path and query parameters into tagged fields, and the JSON body into the field
+// Body. Values are checked against the schemas of the contract, so the documented rules are the enforced rules.
 type input struct {
-	typ    reflect.Type
-	params []param
-	body   int // index of Body, -1 for none
-	decode decodeFunc
-	root   *object
-	// company is the index of the field company_id, or nil if the input has none.
-	company []int
+	typ     reflect.Type
+	params  []param
+	body    int          // index of Body, -1 for none
+	schema  *huma.Schema // of Body, without references
+	company []int        // index of company_id, nil for none
 }
 
 // param is a path or query parameter.
@@ -46,26 +43,21 @@ type param struct {
 	index    []int
 	schema   *huma.Schema
 	required bool
-	pattern  *regexp.Regexp
 	initial  string // default value
 }
 
-// newInput returns the decoder of a type. It panics on a type that it does not support.
+// newInput returns the decoder of a struct type.
 func newInput(reg huma.Registry, t reflect.Type) *input {
 	in := &input{typ: t, body: -1}
 	for _, f := range reflect.VisibleFields(t) {
-		if f.Anonymous {
-			continue
-		}
 		if f.Name == "Body" {
 			in.body = f.Index[0]
-			s := reg.Schema(f.Type, true, t.Name()+"Body")
-			in.root = compileStruct(reg, f.Type, resolve(reg, s))
-			in.decode = in.root.read
-			if m, ok := in.root.members["company_id"]; ok {
-				in.company = []int{in.body, m.index}
+			in.schema = inline(reg, reg.Schema(f.Type, true, t.Name()+"Body"))
+			for _, member := range reflect.VisibleFields(f.Type) {
+				if name, _, _ := strings.Cut(member.Tag.Get("json"), ","); name == "company_id" {
+					in.company = slices.Concat(f.Index, member.Index)
+				}
 			}
-			continue
 		}
 		for _, place := range []string{"path", "query"} {
 			name, ok := f.Tag.Lookup(place)
@@ -76,14 +68,9 @@ func newInput(reg huma.Registry, t reflect.Type) *input {
 			if s.Description == "" {
 				s.Description = typeFieldDocs[declaringType(t, f).Name()][name]
 			}
-			p := param{
-				name: name, in: place, index: f.Index, schema: s, required: place == "path" || f.Tag.Get("required") == "true",
-			}
-			p.initial = f.Tag.Get("default")
-			if s.Pattern != "" {
-				p.pattern = regexp.MustCompile(s.Pattern)
-			}
-			in.params = append(in.params, p)
+			in.params = append(in.params, param{
+				name, place, f.Index, s, place == "path" || f.Tag.Get("required") == "true", f.Tag.Get("default"),
+			})
 			if name == "company_id" {
 				in.company = f.Index
 			}
@@ -99,6 +86,20 @@ func resolve(reg huma.Registry, s *huma.Schema) *huma.Schema {
 	return s
 }
 
+// inline returns a copy of a schema without references. A registry must not be read while requests are served, because
+// the contract is written to it on demand.
+func inline(reg huma.Registry, s *huma.Schema) *huma.Schema {
+	c := *resolve(reg, s)
+	if c.Items != nil {
+		c.Items = inline(reg, c.Items)
+	}
+	c.Properties = maps.Clone(c.Properties)
+	for name, member := range c.Properties {
+		c.Properties[name] = inline(reg, member)
+	}
+	return &c
+}
+
 // locateUser completes identity.ErrUserRequired with the place of user_id in this operation.
 func (in *input) locateUser(err error) error {
 	f, ok := apierr.As(err)
@@ -111,101 +112,68 @@ func (in *input) locateUser(err error) error {
 	return f.At("body", "/user_id")
 }
 
-// errNotFoundPath is the error of a path parameter that cannot be an ID.
-var errNotFoundPath = apierr.NotFoundErr
-
-// readParams decodes the parameters and records their problems.
+// readParams decodes the parameters into v and records their problems. It returns not_found if a path parameter cannot
+// be an ID.
 func (in *input) readParams(r *http.Request, v reflect.Value, problems *apierr.List) error {
-	if len(in.params) == 0 {
-		return nil
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil && len(in.params) > 0 {
+		problems.AddField(apierr.Field{
+			Code: "invalid_parameter", In: "query", Message: "The query string is not valid percent-encoded text.",
+		})
 	}
-	var query url.Values
-	if r.URL.RawQuery != "" {
-		var err error
-		if query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
-			problems.AddField(apierr.Field{
-				Code: "invalid_parameter", In: "query", Message: "The query string is not valid percent-encoded text.",
-			})
-		}
-	}
-	for i := range in.params {
-		p := &in.params[i]
-		var text string
+	for _, p := range in.params {
+		field, values := v.FieldByIndex(p.index), query[p.name]
 		if p.in == "path" {
-			if text = r.PathValue(p.name); !validText(text) || len(text) > 255 {
-				return errNotFoundPath
+			text := r.PathValue(p.name)
+			if !validText(text) || len(text) > 255 || p.set(field, text) != "" {
+				return apierr.NotFoundErr
 			}
-		} else {
-			switch values := query[p.name]; {
-			case len(values) > 1:
-				p.bad(problems, "The parameter is given more than once. Send it once.")
-				continue
-			case len(values) == 1:
-				if text = values[0]; !validText(text) {
-					p.bad(problems, "The parameter must be valid UTF-8 text without U+0000.")
-					continue
-				}
-			default:
-				if p.required {
-					problems.AddField(apierr.Field{
-						Code: "missing_field", In: p.in, Pointer: p.name, Message: "The parameter is required.",
-					})
-					continue
-				}
-				if text = p.initial; text == "" {
-					continue
-				}
-			}
+			continue
 		}
-		if message := p.set(v.FieldByIndex(p.index), text); message != "" {
-			if p.in == "path" {
-				return errNotFoundPath
-			}
-			p.bad(problems, message)
+		code, message := "invalid_parameter", ""
+		switch {
+		case len(values) > 1:
+			message = "The parameter is given more than once. Send it once."
+		case len(values) == 1 && !validText(values[0]):
+			message = "The parameter must be valid UTF-8 text without U+0000."
+		case len(values) == 1:
+			message = p.set(field, values[0])
+		case p.required:
+			code, message = "missing_field", "The parameter is required."
+		case p.initial != "":
+			message = p.set(field, p.initial)
+		}
+		if message != "" {
+			problems.AddField(apierr.Field{Code: code, In: p.in, Pointer: p.name, Message: message})
 		}
 	}
 	return nil
 }
 
-func (p *param) bad(problems *apierr.List, message string) {
-	problems.AddField(apierr.Field{Code: "invalid_parameter", In: p.in, Pointer: p.name, Message: message})
-}
-
-var timeType = reflect.TypeFor[time.Time]()
-
-// set stores a value. It returns a message if the value is invalid, or "".
-func (p *param) set(v reflect.Value, text string) string {
-	switch {
-	case v.Type() == timeType:
+// set stores the value of a parameter. It returns a message if the value is invalid, or "".
+func (p *param) set(v reflect.Value, text string) (message string) {
+	switch to := v.Addr().Interface().(type) {
+	case *time.Time:
 		t, err := parseTime(text)
 		if err != nil {
 			return "The parameter must be an RFC 3339 time, for example 2026-01-31T00:00:00Z, or a date."
 		}
-		v.Set(reflect.ValueOf(t))
-		return ""
-	case v.Kind() == reflect.String:
-		if message := checkString(p.schema, p.pattern, text); message != "" {
-			return message
-		}
-		v.SetString(text)
-		return ""
-	case v.Kind() == reflect.Bool:
-		if text != "true" && text != "false" {
-			return "The parameter must be true or false."
-		}
-		v.SetBool(text == "true")
-		return ""
-	default: // an integer: newInput supports no other type
-		n, err := strconv.ParseInt(text, 10, 64)
+		*to = t
+	case *int:
+		n, err := strconv.Atoi(text)
 		if err != nil {
 			return "The parameter must be an integer."
 		}
-		if message := checkInt(p.schema, n); message != "" {
-			return message
+		*to, message = n, checkInt(p.schema, int64(n))
+	case *bool:
+		if *to = text == "true"; !*to && text != "false" {
+			return "The parameter must be true or false."
 		}
-		v.SetInt(n)
-		return ""
+	default:
+		v.SetString(text)
+		message = checkString(p.schema, text)
 	}
+	return message
 }
 
 // validText reports whether s is valid UTF-8 without U+0000, which PostgreSQL cannot store.
@@ -219,382 +187,208 @@ func parseTime(text string) (time.Time, error) {
 	return t.UTC(), err
 }
 
-// malformed returns a syntax error.
-func malformed(format string, args ...any) *apierr.Fault {
-	return errMalformed.Detailf(format, args...)
-}
-
-// readBody decodes a body into v and records its problems. It returns an error only if the syntax is wrong.
+// readBody decodes a body into v and records its problems. It returns an error only if the body is not one JSON value.
+// It reads the body twice: once to find every problem and its place, and, if there is none, once to decode it.
 func (in *input) readBody(body []byte, v reflect.Value, problems *apierr.List) error {
 	if len(bytes.TrimLeft(body, " \t\r\n")) == 0 {
-		return malformed("The body is empty. Send a JSON object.")
+		return errMalformed.Detailf("The body is empty. Send a JSON object.")
 	}
-	if err := checkRaw(body); err != nil {
-		return err
+	if hasNUL(body) {
+		return errMalformed.Detailf("A string contains the character U+0000.")
 	}
-	d := &decoder{Decoder: jsontext.NewDecoder(bytes.NewBuffer(body)), problems: problems}
-	if err := in.decode(d, v.Field(in.body)); err != nil {
+	c := &checker{jsontext.NewDecoder(bytes.NewBuffer(body)), problems}
+	if err := c.check(in.schema); err != nil {
 		return syntaxError(err)
 	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return malformed("The body continues after the JSON object. Send exactly one object.")
+	if _, err := c.ReadToken(); !errors.Is(err, io.EOF) {
+		return errMalformed.Detailf("The body continues after the JSON object. Send exactly one object.")
+	}
+	if !problems.Empty() {
+		return nil
+	}
+	if err := json.Unmarshal(body, v.Field(in.body).Addr().Interface()); err != nil {
+		return fmt.Errorf("decode a checked body: %w", err)
 	}
 	return nil
+}
+
+// hasNUL reports whether a string in a JSON text contains U+0000, as an escape.
+func hasNUL(body []byte) bool {
+	for {
+		before, after, found := bytes.Cut(body, []byte(`\u0000`))
+		backslashes := len(before) - len(bytes.TrimRight(before, `\`))
+		if !found || backslashes%2 == 0 {
+			return found
+		}
+		body = after
+	}
 }
 
 func syntaxError(err error) error {
 	var s *jsontext.SyntacticError
-	switch {
+	switch _, declared := apierr.As(err); {
+	case declared:
+		return err
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return malformed("An object contains the same member twice.")
-	case errors.As(err, &s):
-		return malformed("The body is not valid JSON. The error is at byte %d.", s.ByteOffset)
+		return errMalformed.Detailf("An object contains the same member twice.")
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return malformed("The body ends before the JSON object is complete.")
+		return errMalformed.Detailf("The body ends before the JSON object is complete.")
+	case errors.As(err, &s):
+		return errMalformed.Detailf("The body is not valid JSON. The error is at byte %d.", s.ByteOffset)
 	}
-	return malformed("The body is not valid JSON in UTF-8.")
+	return errMalformed.Detailf("The body is not valid JSON in UTF-8.")
 }
 
-// checkRaw rejects valid JSON that the API does not accept: deep nesting and U+0000 in strings. It also covers
-// members that the decoder skips.
-func checkRaw(body []byte) error {
-	depth := 0
-	for i := 0; i < len(body); i++ {
-		switch body[i] {
-		case '{', '[':
-			if depth++; depth > maxDepth {
-				return malformed("The body is nested deeper than %d levels.", maxDepth)
-			}
-		case '}', ']':
-			depth--
-		case '"':
-			for i++; i < len(body) && body[i] != '"'; i++ {
-				if body[i] != '\\' {
-					continue
-				}
-				if bytes.HasPrefix(body[i:], []byte(`\u0000`)) {
-					return malformed("A string contains the character U+0000.")
-				}
-				i++
-			}
+// checker compares a body with its schema and records the problems.
+type checker struct {
+	*jsontext.Decoder
+	problems *apierr.List
+}
+
+// skip reads a whole value.
+func (c *checker) skip() error {
+	for depth := c.StackDepth(); ; {
+		if _, err := c.ReadToken(); err != nil {
+			return err
+		}
+		switch {
+		case c.StackDepth() > maxDepth:
+			return errMalformed.Detailf("The body is nested deeper than %d levels.", maxDepth)
+		case c.StackDepth() <= depth:
+			return nil
+		}
+	}
+}
+
+// note records a problem of the value just read.
+func (c *checker) note(code, message string) {
+	if message != "" {
+		c.problems.Add(code, string(c.StackPointer()), message)
+	}
+}
+
+// jsonTypes describes the type of a value for people, by the type in its schema, and lists the kinds of its token.
+var jsonTypes = map[string]struct{ kinds, message string }{
+	huma.TypeObject:  {"{", "The value must be a JSON object."},
+	huma.TypeArray:   {"[", "The value must be an array."},
+	huma.TypeString:  {`"`, "The value must be a string."},
+	huma.TypeBoolean: {"tf", "The value must be true or false."},
+	huma.TypeInteger: {"0", "The value must be an integer."},
+	huma.TypeNumber:  {"0", "The value must be a JSON number, not a string."},
+}
+
+// check reads the next value and records how it differs from its schema. It returns syntax errors only.
+func (c *checker) check(s *huma.Schema) error {
+	want := jsonTypes[s.Type]
+	if kind := c.PeekKind(); !strings.ContainsRune(want.kinds, rune(kind)) || kind == 0 {
+		if err := c.skip(); err != nil {
+			return err
+		}
+		c.note("invalid_type", want.message)
+		return nil
+	}
+	switch {
+	case s.Type == huma.TypeObject && s.AdditionalProperties != false: // any object: the domain knows its members
+		return c.skip()
+	case s.Type == huma.TypeObject:
+		return c.checkObject(s)
+	case s.Type == huma.TypeArray:
+		return c.checkArray(s)
+	}
+	t, err := c.ReadToken()
+	if err != nil || s.Type == huma.TypeBoolean {
+		return err
+	}
+	text := t.String()
+	switch s.Type {
+	case huma.TypeString:
+		c.note("invalid_parameter", checkString(s, text))
+	case huma.TypeInteger:
+		if n, err := strconv.ParseInt(text, 10, 64); err != nil {
+			c.note("invalid_type", want.message)
+		} else {
+			c.note("invalid_parameter", checkInt(s, n))
+		}
+	case huma.TypeNumber:
+		if _, ok := plainNumber(text); !ok {
+			c.note("amount_too_large", "The number has too many digits.")
 		}
 	}
 	return nil
 }
 
-// decoder reads a body and records its problems.
-type decoder struct {
-	*jsontext.Decoder
-	problems *apierr.List
-}
-
-// decodeFunc decodes the next value into v. It returns syntax errors only and records other problems.
-type decodeFunc func(d *decoder, v reflect.Value) error
-
-// note records a problem of the value just read.
-func (d *decoder) note(code, message string) {
-	d.problems.Add(code, string(d.StackPointer()), message)
-}
-
-// object decodes a struct.
-type object struct {
-	members map[string]*member
-	order   []*member
-}
-
-type member struct {
-	name     string
-	index    int
-	bit      int // in the set of members seen
-	required bool
-	decode   decodeFunc
-}
-
-func compileStruct(reg huma.Registry, t reflect.Type, s *huma.Schema) *object {
-	o := &object{members: map[string]*member{}}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() || name == "" || name == "-" {
-			continue
-		}
-		m := &member{name: name, index: i, bit: len(o.order), required: slices.Contains(s.Required, name)}
-		m.decode = compile(reg, f.Type, s.Properties[name])
-		o.members[name] = m
-		o.order = append(o.order, m)
-	}
-	if len(o.order) > 64 {
-		panic(fmt.Sprintf("httpapi: %s has more than 64 members", t))
-	}
-	return o
-}
-
-func (o *object) read(d *decoder, v reflect.Value) error {
-	if ok, err := d.open('{', "The value must be a JSON object."); !ok {
+func (c *checker) checkObject(s *huma.Schema) error {
+	if _, err := c.ReadToken(); err != nil {
 		return err
 	}
-	var seen uint64
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
+	seen := make([]bool, len(s.Required))
+	for c.PeekKind() != '}' {
+		t, err := c.ReadToken()
 		if err != nil {
 			return err
 		}
-		m, ok := o.members[name.String()]
-		if !ok {
-			if err := d.SkipValue(); err != nil {
-				return err
+		name := t.String()
+		member := s.Properties[name]
+		switch {
+		case member == nil:
+			err = c.skip()
+			c.noteUnknown()
+		case c.PeekKind() == 'n': // null means absent
+			err = c.skip()
+		default:
+			if i := slices.Index(s.Required, name); i >= 0 {
+				seen[i] = true
 			}
-			d.noteUnknown()
-			continue
+			err = c.check(member)
 		}
-		if d.PeekKind() == 'n' { // null means absent
-			if _, err := d.ReadToken(); err != nil {
-				return err
-			}
-			continue
-		}
-		seen |= 1 << m.bit
-		if err := m.decode(d, v.Field(m.index)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	if _, err := d.ReadToken(); err != nil {
+	if _, err := c.ReadToken(); err != nil {
 		return err
 	}
-	for _, m := range o.order {
-		if m.required && seen&(1<<m.bit) == 0 {
-			d.problems.Add("missing_field", string(d.StackPointer().AppendToken(m.name)), "The field "+m.name+" is required.")
+	for i, name := range s.Required {
+		if !seen[i] {
+			c.problems.Add("missing_field", string(c.StackPointer().AppendToken(name)), "The field "+name+" is required.")
 		}
 	}
 	return nil
 }
 
 // noteUnknown records an unknown member. It shortens the name, which is chosen by the client.
-func (d *decoder) noteUnknown() {
-	p := d.StackPointer()
-	name := p.LastToken()
-	if len(name) > 64 {
+func (c *checker) noteUnknown() {
+	p := c.StackPointer()
+	if name := p.LastToken(); len(name) > 64 {
 		p = p.Parent().AppendToken(strings.ToValidUTF8(name[:64], ""))
 	}
-	d.problems.Add("unknown_field", string(p), "This field is unknown. Check its spelling.")
+	c.problems.Add("unknown_field", string(p), "This field is unknown. Check its spelling.")
 }
 
-// open enters an object or array. If the value has another type, it records that and skips the value.
-func (d *decoder) open(kind jsontext.Kind, message string) (bool, error) {
-	if d.PeekKind() != kind {
-		return false, d.wrongType(message)
-	}
-	_, err := d.ReadToken()
-	return err == nil, err
-}
-
-// wrongType skips a value of the wrong type and records it.
-func (d *decoder) wrongType(message string) error {
-	if err := d.SkipValue(); err != nil {
+func (c *checker) checkArray(s *huma.Schema) error {
+	if _, err := c.ReadToken(); err != nil {
 		return err
 	}
-	d.note("invalid_type", message)
+	n := 0
+	for ; c.PeekKind() != ']'; n++ {
+		check := func() error { return c.check(s.Items) }
+		if s.MaxItems != nil && n >= *s.MaxItems {
+			check = c.skip
+		}
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	if _, err := c.ReadToken(); err != nil {
+		return err
+	}
+	if s.MinItems != nil && n < *s.MinItems {
+		c.note("invalid_parameter", "The array must have at least "+count(*s.MinItems, "item")+".")
+	}
+	if s.MaxItems != nil && n > *s.MaxItems {
+		c.note("invalid_parameter", "The array must have at most "+count(*s.MaxItems, "item")+".")
+	}
 	return nil
-}
-
-var (
-	decimalType = reflect.TypeFor[Decimal]()
-	valueType   = reflect.TypeFor[jsontext.Value]()
-)
-
-// compile returns the decoder of a type with the rules of a schema.
-func compile(reg huma.Registry, t reflect.Type, s *huma.Schema) decodeFunc {
-	s = resolve(reg, s)
-	switch {
-	case t.Kind() == reflect.Pointer:
-		elem := compile(reg, t.Elem(), s)
-		return func(d *decoder, v reflect.Value) error {
-			v.Set(reflect.New(t.Elem()))
-			return elem(d, v.Elem())
-		}
-	case t == decimalType:
-		return readDecimal
-	case t == valueType:
-		return readObject
-	}
-	switch t.Kind() {
-	case reflect.String:
-		return readString(s)
-	case reflect.Bool:
-		return readBool
-	case reflect.Int, reflect.Int64:
-		return readInt(s)
-	case reflect.Slice:
-		return readSlice(s, compile(reg, t.Elem(), s.Items))
-	case reflect.Map:
-		if t.Elem().Kind() == reflect.String {
-			return readStrings
-		}
-	case reflect.Struct:
-		return compileStruct(reg, t, s).read
-	default: // not supported
-	}
-	panic(fmt.Sprintf("httpapi: no reader for %s", t))
-}
-
-func readString(s *huma.Schema) decodeFunc {
-	var pattern *regexp.Regexp
-	if s.Pattern != "" {
-		pattern = regexp.MustCompile(s.Pattern)
-	}
-	return func(d *decoder, v reflect.Value) error {
-		if d.PeekKind() != '"' {
-			return d.wrongType("The value must be a string.")
-		}
-		t, err := d.ReadToken()
-		if err != nil {
-			return err
-		}
-		text := t.String()
-		if message := checkString(s, pattern, text); message != "" {
-			d.note("invalid_parameter", message)
-			return nil
-		}
-		v.SetString(text)
-		return nil
-	}
-}
-
-func readBool(d *decoder, v reflect.Value) error {
-	if k := d.PeekKind(); k != 't' && k != 'f' {
-		return d.wrongType("The value must be true or false.")
-	}
-	t, err := d.ReadToken()
-	if err == nil {
-		v.SetBool(t.Bool())
-	}
-	return err
-}
-
-func readInt(s *huma.Schema) decodeFunc {
-	return func(d *decoder, v reflect.Value) error {
-		if d.PeekKind() != '0' {
-			return d.wrongType("The value must be an integer.")
-		}
-		t, err := d.ReadToken()
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseInt(t.String(), 10, 64)
-		if err != nil {
-			d.note("invalid_type", "The value must be an integer.")
-			return nil //nolint:nilerr // recorded as a problem of the request
-		}
-		if message := checkInt(s, n); message != "" {
-			d.note("invalid_parameter", message)
-			return nil
-		}
-		v.SetInt(n)
-		return nil
-	}
-}
-
-func readDecimal(d *decoder, v reflect.Value) error {
-	if d.PeekKind() != '0' {
-		return d.wrongType("The value must be a JSON number, not a string.")
-	}
-	t, err := d.ReadToken()
-	if err != nil {
-		return err
-	}
-	text, ok := plainNumber(t.String())
-	if !ok {
-		d.note("amount_too_large", "The number has too many digits.")
-		return nil
-	}
-	v.SetString(text)
-	return nil
-}
-
-// readObject stores an object undecoded, for a domain function that knows its members.
-func readObject(d *decoder, v reflect.Value) error {
-	if d.PeekKind() != '{' {
-		return d.wrongType("The value must be a JSON object.")
-	}
-	raw, err := d.ReadValue()
-	if err == nil {
-		v.SetBytes(bytes.Clone(raw))
-	}
-	return err
-}
-
-// readStrings decodes an object of strings with arbitrary member names.
-func readStrings(d *decoder, v reflect.Value) error {
-	if ok, err := d.open('{', "The value must be a JSON object."); !ok {
-		return err
-	}
-	members := reflect.MakeMap(v.Type())
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return err
-		}
-		key := name.String()
-		switch d.PeekKind() {
-		case 'n':
-			_, err = d.ReadToken()
-		case '"':
-			var t jsontext.Token
-			if t, err = d.ReadToken(); err == nil {
-				members.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()),
-					reflect.ValueOf(t.String()).Convert(v.Type().Elem()))
-			}
-		default:
-			err = d.wrongType("The value must be a string.")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	v.Set(members)
-	_, err := d.ReadToken()
-	return err
-}
-
-func readSlice(s *huma.Schema, item decodeFunc) decodeFunc {
-	least, most := 0, math.MaxInt
-	if s.MinItems != nil {
-		least = *s.MinItems
-	}
-	if s.MaxItems != nil {
-		most = *s.MaxItems
-	}
-	return func(d *decoder, v reflect.Value) error {
-		if ok, err := d.open('[', "The value must be an array."); !ok {
-			return err
-		}
-		n := 0
-		for ; d.PeekKind() != ']'; n++ {
-			if n >= most {
-				if err := d.SkipValue(); err != nil {
-					return err
-				}
-				continue
-			}
-			if n == v.Cap() {
-				v.Grow(max(8, n)) // doubles the capacity
-			}
-			v.SetLen(n + 1)
-			if err := item(d, v.Index(n)); err != nil {
-				return err
-			}
-		}
-		if _, err := d.ReadToken(); err != nil {
-			return err
-		}
-		switch {
-		case n < least:
-			d.note("invalid_parameter", fmt.Sprintf("The array must have at least %s.", count(least, "item")))
-		case n > most:
-			d.note("invalid_parameter", fmt.Sprintf("The array must have at most %s.", count(most, "item")))
-		}
-		return nil
-	}
 }
 
 func count(n int, noun string) string {
@@ -604,26 +398,34 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
+// Formats of strings that are not one line of text.
+const (
+	multiline = "multiline" // may contain line breaks and tabs
+	inCSV     = "csv"       // a CSV file, whose cells are checked separately
+)
+
 // checkString returns a message if a string violates its schema, or "".
-func checkString(s *huma.Schema, pattern *regexp.Regexp, text string) string {
+func checkString(s *huma.Schema, text string) string {
 	if s.MinLength != nil && utf8.RuneCountInString(text) < *s.MinLength {
 		return "The text must have at least " + count(*s.MinLength, "character") + "."
 	}
 	if s.MaxLength != nil && len(text) > *s.MaxLength && utf8.RuneCountInString(text) > *s.MaxLength {
 		return "The text must have at most " + count(*s.MaxLength, "character") + "."
 	}
-	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e any) bool { return e == text }) {
-		choices := make([]string, len(s.Enum))
-		for i, e := range s.Enum {
-			choices[i] = fmt.Sprint(e)
+	if len(s.Enum) > 0 && !slices.Contains(s.Enum, any(text)) {
+		return "The value must be one of: " + strings.Join(strings.Fields(fmt.Sprintln(s.Enum...)), ", ") + "."
+	}
+	if s.ContentEncoding != "" || s.Format == inCSV {
+		return "" // checked by its decoder
+	}
+	isBad := func(r rune) bool {
+		return identity.Unprintable(r) && (s.Format != multiline || !strings.ContainsRune("\r\n\t", r))
+	}
+	if strings.ContainsFunc(text, isBad) {
+		if s.Format == multiline {
+			return "The text must not contain control characters other than line breaks and tabs."
 		}
-		return "The value must be one of: " + strings.Join(choices, ", ") + "."
-	}
-	if pattern != nil && !pattern.MatchString(text) {
-		return "The text must match " + s.Pattern + "."
-	}
-	if message := checkLine(s, text); message != "" {
-		return message
+		return "The text must be one line without control characters."
 	}
 	switch s.Format {
 	case "email":
@@ -638,27 +440,7 @@ func checkString(s *huma.Schema, pattern *regexp.Regexp, text string) string {
 	return ""
 }
 
-// multiline is the format of text that may contain line breaks.
-const multiline = "multiline"
-
-// inCSV is the format of a CSV file, whose cells are validated separately.
-const inCSV = "csv"
-
-// checkLine rejects text with control or invisible characters. Base64 is validated by its decoder.
-func checkLine(s *huma.Schema, text string) string {
-	lines := s.Format == multiline
-	bad := func(r rune) bool {
-		return identity.Unprintable(r) && (!lines || r != '\n' && r != '\r' && r != '\t')
-	}
-	switch {
-	case s.ContentEncoding != "" || s.Format == inCSV || !strings.ContainsFunc(text, bad):
-		return ""
-	case lines:
-		return "The text must not contain control characters other than line breaks and tabs."
-	}
-	return "The text must be one line without control characters."
-}
-
+// checkInt returns a message if an integer is out of its schema's range, or "".
 func checkInt(s *huma.Schema, n int64) string {
 	if s.Minimum != nil && n < int64(*s.Minimum) {
 		return fmt.Sprintf("The value must be at least %d.", int64(*s.Minimum))

@@ -15,8 +15,8 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// docs/scalar.js.gz is dist/browser/standalone.js of the npm package @scalar/api-reference 1.46.4, as it is, by
-// gzip -9n. Its licence is beside it.
+// docs/scalar.js.gz is dist/browser/standalone.js of the npm package @scalar/api-reference 1.46.4, unchanged, compressed
+// with gzip -9n. Its license is in the same directory.
 var (
 	//go:embed docs/scalar.js.gz
 	scalarGzip []byte
@@ -24,7 +24,7 @@ var (
 	docsScript []byte
 )
 
-// The scripts of the page /docs. Their paths change with their content, so browsers may keep them for good.
+// The scripts of the page /docs. Their paths change with their content, so browsers may cache them indefinitely.
 var (
 	scalarPath = docsPath("scalar", scalarGzip)
 	scriptPath = docsPath("docs", docsScript)
@@ -35,11 +35,11 @@ func docsPath(name string, content []byte) string {
 	return "/docs/static/" + name + "-" + hex.EncodeToString(sum[:6]) + ".js"
 }
 
-// scalar is the script for clients that take no gzip.
+// scalar returns the script for clients that do not accept gzip.
 var scalar = sync.OnceValue(func() []byte {
 	r, err := gzip.NewReader(bytes.NewReader(scalarGzip))
 	if err != nil {
-		panic(err) // embedded, so a test would have seen it
+		panic(err) // the data is embedded, so tests would fail
 	}
 	plain, err := io.ReadAll(r)
 	if err != nil {
@@ -48,22 +48,20 @@ var scalar = sync.OnceValue(func() []byte {
 	return plain
 })
 
-// docsPolicy lets the page load what the service itself serves, and ask nobody else. Scalar sets styles from its
-// script.
+// docsPolicy allows the page to load resources of this service only. Scalar sets styles from its script.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
-	"font-src 'self' data:; " +
-	"connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+	"font-src 'self' data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 
 var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Stipend: the interface</title>
+<title>Stipend API</title>
 <link rel="icon" href="data:,">
 <noscript>
-<h1>The interface</h1>
-<p>This page needs JavaScript. The contract that it shows is <a href="/openapi.json">openapi.json</a> or <a href="/openapi.yaml">openapi.yaml</a>;
-the error codes are <a href="/docs/errors/">explained</a>.</p>
+<h1>Stipend API</h1>
+<p>This page requires JavaScript. It shows the contract, <a href="/openapi.json">openapi.json</a> or
+<a href="/openapi.yaml">openapi.yaml</a>. See also the <a href="/docs/errors/">error codes</a>.</p>
 </noscript>
 <div id="contract"{{with .Key}} data-key="{{.}}"{{end}}></div>
 <script src="{{.Scalar}}"></script>
@@ -71,8 +69,8 @@ the error codes are <a href="/docs/errors/">explained</a>.</p>
 </html>
 `))
 
-// mountDocs serves the contract as a page that needs no other host. In the sandbox it tries requests with the key
-// that everybody knows.
+// mountDocs serves the contract as a page that loads nothing from other hosts. In the sandbox the page sends requests
+// with the public key of the sandbox.
 func (s *server) mountDocs() {
 	key := ""
 	if s.Env == identity.Sandbox {
@@ -80,7 +78,7 @@ func (s *server) mountDocs() {
 	}
 	var b bytes.Buffer
 	if err := docsPage.Execute(&b, struct{ Key, Scalar, Script string }{key, scalarPath, scriptPath}); err != nil {
-		panic(err) // the same for every request, so a test would have seen it
+		panic(err) // the data is constant, so tests would fail
 	}
 	serve := func(w *responseWriter, _ *http.Request) {
 		h := w.Header()
@@ -115,8 +113,7 @@ const (
 	javascript = "text/javascript; charset=utf-8"
 )
 
-// takesGzip says whether a client names gzip among what it takes; with a weight of 0 that is a refusal (RFC 9110,
-// 12.5.3).
+// takesGzip reports whether the Accept-Encoding header lists gzip with a weight other than 0 (RFC 9110, 12.5.3).
 func takesGzip(h http.Header) bool {
 	for _, list := range h.Values("Accept-Encoding") {
 		for coding := range strings.SplitSeq(list, ",") {

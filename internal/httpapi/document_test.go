@@ -26,17 +26,17 @@ import (
 	"github.com/stipend/stipend/internal/ratelimit"
 )
 
-// newKYC is a service that takes documents, and its log.
+// newKYC returns a fixture with verification, and its log.
 func newKYC(t testing.TB, d *db.DB) (*fixture, *bytes.Buffer) {
 	log := &bytes.Buffer{}
 	b := newService(t, d, func(deps *Deps) {
 		deps.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
-	b.widen()
+	b.useAllScopes()
 	return b, log
 }
 
-// scan64 is a page of some size as a JPEG in base64.
+// scan64 returns a JPEG of a given size in base64.
 func scan64(w, h int, shade uint8) string {
 	img := image.NewGray(image.Rect(0, 0, w, h))
 	draw.Draw(img, img.Bounds(), image.NewUniform(color.Gray{Y: shade}), image.Point{}, draw.Src)
@@ -71,7 +71,7 @@ func TestDocuments(t *testing.T) {
 		for _, body := range []members{
 			upload(ada, "national_id", "front", "DE", page),
 			upload(ada, "national_id", "back", "de", page),
-			upload(ada, "passport", "front", "MC", page), // no row of the table, but a passport is a passport
+			upload(ada, "passport", "front", "MC", page), // not in the table, but passports are always accepted
 			upload(ada, "proof_of_address", "front", "DE", page),
 			upload(ada, "selfie", "front", "DE", page),
 			{"user_id": ada, "doc_type": "tax_id", "tax_id": "36 574 261 809", "tax_id_type": "idnr"},
@@ -89,7 +89,7 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 
-		// The same kind, side and country again takes the earlier one's place, which is kept until the decision.
+		// An upload of the same type, side and country replaces the earlier one, which is stored until the decision.
 		ask[members](b, "POST", at, encode(upload(ada, "passport", "front", "MC", scan64(800, 600, 10))))
 		if got := b.listed(ada); len(got) != len(want) || strings.Count(got, "passport") != 1 {
 			t.Errorf("%s", got)
@@ -101,7 +101,7 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("%d files counted", n)
 		}
 
-		// A token uploads for its user without naming anybody; a key names one.
+		// A token uploads for its own user. An API key must name the user.
 		token := b.token(ada, identity.UserUpdateDoc, identity.UserDocumentList)
 		mine := upload("", "drivers_license", "front", "DE", page)
 		delete(mine, "user_id")
@@ -109,7 +109,7 @@ func TestDocuments(t *testing.T) {
 		b.wants(422, "missing_field", "POST", at, encode(mine))
 		b.wants(403, "insufficient_scope", "POST", at, encode(mine), "Authorization", b.token(ada, identity.UserDetail))
 
-		// A repeated key answers the first answer and stores nothing.
+		// A repeated idempotency key returns the first response and stores nothing.
 		again := encode(upload(ada, "residence_permit", "front", "DE", page))
 		before := ""
 		for range 2 {
@@ -204,7 +204,7 @@ func TestDocumentUploadsAreRefused(t *testing.T) {
 			"a firm's number":              {tax("ein", "911144442", "US"), 422, "tax_id_invalid", "/tax_id_type"},
 			"another country's type":       {tax("ssn", "536904399", "DE"), 422, "tax_id_invalid", "/tax_id_type"},
 			"tax id of an unknown country": {tax("ssn", "536904399", "MC"), 422, "country_not_supported", "/issuing_country"},
-			"another's user":               {with(members{"user_id": b.neighbour().user("eve")}), 404, "not_found", ""},
+			"another's user":               {with(members{"user_id": b.otherCompany().user("eve")}), 404, "not_found", ""},
 			"nobody":                       {with(members{"user_id": "usr_00000000000000000000000000"}), 404, "not_found", ""},
 		} {
 			got := b.do("POST", at, encode(c.body))
@@ -214,7 +214,7 @@ func TestDocumentUploadsAreRefused(t *testing.T) {
 				t.Errorf("%s: %d %.400s", name, got.status, got.text)
 			}
 			if strings.Contains(got.text, canary) {
-				t.Errorf("%s: the answer repeats what was sent", name)
+				t.Errorf("%s: the response repeats what was sent", name)
 			}
 		}
 		if got := b.do("POST", at, `{"base64_image":"`+strings.Repeat("A", 16<<20)+`"}`); got.status != 413 {
@@ -231,11 +231,11 @@ func TestDocumentUploadsAreRefused(t *testing.T) {
 	})
 }
 
-// Documents are seen by whom they belong to, and nobody else learns that there are any (S02).
-func TestDocumentsAreTheirOwners(t *testing.T) {
+// Only the owner of a document learns that it exists.
+func TestDocumentsAreVisibleToTheirOwnerOnly(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
-		ada, bob, other := b.user("ada"), b.user("bob"), b.neighbour()
+		ada, bob, other := b.user("ada"), b.user("bob"), b.otherCompany()
 		ask[members](b, "POST", "/api/user/document/upload", encode(upload(ada, "passport", "front", "DE",
 			scan64(900, 640, 3))))
 		for _, at := range []string{"/api/user/document/list?user_id=", "/api/user/document/types?user_id="} {
@@ -262,9 +262,9 @@ func TestDocumentsAreTheirOwners(t *testing.T) {
 	})
 }
 
-// What is stored is ciphertext under the subject's own key, in pieces that cannot be exchanged, and nothing of it
-// in plain.
-func TestDocumentsAreSealed(t *testing.T) {
+// Documents are encrypted with a key of their subject, in chunks that cannot be exchanged, and nothing is stored in
+// plain text.
+func TestDocumentsAreEncrypted(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
 		ada := b.user("ada")
@@ -290,9 +290,9 @@ func TestDocumentsAreSealed(t *testing.T) {
 	})
 }
 
-// Beyond what bodies may take of the memory together they wait for a while and are then told to come again; each
-// kind has a room of its own, and what is tiny needs none.
-func TestBodiesWaitForRoom(t *testing.T) {
+// Requests wait for a while if their bodies exceed the memory budget, and then get 503. Each size class has its own
+// budget, and tiny bodies need none.
+func TestBodiesWaitForMemory(t *testing.T) {
 	b, _ := newKYC(t, sqlite(t))
 	user := b.person("Lovelace", nil)
 	body := func(image string) string {
@@ -305,7 +305,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 		return `{"to_pay":[` + strings.Repeat(`{"user_id":"usr_none","amount_fiat":0},`, n-1) +
 			`{"user_id":"usr_none","amount_fiat":0}]}`
 	}
-	// an answer is read before its room is given back
+	// a response arrives before its budget is released
 	b.server.Bodies = ratelimit.NewBodyBudget(imageLimit, defaultBodyLimit, 50*time.Millisecond)
 	fill := func(size int64) (leave func()) {
 		t.Helper()
@@ -313,7 +313,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 		another.ContentLength = size
 		leave, ok := b.server.Bodies.Acquire(httptest.NewRecorder(), another, time.Now(), imageLimit)
 		if !ok {
-			t.Fatal("no room at the start")
+			t.Fatal("no memory at the start")
 		}
 		return leave
 	}
@@ -322,7 +322,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 		before := b.count("SELECT COUNT(*) FROM payrolls") + b.count("SELECT COUNT(*) FROM idempotency")
 		b.wants(status, code, "POST", path, body, "Idempotency-Key", "room")
 		if after := b.count("SELECT COUNT(*) FROM payrolls") + b.count("SELECT COUNT(*) FROM idempotency"); after != before {
-			t.Errorf("%s left something behind", path)
+			t.Errorf("%s left data", path)
 		}
 	}
 	leave := fill(imageLimit - defaultBodyLimit)
@@ -332,7 +332,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 	leave()
 	leave = fill(defaultBodyLimit)
 	refusedAs(503, "retry_later", pay, people(1_000))
-	for text, want := range map[string]bool{people(10): true, people(1_000): false} { // their length is not told before
+	for text, want := range map[string]bool{people(10): true, people(1_000): false} { // without Content-Length
 		r := httptest.NewRequestWithContext(t.Context(), "POST", pay, io.MultiReader(strings.NewReader(text)))
 		if _, ok := b.server.Bodies.Acquire(httptest.NewRecorder(), r, time.Now(), defaultBodyLimit); ok != want {
 			t.Errorf("%d bytes in chunks: room %v", len(text), ok)
@@ -344,13 +344,13 @@ func TestBodiesWaitForRoom(t *testing.T) {
 	refusedAs(422, "amount_not_positive", pay, people(10))
 	refusedAs(422, "unsupported_image", at, large)
 	leave()
-	for range 10 { // none keeps its room
+	for range 10 { // every request releases its memory
 		refusedAs(422, "unsupported_image", at, large)
 		refusedAs(422, "amount_not_positive", pay, people(1_000))
 	}
 }
 
-// No more than 20 documents are kept of one subject, however many are sent at once; a replacement is always taken.
+// At most 20 documents of a subject are stored, even if uploads are concurrent. A replacement is always accepted.
 func TestDocumentLimit(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
@@ -381,14 +381,14 @@ func TestDocumentLimit(t *testing.T) {
 		if n := b.count("SELECT COUNT(*) FROM documents WHERE state = 'current'"); n != 20 {
 			t.Errorf("%d documents", n)
 		}
-		// The replaced one counts in bytes: 100 MiB are the most.
+		// Replaced documents count toward the limit of 100 MiB.
 		b.set("UPDATE subjects SET bytes = 104857600")
 		b.wants(422, "document_limit", "POST", "/api/user/document/upload",
 			encode(upload(ada, "passport", "front", one, page)))
 	})
 }
 
-// What is asked for follows from the country and from what the payers pay in.
+// The required documents depend on the country of the user and the currencies of the payers.
 func TestDocumentTypes(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)

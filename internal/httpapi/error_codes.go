@@ -442,10 +442,17 @@ var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{with .One}}{{.Title}}{{else}}Error codes{{end}}</title>
 <style>
-body { font: 1.0625rem/1.6 system-ui, sans-serif; max-width: 42rem; margin: 3rem auto; padding: 0 1rem; color: #1a1a1a; background: #fff }
+body {
+  font: 1.0625rem/1.6 system-ui, sans-serif; max-width: 42rem; margin: 3rem auto; padding: 0 1rem;
+  color: #1a1a1a; background: #fff
+}
 code { background: #f0f0f0; padding: .1em .3em; border-radius: 3px }
 a { color: #0b5394 }
-@media (prefers-color-scheme: dark) { body { color: #eee; background: #161616 } code { background: #2a2a2a } a { color: #8ab4f8 } }
+@media (prefers-color-scheme: dark) {
+  body { color: #eee; background: #161616 }
+  code { background: #2a2a2a }
+  a { color: #8ab4f8 }
+}
 </style>
 <main>
 {{with .One}}<h1>{{.Title}}</h1>

@@ -24,12 +24,12 @@ import (
 	"github.com/stipend/stipend/internal/virtualaccount"
 )
 
-// These tests provoke what the contract says an operation can refuse, where no test of the operation's own is about it.
+// These tests provoke the declared errors of operations that no other test provokes.
 
-// atRoot is the place of a problem that is the body's as such.
+// atRoot is the pointer of a problem of the whole body.
 const atRoot = "the body"
 
-// refusal is a request that is refused, with the place of the problem: "" where none is named.
+// refusal is a request that must fail, with the pointer of the problem, or "" for none.
 type refusal struct {
 	status                     int
 	code, pointer              string
@@ -71,8 +71,8 @@ func oneClaim(more string) string {
 	return `{"payer_id":"order-7","denomination_currency":"USD","amount":` + more + `}`
 }
 
-// A claim can be read, given a new price and cancelled, and says when it cannot.
-func TestAClaimFromPriceToCancellation(t *testing.T) {
+// A claim is read, gets a new quote and is cancelled; each step fails in the wrong state.
+func TestClaimErrors(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newFullFixture(t, d)
 		client := goodPayer("")
@@ -104,17 +104,17 @@ func TestAClaimFromPriceToCancellation(t *testing.T) {
 			return got["quote_id"].(string)
 		}
 		if refresh() != claim["quote_id"] {
-			t.Error("a price that holds was replaced")
+			t.Error("an active quote was replaced")
 		}
 		b.set("UPDATE quotes SET valid_to = valid_from")
 		if refresh() == claim["quote_id"] {
-			t.Error("a price that ended was given again")
+			t.Error("an expired quote was returned")
 		}
 		refused := func(status int, code, what string) refusal {
 			return refusal{status, code, "", "POST", claimPath + what, ref, ""}
 		}
 		b.set("UPDATE quotes SET valid_to = valid_from WHERE state = 'active'")
-		b.set("UPDATE rates SET rate = '0.00000001' WHERE asset = 'BTC'") // more bitcoins than there can be
+		b.set("UPDATE rates SET rate = '0.00000001' WHERE asset = 'BTC'") // more than 21 million bitcoins
 		b.refuses(refused(422, "amount_too_large", "/quote/refresh"))
 		b.set("DELETE FROM rates")
 		b.refuses(refused(503, "rate_unavailable", "/quote/refresh"), create(503, "rate_unavailable", "", oneClaim("1")))
@@ -131,8 +131,8 @@ func TestAClaimFromPriceToCancellation(t *testing.T) {
 	})
 }
 
-// What is too much of a payment is offered back by one link at a time, and not while it is being paid out.
-func TestAClaimIsRefundedOnce(t *testing.T) {
+// An overpayment is offered by one link at a time, and not while it is being refunded.
+func TestClaimIsRefundedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newFullFixture(t, d)
 		claim, _ := ask[members](b, "POST", claimPath+"/create", oneClaim("100"))
@@ -162,7 +162,7 @@ func TestAClaimIsRefundedOnce(t *testing.T) {
 		}
 		first, second := offer(), offer()
 		if first["refund_id"] == second["refund_id"] || first["refund_url"] == second["refund_url"] {
-			t.Errorf("an offer that was replaced came again: %v", second)
+			t.Errorf("a replaced offer was returned: %v", second)
 		}
 		if n := b.count("SELECT COUNT(*) FROM claim_refunds WHERE state = 'offered'"); n != 1 {
 			t.Errorf("%d offers can be accepted", n)
@@ -172,8 +172,8 @@ func TestAClaimIsRefundedOnce(t *testing.T) {
 	})
 }
 
-// What claims have brought is settled once: to the balance, and on to a destination of the company's own, as a
-// withdrawal that is asked all that withdrawals are. A key can enter no address.
+// Proceeds of claims are settled once: to the balance, and from there to a destination of the company, as a
+// withdrawal with all its rules. An API key cannot add a destination.
 func TestClaimsAreSettled(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		b := openTill(t, d)
@@ -205,8 +205,7 @@ func TestClaimsAreSettled(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 
-		// The destination takes bitcoin: all else stays in the balance.
-		// a part, then all that is left
+		// The destination is for bitcoin: other currencies remain in the balance.
 		for _, c := range []struct{ given, amount string }{{`,"amount":9`, "9.00"}, {"", "90.00"}} {
 			if got, text := ask[members](b.fixture, "POST", path, settle("USD", c.given)); got["amount"] != c.amount ||
 				got["withdrawal_id"] != "" {
@@ -232,7 +231,7 @@ func TestClaimsAreSettled(t *testing.T) {
 		due(2)
 		b.take.VerifiedOnly = false
 
-		// Above the company's limit it waits for two members; above the house's, for two operators.
+		// Above the company's limit it waits for two members; above the operator's, for two members of staff.
 		b.hire("second@acme.example")
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			return approval.SetLimit(ctx, tx, b.owner, money.New(money.USD, 12_50))
@@ -241,7 +240,7 @@ func TestClaimsAreSettled(t *testing.T) {
 			t.Helper()
 			got, text := ask[members](b.fixture, "POST", path, settle("BTC", amount))
 			b.look()
-			clock.Advance(time.Second) // so that the limit counts them in this order
+			clock.Advance(time.Second) // makes the order of creation definite
 			if id, _ := got["withdrawal_id"].(string); id == "" || b.status(id) != state {
 				t.Errorf("%s, want it %s", text, state)
 			}
@@ -253,17 +252,17 @@ func TestClaimsAreSettled(t *testing.T) {
 		takes(`,"amount":0.00012`, "on_hold release_review")
 		takes(`,"amount":0.00011`, "awaiting_approval approval_required")
 		clock.Advance(24 * time.Hour)
-		due(6) // with what is left, by the schedule
+		due(6) // the rest, by the schedule
 		if n := b.count("SELECT COUNT(*) FROM settlements s JOIN withdrawals w ON w.withdrawal_id = s.withdrawal_id WHERE " +
 			"w.amount = 27000 AND w.created_by = ''"); n != 1 {
-			t.Error("the schedule took nothing out")
+			t.Error("the schedule created no withdrawal")
 		}
 		b.look()
 		if n := b.count("SELECT COUNT(*) FROM withdrawals WHERE amount = 27000 AND status = 'awaiting_approval'"); n != 1 {
-			t.Error("what the schedule took out did not wait")
+			t.Error("the scheduled withdrawal did not wait")
 		}
 
-		// When the destination is gone, it stays in the balance.
+		// Without the destination the amount remains in the balance.
 		b.write(func(ctx context.Context, tx *db.Tx) error { return b.take.RemoveDestination(ctx, tx, b.owner, fresh) })
 		b.look()
 		b.bring(ledger.MerchantPayable, "", money.New(money.BTC, 10_000))
@@ -277,11 +276,11 @@ func TestClaimsAreSettled(t *testing.T) {
 		if got := b.balance(money.BTC); got != 60_000-10_000+10_000 {
 			t.Errorf("the balance has %d", got)
 		}
-		b.checkBooks()
+		b.checkLedger()
 	})
 }
 
-// bring books what came for claims to an account of the company's.
+// bring posts proceeds of claims to an account of the company.
 func (b *fixture) bring(code ledger.Code, dim string, a money.Amount) {
 	b.t.Helper()
 	from := ledger.HotWallet
@@ -295,8 +294,8 @@ func (b *fixture) bring(code ledger.Code, dim string, a money.Amount) {
 	})
 }
 
-// What a payroll, of people or of vendors, is refused for beside its items.
-func TestPayrollsThatAreRefused(t *testing.T) {
+// Errors of payrolls and vendor payrolls that do not concern a payee.
+func TestPayrollErrors(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newFullFixture(t, d)
 		b.credit("dep_1", money.New(money.USD, 100_00))
@@ -370,8 +369,8 @@ func TestPayrollsThatAreRefused(t *testing.T) {
 	})
 }
 
-// What stands in the way of a step that the object itself would allow at another time.
-func TestStepsOutOfTurn(t *testing.T) {
+// Steps that the current state does not permit.
+func TestStateErrors(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newFullFixture(t, d)
 		refused := func(status int, code, pointer, path, body string) refusal {
@@ -429,8 +428,8 @@ func TestStepsOutOfTurn(t *testing.T) {
 	})
 }
 
-// What a company's and a person's verification is refused for.
-func TestVerificationsThatAreRefused(t *testing.T) {
+// Errors of the verification of companies and users.
+func TestVerificationErrors(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
 		at := "/api/companies/" + b.company
@@ -472,7 +471,7 @@ func TestVerificationsThatAreRefused(t *testing.T) {
 			return err
 		})
 		b.refuses(refused(409, "invalid_state", "", at+"/documents", encode(page)))
-		// Of who was erased, the company still says what they own.
+		// After the erasure the company still shows the ownership share.
 		_, text := ask[members](b, "GET", "/api/company", "")
 		if !strings.Contains(text, owner) || strings.Contains(text, "Lovelace") {
 			b.t.Errorf("an owner was erased: %s", text)
@@ -480,8 +479,8 @@ func TestVerificationsThatAreRefused(t *testing.T) {
 	})
 }
 
-// A bank destination depends on the country, which somebody who came by themselves need not have told.
-func TestDestinationsOfSomebodyWithoutACountry(t *testing.T) {
+// A bank destination requires the country of the payee, which a user who signed up alone may not have set.
+func TestBankDestinationRequiresCountry(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newFullFixture(t, d)
 		var bare string
@@ -516,7 +515,7 @@ func TestDestinationsOfSomebodyWithoutACountry(t *testing.T) {
 		change["symbol"] = "DOGE"
 		b.refuses(refusal{422, "currency_not_supported", "/symbol", "POST", own + "/update", encode(change), token})
 
-		b.write(func(ctx context.Context, tx *db.Tx) error { // a grant for the person alone
+		b.write(func(ctx context.Context, tx *db.Tx) error { // a token without a company
 			app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
 				CompanyID: b.company, Name: "Own", Scopes: identity.AllScopes(),
 			})
@@ -532,9 +531,8 @@ func TestDestinationsOfSomebodyWithoutACountry(t *testing.T) {
 	})
 }
 
-// The sandbox's controls refuse as everything else does. What the simulated chain and the payouts say stands in the
-// tests of the whole service; here it passes through.
-func TestSandboxControlsRefuse(t *testing.T) {
+// Errors of the sandbox operations. The simulators are tested elsewhere; here they are stubs.
+func TestSandboxErrors(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
 		refused := func(status int, code, pointer, control, body string) refusal {
@@ -560,8 +558,8 @@ func TestSandboxControlsRefuse(t *testing.T) {
 	})
 }
 
-// The endpoints of OAuth refuse in the form of RFC 6749, and before they are reached in that of the rest.
-func TestOAuthRefusesAlike(t *testing.T) {
+// The OAuth endpoints return errors as RFC 6749 defines, and common errors before they are reached.
+func TestOAuthErrors(t *testing.T) {
 	b := newFullFixture(t, sqlite(t))
 	made := func(change func(*server)) *server {
 		s := newServer(b.server.Deps, routes)
@@ -616,7 +614,7 @@ func TestOAuthRefusesAlike(t *testing.T) {
 		want(send(plain, path, "text/plain", "token=x"), 415, "error", "invalid_request")
 		want(send(broken, path, form, "token=x"), 500, "error", "server_error")
 		want(send(full, path, form, "token=x"), 503, "error", "server_error")
-		send(limited, path, form, "token=x") // the one that it takes
+		send(limited, path, form, "token=x") // uses up the limit
 		if got := send(limited, path, form, "token=x"); got.status != 429 || got.json(t)["error"] != "rate_limited" ||
 			got.header.Get("Retry-After") == "" {
 			t.Errorf("%d %v %s", got.status, got.header, got.text)

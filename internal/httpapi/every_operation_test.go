@@ -14,8 +14,9 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// sent is a request of an operation as the contract shows it, changed, at a server; its answer is held to the contract.
-func (b *fixture) sent(s http.Handler, o *operation, ids map[string]string, change func(*http.Request)) reply {
+// send sends the example request of an operation after change has modified it, and checks the response against the
+// contract.
+func (b *fixture) send(s http.Handler, o *operation, ids map[string]string, change func(*http.Request)) reply {
 	b.t.Helper()
 	path, body := o.wellFormed(ids)
 	if query := o.query(ids); query != "" {
@@ -42,7 +43,7 @@ func (b *fixture) sent(s http.Handler, o *operation, ids map[string]string, chan
 	return reply{w.Code, w.Header(), w.Body.String()}
 }
 
-// query is that of the parameters that must be given.
+// query returns the required query parameters.
 func (o *operation) query(ids map[string]string) string {
 	var parts []string
 	for _, p := range o.Parameters {
@@ -53,9 +54,9 @@ func (o *operation) query(ids map[string]string) string {
 	return strings.Join(parts, "&")
 }
 
-// What is the same for all operations is tried with each of them: what the service refuses before it looks at the
-// operation, the ways to use an Idempotency-Key wrongly, and how errors from below come out.
-func TestEachOperationRefusesAlike(t *testing.T) {
+// Every operation returns the errors that all have in common: those before authorization, those of wrong idempotency
+// keys, and internal ones.
+func TestCommonErrorsOfEveryOperation(t *testing.T) {
 	b := newFullFixture(t, sqlite(t))
 	all, schemas := operations(t)
 	ids := map[string]string{"company_id": b.company, "user_id": b.user("Ada")}
@@ -96,38 +97,38 @@ func TestEachOperationRefusesAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range all {
-		want(o, b.sent(plain, o, ids, header("Api-Version", "1.0")), 400, "unsupported_version")
+		want(o, b.send(plain, o, ids, header("Api-Version", "1.0")), 400, "unsupported_version")
 		if !anyHost(o.path) {
-			want(o, b.sent(elsewhere, o, ids, nothing), 421, "misdirected")
+			want(o, b.send(elsewhere, o, ids, nothing), 421, "misdirected")
 		}
 		if o.handler.run == nil {
 			continue
 		}
-		want(o, b.sent(broken, o, ids, nothing), 500, "internal")
-		want(o, b.sent(late, o, ids, nothing), 503, "retry_later")
-		want(o, b.sent(full, o, ids, nothing), 503, "storage_unavailable")
+		want(o, b.send(broken, o, ids, nothing), 500, "internal")
+		want(o, b.send(late, o, ids, nothing), 503, "retry_later")
+		want(o, b.send(full, o, ids, nothing), 503, "storage_unavailable")
 		if o.scope != public {
-			want(o, b.sent(plain, o, ids, header("Authorization", "Basic x")), 400, "duplicate_header")
-			b.sent(limited, o, ids, nothing) // the one request that it takes in ten seconds
-			want(o, b.sent(limited, o, ids, nothing), 429, "rate_limited")
+			want(o, b.send(plain, o, ids, header("Authorization", "Basic x")), 400, "duplicate_header")
+			b.send(limited, o, ids, nothing) // uses up the limit
+			want(o, b.send(limited, o, ids, nothing), 429, "rate_limited")
 		}
 		if o.RequestBody.Content != nil {
-			want(o, b.sent(plain, o, ids, func(r *http.Request) {
+			want(o, b.send(plain, o, ids, func(r *http.Request) {
 				r.Header.Set("Content-Type", "text/plain")
 				r.ContentLength = 1
 			}), 415, "unsupported_media_type")
-			want(o, b.sent(plain, o, ids, func(r *http.Request) {
+			want(o, b.send(plain, o, ids, func(r *http.Request) {
 				r.Header.Set("Content-Type", "application/json")
 				r.ContentLength = o.maxBody() + 1
 			}), 413, "payload_too_large")
-			want(o, b.sent(plain, o, ids, func(r *http.Request) {
+			want(o, b.send(plain, o, ids, func(r *http.Request) {
 				broken := httptest.NewRequest(o.method, "/", strings.NewReader(`{"`))
 				r.Body, r.ContentLength = broken.Body, broken.ContentLength
 				r.Header.Set("Content-Type", "application/json")
 			}), 400, "malformed_json")
 		}
 		if o.acceptsCompany(schemas) {
-			want(o, b.sent(plain, o, ids, func(r *http.Request) {
+			want(o, b.send(plain, o, ids, func(r *http.Request) {
 				text := strings.Replace(string(o.RequestBody.Content["application/json"].Example), "{",
 					`{"company_id":"com_another",`, 1)
 				other := httptest.NewRequest(o.method, "/", strings.NewReader(strings.Replace(text, `,}`, `}`, 1)))
@@ -141,22 +142,22 @@ func TestEachOperationRefusesAlike(t *testing.T) {
 		key := func(k string) func(*http.Request) {
 			return func(r *http.Request) { r.Header.Set("Idempotency-Key", k) }
 		}
-		want(o, b.sent(plain, o, ids, key("two words")), 400, "idempotency_key_invalid")
+		want(o, b.send(plain, o, ids, key("two words")), 400, "idempotency_key_invalid")
 		used := idempotencyKey{keyAccount(by), o.method + " " + o.path, "used"}
 		b.write(func(_ context.Context, tx *db.Tx) error { storeResponse(tx, used, "another", "{}"); return nil })
-		want(o, b.sent(plain, o, ids, key("used")), 422, "idempotency_key_reused")
+		want(o, b.send(plain, o, ids, key("used")), 422, "idempotency_key_reused")
 		used.value = "running"
 		_, finish, err := plain.inflight.start(t.Context(), used, time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(o, b.sent(plain, o, ids, key("running")), 409, "idempotency_in_progress")
+		want(o, b.send(plain, o, ids, key("running")), 409, "idempotency_in_progress")
 		finish(nil)
 	}
 }
 
-// Nothing that a frozen company must not do succeeds for it.
-func TestAFrozenCompanyDoesNothing(t *testing.T) {
+// Operations that declare company_frozen fail for a frozen company.
+func TestFrozenCompanyIsRejected(t *testing.T) {
 	b := newFullFixture(t, sqlite(t))
 	all, _ := operations(t)
 	user := b.user("Ada")
@@ -177,9 +178,9 @@ func TestAFrozenCompanyDoesNothing(t *testing.T) {
 		_, text := o.wellFormed(ids)
 		if text = strings.ReplaceAll(text, known, user); !strings.Contains(text, user) &&
 			strings.HasPrefix(o.path, "/api/user/") {
-			text = strings.Replace(text, "{", `{"user_id":"`+user+`",`, 1) // a key names the user
+			text = strings.Replace(text, "{", `{"user_id":"`+user+`",`, 1) // required with an API key
 		}
-		got := b.sent(b.server, o, ids, func(r *http.Request) {
+		got := b.send(b.server, o, ids, func(r *http.Request) {
 			fresh := httptest.NewRequest(o.method, "/", strings.NewReader(text))
 			r.Body, r.ContentLength = fresh.Body, fresh.ContentLength
 		})
@@ -197,14 +198,14 @@ func TestAFrozenCompanyDoesNothing(t *testing.T) {
 	}
 }
 
-// acceptsCompany says whether a body may name the company that the credential acts for.
+// acceptsCompany reports whether the body has a member company_id.
 func (o *operation) acceptsCompany(schemas map[string]schema) bool {
-	in := badInput{schemas: schemas}
+	in := malformedInput{schemas: schemas}
 	_, ok := in.resolve(o.RequestBody.Content["application/json"].Schema).Properties["company_id"]
 	return ok
 }
 
-// exampleID is the id that the examples of bodies show under a name.
+// exampleID returns the ID that examples of bodies have under a name.
 func exampleID(t *testing.T, all []*operation, name string) string {
 	t.Helper()
 	for _, o := range all {
@@ -219,8 +220,8 @@ func exampleID(t *testing.T, all []*operation, name string) string {
 	return ""
 }
 
-// What rules refuse at operations whose own tests are about other things.
-func TestRulesHoldAtEachDoor(t *testing.T) {
+// Errors of domain rules at operations that have no test of their own for them.
+func TestDomainErrors(t *testing.T) {
 	b := newFullFixture(t, sqlite(t))
 	payee, at := b.recipientIn("US")
 	made, _ := ask[members](b, "POST", at, `{"symbol":"BTC","distribution_data":`+btcData+`}`)

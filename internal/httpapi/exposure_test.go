@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A page of another origin reads no answer: none says that it may, to a question or to a browser that asks first.
-func TestNoOtherOriginMayRead(t *testing.T) {
+// No response allows another origin to read it, to a simple or a preflight request.
+func TestOtherOriginsCannotReadResponses(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
 	for _, method := range []string{"GET", "OPTIONS"} {
 		for _, path := range []string{"/list", "/open", "/openapi.json", "/docs", "/no/such/route"} {
@@ -30,8 +30,8 @@ func TestNoOtherOriginMayRead(t *testing.T) {
 	}
 }
 
-// What is for the operator of the process is not served where clients are.
-func TestNothingOfTheInsideIsServed(t *testing.T) {
+// Internal endpoints are not served to clients.
+func TestInternalEndpointsAreNotServed(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
 	for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/operations"} {
 		if got := b.do("GET", path, ""); got.status != 404 || got.json(t)["code"] != "not_found" {
@@ -40,9 +40,8 @@ func TestNothingOfTheInsideIsServed(t *testing.T) {
 	}
 }
 
-// Whatever a client calls itself and asks for, a request is one line of JSON in the log, no header of the answer is
-// of its making, and a terminal that shows the line obeys nothing in it.
-func TestNobodyWritesIntoLogOrHeaders(t *testing.T) {
+// Header values of clients cannot inject log lines, response headers or terminal escapes.
+func TestClientsCannotInjectLogLinesOrHeaders(t *testing.T) {
 	var log bytes.Buffer
 	b := newFixture(t, sqlite(t), func(d *Deps) { d.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
 	const evil = "x\r\nSet-Cookie: a=b\x1b[2J\n{\"msg\":\"forged\"}"
@@ -56,7 +55,7 @@ func TestNobodyWritesIntoLogOrHeaders(t *testing.T) {
 		b.server.ServeHTTP(w, r)
 		if w.Header().Get("Set-Cookie") != "" || len(w.Header()["X-Request-Id"]) != 1 ||
 			!strings.HasPrefix(w.Header().Get("X-Request-Id"), "req_") && header == "X-Request-Id" {
-			t.Errorf("%s: the answer's headers %v", header, w.Header())
+			t.Errorf("%s: the response headers %v", header, w.Header())
 		}
 		for name, values := range w.Header() {
 			if strings.ContainsAny(strings.Join(values, ""), "\r\n\x1b") {
@@ -70,9 +69,8 @@ func TestNobodyWritesIntoLogOrHeaders(t *testing.T) {
 	}
 }
 
-// Pictures and papers that people send go to whoever verifies them and are never served by the interface; and what
-// is compared with a pattern is bounded first.
-func TestWhatTheContractNeverSays(t *testing.T) {
+// No operation returns an image or document, and every schema with a pattern has a maximum length.
+func TestContractReturnsNoDocuments(t *testing.T) {
 	b := newService(t, sqlite(t), nil)
 	var contract any
 	if err := json.Unmarshal([]byte(b.do("GET", "/openapi.json", "").text), &contract); err != nil {
@@ -108,6 +106,6 @@ func TestWhatTheContractNeverSays(t *testing.T) {
 	}
 	walk("", contract)
 	if patterns == 0 || answers < 100 {
-		t.Errorf("%d patterns and %d answers were looked at", patterns, answers)
+		t.Errorf("%d patterns and %d responses were checked", patterns, answers)
 	}
 }

@@ -1,13 +1,5 @@
 package httpapi
 
-import (
-	"encoding/json"
-	"reflect"
-	"strings"
-
-	"github.com/danielgtaylor/huma/v2"
-)
-
 // fieldDoc describes every field or parameter with a name, wherever it occurs. A doc or example tag on a field
 // overrides it.
 type fieldDoc struct {
@@ -17,7 +9,7 @@ type fieldDoc struct {
 
 // fieldDocs describes the fields of the API by name, in related groups.
 var fieldDocs = map[string]fieldDoc{
-	// Ids. They are opaque.
+	// IDs. They are opaque.
 	"company_id": {"ID of the company.", `"com_06gf58g6w1v5s708fp7tx3xdw0"`},
 	"user_id": {
 		"ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID.",
@@ -27,14 +19,14 @@ var fieldDocs = map[string]fieldDoc{
 	"relationship_id": {"ID of the link between the company and the recipient.", `"rel_06gf58g6w16389bj6g1srq4d38"`},
 	"distribution_id": {"ID of the payment destination.", `"dst_06gf58g6w1zrmrgar2qn4p0wcw"`},
 	"payroll_id":      {"ID of the payroll.", `"prl_06gf58g6w2pq0pzjvm15cwn7n4"`},
-	"subpayroll_id":   {"ID of one payment of a payroll: what one payee gets.", `"pmt_06gf58g6w2b01306dn9h8c6vcg"`},
-	"payment_id":      {"ID of one payment of a payroll: what one payee gets.", `"pmt_06gf58g6w2b01306dn9h8c6vcg"`},
+	"subpayroll_id":   {"ID of one payment of a payroll: the amount for one payee.", `"pmt_06gf58g6w2b01306dn9h8c6vcg"`},
+	"payment_id":      {"ID of one payment of a payroll: the amount for one payee.", `"pmt_06gf58g6w2b01306dn9h8c6vcg"`},
 	"output_id": {
 		"ID of one output of a payment: the share that goes to one destination.",
 		`"out_06gf58g6w3sm743akvrytz3w8m"`,
 	},
 	"quote_id":    {"ID of the quote.", `"quo_06gf58g6w2sp4kq83hxe3nh5pm"`},
-	"deposit_id":  {"ID of the deposit: money that came in.", `"dep_06gf58g6w2kvkqtk50xh3s8knw"`},
+	"deposit_id":  {"ID of the deposit: money received.", `"dep_06gf58g6w2kvkqtk50xh3s8knw"`},
 	"claim_id":    {"ID of the merchant claim.", `"clm_06gf58g6w17gqvggteagdzt4pg"`},
 	"invoice_id":  {"ID of the invoice.", `"inv_06gf58g6w2b0ta81jn2xqare0m"`},
 	"document_id": {"ID of the document.", `"doc_06gf58g6w0w5dpzz01n4wqzwfw"`},
@@ -49,7 +41,7 @@ var fieldDocs = map[string]fieldDoc{
 	},
 	"wallet_id":           {"ID of the company's wallet in one currency.", `"wal_06gf58g6w0aychq170kks701q0"`},
 	"withdrawal_id":       {"ID of the withdrawal.", `"wdr_06gf58g6w0aychq170kks701q0"`},
-	"destination_id":      {"ID of a destination of the company's own.", `"dst_06gf58g6w1zrmrgar2qn4p0wcw"`},
+	"destination_id":      {"ID of the withdrawal destination.", `"dst_06gf58g6w1zrmrgar2qn4p0wcw"`},
 	"transaction_id":      {"ID of the transaction.", `"jrn_06gf58g6w23xf7hs63s9x5j7sc"`},
 	"webhook_id":          {"ID of the webhook endpoint.", `"whk_06gf58g6w2messfavdnba8x1fm"`},
 	"endpoint_id":         {"ID of the webhook endpoint.", `"whk_06gf58g6w2messfavdnba8x1fm"`},
@@ -246,7 +238,7 @@ var fieldDocs = map[string]fieldDoc{
 
 	// Invoices.
 	"number":     {"Invoice number.", `"2026-0017"`},
-	"items":      {"The lines.", ``},
+	"items":      {"The lines of the invoice.", ``},
 	"notes":      {"Notes at the end of the invoice; may have several lines.", `"Thank you."`},
 	"quantity":   {"Number of units.", `8`},
 	"unit_price": {"Price of one unit, in whole units of the invoice's currency.", `95.00`},
@@ -272,7 +264,7 @@ var fieldDocs = map[string]fieldDoc{
 	"field":         {"Name of the field that this one depends on.", `"account_type"`},
 	"change_id":     {"ID of the change.", `"chg_06gf58g6w3vwannghmvpxav48w"`},
 	"action":        {"Action.", `"created"`},
-	"credential_id": {"ID of the credential that did it.", `"key_06gf58g6w2m6f5zq3astchg954"`},
+	"credential_id": {"ID of the credential that made the change.", `"key_06gf58g6w2m6f5zq3astchg954"`},
 	"dry_run":       {"Whether this was only a validation.", `false`},
 	"existing":      {"Rows that already exist.", `0`},
 	"failed":        {"Invalid rows.", `0`},
@@ -316,7 +308,7 @@ var fieldDocs = map[string]fieldDoc{
 	"token_type":        {"Token type.", `"Bearer"`},
 	"grant_type":        {"Grant type.", `"authorization_code"`},
 	"error":             {"Error code of RFC 6749.", `"invalid_grant"`},
-	"error_description": {"What is wrong, for people.", `"The code is unknown, used or expired."`},
+	"error_description": {"Explanation of the error, for people.", `"The code is unknown, used or expired."`},
 
 	"issuer":                           {"The authorization server (RFC 8414).", `"https://auth.example.com"`},
 	"authorization_endpoint":           {"Authorization endpoint (RFC 8414).", `"https://auth.example.com/authorize"`},
@@ -368,7 +360,7 @@ var fieldDocs = map[string]fieldDoc{
 	"received":   {"Whether it was funded.", `true`},
 	"released":   {"Whether it was released.", `false`},
 	"fulfilled":  {"Whether it was paid in full.", `false`},
-	"success":    {"true if it succeeded.", `true`},
+	"success":    {"true if the request succeeded.", `true`},
 	"deleted":    {"true if it was deleted.", `true`},
 
 	"idempotency_replayed": {
@@ -400,7 +392,7 @@ var fieldDocs = map[string]fieldDoc{
 	"html":        {"The message as HTML.", `"<p>Hello</p>"`},
 	"sent_at":     {"When it was sent, UTC.", ``},
 	"expires_at":  {"When it expires, UTC.", ``},
-	"source_id":   {"ID of the object that moved the money.", `"prl_06gf58g6w2pq0pzjvm15cwn7n4"`},
+	"source_id":   {"ID of the object that caused the transaction.", `"prl_06gf58g6w2pq0pzjvm15cwn7n4"`},
 	"source_type": {"Type of the object that caused the transaction.", `"payroll"`},
 
 	// Reference.
@@ -433,14 +425,14 @@ var fieldDocs = map[string]fieldDoc{
 			"payroll whose payee allocates a share to it is rejected with `currency_not_supported`.",
 		`true`,
 	},
-	"correction_id":   {"ID of the correction that the bank asks for.", `"cor_06gf58g6w1zrmrgar2qn4p0wcw"`},
+	"correction_id":   {"ID of the correction that the bank requested.", `"cor_06gf58g6w1zrmrgar2qn4p0wcw"`},
 	"required_fields": {"The fields of `distribution_data`, in the order of a form.", `[]`},
 
 	// Errors.
-	"type":    {"Type.", ``},
+	"type":    {"Type of the object.", ``},
 	"code":    {"Error code for programs.", `"not_found"`},
-	"detail":  {"What is wrong, for people.", `"The object does not exist, or the credential has no access to it."`},
-	"message": {"What is wrong and what is expected, for people.", `"The field country is required."`},
+	"detail":  {"Explanation of the error, for people.", `"The object does not exist, or the credential has no access to it."`},
+	"message": {"Explanation of the problem and the expected value, for people.", `"The field country is required."`},
 	"pointer": {"Place: a JSON pointer into the body, or the name of a parameter or header.", `"/country"`},
 	"in":      {"Part of the request that the pointer refers to.", `"body"`},
 	"errors": {
@@ -450,143 +442,15 @@ var fieldDocs = map[string]fieldDoc{
 	},
 
 	// The sandbox.
-	"kind":                   {"Kind.", ``},
+	"kind":                   {"Type of the object.", ``},
 	"sat_per_vbyte":          {"Fee rate of the chain, in satoshis per virtual byte.", `200`},
 	"previous_sat_per_vbyte": {"Previous fee rate.", `2`},
 	"advance_seconds":        {"Seconds to advance the service's clock.", `60`},
 	"now":                    {"The service's time now, UTC.", ``},
 }
 
-// exampleTime is the time in examples.
-const exampleTime = "2026-09-30T14:05:00Z"
-
-// describeMembers adds descriptions and examples to the members of a schema that have none. t is the struct that the
-// schema was made from, or nil.
-func describeMembers(t reflect.Type, s *huma.Schema, request bool) {
-	if t != nil && t.Kind() == reflect.Struct {
-		for _, f := range reflect.VisibleFields(t) {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if member := s.Properties[name]; member != nil && member.Description == "" {
-				member.Description = typeFieldDocs[declaringType(t, f).Name()][name]
-			}
-		}
-	}
-	for name, member := range s.Properties {
-		describeMember(name, member, request && !isRequired(s, name))
-	}
-}
-
-// declaringType returns the struct that declares a visible field of t: t itself or one that it embeds.
-func declaringType(t reflect.Type, f reflect.StructField) reflect.Type {
-	for _, i := range f.Index[:len(f.Index)-1] {
-		t = t.Field(i).Type
-	}
-	return t
-}
-
-// ownCompany is added to the description of an optional company_id in a request.
-const ownCompany = " Default: the company that the credential acts for. Any other is rejected."
-
-func describeMember(name string, s *huma.Schema, optional bool) {
-	w := fieldDocs[name]
-	if s.Description == "" {
-		s.Description = w.doc
-		if optional && name == "company_id" {
-			s.Description += ownCompany
-		}
-	}
-	if len(s.Examples) > 0 || s.Ref != "" || s.Type == huma.TypeObject && len(s.Properties) > 0 {
-		return
-	}
-	if w.example != "" && fits(s, w.example) {
-		s.Examples = []any{json.RawMessage(w.example)}
-	}
-}
-
-// fits reports whether an example matches the schema: a field may be a number in one place and a string in another.
-func fits(s *huma.Schema, example string) bool {
-	kind := map[byte]string{'"': huma.TypeString, '{': huma.TypeObject, '[': huma.TypeArray, 't': huma.TypeBoolean,
-		'f': huma.TypeBoolean}[example[0]]
-	if kind == "" {
-		return s.Type == huma.TypeNumber || s.Type == huma.TypeInteger
-	}
-	if s.Type != kind {
-		return false
-	}
-	if kind != huma.TypeString {
-		return kind != huma.TypeArray || example == "[]" || s.Items != nil && s.Items.Type == huma.TypeString &&
-			len(s.Items.Enum) == 0
-	}
-	var text string
-	return json.Unmarshal([]byte(example), &text) == nil && checkString(s, nil, text) == "" && s.Format != "date-time"
-}
-
-// exampleOf returns an example of a schema made from those of its members. An example of a request contains the
-// required members, one of a response all.
-func exampleOf(reg huma.Registry, s *huma.Schema, request bool) any {
-	if len(s.Examples) > 0 {
-		return s.Examples[0]
-	}
-	s = resolve(reg, s)
-	switch {
-	case len(s.Examples) > 0:
-		return s.Examples[0]
-	case s.Default != nil:
-		return s.Default
-	case len(s.Enum) > 1 && s.Enum[0] == "":
-		return s.Enum[1] // prefer a nonempty value
-	case len(s.Enum) > 0:
-		return s.Enum[0]
-	}
-	switch s.Type {
-	case huma.TypeObject:
-		members := map[string]any{}
-		for name, m := range s.Properties {
-			if !request || isRequired(s, name) {
-				members[name] = exampleOf(reg, m, request)
-			}
-		}
-		return members
-	case huma.TypeArray:
-		return []any{exampleOf(reg, s.Items, request)}
-	case huma.TypeBoolean:
-		return true
-	case huma.TypeInteger, huma.TypeNumber:
-		if s.Minimum != nil {
-			return *s.Minimum
-		}
-		return 0
-	}
-	switch s.Format {
-	case "date-time":
-		return exampleTime
-	case "date":
-		return exampleTime[:len("2026-09-30")]
-	case "email":
-		return "ada@example.com"
-	case "uri":
-		return "https://example.com"
-	}
-	if s.MinLength != nil {
-		return strings.Repeat("x", *s.MinLength)
-	}
-	return ""
-}
-
-func isRequired(s *huma.Schema, name string) bool {
-	for _, r := range s.Required {
-		if r == name {
-			return true
-		}
-	}
-	return false
-}
-
 // typeFieldDocs describes fields and parameters of single types, by type and name. They override fieldDocs.
 var typeFieldDocs = map[string]map[string]string{
-	"allocationsBody": {
-		"allocations": "1 to 3 allocations totaling 100. A destination that is not listed gets 0.",
-	},
 	"bankDepositBody": {
 		"reference": "Reference of the bank. A repeated reference is the same transfer.",
 	},
@@ -607,218 +471,226 @@ var typeFieldDocs = map[string]map[string]string{
 			"latest one, or empty.",
 	},
 	"companyDetail": {
-		"kyb_state": "Detailed state of the verification; empty before the company submitted its details.",
-		"ubos":      "Beneficial owners and control persons. Only shown to an API key of the company.",
+		"kyb_state": "Detailed state of the verification; empty until the company submits its details.",
+		"ubos":      "Beneficial owners and control persons; empty unless the credential is an API key of the company.",
 	},
 	"companyUploadBody": {
-		"doc_type": "For a company: certificate_of_incorporation, articles_of_association, shareholder_register, " +
-			"proof_of_address, bank_statement, tax_certificate, other or tax_id. For an owner: as for a user.",
-		"base64_image": "One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels on the shorter side " +
-			"(in the sandbox, any size).",
+		"doc_type": "Type of document. For the company: certificate_of_incorporation, articles_of_association, " +
+			"shareholder_register, proof_of_address, bank_statement, tax_certificate, other or tax_id. For an owner: as " +
+			"for a user.",
+		"base64_image": "The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 " +
+			"pixels on the shorter side (in the sandbox, any size).",
 	},
 	"companyVerification": {
-		"kyb_state": "Detailed state of the verification; empty before the company submitted its details.",
+		"kyb_state": "Detailed state of the verification; empty until the company submits its details.",
 	},
 	"correction": {
-		"distribution_data": "Complete data as requested by the bank, with bank data masked.",
+		"distribution_data": "Details of the destination as corrected, with bank data masked.",
 	},
 	"currencyItem": {
 		"countries": "Countries of payees who can have a bank destination in the currency. Empty for a crypto " +
 			"currency, which is available in every country.",
 	},
 	"DeliveryItem": {
-		"error": "Class of the last failure.",
+		"error": "Cause of the last failure; empty if there was none.",
 	},
 	"deliveryList": {
-		"name": "Event types and prefixes such as payroll.*, separated by commas.",
+		"name": "Event names, or prefixes such as `payroll.*`, separated by commas.",
 	},
 	"deliveryTry": {
-		"error": "Class of the failure; empty if successful.",
+		"error": "Cause of the failure; empty if the attempt succeeded.",
 	},
-	"distributionChange": {
-		"before": "Destination before the change, with bank data masked; absent if it was created.",
-		"after":  "Destination after the change; absent if it was deleted.",
+	"destinationChange": {
+		"before": "The destination before the change, with bank data masked; absent if the change created it.",
+		"after":  "The destination after the change, with bank data masked; absent if the change deleted it.",
 	},
-	"distributionCorrectBody": {
-		"correction_id": "ID of the correction that the destination shows.",
-	},
-	"distributionCreateBody": {
-		"distribution_data": "An object with the fields that …/distribution/fields lists for the symbol and the " +
-			"recipient's country.",
-	},
-	"distributionItem": {
-		"correction": "Correction requested by the bank; absent if there is none.",
+	"DestinationDetails": {
+		"correction": "Correction that the bank of the account requested; absent if there is none.",
 	},
 	"documentType": {
-		"doc_type":     "Values for doc_type of an upload. One identity document is sufficient.",
-		"tax_id_types": "Tax ID types of the user's country. One is required if the list has the entry tax_id.",
+		"doc_type": "Type of document, for `doc_type` of an upload. One identity document is sufficient.",
+		"tax_id_types": "Types of tax ID of the user's country. One is required if the list of document types " +
+			"contains `tax_id`.",
 	},
 	"documentTypesInput": {
-		"external_company_id": "Consider only the currency of this payer. Default: all payers of the user.",
+		"external_company_id": "ID of the payer whose currency to consider. Default: all payers of the user.",
 	},
 	"eventList": {
-		"name":  "Event types and prefixes such as payroll.*, separated by commas.",
-		"after": "ID of the last event received: continue after it, in the given order.",
+		"name":  "Event names, or prefixes such as `payroll.*`, separated by commas.",
+		"after": "ID of the last event received. The response continues after it, in the requested order.",
 	},
 	"fundingAccount": {
-		"reason": "Why it is suspended or closed.",
+		"reason": "Reason for a suspension or closure; empty otherwise.",
 	},
 	"fundingOpenBody": {
-		"user_id": "Owner of the account. With an API key: a user that the company created, or absent for the " +
-			"company itself.",
-		"terms_version": "Version of the terms to accept; see GET /api/user/funding/account/tos.",
+		"user_id": "ID of the owner. With an API key: a user that the company created; if absent, the company is the " +
+			"owner.",
+		"terms_version": "Version of the terms to accept, from GET /api/user/funding/account/tos.",
 	},
 	"importedRow": {
-		"status": "existing: a recipient with this external_id exists; the row was skipped.",
+		"status": "Result of the row. `existing`: a recipient with this external_id exists, so the row was skipped.",
 	},
 	"invitationItem": {
-		"reason": "For a revoked invitation: revoked by the company, or declined by the person.",
+		"reason": "Reason for a revocation: revoked by the company, or declined by the person; empty otherwise.",
 	},
 	"invoiceCreateBody": {
-		"number":   "Unique per user. Default: the next free number.",
-		"currency": "The payer's payroll_invoice_currency.",
-		"due_date": "Default: 30 days after the issue date.",
-		"draft":    "Create a draft, which cannot be paid before it is sent.",
+		"number":   "Invoice number, unique per user. Default: the next free number.",
+		"currency": "Currency of the invoice. It must be the payer's `payroll_invoice_currency`, which is the default.",
+		"due_date": "Due date, YYYY-MM-DD. Default: 30 days after the issue date.",
+		"draft":    "Whether to create a draft, which cannot be paid until it is sent.",
 	},
 	"invoiceList": {
-		"status": "Default: all that are not void.",
+		"status": "State of the invoices. Default: all except void.",
 	},
 	"kycInitiated": {
-		"user_id": "Page of the verification. In the sandbox you decide at /sandbox/verifications/{user_id}.",
+		"user_id": "ID of the user. In the sandbox, decide the verification at /sandbox/verifications/{user_id}.",
 	},
 	"merchantSettingsBody": {
-		"confirmations":       "0, 1, 2 or 6. 0 applies to claims up to 100 USD; larger ones require 1.",
-		"settlement_currency": "BTC, or empty for the currency of each claim.",
-		"settlement_destination_id": "Destination of the company to which settlements in its currency are withdrawn; " +
-			"empty leaves them in the balance.",
+		"confirmations":       "Confirmations that a payment requires: 0, 1, 2 or 6. With 0, claims above 100 USD require 1.",
+		"settlement_currency": "Currency that the merchant receives: BTC, or empty for the currency of each claim.",
+		"settlement_destination_id": "ID of the withdrawal destination to which settlements in its currency are " +
+			"sent; empty to leave them in the balance.",
 		"support_email": "Support address shown at the checkout; may be empty.",
 	},
 	"oauthTokenBody": {
-		"code_verifier": "PKCE verifier, required if the authorization request had a code_challenge.",
+		"code_verifier": "PKCE code verifier. Required if the authorization request had a code_challenge.",
 	},
 	"onboardBody": {
-		"registration_number": "Required before the verification starts, like the following fields up to city.",
+		"registration_number": "Registration number of the company. Required before the verification starts, as are " +
+			"incorporation_date, street_address and city.",
 	},
 	"ownerBody": {
-		"ownership_percentage": "0 to 100, at most 2 decimals. An owner of 25 or more must be verified.",
-		"control_person":       "Controls the company and must be verified whatever their share.",
+		"ownership_percentage": "Share of the company that the person owns, in percent: 0 to 100, with at most 2 " +
+			"decimals. An owner of 25 or more must be verified.",
+		"control_person": "Whether the person controls the company. A control person must be verified regardless of " +
+			"their share.",
 	},
 	"payerCreateBody": {
-		"user_id": "Owner of the payer. With an API key: a user that the company created, or absent for the company " +
-			"itself.",
-		"website":        "An http or https URL. Stored but never fetched.",
-		"street_address": "For a client, like the other address fields.",
+		"user_id": "ID of the owner. With an API key: a user that the company created; if absent, the company is the " +
+			"owner.",
+		"website":        "URL of the payer's website. Stored but never fetched.",
+		"street_address": "First line of the address. Address fields are for a client.",
 	},
 	"paymentDetail": {
-		"destination_changed": "When the payee's destination changed since their last payment, within the last 30 " +
-			"days, UTC; absent if it did not, or once this payment was sent.",
+		"destination_changed": "When the payee's destination changed since their last payment, UTC. Absent if it did " +
+			"not change within the last 30 days, or once this payment is sent.",
 	},
 	"payoutOutput": {
-		"rate_base": "Base currency of rate, one of the two; empty if nothing was exchanged.",
-		"rate": "Exchange rate of the output at its release: price of one whole unit of rate_base in the other " +
-			"currency. 0 if nothing was exchanged or the payroll was funded at several rates.",
+		"rate_base": "Base currency of `rate`, one of the two currencies; empty if nothing was exchanged.",
+		"rate": "Exchange rate at the release: price of one whole unit of rate_base in the other currency. 0 if " +
+			"nothing was exchanged or the payroll was funded at several rates.",
 	},
 	"payrollCreateBody": {
-		"funding_method": "crypto, bank, wallet, or the ID of a wallet. Default: the company's funding method.",
-		"funding_network": "Network, if the funding currency is available on several: one of its funding_networks in " +
-			"GET /api/currencies.",
-		"external_id": "Your own reference, unique per company.",
+		"funding_method": "Funding method: `crypto`, `bank`, `wallet`, or the ID of a wallet. Default: the company's " +
+			"funding method.",
+		"funding_network": "Network of the funding payment, if the currency has several: one of its " +
+			"`funding_networks` in GET /api/currencies.",
+		"external_id": "Your own reference of the payroll, unique per company.",
 	},
 	"payrollDetail": {
-		"bank_transfer": "Present while the payroll waits for a bank transfer.",
+		"bank_transfer": "The bank transfer that funds the payroll; present while the payroll waits for it.",
 	},
 	"payrollPreview": {
-		"funding_amount":   "At the current rate; absent if no rate is available.",
-		"approvals_needed": "Members who must approve it before its release; 0 if its total is within the company's limit.",
+		"funding_amount": "Amount to pay in the funding currency at the current rate; absent if no rate is available.",
+		"approvals_needed": "Number of members who must approve the payroll before its release; 0 if its total is " +
+			"within the company's limit.",
 	},
 	"payrollStep": {
 		"from": "Previous state; empty at creation.",
 		"to":   "New state.",
 	},
 	"problem": {
-		"errors": "All problems of the request, in order, at most 100. code and detail repeat the first.",
+		"errors": "All problems of the request, in order, at most 100. `code` and `detail` repeat the first.",
 	},
 	"recipientCreateBody": {
-		"name": "For a company recipient, or for a person instead of first_name and last_name.",
+		"name": "Name of a company recipient. For a person, an alternative to first_name and last_name.",
+	},
+	"recipientDestinationCorrectBody": {
+		"correction_id": "ID of the correction, from the destination's `correction`.",
+	},
+	"recipientDestinationCreateBody": {
+		"distribution_data": "Details of the destination: the fields that GET " +
+			"/api/company/{company_id}/recipients/{recipient_id}/distribution/fields lists for the currency.",
 	},
 	"recipientImportBody": {
-		"csv": "The file, at most 10,000 rows. Its first row contains the column names: the fields of the worker " +
-			"payload, in any order.",
+		"csv": "The CSV file, with at most 10,000 rows. Its first row contains the column names, which are the " +
+			"fields of create, in any order.",
 	},
 	"redeliverBody": {
-		"which": "failed (default): deliveries that failed, were cancelled or blocked, or were never attempted. all: " +
-			"also successful ones.",
+		"which": "Deliveries to repeat. `failed`, the default: those that failed, were cancelled or blocked, or were " +
+			"never attempted. `all`: also those that succeeded.",
 	},
 	"requiredField": {
-		"depends_on": "Condition: required only if another field has this value.",
+		"depends_on": "The field is required only if another field has this value.",
 	},
 	"sandboxDepositBody": {
-		"payroll_id": "Payroll to pay, on its chain or, if it is funded by bank, by transfer. Alternatively set " +
+		"payroll_id": "ID of the payroll to pay: on its chain or, if it is funded by bank, by transfer. Set this, " +
 			"claim_id or wallet_id.",
-		"claim_id": "Claim to pay. Alternatively set payroll_id or wallet_id.",
-		"wallet_id": "Wallet to pay, with an amount. Alternatively set payroll_id or claim_id. A wallet deposit " +
-			"cannot be late.",
-		"network": "Network of the wallet deposit. Default: its first network.",
-		"kind":    "For a bank transfer: exact, under, over, or reorged if the bank reverses it.",
+		"claim_id": "ID of the claim to pay. Set this, payroll_id or wallet_id.",
+		"wallet_id": "ID of the wallet to pay; requires an amount. A wallet deposit cannot be late. Set this, " +
+			"payroll_id or claim_id.",
+		"network": "Network of a wallet deposit. Default: the wallet's first network.",
+		"kind": "Case to simulate. A bank transfer can be `exact`, `under`, `over`, or `reorged` for one that the " +
+			"bank reverses.",
 	},
 	"sandboxKYB": {
 		"kyb_state": "State of the verification that was decided.",
 	},
 	"sandboxKYBBody": {
-		"ubo_id": "Owner whose verification to decide. Default: the company.",
+		"ubo_id": "ID of the owner whose verification to decide. Default: the company.",
 	},
 	"sandboxReturnBody": {
-		"reason": "Return reason code of the rail: AC04, or R02 for ACH. Default: chosen by the bank.",
+		"reason": "Return reason code of the rail, for example AC04, or R02 for ACH. Default: chosen by the bank.",
 	},
 	"settlement": {
-		"withdrawal_id": "Withdrawal to the company's destination; empty if the amount is in the balance.",
+		"withdrawal_id": "ID of the withdrawal to the company's destination; empty if the amount is in the balance.",
 	},
 	"toPayItem": {
-		"user_id":  "A worker's user ID, or the rec_ ID of a person.",
-		"category": "Your own category of the payment.",
+		"user_id":    "ID of the payee: a worker's user ID, or the `rec_…` ID of a person.",
+		"category":   "Your own category of the payment.",
+		"company_id": "The `rec_…` ID of a payee that is a company.",
 	},
 	"uploadBody": {
-		"doc_type":        "tax_id, or one of the required document types.",
-		"category":        "Side of an image. Use front for passports, proofs of address and selfies.",
-		"issuing_country": "2-letter ISO code. Required for an image, and for a tax ID of another country than the user's.",
-		"base64_image": "One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels on the shorter side " +
-			"(in the sandbox, any size).",
-	},
-	"userAllocationsBody": {
-		"allocations": "1 to 3 allocations totaling 100. A destination that is not listed gets 0.",
+		"doc_type": "Type of document: `tax_id`, or one of the required document types.",
+		"category": "Side of the document. Use `front` for passports, proofs of address and selfies.",
+		"issuing_country": "Country that issued the document: 2-letter ISO code. Required for an image, and for a " +
+			"tax ID of a country other than the user's.",
+		"base64_image": "The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 " +
+			"pixels on the shorter side (in the sandbox, any size).",
 	},
 	"userCreateBody": {
-		"phone_number": "International, such as +14155552671, or national for phone_country.",
-		"state":        "Code or name; stored as code. May be empty outside AU, BR, CA, IN, MX and US.",
+		"phone_number": "Telephone number: international, for example +14155552671, or national for phone_country.",
+		"state": "State, province or region: its code or name; stored as the code. May be empty outside AU, BR, CA, " +
+			"IN, MX and US.",
 	},
-	"userDistributionCorrectBody": {
-		"correction_id": "ID of the correction that the destination shows.",
+	"userDestinationCorrectBody": {
+		"correction_id": "ID of the correction, from the destination's `correction`.",
 	},
-	"userDistributionCreateBody": {
-		"distribution_data": "An object with the fields that GET /api/user/distribution/fields lists.",
-	},
-	"userDistributionItem": {
-		"correction": "Correction requested by the bank; absent if there is none.",
+	"userDestinationCreateBody": {
+		"distribution_data": "Details of the destination: the fields that GET /api/user/distribution/fields lists " +
+			"for the currency.",
 	},
 	"userUpdateBody": {
-		"country": "2-letter ISO code. state and zip must fit.",
+		"country": "Country: 2-letter ISO code. state and zip must be valid in the country.",
 	},
 	"vendorDocument": {
-		"media_type": "Media type as stored; images are converted to JPEG.",
+		"media_type": "Media type of the stored document. Images are converted to JPEG.",
+		"sha256":     "SHA-256 digest of the stored document, in hexadecimal.",
 	},
 	"vendorItem": {
-		"vendor_id":   "A recipient that is a company or has the role vendor.",
-		"document_id": "The vendor's invoice, uploaded before.",
+		"vendor_id":   "ID of the vendor: a recipient that is a company or has the role vendor.",
+		"document_id": "ID of the vendor's invoice, which must be uploaded first.",
 		"category":    "Your own category of the payment.",
 	},
 	"vendorPayrollBody": {
-		"external_id": "Your own reference, unique per company.",
+		"external_id": "Your own reference of the payroll, unique per company.",
 	},
 	"vendorQuoteItem": {
-		"vendor_id": "A recipient that is a company or has the role vendor.",
+		"vendor_id": "ID of the vendor: a recipient that is a company or has the role vendor.",
 	},
 	"vendorUploadBody": {
-		"base64_document": "A PDF, or one JPEG or PNG with at least 600 pixels on the shorter side; at most 10 MiB.",
+		"base64_document": "The document in base64: a PDF, or one JPEG or PNG with at least 600 pixels on the " +
+			"shorter side; at most 10 MiB.",
 	},
 	"walletBalance": {
 		"status": "State of the wallet request; empty if there was none.",
@@ -827,30 +699,32 @@ var typeFieldDocs = map[string]map[string]string{
 		"networks": "Networks of the address. Deposits on other networks or in other currencies are not credited.",
 	},
 	"walletDeposit": {
-		"wallet_id": "Wallet of the address; empty if staff assigned the deposit to the company.",
-		"status":    "confirmed: credited to the balance.",
+		"wallet_id": "ID of the wallet that has the address; empty if staff assigned the deposit to the company.",
+		"status":    "State of the deposit. A confirmed deposit is credited to the balance.",
 	},
 	"walletStatement": {
 		"closing_balance": "Balance at the end of the period: opening_balance + total_in − total_out.",
 	},
 	"walletStatementGet": {
-		"account": "available: the balance; claims: proceeds of merchant claims that are not settled yet.",
+		"account": "Account: `available` is the balance, `claims` the proceeds of merchant claims that are not " +
+			"settled yet.",
 	},
 	"walletTransactions": {
-		"account": "available: the balance; claims: proceeds of merchant claims that are not settled yet.",
+		"account": "Account: `available` is the balance, `claims` the proceeds of merchant claims that are not " +
+			"settled yet.",
 	},
 	"webhookCreateBody": {
-		"events": "Event types, or prefixes such as payroll.*; empty or * means all.",
+		"events": "Event names, or prefixes such as `payroll.*`. Empty, or `*`, means all.",
 	},
 	"WebhookEndpoint": {
-		"reason":           "Why it is disabled: requested, gone or failing.",
-		"old_secret_until": "Until when the previous secret also signs; empty if it does not.",
+		"reason":           "Reason for being disabled; empty if the endpoint is enabled.",
+		"old_secret_until": "When the previous secret stops signing, UTC; empty if it does not sign.",
 	},
 	"webhookRotateBody": {
-		"overlap_seconds": "How long the old secret also signs. Default: one day.",
+		"overlap_seconds": "Seconds for which the old secret also signs. Default: one day.",
 	},
 	"webhookUpdateBody": {
-		"events": "Event types, or prefixes such as payroll.*; empty or * means all. Default: unchanged.",
+		"events": "Event names, or prefixes such as `payroll.*`. Empty, or `*`, means all. Default: unchanged.",
 	},
 	"withdrawalAnswer": {
 		"destination":      "Masked details of the destination.",

@@ -17,7 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// lists are the paged lists of people, with every parameter that they take.
+// lists are the paged lists of people with their parameters.
 var lists = map[string][]string{
 	"/api/company/recipients": {"company_id", "search", "role", "recipient_type", "status", "country", "sort_by",
 		"sort_by_dir", "page", "per_page"},
@@ -25,8 +25,8 @@ var lists = map[string][]string{
 	"/api/company/worker/invitations": {"company_id", "status", "email", "page", "per_page"},
 }
 
-// FuzzLists gives one parameter of every list any value, beside another. The answer is a page whose numbers agree,
-// or a refusal that names the parameter; never an error of the service, and never a row of another company.
+// FuzzLists sets two parameters of every list to any values. The response is a consistent page or an error of the
+// request, and never contains a row of another company.
 func FuzzLists(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"ada", "1"}, {"%", "2"}, {"' OR 1=1 --", "0"}, {"\x00", "-1"}, {"\xff", "1e9"}, {"vendor", "9223372036854775808"},
@@ -80,8 +80,8 @@ func FuzzLists(f *testing.F) {
 	})
 }
 
-// FuzzStrictBody reads any text as the body of any operation. What is read without a problem is one JSON object,
-// and means the same when it is read again; everything else is refused, never by the service's own fault.
+// FuzzStrictBody decodes any bytes as the body of any operation. An accepted body is one JSON object and decodes to
+// the same value again. Anything else is an error of the request.
 func FuzzStrictBody(f *testing.F) {
 	all, _ := operations(f)
 	_, inputs := compileRoutes(routes)
@@ -118,8 +118,7 @@ func FuzzStrictBody(f *testing.F) {
 	})
 }
 
-// FuzzAmount reads any text as an amount of every asset, the way of a request. What is accepted is exactly the
-// number that was written.
+// FuzzAmount decodes any text as an amount of every asset. An accepted amount equals the number in the text.
 func FuzzAmount(f *testing.F) {
 	for _, seed := range []string{
 		"0", "-0", "1", "12.50", "1e2", "1.5E-3", "0.00000001", "9223372036854775807", "92233720368547758.07", "1e40",
@@ -137,7 +136,7 @@ func FuzzAmount(f *testing.F) {
 		items := v.Interface().(*tryIn).Body.Items
 		written, ok := new(big.Rat).SetString(strings.TrimSpace(text))
 		if len(items) != 1 || !ok {
-			return // the text has ended the number and gone on
+			return // the text closes the number and adds members
 		}
 		for _, asset := range money.All() {
 			a, err := money.Parse(asset, string(items[0].Amount))
@@ -154,8 +153,8 @@ func FuzzAmount(f *testing.F) {
 	})
 }
 
-// FuzzParameters gives two parameters of any operation that reads any values. The answer is what the contract says,
-// and never an error of the service.
+// FuzzParameters sets two query parameters of any GET operation to any values. The response is never an internal
+// error.
 func FuzzParameters(f *testing.F) {
 	all, _ := operations(f)
 	all = slices.DeleteFunc(all, func(o *operation) bool {

@@ -30,17 +30,19 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// paper stands for a wallet: its addresses need not be payable here.
-type paper struct{}
+// fakeAddresses returns addresses that nobody can pay.
+type fakeAddresses struct{}
 
-func (paper) Address(branch, index uint32) (string, error) {
+func (fakeAddresses) Address(branch, index uint32) (string, error) {
 	return fmt.Sprintf("bcrt1qpaper%dx%d", branch, index), nil
 }
 
-type toySandbox struct{ failed string }
+type stubSandbox struct{ failed string }
 
-// Deposit refuses what the real one refuses, by what the ids say.
-func (*toySandbox) Deposit(_ context.Context, _ identity.Principal, payrollID, _, kind, amount string) (string, error) {
+// Deposit returns the errors of the real sandbox, selected by the ID.
+func (*stubSandbox) Deposit(
+	_ context.Context, _ identity.Principal, payrollID, _, kind, amount string,
+) (string, error) {
 	if amount != "" {
 		a, err := money.Parse(money.BTC, amount)
 		if err == nil && a.Sign() <= 0 {
@@ -59,18 +61,18 @@ func (*toySandbox) Deposit(_ context.Context, _ identity.Principal, payrollID, _
 	return payrollID + "/" + kind + "/" + amount, nil
 }
 
-func (*toySandbox) Advance(_ context.Context, by time.Duration) (time.Time, error) {
+func (*stubSandbox) Advance(_ context.Context, by time.Duration) (time.Time, error) {
 	return dbtest.Epoch.Add(by), nil
 }
 
-func (*toySandbox) FeeRate(_ context.Context, _ identity.Principal, rate int64) (int64, error) {
+func (*stubSandbox) FeeRate(_ context.Context, _ identity.Principal, rate int64) (int64, error) {
 	if rate == 7 {
-		return 0, payroll.ErrState // as a sandbox that follows a real node
+		return 0, payroll.ErrState // as a sandbox with a real node
 	}
 	return rate - 1, nil
 }
 
-func (s *toySandbox) PayoutFailure(_ context.Context, _ *db.Tx, _ identity.Principal, id string) error {
+func (s *stubSandbox) PayoutFailure(_ context.Context, _ *db.Tx, _ identity.Principal, id string) error {
 	switch id {
 	case "pmt_nobodys":
 		return apierr.NotFoundErr
@@ -81,14 +83,14 @@ func (s *toySandbox) PayoutFailure(_ context.Context, _ *db.Tx, _ identity.Princ
 	return nil
 }
 
-func (s *toySandbox) BankReturn(ctx context.Context, tx *db.Tx, by identity.Principal, id, _ string) error {
+func (s *stubSandbox) BankReturn(ctx context.Context, tx *db.Tx, by identity.Principal, id, _ string) error {
 	if id == "pmt_unpaid" {
 		return payroll.ErrState
 	}
 	return s.PayoutFailure(ctx, tx, by, id)
 }
 
-// newService is a fixture with the real routes.
+// newService returns a fixture with the real routes.
 func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 	t.Helper()
 	sealer, err := identity.NewSealer(make([]byte, 32))
@@ -103,9 +105,9 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 	chaintest.StartWatching(t, d, "regtest")
 	var deps Deps
 	b := newFixture(t, d, func(own *Deps) {
-		own.Sealer, own.Sandbox = sealer, &toySandbox{}
+		own.Sealer, own.Sandbox = sealer, &stubSandbox{}
 		own.KYC = &kyc.Service{Sealer: sealer, Images: kyc.NewImageDecoder(2, kyc.MinPixels), Provider: kyc.Sandbox{}}
-		pool := chain.NewPool(d, "regtest", paper{})
+		pool := chain.NewPool(d, "regtest", fakeAddresses{})
 		var err error
 		if own.Withdrawal, err = withdrawal.New(withdrawal.Config{
 			Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
@@ -138,7 +140,7 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 	return b
 }
 
-// ask sends a request that must succeed, and reads the answer into a T.
+// ask sends a request that must succeed, and decodes the response.
 func ask[T any](b *fixture, method, path, body string, headers ...string) (out T, text string) {
 	b.t.Helper()
 	got := b.do(method, path, body, headers...)
@@ -276,14 +278,14 @@ func TestFromRecipientToPayroll(t *testing.T) {
 			{"GET", "/api/company/" + stranger.company + "/recipients/" + id + "/distribution"},
 		} {
 			if got := stranger.do(c[0], c[1], ""); got.status != 404 {
-				t.Errorf("a stranger gets %s: %d %s", c[1], got.status, got.text)
+				t.Errorf("another company gets %s: %d %s", c[1], got.status, got.text)
 			}
 		}
 	})
 }
 
-// A key that is forgotten makes no second payroll of the same name.
-func TestAForgottenKeyMakesNoSecondPayroll(t *testing.T) {
+// After its idempotency key expires, a request with the same external ID creates no second payroll.
+func TestExpiredKeyCreatesNoSecondPayroll(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		b := newService(t, d, nil)
 		body := `{"external_id":"march","to_pay":[{"user_id":"` + b.payee() + `","amount_fiat":25}]}`
@@ -303,7 +305,7 @@ func TestAForgottenKeyMakesNoSecondPayroll(t *testing.T) {
 		next, _ := ask[members](b, "POST", payrollPath+"/create", strings.Replace(body, "march", "april", 1),
 			"Idempotency-Key", "k")
 		if next["payroll_id"] == first["payroll_id"] {
-			t.Error("a forgotten key is answered with what it made")
+			t.Error("an expired key returned the old payroll")
 		}
 	})
 }
@@ -347,7 +349,8 @@ func TestReferenceAndSandbox(t *testing.T) {
 	}
 }
 
-// The contract is complete: each reference has its schema, each operation its own id, and money is never a float.
+// Every reference of the contract resolves, operation IDs are unique, and no amount is a binary floating-point
+// number.
 func TestContract(t *testing.T) {
 	b := newService(t, sqlite(t), nil)
 	doc, text := ask[members](b, "GET", "/openapi.json", "")
@@ -369,7 +372,8 @@ func TestContract(t *testing.T) {
 			n++
 		}
 	}
-	if want := len(routes) + len(operationsRoutes) + 3; n != want || len(ids) != n { // OAuth stands beside the table
+	// the OAuth endpoints are not in the table
+	if want := len(routes) + len(operationsRoutes) + 3; n != want || len(ids) != n {
 		t.Errorf("%d operations with %d ids for %d routes", n, len(ids), want)
 	}
 	create := schemas["PayrollCreateBody"].(members)
@@ -382,7 +386,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-func TestTheTableIsChecked(t *testing.T) {
+func TestRouteTableIsChecked(t *testing.T) {
 	good := routes[0]
 	for name, change := range map[string]func(*route){
 		"no scope":                func(r *route) { r.scope = "" },
@@ -403,9 +407,8 @@ func TestTheTableIsChecked(t *testing.T) {
 	}
 }
 
-// Whoever is paid hears that their destinations changed; a sandbox shows what they would have read, to their
-// company alone.
-func TestMailsOfASandbox(t *testing.T) {
+// Payees get mails about changed destinations. The sandbox shows captured mails to their company only.
+func TestSandboxMails(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newService(t, d, nil)
 		recipients := "/api/company/" + b.company + "/recipients/"
@@ -416,7 +419,7 @@ func TestMailsOfASandbox(t *testing.T) {
 		second, _ := ask[members](b, "POST", at, `{"symbol":"EUR","distribution_data":{"account_holder_name":"Ada `+
 			`Lovelace","account_holder_type":"individual","iban":"DE89370400440532013000"}}`)
 		one, two := first["distribution_id"].(string), second["distribution_id"].(string)
-		for range 2 { // the second time changes nothing
+		for range 2 { // the second time has no effect
 			ask[members](b, "PATCH", at+"/allocations", `{"allocations":[{"distribution_id":"`+one+`","allocation":0},`+
 				`{"distribution_id":"`+two+`","allocation":100}]}`)
 		}
@@ -440,7 +443,8 @@ func TestMailsOfASandbox(t *testing.T) {
 		}
 		_, all := ask[members](b, "GET", "/api/sandbox/mails", "")
 		for _, want := range []string{
-			"was removed", "divided differently", "was added", "EUR: ••••3000", "BTC: bcrt1q…t080", `"to":"ada@example.com"`,
+			"was removed", "split of your payments was changed", "was added", "EUR: ••••3000", "BTC: bcrt1q…t080",
+			`"to":"ada@example.com"`,
 			"Hello Ada Lovelace,",
 		} {
 			if !strings.Contains(all, want) {

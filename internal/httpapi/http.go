@@ -334,7 +334,7 @@ func (a *responseWriter) Write(b []byte) (int, error) {
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}
-	n, err := a.ResponseWriter.Write(b) //nolint:gosec // text that clients sent goes out as JSON or CSV, and nosniff is set
+	n, err := a.ResponseWriter.Write(b) //nolint:gosec // text of clients is sent as JSON or CSV, with nosniff
 	a.size += n
 	return n, err
 }

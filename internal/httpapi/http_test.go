@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -27,7 +29,7 @@ import (
 	"github.com/stipend/stipend/internal/ratelimit"
 )
 
-// The routes that the mechanism is tried with.
+// Types of the routes that these tests define.
 type (
 	tryItem struct {
 		Amount Decimal `json:"amount"`
@@ -35,11 +37,11 @@ type (
 		Urgent bool    `json:"urgent,omitempty"`
 	}
 	tryBody struct {
-		CompanyID string            `json:"company_id,omitempty"`
-		Items     []tryItem         `json:"items" minItems:"1" maxItems:"3"`
-		Color     string            `json:"color,omitempty" enum:"red,green"`
-		Share     int64             `json:"share,omitempty" minimum:"0" maximum:"100"`
-		Data      map[string]string `json:"data,omitempty"`
+		CompanyID string         `json:"company_id,omitempty"`
+		Items     []tryItem      `json:"items" minItems:"1" maxItems:"3"`
+		Color     string         `json:"color,omitempty" enum:"red,green"`
+		Share     int64          `json:"share,omitempty" minimum:"0" maximum:"100"`
+		Data      jsontext.Value `json:"data,omitempty"`
 	}
 	tryIn struct {
 		ID   string `path:"id"`
@@ -111,7 +113,7 @@ func (b *fixture) routes() []route {
 	}
 }
 
-// newBench makes a server over the tiny routes, a company and its key.
+// newFixture returns a server with the test routes, a company and its API key.
 func newFixture(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 	t.Helper()
 	b := &fixture{t: t, db: d}
@@ -156,7 +158,7 @@ func (r reply) json(t testing.TB) map[string]any {
 	return m
 }
 
-// do sends a request with the key; headers come as name, value pairs and replace the usual ones.
+// do sends a request with the API key. headers are name and value pairs that replace the defaults.
 func (b *fixture) do(method, path, body string, headers ...string) reply {
 	var in io.Reader
 	if body != "" {
@@ -188,7 +190,7 @@ func sqlite(t testing.TB) *db.DB { return dbtest.Open(t, db.Options{URL: dbtest.
 
 const good = `{"items":[{"amount":12.50}]}`
 
-func TestRefusals(t *testing.T) {
+func TestErrors(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
 	deep := strings.Repeat(`[`, 40) + strings.Repeat(`]`, 40)
 	for _, c := range []struct {
@@ -254,8 +256,7 @@ func TestRefusals(t *testing.T) {
 		{"range", "POST", "/try/a", `{"share":101,"items":[{"amount":1}]}`, nil, 422, "invalid_parameter", "/share"},
 		{"fraction for integer", "POST", "/try/a", `{"share":1.5,"items":[{"amount":1}]}`, nil, 422, "invalid_type",
 			"/share"},
-		{"map of text", "POST", "/try/a", `{"data":{"iban":1},"items":[{"amount":1}]}`, nil, 422, "invalid_type",
-			"/data/iban"},
+		{"text for object", "POST", "/try/a", `{"data":"x","items":[{"amount":1}]}`, nil, 422, "invalid_type", "/data"},
 		{"foreign company", "POST", "/try/a", `{"company_id":"com_other","items":[{"amount":1}]}`, nil, 404, "not_found", ""},
 		{"key required", "POST", "/keyed/a", good, nil, 400, "idempotency_key_required", "Idempotency-Key"},
 		{"key form", "POST", "/try/a", good, []string{"Idempotency-Key", "a b"}, 400, "idempotency_key_invalid",
@@ -292,7 +293,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("no page at %v: %d", m["type"], page.status)
 			}
 			if strings.Contains(got.text, "secret cause") {
-				t.Error("an internal error tells its cause")
+				t.Error("an internal error reveals its cause")
 			}
 			if c.pointer != "" {
 				first := m["errors"].([]any)[0].(map[string]any)
@@ -322,14 +323,14 @@ func TestRefusals(t *testing.T) {
 		t.Error(err)
 	}
 	if got := b.do("POST", "/try/taken", good).json(t); got["payroll_id"] != "prl_1" {
-		t.Errorf("the existing id is not told: %v", got)
+		t.Errorf("the existing ID is missing: %v", got)
 	}
 	if got := b.do("DELETE", "/try/a", good); !strings.Contains(got.text, "u_user_create") {
 		t.Errorf("the scope is not named: %s", got.text)
 	}
 }
 
-func TestAllProblemsAtOnce(t *testing.T) {
+func TestErrorListsAllProblems(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
 	got := b.do("POST", "/try/a",
 		`{"colour":"red","items":[{"amount":true},{"name":"toolong"}],"share":-1,"data":null}`).json(t)
@@ -357,7 +358,7 @@ func manyUnknown(n int) string {
 	return b.String()
 }
 
-func TestNumbersKeepTheirText(t *testing.T) {
+func TestAmountsKeepEveryDigit(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
 	for in, out := range map[string]string{
 		"12.50": "12.50", "0.1": "0.1", "9007199254740993.123456789": "9007199254740993.123456789", "1e3": "1000",
@@ -453,18 +454,18 @@ func TestIdempotency(t *testing.T) {
 	})
 }
 
-func TestKeysEnd(t *testing.T) {
+func TestIdempotencyKeysExpire(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		b := newFixture(t, d, nil)
 		first := b.do("POST", "/try/a", good, "Idempotency-Key", "k")
 		clock.Advance(29 * 24 * time.Hour)
 		if got := b.do("POST", "/try/a", good, "Idempotency-Key", "k"); got.text != first.text {
-			t.Errorf("forgotten too early: %s", got.text)
+			t.Errorf("expired too early: %s", got.text)
 		}
 		clock.Advance(25 * time.Hour)
 		if got := b.do("POST", "/try/b", good, "Idempotency-Key", "k"); got.status != 200 ||
 			got.header.Get("Idempotent-Replayed") != "" {
-			t.Errorf("kept too long: %d %s", got.status, got.text)
+			t.Errorf("expired too late: %d %s", got.status, got.text)
 		}
 		clock.Advance(31 * 24 * time.Hour)
 		if err := ForgetKeys(t.Context(), d); err != nil {
@@ -484,8 +485,8 @@ func TestKeysEnd(t *testing.T) {
 	})
 }
 
-// Concurrent requests with one key have one effect: in one process they wait for each other, and in two processes
-// they meet at the primary key of the stored response.
+// Concurrent requests with one key have one effect. In one process they run one at a time; in two processes the
+// primary key of the stored response decides.
 func TestConcurrentRequestsWithOneKeyHaveOneEffect(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newFixture(t, d, nil)
@@ -517,13 +518,13 @@ func TestConcurrentRequestsWithOneKeyHaveOneEffect(t *testing.T) {
 			}
 		}
 		if first.Load() != 1 {
-			t.Errorf("%d responses are marked as the first", first.Load())
+			t.Errorf("%d responses are not marked as replayed", first.Load())
 		}
 	})
 }
 
-// Requests that waited for a running one with their key get its response, if they are the same request, and run if
-// it failed.
+// A request that waits for a running one with the same key gets its response if the requests are equal, and runs if
+// that one failed.
 func TestWaitingRequestsShareTheResponse(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
 	send := func(path, body string) chan reply {
@@ -554,8 +555,8 @@ func TestWaitingRequestsShareTheResponse(t *testing.T) {
 	}
 }
 
-// Who revokes is heeded at once; another process, which cannot know, remembers a credential for less than a second.
-func TestARevokedKeyIsForgotten(t *testing.T) {
+// A revoked key stops working at once in the process that revokes it, and within a second in others.
+func TestRevokedKeyStopsWorking(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		d, d2 := dbtest.Open(t, db.Options{URL: url}), dbtest.Open(t, db.Options{URL: url})
 		b := newFixture(t, d, nil)
@@ -589,7 +590,7 @@ func TestARevokedKeyIsForgotten(t *testing.T) {
 	})
 }
 
-func TestARequestDoesNotWaitLongForAnotherWithItsKey(t *testing.T) {
+func TestWaitForConcurrentRequestIsLimited(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
 	b.hold, b.started, b.server.duplicateWait = make(chan struct{}), make(chan struct{}, 1), 20*time.Millisecond
 	done := make(chan reply)
@@ -628,14 +629,14 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-func TestHosts(t *testing.T) {
+func TestUnknownHostIsRejected(t *testing.T) {
 	b := newFixture(t, sqlite(t), func(d *Deps) { d.Hosts = []string{"api.example"} })
 	if got := b.do("GET", "/list", ""); got.status != 421 || got.json(t)["code"] != "misdirected" {
 		t.Errorf("%d %s", got.status, got.text)
 	}
 }
 
-func TestOperations(t *testing.T) {
+func TestHealthAndDocumentation(t *testing.T) {
 	ready := errors.New("not yet")
 	b := newFixture(t, sqlite(t), func(d *Deps) { d.Ready = func(context.Context) error { return ready } })
 	if got := b.do("GET", "/healthz", "", "Authorization", ""); got.status != 200 {
@@ -661,7 +662,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-func TestEveryCodeIsExplained(t *testing.T) {
+func TestEveryErrorCodeIsExplained(t *testing.T) {
 	seen := map[string]bool{}
 	for _, e := range explanations {
 		if seen[e.Code] || e.Title == "" || e.What == "" || e.Do == "" || e.Status < 400 || e.Status > 599 {
@@ -707,7 +708,7 @@ func BenchmarkBodyOfAThousandItems(b *testing.B) {
 	}
 }
 
-// The page that shows the contract runs its own scripts only, and knows a key in the sandbox alone.
+// The page /docs runs only scripts of the service, and contains an API key only in the sandbox.
 func TestDocs(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		page := newFixture(t, d, func(d *Deps) { d.TryKey = "everybody's" }).do("GET", "/docs", "")
@@ -748,10 +749,10 @@ func TestDocs(t *testing.T) {
 	})
 }
 
-// A client who leaves before there is an answer is no failure of the service.
-func TestWhoLeavesIsNoError(t *testing.T) {
+// A client that disconnects before the response is not logged as an error.
+func TestDisconnectedClientIsNoError(t *testing.T) {
 	noted := make(chan int, 1)
-	var log strings.Builder // read when the request is over
+	var log strings.Builder // read after the request
 	b := newFixture(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)}), func(d *Deps) {
 		d.Observe = func(_, _ string, status int, _ time.Duration) { noted <- status }
 		d.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -769,7 +770,7 @@ func TestWhoLeavesIsNoError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := http.DefaultTransport.RoundTrip(r); err == nil {
-		t.Errorf("answered %d to nobody", got.StatusCode)
+		t.Errorf("got response %d after disconnecting", got.StatusCode)
 		_ = got.Body.Close()
 	}
 	if status := <-noted; status != 499 {
@@ -781,15 +782,14 @@ func TestWhoLeavesIsNoError(t *testing.T) {
 	}
 }
 
-// A client who still sends its body when that is refused reads why, and then the end of the connection: not a
-// reset, which would take the answer with it.
-func TestWhoStillSendsReadsTheAnswer(t *testing.T) {
+// A client that is still sending a rejected body can read the response: the connection is closed, not reset.
+func TestClientStillSendingReadsTheResponse(t *testing.T) {
 	b := newFixture(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)}), nil)
 	s := httptest.NewServer(b.server)
 	defer s.Close()
 	for _, refused := range []struct {
 		kind   string
-		length int // that is announced
+		length int // Content-Length
 		status int
 	}{
 		{"application/json", defaultBodyLimit + 1, 413},

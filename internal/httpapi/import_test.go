@@ -14,13 +14,13 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// asImport is the body of an import.
+// asImport returns the body of an import.
 func asImport(file string, dryRun bool) string {
 	body, _ := json.Marshal(members{"csv": file, "dry_run": dryRun})
 	return string(body)
 }
 
-// outcome is status and columns of the problems of each row: "created", "failed country,email".
+// outcome returns the status and the columns with problems of each row: "created", "failed country,email".
 func outcome(answer members) (rows []string) {
 	for _, r := range answer["results"].([]any) {
 		row := r.(members)
@@ -64,7 +64,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 		if strings.Contains(text, "boss") || strings.Contains(text, "XX") {
-			t.Errorf("submitted values come back: %s", text)
+			t.Errorf("the response contains submitted values: %s", text)
 		}
 		var events int
 		b.query("SELECT COUNT(*) FROM events WHERE name = 'recipient.created'", &events)
@@ -72,7 +72,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("%d events", events)
 		}
 
-		// Again: those with an external id are found, by the very id that they got.
+		// A second import finds the recipients with an external ID.
 		again, text := ask[members](b, "POST", at, asImport(staff, false))
 		if got := outcome(again); got[0] != "existing" || got[1] != "existing" || got[5] != "created" {
 			t.Errorf("%s", text)
@@ -88,7 +88,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("a replay made more: %d", count())
 		}
 
-		// What goes out can be opened by a spreadsheet, and comes in again.
+		// An export can be opened in a spreadsheet and imported again.
 		got := b.do("GET", "/api/company/"+b.company+"/recipients/export?sort_by=name", "")
 		if got.status != 200 || got.header.Get("Content-Type") != "text/csv; charset=utf-8" ||
 			!strings.Contains(got.header.Get("Content-Disposition"), "recipients.csv") {
@@ -120,7 +120,7 @@ func TestImport(t *testing.T) {
 		stranger := newService(t, d, nil)
 		if got := stranger.do("GET", "/api/company/"+stranger.company+"/recipients/export", ""); strings.Count(got.text,
 			"\n") != 1 {
-			t.Errorf("a stranger gets %s", got.text)
+			t.Errorf("another company gets %s", got.text)
 		}
 		header := "first_name,last_name,country\n"
 		before := count()
@@ -168,8 +168,8 @@ func TestImport(t *testing.T) {
 	})
 }
 
-// Two imports of the same people at once make everybody once.
-func TestImportsAtOnce(t *testing.T) {
+// Two concurrent imports of the same people create each person once.
+func TestConcurrentImportsCreateEachPersonOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newService(t, d, nil)
 		var file strings.Builder

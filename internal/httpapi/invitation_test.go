@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// keyWith makes another key of the fixture's company, with only these scopes.
+// keyWith creates an API key of the company with the given scopes.
 func (b *fixture) keyWith(scopes ...identity.Scope) (key string) {
 	b.t.Helper()
 	err := b.db.Write(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -146,8 +146,8 @@ func TestInvitations(t *testing.T) {
 	})
 }
 
-// The answer to an invitation does not tell whether the address belongs to anybody.
-func TestInvitingTellsNobody(t *testing.T) {
+// The response to an invitation does not reveal whether the address has an account.
+func TestInvitationDoesNotRevealAccounts(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newService(t, d, nil)
 		err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {

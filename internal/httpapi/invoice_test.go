@@ -19,7 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// worker is a user whom the company created and pays in BTC.
+// worker creates a user of the company with a BTC destination and returns the ID.
 func (b *fixture) worker(name string) string {
 	b.t.Helper()
 	id := b.user(name)
@@ -35,7 +35,7 @@ func (b *fixture) worker(name string) string {
 	return id
 }
 
-// billed is a user's payer who is invoiced in USD.
+// billed creates a payer of a user, invoiced in USD, and returns the ID.
 func (b *fixture) billed(userID string) string {
 	b.t.Helper()
 	made, _ := ask[members](b, "POST", "/api/user/payer/create", `{"user_id":"`+userID+`","name":"Northwind",`+
@@ -43,7 +43,7 @@ func (b *fixture) billed(userID string) string {
 	return made["external_company_id"].(string)
 }
 
-// invoice is one of 100.00 USD.
+// invoice creates an invoice of 100.00 USD and returns the ID.
 func (b *fixture) invoice(userID, payerID string) string {
 	b.t.Helper()
 	made, _ := ask[members](b, "POST", "/api/user/invoice/create",
@@ -57,13 +57,13 @@ func (b *fixture) invoiceStatus(userID, id string) string {
 	return v["status"].(string)
 }
 
-// pay asks for a payroll of one item from the balance.
+// pay creates a payroll of one item, funded from the balance.
 func (b *fixture) pay(key, item string, more ...string) reply {
 	return b.do("POST", "/api/company/payroll/create", `{"funding_method":"wallet",`+strings.Join(more,
 		"")+`"to_pay":[`+item+`]}`, "Idempotency-Key", key)
 }
 
-// settle lets every output of a payroll end in a state, and has the payroll look.
+// settle sets the state of every output of a payroll and runs its jobs.
 func (b *fixture) settle(payrollID string, state payout.State) {
 	b.t.Helper()
 	pay := b.server.Payroll
@@ -176,8 +176,8 @@ func TestInvoices(t *testing.T) {
 			t.Errorf("%d events", n)
 		}
 
-		// A deleted payer is billed no more (S81), and nobody else's ever (S02).
-		bob, other := b.user("bob"), b.neighbour()
+		// A deleted payer cannot be invoiced, nor can a payer of another user.
+		bob, other := b.user("bob"), b.otherCompany()
 		good["number"], good["user_id"] = "2026-002", bob
 		b.wants(404, "not_found", "POST", "/api/user/invoice/create", encode(good))
 		other.wants(404, "not_found", "POST", "/api/user/invoice/create", encode(good))
@@ -240,9 +240,9 @@ func TestInvoices(t *testing.T) {
 	})
 }
 
-// A company pays an invoice by naming it: it is locked while it is in a pay run, owed again when that is cancelled,
-// paid when the payment has arrived, and under way again when the money comes back.
-func TestAnInvoiceIsPaidByAPayroll(t *testing.T) {
+// A payroll pays an invoice by its ID. The invoice is locked while it is in the payroll, due again if the payroll is
+// cancelled, paid when the payment arrives, and in the payroll again if the payment is returned.
+func TestPayrollPaysInvoice(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newBilling(t, d)
 		b.credit("dep_1", money.New(money.USD, 1000_00))
@@ -280,7 +280,7 @@ func TestAnInvoiceIsPaidByAPayroll(t *testing.T) {
 		b.wants(409, "invalid_state", "POST", "/api/user/payer/delete", payerRef)
 		if got := b.pay("k2", item(ada, "100")); got.status != 409 || got.json(t)["code"] != "invalid_state" ||
 			!strings.Contains(got.text, "/to_pay/0/invoice_id") {
-			t.Errorf("a second pay run: %d %s", got.status, got.text)
+			t.Errorf("a second payroll: %d %s", got.status, got.text)
 		}
 		if v, text := ask[members](b, "POST", "/api/company/payroll/preview",
 			`{"funding_method":"wallet","to_pay":[`+item(ada, "100")+`]}`); len(v["blockers"].([]any)) != 1 {
@@ -312,13 +312,13 @@ func TestAnInvoiceIsPaidByAPayroll(t *testing.T) {
 		if n := b.tally("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name LIKE 'invoice.%'", id); n != 7 {
 			t.Errorf("%d events", n)
 		}
-		b.checkBooks()
+		b.checkLedger()
 	})
 }
 
-// A pay run that nobody funds lets its invoice go, and a cancellation afterwards does not touch the pay run that
-// has it then.
-func TestAnUnfundedPayrollLetsItsInvoiceGo(t *testing.T) {
+// A payroll that expires unfunded releases its invoice. A later cancellation does not affect the payroll that has the
+// invoice then.
+func TestExpiredPayrollReleasesInvoice(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		b := newBilling(t, d)
 		b.credit("dep_1", money.New(money.USD, 1000_00))
@@ -342,7 +342,7 @@ func TestAnUnfundedPayrollLetsItsInvoiceGo(t *testing.T) {
 	})
 }
 
-func TestOneOfTwentyPayrollsGetsAnInvoice(t *testing.T) {
+func TestOneOfTwentyPayrollsPaysAnInvoice(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newBilling(t, d)
 		b.credit("dep_1", money.New(money.USD, 10_000_00))
@@ -366,6 +366,6 @@ func TestOneOfTwentyPayrollsGetsAnInvoice(t *testing.T) {
 		if n := b.tally("SELECT COUNT(*) FROM payments WHERE invoice_id = $1", id); n != 1 {
 			t.Errorf("%d payments", n)
 		}
-		b.checkBooks()
+		b.checkLedger()
 	})
 }

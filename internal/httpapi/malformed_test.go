@@ -16,21 +16,21 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// flaw is one thing that is wrong with one value of a request that is otherwise well formed.
+// flaw is one invalid value in an otherwise valid request.
 type flaw struct {
 	what string
 	bad  any
-	// surely says that the reader of requests itself refuses the value, at its place. Of the other flaws the
-	// handler decides, which may find first that an id names nothing.
-	surely bool
-	// harmless says that the value may be good, where its schema cannot tell.
+	// byDecoder: the decoder rejects the value and points at it. Other flaws are rejected by the handler, which may
+	// first find that an ID does not exist.
+	byDecoder bool
+	// harmless: the value may be valid; the schema cannot tell.
 	harmless bool
 }
 
-// absent stands for no value at all.
+// absent means that the member is left out.
 type absent struct{}
 
-// kind is the JSON type of a schema's values.
+// kind returns the JSON type of the schema.
 func (s schema) kind() string {
 	if list, ok := s.Type.([]any); ok {
 		s.Type = list[0]
@@ -39,20 +39,20 @@ func (s schema) kind() string {
 	return text
 }
 
-// free says that a string is read by a reader of its own rather than as a line of text.
+// free reports whether a string is not one line of text but has a decoder of its own.
 func (s schema) free() bool { return s.ContentEncoding != "" || s.Format == inCSV }
 
-// flaws are those that a value of a schema can have.
+// flaws returns the invalid values of a schema.
 func (s schema) flaws(required bool, good any) (all []flaw) {
 	if required {
-		all = append(all, flaw{what: "missing", bad: absent{}, surely: true}, flaw{what: "null", surely: true})
+		all = append(all, flaw{what: "missing", bad: absent{}, byDecoder: true}, flaw{what: "null", byDecoder: true})
 	}
 	for kind, value := range map[string]any{
 		"string": "x", "integer": 7, "number": 7.5, "boolean": true, "array": []any{[]any{}},
 		"object": members{"a": members{}},
 	} {
 		if kind != s.kind() && (kind != "integer" || s.kind() != "number") {
-			all = append(all, flaw{what: "of type " + kind, bad: value, surely: true})
+			all = append(all, flaw{what: "of type " + kind, bad: value, byDecoder: true})
 		}
 	}
 	switch s.kind() {
@@ -64,9 +64,9 @@ func (s schema) flaws(required bool, good any) (all []flaw) {
 		}
 		all = append(all,
 			flaw{what: "empty", bad: "", harmless: !required},
-			flaw{what: "too long", bad: strings.Repeat("x", length), surely: s.MaxLength > 0},
-			flaw{what: "with a control character", bad: text + "\u0007", surely: !s.free()},
-			flaw{what: "with a bidirectional control", bad: text + "\u202e", surely: !s.free()})
+			flaw{what: "too long", bad: strings.Repeat("x", length), byDecoder: s.MaxLength > 0},
+			flaw{what: "with a control character", bad: text + "\u0007", byDecoder: !s.free()},
+			flaw{what: "with a bidirectional control", bad: text + "\u202e", byDecoder: !s.free()})
 		if len(s.Enum) > 0 {
 			choice := s.Enum[0].(string)
 			for _, e := range s.Enum {
@@ -79,35 +79,35 @@ func (s schema) flaws(required bool, good any) (all []flaw) {
 				other = strings.ToLower(choice)
 			}
 			if !slices.Contains(s.Enum, any(other)) {
-				all = append(all, flaw{what: "in the other case", bad: other, surely: true})
+				all = append(all, flaw{what: "in another case", bad: other, byDecoder: true})
 			}
 		}
 	case "number":
-		all = append(all, flaw{what: "of a hundred digits", bad: json.RawMessage(strings.Repeat("9", 100)), surely: true})
+		all = append(all, flaw{what: "with 100 digits", bad: json.RawMessage(strings.Repeat("9", 100)), byDecoder: true})
 	case "integer":
-		all = append(all, flaw{what: "of a hundred digits", bad: json.RawMessage(strings.Repeat("9", 100)), surely: true})
+		all = append(all, flaw{what: "with 100 digits", bad: json.RawMessage(strings.Repeat("9", 100)), byDecoder: true})
 	}
 	return all
 }
 
-// badInput sends the flawed requests of operations.
-type badInput struct {
+// malformedInput sends invalid requests to operations.
+type malformedInput struct {
 	*fixture
 	schemas  map[string]schema
 	ids      map[string]string
-	harmless bool // which flaws are sent now: those that may be accepted come last, since what they change is right
-	sent     int
+	harmless bool // send harmless flaws, which may change rows, after the others
+	count    int
 }
 
-func (b *badInput) resolve(s schema) schema {
+func (b *malformedInput) resolve(s schema) schema {
 	for s.Ref != "" {
 		s = b.schemas[s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]]
 	}
 	return s
 }
 
-// sample is a good value of a schema, as far as that tells.
-func (b *badInput) sample(s schema) any {
+// sample returns a value of a schema that is valid as far as the schema tells.
+func (b *malformedInput) sample(s schema) any {
 	if len(s.Examples) > 0 {
 		return s.Examples[0]
 	}
@@ -143,13 +143,13 @@ func (b *badInput) sample(s schema) any {
 	return "x"
 }
 
-// toys are the members that the simulated chain of these tests takes whatever they are.
-var toys = map[string]string{
+// stubbed lists the members whose value the simulators of these tests ignore.
+var stubbed = map[string]string{
 	"sandbox-deposit": "payroll_id", "sandbox-payout-failure": "subpayroll_id", "sandbox-bank-return": "subpayroll_id",
 }
 
-// known puts ids that exist in the place of those of the example.
-func (b *badInput) known(v any) any {
+// known replaces the IDs of an example by existing ones.
+func (b *malformedInput) known(v any) any {
 	switch v := v.(type) {
 	case members:
 		for name, value := range v {
@@ -167,8 +167,8 @@ func (b *badInput) known(v any) any {
 	return v
 }
 
-// each calls f for every member below a schema, by its pointer.
-func (b *badInput) each(s schema, at []string, f func(at []string, s schema, required bool)) {
+// each calls f for every member of a schema, with its path.
+func (b *malformedInput) each(s schema, at []string, f func(at []string, s schema, required bool)) {
 	s = b.resolve(s)
 	switch s.kind() {
 	case "object":
@@ -186,8 +186,8 @@ func (b *badInput) each(s schema, at []string, f func(at []string, s schema, req
 	}
 }
 
-// with is a value with another in the place of one, whose parents are made when it has none.
-func (b *badInput) with(v any, s schema, at []string, put any) any {
+// with returns a copy of a value in which the member at a path is replaced. It creates missing parents.
+func (b *malformedInput) with(v any, s schema, at []string, put any) any {
 	if len(at) == 0 {
 		return put
 	}
@@ -213,7 +213,7 @@ func (b *badInput) with(v any, s schema, at []string, put any) any {
 	return o
 }
 
-// valueAt is what stands at a place, nil where there is none.
+// valueAt returns the member at a path, or nil.
 func valueAt(v any, at []string) any {
 	for _, name := range at {
 		switch in := v.(type) {
@@ -231,14 +231,15 @@ func valueAt(v any, at []string) any {
 	return v
 }
 
-// try sends one flawed request and looks at its refusal. It says whether the request was, rightly, none to refuse.
-func (b *badInput) try(o *operation, path, body, in, pointer, what string, f flaw) (accepted bool) {
+// try sends an invalid request and checks the error. It reports whether the request was accepted, which is permitted
+// for a harmless flaw only.
+func (b *malformedInput) try(o *operation, path, body, in, pointer, what string, f flaw) (accepted bool) {
 	b.t.Helper()
 	if f.harmless != b.harmless {
 		return false
 	}
-	b.sent++
-	got := b.do(o.method, path, body, "Idempotency-Key", "bad-"+strconv.Itoa(b.sent))
+	b.count++
+	got := b.do(o.method, path, body, "Idempotency-Key", "bad-"+strconv.Itoa(b.count))
 	what = fmt.Sprintf("%s, %s %s: %d %.300s", o.name, what, f.what, got.status, got.text)
 	if got.status == 200 {
 		if !f.harmless {
@@ -258,17 +259,17 @@ func (b *badInput) try(o *operation, path, body, in, pointer, what string, f fla
 	switch {
 	case got.status >= 500, got.status == 401, p.Code == errScope.Code:
 		b.t.Errorf("%s", what)
-	case f.surely && (got.status != 422 || !points):
+	case f.byDecoder && (got.status != 422 || !points):
 		b.t.Errorf("%s", what)
 	case got.status == 422 && !points && !f.harmless:
-		b.t.Errorf("nothing points at %s: %s", pointer, what)
+		b.t.Errorf("no problem points at %s: %s", pointer, what)
 	}
 	return false
 }
 
-// digest is of every table how many rows it has, and of every column the sum of its numbers or of the lengths of
-// its texts.
-func (b *badInput) digest() map[string]string {
+// digest returns, for every table, the number of rows and for every column the sum of its numbers or of the lengths
+// of its texts.
+func (b *malformedInput) digest() map[string]string {
 	b.t.Helper()
 	all := map[string]string{}
 	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -317,13 +318,13 @@ func (b *badInput) digest() map[string]string {
 	return all
 }
 
-// Each value of each operation is sent in every wrong way, one at a time. All is refused in the form of an error,
-// at the value's place, and no table changes. The database's clock stands still, so that not even the last use of
-// the key is written anew.
-func TestBadInput(t *testing.T) {
+// Every value of every operation is made invalid in every way, one at a time. Each request gets an error that points
+// at the value, and no table changes. The clock is stopped, so that the time of the last use of the key does not
+// change either.
+func TestMalformedInputChangesNothing(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		all, schemas := operations(t)
-		b := &badInput{fixture: newFullFixture(t, d), schemas: schemas}
+		b := &malformedInput{fixture: newFullFixture(t, d), schemas: schemas}
 		b.server.Now = clock.Now // a denied request is recorded once a minute
 		b.ids = map[string]string{"company_id": b.company, "user_id": b.user("Ada"), "recipient_id": b.payee()}
 		before := b.digest()
@@ -348,13 +349,13 @@ func TestBadInput(t *testing.T) {
 				before = after
 			}
 		}
-		if b.sent < 3000 {
-			t.Errorf("only %d requests were sent", b.sent)
+		if b.count < 3000 {
+			t.Errorf("only %d requests were sent", b.count)
 		}
 	})
 }
 
-func (b *badInput) tryBody(o *operation) (accepted bool) {
+func (b *malformedInput) tryBody(o *operation) (accepted bool) {
 	content, ok := o.RequestBody.Content["application/json"]
 	if !ok {
 		return false
@@ -365,7 +366,7 @@ func (b *badInput) tryBody(o *operation) (accepted bool) {
 		b.t.Fatal(err)
 	}
 	if _, takes := b.resolve(content.Schema).Properties["user_id"]; takes {
-		good.(members)["user_id"] = "" // left out, a key's request ends there
+		good.(members)["user_id"] = "" // required with an API key
 	}
 	good = b.known(good)
 	send := func(body any, at []string, f flaw) {
@@ -380,17 +381,17 @@ func (b *badInput) tryBody(o *operation) (accepted bool) {
 			value = b.sample(s)
 		}
 		for _, f := range s.flaws(required, value) {
-			f.harmless = f.harmless || toys[o.name] == at[0] && f.what == "empty"
+			f.harmless = f.harmless || stubbed[o.name] == at[0] && f.what == "empty"
 			send(b.with(good, content.Schema, at, f.bad), at, f)
 		}
 	})
 	unknown := maps.Clone(good.(members))
 	unknown["no_such_member"] = 1
-	send(unknown, []string{"no_such_member"}, flaw{what: "unknown", surely: true})
+	send(unknown, []string{"no_such_member"}, flaw{what: "unknown", byDecoder: true})
 	return accepted
 }
 
-func (b *badInput) tryParameters(o *operation) (accepted bool) {
+func (b *malformedInput) tryParameters(o *operation) (accepted bool) {
 	path, body := o.wellFormed(b.ids)
 	good := url.Values{}
 	for _, p := range o.Parameters {
@@ -419,7 +420,7 @@ func (b *badInput) tryParameters(o *operation) (accepted bool) {
 			}
 			q := maps.Clone(good)
 			q[p.Name] = []string{"1", "1"}
-			accepted = b.try(o, path+"?"+q.Encode(), body, "query", p.Name, "?"+p.Name, flaw{what: "twice", surely: true}) ||
+			accepted = b.try(o, path+"?"+q.Encode(), body, "query", p.Name, "?"+p.Name, flaw{what: "twice", byDecoder: true}) ||
 				accepted
 		case "path":
 			if b.harmless {
@@ -432,7 +433,7 @@ func (b *badInput) tryParameters(o *operation) (accepted bool) {
 				}
 				elsewhere = strings.NewReplacer("{", "", "}", "").Replace(elsewhere)
 				got := b.do(o.method, elsewhere+"?"+good.Encode(), body)
-				if b.sent++; got.status != 404 && (bad != "x" || got.status != 422) || got.json(b.t)["code"] == "" {
+				if b.count++; got.status != 404 && (bad != "x" || got.status != 422) || got.json(b.t)["code"] == "" {
 					b.t.Errorf("%s, %s is %.20q: %d %s", o.name, p.Name, bad, got.status, got.text)
 				}
 			}
@@ -441,23 +442,23 @@ func (b *badInput) tryParameters(o *operation) (accepted bool) {
 	return accepted
 }
 
-// inText are the flaws of a parameter, which is always text.
+// inText returns the invalid values of a parameter, which is always text.
 func (s schema) inText(required bool, good string) (all []flaw) {
 	if required {
-		all = append(all, flaw{what: "missing", bad: absent{}, surely: true})
+		all = append(all, flaw{what: "missing", bad: absent{}, byDecoder: true})
 	}
 	if s.kind() != "string" || s.Format == "date-time" {
 		for _, bad := range []string{"", "x", "1.5x", good + "\u0007", good + "\u202e", strings.Repeat("9", 10_000)} {
-			all = append(all, flaw{what: fmt.Sprintf("%.20q", bad), bad: bad, surely: true})
+			all = append(all, flaw{what: fmt.Sprintf("%.20q", bad), bad: bad, byDecoder: true})
 		}
 		return all
 	}
 	s.Type = "string"
 	for _, f := range s.flaws(false, good) {
 		if _, isText := f.bad.(string); isText {
-			f.harmless = f.harmless || f.what == "too long" && !f.surely // a search that finds nothing
+			f.harmless = f.harmless || f.what == "too long" && !f.byDecoder // a search without results
 			all = append(all, f)
 		}
 	}
-	return append(all, flaw{what: "no UTF-8", bad: "\xff", surely: true})
+	return append(all, flaw{what: "not UTF-8", bad: "\xff", byDecoder: true})
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/stipend/stipend/internal/ratelimit"
 )
 
-// The endpoints of OAuth speak as RFC 6749 has it, not as the rest of the interface: they take forms, too, ignore
-// what they do not know, and answer errors in their own form. So they stand beside the table of routes.
+// The OAuth endpoints follow RFC 6749 and are not in the route table: they also accept forms, ignore unknown
+// parameters, and have their own form of errors.
 
 type (
 	oauthTokenBody struct {
@@ -95,7 +95,7 @@ func (s *server) mountOAuth() {
 		ChallengeMethods: []string{"S256"}, IssParameter: true,
 	})
 	if err != nil {
-		panic("api: the metadata cannot be written: " + err.Error())
+		panic("httpapi: cannot write the OAuth metadata: " + err.Error())
 	}
 	s.mount("GET", metadataPath, func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, metadata) })
 }
@@ -111,7 +111,7 @@ func (s *server) serveOAuth(
 				w.Header().Set("Retry-After", retryAfter(f))
 			}
 			s.refuseOAuth(w, http.StatusTooManyRequests, &oauth.Error{
-				Code: "rate_limited", Description: "An address may ask 30 times a minute.",
+				Code: "rate_limited", Description: "At most 30 requests per minute are allowed from one network. Retry later.",
 			})
 			return
 		}
@@ -129,14 +129,14 @@ func (s *server) serveOAuth(
 		case errors.Is(err, db.ErrRetryLater) || errors.Is(err, db.ErrStorage):
 			w.Header().Set("Retry-After", "1")
 			s.refuseOAuth(w, http.StatusServiceUnavailable, &oauth.Error{
-				Code: "server_error", Description: "The service is busy. Try again.",
+				Code: "server_error", Description: "The service is busy. Retry later.",
 			})
 			return
 		case err != nil:
 			s.Log.Error("internal error", slog.String("request_id", w.requestID), slog.String("route", route),
 				slog.String("error", err.Error()))
 			s.refuseOAuth(w, http.StatusInternalServerError, &oauth.Error{
-				Code: "server_error", Description: "Something went wrong here.",
+				Code: "server_error", Description: "An internal error occurred. Retry later.",
 			})
 			return
 		case refusal != nil && refusal.Code == "invalid_client":
@@ -197,7 +197,7 @@ func oauthParams(r *http.Request) (p map[string]string, status int, refusal *oau
 	case len(body) > oauthLimit:
 		return wrong(http.StatusRequestEntityTooLarge, "The body is too large.")
 	case len(r.Header["Authorization"]) > 1:
-		return wrong(http.StatusBadRequest, "The Authorization header was sent twice.")
+		return wrong(http.StatusBadRequest, "The Authorization header was sent more than once. Send it once.")
 	}
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	p = map[string]string{}
@@ -205,28 +205,29 @@ func oauthParams(r *http.Request) (p map[string]string, status int, refusal *oau
 	case "application/x-www-form-urlencoded":
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
-			return wrong(http.StatusBadRequest, "The body is no form.")
+			return wrong(http.StatusBadRequest, "The body is not a valid form.")
 		}
 		for name, values := range form {
 			if len(values) > 1 {
-				return wrong(http.StatusBadRequest, "A parameter was sent twice.")
+				return wrong(http.StatusBadRequest, "A parameter was sent more than once. Send it once.")
 			}
 			p[name] = values[0]
 		}
 	case "application/json":
 		var object map[string]any
 		if err := json.Unmarshal(body, &object); err != nil || object == nil {
-			return wrong(http.StatusBadRequest, "The body is no JSON object, or has a member twice.")
+			return wrong(http.StatusBadRequest, "The body is not a JSON object, or contains a member twice.")
 		}
 		for name, value := range object {
 			if text, ok := value.(string); ok {
 				p[name] = text
 			} else if value != nil && slices.Contains(oauthNames, name) {
-				return wrong(http.StatusBadRequest, "The "+name+" is a string.")
+				return wrong(http.StatusBadRequest, "The "+name+" must be a string.")
 			}
 		}
 	default:
-		return wrong(http.StatusUnsupportedMediaType, "The body is application/json or application/x-www-form-urlencoded.")
+		return wrong(http.StatusUnsupportedMediaType, "Send the body as application/json or "+
+			"application/x-www-form-urlencoded.")
 	}
 	scheme, credential, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if scheme == "" {
@@ -236,10 +237,11 @@ func oauthParams(r *http.Request) (p map[string]string, status int, refusal *oau
 	switch {
 	case !strings.EqualFold(scheme, "Basic") || !ok:
 		return nil, http.StatusUnauthorized, &oauth.Error{
-			Code: "invalid_client", Description: "The Authorization header is Basic with client id and client secret.",
+			Code:        "invalid_client",
+			Description: "The Authorization header must be Basic with the client ID and the client secret.",
 		}
 	case p["client_secret"] != "" || p["client_id"] != "" && p["client_id"] != id:
-		return wrong(http.StatusBadRequest, "The client is named in the header and in the body.")
+		return wrong(http.StatusBadRequest, "Send the client ID and secret in the header or in the body, not in both.")
 	}
 	p["client_id"], p["client_secret"] = id, secret
 	return p, 0, nil
@@ -247,7 +249,7 @@ func oauthParams(r *http.Request) (p map[string]string, status int, refusal *oau
 
 var oauthNames = []string{"grant_type", "code", "client_id", "client_secret", "redirect_uri", "code_verifier", "token"}
 
-// oauth adds these endpoints.
+// oauth adds the OAuth endpoints.
 func (c *contract) oauth() {
 	schema := func(t reflect.Type) *huma.Schema { return c.reg.Schema(t, true, schemaName(t, "")) }
 	content := func(s *huma.Schema, request bool) map[string]*huma.MediaType {
@@ -258,7 +260,7 @@ func (c *contract) oauth() {
 		for _, name := range []string{"X-Request-Id", "Api-Version"} {
 			op.Parameters = append(op.Parameters, &huma.Param{Ref: "#/components/parameters/" + name})
 		}
-		op.Responses = map[string]*huma.Response{"200": {Description: "Done.",
+		op.Responses = map[string]*huma.Response{"200": {Description: "Success.",
 			Headers: headers(route{scope: public}, http.StatusOK), Content: content(schema(ok), false)}}
 		for _, status := range refusals {
 			op.Responses[strconv.Itoa(status)] = &huma.Response{
@@ -266,7 +268,7 @@ func (c *contract) oauth() {
 				Content: content(schema(reflect.TypeFor[oauthError]()), false),
 			}
 		}
-		// What is refused before these endpoints are reached has the form of the rest.
+		// Requests rejected before they reach these endpoints get the common form of errors.
 		op.Responses["421"] = c.refusals(route{scope: public}, http.StatusMisdirectedRequest, []string{errMisdirected.Code})
 		if len(refusals) == 0 {
 			op.Responses["400"] = c.refusals(route{scope: public}, http.StatusBadRequest, []string{errVersion.Code})
@@ -281,20 +283,20 @@ func (c *contract) oauth() {
 		op := &huma.Operation{
 			OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, Description: description,
 			RequestBody: &huma.RequestBody{
-				Required: true, Content: body, Description: "At most 64 KiB. What is not listed is ignored.",
+				Required: true, Content: body, Description: "At most 64 KiB. Unknown parameters are ignored.",
 			},
 		}
 		add(op, out, 400, 401, 413, 415, 429, 500, 503)
 	}
 	post("exchange-code", exchangePath, "Exchange an authorization code for an access token",
-		"The client shows who it is by client_id and client_secret, in the body or by HTTP Basic. A code works once and "+
-			"for 60 seconds; a second exchange revokes what the first one gave.",
+		"Authenticate with client_id and client_secret, in the body or by HTTP Basic. A code is valid once and for 60 "+
+			"seconds. A second exchange is rejected and revokes the token of the first.",
 		reflect.TypeFor[oauthTokenBody](), reflect.TypeFor[oauthToken]())
 	post("revoke-token", revokePath, "Revoke an access token",
-		"RFC 7009. A token that is unknown or another client's is a success, too.",
+		"Follows RFC 7009: an unknown token, or one of another client, is a success without effect.",
 		reflect.TypeFor[oauthRevokeBody](), reflect.TypeFor[none]())
 	add(&huma.Operation{
 		OperationID: "oauth-metadata", Method: http.MethodGet, Path: metadataPath,
-		Summary: "What an OAuth client needs to know", Description: "RFC 8414.",
+		Summary: "Get the metadata of the authorization server", Description: "Follows RFC 8414.",
 	}, reflect.TypeFor[oauthMetadata]())
 }

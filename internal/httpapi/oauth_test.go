@@ -20,7 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/ratelimit"
 )
 
-// consent is a user who agrees to what two apps ask.
+// consent is a user who authorizes two apps.
 type consent struct {
 	*fixture
 	user                identity.User
@@ -71,7 +71,7 @@ func (c *consent) write(f func(context.Context, *db.Tx) error) {
 	}
 }
 
-// agree is the user's yes to what an app asks, and the code of it.
+// agree authorizes an app and returns the code.
 func (c *consent) agree(change func(*oauth.Params)) (code string) {
 	c.t.Helper()
 	ask := oauth.Params{ClientID: c.app.ClientID, State: "s"}
@@ -89,7 +89,7 @@ func (c *consent) agree(change func(*oauth.Params)) (code string) {
 	return code
 }
 
-// post sends pairs of names and values as a form, without any credential of its own.
+// post sends name and value pairs as a form, without credentials.
 func (c *consent) post(path string, pairs ...string) reply {
 	c.t.Helper()
 	return c.do("POST", path, values(pairs...).Encode(), "Authorization", "", "Content-Type",
@@ -137,7 +137,7 @@ func (c *consent) works(token string, status int) {
 	}
 }
 
-func TestACodeIsExchanged(t *testing.T) {
+func TestExchangeCode(t *testing.T) {
 	runConsent(t, func(c *consent, _ *dbtest.Clock) {
 		as := func(kind, body string, headers ...string) oauthToken {
 			t.Helper()
@@ -179,30 +179,30 @@ func TestACodeIsExchanged(t *testing.T) {
 		c.token(c.exchange(c.agree(pkce), "code_verifier", verifier))
 		c.refused(c.exchange(c.agree(pkce)), 400, "invalid_grant")
 		c.refused(c.exchange(c.agree(pkce), "code_verifier", strings.Repeat("w", 43)), 400, "invalid_grant")
-		// the challenge was stripped on its way
+		// the challenge was removed in transit
 		c.refused(c.exchange(c.agree(nil), "code_verifier", verifier), 400, "invalid_grant")
 	})
 }
 
-// A code that is used twice, or by somebody else, has leaked: whatever it gave is taken back.
-func TestALeakedCodeIsBurnt(t *testing.T) {
+// A code that is used twice, or by another client, has leaked: its token is revoked.
+func TestLeakedCodeIsRevoked(t *testing.T) {
 	runConsent(t, func(c *consent, clock *dbtest.Clock) {
 		code := c.agree(nil)
 		first := c.token(c.exchange(code))
 		c.works(first.AccessToken, 200)
-		for range 2 { // who answers for the app is told once: its company, and its administrator
+		for range 2 { // the company and its administrator are notified once
 			c.refused(c.exchange(code), 400, "invalid_grant")
 			c.works(first.AccessToken, 401)
-			var told int64
+			var mails int64
 			if err := c.db.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				return tx.QueryRow(ctx, "SELECT COUNT(*) FROM mails WHERE template = 'company_changed' AND company_id = $1 AND "+
-					"data LIKE '%code_replayed%Books%'", c.app.CompanyID).Scan(&told)
-			}); err != nil || told != 2 {
-				t.Errorf("%d mails, %v", told, err)
+					"data LIKE '%code_replayed%Books%'", c.app.CompanyID).Scan(&mails)
+			}); err != nil || mails != 2 {
+				t.Errorf("%d mails, %v", mails, err)
 			}
 		}
 
-		for range 4 { // also when both come at the same moment: whoever was given a token loses it
+		for range 4 { // also if both are concurrent
 			code := c.agree(nil)
 			var both [2]reply
 			var all sync.WaitGroup
@@ -230,14 +230,14 @@ func TestALeakedCodeIsBurnt(t *testing.T) {
 		clock.Advance(oauth.CodeLife)
 		c.refused(c.exchange(code), 400, "invalid_grant")
 		if text := c.exchange(code).text; strings.Contains(text, code) || strings.Contains(text, c.secret) {
-			t.Errorf("the answer repeats a secret: %s", text)
+			t.Errorf("the response repeats a secret: %s", text)
 		}
 	})
 }
 
-func TestTokenRequestsThatAreWrong(t *testing.T) {
+func TestTokenRequestErrors(t *testing.T) {
 	runConsent(t, func(c *consent, _ *dbtest.Clock) {
-		c.refused(c.exchange(c.agree(nil), "client_secret", "x"), 400, "invalid_request") // twice
+		c.refused(c.exchange(c.agree(nil), "client_secret", "x"), 400, "invalid_request") // in the header and in the body
 		c.refused(c.post(exchangePath, "grant_type", "authorization_code", "code", "x", "client_id", c.app.ClientID,
 			"client_secret", c.otherSecret), 401, "invalid_client")
 		c.refused(c.post(exchangePath, "grant_type", "authorization_code", "code", "x", "client_id", "cli_none",
@@ -256,7 +256,7 @@ func TestTokenRequestsThatAreWrong(t *testing.T) {
 		c.refused(c.do("POST", exchangePath, "a", "Authorization", "", "Content-Type", "text/plain"), 415, "invalid_request")
 		c.refused(c.do("POST", exchangePath, "a=b", "Content-Type", "application/x-www-form-urlencoded", "Authorization",
 			"Bearer x"), 401, "invalid_client")
-		// Credentials in the address would be in every log.
+		// Credentials in the URL would appear in logs.
 		c.refused(c.post(exchangePath+"?client_id="+c.app.ClientID+"&client_secret="+c.secret, "grant_type",
 			"authorization_code", "code", c.agree(nil)), 401, "invalid_client")
 		if r := c.do("GET", exchangePath, ""); r.status != 405 {
@@ -269,7 +269,7 @@ func TestTokenRequestsThatAreWrong(t *testing.T) {
 		if r := c.exchange(c.agree(nil)); r.status != 429 || r.header.Get("Retry-After") == "" {
 			t.Errorf("the 31st request of a minute: %d %s", r.status, r.text)
 		}
-		// Who has one IPv6 address has those beside it.
+		// All addresses of an IPv6 /64 share a limit.
 		from := func(address string) int {
 			r := httptest.NewRequestWithContext(t.Context(), "POST", exchangePath, strings.NewReader("a=b"))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -279,7 +279,7 @@ func TestTokenRequestsThatAreWrong(t *testing.T) {
 			return w.Code
 		}
 		now := c.server.Now()
-		c.server.Now = func() time.Time { return now } // nobody's share comes back meanwhile
+		c.server.Now = func() time.Time { return now } // the limits do not refill
 		for i := range 30 {
 			if status := from(fmt.Sprintf("[2001:db8::%x]:1024", i)); status != 401 {
 				t.Fatalf("%d: %d", i, status)
@@ -294,8 +294,8 @@ func TestTokenRequestsThatAreWrong(t *testing.T) {
 	})
 }
 
-// What an app may not ask for goes back to it, and nowhere else.
-func TestAsksThatAreWrong(t *testing.T) {
+// An invalid authorization request is answered only to the registered redirect URI.
+func TestAuthorizationRequestErrors(t *testing.T) {
 	runConsent(t, func(c *consent, _ *dbtest.Clock) {
 		check := func(change func(*oauth.Params)) (r oauth.Request, err error) {
 			ask := oauth.Params{ClientID: c.app.ClientID, State: "s t"}
@@ -344,7 +344,7 @@ func TestAsksThatAreWrong(t *testing.T) {
 			func(a *oauth.Params) { a.Scope = "nonsense" },
 		} {
 			if _, err := check(change); err == nil {
-				t.Error("an ask that is wrong was found right")
+				t.Error("a wrong authorization request was accepted")
 			}
 		}
 		stranger := identity.User{ID: "usr_stranger"}
@@ -357,7 +357,7 @@ func TestAsksThatAreWrong(t *testing.T) {
 			return err
 		})
 		if err == nil {
-			t.Error("somebody agreed for a company that is not theirs")
+			t.Error("a user authorized for another company")
 		}
 	})
 }
@@ -415,11 +415,11 @@ func TestOAuthMetadata(t *testing.T) {
 	})
 }
 
-// Every scope has its words and its group: who grants one is told what it allows.
-func TestEveryScopeHasWords(t *testing.T) {
+// Every scope has a description and a group for the consent page.
+func TestEveryScopeIsDescribed(t *testing.T) {
 	for _, s := range identity.AllScopes().List() {
 		if oauth.Describe(s) == s || oauth.GroupOf(s) == "" {
-			t.Errorf("%s has no words", s)
+			t.Errorf("%s has no description", s)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stipend/stipend/internal/money"
 )
@@ -39,7 +40,7 @@ const schemaPrefix = "#/components/schemas/"
 func newRegistry() huma.Registry {
 	huma.DefaultArrayNullable = false // a response without items has an empty array; null in a request means absent
 	reg := huma.NewMapRegistry(schemaPrefix, schemaName)
-	reg.RegisterTypeAlias(valueType, reflect.TypeFor[map[string]any]())
+	reg.RegisterTypeAlias(reflect.TypeFor[jsontext.Value](), reflect.TypeFor[map[string]any]())
 	reg.RegisterTypeAlias(reflect.TypeFor[money.Amount](), reflect.TypeFor[Decimal]())
 	reg.RegisterTypeAlias(reflect.TypeFor[money.Rate](), reflect.TypeFor[Decimal]())
 	return reg
@@ -99,8 +100,8 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 				Type: huma.TypeObject, Description: "An OpenAPI 3.1 document.", AdditionalProperties: true,
 			})
 		} else {
-			op.Responses["200"].Content["application/json"].Example = map[string]any{"status": map[string]string{"/healthz": "ok",
-				"/readyz": "ready"}[rt.path]}
+			status := map[string]string{"/healthz": "ok", "/readyz": "ready"}[rt.path]
+			op.Responses["200"].Content["application/json"].Example = map[string]any{"status": status}
 		}
 		c.add(op)
 	}
@@ -151,7 +152,7 @@ type contract struct {
 	reg     huma.Registry
 	problem *huma.Schema
 	tagged  map[string]bool
-	// refused holds the names of the shared refusals by what they say, variants how many there are of each status.
+	// refused holds the names of the shared error responses by their content, variants how many each status has.
 	refused  map[string]string
 	variants map[int]int
 }
@@ -303,12 +304,12 @@ func (rt route) describe() string {
 	case public:
 		parts = append(parts, "Requires no credential.")
 	case anyScope:
-		parts = append(parts, "Accepts any credential, whatever its scopes.")
+		parts = append(parts, "Accepts any credential, regardless of its scopes.")
 	default:
-		parts = append(parts, "Scope: `"+rt.scope+"`.")
+		parts = append(parts, "Requires the scope `"+rt.scope+"`.")
 	}
 	if rt.apiKeyOnly {
-		parts = append(parts, "Requires an API key of the company: a user's token gets 403 `insufficient_scope`.")
+		parts = append(parts, "Requires an API key of the company. A user's token is rejected with `insufficient_scope`.")
 	}
 	if rt.sandboxOnly {
 		parts = append(parts, "Available in the sandbox only.")

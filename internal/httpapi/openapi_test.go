@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/httpapi/openapitest"
 )
 
-// theContract is what every answer in these tests is held to.
+// theContract returns the contract that every response in these tests is checked against.
 var theContract = sync.OnceValue(func() *openapitest.Contract {
 	c, err := openapitest.Open(Document())
 	if err != nil {
@@ -20,8 +20,8 @@ var theContract = sync.OnceValue(func() *openapitest.Contract {
 	return c
 })
 
-// TestMain fails the whole when the contract claims an answer that no test got: the claim is wrong or a test of it
-// is missing. What was answered and is not in the contract fails the test that got it.
+// TestMain fails the run if the contract declares a response that no test got: the declaration is wrong or a test is
+// missing. A response that the contract does not declare fails the test that got it.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 && wholeRun() {
@@ -38,7 +38,7 @@ func checkProvoked() (code int) {
 	return code
 }
 
-// wholeRun says whether nothing was left out.
+// wholeRun reports whether all tests ran.
 func wholeRun() bool {
 	for _, name := range []string{"test.run", "test.skip", "test.list", "test.fuzz"} {
 		if f := flag.Lookup(name); f != nil && f.Value.String() != "" {
@@ -48,7 +48,7 @@ func wholeRun() bool {
 	return !testing.Short()
 }
 
-// A route declares only the codes of its own handler, once each: the others follow from its declaration.
+// A route declares only the error codes of its handler, once each. The others follow from its declaration.
 func TestRoutesDeclareOnlyCodesOfTheirHandlers(t *testing.T) {
 	for _, rt := range routes {
 		bare := rt

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	_ "embed" // of the introduction
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -9,59 +10,9 @@ import (
 )
 
 // introduction is the description of the contract: rules for every operation.
-const introduction = `Pay people and vendors, and accept Bitcoin from customers, through one API.
-
-## Requests and responses
-
-Request and response bodies are JSON in UTF-8, sent as ` + "`application/json`" + `. Every success is HTTP 200 with a JSON object. A request body
-with an unknown field is rejected with 422, because a misspelled field would change the meaning of the request. ` + "`null`" + ` means absent.
-Unknown query parameters are ignored. Responses may gain fields within version 2.0, so ignore fields that you do not know.
-
-## Authentication
-
-Every operation that requires a credential accepts both schemes, unless its description says otherwise.
-
-- **API key**, for a server that acts for its own company: ` + "`Authorization: Basic <ACCESS_TOKEN>`" + `, either raw or as HTTP Basic with the
-  key as user name and an empty password.
-- **OAuth 2.0**, authorization code flow with PKCE, to act for a user: ` + "`Authorization: Bearer <ACCESS_TOKEN>`" + `.
-
-A credential has scopes, and each operation names the scope that it requires. Without it the response is 403 ` + "`insufficient_scope`" + `. An
-object that does not exist and one that belongs to someone else get the same 404 ` + "`not_found`" + `.
-
-## Idempotency
-
-Send an ` + "`Idempotency-Key`" + ` with every write: 1 to 255 visible ASCII characters, new for each intended operation and reused when you repeat
-the request. For 30 days a repeated request gets the stored first response with ` + "`Idempotent-Replayed: true`" + `. Another body with the same key
-is rejected with 422 ` + "`idempotency_key_reused`" + `. A failed request leaves the key unused. Creating a payroll with an API key requires one.
-
-## Amounts, numbers and time
-
-Amounts are decimal numbers in whole units of their currency: ` + "`12.50`" + ` USD is twelve dollars and fifty cents, ` + "`0.00100000`" + ` BTC is
-100,000 satoshis. Parse and serialize them as decimals, not as binary floating point. GET /api/currencies lists the decimals of each
-currency. Times are RFC 3339 in UTC with the suffix Z; dates are YYYY-MM-DD. IDs are opaque strings.
-
-## Lists
-
-Paged lists accept ` + "`page`" + ` (from 1) and ` + "`per_page`" + ` (default 20, at most 100) and return ` + "`data`" + ` and ` + "`meta`" + `. A page past the end is
-empty.
-
-## Errors
-
-Every error has the form of **Problem** (RFC 9457, without nesting). ` + "`code`" + ` is for programs, ` + "`detail`" + ` for people, and ` + "`errors`" + ` lists all
-problems of the request, each with a pointer to its place. ` + "`type`" + ` is an address of this service that explains the code. Each operation
-lists its codes under their statuses.
-
-## Rate limits
-
-Each credential has a sustained rate of reads and one of writes, reported in the ` + "`RateLimit-*`" + ` headers. Above it the response is 429 with
-` + "`Retry-After`" + `. A 503 response has ` + "`Retry-After`" + ` too. A network that sends many wrong credentials gets 429 instead of 401; valid
-credentials from it are not affected.
-
-## Versions
-
-Responses have the header ` + "`Api-Version: 2.0`" + `. Within 2.x there are only additions. The headers ` + "`Deprecation`" + ` and ` + "`Sunset`" + ` announce a
-removal at least 180 days in advance.
-`
+//
+//go:embed docs/introduction.md
+var introduction string
 
 // tags group the operations. An operation has the first tag whose part occurs in its path.
 var tags = []struct{ part, name, doc string }{
@@ -70,7 +21,7 @@ var tags = []struct{ part, name, doc string }{
 	{"/api/sandbox/", "Sandbox", "Simulates payers, the chain, the clock and the bank. Available in the sandbox only."},
 	{"/api/user/payer/", "Payers", "External payers of a user."},
 	{"/api/user/document", "Documents", "Documents for the verification of a user."},
-	{"/api/user/distribution", "Distributions", "Payment destinations of a user and their allocations."},
+	{"/api/user/distribution", "Destinations", "Payment destinations of a user and their allocations."},
 	{"/api/user/invoice", "Invoices", "Invoices of a user to a payer or company."},
 	{"/api/user/funding", "Funding accounts", "Virtual bank accounts of a user, to which payers pay."},
 	{"/api/user/", "Users", "People, their profiles and their verification."},
@@ -200,23 +151,30 @@ func describeHints(problem *huma.Schema) {
 
 // scopeTexts describe the scopes.
 var scopeTexts = map[identity.Scope]string{
-	identity.CompanyDetail:                "company detail, wallets, webhooks and events (read)",
-	identity.CompanyWorkerList:            "company worker and recipient list",
-	identity.CompanyWorkerInvitationsList: "company worker invitation list",
-	identity.CompanyWorkersInvite:         "invite company workers, manage recipients and their destinations",
-	identity.CompanyWorkersPay:            "pay company workers (payrolls, quotes, merchant claims)",
-	identity.UserCreate:                   "create users", identity.UserUpdate: "update users",
-	identity.UserUpdateDoc: "update and upload user documents", identity.UserPayerCreate: "create payers",
-	identity.UserPayerUpdate:   "update and delete payers",
-	identity.UserInvoiceCreate: "create user invoices", identity.UserInvoiceDelete: "delete user invoices",
-	identity.UserDetail:       "user detail",
-	identity.UserDocumentList: "list user documents", identity.UserPayerDetail: "payer detail",
-	identity.UserPayerList:   "list payers",
-	identity.UserBankDetails: "user bank details", identity.UserInvoiceDetail: "user invoice detail",
-	identity.UserInvoiceList:        "list user invoices",
-	identity.UserDistributionDetail: "distribution detail", identity.UserDistributionList: "list distributions",
-	identity.UserDistributionCreate: "create distributions", identity.UserDistributionUpdate: "update distributions",
-	identity.UserKYCInitiate: "initiate KYC",
+	identity.CompanyDetail:                "Read the company, its wallets, webhooks and events.",
+	identity.CompanyWorkerList:            "List workers and recipients.",
+	identity.CompanyWorkerInvitationsList: "List invitations.",
+	identity.CompanyWorkersInvite:         "Invite workers, and manage recipients and their destinations.",
+	identity.CompanyWorkersPay:            "Pay workers and vendors, and manage payrolls and claims.",
+	identity.UserCreate:                   "Create users.",
+	identity.UserUpdate:                   "Update users.",
+	identity.UserUpdateDoc:                "Upload documents of users.",
+	identity.UserPayerCreate:              "Create payers.",
+	identity.UserPayerUpdate:              "Update and delete payers.",
+	identity.UserInvoiceCreate:            "Create and send invoices.",
+	identity.UserInvoiceDelete:            "Void invoices.",
+	identity.UserDetail:                   "Read users.",
+	identity.UserDocumentList:             "List documents of users.",
+	identity.UserPayerDetail:              "Read payers.",
+	identity.UserPayerList:                "List payers.",
+	identity.UserBankDetails:              "Manage funding accounts and read their account numbers.",
+	identity.UserInvoiceDetail:            "Read invoices.",
+	identity.UserInvoiceList:              "List invoices.",
+	identity.UserDistributionDetail:       "Read destinations of users.",
+	identity.UserDistributionList:         "List destinations of users.",
+	identity.UserDistributionCreate:       "Create destinations of users.",
+	identity.UserDistributionUpdate:       "Change and delete destinations of users.",
+	identity.UserKYCInitiate:              "Start the verification of users.",
 }
 
 func securitySchemes() map[string]*huma.SecurityScheme {
@@ -227,7 +185,9 @@ func securitySchemes() map[string]*huma.SecurityScheme {
 		},
 		"oauth": {
 			Type: "oauth2", Description: "An OAuth 2.0 access token, sent as Bearer.",
-			Flows: &huma.OAuthFlows{AuthorizationCode: &huma.OAuthFlow{AuthorizationURL: "/authorize", TokenURL: "/oauth2/token", Scopes: scopeTexts}}, //nolint:gosec // an address, no secret
+			Flows: &huma.OAuthFlows{AuthorizationCode: &huma.OAuthFlow{
+				AuthorizationURL: "/authorize", TokenURL: "/oauth2/token", Scopes: scopeTexts, //nolint:gosec // no secret
+			}},
 		},
 	}
 }

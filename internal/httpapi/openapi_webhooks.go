@@ -41,20 +41,20 @@ func webhooks(reg huma.Registry) map[string]*huma.PathItem {
 func eventSchema(reg huma.Registry, d webhook.Declaration) *huma.Schema {
 	text := func() *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
 	data := *reg.Schema(d.Payload, true, schemaName(d.Payload, ""))
-	data.Description = "What was true when the change was committed."
+	data.Description = "State of the object when the change was committed."
 	s := &huma.Schema{
 		Type:     huma.TypeObject,
 		Required: []string{"api_version", "created", "data", "environment", "event", "id", "sequence"},
 		Properties: map[string]*huma.Schema{
 			"event": {Type: huma.TypeString, Enum: []any{d.Name}},
 			"data":  &data,
-			"id": {Type: huma.TypeString, Description: "Id of the event, the same in every delivery of it.",
+			"id": {Type: huma.TypeString, Description: "ID of the event, the same in every delivery.",
 				Examples: []any{exampleEventID}},
 			"created":     {Type: huma.TypeString, Format: "date-time"},
 			"environment": text(),
 			"api_version": text(),
 			"sequence": {Type: huma.TypeInteger, Format: "int64",
-				Description: "Of two events of an object, the later one has the higher sequence."},
+				Description: "Increases with each event of an object."},
 		},
 	}
 	describeMembers(nil, s, false)

@@ -13,9 +13,10 @@ func goodPayer(userID string) members {
 	return members{
 		"user_id": userID, "name": "Northwind GmbH", "email": "ap@northwind.example", "company_type": "client",
 		"payroll_invoice_currency": "EUR",
-		"website":                  "https://northwind.example/about", "street_address": "1 Example Street", "street_address_2": "Floor 2",
-		"city":   "Berlin",
-		"region": "BE", "zip": "10115", "country": "DE",
+		"website":                  "https://northwind.example/about", "street_address": "1 Example Street",
+		"street_address_2": "Floor 2",
+		"city":             "Berlin",
+		"region":           "BE", "zip": "10115", "country": "DE",
 	}
 }
 
@@ -32,7 +33,8 @@ func TestPayers(t *testing.T) {
 		ref := `{"user_id":"` + ada + `","external_company_id":"` + id + `"}`
 		query := "?user_id=" + ada + "&external_company_id=" + id
 
-		// A partial update leaves the rest alone; "" clears; another type drops what only the old one has.
+		// An update changes only the given fields; "" clears a field; another type clears the fields that only the
+		// old type has.
 		same, _ := ask[members](b, "POST", "/api/user/payer/update",
 			`{"user_id":"`+ada+`","external_company_id":"`+id+`","name":"Northwind AG","website":"","email":null}`)
 		if same["name"] != "Northwind AG" || same["website"] != "" || same["email"] != "ap@northwind.example" ||
@@ -53,7 +55,7 @@ func TestPayers(t *testing.T) {
 			t.Errorf("%v", again)
 		}
 
-		// A token reads its own user's payers without naming anybody.
+		// A token reads the payers of its own user without naming the user.
 		token := b.token(ada, identity.UserPayerList, identity.UserPayerDetail)
 		if list, _ := ask[members](b, "GET", "/api/user/payer/list", "", "Authorization",
 			token); len(list["payers"].([]any)) != 1 {
@@ -61,8 +63,8 @@ func TestPayers(t *testing.T) {
 		}
 		b.wants(403, "insufficient_scope", "POST", "/api/user/payer/delete", ref, "Authorization", token)
 
-		// Others see nothing of it (S01, S02), and the answer is that for an id that nobody has.
-		bob, other := b.user("bob"), b.neighbour()
+		// Other companies and users get the same response as for an unknown ID.
+		bob, other := b.user("bob"), b.otherCompany()
 		theirs := other.user("eve")
 		for name, c := range map[string]struct {
 			as   *fixture
@@ -91,7 +93,7 @@ func TestPayers(t *testing.T) {
 			t.Errorf("another user lists %v", list)
 		}
 
-		// Deleting is soft and can be repeated (S81): the name stays, use is refused, and the same data makes a new payer.
+		// A deletion can be repeated. The name is stored, use is rejected, and the same data creates a new payer.
 		for range 2 {
 			if gone, text := ask[members](b, "POST", "/api/user/payer/delete", ref); len(gone) != 1 ||
 				gone["external_company_id"] != id {
@@ -112,7 +114,7 @@ func TestPayers(t *testing.T) {
 			t.Error("a deleted payer came back")
 		}
 
-		// A company has payers of its own.
+		// A company has its own payers.
 		own := goodPayer("")
 		ours, _ := ask[members](b, "POST", "/api/user/payer/create", encode(own))
 		if list, _ := ask[members](b, "GET", "/api/user/payer/list", ""); len(list["payers"].([]any)) != 1 {
@@ -123,7 +125,8 @@ func TestPayers(t *testing.T) {
 		rules := map[string]rule{
 			"user_id": {id: true}, "name": {required: true}, "email": {}, "company_type": {required: true},
 			"payroll_invoice_currency": {required: true},
-			"website":                  {}, "street_address": {}, "street_address_2": {}, "city": {}, "region": {}, "zip": {}, "country": {},
+			"website":                  {}, "street_address": {}, "street_address_2": {}, "city": {}, "region": {}, "zip": {},
+			"country": {},
 		}
 		refuseBadInput(b, "POST", "/api/user/payer/create", goodPayer(ada), rules)
 		asEmployer := members{

@@ -30,7 +30,7 @@ type (
 	toPayItem struct {
 		AmountFiat        Decimal `json:"amount_fiat"`
 		UserID            string  `json:"user_id,omitempty" maxLength:"64"`
-		CompanyID         string  `json:"company_id,omitempty" maxLength:"64" doc:"The rec_ ID of a company recipient."`
+		CompanyID         string  `json:"company_id,omitempty" maxLength:"64"`
 		Country           string  `json:"country,omitempty" maxLength:"2"`
 		IsPremium         bool    `json:"is_premium,omitempty"`
 		InvoiceID         string  `json:"invoice_id,omitempty" maxLength:"64"`
@@ -154,24 +154,24 @@ type (
 	}
 
 	paymentDetail struct {
-		SubpayrollID      string         `json:"subpayroll_id"`
-		UserID            string         `json:"user_id"`
-		RecipientID       string         `json:"recipient_id"`
-		Status            paymentState   `json:"status"`
-		Reason            string         `json:"reason"`
-		Moved             *Time          `json:"destination_changed,omitzero" example:"2026-09-14T09:30:00Z"`
-		AmountFiat        Decimal        `json:"amount_fiat"`
-		Fees              Decimal        `json:"fees"`
-		Country           string         `json:"country"`
-		IsPremium         bool           `json:"is_premium"`
-		InvoiceID         string         `json:"invoice_id"`
-		Description       string         `json:"description"`
-		Category          string         `json:"category" doc:"Your own category of the payment." example:"salary"`
-		ExternalPaymentID string         `json:"external_payment_id"`
-		Received          bool           `json:"received"`
-		Released          bool           `json:"released"`
-		Fulfilled         bool           `json:"fulfilled"`
-		Outputs           []payoutOutput `json:"outputs"`
+		SubpayrollID       string         `json:"subpayroll_id"`
+		UserID             string         `json:"user_id"`
+		RecipientID        string         `json:"recipient_id"`
+		Status             paymentState   `json:"status"`
+		Reason             string         `json:"reason"`
+		DestinationChanged *Time          `json:"destination_changed,omitzero" example:"2026-09-14T09:30:00Z"`
+		AmountFiat         Decimal        `json:"amount_fiat"`
+		Fees               Decimal        `json:"fees"`
+		Country            string         `json:"country"`
+		IsPremium          bool           `json:"is_premium"`
+		InvoiceID          string         `json:"invoice_id"`
+		Description        string         `json:"description"`
+		Category           string         `json:"category" doc:"Your own category of the payment." example:"salary"`
+		ExternalPaymentID  string         `json:"external_payment_id"`
+		Received           bool           `json:"received"`
+		Released           bool           `json:"released"`
+		Fulfilled          bool           `json:"fulfilled"`
+		Outputs            []payoutOutput `json:"outputs"`
 	}
 
 	payoutOutput struct {
@@ -213,7 +213,7 @@ type (
 	}
 )
 
-// params is the wire's payroll in the domain's words.
+// params converts the request body to the parameters of payroll.Service.
 func (b *payrollCreateBody) params(company string) payroll.CreateParams {
 	p := payroll.CreateParams{
 		CompanyID: company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency,
@@ -240,7 +240,7 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollCreate
 	return &payrollCreated{p.ID, amount(p.Fees), amount(p.Volume), amount(p.Total), showQuote(p.Quote), transfer}, err
 }
 
-// showTransfer is how a payroll is to be funded by bank, nil where it is not.
+// showTransfer returns the bank transfer that a pending payroll waits for, or nil if it is not funded by bank.
 func showTransfer(c *request, p *payroll.Payroll) (*bankTransfer, error) {
 	t, ok, err := c.Payroll.Transfer(p)
 	if !ok || err != nil || p.State != payroll.Pending {
@@ -262,7 +262,6 @@ func showQuote(q *quote.Quote) *webhook.PayrollQuote {
 }
 
 func refreshQuote(ctx context.Context, tx *db.Tx, c *request, in *payrollRefInput) (*payrollRefreshed, error) {
-	// The books only move what they hold, and what is due was checked when the payroll was made.
 	p, quotes, err := c.Payroll.Refresh(ctx, tx, c.by, in.Body.PayrollID)
 	if err != nil {
 		return nil, err
@@ -282,9 +281,8 @@ func cancelPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollRefInp
 	return &payrollCancelled{p.ID, string(p.State)}, nil
 }
 
-// previewPayroll is a POST without effect: it takes the body of create.
+// previewPayroll is a read with the method POST, because it has the body of create.
 func previewPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollCreateInput) (*payrollPreview, error) {
-	// What would stand in the way is in its answer.
 	v, err := c.Payroll.Preview(ctx, tx, c.by, in.Body.params(c.company))
 	if err != nil {
 		return nil, err
@@ -368,14 +366,14 @@ func getPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollGet) (*pa
 	if p.Approval.Needed > 0 {
 		out.Approval = &payrollApproval{p.Approval.Needed, int64(len(p.Approval.By))}
 	}
-	moved, err := c.Payroll.RecentDestinationChanges(ctx, tx, p)
+	changed, err := c.Payroll.RecentDestinationChanges(ctx, tx, p)
 	if err != nil {
 		return nil, err
 	}
 	for i := range p.Payments {
 		out.Payments[i] = showPayment(&p.Payments[i])
-		if at, has := moved[p.Payments[i].PayeeID]; has && len(p.Payments[i].Outputs) == 0 {
-			out.Payments[i].Moved = (*Time)(&at)
+		if at, has := changed[p.Payments[i].PayeeID]; has && len(p.Payments[i].Outputs) == 0 {
+			out.Payments[i].DestinationChanged = (*Time)(&at)
 		}
 	}
 	for i, s := range p.Timeline {

@@ -16,8 +16,7 @@ type (
 		Body      recipientCreateBody
 	}
 
-	// recipientCreateBody is the worker payload. Its rules are the recipient's own, which also says them of the
-	// profile of a user; here stand only the bounds that keep nonsense out.
+	// recipientCreateBody has only maximum lengths: package payee validates the fields.
 	recipientCreateBody struct {
 		ExternalID     string `json:"external_id,omitempty" maxLength:"255"`
 		Email          string `json:"email,omitempty" maxLength:"254"`
@@ -47,7 +46,7 @@ type (
 		Replayed       bool   `json:"idempotency_replayed"`
 	}
 
-	// recipientChoice says which recipients, and in which order.
+	// recipientChoice filters and sorts recipients.
 	recipientChoice struct {
 		Search  string `query:"search" maxLength:"100" doc:"Part of the name or email address."`
 		Role    string `query:"role" enum:"contractor,employee,vendor"`
@@ -91,8 +90,7 @@ type (
 		RecipientID string `path:"recipient_id"`
 	}
 
-	// recipientDetail is what a company sees of one payee. Phone, address and birth date are never shown: who may list
-	// recipients need not know where they live.
+	// recipientDetail omits phone number, address and date of birth, which the scope for listing does not cover.
 	recipientDetail struct {
 		RecipientItem
 		RelationshipID string `json:"relationship_id"`
@@ -105,7 +103,7 @@ type (
 		Body        recipientUpdateBody
 	}
 
-	// recipientUpdateBody is the worker payload without its type. Absent members stay as they are, empty ones are emptied.
+	// recipientUpdateBody has pointers because an absent field stays unchanged and an empty one is cleared.
 	recipientUpdateBody struct {
 		ExternalID     *string `json:"external_id,omitempty" maxLength:"255"`
 		Email          *string `json:"email,omitempty" maxLength:"254"`
@@ -184,7 +182,7 @@ type (
 	}
 )
 
-// createdRecipient returns the handler of create-recipient, whose body says whether it was replayed.
+// createdRecipient returns the handler of create-recipient, whose response reports whether it is a stored one.
 func createdRecipient() handler {
 	h := handle(createRecipient)
 	h.adaptStored = func(stored string) string {

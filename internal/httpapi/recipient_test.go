@@ -30,7 +30,7 @@ func TestRecipientChanges(t *testing.T) {
 			t.Errorf("personal details are shown: %s", text)
 		}
 
-		// Only what is named changes; a name that was derived follows.
+		// Only the given fields change, and a derived name with them.
 		changed, text := ask[members](b, "POST", recipients+ada+"/update", `{"last_name":"Lovelace","role":"employee",`+
 			`"email":"","department":"R&D","zip":null}`)
 		if changed["name"] != "Ada Lovelace" || changed["first_name"] != "Ada" || changed["role"] != "employee" ||
@@ -40,11 +40,11 @@ func TestRecipientChanges(t *testing.T) {
 		}
 		if list, text := ask[members](b, "GET", "/api/company/recipients?search=lovelace",
 			""); list["meta"].(members)["total"] != 1.0 {
-			t.Errorf("the list does not know: %s", text)
+			t.Errorf("the list lacks: %s", text)
 		}
 		if list, text := ask[members](b, "GET", "/api/company/recipients?search=king",
 			""); list["meta"].(members)["total"] != 0.0 {
-			t.Errorf("the list knows the old name: %s", text)
+			t.Errorf("the list has the old name: %s", text)
 		}
 		changed, text = ask[members](b, "POST", recipients+ada+"/update", `{"name":"Countess Lovelace"}`)
 		if changed["name"] != "Countess Lovelace" || changed["last_name"] != "Lovelace" {
@@ -59,7 +59,7 @@ func TestRecipientChanges(t *testing.T) {
 			got.json(t)["recipient_id"] != ada || got.json(t)["code"] != "external_id_conflict" {
 			t.Errorf("%d %s", got.status, got.text)
 		}
-		ask[members](b, "POST", recipients+ada+"/update", `{"external_id":"a-1"}`) // its own
+		ask[members](b, "POST", recipients+ada+"/update", `{"external_id":"a-1"}`) // unchanged
 		ask[members](b, "POST", recipients+bob+"/update", `{"external_id":"A-1"}`) // case matters
 
 		for _, step := range []struct{ verb, status string }{

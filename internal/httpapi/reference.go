@@ -55,7 +55,7 @@ func listRates(ctx context.Context, tx *db.Tx, _ *request, _ *none) (*rateList, 
 }
 
 func listCurrencies(_ context.Context, _ *db.Tx, c *request, _ *none) (*currencyList, error) {
-	// A coin that only pays for gas is nobody's to name.
+	// A coin that only pays network fees has no networks and is not listed.
 	all := slices.DeleteFunc(money.All(), func(a money.Asset) bool {
 		return a.IsCrypto() && len(c.setup().Networks(a)) == 0
 	})

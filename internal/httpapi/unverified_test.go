@@ -9,8 +9,8 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// Where only verified companies pay, one that is not pays nobody until it is.
-func TestACompanyIsVerifiedBeforeItPays(t *testing.T) {
+// If companies must be verified, an unverified one cannot create a payroll.
+func TestUnverifiedCompanyCannotPay(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newService(t, d, func(own *Deps) { own.Payroll.VerifiedOnly = true })
 		body := `{"currency":"USD","to_pay":[{"user_id":"` + b.payable(`"first_name":"Ada","last_name":"Lovelace"`) +

@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// newUserService is newService with a key that has every scope.
+// newUserService returns a fixture whose key has every scope.
 func newUserService(t testing.TB, d *db.DB) *fixture {
 	t.Helper()
 	b := newService(t, d, nil)
@@ -39,7 +39,7 @@ func (b *fixture) everyScope() {
 	}
 }
 
-// tokenOf makes a user's own token, as the header that carries it.
+// tokenOf returns the Authorization header of a new token of a user.
 func (b *fixture) tokenOf(userID string) []string {
 	b.t.Helper()
 	var token string
@@ -59,7 +59,7 @@ func (b *fixture) tokenOf(userID string) []string {
 	return []string{"Authorization", "Bearer " + token}
 }
 
-// state is how many rows there are and how often they changed, to see that a refused request left none.
+// state returns row counts and versions, to check that a rejected request changed nothing.
 func (b *fixture) state(tables ...string) string {
 	b.t.Helper()
 	var all []string
@@ -83,17 +83,17 @@ func (b *fixture) state(tables ...string) string {
 	return strings.Join(all, ", ")
 }
 
-// operation is one to send bad input to, by a body that is good.
+// badOperation is an operation with a valid body, for tests of invalid input.
 type badOperation struct {
 	method, path string
 	body         members
 	optional     []string // members that may be absent, null or empty
 	emptyAllowed []string // members that are required and may be empty
-	ids          []string // members that name an object: a wrong one is not found, or not valid
+	ids          []string // IDs of objects: a wrong one is not found or invalid
 }
 
-// refusesBadInput sends each member of the good body in every bad way. Each gets a 4xx that points at it, and no row
-// changes.
+// refusesBadInput sends every member of the valid body in every invalid way. Each request must get an error that
+// points at the member and change no row.
 func (b *fixture) refusesBadInput(op badOperation, tables ...string) {
 	b.t.Helper()
 	before := b.state(tables...)
@@ -147,7 +147,7 @@ func (b *fixture) refusesBadInput(op badOperation, tables ...string) {
 	}
 }
 
-// pointed checks the form of a refusal.
+// pointed checks the form of an error.
 func (b *fixture) pointed(got reply, pointer string, orMissing bool, what string) {
 	b.t.Helper()
 	if orMissing && got.status == 404 {
@@ -176,7 +176,7 @@ func userBody() members {
 	}
 }
 
-// createUser makes a user and returns the id.
+// createUser creates a user and returns the ID.
 func (b *fixture) createUser(change members) string {
 	b.t.Helper()
 	body := userBody()
@@ -203,10 +203,10 @@ func TestUsers(t *testing.T) {
 		}
 		if workers, text := ask[members](b, "GET", "/api/company/workers?user_id="+id,
 			""); len(workers["data"].([]any)) != 1 || !strings.Contains(text, `"has_distributions":false`) {
-			t.Errorf("the user is no worker: %s", text)
+			t.Errorf("the user is not a worker: %s", text)
 		}
 
-		// Only what is sent changes.
+		// Only the given fields change.
 		if done, _ := ask[members](b, "POST", "/api/user/update", `{"user_id":"`+id+`","city":"Chicago","zip":"60601",`+
 			`"street_address_2":""}`); done["success"] != true {
 			t.Errorf("%v", done)
@@ -223,7 +223,7 @@ func TestUsers(t *testing.T) {
 			`"first_name":"Augusta"`) {
 			t.Errorf("the worker keeps the old name: %s", text)
 		}
-		// The country decides what a state and a postal code are.
+		// The country determines the valid states and postal codes.
 		if got := b.do("POST", "/api/user/update", `{"user_id":"`+id+`","country":"CA"}`); got.status != 422 ||
 			!strings.Contains(got.text, `"/state"`) || !strings.Contains(got.text, `"/zip"`) {
 			t.Errorf("%d %s", got.status, got.text)
@@ -234,9 +234,9 @@ func TestUsers(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 
-		// The same address again is the same user, and another company's user is nobody's business.
+		// A user can be created once per address. Users of other companies are not visible.
 		text2, _ := json.Marshal(userBody())
-		other := b.createUser(nil) // the first one has another address by now
+		other := b.createUser(nil) // the first one has a new address
 		if got := b.do("POST", "/api/user/create", string(text2)); got.status != 409 ||
 			got.json(t)["code"] != "user_exists" || got.json(t)["user_id"] != other {
 			t.Errorf("%d %s", got.status, got.text)
@@ -255,7 +255,7 @@ func TestUsers(t *testing.T) {
 			{"POST", "/api/user/update", `{"user_id":"usr_x","city":"Paris"}`},
 		} {
 			if got := stranger.do(c[0], c[1], c[2]); got.status != 404 || got.json(t)["code"] != "not_found" {
-				t.Errorf("a stranger: %s %s: %d %s", c[0], c[1], got.status, got.text)
+				t.Errorf("another company: %s %s: %d %s", c[0], c[1], got.status, got.text)
 			}
 		}
 		if got := b.do("GET", "/api/user/detail", ""); got.status != 422 || !strings.Contains(got.text, `"in":"query",`+
@@ -263,7 +263,7 @@ func TestUsers(t *testing.T) {
 			t.Errorf("a key that names nobody: %d %s", got.status, got.text)
 		}
 
-		// A user's own token means that user, named or not.
+		// A token acts for its own user, whether or not the request names the user.
 		own := stranger.tokenOf(theirs)
 		for _, path := range []string{"/api/user/detail", "/api/user/detail?user_id=" + theirs} {
 			if me, _ := ask[members](b, "GET", path, "", own...); me["user_id"] != theirs {
@@ -289,8 +289,8 @@ func TestUsers(t *testing.T) {
 	})
 }
 
-// A user and the worker of the same id have versions of their own, and both have a history.
-func TestAWorkerThatMovedCanChangeTheirProfile(t *testing.T) {
+// A user and the worker with the same ID have separate versions and histories.
+func TestUserAndWorkerHaveSeparateVersions(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newUserService(t, d)
 		id := b.createUser(nil)
@@ -299,8 +299,8 @@ func TestAWorkerThatMovedCanChangeTheirProfile(t *testing.T) {
 	})
 }
 
-// Nobody but the person changes the address they sign in with: it would hand their account to whoever holds a token.
-func TestTheSignInAddressIsNotTheAppsToChange(t *testing.T) {
+// Only the user can change the address that they sign in with: an app could otherwise take over the account.
+func TestAppCannotChangeSignInAddress(t *testing.T) {
 	b := newUserService(t, sqlite(t))
 	var id string
 	if err := b.db.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -319,7 +319,7 @@ func TestTheSignInAddressIsNotTheAppsToChange(t *testing.T) {
 	ask[members](b, "POST", "/api/user/update", `{"user_id":"`+id+`","city":"Paris"}`, own...)
 }
 
-func TestUserBadInput(t *testing.T) {
+func TestMalformedUsers(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newUserService(t, d)
 		id := b.createUser(members{"email": "first@example.com"})

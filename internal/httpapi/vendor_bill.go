@@ -41,7 +41,7 @@ type (
 		DocumentID string `json:"document_id"`
 		MediaType  string `json:"media_type" enum:"application/pdf,image/jpeg"`
 		Bytes      int64  `json:"bytes"`
-		SHA256     string `json:"sha256" doc:"Size as stored."`
+		SHA256     string `json:"sha256"`
 	}
 
 	vendorPayrollInput struct{ Body vendorPayrollBody }
@@ -99,7 +99,6 @@ func quoteVendors(ctx context.Context, tx *db.Tx, c *request, in *vendorQuoteInp
 	for i, it := range b.ToPay {
 		p.Items[i] = vendorbill.Item{VendorID: it.VendorID, AmountText: string(it.AmountFiat), IsPremium: it.IsPremium}
 	}
-	// What would stand in the way is in its answer.
 	v, err := c.Vendor.Quote(ctx, tx, c.by, p)
 	if err != nil {
 		return nil, err

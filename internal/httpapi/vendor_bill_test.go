@@ -54,7 +54,7 @@ func TestVendorPayroll(t *testing.T) {
 		}
 		if got := quote(`{"vendor_id":"` + worker + `","amount_fiat":1}`); got.status != 422 ||
 			!strings.Contains(got.text, "/to_pay/0/vendor_id") {
-			t.Errorf("a worker is no vendor: %d %s", got.status, got.text)
+			t.Errorf("a worker is not a vendor: %d %s", got.status, got.text)
 		}
 		if b.rows() != before {
 			t.Error("a quote has an effect")
@@ -103,7 +103,7 @@ func TestVendorPayroll(t *testing.T) {
 		}
 		ask[members](b, "POST", "/api/company/payroll/cancel", `{"payroll_id":"`+run+`"}`)
 
-		// Of twenty pay runs that want the freed document, one gets it.
+		// Of twenty concurrent payrolls for the released document, one succeeds.
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		count := map[int]int{}
@@ -120,7 +120,7 @@ func TestVendorPayroll(t *testing.T) {
 			t.Errorf("%v", count)
 		}
 
-		// Two that are decided in one transaction are told the same.
+		// Two requests that share a transaction get the same error.
 		by := identity.Principal{Kind: identity.KindAPIKey, CompanyID: b.company, Scopes: identity.AllScopes()}
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			for _, want := range []error{nil, vendorbill.ErrTaken} {
@@ -135,8 +135,8 @@ func TestVendorPayroll(t *testing.T) {
 			return nil
 		})
 
-		// A neighbour can use neither vendor nor document (S01, S05).
-		other := b.neighbour()
+		// Another company can use neither the vendor nor the document.
+		other := b.otherCompany()
 		theirs := other.payable(`"recipient_type":"company","role":"vendor","name":"Supplies Ltd"`)
 		for _, items := range []string{item(firm, one, "1"), item(theirs, two, "1")} {
 			if got := other.do("POST", "/api/vendor/payroll", `{"to_pay":[`+items+`]}`, "Idempotency-Key",
@@ -171,7 +171,7 @@ func TestVendorPayroll(t *testing.T) {
 		if after := b.rows(); after != before {
 			t.Errorf("%s, before %s", after, before)
 		}
-		b.checkBooks()
+		b.checkLedger()
 	})
 }
 

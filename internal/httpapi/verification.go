@@ -214,7 +214,7 @@ func (b *companyUploadBody) upload() kyc.Upload {
 		TaxIDType: b.TaxIDType,
 	}
 	if b.UBOID == "" && u.DocType != kyc.TaxID && u.Category == "" {
-		u.Category = kyc.Front // a company's papers have one side
+		u.Category = kyc.Front // documents of a company have one side
 	}
 	return u
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/kyc/sumsub/sumsubtest"
 )
 
-// person is a user with everything in the profile that a verification needs, or with the members changed.
+// person creates a user with a complete profile and returns the ID. change replaces members.
 func (b *fixture) person(last string, change members) (id string) {
 	b.t.Helper()
 	body := members{
@@ -35,7 +35,7 @@ func (b *fixture) person(last string, change members) (id string) {
 	return made["user_id"].(string)
 }
 
-// documented is such a user with a payer and every document that is asked for.
+// documented creates a user with a payer and all required documents.
 func (b *fixture) documented(last string) string {
 	b.t.Helper()
 	id := b.person(last, nil)
@@ -52,7 +52,7 @@ func (b *fixture) kycStatus(userID string) string {
 	return got["kyc_status"].(string)
 }
 
-// eventsOf are the data of an object's events of some name, in their order.
+// eventsOf returns the data of the events of an object by name, in order.
 func (b *fixture) eventsOf(name, object string) (all []members) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
@@ -85,7 +85,7 @@ func (b *fixture) verify() {
 	b.drain(job.Table{kyc.JobSubmit: {Net: b.server.KYC.Submit}, kyc.JobCheck: {Net: b.server.KYC.Check}})
 }
 
-// The sandbox's provider decides by the last name; a name that says nothing waits for a decision.
+// The simulated provider decides by the last name; any other name waits for a decision.
 func TestVerification(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
@@ -122,7 +122,7 @@ func TestVerification(t *testing.T) {
 				t.Errorf("%s again: %s", last, again.text)
 			}
 			if last == "Lovelace" {
-				for range 2 { // twice is once
+				for range 2 { // the second time has no effect
 					got, _ := ask[members](b, "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"in_review"}`)
 					if got["kyc_status"] != "in_review" {
 						t.Errorf("%v", got)
@@ -138,7 +138,7 @@ func TestVerification(t *testing.T) {
 	})
 }
 
-// What is missing is listed, and nothing begins.
+// The missing documents are listed, and no verification starts.
 func TestVerificationNeedsEverything(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
@@ -174,18 +174,18 @@ func TestVerificationNeedsEverything(t *testing.T) {
 		lacks(id, "documents_incomplete", "identity_document tax_id payer")
 		give(id, upload(id, "national_id", "front", "US", page))
 		lacks(id, "documents_incomplete", "national_id_back tax_id payer")
-		give(id, upload(id, "national_id", "back", "CA", page)) // of another country: not the back of this one
+		give(id, upload(id, "national_id", "back", "CA", page)) // of another country, so not the back of this one
 		lacks(id, "documents_incomplete", "national_id_front tax_id payer")
 		give(id, upload(id, "national_id", "back", "US", page))
 		lacks(id, "documents_incomplete", "tax_id payer")
 		give(id, members{"user_id": id, "doc_type": "tax_id", "tax_id": "536904399", "tax_id_type": "ssn"})
 		lacks(id, "documents_incomplete", "payer")
 		ask[members](b, "POST", "/api/user/payer/create", encode(goodPayer(id)))
-		lacks(id, "documents_incomplete", "selfie proof_of_address") // since it pays euros
+		lacks(id, "documents_incomplete", "selfie proof_of_address") // because the payer pays in EUR
 		give(id, upload(id, "selfie", "front", "US", page), upload(id, "proof_of_address", "front", "US", page))
 		ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
 
-		other := b.neighbour()
+		other := b.otherCompany()
 		other.wants(404, "not_found", "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
 		other.wants(404, "not_found", "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"approved"}`)
 		b.wants(422, "missing_field", "POST", "/api/user/kyc-initiate", `{}`)
@@ -199,7 +199,7 @@ func TestVerificationNeedsEverything(t *testing.T) {
 	})
 }
 
-// An approval ends after two years, by the clock, and the user may be verified anew.
+// An approval expires after two years, and the user can be verified again.
 func TestApprovalsExpire(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
@@ -227,8 +227,8 @@ func TestApprovalsExpire(t *testing.T) {
 	})
 }
 
-// Ten requests at once begin one verification.
-func TestOneVerificationAtATime(t *testing.T) {
+// Ten concurrent requests start one verification.
+func TestConcurrentRequestsStartOneVerification(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
 		id := b.documented("Many")
@@ -252,7 +252,7 @@ func TestOneVerificationAtATime(t *testing.T) {
 
 const newCompany = `{"name":"Acme Widgets GmbH","country":"DE"`
 
-// company is a company that told everything, and its owner of 60 percent.
+// onboarded submits the details of the company and adds an owner of 60 percent.
 func (b *fixture) onboarded(last string) (owner string) {
 	b.t.Helper()
 	at := "/api/companies/" + b.company
@@ -273,8 +273,8 @@ func (b *fixture) onboarded(last string) (owner string) {
 	return owner
 }
 
-// A company tells of itself in parts, hands in its papers and names its owners; it is approved when the provider
-// approves it and everybody with 25 percent or control.
+// A company submits its details in steps, uploads documents and adds owners. It is approved when the provider
+// approves it and every owner with 25 percent or control.
 func TestCompanyOnboarding(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, log := newKYC(t, d)
@@ -370,11 +370,11 @@ func TestCompanyOnboarding(t *testing.T) {
 	})
 }
 
-// A company onboards itself, with its own key: not with a token, not another company.
-func TestOnboardingIsTheCompanysOwn(t *testing.T) {
+// Only an API key of the company can submit its details: no token and no other company.
+func TestOnboardingRequiresAPIKeyOfCompany(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
-		owner, other := b.onboarded("Lovelace"), b.neighbour()
+		owner, other := b.onboarded("Lovelace"), b.otherCompany()
 		at, ada := "/api/companies/"+b.company, b.user("ada")
 		page := scan64(900, 640, 9)
 		bodies := map[string]string{
@@ -439,7 +439,7 @@ func TestOnboardingIsTheCompanysOwn(t *testing.T) {
 	})
 }
 
-// Erasing destroys the key and what it sealed, and nothing new is taken for who was erased (S82).
+// An erasure destroys the key of the subject and the encrypted data. New data of an erased subject is rejected.
 func TestErasure(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
@@ -450,7 +450,7 @@ func TestErasure(t *testing.T) {
 				return errors.Join(err, ForgetAnswers(ctx, tx, known))
 			})
 		}
-		// Answers that are kept for repeated requests name them, by id and by address.
+		// Stored responses contain the ID and the address.
 		payer := []string{
 			"POST", "/api/user/payer/create",
 			`{"user_id":"` + bob + `","name":"E","company_type":"employer","payroll_invoice_currency":"EUR",` +
@@ -516,14 +516,14 @@ func TestErasure(t *testing.T) {
 			}
 		}
 		if got := do(pay(bob)); got.status != 200 || got.header.Get("Idempotent-Replayed") != "true" {
-			t.Errorf("another one's, repeated: %d %s", got.status, got.text)
+			t.Errorf("of another client, repeated: %d %s", got.status, got.text)
 		}
 		if n := b.count("SELECT COUNT(*) FROM idempotency WHERE response LIKE '%" + ada +
 			"%' OR response LIKE '%erased@%'"); n != 0 {
-			t.Errorf("%d answers name who was erased", n)
+			t.Errorf("%d responses name the erased subject", n)
 		}
 
-		// Nothing names who was erased, and nobody else is touched.
+		// No data of the erased subject remains, and no other subject is affected.
 		detail, text := ask[members](b, "GET", "/api/user/detail?user_id="+ada, "")
 		if detail["user_id"] != ada || strings.Contains(strings.ToLower(text), "erased@") ||
 			strings.Contains(text, "Example Street") || strings.Contains(text, "1990") || strings.Contains(text, "Ada") {
@@ -542,15 +542,15 @@ func TestErasure(t *testing.T) {
 	})
 }
 
-// A callback moves a case only when it is the vendor's own, fresh and whole, and then only to what the vendor says
-// when it is asked; the same one again is answered alike and starts nothing (S62).
+// A callback changes a verification only if it is authentic and recent, and then to the state that the provider
+// reports when asked. A repeated callback gets the same response and has no effect.
 func TestCallbacks(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
 		vendor := sumsubtest.Start(t)
 		b.server.KYC.Provider = sumsub.New(sumsub.Options{URL: vendor.URL, Token: sumsubtest.Token, Secret: sumsubtest.Secret,
 			WebhookSecret: sumsubtest.WebhookSecret, PersonLevel: "kyc", CompanyLevel: "kyb", Now: time.Now})
-		id := b.documented("Approved") // a name that means nothing to a vendor
+		id := b.documented("Approved") // the provider does not decide by the name
 		ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
 		b.verify()
 		now, err := d.Now(t.Context())
@@ -566,12 +566,12 @@ func TestCallbacks(t *testing.T) {
 			return b.do("POST", path, body, "Authorization", "", "X-Payload-Digest", digest, "X-Payload-Digest-Alg", algorithm)
 		}
 		sign := func(body string) string { return sumsubtest.Sign(sumsubtest.WebhookSecret, body) }
-		const once = 1 // after it was handed in
+		const once = 1 // after the upload
 		if vendor.Status("app1") != "pending" || vendor.StatusRequests() != once || b.kycStatus(id) != "in_review" {
 			t.Fatalf("%s, asked %d times, %s", vendor.Status("app1"), vendor.StatusRequests(), b.kycStatus(id))
 		}
 
-		// The vendor has decided, so whatever made us ask would show.
+		// The provider has decided, so every query would return the decision.
 		vendor.Decide(`{"reviewStatus":"completed","reviewResult":{"reviewAnswer":"GREEN"}}`)
 		genuine, before := body("app1", "applicantReviewed", now), b.rows()
 		old, early := body("app1", "applicantReviewed", now.Add(-6*time.Minute)),
@@ -605,7 +605,7 @@ func TestCallbacks(t *testing.T) {
 				vendor.StatusRequests(), b.kycStatus(id))
 		}
 
-		// What a callback claims is not believed: the vendor is asked, and still thinks.
+		// The content of a callback is not trusted: the provider is asked, and is still undecided.
 		vendor.Decide(`{"reviewStatus":"pending"}`)
 		for range 3 {
 			if got := call(sign(genuine), genuine); got.status != 200 {
@@ -614,7 +614,7 @@ func TestCallbacks(t *testing.T) {
 			b.verify()
 		}
 		if stranger := body("app99", "applicantReviewed", now); call(sign(stranger), stranger).status != 200 {
-			t.Error("somebody else's applicant is an error of ours")
+			t.Error("an applicant of another client is an internal error")
 		}
 		b.verify()
 		if vendor.StatusRequests() != once+1 || b.kycStatus(id) != "in_review" {

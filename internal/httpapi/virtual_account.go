@@ -135,14 +135,18 @@ func bankDeposit(ctx context.Context, tx *db.Tx, c *request, in *bankDepositInpu
 }
 
 var termsPage = template.Must(template.New("terms").Parse(`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Terms of funding accounts</title><meta name="viewport" content="width=device-width">
+<html lang="en"><head><meta charset="utf-8"><title>Terms of funding accounts</title>
+<meta name="viewport" content="width=device-width">
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:2rem auto;padding:0 1rem}</style></head>
 <body><h1>Terms of funding accounts</h1><p>Version {{.}}.</p><ol>
-<li>The account is given to you alone. Its numbers serve to receive transfers in its currency and nothing else; nothing can be debited from it.</li>
-<li>What arrives is credited to your balance in this service once the bank reports it. A transfer that the bank takes back is taken back from the balance.</li>
-<li>The account is held at the bank or agent that its details name, under that party's own terms.</li>
-<li>You confirm that what you receive is paid for lawful work or services, and that you answer questions about it.</li>
-<li>The account is suspended when your verification ends, and may be closed by the bank.</li>
+<li>The account is for your use only. Its numbers can only be used to receive transfers in its currency. The account
+cannot be debited.</li>
+<li>A transfer is credited to your balance in this service once the bank reports it. If the bank reverses a transfer,
+the amount is deducted from your balance.</li>
+<li>The account is held at the bank or agent named in its details, under the terms of that party.</li>
+<li>You confirm that the payments you receive are for lawful work or services, and that you will answer questions about
+them.</li>
+<li>The account is suspended when your verification ends. The bank may close it.</li>
 </ol></body></html>
 `))
 
@@ -156,6 +160,6 @@ func serveTerms(w http.ResponseWriter, _ *http.Request) *apierr.Fault {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(b.Len()))
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-	_, _ = w.Write([]byte(b.String())) // a reader that left needs no page
+	_, _ = w.Write([]byte(b.String())) // nothing to do if the client disconnected
 	return nil
 }

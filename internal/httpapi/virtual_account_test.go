@@ -19,7 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/virtualaccount"
 )
 
-// approve has a user verified.
+// approve sets the state of the verification of a user.
 func (b *fixture) approve(userID, status string) {
 	b.t.Helper()
 	if n, err := b.exec("UPDATE users SET kyc_status = $1 WHERE user_id = $2", status, userID); n != 1 || err != nil {
@@ -27,7 +27,7 @@ func (b *fixture) approve(userID, status string) {
 	}
 }
 
-// soundIBAN checks the digits of ISO 13616 in its own way: the whole number, country last, is 1 by 97.
+// soundIBAN verifies the check digits of ISO 13616, independently of the product.
 func soundIBAN(iban string) bool {
 	var digits strings.Builder
 	for _, c := range iban[4:] + iban[:4] {
@@ -60,7 +60,7 @@ func TestFundingAccounts(t *testing.T) {
 		b.wants(403, "kyc_required", "POST", path, ask1("EUR", virtualaccount.TermsVersion))
 		b.approve(ada, identity.KYCApproved)
 
-		// The terms come first, and are accepted by naming the version that was read.
+		// The terms must be accepted first, by their version.
 		terms, _ := ask[members](b, "GET", path+"/tos?user_id="+ada, "")
 		version := terms["terms_version"].(string)
 		if terms["accepted"] != false || terms["accepted_at"] != "" {
@@ -105,7 +105,7 @@ func TestFundingAccounts(t *testing.T) {
 			t.Error("the numbers are not sealed")
 		}
 
-		// A transfer is credited once for each reference of the bank.
+		// A transfer is credited once per bank reference.
 		pay := func(more members) reply {
 			body := members{"iban": iban[:4] + " " + iban[4:], "amount": 1234.56, "currency": "EUR", "reference": "E2E-1"}
 			for k, v := range more {
@@ -153,7 +153,7 @@ func TestFundingAccounts(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// A company has an account of its own, whose money funds its pay runs.
+		// A company has its own account, which funds its payrolls.
 		if _, err := b.exec("UPDATE companies SET kyb_status = 'approved' WHERE company_id = $1", b.company); err != nil {
 			t.Fatal(err)
 		}
@@ -169,8 +169,8 @@ func TestFundingAccounts(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 
-		// Others see nothing (S01, S02).
-		bob, other := b.user("bob"), b.neighbour()
+		// Other companies and users cannot see the account.
+		bob, other := b.user("bob"), b.otherCompany()
 		if list, _ := ask[members](b, "GET", path+"?user_id="+bob, ""); len(list["accounts"].([]any)) != 0 {
 			t.Errorf("%v", list)
 		}
@@ -188,7 +188,7 @@ func TestFundingAccounts(t *testing.T) {
 				`"reference":"x"}`)
 		}
 
-		// Without verification the account rests.
+		// The account is suspended when the verification ends.
 		b.approve(ada, "expired")
 		review := func() {
 			if err := b.server.Funding.Review(t.Context(), d); err != nil {
@@ -219,11 +219,11 @@ func TestFundingAccounts(t *testing.T) {
 				"reference": {required: true},
 			})
 		b.refused("POST", path, "off by case", members{"user_id": ada, "currency": "eur"}, "currency", false)
-		// More than any bank carries would make sums of the books overflow.
+		// Amounts that would overflow the sums of the ledger are rejected.
 		b.wants(422, "amount_too_large", "POST", "/api/sandbox/bank-deposit", encode(members{
 			"funding_account_id": euro["funding_account_id"], "amount": json.Number("92233720368547758.07"), "currency": "EUR",
 			"reference": "huge",
 		}))
-		b.checkBooks()
+		b.checkLedger()
 	})
 }

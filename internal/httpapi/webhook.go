@@ -23,7 +23,7 @@ func (o rawObject) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return enc.WriteValue(jsontext.Value(o))
 }
 
-// Schema is how the contract shows it.
+// Schema returns the schema in the contract.
 func (rawObject) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: "object"} }
 
 type (
@@ -220,7 +220,7 @@ func listEvents(ctx context.Context, tx *db.Tx, c *request, in *eventList) (*eve
 	return out, nil
 }
 
-// UnmarshalJSON keeps the bytes.
+// UnmarshalJSON stores a copy of the text.
 func (o *rawObject) UnmarshalJSON(text []byte) error {
 	*o = append((*o)[:0], text...)
 	return nil
@@ -267,8 +267,8 @@ func listWebhooks(ctx context.Context, tx *db.Tx, c *request, _ *webhookList) (*
 	return out, nil
 }
 
-// shown shows the endpoint that an operation returned.
-func shown(tx *db.Tx, e delivery.Endpoint, err error) (*WebhookEndpoint, error) {
+// webhookOrErr returns the response of an operation on an endpoint.
+func webhookOrErr(tx *db.Tx, e delivery.Endpoint, err error) (*WebhookEndpoint, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -278,14 +278,14 @@ func shown(tx *db.Tx, e delivery.Endpoint, err error) (*WebhookEndpoint, error) 
 
 func getWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookPath) (*WebhookEndpoint, error) {
 	e, err := delivery.Get(ctx, tx, c.by, in.WebhookID)
-	return shown(tx, e, err)
+	return webhookOrErr(tx, e, err)
 }
 
 func updateWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookUpdateInput) (*WebhookEndpoint, error) {
 	e, err := c.Webhooks.Update(ctx, tx, c.by, in.WebhookID, delivery.Params{
 		URL: in.Body.URL, Description: in.Body.Description, Events: in.Body.Events,
 	})
-	return shown(tx, e, err)
+	return webhookOrErr(tx, e, err)
 }
 
 func deleteWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookPath) (*webhookDeleted, error) {
@@ -309,12 +309,12 @@ func rotateWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookRotate
 
 func disableWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookPath) (*WebhookEndpoint, error) {
 	e, err := delivery.Disable(ctx, tx, c.by, in.WebhookID)
-	return shown(tx, e, err)
+	return webhookOrErr(tx, e, err)
 }
 
 func enableWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookPath) (*WebhookEndpoint, error) {
 	e, err := delivery.Enable(ctx, tx, c.by, in.WebhookID)
-	return shown(tx, e, err)
+	return webhookOrErr(tx, e, err)
 }
 
 func testWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookPath) (*webhookPing, error) {

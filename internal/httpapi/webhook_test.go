@@ -19,7 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// A company registers an endpoint, gets events, sees what was sent, and has it sent again.
+// A company creates an endpoint, receives events, reads deliveries and redelivers them.
 func TestWebhooks(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		sealer, err := identity.NewSealer(make([]byte, 32))
@@ -56,7 +56,7 @@ func TestWebhooks(t *testing.T) {
 		}))
 		defer receiver.Close()
 
-		// The secret is shown to who repeats the request, and nowhere else; it is not stored in clear.
+		// A repeated request returns the secret again, and nothing else does. It is stored encrypted.
 		create := `{"url":"` + receiver.URL + `","description":"Books","events":["recipient.*"]}`
 		made, text := ask[members](b, "POST", "/api/webhooks", create, "Idempotency-Key", "w1")
 		if _, again := ask[members](b, "POST", "/api/webhooks", create, "Idempotency-Key", "w1"); again != text {
@@ -98,7 +98,7 @@ func TestWebhooks(t *testing.T) {
 			t.Fatalf("%d deliveries", len(bodies))
 		}
 
-		// The list has the same events, in the order in which they can be gone on after.
+		// The list contains the same events, in the order of the cursor.
 		page, _ := ask[members](b, "GET", "/api/events?name=recipient.*,payroll.created&limit=2", "")
 		events := page["data"].([]any)
 		first, second := events[0].(members), events[1].(members)
@@ -154,7 +154,7 @@ func TestWebhooks(t *testing.T) {
 			sent = sent || strings.Contains(text, `"body":`+body)
 		}
 		if !sent {
-			t.Errorf("%s\nis none of %q", text, bodies)
+			t.Errorf("%s\nis not one of %q", text, bodies)
 		}
 
 		ask[members](b, "POST", one+"/redeliver", "")
@@ -208,7 +208,7 @@ func TestWebhooks(t *testing.T) {
 		ask[members](b, "POST", at+"/redeliver", `{}`)
 		work()
 		if len(bodies) != before+1 || !strings.Contains(bodies[before], "recipient.created") {
-			t.Errorf("what happened while it was disabled can be had: %d", len(bodies)-before)
+			t.Errorf("an event during the disabled state was redelivered: %d", len(bodies)-before)
 		}
 		if changed,
 			text := ask[members](b, "PATCH", at, `{"events":["*"],"description":""}`); len(changed["events"].([]any)) != 0 ||
@@ -225,7 +225,7 @@ func TestWebhooks(t *testing.T) {
 			{"GET", "/deliveries/" + first["id"].(string)}, {"POST", "/deliveries/" + first["id"].(string) + "/redeliver"},
 		} {
 			if got := stranger.do(c[0], at+c[1], c[2]); got.status != 404 {
-				t.Errorf("a stranger gets %s %s: %d %s", c[0], c[1], got.status, got.text)
+				t.Errorf("another company gets %s %s: %d %s", c[0], c[1], got.status, got.text)
 			}
 		}
 		if none, text := ask[members](stranger, "GET", "/api/events?object_id="+object, ""); len(none["data"].([]any)) != 0 {

@@ -25,6 +25,16 @@ func (d Decimal) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return enc.WriteValue(jsontext.Value(d))
 }
 
+// UnmarshalJSONFrom reads a number without an exponent. It ignores any other value.
+func (d *Decimal) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	t, err := dec.ReadToken()
+	if err == nil && t.Kind() == '0' {
+		plain, _ := plainNumber(t.String())
+		*d = Decimal(plain)
+	}
+	return err
+}
+
 // Schema returns the schema in the contract.
 func (Decimal) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: "number", Format: "decimal"}

@@ -23,12 +23,12 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// till is a company with members, money and destinations of its own.
+// till is a company with members, a balance and withdrawal destinations.
 type till struct {
 	*fixture
 	take     *withdrawal.Service
 	owner    identity.Principal
-	bitcoin  string // ids of destinations
+	bitcoin  string // IDs of destinations
 	dollars  string
 	screener *screening.Screener
 }
@@ -54,7 +54,7 @@ func openTill(t *testing.T, d *db.DB) *till {
 	return x
 }
 
-// release replaces the operator's release check of withdrawals.
+// release replaces the check of the operator's release limit.
 func (x *till) release(approved func(context.Context, *db.Tx, string, string, money.Amount) (bool, error)) {
 	x.t.Helper()
 	screening, err := destination.NewScreening(x.screener, x.server.Sealer)
@@ -65,10 +65,10 @@ func (x *till) release(approved func(context.Context, *db.Tx, string, string, mo
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	*x.take = *take // the server uses it already
+	*x.take = *take // the server has this pointer
 }
 
-// hire is an administrator at a page.
+// hire returns a signed-in administrator.
 func (x *till) hire(email string) identity.Principal {
 	x.t.Helper()
 	var user identity.User
@@ -122,7 +122,7 @@ func (x *till) balance(a money.Asset) (units int64) {
 	return units
 }
 
-// ends brings a withdrawal's payout to a state, as the engine and the rails do.
+// ends sets the state of the payout of a withdrawal, as the rails do.
 func (x *till) ends(id string, state payout.State) {
 	x.t.Helper()
 	if _, err := x.exec("UPDATE outputs SET state = $1, txid = 'tx' WHERE payroll_id = $2", string(state),
@@ -136,7 +136,7 @@ func (x *till) ends(id string, state payout.State) {
 	x.drain(job.Table{payout.JobChanged: {Tx: x.take.PayoutChanged}})
 }
 
-// A company's balance leaves once, to a destination of its own, and comes back when it cannot.
+// A withdrawal leaves the balance once and is credited again if it fails.
 func TestWithdrawals(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		x := openTill(t, d)
@@ -163,7 +163,7 @@ func TestWithdrawals(t *testing.T) {
 		x.refuses(refused(403, "company_frozen", "", x.wanted(x.dollars, "1")))
 		x.set("UPDATE companies SET status = 'active'")
 
-		// Its money is set aside at once; the same request is one withdrawal.
+		// The amount is reserved at once. A repeated request is the same withdrawal.
 		first := x.taken("w1", x.dollars, "60.00", `,"external_id":"draw-1"`)
 		id := first["withdrawal_id"].(string)
 		if again := x.taken("w1", x.dollars, "60.00", `,"external_id":"draw-1"`); again["withdrawal_id"] != id ||
@@ -183,14 +183,14 @@ func TestWithdrawals(t *testing.T) {
 		cancel := func(code string) {
 			x.refuses(refusal{409, code, "", "POST", "/api/wallets/withdrawals/cancel", `{"withdrawal_id":"` + id + `"}`, ""})
 		}
-		cancel("already_processing") // it is given to the engine that pays, which may have it on its way
+		cancel("already_processing") // the payout may already be on its way
 		x.ends(id, payout.Fulfilled)
 		x.ends(id, payout.Fulfilled)
 		cancel("invalid_state")
 		if got := x.status(id); got != "completed " || x.balance(money.USD) != 40_00 {
 			t.Error(got, x.balance(money.USD))
 		}
-		x.ends(id, payout.Returned) // the bank sends it back
+		x.ends(id, payout.Returned) // the bank returns it
 		if got := x.status(id); got != "returned " || x.balance(money.USD) != 100_00 {
 			t.Error(got, x.balance(money.USD))
 		}
@@ -211,8 +211,8 @@ func TestWithdrawals(t *testing.T) {
 			t.Error(got, x.balance(money.BTC))
 		}
 
-		// Somebody else's company sees and takes nothing of it.
-		other := x.neighbour()
+		// Another company can neither see nor create withdrawals.
+		other := x.otherCompany()
 		other.wants(404, "not_found", "GET", "/api/wallets/withdrawals/"+id, "")
 		other.wants(404, "not_found", "POST", withdrawPath, x.wanted(x.dollars, "1"), "Idempotency-Key", "x")
 
@@ -228,19 +228,19 @@ func TestWithdrawals(t *testing.T) {
 			!strings.Contains(text, `"hint":"••••6789"`) {
 			t.Error(text)
 		}
-		// The company heard of each change, in order: every version of every withdrawal is one event.
+		// Every version of every withdrawal has one event, in order.
 		if silent := x.count(`SELECT COUNT(*) FROM history h JOIN withdrawals w ON w.company_id = h.company_id AND w.withdrawal_id = h.object_id
 			WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.object_id = h.object_id AND e.sequence = h.version
 				AND e.name = CASE WHEN h.version = 1 THEN 'withdrawal.created' ELSE 'withdrawal.status_update' END
 				AND e.data LIKE '%"status":"' || h.to_state || '"%')`); silent != 0 {
 			t.Errorf("%d changes of withdrawals without an event", silent)
 		}
-		x.checkBooks()
+		x.checkLedger()
 	})
 }
 
-// Many at once take no more than there is.
-func TestABalanceIsWithdrawnOnce(t *testing.T) {
+// Concurrent withdrawals cannot exceed the balance.
+func TestConcurrentWithdrawalsDoNotOverdraw(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		x := openTill(t, d)
 		x.credit("dep_1", money.New(money.USD, 100_00))
@@ -257,11 +257,12 @@ func TestABalanceIsWithdrawnOnce(t *testing.T) {
 		if n := x.count("SELECT COUNT(*) FROM withdrawals"); n != 3 || x.balance(money.USD) != 10_00 {
 			t.Errorf("%d withdrawals, %d left", n, x.balance(money.USD))
 		}
-		x.checkBooks()
+		x.checkLedger()
 	})
 }
 
-// Whoever has a key, or one login, takes money nowhere new in silence, past the lists, or past the company's limit.
+// A stolen key or session cannot withdraw to a new destination unnoticed, past screening, or above the limit of the
+// company.
 func TestWithdrawalsAreGuarded(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		x := openTill(t, d)
@@ -284,7 +285,7 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 			return err
 		})
 
-		// A new destination serves when its cool-down has passed, and those who may act are told.
+		// A new destination can be used after its cool-down, and administrators are notified.
 		x.take.CoolDown = approval.CoolDown(24 * time.Hour)
 		second := x.hire("second@acme.example")
 		fresh := x.add("Fresh", "BTC", `{"address":"`+btcAddress+`"}`)
@@ -296,7 +297,7 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 		clock.Advance(24 * time.Hour)
 		x.take.CoolDown = 0
 
-		// Removed while a withdrawal waits: it is cancelled.
+		// A withdrawal that waits is cancelled when its destination is deleted.
 		waits := x.taken("w1", fresh, "0.0005")["withdrawal_id"].(string)
 		x.write(func(ctx context.Context, tx *db.Tx) error { return x.take.RemoveDestination(ctx, tx, second, fresh) })
 		x.look()
@@ -305,7 +306,8 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 		}
 		x.refuses(refusal{404, "not_found", "/destination_id", "POST", withdrawPath, x.wanted(fresh, "0.0005"), ""})
 
-		// A debtor takes nothing out: what waits is held, and nothing more is asked for before the debt is settled.
+		// A company with a debt cannot withdraw: waiting withdrawals are held, and new ones are rejected until the
+		// debt is paid.
 		early := x.taken("w0", x.bitcoin, "0.0001")["withdrawal_id"].(string)
 		x.credit("dep_5", money.New(money.USD, 5_00))
 		x.write(func(_ context.Context, tx *db.Tx) error {
@@ -330,7 +332,8 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 			t.Error(got)
 		}
 
-		// Above the limit, also in pieces, a program's withdrawal needs two members, and a member's another one.
+		// Above the limit, also in parts, a withdrawal by an app requires two approvals and one by a member requires
+		// another member.
 		x.write(func(ctx context.Context, tx *db.Tx) error {
 			return approval.SetLimit(ctx, tx, x.owner, money.New(money.USD, 100_00))
 		})
@@ -348,7 +351,8 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 			t.Error(got)
 		}
 		clock.Advance(time.Second)
-		another := x.taken("w3b", x.bitcoin, "0.0001")["withdrawal_id"].(string) // what each asset is worth counts
+		// the limit applies to the value of all assets
+		another := x.taken("w3b", x.bitcoin, "0.0001")["withdrawal_id"].(string)
 		x.look()
 		if got := x.status(another); got != "awaiting_approval approval_required" {
 			t.Error(got)
@@ -396,7 +400,7 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 			t.Error(got, x.balance(money.USD))
 		}
 
-		// A destination that is on a list waits, and goes on when somebody has cleared it.
+		// A destination that matches a sanctions list is held until staff clear it.
 		x.set("UPDATE approval_limits SET currency = ''")
 		listed := x.taken("w4", x.add("", "BTC", `{"address":"bcrt1qtt0m2f6rg66xt26wcavtd5tuz5yvgny3sx5g08"}`),
 			"0.0005")["withdrawal_id"].(string)
@@ -418,6 +422,6 @@ func TestWithdrawalsAreGuarded(t *testing.T) {
 		if got := x.status(listed); got != "processing " {
 			t.Error(got)
 		}
-		x.checkBooks()
+		x.checkLedger()
 	})
 }

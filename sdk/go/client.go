@@ -77,7 +77,7 @@ func New(baseURL string, credential Credential, options ...Option) *Client {
 	return newClient(t)
 }
 
-// Error is an error answered by the API (RFC 9457 problem details).
+// Error is an error response of the API (RFC 9457 problem details).
 type Error struct {
 	Type      string    `json:"type"`   // URL of the page that explains Code
 	Title     string    `json:"title"`  // short summary of Code
@@ -220,7 +220,7 @@ func (t *transport) attempt(r *http.Request) (int, http.Header, []byte, error) {
 func parseError(status int, header http.Header, data []byte) error {
 	e := &Error{}
 	if err := json.Unmarshal(data, e); err != nil || e.Code == "" {
-		// Something between the client and the service answered, such as a proxy.
+		// The response is not from the service: for example, it is from a proxy.
 		e = &Error{Title: http.StatusText(status), Code: "unexpected_response", Detail: "unexpected response"}
 	}
 	e.Status = status
@@ -247,18 +247,18 @@ func parseError(status int, header http.Header, data []byte) error {
 
 // retryAfter reports whether a failed attempt is worth repeating, and the pause before. Status 0 means no response.
 func retryAfter(status int, header http.Header, attempt int) (time.Duration, bool) {
-	asked, ok := parseRetryAfter(header)
+	requested, ok := parseRetryAfter(header)
 	switch status {
 	case 0, http.StatusTooManyRequests, http.StatusServiceUnavailable:
 	case http.StatusConflict:
-		if !ok { // a final answer; with Retry-After a request with the same key is still running
+		if !ok { // final: only a conflict with a running request has Retry-After
 			return 0, false
 		}
 	default:
 		return 0, false
 	}
 	if ok {
-		return min(asked, maxPause), true
+		return min(requested, maxPause), true
 	}
 	return 100 * time.Millisecond << attempt, true
 }

@@ -12,7 +12,7 @@ import (
 type Client struct {
 	Claims          *ClaimsService
 	Companies       *CompaniesService
-	Distributions   *DistributionsService
+	Destinations    *DestinationsService
 	Documents       *DocumentsService
 	Events          *EventsService
 	FundingAccounts *FundingAccountsService
@@ -33,7 +33,7 @@ func newClient(t *transport) *Client {
 	return &Client{
 		Claims:          &ClaimsService{t},
 		Companies:       &CompaniesService{t},
-		Distributions:   &DistributionsService{t},
+		Destinations:    &DestinationsService{t},
 		Documents:       &DocumentsService{t},
 		Events:          &EventsService{t},
 		FundingAccounts: &FundingAccountsService{t},
@@ -54,43 +54,72 @@ func newClient(t *transport) *Client {
 // ClaimsService has the operations on claims.
 type ClaimsService struct{ t *transport }
 
-// Cancel calls POST /api/merchant/claim/cancel: cancel a claim that has received no deposit.
+// Cancel calls POST /api/merchant/claim/cancel: cancel a claim.
+//
+// Possible until a deposit arrives. The address stays monitored, and later deposits are refundable to the payer.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) Cancel(
 	ctx context.Context, params *ClaimRefParams, options ...RequestOption,
 ) (*ClaimCancelled, error) {
 	return call[ClaimCancelled](ctx, s.t, request{"POST", "/api/merchant/claim/cancel", nil, params, options})
 }
 
-// Create calls POST /api/merchant/claim/create: create a claim with its first quote.
+// Create calls POST /api/merchant/claim/create: create a claim.
+//
+// Creates a claim with its first quote, which is valid for 15 minutes. The address belongs to this claim
+// permanently. Show the payer the `checkout_url`, or the address and the amount.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) Create(
 	ctx context.Context, params *ClaimCreateParams, options ...RequestOption,
 ) (*ClaimQuote, error) {
 	return call[ClaimQuote](ctx, s.t, request{"POST", "/api/merchant/claim/create", nil, params, options})
 }
 
-// RefreshQuote calls POST /api/merchant/claim/quote/refresh: refresh the expired quote of a claim.
+// RefreshQuote calls POST /api/merchant/claim/quote/refresh: refresh the quote of a claim.
+//
+// Returns an active quote unchanged. Replaces an expired one: the new quote has the current rate, the amount
+// still due and the same address. A late deposit is first counted at the current rate; if it covers the claim,
+// the claim is paid and its last quote is returned.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) RefreshQuote(
 	ctx context.Context, params *ClaimRefParams, options ...RequestOption,
 ) (*ClaimQuote, error) {
 	return call[ClaimQuote](ctx, s.t, request{"POST", "/api/merchant/claim/quote/refresh", nil, params, options})
 }
 
-// Refund calls POST /api/merchant/claim/refund: offer the payer of a claim a refund; the response shows the link
-// once.
+// Refund calls POST /api/merchant/claim/refund: refund a claim.
+//
+// Offers the payer the excess of an overpayment, or, for a claim that was not paid in time or in full, the whole
+// amount received. Give the payer the `refund_url`, which is returned only once and where they enter an address.
+// A new offer replaces one that was not accepted. An offer expires after 90 days; the amount remains payable to
+// the payer.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) Refund(
 	ctx context.Context, params *ClaimRefParams, options ...RequestOption,
 ) (*ClaimRefunded, error) {
 	return call[ClaimRefunded](ctx, s.t, request{"POST", "/api/merchant/claim/refund", nil, params, options})
 }
 
-// GetStatus calls GET /api/merchant/claim/status: get a claim's state and the deposits it received.
+// GetStatus calls GET /api/merchant/claim/status: get a claim.
+//
+// Returns the state of a claim, its latest quote and the payments received.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) GetStatus(
 	ctx context.Context, params *ClaimGetStatusParams, options ...RequestOption,
 ) (*ClaimStatus, error) {
 	return call[ClaimStatus](ctx, s.t, request{"GET", "/api/merchant/claim/status", params.values(), nil, options})
 }
 
-// List calls GET /api/merchant/claims: list the company's claims, newest first.
+// List calls GET /api/merchant/claims: list claims.
+//
+// Returns the company's claims, newest first. Filters combine.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) List(
 	ctx context.Context, params *ClaimListParams, options ...RequestOption,
 ) (*ClaimPage, error) {
@@ -115,21 +144,35 @@ func (s *ClaimsService) All(
 	})
 }
 
-// GetSettings calls GET /api/merchant/settings: get the company's merchant settings.
+// GetSettings calls GET /api/merchant/settings: get the merchant settings.
+//
+// Returns the company's settings for claims.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) GetSettings(
 	ctx context.Context, params *ClaimGetSettingsParams, options ...RequestOption,
 ) (*MerchantSettings, error) {
 	return call[MerchantSettings](ctx, s.t, request{"GET", "/api/merchant/settings", params.values(), nil, options})
 }
 
-// ChangeSettings calls POST /api/merchant/settings: change the company's merchant settings.
+// ChangeSettings calls POST /api/merchant/settings: update the merchant settings.
+//
+// Absent fields stay unchanged. A change applies to claims created after it.
+//
+// Requires the scope `c_company_workers_pay`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *ClaimsService) ChangeSettings(
 	ctx context.Context, params *MerchantSettingsParams, options ...RequestOption,
 ) (*MerchantSettings, error) {
 	return call[MerchantSettings](ctx, s.t, request{"POST", "/api/merchant/settings", nil, params, options})
 }
 
-// ListSettlements calls GET /api/merchant/settlements: list the company's settlements, newest first.
+// ListSettlements calls GET /api/merchant/settlements: list settlements.
+//
+// Returns the company's settlements, newest first.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) ListSettlements(
 	ctx context.Context, params *ClaimListSettlementsParams, options ...RequestOption,
 ) (*SettlementPage, error) {
@@ -154,7 +197,15 @@ func (s *ClaimsService) AllSettlements(
 	})
 }
 
-// Settle calls POST /api/merchant/settlements: settle the proceeds of claims to the company's balance.
+// Settle calls POST /api/merchant/settlements: settle claims.
+//
+// Credits the proceeds of claims to the company's balance at once, where they can fund payrolls. If the merchant
+// settings name a destination (`settlement_destination_id`) in that currency, a withdrawal sends them there,
+// subject to the cool-down, the company's limit and every other rule for withdrawals.
+//
+// Requires the scope `c_company_workers_pay`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *ClaimsService) Settle(
 	ctx context.Context, params *SettleParams, options ...RequestOption,
 ) (*Settlement, error) {
@@ -164,15 +215,27 @@ func (s *ClaimsService) Settle(
 // CompaniesService has the operations on companies.
 type CompaniesService struct{ t *transport }
 
-// Onboard calls POST /api/companies: submit the company details that its verification requires.
+// Onboard calls POST /api/companies: submit the company's details.
+//
+// Stores the details that the verification of the company requires. Can be repeated until the verification
+// starts.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *CompaniesService) Onboard(
 	ctx context.Context, params *OnboardParams, options ...RequestOption,
 ) (*CompanyVerification, error) {
 	return call[CompanyVerification](ctx, s.t, request{"POST", "/api/companies", nil, params, options})
 }
 
-// UploadDocument calls POST /api/companies/{company_id}/documents: upload a document of the company or of an
-// owner.
+// UploadDocument calls POST /api/companies/{company_id}/documents: upload a document of the company.
+//
+// Stores an image of a document of the company or of one of its owners, or sets a tax ID.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *CompaniesService) UploadDocument(
 	ctx context.Context, companyID string, params *CompanyUploadParams, options ...RequestOption,
 ) (*Succeeded, error) {
@@ -180,13 +243,26 @@ func (s *CompaniesService) UploadDocument(
 }
 
 // InitiateKYB calls POST /api/companies/{company_id}/kyb: start the verification of the company.
+//
+// Submits the details and documents of the company. They must be complete.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *CompaniesService) InitiateKYB(
 	ctx context.Context, companyID string, options ...RequestOption,
 ) (*CompanyVerification, error) {
 	return call[CompanyVerification](ctx, s.t, request{"POST", "/api/companies/" + url.PathEscape(companyID) + "/kyb", nil, struct{}{}, options})
 }
 
-// AddUBO calls POST /api/companies/{company_id}/ubo: add a beneficial owner or control person.
+// AddUBO calls POST /api/companies/{company_id}/ubo: add a beneficial owner.
+//
+// Adds a beneficial owner or control person to the company. An owner of 25 percent or more and a control person
+// must be verified.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *CompaniesService) AddUBO(
 	ctx context.Context, companyID string, params *OwnerParams, options ...RequestOption,
 ) (*OwnerStatus, error) {
@@ -194,83 +270,121 @@ func (s *CompaniesService) AddUBO(
 }
 
 // InitiateUBOKYC calls POST /api/companies/{company_id}/ubo/kyc: start the verification of an owner.
+//
+// Submits an owner's details and documents to the verification provider.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *CompaniesService) InitiateUBOKYC(
 	ctx context.Context, companyID string, params *OwnerKYCParams, options ...RequestOption,
 ) (*OwnerStatus, error) {
 	return call[OwnerStatus](ctx, s.t, request{"POST", "/api/companies/" + url.PathEscape(companyID) + "/ubo/kyc", nil, params, options})
 }
 
-// Get calls GET /api/company: get the company that the credential acts for.
+// Get calls GET /api/company: get the company.
+//
+// Returns the company that the credential acts for, the state of its verification, and the details and documents
+// that are still missing. An API key also gets the beneficial owners.
+//
+// Requires the scope `c_company_detail`.
 func (s *CompaniesService) Get(
 	ctx context.Context, params *CompanyGetParams, options ...RequestOption,
 ) (*CompanyDetail, error) {
 	return call[CompanyDetail](ctx, s.t, request{"GET", "/api/company", params.values(), nil, options})
 }
 
-// DistributionsService has the operations on distributions.
-type DistributionsService struct{ t *transport }
+// DestinationsService has the operations on destinations.
+type DestinationsService struct{ t *transport }
 
-// Delete calls DELETE /api/user/distribution: delete a user's destination; its allocation must be 0.
-func (s *DistributionsService) Delete(
-	ctx context.Context, params *UserDistributionDeleteParams, options ...RequestOption,
-) (*DistributionDeleted, error) {
-	return call[DistributionDeleted](ctx, s.t, request{"DELETE", "/api/user/distribution", nil, params, options})
+// Delete calls DELETE /api/user/distribution: delete a destination of a user.
+//
+// The destination's allocation must be 0.
+//
+// Requires the scope `u_user_distribution_update`.
+func (s *DestinationsService) Delete(
+	ctx context.Context, params *UserDestinationDeleteParams, options ...RequestOption,
+) (*DestinationDeleted, error) {
+	return call[DestinationDeleted](ctx, s.t, request{"DELETE", "/api/user/distribution", nil, params, options})
 }
 
-// Create calls POST /api/user/distribution: create a payment destination for a user.
-func (s *DistributionsService) Create(
-	ctx context.Context, params *UserDistributionCreateParams, options ...RequestOption,
-) (*UserDistributionCreated, error) {
-	return call[UserDistributionCreated](ctx, s.t, request{"POST", "/api/user/distribution", nil, params, options})
+// Create calls POST /api/user/distribution: create a destination of a user.
+//
+// The first destination gets the whole allocation, later ones 0 until the allocations are set. A user can have at
+// most 3.
+//
+// Requires the scope `u_user_distribution_create`.
+func (s *DestinationsService) Create(
+	ctx context.Context, params *UserDestinationCreateParams, options ...RequestOption,
+) (*UserDestinationCreated, error) {
+	return call[UserDestinationCreated](ctx, s.t, request{"POST", "/api/user/distribution", nil, params, options})
 }
 
-// SetAllocations calls PATCH /api/user/distribution/allocations: set how a user's payments are split between
-// destinations.
-func (s *DistributionsService) SetAllocations(
+// SetAllocations calls PATCH /api/user/distribution/allocations: set the allocations of a user.
+//
+// Sets how each payment is split between the user's destinations. Applies to payments that are released later.
+//
+// Requires the scope `u_user_distribution_update`.
+func (s *DestinationsService) SetAllocations(
 	ctx context.Context, params *UserAllocationsParams, options ...RequestOption,
 ) (*UserAllocationsUpdated, error) {
 	return call[UserAllocationsUpdated](ctx, s.t, request{"PATCH", "/api/user/distribution/allocations", nil, params, options})
 }
 
-// Correct calls POST /api/user/distribution/correction: correct a user's destination as its bank requested.
-func (s *DistributionsService) Correct(
-	ctx context.Context, params *UserDistributionCorrectParams, options ...RequestOption,
-) (*UserDistributionItem, error) {
-	return call[UserDistributionItem](ctx, s.t, request{"POST", "/api/user/distribution/correction", nil, params, options})
+// Correct calls POST /api/user/distribution/correction: correct a destination of a user.
+//
+// Applies the correction that the bank of the account requested. The destination shows it as `correction`.
+//
+// Requires the scope `u_user_distribution_update`.
+func (s *DestinationsService) Correct(
+	ctx context.Context, params *UserDestinationCorrectParams, options ...RequestOption,
+) (*UserDestination, error) {
+	return call[UserDestination](ctx, s.t, request{"POST", "/api/user/distribution/correction", nil, params, options})
 }
 
 // Get calls GET /api/user/distribution/detail: get a destination of a user.
-func (s *DistributionsService) Get(
-	ctx context.Context, params *DistributionGetParams, options ...RequestOption,
-) (*UserDistributionItem, error) {
-	return call[UserDistributionItem](ctx, s.t, request{"GET", "/api/user/distribution/detail", params.values(), nil, options})
+//
+// Returns a payment destination, with bank data masked.
+//
+// Requires the scope `u_user_distribution_detail`.
+func (s *DestinationsService) Get(
+	ctx context.Context, params *DestinationGetParams, options ...RequestOption,
+) (*UserDestination, error) {
+	return call[UserDestination](ctx, s.t, request{"GET", "/api/user/distribution/detail", params.values(), nil, options})
 }
 
-// GetFields calls GET /api/user/distribution/fields: get the fields that a destination in a currency requires in
-// the user's country.
-func (s *DistributionsService) GetFields(
-	ctx context.Context, params *DistributionGetFieldsParams, options ...RequestOption,
+// GetFields calls GET /api/user/distribution/fields: list the required fields of a destination.
+//
+// Returns the fields that a destination in a currency requires in the user's country, for a form and for
+// `distribution_data`.
+//
+// Requires the scope `u_user_distribution_list`.
+func (s *DestinationsService) GetFields(
+	ctx context.Context, params *DestinationGetFieldsParams, options ...RequestOption,
 ) (*RequiredFields, error) {
 	return call[RequiredFields](ctx, s.t, request{"GET", "/api/user/distribution/fields", params.values(), nil, options})
 }
 
-// ListChanges calls GET /api/user/distribution/history: list the changes to a user's destinations and who made
-// them.
-func (s *DistributionsService) ListChanges(
-	ctx context.Context, params *DistributionListChangesParams, options ...RequestOption,
-) (*DistributionHistory, error) {
-	return call[DistributionHistory](ctx, s.t, request{"GET", "/api/user/distribution/history", params.values(), nil, options})
+// ListChanges calls GET /api/user/distribution/history: list changes to a user's destinations.
+//
+// Returns who changed which destination, and the details before and after, newest first.
+//
+// Requires the scope `u_user_distribution_list`.
+func (s *DestinationsService) ListChanges(
+	ctx context.Context, params *DestinationListChangesParams, options ...RequestOption,
+) (*DestinationHistory, error) {
+	return call[DestinationHistory](ctx, s.t, request{"GET", "/api/user/distribution/history", params.values(), nil, options})
 }
 
 // AllChanges iterates over the items of all pages of ListChanges. It stops after the first error.
-func (s *DistributionsService) AllChanges(
-	ctx context.Context, params *DistributionListChangesParams, options ...RequestOption,
-) iter.Seq2[DistributionChange, error] {
-	var next DistributionListChangesParams
+func (s *DestinationsService) AllChanges(
+	ctx context.Context, params *DestinationListChangesParams, options ...RequestOption,
+) iter.Seq2[DestinationChange, error] {
+	var next DestinationListChangesParams
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]DistributionChange, Meta, error) {
+	return eachPage(next.Page, func(page int64) ([]DestinationChange, Meta, error) {
 		next.Page = page
 		got, err := s.ListChanges(ctx, &next, options...)
 		if err != nil {
@@ -280,38 +394,61 @@ func (s *DistributionsService) AllChanges(
 	})
 }
 
-// List calls GET /api/user/distribution/list: list a user's destinations.
-func (s *DistributionsService) List(
-	ctx context.Context, params *DistributionListParams, options ...RequestOption,
-) (*UserDistributionList, error) {
-	return call[UserDistributionList](ctx, s.t, request{"GET", "/api/user/distribution/list", params.values(), nil, options})
+// List calls GET /api/user/distribution/list: list the destinations of a user.
+//
+// Returns all payment destinations of a user, with bank data masked.
+//
+// Requires the scope `u_user_distribution_list`.
+func (s *DestinationsService) List(
+	ctx context.Context, params *DestinationListParams, options ...RequestOption,
+) (*UserDestinationList, error) {
+	return call[UserDestinationList](ctx, s.t, request{"GET", "/api/user/distribution/list", params.values(), nil, options})
 }
 
-// Update calls POST /api/user/distribution/update: replace the details of a user's destination.
-func (s *DistributionsService) Update(
-	ctx context.Context, params *UserDistributionUpdateParams, options ...RequestOption,
-) (*UserDistributionItem, error) {
-	return call[UserDistributionItem](ctx, s.t, request{"POST", "/api/user/distribution/update", nil, params, options})
+// Update calls POST /api/user/distribution/update: update a destination of a user.
+//
+// Replaces all details of the destination. Payments to a changed destination may be held for a cool-down.
+//
+// Requires the scope `u_user_distribution_update`.
+func (s *DestinationsService) Update(
+	ctx context.Context, params *UserDestinationUpdateParams, options ...RequestOption,
+) (*UserDestination, error) {
+	return call[UserDestination](ctx, s.t, request{"POST", "/api/user/distribution/update", nil, params, options})
 }
 
 // DocumentsService has the operations on documents.
 type DocumentsService struct{ t *transport }
 
-// List calls GET /api/user/document/list: list the documents uploaded for a user, including the tax ID.
+// List calls GET /api/user/document/list: list documents.
+//
+// Returns the types of the documents uploaded for a user, including the tax ID. Their contents are never
+// returned.
+//
+// Requires the scope `u_user_document_list`.
 func (s *DocumentsService) List(
 	ctx context.Context, params *DocumentListParams, options ...RequestOption,
 ) (*DocumentList, error) {
 	return call[DocumentList](ctx, s.t, request{"GET", "/api/user/document/list", params.values(), nil, options})
 }
 
-// ListTypes calls GET /api/user/document/types: required document types by the user's country and payer currency.
+// ListTypes calls GET /api/user/document/types: list required documents.
+//
+// Returns the documents that the verification of a user requires, which depend on the user's country and the
+// currencies of the payers.
+//
+// Requires the scope `u_user_document_list`.
 func (s *DocumentsService) ListTypes(
 	ctx context.Context, params *DocumentListTypesParams, options ...RequestOption,
 ) (*DocumentTypes, error) {
 	return call[DocumentTypes](ctx, s.t, request{"GET", "/api/user/document/types", params.values(), nil, options})
 }
 
-// Upload calls POST /api/user/document/upload: upload a document or set a tax ID.
+// Upload calls POST /api/user/document/upload: upload a document.
+//
+// Stores an image of an identity document, a proof of address or a selfie, or sets the tax ID. Replaces a
+// document of the same type, side and issuing country.
+//
+// Requires the scope `u_user_update_doc`.
 func (s *DocumentsService) Upload(
 	ctx context.Context, params *UploadParams, options ...RequestOption,
 ) (*Succeeded, error) {
@@ -321,7 +458,12 @@ func (s *DocumentsService) Upload(
 // EventsService has the operations on events.
 type EventsService struct{ t *transport }
 
-// List calls GET /api/events: list events of the last 30 days.
+// List calls GET /api/events: list events.
+//
+// Returns the events of the last 30 days, oldest first by default. To poll, send the returned `next_after` as
+// `after` in the next request.
+//
+// Requires the scope `c_company_detail`.
 func (s *EventsService) List(
 	ctx context.Context, params *EventListParams, options ...RequestOption,
 ) (*EventPage, error) {
@@ -349,22 +491,34 @@ func (s *EventsService) All(
 // FundingAccountsService has the operations on funding accounts.
 type FundingAccountsService struct{ t *transport }
 
-// List calls GET /api/user/funding/account: list funding accounts with their account numbers and balances.
+// List calls GET /api/user/funding/account: list funding accounts.
+//
+// Returns the owner's virtual bank accounts with their account numbers and balances.
+//
+// Requires the scope `u_user_bank_details`.
 func (s *FundingAccountsService) List(
 	ctx context.Context, params *FundingAccountListParams, options ...RequestOption,
 ) (*FundingList, error) {
 	return call[FundingList](ctx, s.t, request{"GET", "/api/user/funding/account", params.values(), nil, options})
 }
 
-// Open calls POST /api/user/funding/account: request a virtual bank account, or accept its terms.
+// Open calls POST /api/user/funding/account: open a funding account.
+//
+// Requests a virtual bank account in a currency, or accepts its terms. The owner must be verified. Transfers to
+// the account are credited to the balance of the owner.
+//
+// Requires the scope `u_user_bank_details`.
 func (s *FundingAccountsService) Open(
 	ctx context.Context, params *FundingOpenParams, options ...RequestOption,
 ) (*FundingAccount, error) {
 	return call[FundingAccount](ctx, s.t, request{"POST", "/api/user/funding/account", nil, params, options})
 }
 
-// GetTerms calls GET /api/user/funding/account/tos: get the terms of funding accounts and whether they are
-// accepted.
+// GetTerms calls GET /api/user/funding/account/tos: get the terms of funding accounts.
+//
+// Returns the current version of the terms and whether the owner accepted it.
+//
+// Requires the scope `u_user_bank_details`.
 func (s *FundingAccountsService) GetTerms(
 	ctx context.Context, params *FundingAccountGetTermsParams, options ...RequestOption,
 ) (*FundingTerms, error) {
@@ -375,11 +529,15 @@ func (s *FundingAccountsService) GetTerms(
 type HealthService struct{ t *transport }
 
 // Live calls GET /healthz: check that the process is running.
+//
+// Requires no credential.
 func (s *HealthService) Live(ctx context.Context, options ...RequestOption) (*HealthAnswer, error) {
 	return call[HealthAnswer](ctx, s.t, request{"GET", "/healthz", nil, nil, options})
 }
 
 // Ready calls GET /readyz: check that the service is ready for requests.
+//
+// Requires no credential.
 func (s *HealthService) Ready(ctx context.Context, options ...RequestOption) (*HealthAnswer, error) {
 	return call[HealthAnswer](ctx, s.t, request{"GET", "/readyz", nil, nil, options})
 }
@@ -387,28 +545,45 @@ func (s *HealthService) Ready(ctx context.Context, options ...RequestOption) (*H
 // InvoicesService has the operations on invoices.
 type InvoicesService struct{ t *transport }
 
-// Create calls POST /api/user/invoice/create: create an invoice to a payer.
+// Create calls POST /api/user/invoice/create: create an invoice.
+//
+// Creates an invoice of a user to a payer and sends it, unless `draft` is set. Totals are computed from the
+// lines.
+//
+// Requires the scope `u_user_invoice_create`.
 func (s *InvoicesService) Create(
 	ctx context.Context, params *InvoiceCreateParams, options ...RequestOption,
 ) (*InvoiceDetail, error) {
 	return call[InvoiceDetail](ctx, s.t, request{"POST", "/api/user/invoice/create", nil, params, options})
 }
 
-// Delete calls POST /api/user/invoice/delete: void an invoice that is not being paid.
+// Delete calls POST /api/user/invoice/delete: void an invoice.
+//
+// An invoice that is paid, in part or in full, or is in a payroll cannot be voided.
+//
+// Requires the scope `u_user_invoice_delete`.
 func (s *InvoicesService) Delete(
 	ctx context.Context, params *InvoiceRefParams, options ...RequestOption,
 ) (*InvoiceMoved, error) {
 	return call[InvoiceMoved](ctx, s.t, request{"POST", "/api/user/invoice/delete", nil, params, options})
 }
 
-// Get calls GET /api/user/invoice/detail: get an invoice with its lines.
+// Get calls GET /api/user/invoice/detail: get an invoice.
+//
+// Returns an invoice with its lines.
+//
+// Requires the scope `u_user_invoice_detail`.
 func (s *InvoicesService) Get(
 	ctx context.Context, params *InvoiceGetParams, options ...RequestOption,
 ) (*InvoiceDetail, error) {
 	return call[InvoiceDetail](ctx, s.t, request{"GET", "/api/user/invoice/detail", params.values(), nil, options})
 }
 
-// List calls GET /api/user/invoice/list: list the user's invoices, newest first.
+// List calls GET /api/user/invoice/list: list invoices.
+//
+// Returns the user's invoices, newest first. Void ones are included only if `status` is `void`.
+//
+// Requires the scope `u_user_invoice_list`.
 func (s *InvoicesService) List(
 	ctx context.Context, params *InvoiceListParams, options ...RequestOption,
 ) (*InvoicePage, error) {
@@ -433,7 +608,11 @@ func (s *InvoicesService) All(
 	})
 }
 
-// Send calls POST /api/user/invoice/send: send a draft invoice.
+// Send calls POST /api/user/invoice/send: send an invoice.
+//
+// Sends a draft. Only a sent invoice can be paid.
+//
+// Requires the scope `u_user_invoice_create`.
 func (s *InvoicesService) Send(
 	ctx context.Context, params *InvoiceRefParams, options ...RequestOption,
 ) (*InvoiceMoved, error) {
@@ -443,35 +622,55 @@ func (s *InvoicesService) Send(
 // PayersService has the operations on payers.
 type PayersService struct{ t *transport }
 
-// Create calls POST /api/user/payer/create: create an external payer.
+// Create calls POST /api/user/payer/create: create a payer.
+//
+// Creates an external payer: an employer or client who pays the user.
+//
+// Requires the scope `u_user_payer_create`.
 func (s *PayersService) Create(
 	ctx context.Context, params *PayerCreateParams, options ...RequestOption,
 ) (*PayerDetail, error) {
 	return call[PayerDetail](ctx, s.t, request{"POST", "/api/user/payer/create", nil, params, options})
 }
 
-// Delete calls POST /api/user/payer/delete: delete an external payer; its past payments keep its name.
+// Delete calls POST /api/user/payer/delete: delete a payer.
+//
+// A deleted payer cannot be used for invoices. Past payments keep its name.
+//
+// Requires the scope `u_user_payer_update`.
 func (s *PayersService) Delete(
 	ctx context.Context, params *PayerRefParams, options ...RequestOption,
 ) (*PayerDeleted, error) {
 	return call[PayerDeleted](ctx, s.t, request{"POST", "/api/user/payer/delete", nil, params, options})
 }
 
-// Get calls GET /api/user/payer/detail: get an external payer.
+// Get calls GET /api/user/payer/detail: get a payer.
+//
+// Returns an external payer, deleted ones included.
+//
+// Requires the scope `u_user_payer_detail`.
 func (s *PayersService) Get(
 	ctx context.Context, params *PayerGetParams, options ...RequestOption,
 ) (*PayerDetail, error) {
 	return call[PayerDetail](ctx, s.t, request{"GET", "/api/user/payer/detail", params.values(), nil, options})
 }
 
-// List calls GET /api/user/payer/list: list external payers, newest first.
+// List calls GET /api/user/payer/list: list payers.
+//
+// Returns the user's payers that are not deleted, newest first.
+//
+// Requires the scope `u_user_payer_list`.
 func (s *PayersService) List(
 	ctx context.Context, params *PayerListParams, options ...RequestOption,
 ) (*PayerList, error) {
 	return call[PayerList](ctx, s.t, request{"GET", "/api/user/payer/list", params.values(), nil, options})
 }
 
-// Update calls POST /api/user/payer/update: update an external payer.
+// Update calls POST /api/user/payer/update: update a payer.
+//
+// Changes the given fields. Absent fields stay unchanged.
+//
+// Requires the scope `u_user_payer_update`.
 func (s *PayersService) Update(
 	ctx context.Context, params *PayerUpdateParams, options ...RequestOption,
 ) (*PayerDetail, error) {
@@ -481,36 +680,60 @@ func (s *PayersService) Update(
 // PayrollsService has the operations on payrolls.
 type PayrollsService struct{ t *transport }
 
-// Cancel calls POST /api/company/payroll/cancel: cancel a payroll before any payment is released.
+// Cancel calls POST /api/company/payroll/cancel: cancel a payroll.
+//
+// Possible until a payment is released. Funds already received are credited to the company's balance.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) Cancel(
 	ctx context.Context, params *PayrollRefParams, options ...RequestOption,
 ) (*PayrollCancelled, error) {
 	return call[PayrollCancelled](ctx, s.t, request{"POST", "/api/company/payroll/cancel", nil, params, options})
 }
 
-// Create calls POST /api/company/payroll/create: create a payroll paying company workers.
+// Create calls POST /api/company/payroll/create: create a payroll.
+//
+// Creates a payroll of up to 10,000 payees. Once it is funded, each payee's destinations are paid. With
+// `funding_method` `crypto` the response contains a firm quote, valid for 30 minutes; with `bank`, the amount to
+// transfer in the payroll's own currency and the reference to use; with `wallet`, the balance pays at once. If
+// any payee is invalid, nothing is created.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) Create(
 	ctx context.Context, params *PayrollCreateParams, options ...RequestOption,
 ) (*PayrollCreated, error) {
 	return call[PayrollCreated](ctx, s.t, request{"POST", "/api/company/payroll/create", nil, params, options})
 }
 
-// Preview calls POST /api/company/payroll/preview: preview a payroll without creating it.
+// Preview calls POST /api/company/payroll/preview: preview a payroll.
+//
+// Accepts the body of create, applies every rule and returns all amounts, but creates nothing. `blockers` lists
+// the problems for which creation would be rejected.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) Preview(
 	ctx context.Context, params *PayrollCreateParams, options ...RequestOption,
 ) (*PayrollPreview, error) {
 	return call[PayrollPreview](ctx, s.t, request{"POST", "/api/company/payroll/preview", nil, params, options})
 }
 
-// RefreshQuote calls POST /api/company/payroll/quote/refresh: refresh the expired crypto funding quotes of a
-// payroll.
+// RefreshQuote calls POST /api/company/payroll/quote/refresh: refresh the quote of a payroll.
+//
+// Returns an active quote unchanged. Replaces an expired one: the new quote has the current rate, the amount
+// still due and the same address.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) RefreshQuote(
 	ctx context.Context, params *PayrollRefParams, options ...RequestOption,
 ) (*PayrollRefreshed, error) {
 	return call[PayrollRefreshed](ctx, s.t, request{"POST", "/api/company/payroll/quote/refresh", nil, params, options})
 }
 
-// List calls GET /api/company/payrolls: list the company's payrolls, newest first.
+// List calls GET /api/company/payrolls: list payrolls.
+//
+// Returns the company's payrolls, newest first. Filters combine.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) List(
 	ctx context.Context, params *PayrollListParams, options ...RequestOption,
 ) (*PayrollPage, error) {
@@ -535,15 +758,22 @@ func (s *PayrollsService) All(
 	})
 }
 
-// Get calls GET /api/company/payrolls/{payroll_id}: get a payroll with its payments, outputs, deposits and
-// timeline.
+// Get calls GET /api/company/payrolls/{payroll_id}: get a payroll.
+//
+// Returns a payroll with its payments, their outputs, the deposits that funded it and its history.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) Get(
 	ctx context.Context, payrollID string, params *PayrollGetParams, options ...RequestOption,
 ) (*PayrollDetail, error) {
 	return call[PayrollDetail](ctx, s.t, request{"GET", "/api/company/payrolls/" + url.PathEscape(payrollID), params.values(), nil, options})
 }
 
-// CreateForVendors calls POST /api/vendor/payroll: pay vendors, each against an uploaded invoice.
+// CreateForVendors calls POST /api/vendor/payroll: create a vendor payroll.
+//
+// Creates a payroll that pays vendors, each against an uploaded invoice.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) CreateForVendors(
 	ctx context.Context, params *VendorPayrollParams, options ...RequestOption,
 ) (*VendorPayrollCreated, error) {
@@ -551,13 +781,22 @@ func (s *PayrollsService) CreateForVendors(
 }
 
 // UploadVendorDocument calls POST /api/vendor/payroll/documents: upload a vendor's invoice.
+//
+// Stores a PDF or an image. Each document can be paid by one payroll.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) UploadVendorDocument(
 	ctx context.Context, params *VendorUploadParams, options ...RequestOption,
 ) (*VendorDocument, error) {
 	return call[VendorDocument](ctx, s.t, request{"POST", "/api/vendor/payroll/documents", nil, params, options})
 }
 
-// QuoteForVendors calls POST /api/vendor/payroll/quotes: quote the cost of paying vendors without paying them.
+// QuoteForVendors calls POST /api/vendor/payroll/quotes: preview a vendor payroll.
+//
+// Returns the amounts and fees of paying vendors, but creates nothing. `blockers` lists the problems for which
+// creation would be rejected.
+//
+// Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) QuoteForVendors(
 	ctx context.Context, params *VendorQuoteParams, options ...RequestOption,
 ) (*PayrollPreview, error) {
@@ -567,7 +806,12 @@ func (s *PayrollsService) QuoteForVendors(
 // RecipientsService has the operations on recipients.
 type RecipientsService struct{ t *transport }
 
-// List calls GET /api/company/recipients: list the company's recipients: workers and vendors.
+// List calls GET /api/company/recipients: list recipients.
+//
+// Returns the company's recipients: workers and vendors. Filters combine. Sorted by creation time, newest first,
+// unless `sort_by` is set.
+//
+// Requires the scope `c_company_worker_list`.
 func (s *RecipientsService) List(
 	ctx context.Context, params *RecipientListParams, options ...RequestOption,
 ) (*RecipientPage, error) {
@@ -592,22 +836,35 @@ func (s *RecipientsService) All(
 	})
 }
 
-// Create calls POST /api/company/{company_id}/recipients/create: create and link a recipient without a login.
+// Create calls POST /api/company/{company_id}/recipients/create: create a recipient.
+//
+// Creates a recipient without a login, which the company manages. Required: a country, and either first_name and
+// last_name, or name.
+//
+// Requires the scope `c_company_workers_invite`.
 func (s *RecipientsService) Create(
 	ctx context.Context, companyID string, params *RecipientCreateParams, options ...RequestOption,
 ) (*RecipientCreated, error) {
 	return call[RecipientCreated](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/create", nil, params, options})
 }
 
-// Export calls GET /api/company/{company_id}/recipients/export: export the recipients that match a list's filters
-// as a CSV file.
+// Export calls GET /api/company/{company_id}/recipients/export: export recipients.
+//
+// Returns the recipients that match the filters as a CSV file.
+//
+// Requires the scope `c_company_worker_list`.
 func (s *RecipientsService) Export(
 	ctx context.Context, companyID string, params *RecipientExportParams, options ...RequestOption,
 ) ([]byte, error) {
 	return s.t.send(ctx, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/export", params.values(), nil, options})
 }
 
-// Import calls POST /api/company/{company_id}/recipients/import: import recipients from a CSV file.
+// Import calls POST /api/company/{company_id}/recipients/import: import recipients.
+//
+// Creates a recipient for each valid row of a CSV file. Invalid rows and rows with an existing external_id create
+// nothing and are listed in the results.
+//
+// Requires the scope `c_company_workers_invite`.
 func (s *RecipientsService) Import(
 	ctx context.Context, companyID string, params *RecipientImportParams, options ...RequestOption,
 ) (*RecipientImported, error) {
@@ -615,96 +872,138 @@ func (s *RecipientsService) Import(
 }
 
 // Get calls GET /api/company/{company_id}/recipients/{recipient_id}: get a recipient.
+//
+// Returns a recipient without contact and address details.
+//
+// Requires the scope `c_company_worker_list`.
 func (s *RecipientsService) Get(
 	ctx context.Context, companyID string, recipientID string, options ...RequestOption,
 ) (*RecipientDetail, error) {
 	return call[RecipientDetail](ctx, s.t, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID), nil, nil, options})
 }
 
-// Deactivate calls POST /api/company/{company_id}/recipients/{recipient_id}/deactivate: deactivate a recipient,
-// who can then not be paid.
+// Deactivate calls POST /api/company/{company_id}/recipients/{recipient_id}/deactivate: deactivate a recipient.
+//
+// An inactive recipient cannot be added to a payroll.
+//
+// Requires the scope `c_company_workers_invite`.
 func (s *RecipientsService) Deactivate(
 	ctx context.Context, companyID string, recipientID string, options ...RequestOption,
 ) (*RecipientDetail, error) {
 	return call[RecipientDetail](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/deactivate", nil, nil, options})
 }
 
-// DeleteDistribution calls DELETE /api/company/{company_id}/recipients/{recipient_id}/distribution: delete a
-// recipient's destination; its allocation must be 0.
-func (s *RecipientsService) DeleteDistribution(
-	ctx context.Context, companyID string, recipientID string, params *DistributionDeleteParams, options ...RequestOption,
-) (*DistributionDeleted, error) {
-	return call[DistributionDeleted](ctx, s.t, request{"DELETE", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution", nil, params, options})
+// DeleteDestination calls DELETE /api/company/{company_id}/recipients/{recipient_id}/distribution: delete a
+// destination of a recipient.
+//
+// The destination's allocation must be 0.
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *RecipientsService) DeleteDestination(
+	ctx context.Context, companyID string, recipientID string, params *RecipientDestinationDeleteParams, options ...RequestOption,
+) (*DestinationDeleted, error) {
+	return call[DestinationDeleted](ctx, s.t, request{"DELETE", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution", nil, params, options})
 }
 
-// ListDistributions calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution: list a
-// recipient's destinations.
-func (s *RecipientsService) ListDistributions(
+// ListDestinations calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution: list the
+// destinations of a recipient.
+//
+// Returns all payment destinations of a recipient, with bank data masked.
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *RecipientsService) ListDestinations(
 	ctx context.Context, companyID string, recipientID string, options ...RequestOption,
-) (*DistributionList, error) {
-	return call[DistributionList](ctx, s.t, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution", nil, nil, options})
+) (*RecipientDestinationList, error) {
+	return call[RecipientDestinationList](ctx, s.t, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution", nil, nil, options})
 }
 
-// CreateDistribution calls POST /api/company/{company_id}/recipients/{recipient_id}/distribution: create a
-// payment destination for a recipient.
-func (s *RecipientsService) CreateDistribution(
-	ctx context.Context, companyID string, recipientID string, params *DistributionCreateParams, options ...RequestOption,
-) (*DistributionCreated, error) {
-	return call[DistributionCreated](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution", nil, params, options})
+// CreateDestination calls POST /api/company/{company_id}/recipients/{recipient_id}/distribution: create a
+// destination of a recipient.
+//
+// The first destination gets the whole allocation, later ones 0 until the allocations are set. A recipient can
+// have at most 3.
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *RecipientsService) CreateDestination(
+	ctx context.Context, companyID string, recipientID string, params *RecipientDestinationCreateParams, options ...RequestOption,
+) (*RecipientDestinationCreated, error) {
+	return call[RecipientDestinationCreated](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution", nil, params, options})
 }
 
 // SetAllocations calls PATCH /api/company/{company_id}/recipients/{recipient_id}/distribution/allocations: set
-// how a recipient's payments are split between destinations.
+// the allocations of a recipient.
+//
+// Sets how each payment is split between the recipient's destinations. Applies to payments that are released
+// later.
+//
+// Requires the scope `c_company_workers_invite`.
 func (s *RecipientsService) SetAllocations(
-	ctx context.Context, companyID string, recipientID string, params *AllocationsParams, options ...RequestOption,
-) (*AllocationsUpdated, error) {
-	return call[AllocationsUpdated](ctx, s.t, request{"PATCH", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/allocations", nil, params, options})
+	ctx context.Context, companyID string, recipientID string, params *RecipientAllocationsParams, options ...RequestOption,
+) (*RecipientAllocationsUpdated, error) {
+	return call[RecipientAllocationsUpdated](ctx, s.t, request{"PATCH", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/allocations", nil, params, options})
 }
 
-// CorrectDistribution calls POST /api/company/{company_id}/recipients/{recipient_id}/distribution/correction:
-// correct a recipient's destination as its bank requested.
-func (s *RecipientsService) CorrectDistribution(
-	ctx context.Context, companyID string, recipientID string, params *DistributionCorrectParams, options ...RequestOption,
-) (*DistributionItem, error) {
-	return call[DistributionItem](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/correction", nil, params, options})
+// CorrectDestination calls POST /api/company/{company_id}/recipients/{recipient_id}/distribution/correction:
+// correct a destination of a recipient.
+//
+// Applies the correction that the bank of the account requested. The destination shows it as `correction`.
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *RecipientsService) CorrectDestination(
+	ctx context.Context, companyID string, recipientID string, params *RecipientDestinationCorrectParams, options ...RequestOption,
+) (*RecipientDestination, error) {
+	return call[RecipientDestination](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/correction", nil, params, options})
 }
 
-// GetDistribution calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/detail: get a
+// GetDestination calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/detail: get a
 // destination of a recipient.
-func (s *RecipientsService) GetDistribution(
-	ctx context.Context, companyID string, recipientID string, params *RecipientGetDistributionParams, options ...RequestOption,
-) (*DistributionItem, error) {
-	return call[DistributionItem](ctx, s.t, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/detail", params.values(), nil, options})
+//
+// Returns a payment destination, with bank data masked.
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *RecipientsService) GetDestination(
+	ctx context.Context, companyID string, recipientID string, params *RecipientGetDestinationParams, options ...RequestOption,
+) (*RecipientDestination, error) {
+	return call[RecipientDestination](ctx, s.t, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/detail", params.values(), nil, options})
 }
 
-// GetDistributionFields calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/fields: get
-// the fields that a destination in a currency requires in the recipient's country.
-func (s *RecipientsService) GetDistributionFields(
-	ctx context.Context, companyID string, recipientID string, params *RecipientGetDistributionFieldsParams, options ...RequestOption,
+// GetDestinationFields calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/fields: list
+// the required fields of a destination.
+//
+// Returns the fields that a destination in a currency requires in the recipient's country, for a form and for
+// `distribution_data`.
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *RecipientsService) GetDestinationFields(
+	ctx context.Context, companyID string, recipientID string, params *RecipientGetDestinationFieldsParams, options ...RequestOption,
 ) (*RequiredFields, error) {
 	return call[RequiredFields](ctx, s.t, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/fields", params.values(), nil, options})
 }
 
-// ListDistributionChanges calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/history:
-// list the changes to a recipient's destinations and who made them.
-func (s *RecipientsService) ListDistributionChanges(
-	ctx context.Context, companyID string, recipientID string, params *RecipientListDistributionChangesParams, options ...RequestOption,
-) (*DistributionHistory, error) {
-	return call[DistributionHistory](ctx, s.t, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/history", params.values(), nil, options})
+// ListDestinationChanges calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/history: list
+// changes to a recipient's destinations.
+//
+// Returns who changed which destination, and the details before and after, newest first.
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *RecipientsService) ListDestinationChanges(
+	ctx context.Context, companyID string, recipientID string, params *RecipientListDestinationChangesParams, options ...RequestOption,
+) (*DestinationHistory, error) {
+	return call[DestinationHistory](ctx, s.t, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/history", params.values(), nil, options})
 }
 
-// AllDistributionChanges iterates over the items of all pages of ListDistributionChanges. It stops after the
-// first error.
-func (s *RecipientsService) AllDistributionChanges(
-	ctx context.Context, companyID string, recipientID string, params *RecipientListDistributionChangesParams, options ...RequestOption,
-) iter.Seq2[DistributionChange, error] {
-	var next RecipientListDistributionChangesParams
+// AllDestinationChanges iterates over the items of all pages of ListDestinationChanges. It stops after the first
+// error.
+func (s *RecipientsService) AllDestinationChanges(
+	ctx context.Context, companyID string, recipientID string, params *RecipientListDestinationChangesParams, options ...RequestOption,
+) iter.Seq2[DestinationChange, error] {
+	var next RecipientListDestinationChangesParams
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]DistributionChange, Meta, error) {
+	return eachPage(next.Page, func(page int64) ([]DestinationChange, Meta, error) {
 		next.Page = page
-		got, err := s.ListDistributionChanges(ctx, companyID, recipientID, &next, options...)
+		got, err := s.ListDestinationChanges(ctx, companyID, recipientID, &next, options...)
 		if err != nil {
 			return nil, Meta{}, err
 		}
@@ -712,22 +1011,34 @@ func (s *RecipientsService) AllDistributionChanges(
 	})
 }
 
-// UpdateDistribution calls POST /api/company/{company_id}/recipients/{recipient_id}/distribution/update: replace
-// the details of a recipient's destination.
-func (s *RecipientsService) UpdateDistribution(
-	ctx context.Context, companyID string, recipientID string, params *DistributionUpdateParams, options ...RequestOption,
-) (*DistributionItem, error) {
-	return call[DistributionItem](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/update", nil, params, options})
+// UpdateDestination calls POST /api/company/{company_id}/recipients/{recipient_id}/distribution/update: update a
+// destination of a recipient.
+//
+// Replaces all details of the destination. Payments to a changed destination may be held for a cool-down.
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *RecipientsService) UpdateDestination(
+	ctx context.Context, companyID string, recipientID string, params *RecipientDestinationUpdateParams, options ...RequestOption,
+) (*RecipientDestination, error) {
+	return call[RecipientDestination](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/update", nil, params, options})
 }
 
 // Reactivate calls POST /api/company/{company_id}/recipients/{recipient_id}/reactivate: reactivate a recipient.
+//
+// The recipient can be paid again. Fails with `invalid_state` while a sanctions screening match is open.
+//
+// Requires the scope `c_company_workers_invite`.
 func (s *RecipientsService) Reactivate(
 	ctx context.Context, companyID string, recipientID string, options ...RequestOption,
 ) (*RecipientDetail, error) {
 	return call[RecipientDetail](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/reactivate", nil, nil, options})
 }
 
-// Update calls POST /api/company/{company_id}/recipients/{recipient_id}/update: partially update a recipient.
+// Update calls POST /api/company/{company_id}/recipients/{recipient_id}/update: update a recipient.
+//
+// Changes the given fields. Absent fields stay unchanged; an empty string clears a field.
+//
+// Requires the scope `c_company_workers_invite`.
 func (s *RecipientsService) Update(
 	ctx context.Context, companyID string, recipientID string, params *RecipientUpdateParams, options ...RequestOption,
 ) (*RecipientDetail, error) {
@@ -737,12 +1048,20 @@ func (s *RecipientsService) Update(
 // ReferenceService has the operations on reference.
 type ReferenceService struct{ t *transport }
 
-// ListCurrencies calls GET /api/currencies: list supported currencies.
+// ListCurrencies calls GET /api/currencies: list currencies.
+//
+// Returns the supported currencies with their decimals, networks and countries.
+//
+// Requires no credential.
 func (s *ReferenceService) ListCurrencies(ctx context.Context, options ...RequestOption) (*CurrencyList, error) {
 	return call[CurrencyList](ctx, s.t, request{"GET", "/api/currencies", nil, nil, options})
 }
 
-// ListRates calls GET /api/rates: list current exchange rates.
+// ListRates calls GET /api/rates: list exchange rates.
+//
+// Returns the current exchange rates.
+//
+// Requires no credential.
 func (s *ReferenceService) ListRates(ctx context.Context, options ...RequestOption) (*RateList, error) {
 	return call[RateList](ctx, s.t, request{"GET", "/api/rates", nil, nil, options})
 }
@@ -750,43 +1069,79 @@ func (s *ReferenceService) ListRates(ctx context.Context, options ...RequestOpti
 // SandboxService has the operations on sandbox.
 type SandboxService struct{ t *transport }
 
-// BankDeposit calls POST /api/sandbox/bank-deposit: simulate a bank transfer to a funding account.
+// BankDeposit calls POST /api/sandbox/bank-deposit: simulate a bank transfer.
+//
+// Simulates a bank transfer to a funding account.
+//
+// Accepts any credential, regardless of its scopes.
+//
+// Available in the sandbox only.
 func (s *SandboxService) BankDeposit(
 	ctx context.Context, params *BankDepositParams, options ...RequestOption,
 ) (*BankDeposited, error) {
 	return call[BankDeposited](ctx, s.t, request{"POST", "/api/sandbox/bank-deposit", nil, params, options})
 }
 
-// BankReturn calls POST /api/sandbox/bank-return: make the bank return the payouts of a payment.
+// BankReturn calls POST /api/sandbox/bank-return: return a payment.
+//
+// Makes the bank return the payouts of a payment.
+//
+// Accepts any credential, regardless of its scopes.
+//
+// Available in the sandbox only.
 func (s *SandboxService) BankReturn(
 	ctx context.Context, params *SandboxReturnParams, options ...RequestOption,
 ) (*SandboxFailure, error) {
 	return call[SandboxFailure](ctx, s.t, request{"POST", "/api/sandbox/bank-return", nil, params, options})
 }
 
-// Clock calls POST /api/sandbox/clock: advance the service's clock.
+// Clock calls POST /api/sandbox/clock: advance the clock.
+//
+// Advances the service's clock, for all companies of the sandbox.
+//
+// Accepts any credential, regardless of its scopes.
+//
+// Available in the sandbox only.
 func (s *SandboxService) Clock(
 	ctx context.Context, params *SandboxClockParams, options ...RequestOption,
 ) (*SandboxClock, error) {
 	return call[SandboxClock](ctx, s.t, request{"POST", "/api/sandbox/clock", nil, params, options})
 }
 
-// Deposit calls POST /api/sandbox/deposit: pay a payroll or a claim on the simulated chain.
+// Deposit calls POST /api/sandbox/deposit: simulate a deposit.
+//
+// Pays a payroll, a claim or a wallet on the simulated chain, or a payroll by a simulated bank transfer. `kind`
+// selects the case to simulate.
+//
+// Accepts any credential, regardless of its scopes.
+//
+// Available in the sandbox only.
 func (s *SandboxService) Deposit(
 	ctx context.Context, params *SandboxDepositParams, options ...RequestOption,
 ) (*SandboxPaid, error) {
 	return call[SandboxPaid](ctx, s.t, request{"POST", "/api/sandbox/deposit", nil, params, options})
 }
 
-// FeeRate calls POST /api/sandbox/fee-rate: set the fee rate of the simulated chain; payouts wait while it is
-// above 150.
+// FeeRate calls POST /api/sandbox/fee-rate: set the fee rate.
+//
+// Sets the fee rate of the simulated chain. Payouts wait while it is above 150 satoshis per virtual byte.
+//
+// Accepts any credential, regardless of its scopes.
+//
+// Available in the sandbox only.
 func (s *SandboxService) FeeRate(
 	ctx context.Context, params *SandboxFeeParams, options ...RequestOption,
 ) (*SandboxFee, error) {
 	return call[SandboxFee](ctx, s.t, request{"POST", "/api/sandbox/fee-rate", nil, params, options})
 }
 
-// KYB calls POST /api/sandbox/kyb: decide the verification of the company or of an owner.
+// KYB calls POST /api/sandbox/kyb: decide the verification of a company.
+//
+// Sets the result of the verification of the company or of one of its owners.
+//
+// Accepts any credential, regardless of its scopes.
+//
+// Available in the sandbox only.
 func (s *SandboxService) KYB(
 	ctx context.Context, params *SandboxKYBParams, options ...RequestOption,
 ) (*SandboxKYB, error) {
@@ -794,20 +1149,38 @@ func (s *SandboxService) KYB(
 }
 
 // KYC calls POST /api/sandbox/kyc: decide the verification of a user.
+//
+// Sets the result of the verification of a user.
+//
+// Accepts any credential, regardless of its scopes.
+//
+// Available in the sandbox only.
 func (s *SandboxService) KYC(
 	ctx context.Context, params *SandboxKYCParams, options ...RequestOption,
 ) (*SandboxKYC, error) {
 	return call[SandboxKYC](ctx, s.t, request{"POST", "/api/sandbox/kyc", nil, params, options})
 }
 
-// Mails calls GET /api/sandbox/mails: list captured mails, newest first.
+// Mails calls GET /api/sandbox/mails: list captured mails.
+//
+// Returns the mails that the sandbox would have sent, newest first.
+//
+// Accepts any credential, regardless of its scopes.
+//
+// Available in the sandbox only.
 func (s *SandboxService) Mails(
 	ctx context.Context, params *SandboxMailsParams, options ...RequestOption,
 ) (*SandboxMailPage, error) {
 	return call[SandboxMailPage](ctx, s.t, request{"GET", "/api/sandbox/mails", params.values(), nil, options})
 }
 
-// PayoutFailure calls POST /api/sandbox/payout-failure: make the payouts of a payment fail.
+// PayoutFailure calls POST /api/sandbox/payout-failure: fail a payment.
+//
+// Makes the payouts of a payment fail.
+//
+// Accepts any credential, regardless of its scopes.
+//
+// Available in the sandbox only.
 func (s *SandboxService) PayoutFailure(
 	ctx context.Context, params *SandboxFailureParams, options ...RequestOption,
 ) (*SandboxFailure, error) {
@@ -817,14 +1190,23 @@ func (s *SandboxService) PayoutFailure(
 // UsersService has the operations on users.
 type UsersService struct{ t *transport }
 
-// Create calls POST /api/user/create: create a user who is a worker of the company.
+// Create calls POST /api/user/create: create a user.
+//
+// Creates a user who is a worker of the company. The company may then manage the profile, documents and
+// destinations of the user.
+//
+// Requires the scope `u_user_create`.
 func (s *UsersService) Create(
 	ctx context.Context, params *UserCreateParams, options ...RequestOption,
 ) (*UserCreated, error) {
 	return call[UserCreated](ctx, s.t, request{"POST", "/api/user/create", nil, params, options})
 }
 
-// Get calls GET /api/user/detail: get a user's profile.
+// Get calls GET /api/user/detail: get a user.
+//
+// Returns the profile of a user and the state of their verification.
+//
+// Requires the scope `u_user_detail`.
 func (s *UsersService) Get(
 	ctx context.Context, params *UserGetParams, options ...RequestOption,
 ) (*UserDetail, error) {
@@ -832,13 +1214,23 @@ func (s *UsersService) Get(
 }
 
 // InitiateKYC calls POST /api/user/kyc-initiate: start the verification of a user.
+//
+// Submits the profile and the documents to the verification provider. The profile and the required documents must
+// be complete.
+//
+// Requires the scope `u_user_kyc_initiate`.
 func (s *UsersService) InitiateKYC(
 	ctx context.Context, params *KycInitiateParams, options ...RequestOption,
 ) (*KycInitiated, error) {
 	return call[KycInitiated](ctx, s.t, request{"POST", "/api/user/kyc-initiate", nil, params, options})
 }
 
-// Update calls POST /api/user/update: partially update a user's profile.
+// Update calls POST /api/user/update: update a user.
+//
+// Changes the given fields of the profile. Absent fields stay unchanged. A company can update the users that it
+// created; a token updates its own user.
+//
+// Requires the scope `u_user_update`.
 func (s *UsersService) Update(
 	ctx context.Context, params *UserUpdateParams, options ...RequestOption,
 ) (*Success, error) {
@@ -848,14 +1240,22 @@ func (s *UsersService) Update(
 // WalletsService has the operations on wallets.
 type WalletsService struct{ t *transport }
 
-// List calls GET /api/wallets: list the company's balance in each currency.
+// List calls GET /api/wallets: list wallets.
+//
+// Returns the company's balance in each currency.
+//
+// Requires the scope `c_company_detail`.
 func (s *WalletsService) List(
 	ctx context.Context, params *WalletListParams, options ...RequestOption,
 ) (*WalletBalances, error) {
 	return call[WalletBalances](ctx, s.t, request{"GET", "/api/wallets", params.values(), nil, options})
 }
 
-// ListDeposits calls GET /api/wallets/deposits: list crypto deposits to the company's wallets, newest first.
+// ListDeposits calls GET /api/wallets/deposits: list deposits to wallets.
+//
+// Returns the crypto deposits to the company's balance, newest first.
+//
+// Requires the scope `c_company_detail`.
 func (s *WalletsService) ListDeposits(
 	ctx context.Context, params *WalletListDepositsParams, options ...RequestOption,
 ) (*WalletDepositPage, error) {
@@ -880,31 +1280,49 @@ func (s *WalletsService) AllDeposits(
 	})
 }
 
-// ListWithdrawalDestinations calls GET /api/wallets/destinations: list the company's withdrawal destinations,
-// which are managed on the page /wallets/withdrawals.
+// ListWithdrawalDestinations calls GET /api/wallets/destinations: list withdrawal destinations.
+//
+// Returns the company's own destinations. They are managed on the page /wallets/withdrawals, because changing
+// them requires a second factor.
+//
+// Requires the scope `c_company_detail`.
 func (s *WalletsService) ListWithdrawalDestinations(
 	ctx context.Context, params *WalletListWithdrawalDestinationsParams, options ...RequestOption,
 ) (*WithdrawalDestinations, error) {
 	return call[WithdrawalDestinations](ctx, s.t, request{"GET", "/api/wallets/destinations", params.values(), nil, options})
 }
 
-// Request calls POST /api/wallets/request: request a wallet in a currency.
+// Request calls POST /api/wallets/request: request a wallet.
+//
+// Requests a wallet in a currency. A repeated request returns the existing wallet. A wallet in a crypto currency
+// gets a permanent deposit address.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WalletsService) Request(
 	ctx context.Context, params *WalletRequestParams, options ...RequestOption,
 ) (*WalletRequested, error) {
 	return call[WalletRequested](ctx, s.t, request{"POST", "/api/wallets/request", nil, params, options})
 }
 
-// GetStatement calls GET /api/wallets/statement: get a statement of one currency: opening balance, transactions,
-// closing balance.
+// GetStatement calls GET /api/wallets/statement: get a statement.
+//
+// Returns the opening balance, the transactions and the closing balance of one currency in a period, by default
+// the current month.
+//
+// Requires the scope `c_company_detail`.
 func (s *WalletsService) GetStatement(
 	ctx context.Context, params *WalletGetStatementParams, options ...RequestOption,
 ) (*WalletStatement, error) {
 	return call[WalletStatement](ctx, s.t, request{"GET", "/api/wallets/statement", params.values(), nil, options})
 }
 
-// ListTransactions calls GET /api/wallets/transactions: list balance transactions, each with the balance after
-// it.
+// ListTransactions calls GET /api/wallets/transactions: list balance transactions.
+//
+// Returns the transactions of the balance, newest first, each with the balance after it.
+//
+// Requires the scope `c_company_detail`.
 func (s *WalletsService) ListTransactions(
 	ctx context.Context, params *WalletListTransactionsParams, options ...RequestOption,
 ) (*WalletTransactionPage, error) {
@@ -929,14 +1347,25 @@ func (s *WalletsService) AllTransactions(
 	})
 }
 
-// Withdraw calls POST /api/wallets/withdraw: withdraw from the balance to one of the company's destinations.
+// Withdraw calls POST /api/wallets/withdraw: create a withdrawal.
+//
+// Debits the balance and sends the amount to one of the company's own destinations. Depending on the company's
+// limits, owners or administrators must approve it first.
+//
+// Requires the scope `c_company_workers_pay`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WalletsService) Withdraw(
 	ctx context.Context, params *WithdrawParams, options ...RequestOption,
 ) (*WithdrawalAnswer, error) {
 	return call[WithdrawalAnswer](ctx, s.t, request{"POST", "/api/wallets/withdraw", nil, params, options})
 }
 
-// ListWithdrawals calls GET /api/wallets/withdrawals: list the company's withdrawals, newest first.
+// ListWithdrawals calls GET /api/wallets/withdrawals: list withdrawals.
+//
+// Returns the company's withdrawals, newest first.
+//
+// Requires the scope `c_company_detail`.
 func (s *WalletsService) ListWithdrawals(
 	ctx context.Context, params *WalletListWithdrawalsParams, options ...RequestOption,
 ) (*WithdrawalPage, error) {
@@ -961,7 +1390,13 @@ func (s *WalletsService) AllWithdrawals(
 	})
 }
 
-// CancelWithdrawal calls POST /api/wallets/withdrawals/cancel: cancel a withdrawal that has not been sent.
+// CancelWithdrawal calls POST /api/wallets/withdrawals/cancel: cancel a withdrawal.
+//
+// Possible until the withdrawal is sent. The amount is credited to the balance again.
+//
+// Requires the scope `c_company_workers_pay`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WalletsService) CancelWithdrawal(
 	ctx context.Context, params *WithdrawalCancelParams, options ...RequestOption,
 ) (*WithdrawalAnswer, error) {
@@ -969,6 +1404,10 @@ func (s *WalletsService) CancelWithdrawal(
 }
 
 // GetWithdrawal calls GET /api/wallets/withdrawals/{withdrawal_id}: get a withdrawal.
+//
+// Returns a withdrawal and, while it waits, the approvals required and given.
+//
+// Requires the scope `c_company_detail`.
 func (s *WalletsService) GetWithdrawal(
 	ctx context.Context, withdrawalID string, params *WalletGetWithdrawalParams, options ...RequestOption,
 ) (*WithdrawalAnswer, error) {
@@ -978,21 +1417,38 @@ func (s *WalletsService) GetWithdrawal(
 // WebhooksService has the operations on webhooks.
 type WebhooksService struct{ t *transport }
 
-// List calls GET /api/webhooks: list the company's webhook endpoints.
+// List calls GET /api/webhooks: list webhook endpoints.
+//
+// Returns all webhook endpoints of the company, without their secrets.
+//
+// Requires the scope `c_company_detail`.
 func (s *WebhooksService) List(
 	ctx context.Context, params *WebhookListParams, options ...RequestOption,
 ) (*WebhookAll, error) {
 	return call[WebhookAll](ctx, s.t, request{"GET", "/api/webhooks", params.values(), nil, options})
 }
 
-// Create calls POST /api/webhooks: create a webhook endpoint; the response shows its signing secret once.
+// Create calls POST /api/webhooks: create a webhook endpoint.
+//
+// Events are sent to the endpoint from now on. The response contains the signing secret, which is not shown
+// again. A company can have at most 10 endpoints.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WebhooksService) Create(
 	ctx context.Context, params *WebhookCreateParams, options ...RequestOption,
 ) (*WebhookSecret, error) {
 	return call[WebhookSecret](ctx, s.t, request{"POST", "/api/webhooks", nil, params, options})
 }
 
-// Delete calls DELETE /api/webhooks/{webhook_id}: delete a webhook endpoint and its deliveries.
+// Delete calls DELETE /api/webhooks/{webhook_id}: delete a webhook endpoint.
+//
+// Deletes the endpoint and its deliveries. Pending deliveries are not sent.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WebhooksService) Delete(
 	ctx context.Context, webhookID string, options ...RequestOption,
 ) (*WebhookDeleted, error) {
@@ -1000,21 +1456,34 @@ func (s *WebhooksService) Delete(
 }
 
 // Get calls GET /api/webhooks/{webhook_id}: get a webhook endpoint.
+//
+// Returns the endpoint with its state, without its secret.
+//
+// Requires the scope `c_company_detail`.
 func (s *WebhooksService) Get(
 	ctx context.Context, webhookID string, options ...RequestOption,
 ) (*WebhookEndpoint, error) {
 	return call[WebhookEndpoint](ctx, s.t, request{"GET", "/api/webhooks/" + url.PathEscape(webhookID), nil, nil, options})
 }
 
-// Update calls PATCH /api/webhooks/{webhook_id}: update a webhook endpoint's URL, description or event types.
+// Update calls PATCH /api/webhooks/{webhook_id}: update a webhook endpoint.
+//
+// Changes the URL, the description or the event types. Absent fields stay unchanged.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WebhooksService) Update(
 	ctx context.Context, webhookID string, params *WebhookUpdateParams, options ...RequestOption,
 ) (*WebhookEndpoint, error) {
 	return call[WebhookEndpoint](ctx, s.t, request{"PATCH", "/api/webhooks/" + url.PathEscape(webhookID), nil, params, options})
 }
 
-// ListDeliveries calls GET /api/webhooks/{webhook_id}/deliveries: list a webhook endpoint's past and pending
-// deliveries, newest first.
+// ListDeliveries calls GET /api/webhooks/{webhook_id}/deliveries: list deliveries.
+//
+// Returns the past and pending deliveries of a webhook endpoint, newest first.
+//
+// Requires the scope `c_company_detail`.
 func (s *WebhooksService) ListDeliveries(
 	ctx context.Context, webhookID string, params *WebhookListDeliveriesParams, options ...RequestOption,
 ) (*DeliveryPage, error) {
@@ -1039,23 +1508,38 @@ func (s *WebhooksService) AllDeliveries(
 	})
 }
 
-// GetDelivery calls GET /api/webhooks/{webhook_id}/deliveries/{event_id}: get a delivery with its request,
-// attempts and responses.
+// GetDelivery calls GET /api/webhooks/{webhook_id}/deliveries/{event_id}: get a delivery.
+//
+// Returns a delivery with its request and every attempt with its response.
+//
+// Requires the scope `c_company_detail`.
 func (s *WebhooksService) GetDelivery(
 	ctx context.Context, webhookID string, eventID string, options ...RequestOption,
 ) (*DeliveryDetail, error) {
 	return call[DeliveryDetail](ctx, s.t, request{"GET", "/api/webhooks/" + url.PathEscape(webhookID) + "/deliveries/" + url.PathEscape(eventID), nil, nil, options})
 }
 
-// Redeliver calls POST /api/webhooks/{webhook_id}/deliveries/{event_id}/redeliver: redeliver one event.
+// Redeliver calls POST /api/webhooks/{webhook_id}/deliveries/{event_id}/redeliver: redeliver an event.
+//
+// Sends one event to the endpoint again, whether or not an earlier delivery succeeded.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WebhooksService) Redeliver(
 	ctx context.Context, webhookID string, eventID string, options ...RequestOption,
 ) (*DeliveryItem, error) {
 	return call[DeliveryItem](ctx, s.t, request{"POST", "/api/webhooks/" + url.PathEscape(webhookID) + "/deliveries/" + url.PathEscape(eventID) + "/redeliver", nil, nil, options})
 }
 
-// Disable calls POST /api/webhooks/{webhook_id}/disable: disable a webhook endpoint and cancel its pending
-// deliveries.
+// Disable calls POST /api/webhooks/{webhook_id}/disable: disable a webhook endpoint.
+//
+// Cancels the pending deliveries of the endpoint. Events that occur while it is disabled are not sent to it, but
+// can be redelivered.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WebhooksService) Disable(
 	ctx context.Context, webhookID string, options ...RequestOption,
 ) (*WebhookEndpoint, error) {
@@ -1063,28 +1547,53 @@ func (s *WebhooksService) Disable(
 }
 
 // Enable calls POST /api/webhooks/{webhook_id}/enable: enable a webhook endpoint.
+//
+// Events that occur from now on are sent to the endpoint again. To send earlier ones, redeliver them.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WebhooksService) Enable(
 	ctx context.Context, webhookID string, options ...RequestOption,
 ) (*WebhookEndpoint, error) {
 	return call[WebhookEndpoint](ctx, s.t, request{"POST", "/api/webhooks/" + url.PathEscape(webhookID) + "/enable", nil, nil, options})
 }
 
-// RedeliverRange calls POST /api/webhooks/{webhook_id}/redeliver: redeliver a range of events.
+// RedeliverRange calls POST /api/webhooks/{webhook_id}/redeliver: redeliver events of a period.
+//
+// Queues the events of a period, of the last 30 days by default, in the background. Only deliveries that did not
+// succeed are repeated, unless `which` is `all`.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WebhooksService) RedeliverRange(
 	ctx context.Context, webhookID string, params *RedeliverParams, options ...RequestOption,
 ) (*RedeliverStarted, error) {
 	return call[RedeliverStarted](ctx, s.t, request{"POST", "/api/webhooks/" + url.PathEscape(webhookID) + "/redeliver", nil, params, options})
 }
 
-// RotateSecret calls POST /api/webhooks/{webhook_id}/rotate: rotate a webhook endpoint's secret; the old one also
-// signs during an overlap.
+// RotateSecret calls POST /api/webhooks/{webhook_id}/rotate: rotate a webhook endpoint's secret.
+//
+// Returns a new signing secret, which is not shown again. Until the overlap ends, each delivery is signed with
+// both secrets.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WebhooksService) RotateSecret(
 	ctx context.Context, webhookID string, params *WebhookRotateParams, options ...RequestOption,
 ) (*WebhookSecret, error) {
 	return call[WebhookSecret](ctx, s.t, request{"POST", "/api/webhooks/" + url.PathEscape(webhookID) + "/rotate", nil, params, options})
 }
 
-// Test calls POST /api/webhooks/{webhook_id}/test: send a webhook.test event to a webhook endpoint.
+// Test calls POST /api/webhooks/{webhook_id}/test: send a test event.
+//
+// Sends a `webhook.test` event to the endpoint.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WebhooksService) Test(
 	ctx context.Context, webhookID string, options ...RequestOption,
 ) (*WebhookPing, error) {
@@ -1094,7 +1603,11 @@ func (s *WebhooksService) Test(
 // WorkersService has the operations on workers.
 type WorkersService struct{ t *transport }
 
-// ListInvitations calls GET /api/company/worker/invitations: list the company's invitations, newest first.
+// ListInvitations calls GET /api/company/worker/invitations: list invitations.
+//
+// Returns the company's invitations, newest first.
+//
+// Requires the scope `c_company_worker_invitations_list`.
 func (s *WorkersService) ListInvitations(
 	ctx context.Context, params *WorkerListInvitationsParams, options ...RequestOption,
 ) (*InvitationPage, error) {
@@ -1119,28 +1632,45 @@ func (s *WorkersService) AllInvitations(
 	})
 }
 
-// Invite calls POST /api/company/worker/invite: invite a person to become a worker.
+// Invite calls POST /api/company/worker/invite: invite a worker.
+//
+// Sends an invitation by email. The person becomes a worker of the company when they accept. An address with an
+// open invitation, or of a worker, is rejected with `invalid_state`.
+//
+// Requires the scope `c_company_workers_invite`.
 func (s *WorkersService) Invite(
 	ctx context.Context, params *InviteParams, options ...RequestOption,
 ) (*InvitationItem, error) {
 	return call[InvitationItem](ctx, s.t, request{"POST", "/api/company/worker/invite", nil, params, options})
 }
 
-// ResendInvitation calls POST /api/company/worker/invite/resend: resend an invitation, at most 3 times.
+// ResendInvitation calls POST /api/company/worker/invite/resend: resend an invitation.
+//
+// Sends an open invitation again. An invitation can be resent 3 times.
+//
+// Requires the scope `c_company_workers_invite`.
 func (s *WorkersService) ResendInvitation(
 	ctx context.Context, params *InvitedParams, options ...RequestOption,
 ) (*InvitationItem, error) {
 	return call[InvitationItem](ctx, s.t, request{"POST", "/api/company/worker/invite/resend", nil, params, options})
 }
 
-// RevokeInvitation calls POST /api/company/worker/invite/revoke: revoke an open invitation.
+// RevokeInvitation calls POST /api/company/worker/invite/revoke: revoke an invitation.
+//
+// The link of the invitation stops working.
+//
+// Requires the scope `c_company_workers_invite`.
 func (s *WorkersService) RevokeInvitation(
 	ctx context.Context, params *InvitedParams, options ...RequestOption,
 ) (*InvitationItem, error) {
 	return call[InvitationItem](ctx, s.t, request{"POST", "/api/company/worker/invite/revoke", nil, params, options})
 }
 
-// List calls GET /api/company/workers: list the company's workers.
+// List calls GET /api/company/workers: list workers.
+//
+// Returns the company's workers, who sign in themselves, oldest first.
+//
+// Requires the scope `c_company_worker_list`.
 func (s *WorkersService) List(
 	ctx context.Context, params *WorkerListParams, options ...RequestOption,
 ) (*WorkerPage, error) {

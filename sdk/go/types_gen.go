@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Allocation is part of a request.
+// Allocation is part of requests.
 type Allocation struct {
 	// An integer from 0 to 100.
 	Allocation Decimal `json:"allocation"`
@@ -17,21 +17,7 @@ type Allocation struct {
 	DistributionID string `json:"distribution_id"`
 }
 
-// AllocationsParams is part of a request.
-type AllocationsParams struct {
-	// 1 to 3 allocations totaling 100. A destination that is not listed gets 0.
-	Allocations []Allocation `json:"allocations"`
-}
-
-// AllocationsUpdated is part of a response.
-type AllocationsUpdated struct {
-	// The payment destinations.
-	Distributions []DistributionItem `json:"distributions"`
-	// When it last changed, UTC.
-	Updated bool `json:"updated"`
-}
-
-// BankDepositParams is part of a request.
+// BankDepositParams is part of requests.
 type BankDepositParams struct {
 	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
 	Amount Decimal `json:"amount"`
@@ -45,19 +31,19 @@ type BankDepositParams struct {
 	Reference string `json:"reference"`
 }
 
-// BankDeposited is part of a response.
+// BankDeposited is part of responses.
 type BankDeposited struct {
 	// The owner's balance after the transfer.
 	Balance Decimal `json:"balance"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// ID of the deposit: money that came in.
+	// ID of the deposit: money received.
 	DepositID string `json:"deposit_id"`
 	// ID of the funding account.
 	FundingAccountID string `json:"funding_account_id"`
 }
 
-// BankTransfer is part of a response.
+// BankTransfer is part of responses.
 type BankTransfer struct {
 	// Name in which the account is held.
 	AccountHolderName string `json:"account_holder_name"`
@@ -77,7 +63,7 @@ type BankTransfer struct {
 	RoutingNumber string `json:"routing_number"`
 }
 
-// ClaimCancelled is part of a response.
+// ClaimCancelled is part of responses.
 type ClaimCancelled struct {
 	// Page where the payer pays.
 	CheckoutURL string `json:"checkout_url"`
@@ -87,7 +73,7 @@ type ClaimCancelled struct {
 	Status string `json:"status"`
 }
 
-// ClaimCreateParams is part of a request.
+// ClaimCreateParams is part of requests.
 type ClaimCreateParams struct {
 	// Amount due in the denomination currency, with at most its decimals; greater than 0.
 	Amount Decimal `json:"amount"`
@@ -105,7 +91,7 @@ type ClaimCreateParams struct {
 	ReturnURL string `json:"return_url,omitzero"`
 }
 
-// ClaimData is part of a response.
+// ClaimData is part of responses.
 type ClaimData struct {
 	// Page where the payer pays.
 	CheckoutURL string `json:"checkout_url"`
@@ -147,7 +133,7 @@ type ClaimData struct {
 	TxHash string `json:"tx_hash"`
 }
 
-// ClaimGetSettingsParams are the query parameters of a request; zero values are left out.
+// ClaimGetSettingsParams are query parameters. Zero values are not sent.
 type ClaimGetSettingsParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -164,7 +150,7 @@ func (p *ClaimGetSettingsParams) values() url.Values {
 	return v
 }
 
-// ClaimGetStatusParams are the query parameters of a request; zero values are left out.
+// ClaimGetStatusParams are query parameters. Zero values are not sent.
 type ClaimGetStatusParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -186,7 +172,7 @@ func (p *ClaimGetStatusParams) values() url.Values {
 	return v
 }
 
-// ClaimListParams are the query parameters of a request; zero values are left out.
+// ClaimListParams are query parameters. Zero values are not sent.
 type ClaimListParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -234,7 +220,7 @@ func (p *ClaimListParams) values() url.Values {
 	return v
 }
 
-// ClaimListSettlementsParams are the query parameters of a request; zero values are left out.
+// ClaimListSettlementsParams are query parameters. Zero values are not sent.
 type ClaimListSettlementsParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -261,7 +247,7 @@ func (p *ClaimListSettlementsParams) values() url.Values {
 	return v
 }
 
-// ClaimPage is part of a response.
+// ClaimPage is part of responses.
 type ClaimPage struct {
 	// The items of this page.
 	Data []ClaimSummary `json:"data"`
@@ -269,7 +255,7 @@ type ClaimPage struct {
 	Meta Meta `json:"meta"`
 }
 
-// ClaimPayment is part of a response.
+// ClaimPayment is part of responses.
 type ClaimPayment struct {
 	// As decimal text.
 	Amount string `json:"amount"`
@@ -279,7 +265,7 @@ type ClaimPayment struct {
 	ConfirmationsRequired int64 `json:"confirmations_required"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// ID of the deposit: money that came in.
+	// ID of the deposit: money received.
 	DepositID string `json:"deposit_id"`
 	// When it was first seen, UTC.
 	FirstSeen time.Time `json:"first_seen"`
@@ -293,7 +279,7 @@ type ClaimPayment struct {
 	TxHash string `json:"tx_hash"`
 }
 
-// ClaimPrice is part of a response.
+// ClaimPrice is part of responses.
 type ClaimPrice struct {
 	// The amount that the quote settles, as decimal text: the claim's amount, or the part of it that is still due.
 	DenominationAmount string `json:"denomination_amount"`
@@ -311,7 +297,7 @@ type ClaimPrice struct {
 	ValidTo time.Time `json:"valid_to"`
 }
 
-// ClaimQuote is part of a response.
+// ClaimQuote is part of responses.
 type ClaimQuote struct {
 	// Page where the payer pays.
 	CheckoutURL string `json:"checkout_url"`
@@ -348,7 +334,7 @@ type ClaimQuote struct {
 	ValidTo time.Time `json:"valid_to"`
 }
 
-// ClaimQuoteData is part of a response.
+// ClaimQuoteData is part of responses.
 type ClaimQuoteData struct {
 	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
@@ -374,7 +360,7 @@ type ClaimQuoteData struct {
 	ValidTo time.Time `json:"valid_to"`
 }
 
-// ClaimRefParams is part of a request.
+// ClaimRefParams is part of requests.
 type ClaimRefParams struct {
 	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
@@ -382,7 +368,7 @@ type ClaimRefParams struct {
 	CompanyID string `json:"company_id,omitzero"`
 }
 
-// ClaimRefunded is part of a response.
+// ClaimRefunded is part of responses.
 type ClaimRefunded struct {
 	// Amount to refund, as decimal text; the network fee is deducted from it.
 	Amount string `json:"amount"`
@@ -402,7 +388,7 @@ type ClaimRefunded struct {
 	Status string `json:"status"`
 }
 
-// ClaimStatus is part of a response.
+// ClaimStatus is part of responses.
 type ClaimStatus struct {
 	// Page where the payer pays.
 	CheckoutURL string `json:"checkout_url"`
@@ -454,7 +440,7 @@ type ClaimStatus struct {
 	Updated time.Time `json:"updated"`
 }
 
-// ClaimSummary is part of a response.
+// ClaimSummary is part of responses.
 type ClaimSummary struct {
 	// Page where the payer pays.
 	CheckoutURL string `json:"checkout_url"`
@@ -498,7 +484,7 @@ type ClaimSummary struct {
 	Updated time.Time `json:"updated"`
 }
 
-// CompanyDetail is part of a response.
+// CompanyDetail is part of responses.
 type CompanyDetail struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -513,7 +499,7 @@ type CompanyDetail struct {
 	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
 	// one wallet.
 	FundingMethod string `json:"funding_method"`
-	// Detailed state of the verification; empty before the company submitted its details. One of: draft,
+	// Detailed state of the verification; empty until the company submits its details. One of: draft,
 	// documents_pending, submitted, in_review, ubo_pending, approved, more_info, rejected, suspended.
 	KYBState string `json:"kyb_state"`
 	// State of the company's verification. One of: not_started, pending, in_review, approved, resubmission_required,
@@ -525,13 +511,13 @@ type CompanyDetail struct {
 	Name string `json:"name"`
 	// State of the object. One of: active, frozen, closed.
 	Status string `json:"status"`
-	// Beneficial owners and control persons. Only shown to an API key of the company.
+	// Beneficial owners and control persons; empty unless the credential is an API key of the company.
 	Ubos []OwnerDetail `json:"ubos"`
 	// Web address.
 	Website string `json:"website"`
 }
 
-// CompanyGetParams are the query parameters of a request; zero values are left out.
+// CompanyGetParams are query parameters. Zero values are not sent.
 type CompanyGetParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -548,15 +534,15 @@ func (p *CompanyGetParams) values() url.Values {
 	return v
 }
 
-// CompanyUploadParams is part of a request.
+// CompanyUploadParams is part of requests.
 type CompanyUploadParams struct {
-	// One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels on the shorter side (in the sandbox, any
-	// size).
+	// The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 pixels on the
+	// shorter side (in the sandbox, any size).
 	Base64Image string `json:"base64_image,omitzero"`
 	// For an owner's image. One of: front, back.
 	Category string `json:"category,omitzero"`
-	// For a company: certificate_of_incorporation, articles_of_association, shareholder_register, proof_of_address,
-	// bank_statement, tax_certificate, other or tax_id. For an owner: as for a user.
+	// Type of document. For the company: certificate_of_incorporation, articles_of_association, shareholder_register,
+	// proof_of_address, bank_statement, tax_certificate, other or tax_id. For an owner: as for a user.
 	DocType string `json:"doc_type"`
 	// 2-letter ISO code.
 	IssuingCountry string `json:"issuing_country,omitzero"`
@@ -568,11 +554,11 @@ type CompanyUploadParams struct {
 	UBOID string `json:"ubo_id,omitzero"`
 }
 
-// CompanyVerification is part of a response.
+// CompanyVerification is part of responses.
 type CompanyVerification struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
-	// Detailed state of the verification; empty before the company submitted its details. One of: draft,
+	// Detailed state of the verification; empty until the company submits its details. One of: draft,
 	// documents_pending, submitted, in_review, ubo_pending, approved, more_info, rejected, suspended.
 	KYBState string `json:"kyb_state"`
 	// State of the company's verification. One of: not_started, pending, in_review, approved, resubmission_required,
@@ -582,7 +568,7 @@ type CompanyVerification struct {
 	Missing []string `json:"missing"`
 }
 
-// CompanyVerificationData is part of a response.
+// CompanyVerificationData is part of responses.
 type CompanyVerificationData struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -596,15 +582,15 @@ type CompanyVerificationData struct {
 	Status string `json:"status"`
 }
 
-// Correction is part of a response.
+// Correction is part of responses.
 type Correction struct {
 	// When the bank's response was processed.
 	Asked time.Time `json:"asked"`
 	// Nacha change code: C01 to C07.
 	Code string `json:"code"`
-	// ID of the correction that the bank asks for.
+	// ID of the correction that the bank requested.
 	CorrectionID string `json:"correction_id"`
-	// Complete data as requested by the bank, with bank data masked.
+	// Details of the destination as corrected, with bank data masked.
 	DistributionData map[string]any `json:"distribution_data"`
 	// Fields of distribution_data to change.
 	Members []string `json:"members"`
@@ -612,7 +598,7 @@ type Correction struct {
 	Reason string `json:"reason"`
 }
 
-// CorrectionData is part of a response.
+// CorrectionData is part of responses.
 type CorrectionData struct {
 	// When the bank asked for it.
 	Asked time.Time `json:"asked"`
@@ -642,7 +628,7 @@ type CorrectionData struct {
 	UserID string `json:"user_id"`
 }
 
-// CurrencyItem is part of a response.
+// CurrencyItem is part of responses.
 type CurrencyItem struct {
 	// Countries of payees who can have a bank destination in the currency. Empty for a crypto currency, which is
 	// available in every country.
@@ -659,24 +645,24 @@ type CurrencyItem struct {
 	Payable bool `json:"payable"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
-	// Type. One of: crypto, fiat.
+	// Type of the object. One of: crypto, fiat.
 	Type string `json:"type"`
 }
 
-// CurrencyList is part of a response.
+// CurrencyList is part of responses.
 type CurrencyList struct {
 	// The currencies.
 	Currencies []CurrencyItem `json:"currencies"`
 }
 
-// DeliveryDetail is part of a response.
+// DeliveryDetail is part of responses.
 type DeliveryDetail struct {
 	// Number of attempts.
 	Attempts int64 `json:"attempts"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
-	// Class of the last failure. One of: timeout, connection_failed, name_not_resolved, tls_failed, blocked_address,
-	// redirect, http_status.
+	// Cause of the last failure; empty if there was none. One of: timeout, connection_failed, name_not_resolved,
+	// tls_failed, blocked_address, redirect, http_status.
 	Error string `json:"error"`
 	// Name of the event.
 	Event string `json:"event"`
@@ -697,14 +683,14 @@ type DeliveryDetail struct {
 	Updated time.Time `json:"updated"`
 }
 
-// DeliveryItem is part of a response.
+// DeliveryItem is part of responses.
 type DeliveryItem struct {
 	// Number of attempts.
 	Attempts int64 `json:"attempts"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
-	// Class of the last failure. One of: timeout, connection_failed, name_not_resolved, tls_failed, blocked_address,
-	// redirect, http_status.
+	// Cause of the last failure; empty if there was none. One of: timeout, connection_failed, name_not_resolved,
+	// tls_failed, blocked_address, redirect, http_status.
 	Error string `json:"error"`
 	// Name of the event.
 	Event string `json:"event"`
@@ -722,7 +708,7 @@ type DeliveryItem struct {
 	Updated time.Time `json:"updated"`
 }
 
-// DeliveryPage is part of a response.
+// DeliveryPage is part of responses.
 type DeliveryPage struct {
 	// The items of this page.
 	Data []DeliveryItem `json:"data"`
@@ -732,7 +718,7 @@ type DeliveryPage struct {
 	NextAfter string `json:"next_after"`
 }
 
-// DeliveryRequest is part of a response.
+// DeliveryRequest is part of responses.
 type DeliveryRequest struct {
 	// Signed request body, the same in every attempt.
 	Body json.RawMessage `json:"body"`
@@ -742,12 +728,12 @@ type DeliveryRequest struct {
 	Method string `json:"method"`
 }
 
-// DeliveryTry is part of a response.
+// DeliveryTry is part of responses.
 type DeliveryTry struct {
 	// When it happened, UTC.
 	At time.Time `json:"at"`
-	// Class of the failure; empty if successful. One of: timeout, connection_failed, name_not_resolved, tls_failed,
-	// blocked_address, redirect, http_status.
+	// Cause of the failure; empty if the attempt succeeded. One of: timeout, connection_failed, name_not_resolved,
+	// tls_failed, blocked_address, redirect, http_status.
 	Error string `json:"error"`
 	// 0 if there was no response.
 	HTTPStatus int64 `json:"http_status"`
@@ -763,7 +749,38 @@ type DeliveryTry struct {
 	WebhookTimestamp string `json:"webhook_timestamp"`
 }
 
-// DestinationChangeData is part of a response.
+// DestinationActor is part of responses.
+type DestinationActor struct {
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// ID of the credential that made the change.
+	CredentialID string `json:"credential_id"`
+	// Type of the credential. One of: api_key, oauth_token, session.
+	Kind string `json:"kind"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
+// DestinationChange is part of responses.
+type DestinationChange struct {
+	// Action. One of: added, replaced, removed, reallocated.
+	Action string `json:"action"`
+	// The destination after the change, with bank data masked; absent if the change deleted it.
+	After map[string]any `json:"after,omitzero"`
+	// When it happened, UTC.
+	At time.Time `json:"at"`
+	// The destination before the change, with bank data masked; absent if the change created it.
+	Before map[string]any `json:"before,omitzero"`
+	// Credential that made the change.
+	By DestinationActor `json:"by"`
+	// ID of the change.
+	ChangeID string `json:"change_id"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+}
+
+// DestinationChangeData is part of responses.
 type DestinationChangeData struct {
 	// The kind of change. One of: added, replaced, removed, reallocated.
 	Change string `json:"change"`
@@ -777,95 +794,16 @@ type DestinationChangeData struct {
 	UserID string `json:"user_id"`
 }
 
-// DestinationShare is part of a response.
-type DestinationShare struct {
-	// Share in percent after the change.
-	Allocation int64 `json:"allocation"`
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-	// Currency: its code, one of GET /api/currencies.
-	Symbol string `json:"symbol"`
-}
-
-// DistributionActor is part of a response.
-type DistributionActor struct {
-	// ID of the company.
-	CompanyID string `json:"company_id"`
-	// ID of the credential that did it.
-	CredentialID string `json:"credential_id"`
-	// Kind. One of: api_key, oauth_token, session.
-	Kind string `json:"kind"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
-	UserID string `json:"user_id"`
-}
-
-// DistributionChange is part of a response.
-type DistributionChange struct {
-	// Action. One of: added, replaced, removed, reallocated.
-	Action string `json:"action"`
-	// Destination after the change; absent if it was deleted.
-	After map[string]any `json:"after,omitzero"`
-	// When it happened, UTC.
-	At time.Time `json:"at"`
-	// Destination before the change, with bank data masked; absent if it was created.
-	Before map[string]any    `json:"before,omitzero"`
-	By     DistributionActor `json:"by"`
-	// ID of the change.
-	ChangeID string `json:"change_id"`
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-}
-
-// DistributionCorrectParams is part of a request.
-type DistributionCorrectParams struct {
-	// ID of the correction that the destination shows.
-	CorrectionID string `json:"correction_id"`
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-}
-
-// DistributionCreateParams is part of a request.
-type DistributionCreateParams struct {
-	// An object with the fields that …/distribution/fields lists for the symbol and the recipient's country.
-	DistributionData map[string]any `json:"distribution_data"`
-	// One of GET /api/currencies.
-	Symbol string `json:"symbol"`
-}
-
-// DistributionCreated is part of a response.
-type DistributionCreated struct {
-	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
-	Allocation int64 `json:"allocation"`
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
-	// whose payee allocates a share to it is rejected with `currency_not_supported`.
-	Payable bool `json:"payable"`
-	// ID of the recipient.
-	RecipientID string `json:"recipient_id"`
-	// State of the object. One of: active.
-	Status string `json:"status"`
-	// Currency: its code, one of GET /api/currencies.
-	Symbol string `json:"symbol"`
-}
-
-// DistributionDeleteParams is part of a request.
-type DistributionDeleteParams struct {
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-}
-
-// DistributionDeleted is part of a response.
-type DistributionDeleted struct {
+// DestinationDeleted is part of responses.
+type DestinationDeleted struct {
 	// true if it was deleted.
 	Deleted bool `json:"deleted"`
 	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
 }
 
-// DistributionGetFieldsParams are the query parameters of a request; zero values are left out.
-type DistributionGetFieldsParams struct {
+// DestinationGetFieldsParams are query parameters. Zero values are not sent.
+type DestinationGetFieldsParams struct {
 	// May be absent with a user's own token.
 	UserID string
 	// Required unless symbol is set.
@@ -874,7 +812,7 @@ type DistributionGetFieldsParams struct {
 	Symbol string
 }
 
-func (p *DistributionGetFieldsParams) values() url.Values {
+func (p *DestinationGetFieldsParams) values() url.Values {
 	v := url.Values{}
 	if p == nil {
 		return v
@@ -891,15 +829,15 @@ func (p *DistributionGetFieldsParams) values() url.Values {
 	return v
 }
 
-// DistributionGetParams are the query parameters of a request; zero values are left out.
-type DistributionGetParams struct {
+// DestinationGetParams are query parameters. Zero values are not sent.
+type DestinationGetParams struct {
 	// May be absent with a user's own token.
 	UserID string
 	// ID of the payment destination.
 	DistributionID string
 }
 
-func (p *DistributionGetParams) values() url.Values {
+func (p *DestinationGetParams) values() url.Values {
 	v := url.Values{}
 	if p == nil {
 		return v
@@ -913,53 +851,16 @@ func (p *DistributionGetParams) values() url.Values {
 	return v
 }
 
-// DistributionHistory is part of a response.
-type DistributionHistory struct {
-	// Newest first.
-	Data []DistributionChange `json:"data"`
+// DestinationHistory is part of responses.
+type DestinationHistory struct {
+	// The changes, newest first.
+	Data []DestinationChange `json:"data"`
 	// Position of the page in the list.
 	Meta Meta `json:"meta"`
 }
 
-// DistributionItem is part of a response.
-type DistributionItem struct {
-	// Address on the network.
-	Address string `json:"address"`
-	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
-	Allocation int64 `json:"allocation"`
-	// Correction requested by the bank; absent if there is none.
-	Correction *Correction `json:"correction,omitzero"`
-	// When it was created, UTC.
-	Created time.Time `json:"created"`
-	// Bank data is masked.
-	DistributionData map[string]any `json:"distribution_data"`
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
-	DistributionType string `json:"distribution_type"`
-	// Network of the address.
-	Network string `json:"network"`
-	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
-	// whose payee allocates a share to it is rejected with `currency_not_supported`.
-	Payable bool `json:"payable"`
-	// ID of the recipient.
-	RecipientID string `json:"recipient_id"`
-	// Currency: its code, one of GET /api/currencies.
-	Symbol string `json:"symbol"`
-	// Destination tag (XRP); may be empty.
-	Tag string `json:"tag"`
-	// Memo (XLM); may be empty.
-	TransferMemo string `json:"transfer_memo"`
-}
-
-// DistributionList is part of a response.
-type DistributionList struct {
-	// The payment destinations.
-	Distributions []DistributionItem `json:"distributions"`
-}
-
-// DistributionListChangesParams are the query parameters of a request; zero values are left out.
-type DistributionListChangesParams struct {
+// DestinationListChangesParams are query parameters. Zero values are not sent.
+type DestinationListChangesParams struct {
 	// May be absent with a user's own token.
 	UserID string
 	// Page number, from 1.
@@ -968,7 +869,7 @@ type DistributionListChangesParams struct {
 	PerPage int64
 }
 
-func (p *DistributionListChangesParams) values() url.Values {
+func (p *DestinationListChangesParams) values() url.Values {
 	v := url.Values{}
 	if p == nil {
 		return v
@@ -985,13 +886,13 @@ func (p *DistributionListChangesParams) values() url.Values {
 	return v
 }
 
-// DistributionListParams are the query parameters of a request; zero values are left out.
-type DistributionListParams struct {
+// DestinationListParams are query parameters. Zero values are not sent.
+type DestinationListParams struct {
 	// May be absent with a user's own token.
 	UserID string
 }
 
-func (p *DistributionListParams) values() url.Values {
+func (p *DestinationListParams) values() url.Values {
 	v := url.Values{}
 	if p == nil {
 		return v
@@ -1002,17 +903,17 @@ func (p *DistributionListParams) values() url.Values {
 	return v
 }
 
-// DistributionUpdateParams is part of a request.
-type DistributionUpdateParams struct {
-	// Complete data, as for a new destination.
-	DistributionData map[string]any `json:"distribution_data"`
+// DestinationShare is part of responses.
+type DestinationShare struct {
+	// Share in percent after the change.
+	Allocation int64 `json:"allocation"`
 	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
-	// Default: unchanged.
-	Symbol *string `json:"symbol,omitzero"`
+	// Currency: its code, one of GET /api/currencies.
+	Symbol string `json:"symbol"`
 }
 
-// DocumentItem is part of a response.
+// DocumentItem is part of responses.
 type DocumentItem struct {
 	// Type of document; `tax_id` for a tax ID.
 	DocType string `json:"doc_type"`
@@ -1020,13 +921,13 @@ type DocumentItem struct {
 	IssuingCountry string `json:"issuing_country"`
 }
 
-// DocumentList is part of a response.
+// DocumentList is part of responses.
 type DocumentList struct {
 	// The documents, including the tax ID.
 	Documents []DocumentItem `json:"documents"`
 }
 
-// DocumentListParams are the query parameters of a request; zero values are left out.
+// DocumentListParams are query parameters. Zero values are not sent.
 type DocumentListParams struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
@@ -1044,12 +945,12 @@ func (p *DocumentListParams) values() url.Values {
 	return v
 }
 
-// DocumentListTypesParams are the query parameters of a request; zero values are left out.
+// DocumentListTypesParams are query parameters. Zero values are not sent.
 type DocumentListTypesParams struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string
-	// Consider only the currency of this payer. Default: all payers of the user.
+	// ID of the payer whose currency to consider. Default: all payers of the user.
 	ExternalCompanyID string
 }
 
@@ -1067,9 +968,9 @@ func (p *DocumentListTypesParams) values() url.Values {
 	return v
 }
 
-// DocumentType is part of a response.
+// DocumentType is part of responses.
 type DocumentType struct {
-	// Values for doc_type of an upload. One identity document is sufficient.
+	// Type of document, for `doc_type` of an upload. One identity document is sufficient.
 	DocType string `json:"doc_type"`
 	// Whether the back side must be uploaded too.
 	RequiresBackside bool `json:"requires_backside"`
@@ -1077,17 +978,17 @@ type DocumentType struct {
 	RequiresProofOfAddress bool `json:"requires_proof_of_address"`
 	// Whether a selfie is required.
 	RequiresSelfie bool `json:"requires_selfie"`
-	// Tax ID types of the user's country. One is required if the list has the entry tax_id.
+	// Types of tax ID of the user's country. One is required if the list of document types contains `tax_id`.
 	TaxIDTypes []string `json:"tax_id_types"`
 }
 
-// DocumentTypes is part of a response.
+// DocumentTypes is part of responses.
 type DocumentTypes struct {
 	// The required document types.
 	DocTypes []DocumentType `json:"doc_types"`
 }
 
-// EndpointData is part of a response.
+// EndpointData is part of responses.
 type EndpointData struct {
 	// Why it is disabled; empty when it is enabled. One of: requested, gone, failing.
 	Reason string `json:"reason"`
@@ -1097,7 +998,7 @@ type EndpointData struct {
 	WebhookID string `json:"webhook_id"`
 }
 
-// EventItem is part of a response.
+// EventItem is part of responses.
 type EventItem struct {
 	// API version of the event.
 	APIVersion string `json:"api_version"`
@@ -1115,11 +1016,11 @@ type EventItem struct {
 	Sequence int64 `json:"sequence"`
 }
 
-// EventListParams are the query parameters of a request; zero values are left out.
+// EventListParams are query parameters. Zero values are not sent.
 type EventListParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// Event types and prefixes such as payroll.*, separated by commas.
+	// Event names, or prefixes such as `payroll.*`, separated by commas.
 	Name string
 	// ID of the payroll or payment whose state changed.
 	ObjectID string
@@ -1127,7 +1028,7 @@ type EventListParams struct {
 	From time.Time
 	// Created before.
 	To time.Time
-	// ID of the last event received: continue after it, in the given order.
+	// ID of the last event received. The response continues after it, in the requested order.
 	After string
 	// asc: oldest first; desc: newest first. One of: asc, desc.
 	Order string
@@ -1167,7 +1068,7 @@ func (p *EventListParams) values() url.Values {
 	return v
 }
 
-// EventPage is part of a response.
+// EventPage is part of responses.
 type EventPage struct {
 	// The items of this page.
 	Data []EventItem `json:"data"`
@@ -1177,7 +1078,7 @@ type EventPage struct {
 	NextAfter string `json:"next_after"`
 }
 
-// FieldDependency is part of a response.
+// FieldDependency is part of responses.
 type FieldDependency struct {
 	// Name of the field that this one depends on.
 	Field string `json:"field"`
@@ -1185,7 +1086,7 @@ type FieldDependency struct {
 	Value string `json:"value"`
 }
 
-// FieldOption is part of a response.
+// FieldOption is part of responses.
 type FieldOption struct {
 	// Label in a form.
 	Label string `json:"label"`
@@ -1193,7 +1094,7 @@ type FieldOption struct {
 	Value string `json:"value"`
 }
 
-// FundingAccount is part of a response.
+// FundingAccount is part of responses.
 type FundingAccount struct {
 	// Name in which the account is held.
 	AccountHolderName string `json:"account_holder_name"`
@@ -1213,7 +1114,7 @@ type FundingAccount struct {
 	FundingAccountID string `json:"funding_account_id"`
 	// IBAN; may be empty.
 	IBAN string `json:"iban"`
-	// Why it is suspended or closed. One of: verification_ended, refused_by_bank.
+	// Reason for a suspension or closure; empty otherwise. One of: verification_ended, refused_by_bank.
 	Reason string `json:"reason"`
 	// Routing number of the bank; empty if there is an IBAN.
 	RoutingNumber string `json:"routing_number"`
@@ -1227,7 +1128,7 @@ type FundingAccount struct {
 	UserID string `json:"user_id"`
 }
 
-// FundingAccountData is part of a response.
+// FundingAccountData is part of responses.
 type FundingAccountData struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -1246,7 +1147,7 @@ type FundingAccountData struct {
 	UserID string `json:"user_id"`
 }
 
-// FundingAccountGetTermsParams are the query parameters of a request; zero values are left out.
+// FundingAccountGetTermsParams are query parameters. Zero values are not sent.
 type FundingAccountGetTermsParams struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
@@ -1264,7 +1165,7 @@ func (p *FundingAccountGetTermsParams) values() url.Values {
 	return v
 }
 
-// FundingAccountListParams are the query parameters of a request; zero values are left out.
+// FundingAccountListParams are query parameters. Zero values are not sent.
 type FundingAccountListParams struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
@@ -1282,7 +1183,7 @@ func (p *FundingAccountListParams) values() url.Values {
 	return v
 }
 
-// FundingDetails is part of a response.
+// FundingDetails is part of responses.
 type FundingDetails struct {
 	// Address on the network.
 	Address string `json:"address"`
@@ -1290,7 +1191,7 @@ type FundingDetails struct {
 	Network string `json:"network"`
 }
 
-// FundingDetectedData is part of a response.
+// FundingDetectedData is part of responses.
 type FundingDetectedData struct {
 	// Address on the network.
 	Address string `json:"address"`
@@ -1300,7 +1201,7 @@ type FundingDetectedData struct {
 	ConfirmationsRequired int64 `json:"confirmations_required"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// ID of the deposit: money that came in.
+	// ID of the deposit: money received.
 	DepositID string `json:"deposit_id"`
 	// When it was first seen.
 	FirstSeen time.Time `json:"first_seen"`
@@ -1320,23 +1221,23 @@ type FundingDetectedData struct {
 	Vout int64 `json:"vout"`
 }
 
-// FundingList is part of a response.
+// FundingList is part of responses.
 type FundingList struct {
 	// The funding accounts.
 	Accounts []FundingAccount `json:"accounts"`
 }
 
-// FundingOpenParams is part of a request.
+// FundingOpenParams is part of requests.
 type FundingOpenParams struct {
 	// Currency: its code, one of GET /api/currencies. One of: EUR, USD.
 	Currency string `json:"currency"`
-	// Version of the terms to accept; see GET /api/user/funding/account/tos.
+	// Version of the terms to accept, from GET /api/user/funding/account/tos.
 	TermsVersion string `json:"terms_version,omitzero"`
-	// Owner of the account. With an API key: a user that the company created, or absent for the company itself.
+	// ID of the owner. With an API key: a user that the company created; if absent, the company is the owner.
 	UserID string `json:"user_id,omitzero"`
 }
 
-// FundingTerms is part of a response.
+// FundingTerms is part of responses.
 type FundingTerms struct {
 	// Whether this version was accepted.
 	Accepted bool `json:"accepted"`
@@ -1350,23 +1251,23 @@ type FundingTerms struct {
 	TermsVersion string `json:"terms_version"`
 }
 
-// HealthAnswer is part of a response.
+// HealthAnswer is part of responses.
 type HealthAnswer struct {
 	// ok: the process is running; ready: it can process requests. One of: ok, ready.
 	Status string `json:"status"`
 }
 
-// ImportProblem is part of a response.
+// ImportProblem is part of responses.
 type ImportProblem struct {
 	// Error code for programs.
 	Code string `json:"code"`
 	// The name of the column.
 	Column string `json:"column"`
-	// What is wrong and what is expected, for people.
+	// Explanation of the problem and the expected value, for people.
 	Message string `json:"message"`
 }
 
-// ImportedRow is part of a response.
+// ImportedRow is part of responses.
 type ImportedRow struct {
 	// All problems of the request, in order, at most 100. `code` and `detail` repeat the first. Empty if no
 	// particular field is wrong.
@@ -1375,12 +1276,12 @@ type ImportedRow struct {
 	RecipientID string `json:"recipient_id"`
 	// Row number; the row of column names is 1.
 	Row int64 `json:"row"`
-	// existing: a recipient with this external_id exists; the row was skipped. One of: created, existing, valid,
-	// failed.
+	// Result of the row. `existing`: a recipient with this external_id exists, so the row was skipped. One of:
+	// created, existing, valid, failed.
 	Status string `json:"status"`
 }
 
-// InvitationData is part of a response.
+// InvitationData is part of responses.
 type InvitationData struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -1400,7 +1301,7 @@ type InvitationData struct {
 	UserID string `json:"user_id"`
 }
 
-// InvitationItem is part of a response.
+// InvitationItem is part of responses.
 type InvitationItem struct {
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
@@ -1410,7 +1311,8 @@ type InvitationItem struct {
 	ExpiresAt time.Time `json:"expires_at"`
 	// ID of the invitation.
 	InvitationID string `json:"invitation_id"`
-	// For a revoked invitation: revoked by the company, or declined by the person. One of: revoked, declined.
+	// Reason for a revocation: revoked by the company, or declined by the person; empty otherwise. One of: revoked,
+	// declined.
 	Reason string `json:"reason"`
 	// 3 at most.
 	ResendCount int64 `json:"resend_count"`
@@ -1424,7 +1326,7 @@ type InvitationItem struct {
 	UserID string `json:"user_id"`
 }
 
-// InvitationPage is part of a response.
+// InvitationPage is part of responses.
 type InvitationPage struct {
 	// The items of this page.
 	Data []InvitationItem `json:"data"`
@@ -1432,7 +1334,7 @@ type InvitationPage struct {
 	Meta Meta `json:"meta"`
 }
 
-// InviteParams is part of a request.
+// InviteParams is part of requests.
 type InviteParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
@@ -1442,7 +1344,7 @@ type InviteParams struct {
 	Role string `json:"role,omitzero"`
 }
 
-// InvitedParams is part of a request.
+// InvitedParams is part of requests.
 type InvitedParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
@@ -1450,30 +1352,30 @@ type InvitedParams struct {
 	Email string `json:"email"`
 }
 
-// InvoiceCreateParams is part of a request.
+// InvoiceCreateParams is part of requests.
 type InvoiceCreateParams struct {
-	// The payer's payroll_invoice_currency.
+	// Currency of the invoice. It must be the payer's `payroll_invoice_currency`, which is the default.
 	Currency string `json:"currency,omitzero"`
-	// Create a draft, which cannot be paid before it is sent.
+	// Whether to create a draft, which cannot be paid until it is sent.
 	Draft *bool `json:"draft,omitzero"`
-	// Default: 30 days after the issue date.
+	// Due date, YYYY-MM-DD. Default: 30 days after the issue date.
 	DueDate string `json:"due_date,omitzero"`
 	// The payer.
 	ExternalCompanyID string `json:"external_company_id"`
 	// Default: today.
 	IssueDate string `json:"issue_date,omitzero"`
-	// The lines.
+	// The lines of the invoice.
 	Items []InvoiceItemParams `json:"items"`
 	// Notes at the end of the invoice; may have several lines.
 	Notes string `json:"notes,omitzero"`
-	// Unique per user. Default: the next free number.
+	// Invoice number, unique per user. Default: the next free number.
 	Number string `json:"number,omitzero"`
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id,omitzero"`
 }
 
-// InvoiceData is part of a response.
+// InvoiceData is part of responses.
 type InvoiceData struct {
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
@@ -1503,7 +1405,7 @@ type InvoiceData struct {
 	UserID string `json:"user_id"`
 }
 
-// InvoiceDetail is part of a response.
+// InvoiceDetail is part of responses.
 type InvoiceDetail struct {
 	// Amount still due, in whole units of the invoice's currency.
 	AmountDue Decimal `json:"amount_due"`
@@ -1519,7 +1421,7 @@ type InvoiceDetail struct {
 	InvoiceID string `json:"invoice_id"`
 	// Issue date, YYYY-MM-DD.
 	IssueDate string `json:"issue_date"`
-	// The lines.
+	// The lines of the invoice.
 	Items []InvoiceLine `json:"items"`
 	// Notes at the end of the invoice; may have several lines.
 	Notes string `json:"notes"`
@@ -1531,7 +1433,7 @@ type InvoiceDetail struct {
 	PayrollID string `json:"payroll_id"`
 	// State of the object. One of: draft, sent, in_payroll, partially_paid, paid, overdue, void.
 	Status string `json:"status"`
-	// ID of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: the amount for one payee.
 	SubpayrollID string `json:"subpayroll_id"`
 	// Sum of the lines without tax, in whole units of the invoice's currency.
 	Subtotal Decimal `json:"subtotal"`
@@ -1546,7 +1448,7 @@ type InvoiceDetail struct {
 	UserID string `json:"user_id"`
 }
 
-// InvoiceGetParams are the query parameters of a request; zero values are left out.
+// InvoiceGetParams are query parameters. Zero values are not sent.
 type InvoiceGetParams struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
@@ -1569,7 +1471,7 @@ func (p *InvoiceGetParams) values() url.Values {
 	return v
 }
 
-// InvoiceItemParams is part of a request.
+// InvoiceItemParams is part of requests.
 type InvoiceItemParams struct {
 	// Free text for people.
 	Description string `json:"description"`
@@ -1581,7 +1483,7 @@ type InvoiceItemParams struct {
 	UnitPrice Decimal `json:"unit_price"`
 }
 
-// InvoiceLine is part of a response.
+// InvoiceLine is part of responses.
 type InvoiceLine struct {
 	// Without tax.
 	Amount Decimal `json:"amount"`
@@ -1595,12 +1497,13 @@ type InvoiceLine struct {
 	UnitPrice Decimal `json:"unit_price"`
 }
 
-// InvoiceListParams are the query parameters of a request; zero values are left out.
+// InvoiceListParams are query parameters. Zero values are not sent.
 type InvoiceListParams struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string
-	// Default: all that are not void. One of: draft, sent, in_payroll, partially_paid, paid, overdue, void.
+	// State of the invoices. Default: all except void. One of: draft, sent, in_payroll, partially_paid, paid,
+	// overdue, void.
 	Status string
 	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string
@@ -1643,7 +1546,7 @@ func (p *InvoiceListParams) values() url.Values {
 	return v
 }
 
-// InvoiceMoved is part of a response.
+// InvoiceMoved is part of responses.
 type InvoiceMoved struct {
 	// ID of the invoice.
 	InvoiceID string `json:"invoice_id"`
@@ -1651,7 +1554,7 @@ type InvoiceMoved struct {
 	Status string `json:"status"`
 }
 
-// InvoicePage is part of a response.
+// InvoicePage is part of responses.
 type InvoicePage struct {
 	// The items of this page.
 	Data []InvoiceSummary `json:"data"`
@@ -1659,7 +1562,7 @@ type InvoicePage struct {
 	Meta Meta `json:"meta"`
 }
 
-// InvoiceRefParams is part of a request.
+// InvoiceRefParams is part of requests.
 type InvoiceRefParams struct {
 	// ID of the invoice.
 	InvoiceID string `json:"invoice_id"`
@@ -1668,7 +1571,7 @@ type InvoiceRefParams struct {
 	UserID string `json:"user_id,omitzero"`
 }
 
-// InvoiceSummary is part of a response.
+// InvoiceSummary is part of responses.
 type InvoiceSummary struct {
 	// Amount still due, in whole units of the invoice's currency.
 	AmountDue Decimal `json:"amount_due"`
@@ -1692,7 +1595,7 @@ type InvoiceSummary struct {
 	PayrollID string `json:"payroll_id"`
 	// State of the object. One of: draft, sent, in_payroll, partially_paid, paid, overdue, void.
 	Status string `json:"status"`
-	// ID of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: the amount for one payee.
 	SubpayrollID string `json:"subpayroll_id"`
 	// Sum of the lines without tax, in whole units of the invoice's currency.
 	Subtotal Decimal `json:"subtotal"`
@@ -1707,19 +1610,19 @@ type InvoiceSummary struct {
 	UserID string `json:"user_id"`
 }
 
-// KycInitiateParams is part of a request.
+// KycInitiateParams is part of requests.
 type KycInitiateParams struct {
 	// Required with an API key.
 	UserID string `json:"user_id,omitzero"`
 }
 
-// KycInitiated is part of a response.
+// KycInitiated is part of responses.
 type KycInitiated struct {
-	// Page of the verification. In the sandbox you decide at /sandbox/verifications/{user_id}.
+	// ID of the user. In the sandbox, decide the verification at /sandbox/verifications/{user_id}.
 	UserID string `json:"user_id"`
 }
 
-// MerchantSettings is part of a response.
+// MerchantSettings is part of responses.
 type MerchantSettings struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -1744,7 +1647,7 @@ type MerchantSettings struct {
 	ToleranceBps int64 `json:"tolerance_bps"`
 }
 
-// MerchantSettingsData is part of a response.
+// MerchantSettingsData is part of responses.
 type MerchantSettingsData struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -1769,11 +1672,11 @@ type MerchantSettingsData struct {
 	ToleranceBps int64 `json:"tolerance_bps"`
 }
 
-// MerchantSettingsParams is part of a request.
+// MerchantSettingsParams is part of requests.
 type MerchantSettingsParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID *string `json:"company_id,omitzero"`
-	// 0, 1, 2 or 6. 0 applies to claims up to 100 USD; larger ones require 1.
+	// Confirmations that a payment requires: 0, 1, 2 or 6. With 0, claims above 100 USD require 1.
 	Confirmations *int64 `json:"confirmations,omitzero"`
 	// Seconds after its expiry for which a quote still applies.
 	LateGraceSeconds *int64 `json:"late_grace_seconds,omitzero"`
@@ -1782,9 +1685,9 @@ type MerchantSettingsParams struct {
 	LatePolicy *string `json:"late_policy,omitzero"`
 	// Origins that may embed the checkout and to which it may return: https:// and a host.
 	Origins []string `json:"origins,omitzero"`
-	// BTC, or empty for the currency of each claim.
+	// Currency that the merchant receives: BTC, or empty for the currency of each claim.
 	SettlementCurrency *string `json:"settlement_currency,omitzero"`
-	// Destination of the company to which settlements in its currency are withdrawn; empty leaves them in the
+	// ID of the withdrawal destination to which settlements in its currency are sent; empty to leave them in the
 	// balance.
 	SettlementDestinationID *string `json:"settlement_destination_id,omitzero"`
 	// Schedule of automatic settlements. One of: manual, daily, weekly.
@@ -1795,7 +1698,7 @@ type MerchantSettingsParams struct {
 	ToleranceBps *int64 `json:"tolerance_bps,omitzero"`
 }
 
-// Meta is part of a response.
+// Meta is part of responses.
 type Meta struct {
 	// Whether there is a next page.
 	HasNext bool `json:"has_next"`
@@ -1815,7 +1718,7 @@ type Meta struct {
 	Total int64 `json:"total"`
 }
 
-// OnboardParams is part of a request.
+// OnboardParams is part of requests.
 type OnboardParams struct {
 	// Town or city.
 	City string `json:"city,omitzero"`
@@ -1831,7 +1734,8 @@ type OnboardParams struct {
 	IncorporationDate string `json:"incorporation_date,omitzero"`
 	// Legal name.
 	Name string `json:"name"`
-	// Required before the verification starts, like the following fields up to city.
+	// Registration number of the company. Required before the verification starts, as are incorporation_date,
+	// street_address and city.
 	RegistrationNumber string `json:"registration_number,omitzero"`
 	// State, province or region of the address.
 	State string `json:"state,omitzero"`
@@ -1845,7 +1749,7 @@ type OnboardParams struct {
 	Zip string `json:"zip,omitzero"`
 }
 
-// OwnerDetail is part of a response.
+// OwnerDetail is part of responses.
 type OwnerDetail struct {
 	// Whether the person controls the company.
 	ControlPerson bool `json:"control_person"`
@@ -1862,17 +1766,17 @@ type OwnerDetail struct {
 	UBOID string `json:"ubo_id"`
 }
 
-// OwnerKYCParams is part of a request.
+// OwnerKYCParams is part of requests.
 type OwnerKYCParams struct {
 	// ID of the beneficial owner.
 	UBOID string `json:"ubo_id"`
 }
 
-// OwnerParams is part of a request.
+// OwnerParams is part of requests.
 type OwnerParams struct {
 	// Town or city.
 	City string `json:"city,omitzero"`
-	// Controls the company and must be verified whatever their share.
+	// Whether the person controls the company. A control person must be verified regardless of their share.
 	ControlPerson *bool `json:"control_person,omitzero"`
 	// 2-letter ISO code.
 	Country string `json:"country"`
@@ -1884,7 +1788,8 @@ type OwnerParams struct {
 	FirstName string `json:"first_name"`
 	// Family name.
 	LastName string `json:"last_name"`
-	// 0 to 100, at most 2 decimals. An owner of 25 or more must be verified.
+	// Share of the company that the person owns, in percent: 0 to 100, with at most 2 decimals. An owner of 25 or
+	// more must be verified.
 	OwnershipPercentage Decimal `json:"ownership_percentage,omitzero"`
 	// Telephone number: national, or international with +.
 	PhoneNumber string `json:"phone_number,omitzero"`
@@ -1898,7 +1803,7 @@ type OwnerParams struct {
 	Zip string `json:"zip,omitzero"`
 }
 
-// OwnerStatus is part of a response.
+// OwnerStatus is part of responses.
 type OwnerStatus struct {
 	// State of the person's verification. One of: not_started, pending, in_review, approved, resubmission_required,
 	// rejected, expired.
@@ -1907,7 +1812,7 @@ type OwnerStatus struct {
 	UBOID string `json:"ubo_id"`
 }
 
-// PayerCreateParams is part of a request.
+// PayerCreateParams is part of requests.
 type PayerCreateParams struct {
 	// Town or city.
 	City string `json:"city,omitzero"`
@@ -1927,19 +1832,19 @@ type PayerCreateParams struct {
 	PayrollInvoiceCurrency string `json:"payroll_invoice_currency"`
 	// State, province or region of the address.
 	Region string `json:"region,omitzero"`
-	// For a client, like the other address fields.
+	// First line of the address. Address fields are for a client.
 	StreetAddress string `json:"street_address,omitzero"`
 	// Second line of the address.
 	StreetAddress2 string `json:"street_address_2,omitzero"`
-	// Owner of the payer. With an API key: a user that the company created, or absent for the company itself.
+	// ID of the owner. With an API key: a user that the company created; if absent, the company is the owner.
 	UserID string `json:"user_id,omitzero"`
-	// An http or https URL. Stored but never fetched.
+	// URL of the payer's website. Stored but never fetched.
 	Website string `json:"website,omitzero"`
 	// Postal code.
 	Zip string `json:"zip,omitzero"`
 }
 
-// PayerData is part of a response.
+// PayerData is part of responses.
 type PayerData struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -1959,13 +1864,13 @@ type PayerData struct {
 	UserID string `json:"user_id"`
 }
 
-// PayerDeleted is part of a response.
+// PayerDeleted is part of responses.
 type PayerDeleted struct {
 	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string `json:"external_company_id"`
 }
 
-// PayerDetail is part of a response.
+// PayerDetail is part of responses.
 type PayerDetail struct {
 	// Town or city.
 	City string `json:"city"`
@@ -2001,7 +1906,7 @@ type PayerDetail struct {
 	Zip string `json:"zip"`
 }
 
-// PayerGetParams are the query parameters of a request; zero values are left out.
+// PayerGetParams are query parameters. Zero values are not sent.
 type PayerGetParams struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
@@ -2024,13 +1929,13 @@ func (p *PayerGetParams) values() url.Values {
 	return v
 }
 
-// PayerList is part of a response.
+// PayerList is part of responses.
 type PayerList struct {
 	// The payers.
 	Payers []PayerDetail `json:"payers"`
 }
 
-// PayerListParams are the query parameters of a request; zero values are left out.
+// PayerListParams are query parameters. Zero values are not sent.
 type PayerListParams struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
@@ -2048,7 +1953,7 @@ func (p *PayerListParams) values() url.Values {
 	return v
 }
 
-// PayerRefParams is part of a request.
+// PayerRefParams is part of requests.
 type PayerRefParams struct {
 	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string `json:"external_company_id"`
@@ -2057,7 +1962,7 @@ type PayerRefParams struct {
 	UserID string `json:"user_id,omitzero"`
 }
 
-// PayerUpdateParams is part of a request.
+// PayerUpdateParams is part of requests.
 type PayerUpdateParams struct {
 	// Town or city.
 	City *string `json:"city,omitzero"`
@@ -2092,7 +1997,7 @@ type PayerUpdateParams struct {
 	Zip *string `json:"zip,omitzero"`
 }
 
-// Payment is part of a response.
+// Payment is part of responses.
 type Payment struct {
 	// Whether all of it has arrived.
 	Fulfilled bool `json:"fulfilled"`
@@ -2106,7 +2011,7 @@ type Payment struct {
 	SubpayrollID string `json:"subpayroll_id"`
 }
 
-// PaymentData is part of a response.
+// PaymentData is part of responses.
 type PaymentData struct {
 	// Null: it is a payment of a payroll.
 	ClaimID string `json:"claim_id"`
@@ -2126,7 +2031,7 @@ type PaymentData struct {
 	UserID string `json:"user_id"`
 }
 
-// PaymentDetail is part of a response.
+// PaymentDetail is part of responses.
 type PaymentDetail struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
 	// decimals; greater than 0.
@@ -2137,8 +2042,8 @@ type PaymentDetail struct {
 	Country string `json:"country"`
 	// Free text for people.
 	Description string `json:"description"`
-	// When the payee's destination changed since their last payment, within the last 30 days, UTC; absent if it did
-	// not, or once this payment was sent.
+	// When the payee's destination changed since their last payment, UTC. Absent if it did not change within the last
+	// 30 days, or once this payment is sent.
 	DestinationChanged time.Time `json:"destination_changed,omitzero"`
 	// Your own reference of this payment; up to 255 characters.
 	ExternalPaymentID string `json:"external_payment_id"`
@@ -2163,14 +2068,14 @@ type PaymentDetail struct {
 	// State of the object. One of: pending, received, released, fulfilled, action_required, on_hold, returned,
 	// cancelled.
 	Status string `json:"status"`
-	// ID of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: the amount for one payee.
 	SubpayrollID string `json:"subpayroll_id"`
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id"`
 }
 
-// PaymentOutput is part of a response.
+// PaymentOutput is part of responses.
 type PaymentOutput struct {
 	// Its share of the fees.
 	Fees Decimal `json:"fees"`
@@ -2186,7 +2091,7 @@ type PaymentOutput struct {
 	VolumeOutputInOutputCurrency Decimal `json:"volume_output_in_output_currency"`
 }
 
-// PayoutDelayedData is part of a response.
+// PayoutDelayedData is part of responses.
 type PayoutDelayedData struct {
 	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
 	Amount Decimal `json:"amount"`
@@ -2202,7 +2107,7 @@ type PayoutDelayedData struct {
 	Waiting int64 `json:"waiting"`
 }
 
-// PayoutOutput is part of a response.
+// PayoutOutput is part of responses.
 type PayoutOutput struct {
 	// Address on the network.
 	Address string `json:"address"`
@@ -2214,10 +2119,10 @@ type PayoutOutput struct {
 	OutputCurrency string `json:"output_currency"`
 	// ID of one output of a payment: the share that goes to one destination.
 	OutputID string `json:"output_id"`
-	// Exchange rate of the output at its release: price of one whole unit of rate_base in the other currency. 0 if
-	// nothing was exchanged or the payroll was funded at several rates.
+	// Exchange rate at the release: price of one whole unit of rate_base in the other currency. 0 if nothing was
+	// exchanged or the payroll was funded at several rates.
 	Rate Decimal `json:"rate"`
-	// Base currency of rate, one of the two; empty if nothing was exchanged.
+	// Base currency of `rate`, one of the two currencies; empty if nothing was exchanged.
 	RateBase string `json:"rate_base"`
 	// Reason for the state; may be empty.
 	Reason string `json:"reason"`
@@ -2231,7 +2136,7 @@ type PayoutOutput struct {
 	VolumeOutputInOutputCurrency Decimal `json:"volume_output_in_output_currency"`
 }
 
-// PayoutReturnedData is part of a response.
+// PayoutReturnedData is part of responses.
 type PayoutReturnedData struct {
 	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
 	Amount Decimal `json:"amount"`
@@ -2251,11 +2156,11 @@ type PayoutReturnedData struct {
 	ReasonText string `json:"reason_text"`
 	// When the bank reported it.
 	Returned time.Time `json:"returned"`
-	// ID of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: the amount for one payee.
 	SubpayrollID string `json:"subpayroll_id"`
 }
 
-// PayrollApproval is part of a response.
+// PayrollApproval is part of responses.
 type PayrollApproval struct {
 	// Approvals given.
 	Given int64 `json:"given"`
@@ -2263,7 +2168,7 @@ type PayrollApproval struct {
 	Needed int64 `json:"needed"`
 }
 
-// PayrollCancelled is part of a response.
+// PayrollCancelled is part of responses.
 type PayrollCancelled struct {
 	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
@@ -2271,25 +2176,26 @@ type PayrollCancelled struct {
 	Status string `json:"status"`
 }
 
-// PayrollCreateParams is part of a request.
+// PayrollCreateParams is part of requests.
 type PayrollCreateParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 	// Currency of amount_fiat.
 	Currency string `json:"currency,omitzero"`
-	// Your own reference, unique per company.
+	// Your own reference of the payroll, unique per company.
 	ExternalID string `json:"external_id,omitzero"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency,omitzero"`
-	// crypto, bank, wallet, or the ID of a wallet. Default: the company's funding method.
+	// Funding method: `crypto`, `bank`, `wallet`, or the ID of a wallet. Default: the company's funding method.
 	FundingMethod string `json:"funding_method,omitzero"`
-	// Network, if the funding currency is available on several: one of its funding_networks in GET /api/currencies.
+	// Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
+	// /api/currencies.
 	FundingNetwork string `json:"funding_network,omitzero"`
 	// 1 to 10,000 payees with their amounts.
 	ToPay []ToPayItem `json:"to_pay"`
 }
 
-// PayrollCreated is part of a response.
+// PayrollCreated is part of responses.
 type PayrollCreated struct {
 	// Present when the payroll is funded by bank.
 	BankTransfer *BankTransfer `json:"bank_transfer,omitzero"`
@@ -2305,7 +2211,7 @@ type PayrollCreated struct {
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
 }
 
-// PayrollData is part of a response.
+// PayrollData is part of responses.
 type PayrollData struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -2344,7 +2250,7 @@ type PayrollData struct {
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
 }
 
-// PayrollDeposit is part of a response.
+// PayrollDeposit is part of responses.
 type PayrollDeposit struct {
 	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
 	Amount Decimal `json:"amount"`
@@ -2352,7 +2258,7 @@ type PayrollDeposit struct {
 	Confirmations int64 `json:"confirmations"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// ID of the deposit: money that came in.
+	// ID of the deposit: money received.
 	DepositID string `json:"deposit_id"`
 	// When it was first seen, UTC.
 	FirstSeen time.Time `json:"first_seen"`
@@ -2362,11 +2268,11 @@ type PayrollDeposit struct {
 	TxHash string `json:"tx_hash"`
 }
 
-// PayrollDetail is part of a response.
+// PayrollDetail is part of responses.
 type PayrollDetail struct {
 	// Only present if approval is pending or was given.
 	Approval *PayrollApproval `json:"approval,omitzero"`
-	// Present while the payroll waits for a bank transfer.
+	// The bank transfer that funds the payroll; present while the payroll waits for it.
 	BankTransfer *BankTransfer `json:"bank_transfer,omitzero"`
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -2412,7 +2318,7 @@ type PayrollDetail struct {
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
 }
 
-// PayrollGetParams are the query parameters of a request; zero values are left out.
+// PayrollGetParams are query parameters. Zero values are not sent.
 type PayrollGetParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -2429,7 +2335,7 @@ func (p *PayrollGetParams) values() url.Values {
 	return v
 }
 
-// PayrollListParams are the query parameters of a request; zero values are left out.
+// PayrollListParams are query parameters. Zero values are not sent.
 type PayrollListParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -2477,7 +2383,7 @@ func (p *PayrollListParams) values() url.Values {
 	return v
 }
 
-// PayrollPage is part of a response.
+// PayrollPage is part of responses.
 type PayrollPage struct {
 	// The items of this page.
 	Data []PayrollSummary `json:"data"`
@@ -2485,9 +2391,10 @@ type PayrollPage struct {
 	Meta Meta `json:"meta"`
 }
 
-// PayrollPreview is part of a response.
+// PayrollPreview is part of responses.
 type PayrollPreview struct {
-	// Members who must approve it before its release; 0 if its total is within the company's limit.
+	// Number of members who must approve the payroll before its release; 0 if its total is within the company's
+	// limit.
 	ApprovalsNeeded int64 `json:"approvals_needed"`
 	// Reasons why its creation would be rejected; empty if none.
 	Blockers []map[string]any `json:"blockers"`
@@ -2495,7 +2402,7 @@ type PayrollPreview struct {
 	Currency string `json:"currency"`
 	// Fees, in the payroll's currency.
 	Fees Decimal `json:"fees"`
-	// At the current rate; absent if no rate is available.
+	// Amount to pay in the funding currency at the current rate; absent if no rate is available.
 	FundingAmount Decimal `json:"funding_amount,omitzero"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
@@ -2513,7 +2420,7 @@ type PayrollPreview struct {
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
 }
 
-// PayrollQuote is part of a response.
+// PayrollQuote is part of responses.
 type PayrollQuote struct {
 	// Amount to pay in the funding currency.
 	FundingAmount Decimal `json:"funding_amount"`
@@ -2532,7 +2439,7 @@ type PayrollQuote struct {
 	ValidTo time.Time `json:"valid_to"`
 }
 
-// PayrollQuoteData is part of a response.
+// PayrollQuoteData is part of responses.
 type PayrollQuoteData struct {
 	// The amount that the quote settles, in the payroll's currency.
 	DenominationAmount Decimal `json:"denomination_amount"`
@@ -2559,7 +2466,7 @@ type PayrollQuoteData struct {
 	ValidTo time.Time `json:"valid_to"`
 }
 
-// PayrollRefParams is part of a request.
+// PayrollRefParams is part of requests.
 type PayrollRefParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
@@ -2567,7 +2474,7 @@ type PayrollRefParams struct {
 	PayrollID string `json:"payroll_id"`
 }
 
-// PayrollRefreshed is part of a response.
+// PayrollRefreshed is part of responses.
 type PayrollRefreshed struct {
 	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
@@ -2575,7 +2482,7 @@ type PayrollRefreshed struct {
 	Quotes []PayrollQuote `json:"quotes"`
 }
 
-// PayrollStep is part of a response.
+// PayrollStep is part of responses.
 type PayrollStep struct {
 	// When it happened, UTC.
 	At time.Time `json:"at"`
@@ -2591,7 +2498,7 @@ type PayrollStep struct {
 	To string `json:"to"`
 }
 
-// PayrollSummary is part of a response.
+// PayrollSummary is part of responses.
 type PayrollSummary struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -2627,7 +2534,7 @@ type PayrollSummary struct {
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
 }
 
-// PreviewItem is part of a response.
+// PreviewItem is part of responses.
 type PreviewItem struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
 	// decimals; greater than 0.
@@ -2643,7 +2550,7 @@ type PreviewItem struct {
 	UserID string `json:"user_id"`
 }
 
-// PreviewShare is part of a response.
+// PreviewShare is part of responses.
 type PreviewShare struct {
 	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
@@ -2653,7 +2560,7 @@ type PreviewShare struct {
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
 }
 
-// RateItem is part of a response.
+// RateItem is part of responses.
 type RateItem struct {
 	// Currency whose unit is priced.
 	Base string `json:"base"`
@@ -2667,13 +2574,27 @@ type RateItem struct {
 	ValidTo time.Time `json:"valid_to"`
 }
 
-// RateList is part of a response.
+// RateList is part of responses.
 type RateList struct {
 	// The prices.
 	Rates []RateItem `json:"rates"`
 }
 
-// RecipientCreateParams is part of a request.
+// RecipientAllocationsParams is part of requests.
+type RecipientAllocationsParams struct {
+	// 1 to 3 allocations totaling 100. A destination that is not listed gets 0.
+	Allocations []Allocation `json:"allocations"`
+}
+
+// RecipientAllocationsUpdated is part of responses.
+type RecipientAllocationsUpdated struct {
+	// The payment destinations.
+	Distributions []RecipientDestination `json:"distributions"`
+	// true if it was updated.
+	Updated bool `json:"updated"`
+}
+
+// RecipientCreateParams is part of requests.
 type RecipientCreateParams struct {
 	// Town or city.
 	City string `json:"city,omitzero"`
@@ -2691,7 +2612,7 @@ type RecipientCreateParams struct {
 	FirstName string `json:"first_name,omitzero"`
 	// Family name.
 	LastName string `json:"last_name,omitzero"`
-	// For a company recipient, or for a person instead of first_name and last_name.
+	// Name of a company recipient. For a person, an alternative to first_name and last_name.
 	Name string `json:"name,omitzero"`
 	// Country of the telephone number: 2-letter ISO code.
 	PhoneCountry string `json:"phone_country,omitzero"`
@@ -2713,7 +2634,7 @@ type RecipientCreateParams struct {
 	Zip string `json:"zip,omitzero"`
 }
 
-// RecipientCreated is part of a response.
+// RecipientCreated is part of responses.
 type RecipientCreated struct {
 	// Whether this is the stored response of an earlier request with the same Idempotency-Key.
 	IdempotencyReplayed bool `json:"idempotency_replayed"`
@@ -2727,7 +2648,7 @@ type RecipientCreated struct {
 	Status string `json:"status"`
 }
 
-// RecipientData is part of a response.
+// RecipientData is part of responses.
 type RecipientData struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -2743,7 +2664,94 @@ type RecipientData struct {
 	Status string `json:"status"`
 }
 
-// RecipientDetail is part of a response.
+// RecipientDestination is part of responses.
+type RecipientDestination struct {
+	// Address on the network; empty for a bank account.
+	Address string `json:"address"`
+	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
+	Allocation int64 `json:"allocation"`
+	// Correction that the bank of the account requested; absent if there is none.
+	Correction *Correction `json:"correction,omitzero"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Details of the destination, with bank data masked.
+	DistributionData map[string]any `json:"distribution_data"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
+	DistributionType string `json:"distribution_type"`
+	// Network of the address; empty for a bank account.
+	Network string `json:"network"`
+	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
+	// whose payee allocates a share to it is rejected with `currency_not_supported`.
+	Payable bool `json:"payable"`
+	// ID of the recipient.
+	RecipientID string `json:"recipient_id"`
+	// Currency: its code, one of GET /api/currencies.
+	Symbol string `json:"symbol"`
+	// Destination tag (XRP); may be empty.
+	Tag string `json:"tag"`
+	// Memo (XLM); may be empty.
+	TransferMemo string `json:"transfer_memo"`
+}
+
+// RecipientDestinationCorrectParams is part of requests.
+type RecipientDestinationCorrectParams struct {
+	// ID of the correction, from the destination's `correction`.
+	CorrectionID string `json:"correction_id"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+}
+
+// RecipientDestinationCreateParams is part of requests.
+type RecipientDestinationCreateParams struct {
+	// Details of the destination: the fields that GET
+	// /api/company/{company_id}/recipients/{recipient_id}/distribution/fields lists for the currency.
+	DistributionData map[string]any `json:"distribution_data"`
+	// Currency: its code, one of GET /api/currencies.
+	Symbol string `json:"symbol"`
+}
+
+// RecipientDestinationCreated is part of responses.
+type RecipientDestinationCreated struct {
+	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
+	Allocation int64 `json:"allocation"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
+	// whose payee allocates a share to it is rejected with `currency_not_supported`.
+	Payable bool `json:"payable"`
+	// ID of the recipient.
+	RecipientID string `json:"recipient_id"`
+	// State of the object. One of: active.
+	Status string `json:"status"`
+	// Currency: its code, one of GET /api/currencies.
+	Symbol string `json:"symbol"`
+}
+
+// RecipientDestinationDeleteParams is part of requests.
+type RecipientDestinationDeleteParams struct {
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+}
+
+// RecipientDestinationList is part of responses.
+type RecipientDestinationList struct {
+	// The payment destinations.
+	Distributions []RecipientDestination `json:"distributions"`
+}
+
+// RecipientDestinationUpdateParams is part of requests.
+type RecipientDestinationUpdateParams struct {
+	// Complete details, as for a new destination.
+	DistributionData map[string]any `json:"distribution_data"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// New currency. Default: unchanged.
+	Symbol *string `json:"symbol,omitzero"`
+}
+
+// RecipientDetail is part of responses.
 type RecipientDetail struct {
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country string `json:"country"`
@@ -2777,7 +2785,7 @@ type RecipientDetail struct {
 	VendorType string `json:"vendor_type"`
 }
 
-// RecipientExportParams are the query parameters of a request; zero values are left out.
+// RecipientExportParams are query parameters. Zero values are not sent.
 type RecipientExportParams struct {
 	// Part of the name or email address.
 	Search string
@@ -2824,15 +2832,15 @@ func (p *RecipientExportParams) values() url.Values {
 	return v
 }
 
-// RecipientGetDistributionFieldsParams are the query parameters of a request; zero values are left out.
-type RecipientGetDistributionFieldsParams struct {
+// RecipientGetDestinationFieldsParams are query parameters. Zero values are not sent.
+type RecipientGetDestinationFieldsParams struct {
 	// Required unless symbol is set.
 	Currency string
 	// Alias of currency.
 	Symbol string
 }
 
-func (p *RecipientGetDistributionFieldsParams) values() url.Values {
+func (p *RecipientGetDestinationFieldsParams) values() url.Values {
 	v := url.Values{}
 	if p == nil {
 		return v
@@ -2846,13 +2854,13 @@ func (p *RecipientGetDistributionFieldsParams) values() url.Values {
 	return v
 }
 
-// RecipientGetDistributionParams are the query parameters of a request; zero values are left out.
-type RecipientGetDistributionParams struct {
+// RecipientGetDestinationParams are query parameters. Zero values are not sent.
+type RecipientGetDestinationParams struct {
 	// ID of the payment destination.
 	DistributionID string
 }
 
-func (p *RecipientGetDistributionParams) values() url.Values {
+func (p *RecipientGetDestinationParams) values() url.Values {
 	v := url.Values{}
 	if p == nil {
 		return v
@@ -2863,16 +2871,16 @@ func (p *RecipientGetDistributionParams) values() url.Values {
 	return v
 }
 
-// RecipientImportParams is part of a request.
+// RecipientImportParams is part of requests.
 type RecipientImportParams struct {
-	// The file, at most 10,000 rows. Its first row contains the column names: the fields of the worker payload, in
-	// any order.
+	// The CSV file, with at most 10,000 rows. Its first row contains the column names, which are the fields of
+	// create, in any order.
 	CSV string `json:"csv"`
 	// Validate only; create nothing.
 	DryRun *bool `json:"dry_run,omitzero"`
 }
 
-// RecipientImported is part of a response.
+// RecipientImported is part of responses.
 type RecipientImported struct {
 	// Rows for which a recipient was created.
 	Created int64 `json:"created"`
@@ -2886,7 +2894,7 @@ type RecipientImported struct {
 	Results []ImportedRow `json:"results"`
 }
 
-// RecipientItem is part of a response.
+// RecipientItem is part of responses.
 type RecipientItem struct {
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country string `json:"country"`
@@ -2916,15 +2924,15 @@ type RecipientItem struct {
 	VendorType string `json:"vendor_type"`
 }
 
-// RecipientListDistributionChangesParams are the query parameters of a request; zero values are left out.
-type RecipientListDistributionChangesParams struct {
+// RecipientListDestinationChangesParams are query parameters. Zero values are not sent.
+type RecipientListDestinationChangesParams struct {
 	// Page number, from 1.
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
 }
 
-func (p *RecipientListDistributionChangesParams) values() url.Values {
+func (p *RecipientListDestinationChangesParams) values() url.Values {
 	v := url.Values{}
 	if p == nil {
 		return v
@@ -2938,7 +2946,7 @@ func (p *RecipientListDistributionChangesParams) values() url.Values {
 	return v
 }
 
-// RecipientListParams are the query parameters of a request; zero values are left out.
+// RecipientListParams are query parameters. Zero values are not sent.
 type RecipientListParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -3000,7 +3008,7 @@ func (p *RecipientListParams) values() url.Values {
 	return v
 }
 
-// RecipientPage is part of a response.
+// RecipientPage is part of responses.
 type RecipientPage struct {
 	// The items of this page.
 	Data []RecipientItem `json:"data"`
@@ -3008,7 +3016,7 @@ type RecipientPage struct {
 	Meta Meta `json:"meta"`
 }
 
-// RecipientUpdateParams is part of a request.
+// RecipientUpdateParams is part of requests.
 type RecipientUpdateParams struct {
 	// Town or city.
 	City *string `json:"city,omitzero"`
@@ -3046,18 +3054,18 @@ type RecipientUpdateParams struct {
 	Zip *string `json:"zip,omitzero"`
 }
 
-// RedeliverParams is part of a request.
+// RedeliverParams is part of requests.
 type RedeliverParams struct {
 	// Events created at or after; default: 30 days ago.
 	From string `json:"from,omitzero"`
 	// Events created before; default: now.
 	To string `json:"to,omitzero"`
-	// failed (default): deliveries that failed, were cancelled or blocked, or were never attempted. all: also
-	// successful ones. One of: failed, all.
+	// Deliveries to repeat. `failed`, the default: those that failed, were cancelled or blocked, or were never
+	// attempted. `all`: also those that succeeded. One of: failed, all.
 	Which string `json:"which,omitzero"`
 }
 
-// RedeliverStarted is part of a response.
+// RedeliverStarted is part of responses.
 type RedeliverStarted struct {
 	// started: the events are queued in the background. One of: started.
 	Status string `json:"status"`
@@ -3065,7 +3073,7 @@ type RedeliverStarted struct {
 	WebhookID string `json:"webhook_id"`
 }
 
-// RefundData is part of a response.
+// RefundData is part of responses.
 type RefundData struct {
 	// Amount, as decimal text.
 	Amount string `json:"amount"`
@@ -3087,11 +3095,11 @@ type RefundData struct {
 	TxHash string `json:"tx_hash"`
 }
 
-// RequiredField is part of a response.
+// RequiredField is part of responses.
 type RequiredField struct {
-	// Name of the checksum; may be empty.
+	// Name of the check-digit algorithm; may be empty.
 	Checksum string `json:"checksum"`
-	// Condition: required only if another field has this value.
+	// The field is required only if another field has this value.
 	DependsOn *FieldDependency `json:"depends_on,omitzero"`
 	// Example value.
 	Example string `json:"example"`
@@ -3101,23 +3109,23 @@ type RequiredField struct {
 	Key string `json:"key"`
 	// Label in a form.
 	Label string `json:"label"`
-	// 0 means no limit other than the pattern.
+	// Maximum length; 0 means no limit other than the pattern.
 	MaxLength int64 `json:"max_length"`
 	// Minimum length.
 	MinLength int64 `json:"min_length"`
-	// For a select.
+	// The values to choose from, for a select.
 	Options []FieldOption `json:"options"`
-	// Regular expression; may be empty.
+	// Regular expression for the whole text; empty if any text is valid.
 	Pattern string `json:"pattern"`
 	// Payout rail.
 	Rail string `json:"rail"`
 	// Whether it is required.
 	Required bool `json:"required"`
-	// Type. One of: text, select, date, email, phone, group.
+	// Type of the form field. One of: text, select, date, email, phone, group.
 	Type string `json:"type"`
 }
 
-// RequiredFields is part of a response.
+// RequiredFields is part of responses.
 type RequiredFields struct {
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country string `json:"country"`
@@ -3130,7 +3138,7 @@ type RequiredFields struct {
 	RequiredFields []RequiredField `json:"required_fields"`
 }
 
-// RequiredSubfield is part of a response.
+// RequiredSubfield is part of responses.
 type RequiredSubfield struct {
 	// Example value.
 	Example string `json:"example"`
@@ -3148,56 +3156,57 @@ type RequiredSubfield struct {
 	Pattern string `json:"pattern"`
 	// Whether it is required.
 	Required bool `json:"required"`
-	// Type. One of: text, select, date, email, phone.
+	// Type of the form field. One of: text, select, date, email, phone.
 	Type string `json:"type"`
 }
 
-// SandboxClock is part of a response.
+// SandboxClock is part of responses.
 type SandboxClock struct {
 	// The service's time now, UTC.
 	Now time.Time `json:"now"`
 }
 
-// SandboxClockParams is part of a request.
+// SandboxClockParams is part of requests.
 type SandboxClockParams struct {
 	// Seconds to advance the service's clock.
 	AdvanceSeconds int64 `json:"advance_seconds"`
 }
 
-// SandboxDepositParams is part of a request.
+// SandboxDepositParams is part of requests.
 type SandboxDepositParams struct {
 	// In the funding currency. Default: derived from kind.
 	Amount Decimal `json:"amount,omitzero"`
-	// Claim to pay. Alternatively set payroll_id or wallet_id.
+	// ID of the claim to pay. Set this, payroll_id or wallet_id.
 	ClaimID string `json:"claim_id,omitzero"`
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// For a bank transfer: exact, under, over, or reorged if the bank reverses it. One of: exact, under, over, late,
-	// replaced, reorged.
+	// Case to simulate. A bank transfer can be `exact`, `under`, `over`, or `reorged` for one that the bank reverses.
+	// One of: exact, under, over, late, replaced, reorged.
 	Kind string `json:"kind"`
-	// Network of the wallet deposit. Default: its first network.
+	// Network of a wallet deposit. Default: the wallet's first network.
 	Network string `json:"network,omitzero"`
-	// Payroll to pay, on its chain or, if it is funded by bank, by transfer. Alternatively set claim_id or wallet_id.
+	// ID of the payroll to pay: on its chain or, if it is funded by bank, by transfer. Set this, claim_id or
+	// wallet_id.
 	PayrollID string `json:"payroll_id,omitzero"`
-	// Wallet to pay, with an amount. Alternatively set payroll_id or claim_id. A wallet deposit cannot be late.
+	// ID of the wallet to pay; requires an amount. A wallet deposit cannot be late. Set this, payroll_id or claim_id.
 	WalletID string `json:"wallet_id,omitzero"`
 }
 
-// SandboxFailure is part of a response.
+// SandboxFailure is part of responses.
 type SandboxFailure struct {
-	// ID of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: the amount for one payee.
 	SubpayrollID string `json:"subpayroll_id"`
 }
 
-// SandboxFailureParams is part of a request.
+// SandboxFailureParams is part of requests.
 type SandboxFailureParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// ID of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: the amount for one payee.
 	SubpayrollID string `json:"subpayroll_id"`
 }
 
-// SandboxFee is part of a response.
+// SandboxFee is part of responses.
 type SandboxFee struct {
 	// Previous fee rate.
 	PreviousSatPerVbyte int64 `json:"previous_sat_per_vbyte"`
@@ -3205,13 +3214,13 @@ type SandboxFee struct {
 	SatPerVbyte int64 `json:"sat_per_vbyte"`
 }
 
-// SandboxFeeParams is part of a request.
+// SandboxFeeParams is part of requests.
 type SandboxFeeParams struct {
 	// Fee rate of the chain, in satoshis per virtual byte.
 	SatPerVbyte int64 `json:"sat_per_vbyte"`
 }
 
-// SandboxKYB is part of a response.
+// SandboxKYB is part of responses.
 type SandboxKYB struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -3223,17 +3232,17 @@ type SandboxKYB struct {
 	KYBStatus string `json:"kyb_status"`
 }
 
-// SandboxKYBParams is part of a request.
+// SandboxKYBParams is part of requests.
 type SandboxKYBParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 	// Result of the verification. One of: approved, more_info, resubmission_required, rejected, suspended.
 	Result string `json:"result"`
-	// Owner whose verification to decide. Default: the company.
+	// ID of the owner whose verification to decide. Default: the company.
 	UBOID string `json:"ubo_id,omitzero"`
 }
 
-// SandboxKYC is part of a response.
+// SandboxKYC is part of responses.
 type SandboxKYC struct {
 	// State of the person's verification. One of: not_started, pending, in_review, approved, resubmission_required,
 	// rejected, expired.
@@ -3243,7 +3252,7 @@ type SandboxKYC struct {
 	UserID string `json:"user_id"`
 }
 
-// SandboxKYCParams is part of a request.
+// SandboxKYCParams is part of requests.
 type SandboxKYCParams struct {
 	// Result of the verification. One of: in_review, approved, resubmission_required, rejected, expired.
 	Result string `json:"result"`
@@ -3252,7 +3261,7 @@ type SandboxKYCParams struct {
 	UserID string `json:"user_id,omitzero"`
 }
 
-// SandboxMail is part of a response.
+// SandboxMail is part of responses.
 type SandboxMail struct {
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
@@ -3270,7 +3279,7 @@ type SandboxMail struct {
 	To string `json:"to"`
 }
 
-// SandboxMailPage is part of a response.
+// SandboxMailPage is part of responses.
 type SandboxMailPage struct {
 	// The items of this page.
 	Data []SandboxMail `json:"data"`
@@ -3278,7 +3287,7 @@ type SandboxMailPage struct {
 	Meta Meta `json:"meta"`
 }
 
-// SandboxMailsParams are the query parameters of a request; zero values are left out.
+// SandboxMailsParams are query parameters. Zero values are not sent.
 type SandboxMailsParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -3305,7 +3314,7 @@ func (p *SandboxMailsParams) values() url.Values {
 	return v
 }
 
-// SandboxPaid is part of a response.
+// SandboxPaid is part of responses.
 type SandboxPaid struct {
 	// Empty if a payroll was paid.
 	ClaimID string `json:"claim_id"`
@@ -3317,17 +3326,17 @@ type SandboxPaid struct {
 	WalletID string `json:"wallet_id"`
 }
 
-// SandboxReturnParams is part of a request.
+// SandboxReturnParams is part of requests.
 type SandboxReturnParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// Return reason code of the rail: AC04, or R02 for ACH. Default: chosen by the bank.
+	// Return reason code of the rail, for example AC04, or R02 for ACH. Default: chosen by the bank.
 	Reason string `json:"reason,omitzero"`
-	// ID of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: the amount for one payee.
 	SubpayrollID string `json:"subpayroll_id"`
 }
 
-// SettleParams is part of a request.
+// SettleParams is part of requests.
 type SettleParams struct {
 	// Default: everything available.
 	Amount Decimal `json:"amount,omitzero"`
@@ -3337,7 +3346,7 @@ type SettleParams struct {
 	Currency string `json:"currency"`
 }
 
-// Settlement is part of a response.
+// Settlement is part of responses.
 type Settlement struct {
 	// As decimal text.
 	Amount string `json:"amount"`
@@ -3347,11 +3356,11 @@ type Settlement struct {
 	Currency string `json:"currency"`
 	// ID of the settlement.
 	SettlementID string `json:"settlement_id"`
-	// Withdrawal to the company's destination; empty if the amount is in the balance.
+	// ID of the withdrawal to the company's destination; empty if the amount is in the balance.
 	WithdrawalID string `json:"withdrawal_id"`
 }
 
-// SettlementData is part of a response.
+// SettlementData is part of responses.
 type SettlementData struct {
 	// Amount, as decimal text.
 	Amount string `json:"amount"`
@@ -3365,7 +3374,7 @@ type SettlementData struct {
 	WithdrawalID string `json:"withdrawal_id"`
 }
 
-// SettlementPage is part of a response.
+// SettlementPage is part of responses.
 type SettlementPage struct {
 	// The items of this page.
 	Data []Settlement `json:"data"`
@@ -3373,19 +3382,19 @@ type SettlementPage struct {
 	Meta Meta `json:"meta"`
 }
 
-// Succeeded is part of a response.
+// Succeeded is part of responses.
 type Succeeded struct {
-	// true if it succeeded.
+	// true if the request succeeded.
 	Success bool `json:"success"`
 }
 
-// Success is part of a response.
+// Success is part of responses.
 type Success struct {
-	// true if it succeeded.
+	// true if the request succeeded.
 	Success bool `json:"success"`
 }
 
-// TestData is part of a response.
+// TestData is part of responses.
 type TestData struct {
 	// A message for people.
 	Message string `json:"message"`
@@ -3393,14 +3402,14 @@ type TestData struct {
 	WebhookID string `json:"webhook_id"`
 }
 
-// ToPayItem is part of a request.
+// ToPayItem is part of requests.
 type ToPayItem struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
 	// decimals; greater than 0.
 	AmountFiat Decimal `json:"amount_fiat"`
 	// Your own category of the payment.
 	Category string `json:"category,omitzero"`
-	// The rec_ ID of a company recipient.
+	// The `rec_…` ID of a payee that is a company.
 	CompanyID string `json:"company_id,omitzero"`
 	// Country: 2-letter ISO 3166-1 code in capitals.
 	Country string `json:"country,omitzero"`
@@ -3412,11 +3421,11 @@ type ToPayItem struct {
 	InvoiceID string `json:"invoice_id,omitzero"`
 	// Whether the premium fee of the company's contract applies instead of the standard fee.
 	IsPremium *bool `json:"is_premium,omitzero"`
-	// A worker's user ID, or the rec_ ID of a person.
+	// ID of the payee: a worker's user ID, or the `rec_…` ID of a person.
 	UserID string `json:"user_id,omitzero"`
 }
 
-// TransferData is part of a response.
+// TransferData is part of responses.
 type TransferData struct {
 	// Amount, as decimal text.
 	Amount string `json:"amount"`
@@ -3440,16 +3449,17 @@ type TransferData struct {
 	UserID string `json:"user_id"`
 }
 
-// UploadParams is part of a request.
+// UploadParams is part of requests.
 type UploadParams struct {
-	// One JPEG or PNG, at most 10 MiB and 40 megapixels, at least 600 pixels on the shorter side (in the sandbox, any
-	// size).
+	// The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 pixels on the
+	// shorter side (in the sandbox, any size).
 	Base64Image string `json:"base64_image,omitzero"`
-	// Side of an image. Use front for passports, proofs of address and selfies. One of: front, back.
+	// Side of the document. Use `front` for passports, proofs of address and selfies. One of: front, back.
 	Category string `json:"category,omitzero"`
-	// tax_id, or one of the required document types.
+	// Type of document: `tax_id`, or one of the required document types.
 	DocType string `json:"doc_type"`
-	// 2-letter ISO code. Required for an image, and for a tax ID of another country than the user's.
+	// Country that issued the document: 2-letter ISO code. Required for an image, and for a tax ID of a country other
+	// than the user's.
 	IssuingCountry string `json:"issuing_country,omitzero"`
 	// The tax ID.
 	TaxID string `json:"tax_id,omitzero"`
@@ -3460,7 +3470,7 @@ type UploadParams struct {
 	UserID string `json:"user_id,omitzero"`
 }
 
-// UserAllocationsParams is part of a request.
+// UserAllocationsParams is part of requests.
 type UserAllocationsParams struct {
 	// 1 to 3 allocations totaling 100. A destination that is not listed gets 0.
 	Allocations []Allocation `json:"allocations"`
@@ -3469,15 +3479,15 @@ type UserAllocationsParams struct {
 	UserID string `json:"user_id"`
 }
 
-// UserAllocationsUpdated is part of a response.
+// UserAllocationsUpdated is part of responses.
 type UserAllocationsUpdated struct {
 	// The payment destinations.
-	Distributions []UserDistributionItem `json:"distributions"`
-	// When it last changed, UTC.
+	Distributions []UserDestination `json:"distributions"`
+	// true if it was updated.
 	Updated bool `json:"updated"`
 }
 
-// UserCreateParams is part of a request.
+// UserCreateParams is part of requests.
 type UserCreateParams struct {
 	// Town or city.
 	City string `json:"city"`
@@ -3493,11 +3503,12 @@ type UserCreateParams struct {
 	LastName string `json:"last_name"`
 	// 2-letter ISO code.
 	PhoneCountry string `json:"phone_country"`
-	// International, such as +14155552671, or national for phone_country.
+	// Telephone number: international, for example +14155552671, or national for phone_country.
 	PhoneNumber string `json:"phone_number"`
 	// Product that the user signs up for. One of: worker.
 	Product string `json:"product"`
-	// Code or name; stored as code. May be empty outside AU, BR, CA, IN, MX and US.
+	// State, province or region: its code or name; stored as the code. May be empty outside AU, BR, CA, IN, MX and
+	// US.
 	State string `json:"state"`
 	// First line of the address.
 	StreetAddress string `json:"street_address"`
@@ -3507,14 +3518,14 @@ type UserCreateParams struct {
 	Zip string `json:"zip"`
 }
 
-// UserCreated is part of a response.
+// UserCreated is part of responses.
 type UserCreated struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id"`
 }
 
-// UserData is part of a response.
+// UserData is part of responses.
 type UserData struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -3530,7 +3541,109 @@ type UserData struct {
 	UserID string `json:"user_id"`
 }
 
-// UserDetail is part of a response.
+// UserDestination is part of responses.
+type UserDestination struct {
+	// Address on the network; empty for a bank account.
+	Address string `json:"address"`
+	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
+	Allocation int64 `json:"allocation"`
+	// Correction that the bank of the account requested; absent if there is none.
+	Correction *Correction `json:"correction,omitzero"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Details of the destination, with bank data masked.
+	DistributionData map[string]any `json:"distribution_data"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
+	DistributionType string `json:"distribution_type"`
+	// Network of the address; empty for a bank account.
+	Network string `json:"network"`
+	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
+	// whose payee allocates a share to it is rejected with `currency_not_supported`.
+	Payable bool `json:"payable"`
+	// Currency: its code, one of GET /api/currencies.
+	Symbol string `json:"symbol"`
+	// Destination tag (XRP); may be empty.
+	Tag string `json:"tag"`
+	// Memo (XLM); may be empty.
+	TransferMemo string `json:"transfer_memo"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
+// UserDestinationCorrectParams is part of requests.
+type UserDestinationCorrectParams struct {
+	// ID of the correction, from the destination's `correction`.
+	CorrectionID string `json:"correction_id"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
+// UserDestinationCreateParams is part of requests.
+type UserDestinationCreateParams struct {
+	// Details of the destination: the fields that GET /api/user/distribution/fields lists for the currency.
+	DistributionData map[string]any `json:"distribution_data"`
+	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
+	DistributionType string `json:"distribution_type"`
+	// Currency: its code, one of GET /api/currencies.
+	Symbol string `json:"symbol"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
+// UserDestinationCreated is part of responses.
+type UserDestinationCreated struct {
+	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
+	Allocation int64 `json:"allocation"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
+	// whose payee allocates a share to it is rejected with `currency_not_supported`.
+	Payable bool `json:"payable"`
+	// Currency: its code, one of GET /api/currencies.
+	Symbol string `json:"symbol"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
+// UserDestinationDeleteParams is part of requests.
+type UserDestinationDeleteParams struct {
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
+// UserDestinationList is part of responses.
+type UserDestinationList struct {
+	// The payment destinations.
+	Distributions []UserDestination `json:"distributions"`
+}
+
+// UserDestinationUpdateParams is part of requests.
+type UserDestinationUpdateParams struct {
+	// Complete details, as for a new destination.
+	DistributionData map[string]any `json:"distribution_data"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
+	DistributionType *string `json:"distribution_type,omitzero"`
+	// New currency. Default: unchanged.
+	Symbol *string `json:"symbol,omitzero"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
+// UserDetail is part of responses.
 type UserDetail struct {
 	// Town or city.
 	City string `json:"city"`
@@ -3568,109 +3681,7 @@ type UserDetail struct {
 	Zip string `json:"zip"`
 }
 
-// UserDistributionCorrectParams is part of a request.
-type UserDistributionCorrectParams struct {
-	// ID of the correction that the destination shows.
-	CorrectionID string `json:"correction_id"`
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
-	UserID string `json:"user_id"`
-}
-
-// UserDistributionCreateParams is part of a request.
-type UserDistributionCreateParams struct {
-	// An object with the fields that GET /api/user/distribution/fields lists.
-	DistributionData map[string]any `json:"distribution_data"`
-	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
-	DistributionType string `json:"distribution_type"`
-	// One of GET /api/currencies.
-	Symbol string `json:"symbol"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
-	UserID string `json:"user_id"`
-}
-
-// UserDistributionCreated is part of a response.
-type UserDistributionCreated struct {
-	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
-	Allocation int64 `json:"allocation"`
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
-	// whose payee allocates a share to it is rejected with `currency_not_supported`.
-	Payable bool `json:"payable"`
-	// Currency: its code, one of GET /api/currencies.
-	Symbol string `json:"symbol"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
-	UserID string `json:"user_id"`
-}
-
-// UserDistributionDeleteParams is part of a request.
-type UserDistributionDeleteParams struct {
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
-	UserID string `json:"user_id"`
-}
-
-// UserDistributionItem is part of a response.
-type UserDistributionItem struct {
-	// Address on a chain; empty for a bank account.
-	Address string `json:"address"`
-	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
-	Allocation int64 `json:"allocation"`
-	// Correction requested by the bank; absent if there is none.
-	Correction *Correction `json:"correction,omitzero"`
-	// When it was created, UTC.
-	Created time.Time `json:"created"`
-	// Bank data is masked.
-	DistributionData map[string]any `json:"distribution_data"`
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
-	DistributionType string `json:"distribution_type"`
-	// Network of the address.
-	Network string `json:"network"`
-	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
-	// whose payee allocates a share to it is rejected with `currency_not_supported`.
-	Payable bool `json:"payable"`
-	// Currency: its code, one of GET /api/currencies.
-	Symbol string `json:"symbol"`
-	// Destination tag (XRP); may be empty.
-	Tag string `json:"tag"`
-	// Memo (XLM); may be empty.
-	TransferMemo string `json:"transfer_memo"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
-	UserID string `json:"user_id"`
-}
-
-// UserDistributionList is part of a response.
-type UserDistributionList struct {
-	// The payment destinations.
-	Distributions []UserDistributionItem `json:"distributions"`
-}
-
-// UserDistributionUpdateParams is part of a request.
-type UserDistributionUpdateParams struct {
-	// Complete data, as for a new destination.
-	DistributionData map[string]any `json:"distribution_data"`
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
-	DistributionType *string `json:"distribution_type,omitzero"`
-	// Default: unchanged.
-	Symbol *string `json:"symbol,omitzero"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
-	UserID string `json:"user_id"`
-}
-
-// UserGetParams are the query parameters of a request; zero values are left out.
+// UserGetParams are query parameters. Zero values are not sent.
 type UserGetParams struct {
 	// May be absent with a user's own token.
 	UserID string
@@ -3687,11 +3698,11 @@ func (p *UserGetParams) values() url.Values {
 	return v
 }
 
-// UserUpdateParams is part of a request.
+// UserUpdateParams is part of requests.
 type UserUpdateParams struct {
 	// Town or city.
 	City *string `json:"city,omitzero"`
-	// 2-letter ISO code. state and zip must fit.
+	// Country: 2-letter ISO code. state and zip must be valid in the country.
 	Country *string `json:"country,omitzero"`
 	// At least 16 years ago.
 	DateOfBirth *string `json:"date_of_birth,omitzero"`
@@ -3718,7 +3729,7 @@ type UserUpdateParams struct {
 	Zip *string `json:"zip,omitzero"`
 }
 
-// UserVerificationData is part of a response.
+// UserVerificationData is part of responses.
 type UserVerificationData struct {
 	// Codes of the problems, if any.
 	Reasons []string `json:"reasons"`
@@ -3730,19 +3741,19 @@ type UserVerificationData struct {
 	UserID string `json:"user_id"`
 }
 
-// VendorDocument is part of a response.
+// VendorDocument is part of responses.
 type VendorDocument struct {
 	// Size, in bytes.
 	Bytes int64 `json:"bytes"`
 	// ID of the document.
 	DocumentID string `json:"document_id"`
-	// Media type as stored; images are converted to JPEG. One of: application/pdf, image/jpeg.
+	// Media type of the stored document. Images are converted to JPEG. One of: application/pdf, image/jpeg.
 	MediaType string `json:"media_type"`
-	// Size as stored.
+	// SHA-256 digest of the stored document, in hexadecimal.
 	Sha256 string `json:"sha256"`
 }
 
-// VendorItem is part of a request.
+// VendorItem is part of requests.
 type VendorItem struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
 	// decimals; greater than 0.
@@ -3753,7 +3764,7 @@ type VendorItem struct {
 	Country string `json:"country,omitzero"`
 	// Free text for people.
 	Description string `json:"description,omitzero"`
-	// The vendor's invoice, uploaded before.
+	// ID of the vendor's invoice, which must be uploaded first.
 	DocumentID string `json:"document_id"`
 	// Your own reference of this payment; up to 255 characters.
 	ExternalPaymentID string `json:"external_payment_id,omitzero"`
@@ -3761,11 +3772,11 @@ type VendorItem struct {
 	InvoiceNumber string `json:"invoice_number,omitzero"`
 	// Whether the premium fee of the company's contract applies instead of the standard fee.
 	IsPremium *bool `json:"is_premium,omitzero"`
-	// A recipient that is a company or has the role vendor.
+	// ID of the vendor: a recipient that is a company or has the role vendor.
 	VendorID string `json:"vendor_id"`
 }
 
-// VendorPayment is part of a response.
+// VendorPayment is part of responses.
 type VendorPayment struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
 	// decimals; greater than 0.
@@ -3774,13 +3785,13 @@ type VendorPayment struct {
 	DocumentID string `json:"document_id"`
 	// Fees, in the payroll's currency.
 	Fees Decimal `json:"fees"`
-	// ID of one payment of a payroll: what one payee gets.
+	// ID of one payment of a payroll: the amount for one payee.
 	SubpayrollID string `json:"subpayroll_id"`
 	// ID of the vendor, a recipient.
 	VendorID string `json:"vendor_id"`
 }
 
-// VendorPayrollCreated is part of a response.
+// VendorPayrollCreated is part of responses.
 type VendorPayrollCreated struct {
 	// Present when the payroll is funded by bank.
 	BankTransfer *BankTransfer `json:"bank_transfer,omitzero"`
@@ -3798,13 +3809,13 @@ type VendorPayrollCreated struct {
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
 }
 
-// VendorPayrollParams is part of a request.
+// VendorPayrollParams is part of requests.
 type VendorPayrollParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 	// Currency of amount_fiat.
 	Currency string `json:"currency,omitzero"`
-	// Your own reference, unique per company.
+	// Your own reference of the payroll, unique per company.
 	ExternalID string `json:"external_id,omitzero"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency,omitzero"`
@@ -3817,18 +3828,18 @@ type VendorPayrollParams struct {
 	ToPay []VendorItem `json:"to_pay"`
 }
 
-// VendorQuoteItem is part of a request.
+// VendorQuoteItem is part of requests.
 type VendorQuoteItem struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
 	// decimals; greater than 0.
 	AmountFiat Decimal `json:"amount_fiat"`
 	// Whether the premium fee of the company's contract applies instead of the standard fee.
 	IsPremium *bool `json:"is_premium,omitzero"`
-	// A recipient that is a company or has the role vendor.
+	// ID of the vendor: a recipient that is a company or has the role vendor.
 	VendorID string `json:"vendor_id"`
 }
 
-// VendorQuoteParams is part of a request.
+// VendorQuoteParams is part of requests.
 type VendorQuoteParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
@@ -3845,15 +3856,15 @@ type VendorQuoteParams struct {
 	ToPay []VendorQuoteItem `json:"to_pay"`
 }
 
-// VendorUploadParams is part of a request.
+// VendorUploadParams is part of requests.
 type VendorUploadParams struct {
-	// A PDF, or one JPEG or PNG with at least 600 pixels on the shorter side; at most 10 MiB.
+	// The document in base64: a PDF, or one JPEG or PNG with at least 600 pixels on the shorter side; at most 10 MiB.
 	Base64Document string `json:"base64_document"`
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 }
 
-// WalletBalance is part of a response.
+// WalletBalance is part of responses.
 type WalletBalance struct {
 	// Permanent deposit address. Deposits are credited to the balance. Empty for a fiat currency or an inactive
 	// wallet.
@@ -3874,13 +3885,13 @@ type WalletBalance struct {
 	WalletID string `json:"wallet_id"`
 }
 
-// WalletBalances is part of a response.
+// WalletBalances is part of responses.
 type WalletBalances struct {
 	// The wallets, one for each currency.
 	Wallets []WalletBalance `json:"wallets"`
 }
 
-// WalletData is part of a response.
+// WalletData is part of responses.
 type WalletData struct {
 	// Address on the network.
 	Address string `json:"address"`
@@ -3894,7 +3905,7 @@ type WalletData struct {
 	WalletID string `json:"wallet_id"`
 }
 
-// WalletDeposit is part of a response.
+// WalletDeposit is part of responses.
 type WalletDeposit struct {
 	// Address on the network.
 	Address string `json:"address"`
@@ -3906,21 +3917,22 @@ type WalletDeposit struct {
 	ConfirmationsRequired int64 `json:"confirmations_required"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// ID of the deposit: money that came in.
+	// ID of the deposit: money received.
 	DepositID string `json:"deposit_id"`
 	// When it was first seen, UTC.
 	FirstSeen time.Time `json:"first_seen"`
 	// Network of the address.
 	Network string `json:"network"`
-	// confirmed: credited to the balance. One of: seen, confirmed, reverted, replaced, evicted.
+	// State of the deposit. A confirmed deposit is credited to the balance. One of: seen, confirmed, reverted,
+	// replaced, evicted.
 	Status string `json:"status"`
 	// ID of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
-	// Wallet of the address; empty if staff assigned the deposit to the company.
+	// ID of the wallet that has the address; empty if staff assigned the deposit to the company.
 	WalletID string `json:"wallet_id"`
 }
 
-// WalletDepositData is part of a response.
+// WalletDepositData is part of responses.
 type WalletDepositData struct {
 	// Address on the network.
 	Address string `json:"address"`
@@ -3932,7 +3944,7 @@ type WalletDepositData struct {
 	ConfirmationsRequired int64 `json:"confirmations_required"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// ID of the deposit: money that came in.
+	// ID of the deposit: money received.
 	DepositID string `json:"deposit_id"`
 	// When it was first seen.
 	FirstSeen time.Time `json:"first_seen"`
@@ -3948,7 +3960,7 @@ type WalletDepositData struct {
 	WalletID string `json:"wallet_id"`
 }
 
-// WalletDepositPage is part of a response.
+// WalletDepositPage is part of responses.
 type WalletDepositPage struct {
 	// The items of this page.
 	Data []WalletDeposit `json:"data"`
@@ -3956,12 +3968,12 @@ type WalletDepositPage struct {
 	Meta Meta `json:"meta"`
 }
 
-// WalletGetStatementParams are the query parameters of a request; zero values are left out.
+// WalletGetStatementParams are query parameters. Zero values are not sent.
 type WalletGetStatementParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// available: the balance; claims: proceeds of merchant claims that are not settled yet. One of: available,
-	// claims.
+	// Account: `available` is the balance, `claims` the proceeds of merchant claims that are not settled yet. One of:
+	// available, claims.
 	Account string
 	// Currency: its code, one of GET /api/currencies.
 	Currency string
@@ -4004,7 +4016,7 @@ func (p *WalletGetStatementParams) values() url.Values {
 	return v
 }
 
-// WalletGetWithdrawalParams are the query parameters of a request; zero values are left out.
+// WalletGetWithdrawalParams are query parameters. Zero values are not sent.
 type WalletGetWithdrawalParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -4021,7 +4033,7 @@ func (p *WalletGetWithdrawalParams) values() url.Values {
 	return v
 }
 
-// WalletListDepositsParams are the query parameters of a request; zero values are left out.
+// WalletListDepositsParams are query parameters. Zero values are not sent.
 type WalletListDepositsParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -4053,7 +4065,7 @@ func (p *WalletListDepositsParams) values() url.Values {
 	return v
 }
 
-// WalletListParams are the query parameters of a request; zero values are left out.
+// WalletListParams are query parameters. Zero values are not sent.
 type WalletListParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -4070,12 +4082,12 @@ func (p *WalletListParams) values() url.Values {
 	return v
 }
 
-// WalletListTransactionsParams are the query parameters of a request; zero values are left out.
+// WalletListTransactionsParams are query parameters. Zero values are not sent.
 type WalletListTransactionsParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// available: the balance; claims: proceeds of merchant claims that are not settled yet. One of: available,
-	// claims.
+	// Account: `available` is the balance, `claims` the proceeds of merchant claims that are not settled yet. One of:
+	// available, claims.
 	Account string
 	// Currency: its code, one of GET /api/currencies.
 	Currency string
@@ -4118,7 +4130,7 @@ func (p *WalletListTransactionsParams) values() url.Values {
 	return v
 }
 
-// WalletListWithdrawalDestinationsParams are the query parameters of a request; zero values are left out.
+// WalletListWithdrawalDestinationsParams are query parameters. Zero values are not sent.
 type WalletListWithdrawalDestinationsParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -4135,7 +4147,7 @@ func (p *WalletListWithdrawalDestinationsParams) values() url.Values {
 	return v
 }
 
-// WalletListWithdrawalsParams are the query parameters of a request; zero values are left out.
+// WalletListWithdrawalsParams are query parameters. Zero values are not sent.
 type WalletListWithdrawalsParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -4162,7 +4174,7 @@ func (p *WalletListWithdrawalsParams) values() url.Values {
 	return v
 }
 
-// WalletRequestParams is part of a request.
+// WalletRequestParams is part of requests.
 type WalletRequestParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
@@ -4170,7 +4182,7 @@ type WalletRequestParams struct {
 	Currency string `json:"currency"`
 }
 
-// WalletRequested is part of a response.
+// WalletRequested is part of responses.
 type WalletRequested struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -4184,7 +4196,7 @@ type WalletRequested struct {
 	WalletID string `json:"wallet_id"`
 }
 
-// WalletStatement is part of a response.
+// WalletStatement is part of responses.
 type WalletStatement struct {
 	// Balance at the end of the period: opening_balance + total_in − total_out.
 	ClosingBalance Decimal `json:"closing_balance"`
@@ -4206,7 +4218,7 @@ type WalletStatement struct {
 	TotalOut Decimal `json:"total_out"`
 }
 
-// WalletTransaction is part of a response.
+// WalletTransaction is part of responses.
 type WalletTransaction struct {
 	// Negative for an outgoing transaction.
 	Amount Decimal `json:"amount"`
@@ -4216,23 +4228,23 @@ type WalletTransaction struct {
 	Created time.Time `json:"created"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// ID of the deposit: money that came in.
+	// ID of the deposit: money received.
 	DepositID string `json:"deposit_id"`
 	// Free text for people.
 	Description string `json:"description"`
 	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
-	// ID of the object that moved the money.
+	// ID of the object that caused the transaction.
 	SourceID string `json:"source_id"`
 	// Type of the object that caused the transaction.
 	SourceType string `json:"source_type"`
 	// ID of the transaction.
 	TransactionID string `json:"transaction_id"`
-	// Type.
+	// Type of the object.
 	Type string `json:"type"`
 }
 
-// WalletTransactionPage is part of a response.
+// WalletTransactionPage is part of responses.
 type WalletTransactionPage struct {
 	// The items of this page.
 	Data []WalletTransaction `json:"data"`
@@ -4240,25 +4252,25 @@ type WalletTransactionPage struct {
 	Meta Meta `json:"meta"`
 }
 
-// WebhookAll is part of a response.
+// WebhookAll is part of responses.
 type WebhookAll struct {
 	// The items of this page.
 	Data []WebhookEndpoint `json:"data"`
 }
 
-// WebhookCreateParams is part of a request.
+// WebhookCreateParams is part of requests.
 type WebhookCreateParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 	// Free text for people.
 	Description string `json:"description,omitzero"`
-	// Event types, or prefixes such as payroll.*; empty or * means all.
+	// Event names, or prefixes such as `payroll.*`. Empty, or `*`, means all.
 	Events []string `json:"events,omitzero"`
 	// A public https address on port 443 or 8443.
 	URL string `json:"url"`
 }
 
-// WebhookDeleted is part of a response.
+// WebhookDeleted is part of responses.
 type WebhookDeleted struct {
 	// true if it was deleted.
 	Deleted bool `json:"deleted"`
@@ -4266,7 +4278,7 @@ type WebhookDeleted struct {
 	WebhookID string `json:"webhook_id"`
 }
 
-// WebhookEndpoint is part of a response.
+// WebhookEndpoint is part of responses.
 type WebhookEndpoint struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -4280,9 +4292,9 @@ type WebhookEndpoint struct {
 	FailingSince string `json:"failing_since"`
 	// Empty before the first.
 	LastSuccess string `json:"last_success"`
-	// Until when the previous secret also signs; empty if it does not.
+	// When the previous secret stops signing, UTC; empty if it does not sign.
 	OldSecretUntil string `json:"old_secret_until"`
-	// Why it is disabled: requested, gone or failing. One of: requested, gone, failing.
+	// Reason for being disabled; empty if the endpoint is enabled. One of: requested, gone, failing.
 	Reason string `json:"reason"`
 	// State of the object. One of: enabled, throttled, disabled_auto, disabled_manual.
 	Status string `json:"status"`
@@ -4296,11 +4308,11 @@ type WebhookEndpoint struct {
 	WebhookID string `json:"webhook_id"`
 }
 
-// WebhookListDeliveriesParams are the query parameters of a request; zero values are left out.
+// WebhookListDeliveriesParams are query parameters. Zero values are not sent.
 type WebhookListDeliveriesParams struct {
 	// State of the object. One of: pending, retrying, succeeded, failed, cancelled, blocked.
 	Status string
-	// Event types and prefixes such as payroll.*, separated by commas.
+	// Event names, or prefixes such as `payroll.*`, separated by commas.
 	Name string
 	// Events created at or after.
 	From time.Time
@@ -4338,7 +4350,7 @@ func (p *WebhookListDeliveriesParams) values() url.Values {
 	return v
 }
 
-// WebhookListParams are the query parameters of a request; zero values are left out.
+// WebhookListParams are query parameters. Zero values are not sent.
 type WebhookListParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -4355,7 +4367,7 @@ func (p *WebhookListParams) values() url.Values {
 	return v
 }
 
-// WebhookPing is part of a response.
+// WebhookPing is part of responses.
 type WebhookPing struct {
 	// ID of the event, the same in every delivery of it.
 	EventID string `json:"event_id"`
@@ -4363,13 +4375,13 @@ type WebhookPing struct {
 	WebhookID string `json:"webhook_id"`
 }
 
-// WebhookRotateParams is part of a request.
+// WebhookRotateParams is part of requests.
 type WebhookRotateParams struct {
-	// How long the old secret also signs. Default: one day.
+	// Seconds for which the old secret also signs. Default: one day.
 	OverlapSeconds *int64 `json:"overlap_seconds,omitzero"`
 }
 
-// WebhookSecret is part of a response.
+// WebhookSecret is part of responses.
 type WebhookSecret struct {
 	// ID of the company.
 	CompanyID string `json:"company_id"`
@@ -4383,9 +4395,9 @@ type WebhookSecret struct {
 	FailingSince string `json:"failing_since"`
 	// Empty before the first.
 	LastSuccess string `json:"last_success"`
-	// Until when the previous secret also signs; empty if it does not.
+	// When the previous secret stops signing, UTC; empty if it does not sign.
 	OldSecretUntil string `json:"old_secret_until"`
-	// Why it is disabled: requested, gone or failing. One of: requested, gone, failing.
+	// Reason for being disabled; empty if the endpoint is enabled. One of: requested, gone, failing.
 	Reason string `json:"reason"`
 	// Signing secret, returned only once.
 	Secret string `json:"secret"`
@@ -4401,29 +4413,29 @@ type WebhookSecret struct {
 	WebhookID string `json:"webhook_id"`
 }
 
-// WebhookUpdateParams is part of a request.
+// WebhookUpdateParams is part of requests.
 type WebhookUpdateParams struct {
 	// Free text for people.
 	Description *string `json:"description,omitzero"`
-	// Event types, or prefixes such as payroll.*; empty or * means all. Default: unchanged.
+	// Event names, or prefixes such as `payroll.*`. Empty, or `*`, means all. Default: unchanged.
 	Events []string `json:"events,omitzero"`
 	// The address.
 	URL *string `json:"url,omitzero"`
 }
 
-// WithdrawParams is part of a request.
+// WithdrawParams is part of requests.
 type WithdrawParams struct {
 	// In the destination's currency.
 	Amount Decimal `json:"amount"`
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// ID of a destination of the company's own.
+	// ID of the withdrawal destination.
 	DestinationID string `json:"destination_id"`
 	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id,omitzero"`
 }
 
-// WithdrawalAnswer is part of a response.
+// WithdrawalAnswer is part of responses.
 type WithdrawalAnswer struct {
 	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
 	Amount Decimal `json:"amount"`
@@ -4439,7 +4451,7 @@ type WithdrawalAnswer struct {
 	Currency string `json:"currency"`
 	// Masked details of the destination.
 	Destination string `json:"destination"`
-	// ID of a destination of the company's own.
+	// ID of the withdrawal destination.
 	DestinationID string `json:"destination_id"`
 	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id"`
@@ -4456,7 +4468,7 @@ type WithdrawalAnswer struct {
 	WithdrawalID string `json:"withdrawal_id"`
 }
 
-// WithdrawalCancelParams is part of a request.
+// WithdrawalCancelParams is part of requests.
 type WithdrawalCancelParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
@@ -4464,13 +4476,13 @@ type WithdrawalCancelParams struct {
 	WithdrawalID string `json:"withdrawal_id"`
 }
 
-// WithdrawalData is part of a response.
+// WithdrawalData is part of responses.
 type WithdrawalData struct {
 	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
 	Amount Decimal `json:"amount"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// ID of a destination of the company's own.
+	// ID of the withdrawal destination.
 	DestinationID string `json:"destination_id"`
 	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id"`
@@ -4485,13 +4497,13 @@ type WithdrawalData struct {
 	WithdrawalID string `json:"withdrawal_id"`
 }
 
-// WithdrawalDestination is part of a response.
+// WithdrawalDestination is part of responses.
 type WithdrawalDestination struct {
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// ID of a destination of the company's own.
+	// ID of the withdrawal destination.
 	DestinationID string `json:"destination_id"`
 	// Masked details of the destination.
 	Hint string `json:"hint"`
@@ -4503,13 +4515,13 @@ type WithdrawalDestination struct {
 	ReadyAt time.Time `json:"ready_at"`
 }
 
-// WithdrawalDestinations is part of a response.
+// WithdrawalDestinations is part of responses.
 type WithdrawalDestinations struct {
 	// The company's destinations, oldest first.
 	Destinations []WithdrawalDestination `json:"destinations"`
 }
 
-// WithdrawalPage is part of a response.
+// WithdrawalPage is part of responses.
 type WithdrawalPage struct {
 	// The items of this page.
 	Data []WithdrawalAnswer `json:"data"`
@@ -4517,7 +4529,7 @@ type WithdrawalPage struct {
 	Meta Meta `json:"meta"`
 }
 
-// WorkerItem is part of a response.
+// WorkerItem is part of responses.
 type WorkerItem struct {
 	// Email address.
 	Email string `json:"email"`
@@ -4534,7 +4546,7 @@ type WorkerItem struct {
 	UserID string `json:"user_id"`
 }
 
-// WorkerListInvitationsParams are the query parameters of a request; zero values are left out.
+// WorkerListInvitationsParams are query parameters. Zero values are not sent.
 type WorkerListInvitationsParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -4571,7 +4583,7 @@ func (p *WorkerListInvitationsParams) values() url.Values {
 	return v
 }
 
-// WorkerListParams are the query parameters of a request; zero values are left out.
+// WorkerListParams are query parameters. Zero values are not sent.
 type WorkerListParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
@@ -4609,7 +4621,7 @@ func (p *WorkerListParams) values() url.Values {
 	return v
 }
 
-// WorkerPage is part of a response.
+// WorkerPage is part of responses.
 type WorkerPage struct {
 	// The items of this page.
 	Data []WorkerItem `json:"data"`

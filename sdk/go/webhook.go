@@ -17,17 +17,17 @@ import (
 // recently.
 var ErrInvalidSignature = errors.New("stipend: invalid webhook signature")
 
-// webhookTolerance bounds the age of a delivery, against replays.
+// webhookTolerance is the maximum age of a delivery. It prevents replays.
 const webhookTolerance = 5 * time.Minute
 
-// Event is something that happened to an object. Deliveries may repeat: remember the IDs of handled events.
+// Event is a state change of an object. An event can be delivered more than once: store the IDs of processed events.
 type Event struct {
 	Event       EventName       `json:"event"`
 	ID          string          `json:"id"`
 	Created     time.Time       `json:"created"`
 	Environment string          `json:"environment"` // sandbox or production
 	APIVersion  string          `json:"api_version"`
-	Sequence    int64           `json:"sequence"` // grows with each change of the object
+	Sequence    int64           `json:"sequence"` // increases with each event of the object
 	Data        json.RawMessage `json:"data"`     // decode it with Payload
 }
 
@@ -50,7 +50,7 @@ func verifyWebhook(body []byte, header http.Header, now time.Time, secrets []str
 	for _, secret := range secrets {
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 		if err != nil || len(key) == 0 {
-			return nil, errors.New("stipend: a webhook secret looks like whsec_ followed by base64")
+			return nil, errors.New("stipend: a webhook secret must be whsec_ followed by base64")
 		}
 		mac := hmac.New(sha256.New, key)
 		fmt.Fprintf(mac, "%s.%s.", id, timestamp)
@@ -80,7 +80,7 @@ func ParseEvent(body []byte) (*Event, error) {
 func payload[T any](e *Event) (any, error) {
 	var data T
 	if err := json.Unmarshal(e.Data, &data); err != nil {
-		return nil, fmt.Errorf("stipend: the data of %s: %w", e.Event, err)
+		return nil, fmt.Errorf("stipend: decode the data of %s: %w", e.Event, err)
 	}
 	return &data, nil
 }

@@ -1,4 +1,4 @@
-// Command generate writes the files that are made from the code: the contract and the Go SDK. `make generate` runs it.
+// Command generate writes the generated files: the contract and the Go SDK. `make generate` runs it.
 package main
 
 import (
@@ -13,10 +13,10 @@ func main() {
 	}
 }
 
-// run writes the file that the argument names.
+// run writes the files that the argument selects.
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("want one of: contract, sdk")
+		return fmt.Errorf("missing argument: contract or sdk")
 	}
 	switch args[0] {
 	case "contract":
@@ -24,5 +24,5 @@ func run(args []string) error {
 	case "sdk":
 		return writeSDK()
 	}
-	return fmt.Errorf("cannot make %q", args)
+	return fmt.Errorf("unknown arguments %q: want contract or sdk", args)
 }

@@ -31,6 +31,7 @@ type (
 	operation struct {
 		OperationID string
 		Summary     string
+		Description string
 		Tags        []string
 		Parameters  []parameter
 		RequestBody *struct {
@@ -59,13 +60,13 @@ type (
 	}
 )
 
-// skipped are the operations that the SDK leaves out: the contract itself, and what every OAuth library does better.
+// skipped lists the operations that the SDK omits: the contract itself, and OAuth, for which libraries exist.
 var skipped = []string{"get-contract", "exchange-code", "revoke-token", "oauth-metadata"}
 
-// serviceNames are the services whose tag is not their name.
+// serviceNames lists the services that are not named like their tag.
 var serviceNames = map[string]string{"Merchant claims": "Claims", "Operations": "Health", "Company": "Companies"}
 
-// methodNames are the methods whose name the rule of methodName would make unclear.
+// methodNames lists the methods that methodName would name unclearly.
 var methodNames = map[string]string{
 	"create-vendor-payroll":  "CreateForVendors",
 	"quote-vendor-payroll":   "QuoteForVendors",
@@ -74,9 +75,9 @@ var methodNames = map[string]string{
 	"get-readiness":          "Ready",
 }
 
-// implied are words of an operation's ID that its service already says.
+// implied lists the words of operation IDs that method names omit because the service implies them.
 var implied = map[string][]string{
-	"Distributions": {"user"}, "Invoices": {"user"}, "Payers": {"user"}, "Merchant claims": {"claim"},
+	"Destinations": {"user"}, "Invoices": {"user"}, "Payers": {"user"}, "Merchant claims": {"claim"},
 	"Company": {"company"},
 }
 
@@ -84,8 +85,8 @@ var implied = map[string][]string{
 type sdk struct {
 	contract
 	types    map[string]string // declaration of each type, by name
-	requests map[string]bool   // schemas that are sent
-	updates  map[string]bool   // schemas of requests in which an absent member keeps its value
+	requests map[string]bool   // schemas of request bodies
+	updates  map[string]bool   // schemas of requests in which an absent field stays unchanged
 	services map[string][]method
 }
 
@@ -121,7 +122,7 @@ func writeSDK() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := os.WriteFile(filepath.Join(sdkDir, name), text, 0o644); err != nil { //nolint:gosec // a file of the repository
+		if err := os.WriteFile(filepath.Join(sdkDir, name), text, 0o644); err != nil { //nolint:gosec // in the repository
 			return err
 		}
 	}
@@ -174,7 +175,7 @@ func (g *sdk) method(verb, path string, op operation) error {
 	service := serviceName(op.Tags[0])
 	name := methodName(op)
 	if slices.ContainsFunc(g.services[service], func(m method) bool { return m.name == name }) {
-		return fmt.Errorf("%s.%s exists already; name one of them in methodNames", service, name)
+		return fmt.Errorf("%s.%s exists already: add a name for one of them to methodNames", service, name)
 	}
 	args := []string{"ctx context.Context"}
 	target := `"` + path + `"`
@@ -210,6 +211,11 @@ func (g *sdk) method(verb, path string, op operation) error {
 		run, returned = "call["+result+"]", "*"+result
 	}
 	doc := fmt.Sprintf("%s calls %s %s: %s.", name, verb, path, lowerFirst(strings.TrimSuffix(op.Summary, ".")))
+	for i, paragraph := range strings.Split(op.Description, "\n\n") {
+		if i > 0 { // the first one is the summary
+			doc += "\n\n" + paragraph
+		}
+	}
 	code := comment(doc) + signature(service, name, args, "("+returned+", error)") +
 		fmt.Sprintf("return %s(ctx, request{%q, %s, %s, %s, options})\n}\n", run, verb, target, values, body)
 	if run != "s.t.send" {
@@ -219,7 +225,7 @@ func (g *sdk) method(verb, path string, op operation) error {
 	return g.iterator(service, name, args, op)
 }
 
-// signature is the first line of a method, or several where one would be too long.
+// signature returns the declaration of a method up to its opening brace, on several lines if it is long.
 func signature(service, name string, args []string, result string) string {
 	line := fmt.Sprintf("func (s *%sService) %s(%s) %s {", service, name, strings.Join(args, ", "), result)
 	if len(line) > 118 {
@@ -228,7 +234,7 @@ func signature(service, name string, args []string, result string) string {
 	return line + "\n"
 }
 
-// paramsName is the name of a method's query parameters.
+// paramsName returns the type name of a method's query parameters.
 func paramsName(service, name string) string {
 	one, ok := strings.CutSuffix(service, "ies")
 	if ok {
@@ -294,7 +300,7 @@ func (g *sdk) queryType(name string, query []parameter) string {
 		}[kind]
 		fmt.Fprintf(&encode, "if %s {\nv.Set(%q, %s)\n}\n", absent, p.Name, text)
 	}
-	return fmt.Sprintf("// %s are the query parameters of a request; zero values are left out.\ntype %s struct {\n%s}\n\n"+
+	return fmt.Sprintf("// %s are query parameters. Zero values are not sent.\ntype %s struct {\n%s}\n\n"+
 		"func (p *%s) values() url.Values {\nv := url.Values{}\nif p == nil {\nreturn v\n}\n%sreturn v\n}\n",
 		name, name, fields.String(), name, encode.String())
 }
@@ -353,15 +359,7 @@ func (g *sdk) declare(name string, s *schema, request, update bool) bool {
 	}
 	g.types[goType] = "" // against recursion
 	var b strings.Builder
-	if s.Description != "" {
-		b.WriteString(comment(goType + ": " + s.Description))
-	} else {
-		verb := "is part of a response."
-		if request {
-			verb = "is part of a request."
-		}
-		b.WriteString(comment(goType + " " + verb))
-	}
+	b.WriteString(comment(goType + " is part of " + map[bool]string{true: "requests.", false: "responses."}[request]))
 	fmt.Fprintf(&b, "type %s struct {\n", goType)
 	for _, member := range slices.Sorted(maps.Keys(s.Properties)) {
 		p := s.Properties[member]
@@ -459,7 +457,7 @@ func (g *sdk) eventData(s *schema) *schema {
 	return nil
 }
 
-// withImports puts the imports before code that needs them.
+// withImports prepends the imports that code needs.
 func withImports(code string) string {
 	var needed bytes.Buffer
 	for _, name := range []string{"context", "encoding/json", "iter", "net/url", "strconv", "time"} {
@@ -470,9 +468,12 @@ func withImports(code string) string {
 	return "\nimport (\n" + needed.String() + ")\n" + code
 }
 
-// comment wraps text into a comment of at most 118 columns.
+// comment wraps text into a comment of at most 118 columns. Empty lines separate paragraphs.
 func comment(text string) string {
 	var b strings.Builder
+	if first, rest, more := strings.Cut(text, "\n\n"); more {
+		return comment(first) + "//\n" + comment(rest)
+	}
 	line := "//"
 	for _, word := range strings.Fields(text) {
 		if len(line)+1+len(word) > 114 {
@@ -530,26 +531,26 @@ func serviceName(tag string) string {
 	return goName(strings.ReplaceAll(tag, " ", "_"))
 }
 
-// methodName is the operation's ID without the words that its service already says.
+// methodName returns the operation's ID as a Go name, without the words that its service implies.
 func methodName(op operation) string {
 	if name, ok := methodNames[op.OperationID]; ok {
 		return name
 	}
-	said := append([]string{}, implied[op.Tags[0]]...)
+	omit := append([]string{}, implied[op.Tags[0]]...)
 	for _, word := range strings.Fields(strings.ToLower(op.Tags[0])) {
-		said = append(said, word, strings.TrimSuffix(word, "s"))
+		omit = append(omit, word, strings.TrimSuffix(word, "s"))
 	}
 	words := strings.Split(op.OperationID, "-")
-	kept := words[:0:0]
+	var used []string
 	for i, word := range words {
-		if (i == 0 && op.Tags[0] != "Sandbox") || !slices.Contains(said, word) {
-			kept = append(kept, word)
+		if (i == 0 && op.Tags[0] != "Sandbox") || !slices.Contains(omit, word) {
+			used = append(used, word)
 		}
 	}
-	return goName(strings.Join(kept, "_"))
+	return goName(strings.Join(used, "_"))
 }
 
-// typeName is the Go name of a schema.
+// typeName returns the Go name of a schema.
 func typeName(schema string) string {
 	for _, suffix := range []string{"InputBody", "Body"} {
 		if short, ok := strings.CutSuffix(schema, suffix); ok {
@@ -565,7 +566,7 @@ var initialisms = map[string]string{
 	"http": "HTTP", "tos": "TOS", "btc": "BTC", "usd": "USD", "txid": "TxID", "ids": "IDs", "uri": "URI", "json": "JSON",
 }
 
-// goName turns snake_case, kebab-case, dots and CamelCase into a Go name.
+// goName converts snake_case, kebab-case, dots and CamelCase to a Go name.
 func goName(name string) string {
 	var b strings.Builder
 	for _, word := range strings.FieldsFunc(name, func(r rune) bool {
@@ -580,7 +581,7 @@ func goName(name string) string {
 	return b.String()
 }
 
-// lowerFirst lowers the first letter, or all letters of a name's leading initialism.
+// lowerFirst returns s with a lowercase first letter, or a lowercase initialism if it begins with one.
 func lowerFirst(s string) string {
 	runes := []rune(s)
 	for i := range runes {
@@ -598,7 +599,7 @@ func lowerFirst(s string) string {
 	return string(runes)
 }
 
-// spaced writes a service's name as words.
+// spaced returns the name of a service as words.
 func spaced(name string) string {
 	var b strings.Builder
 	for i, r := range name {

@@ -1,9 +1,8 @@
-// Package openapitest holds answers of the service to its contract.
+// Package openapitest checks responses of the service against its contract. It is for tests only.
 //
-// A contract is opened once and shown every answer that a test gets. An answer with a status, code, header or
-// member that the document does not name is an error, although a client must put up with one: the document would be
-// behind. It also remembers what it was shown, so that a test can tell which operations nobody has tried. It is for
-// tests only.
+// A Contract is opened once and checks every response that a test gets. A response with a status, error code, header or
+// field that the document does not declare is an error, although clients must accept one. The Contract also records the
+// responses it has checked, so that a test can list those that no test provokes.
 package openapitest
 
 import (
@@ -22,35 +21,34 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Contract is an OpenAPI 3.1 document, ready to be held against answers.
+// Contract is a compiled OpenAPI 3.1 document.
 type Contract struct {
-	mux        *http.ServeMux // finds the operation of a request as the service does
+	mux        *http.ServeMux // finds the operation of a request
 	operations map[string]*operation
 	problem    *jsonschema.Schema
 
 	mu   sync.Mutex
-	seen map[string]bool // what operations have answered: "create-payroll 200", "create-payroll 404 not_found"
+	seen map[string]bool // responses so far, as "create-payroll 200" or "create-payroll 404 not_found"
 }
 
 // ErrUndeclared reports an error response that the operation does not declare.
 var ErrUndeclared = errors.New("declare the code in the errors of the route, in internal/httpapi/routes.go")
 
 type operation struct {
-	id      string
-	sandbox bool // absent in production
-	request *jsonschema.Schema
-	// needsBody: a request without a body is refused.
+	id        string
+	sandbox   bool // absent in production
+	request   *jsonschema.Schema
 	needsBody bool
-	answers   map[int]*answer
+	responses map[int]*response
 }
 
-type answer struct {
+type response struct {
 	schema  *jsonschema.Schema
 	codes   []string
 	headers []string // canonical
 }
 
-// wire is the part of a document that is read here.
+// wire is the part of a document that Open reads.
 type wire struct {
 	Paths map[string]map[string]struct {
 		OperationID string   `json:"operationId"`
@@ -73,10 +71,10 @@ type wireResponse struct {
 	Codes   []string       `json:"x-codes"`
 }
 
-// responseRef begins a reference to an answer that operations share.
+// responseRef begins a reference to a shared response.
 const responseRef = "#/components/responses/"
 
-// Open reads a document.
+// Open compiles a document.
 func Open(document []byte) (*Contract, error) {
 	var w wire
 	if err := json.Unmarshal(document, &w); err != nil {
@@ -97,14 +95,14 @@ func Open(document []byte) (*Contract, error) {
 	if c.problem, err = compiler.Compile("contract.json#/components/schemas/Problem"); err != nil {
 		return nil, err
 	}
-	nobody := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	noop := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	for path, methods := range w.Paths {
 		for method, op := range methods {
 			pattern := strings.ToUpper(method) + " " + path
 			at := "contract.json#/paths/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(path) +
 				"/" + method
-			c.mux.Handle(pattern, nobody)
-			o := &operation{id: op.OperationID, sandbox: slices.Contains(op.Tags, "Sandbox"), answers: map[int]*answer{}}
+			c.mux.Handle(pattern, noop)
+			o := &operation{id: op.OperationID, sandbox: slices.Contains(op.Tags, "Sandbox"), responses: map[int]*response{}}
 			if op.RequestBody != nil {
 				o.needsBody = op.RequestBody.Required
 				if o.request, err = compiler.Compile(at + "/requestBody/content/application~1json/schema"); err != nil {
@@ -114,13 +112,13 @@ func Open(document []byte) (*Contract, error) {
 			for text, r := range op.Responses {
 				status, err := strconv.Atoi(text)
 				if err != nil {
-					return nil, fmt.Errorf("%s: the status %q is no number", pattern, text)
+					return nil, fmt.Errorf("%s: the status %q is not a number", pattern, text)
 				}
 				schema := at + "/responses/" + text
 				if name, shared := strings.CutPrefix(r.Ref, responseRef); shared {
 					r, schema = w.Components.Responses[name], "contract.json#/components/responses/"+name
 				}
-				a := &answer{codes: r.Codes}
+				a := &response{codes: r.Codes}
 				for name := range r.Headers {
 					a.headers = append(a.headers, http.CanonicalHeaderKey(name))
 				}
@@ -129,7 +127,7 @@ func Open(document []byte) (*Contract, error) {
 						return nil, err
 					}
 				}
-				o.answers[status] = a
+				o.responses[status] = a
 			}
 			c.operations[pattern] = o
 		}
@@ -137,7 +135,7 @@ func Open(document []byte) (*Contract, error) {
 	return c, nil
 }
 
-// closeObjects makes every schema of an object refuse members that it does not name.
+// closeObjects makes every object schema reject fields that it does not declare.
 func closeObjects(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -154,45 +152,42 @@ func closeObjects(v any) {
 	}
 }
 
-// own are the headers that need no word in a contract: HTTP itself has the word.
-var own = []string{
+// standardHeaders are defined by HTTP and need not be declared.
+var standardHeaders = []string{
 	"Content-Type", "Content-Length", "Content-Encoding", "Cache-Control", "X-Content-Type-Options", "Connection", "Date",
 	"Allow", "Vary", "Etag",
 }
 
-// Check says how an answer differs from the document, nil when it does not. A path that the document does not have is
-// answered by the form of an error only.
+// Check returns how a response differs from the document, or nil. A request that the document does not have may only
+// get an error in the common form.
 func (c *Contract) Check(r *http.Request, sent []byte, status int, header http.Header, body []byte) error {
 	if r.Method == http.MethodHead {
-		return nil // headers alone
+		return nil // a response to HEAD has no body
 	}
 	o := c.find(r)
-	if r.Method == http.MethodHead && len(body) == 0 {
-		return nil // an answer to HEAD has no body to look at
-	}
 	if o == nil {
 		if status >= 400 && isJSON(header) {
 			return c.validate("an error", c.problem, body)
 		}
 		return nil
 	}
-	if status == http.StatusMethodNotAllowed || status == http.StatusNotFound && o.sandbox && o.answers[status] == nil {
+	if status == http.StatusMethodNotAllowed || status == http.StatusNotFound && o.sandbox && o.responses[status] == nil {
 		return c.validate("an error", c.problem, body)
 	}
-	a := o.answers[status]
+	a := o.responses[status]
 	if a == nil {
-		return fmt.Errorf("%w: %s answers the undocumented status %d: %.300s", ErrUndeclared, o.id, status, body)
+		return fmt.Errorf("%w: %s returns the undeclared status %d: %.300s", ErrUndeclared, o.id, status, body)
 	}
 	c.note(o.id, status, "")
 	var problems []error
 	for name := range header {
-		if !slices.Contains(own, name) && !slices.Contains(a.headers, name) {
-			problems = append(problems, fmt.Errorf("%s answers %d with the undocumented header %s", o.id, status, name))
+		if !slices.Contains(standardHeaders, name) && !slices.Contains(a.headers, name) {
+			problems = append(problems, fmt.Errorf("%s returns %d with the undeclared header %s", o.id, status, name))
 		}
 	}
 	for _, name := range []string{"X-Request-Id", "Api-Version"} {
 		if header.Get(name) == "" {
-			problems = append(problems, fmt.Errorf("%s answers %d without %s", o.id, status, name))
+			problems = append(problems, fmt.Errorf("%s returns %d without %s", o.id, status, name))
 		}
 	}
 	if a.schema != nil {
@@ -204,12 +199,12 @@ func (c *Contract) Check(r *http.Request, sent []byte, status int, header http.H
 			c.note(o.id, status, p.Code)
 		}
 		if p.Code != "" && !slices.Contains(a.codes, p.Code) {
-			problems = append(problems, fmt.Errorf("%w: %s answers %d with the undocumented code %s", ErrUndeclared, o.id,
+			problems = append(problems, fmt.Errorf("%w: %s returns %d with the undeclared code %s", ErrUndeclared, o.id,
 				status, p.Code))
 		}
 	}
 	if status == http.StatusOK && o.request != nil && isJSON(r.Header) && (o.needsBody || len(sent) > 0) {
-		problems = append(problems, c.validate("what "+o.id+" accepted", o.request, sent))
+		problems = append(problems, c.validate("the accepted request of "+o.id, o.request, dropNulls(sent)))
 	}
 	return errors.Join(problems...)
 }
@@ -226,28 +221,38 @@ func (c *Contract) validate(what string, s *jsonschema.Schema, body []byte) erro
 	if err != nil {
 		return fmt.Errorf("%s is not JSON: %w", what, err)
 	}
-	if strings.HasPrefix(what, "what ") {
-		dropNulls(v)
-	}
 	if err := s.Validate(v); err != nil {
-		return fmt.Errorf("%s is not as documented: %w\n%.600s", what, err, body)
+		return fmt.Errorf("%s does not match its schema: %w\n%.600s", what, err, body)
 	}
 	return nil
 }
 
-// dropNulls takes members without a value out of a request: they count as absent.
-func dropNulls(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		maps.DeleteFunc(v, func(_ string, member any) bool { return member == nil })
-		for _, member := range v {
-			dropNulls(member)
-		}
-	case []any:
-		for _, item := range v {
-			dropNulls(item)
+// dropNulls returns a request without its null members, which count as absent.
+func dropNulls(body []byte) []byte {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return body
+	}
+	var drop func(v any)
+	drop = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			maps.DeleteFunc(v, func(_ string, member any) bool { return member == nil })
+			for _, member := range v {
+				drop(member)
+			}
+		case []any:
+			for _, item := range v {
+				drop(item)
+			}
 		}
 	}
+	drop(v)
+	text, err := json.Marshal(v)
+	if err != nil {
+		return body
+	}
+	return text
 }
 
 func (c *Contract) note(id string, status int, code string) {
@@ -260,14 +265,14 @@ func answerName(id string, status int, code string) string {
 	return strings.TrimSpace(id + " " + strconv.Itoa(status) + " " + code)
 }
 
-// Unseen lists what the document promises and nobody has answered yet, in order: "operation status", and for errors
-// "operation status code".
+// Unseen lists the declared responses that were not returned yet, sorted: "operation status", or "operation status
+// code" for errors.
 func (c *Contract) Unseen() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var list []string
 	for _, o := range c.operations {
-		for status, a := range o.answers {
+		for status, a := range o.responses {
 			names := []string{answerName(o.id, status, "")}
 			if len(a.codes) > 0 {
 				names = names[:0]
@@ -286,14 +291,13 @@ func (c *Contract) Unseen() []string {
 	return list
 }
 
-// Transport shows the contract every answer of the service that comes through another transport. An answer that
-// differs is an error of the round trip, so it fails the test that asked. What no service of this kind sent passes
-// by.
-func (c *Contract) Transport(under http.RoundTripper) http.RoundTripper { return transport{c, under} }
+// Transport returns a transport that checks every response of the service. A response that differs from the contract
+// makes RoundTrip fail. Responses of other servers are not checked.
+func (c *Contract) Transport(base http.RoundTripper) http.RoundTripper { return transport{c, base} }
 
 type transport struct {
 	contract *Contract
-	under    http.RoundTripper
+	base     http.RoundTripper
 }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -307,7 +311,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	res, err := t.under.RoundTrip(r)
+	res, err := t.base.RoundTrip(r)
 	if err != nil || res.Header.Get("Api-Version") == "" {
 		return res, err
 	}

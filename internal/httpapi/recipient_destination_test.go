@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 )
 
-// recipientIn is a recipient without a login in a country, by the address of its destinations.
+// recipientIn creates a recipient in a country and returns the ID and the path of the destinations.
 func (b *fixture) recipientIn(country string) (id, destinations string) {
 	b.t.Helper()
 	made, _ := ask[members](b, "POST", "/api/company/"+b.company+"/recipients/create",
@@ -23,7 +23,7 @@ func (b *fixture) recipientIn(country string) (id, destinations string) {
 	return id, "/api/company/" + b.company + "/recipients/" + id + "/distribution"
 }
 
-// first is an owner's first destination.
+// first returns the first destination of an owner.
 func (b *fixture) first(owner string) (d destination.Distribution) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
@@ -36,7 +36,7 @@ func (b *fixture) first(owner string) (d destination.Distribution) {
 	return d
 }
 
-// askCorrection has a bank ask for another value of a member of a destination's data, after a payment that went there.
+// askCorrection simulates a bank that requests another value of a member, after a payment to the destination.
 func (b *fixture) askCorrection(was destination.Distribution, member, value string) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
@@ -46,16 +46,16 @@ func (b *fixture) askCorrection(was destination.Distribution, member, value stri
 	})
 }
 
-// correction has a bank ask for it after a payment that went to an owner's first destination as it is now.
+// correction simulates a bank that requests another value for the first destination of an owner, and returns the ID
+// of the correction.
 func (b *fixture) correction(owner, member, value string) (id string) {
 	b.t.Helper()
 	b.askCorrection(b.first(owner), member, value)
 	return b.first(owner).Correction.ID
 }
 
-// A recipient's destination is read, replaced and explained by the rules of a user's: the history, the mail, the
-// event, and the day for which a payment waits.
-func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
+// Destinations of recipients follow the rules of those of users: history, mail, event, and the cool-down of payments.
+func TestRecipientDestinations(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newUserService(t, d)
 		id, at := b.recipientIn("US")
@@ -87,10 +87,10 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 			strings.Contains(text, "1918171614") {
 			t.Errorf("%s", text)
 		}
-		again := b.correction(id, "routing_number", "021000021") // on top of what is asked for already
+		again := b.correction(id, "routing_number", "021000021") // in addition to the pending correction
 		if _, text := ask[members](b, "GET", detail+dst, ""); !strings.Contains(text,
 			`"members":["account_number","routing_number"]`) {
-			t.Errorf("what would change with the correction: %s", text)
+			t.Errorf("the members of the correction: %s", text)
 		}
 		b.wants(409, "invalid_state", "POST", at+"/correction", `{"distribution_id":"`+dst+`","correction_id":"`+asked+`"}`)
 		b.wants(404, "not_found", "POST", at+"/correction", `{"distribution_id":"dst_none","correction_id":"`+again+`"}`)
@@ -101,7 +101,7 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 		}
 		b.wants(409, "invalid_state", "POST", at+"/correction", `{"distribution_id":"`+dst+`","correction_id":"`+again+`"}`)
 		if b.askCorrection(was, "account_type", "savings"); b.first(id).Correction != nil {
-			t.Error("what a bank says of the account that it was is asked for of the account that it is")
+			t.Error("a correction of the old account was applied to the new one")
 		}
 		if _, err := b.exec("UPDATE destination_owners SET destination_changed_at = 0 WHERE owner_id = $1", id); err != nil {
 			t.Fatal(err)
@@ -128,12 +128,12 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 			!strings.Contains(text, "••••6789") {
 			t.Errorf("%s", text)
 		}
-		var events, mails, moved int64
+		var events, mails, changedAt int64
 		b.query("SELECT COUNT(*) FROM events WHERE object_id = '"+id+"' AND name = 'distribution.changed'", &events)
 		b.query("SELECT COUNT(*) FROM mails WHERE template = 'destination_changed'", &mails)
-		b.query("SELECT destination_changed_at FROM destination_owners WHERE owner_id = '"+id+"'", &moved)
-		if events != 3 || mails != 3 || moved == 0 {
-			t.Errorf("%d events, %d mails, moved at %d", events, mails, moved)
+		b.query("SELECT destination_changed_at FROM destination_owners WHERE owner_id = '"+id+"'", &changedAt)
+		if events != 3 || mails != 3 || changedAt == 0 {
+			t.Errorf("%d events, %d mails, changed at %d", events, mails, changedAt)
 		}
 
 		if got := update("dst_none", `"distribution_data":`+xrpData); got.status != 404 {
@@ -153,7 +153,7 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 			{"POST", at + "/update", `{"distribution_id":"` + dst + `","distribution_data":` + xrpData + `}`},
 		} {
 			if got := stranger.do(c[0], c[1], c[2]); got.status != 404 {
-				t.Errorf("a stranger: %s %s: %d %s", c[0], c[1], got.status, got.text)
+				t.Errorf("another company: %s %s: %d %s", c[0], c[1], got.status, got.text)
 			}
 			if got := b.do(c[0], strings.Replace(c[1], at, other, 1), c[2]); got.status != 404 &&
 				!strings.Contains(c[1], "/fields") {
@@ -163,7 +163,7 @@ func TestRecipientDestinationsAreReadAndReplaced(t *testing.T) {
 	})
 }
 
-// What the list of currencies says, what the fields answer and what becomes a destination are one.
+// The list of currencies, the required fields and the accepted destinations agree.
 func TestCurrenciesFieldsAndDestinationsAgree(t *testing.T) {
 	b := newUserService(t, sqlite(t))
 	var listed struct {
@@ -177,7 +177,7 @@ func TestCurrenciesFieldsAndDestinationsAgree(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &listed); err != nil {
 		t.Fatal(err)
 	}
-	countries := map[string]string{"ZW": ""} // one in which no bank is paid
+	countries := map[string]string{"ZW": ""} // no bank destination exists
 	for _, c := range listed.Currencies {
 		for _, country := range c.Countries {
 			countries[country] = ""
@@ -196,7 +196,7 @@ func TestCurrenciesFieldsAndDestinationsAgree(t *testing.T) {
 			t.Errorf("%s is payable: %t", c.Symbol, c.Payable)
 		}
 		if c.Type == "fiat" && len(c.Countries) == 0 {
-			c.Payable = true // nobody has a destination in it, so none says so
+			c.Payable = true // no destination exists to report it
 		}
 		if (c.Type == "crypto") != (len(c.Networks) > 0) || c.Type == "crypto" && len(c.Countries) > 0 {
 			t.Errorf("%s: networks %v, countries %v", c.Symbol, c.Networks, c.Countries)
@@ -216,7 +216,7 @@ func TestCurrenciesFieldsAndDestinationsAgree(t *testing.T) {
 				t.Errorf("%s in %s: %d %s", c.Symbol, country, got.status, got.text)
 			}
 			if c.Type == "fiat" && offered || c.Type == "crypto" && country != "ZW" {
-				continue // what the examples of a bank's row make is told by the package's own tests
+				continue // the examples are tested by package destination
 			}
 			data := map[string]any{}
 			for _, f := range fields.Fields {

@@ -27,7 +27,7 @@ func (b *fixture) destination(user, symbol, kind, data string) members {
 	return made
 }
 
-func TestUserDistributions(t *testing.T) {
+func TestUserDestinations(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newUserService(t, d)
 		user := b.createUser(nil)
@@ -91,7 +91,7 @@ func TestUserDistributions(t *testing.T) {
 			t.Errorf("%v %s", err, sealed)
 		}
 
-		// Allocations are set together, or not at all.
+		// Allocations are set together or not at all.
 		allocate := func(shares string) reply {
 			return b.do("PATCH", at+"/allocations", `{"user_id":"`+user+`","allocations":[`+shares+`]}`)
 		}
@@ -134,7 +134,7 @@ func TestUserDistributions(t *testing.T) {
 			t.Errorf("%d %s", got.status, got.text)
 		}
 
-		// The history says who did what, the newest first.
+		// The history shows who did what, newest first.
 		history, text := ask[members](b, "GET", at+"/history?per_page=2&user_id="+user, "")
 		rows := history["data"].([]any)
 		// three added, two reallocated, one removed, one replaced
@@ -162,7 +162,7 @@ func TestUserDistributions(t *testing.T) {
 			t.Errorf("%v: %d events, %d mails", err, events, mails)
 		}
 
-		// What the bank asks for is shown, and taken by who may change the destination.
+		// A correction requested by the bank is shown, and can be applied with permission to change the destination.
 		asked := b.correction(user, "account_number", "000123456788")
 		if _, text := ask[members](b, "GET", at+"/list?user_id="+user, ""); !strings.Contains(text,
 			`"correction_id":"`+asked+`"`) {
@@ -177,7 +177,8 @@ func TestUserDistributions(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 
-		// Others see nothing and change nothing: another company, another user, and the company of an invited worker.
+		// Nobody else can read or change a destination: another company, another user, or the company of an invited
+		// worker.
 		stranger := newFixture(t, d, nil)
 		stranger.server = b.server
 		stranger.everyScope()
@@ -202,7 +203,7 @@ func TestUserDistributions(t *testing.T) {
 		} {
 			fill := func(text, id string) string { return strings.ReplaceAll(text, "%s", id) }
 			if got := stranger.do(c.method, fill(c.path, user), fill(c.body, user)); got.status != 404 {
-				t.Errorf("a stranger: %s %s: %d %s", c.method, c.path, got.status, got.text)
+				t.Errorf("another company: %s %s: %d %s", c.method, c.path, got.status, got.text)
 			}
 			if got := b.do(c.method, fill(c.path, user), fill(c.body, user), own...); got.status != 404 {
 				t.Errorf("another user: %s %s: %d %s", c.method, c.path, got.status, got.text)
@@ -220,8 +221,8 @@ func TestUserDistributions(t *testing.T) {
 	})
 }
 
-// An address of the service itself as a destination would let one pay run pay for another.
-func TestOwnAddressesAreNoDestinations(t *testing.T) {
+// An address of the service is not accepted as a destination: one payroll could fund another.
+func TestAddressOfServiceIsRejected(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newUserService(t, d)
 		user := b.createUser(nil)
@@ -242,7 +243,7 @@ func TestOwnAddressesAreNoDestinations(t *testing.T) {
 	})
 }
 
-func TestDistributionBadInput(t *testing.T) {
+func TestMalformedDestinations(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newUserService(t, d)
 		user := b.createUser(nil)
@@ -293,7 +294,7 @@ func TestDistributionBadInput(t *testing.T) {
 			text, _ := json.Marshal(body)
 			b.pointed(b.do("POST", at, string(text)), pointer, false, pointer)
 		}
-		// Each field of a bank's row, in every bad way.
+		// Every field of a bank destination, invalid in every way.
 		bank := map[string]any{}
 		if err := json.Unmarshal([]byte(achData), &bank); err != nil {
 			t.Fatal(err)
