@@ -4,8 +4,8 @@
 //
 //   - Members of a company. Above the [Limit] that the company sets, a payroll or a withdrawal needs an owner or
 //     administrator who did not create it. One that a program created needs two of them ([Allowed], [Give]). An
-//     approval counts as long as its giver can approve. Lowering the limit takes effect immediately; raising or removing it is a
-//     [Proposal] for a second member.
+//     approval counts as long as its giver can approve. Lowering the limit takes effect immediately; raising or removing
+//     it is a [Proposal] for a second member.
 //   - The operator's staff. An action that lets stopped money go, and any payment above the [ReleaseLimit], is a
 //     [Request] that one member of staff opens and another one approves ([Open], [Answer]).
 //
