@@ -133,7 +133,7 @@ func TestMailsArriveBySMTP(t *testing.T) {
 	for _, wanted := range []struct{ to, subject string }{
 		{invited, "invites you to get paid"},
 		{"", "Your identity is verified"},
-		{"ada@example.com", "A payment destination was added"},
+		{"ada@example.com", "A payout destination was added"},
 		{"", "was disabled"},
 		{seed.Admin.Email, "was connected to your account"},
 		{seed.Workers[0].Email, "paid you"},
