@@ -1,10 +1,10 @@
-// Package btcdtest runs a real Bitcoin node on a private regtest chain, for tests: btcd, and Bitcoin Core or a node derived from
-// it where there is one.
+// Package btcdtest runs a real Bitcoin node on a private regtest chain, for tests: btcd, and optionally Bitcoin Core
+// or a node derived from it.
 //
-// btcd is the binary .tools/bin/btcd of the project, which is installed at the first use. Core is the binary that STIPEND_TEST_BITCOIND
-// names; see [Each]. The harness mines by building
-// blocks itself, so that it decides what each holds: a fork is a longer row of blocks on an older one, handed to the node as
-// a peer's would be. It owns the coins of the first blocks and pays anybody from them.
+// btcd is the binary .tools/bin/btcd of the project, which is installed at the first use. Core is the binary that the
+// variable STIPEND_TEST_BITCOIND names, see [Each]. The package builds the blocks itself, so that it controls their
+// content. For a fork it submits a longer branch that starts at an older block. It owns the coins of the first blocks
+// and makes payments from them.
 package btcdtest
 
 import (
@@ -38,15 +38,15 @@ const Version = "v0.26.2"
 
 const (
 	network = "regtest"
-	// The soft forks of regtest are voted on in periods of 144 blocks: defined, started, locked in, active. This many blocks
-	// see the vote on segregated witness through.
+	// Regtest activates soft forks in periods of 144 blocks: defined, started, locked in, active. After this number of
+	// blocks segregated witness is active.
 	firstBlocks = 3*144 + 8
 	maturity    = 100
 	payFee      = 2_000
 	headerSize  = 80
 )
 
-// Node is a running btcd. Its methods fail the test that started it on errors that are not the caller's subject.
+// Node is a running node. Its methods return errors; only Start and Clone fail the test.
 type Node struct {
 	*bitcoin.Client
 
@@ -61,12 +61,12 @@ type Node struct {
 	cmd   *exec.Cmd
 	coins []chain.WalletCoin
 	paid  map[string][]chain.WalletCoin // coins spent by each payment
-	// Every block handed in, in order: a regtest btcd deletes its chain when it starts.
+	// All submitted blocks, in order. A regtest btcd deletes its chain when it starts.
 	blocks []string
 	salt   int64
 }
 
-// Each runs f with the start of btcd and, where STIPEND_TEST_BITCOIND names the binary of a Bitcoin Core, with that one's.
+// Each runs f with a function that starts btcd and, if STIPEND_TEST_BITCOIND is set, with one that starts Bitcoin Core.
 func Each(t *testing.T, f func(t *testing.T, start func(testing.TB) *Node)) {
 	t.Helper()
 	t.Run("btcd", func(t *testing.T) {
@@ -87,7 +87,8 @@ func Each(t *testing.T, f func(t *testing.T, start func(testing.TB) *Node)) {
 	}
 }
 
-// Start installs btcd if need be, starts a node and mines until it takes every kind of transaction. It stops with the test.
+// Start starts a btcd, which it installs if necessary, and mines until all soft forks are active. The node stops with
+// the test.
 func Start(t testing.TB) *Node {
 	t.Helper()
 	testkit.NotQuick(t, "btcd")
@@ -102,8 +103,8 @@ func Start(t testing.TB) *Node {
 	return n
 }
 
-// start begins with the first blocks, or with those of another node.
-func start(t testing.TB, binary string, core bool, twin *Node) (*Node, error) {
+// start starts a node with the first blocks, or with those of another node.
+func start(t testing.TB, binary string, core bool, from *Node) (*Node, error) {
 	xprv, err := bitcoin.MasterFromSeed(bytes.Repeat([]byte{7}, 32), network)
 	if err != nil {
 		return nil, err
@@ -130,32 +131,33 @@ func start(t testing.TB, binary string, core bool, twin *Node) (*Node, error) {
 	if n.peer, err = freeport.Free(); err != nil {
 		return nil, err
 	}
-	if n.Client, err = bitcoin.NewClient(bitcoin.Options{URL: "http://" + n.rpc, User: "u", Password: "p", Network: network}); err != nil {
+	if n.Client, err = bitcoin.NewClient(bitcoin.Options{URL: "http://" + n.rpc, User: "u", Password: "p",
+		Network: network}); err != nil {
 		return nil, err
 	}
 	t.Cleanup(n.stop)
-	if twin != nil {
-		n.blocks, n.salt = slices.Clone(twin.blocks), twin.salt+1<<32 // its blocks will be others
+	if from != nil {
+		n.blocks, n.salt = slices.Clone(from.blocks), from.salt+1<<32 // so that its own blocks differ
 	}
-	if err := n.run(t.Context()); err != nil || twin != nil {
+	if err := n.run(t.Context()); err != nil || from != nil {
 		return n, err
 	}
 	return n, n.mineInitial(t.Context())
 }
 
-// Clone starts another node with the same blocks. It hears of no others but by Learn, and makes its own.
+// Clone starts another node with the same blocks. It is not connected to this one; see CopyBlocks.
 func (n *Node) Clone(t testing.TB) *Node {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	twin, err := start(t, n.binary, n.core, n)
+	from, err := start(t, n.binary, n.core, n)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return twin
+	return from
 }
 
-// CopyBlocks hands the node what blocks another one has.
+// CopyBlocks submits the blocks of another node that this one lacks.
 func (n *Node) CopyBlocks(ctx context.Context, from *Node) error {
 	from.mu.Lock()
 	blocks := slices.Clone(from.blocks)
@@ -177,7 +179,7 @@ func (n *Node) CopyBlocks(ctx context.Context, from *Node) error {
 	return nil
 }
 
-// install returns the binary, which it installs when the project has none.
+// install returns the path of the binary. It installs the binary if necessary.
 func install(ctx context.Context) (string, error) {
 	root, err := os.Getwd()
 	if err != nil {
@@ -198,7 +200,7 @@ func install(ctx context.Context) (string, error) {
 		return binary, nil
 	}
 	cmd := exec.CommandContext(ctx, "go", "install", "github.com/btcsuite/btcd@"+Version)
-	cmd.Dir = os.TempDir() // outside the module
+	cmd.Dir = os.TempDir() // outside of the module
 	cmd.Env = append(os.Environ(), "GOBIN="+bin, "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go install btcd: %w\n%s", err, out)
@@ -208,13 +210,15 @@ func install(ctx context.Context) (string, error) {
 
 func (n *Node) run(ctx context.Context) error {
 	args := []string{"--regtest", "--configfile=/dev/null", "--datadir=" + n.dir, "--logdir=" + n.dir,
-		"--rpcuser=u", "--rpcpass=p", "--notls", "--rpclisten=" + n.rpc, "--listen=" + n.peer, "--nodnsseed", "--txindex", "--debuglevel=warn"}
+		"--rpcuser=u", "--rpcpass=p", "--notls", "--rpclisten=" + n.rpc, "--listen=" + n.peer, "--nodnsseed", "--txindex",
+		"--debuglevel=warn"}
 	if n.core {
 		_, port, err := net.SplitHostPort(n.rpc)
 		if err != nil {
 			return err
 		}
-		args = []string{"-regtest", "-conf=/dev/null", "-datadir=" + n.dir, "-server", "-rpcuser=u", "-rpcpassword=p", "-rpcport=" + port,
+		args = []string{"-regtest", "-conf=/dev/null", "-datadir=" + n.dir, "-server", "-rpcuser=u", "-rpcpassword=p",
+			"-rpcport=" + port,
 			"-listen=0", "-dnsseed=0", "-txindex", "-disablewallet", "-persistmempool=0", "-printtoconsole=0"}
 	}
 	cmd := exec.Command(n.binary, args...)
@@ -237,8 +241,8 @@ func (n *Node) run(ctx context.Context) error {
 	return fmt.Errorf("the node does not answer:\n%s", output.String())
 }
 
-// dropStaleBlocks leaves out of the blocks to hand in again those that are off the best chain: the node would take their transactions
-// back into its mempool.
+// dropStaleBlocks removes the blocks that are not in the best chain from those to submit at the next start. Otherwise
+// the node would return their transactions to its mempool.
 func (n *Node) dropStaleBlocks(ctx context.Context) error {
 	height, _, err := n.Tip(ctx)
 	if err != nil {
@@ -303,29 +307,30 @@ func (n *Node) Stop(ctx context.Context) error {
 	return err
 }
 
-// Restart starts a stopped node again, with the same blocks and an empty mempool.
+// Restart starts a stopped node with the same blocks and an empty mempool.
 func (n *Node) Restart(ctx context.Context) error { return n.run(ctx) }
 
-// URL is where the node's JSON-RPC is, with its user and password.
+// URL returns the URL of the node's JSON-RPC, with user and password.
 func (n *Node) URL() string { return "http://u:p@" + n.rpc }
 
-// Source is the node as package chain sees it.
+// Source returns the node as a chain.Source.
 func (n *Node) Source() chain.Source { return n.Client }
 
-// mineInitial mines the first blocks, whose coins are what the harness pays with.
+// mineInitial mines the first blocks, and keeps their coins for payments.
 func (n *Node) mineInitial(ctx context.Context) error {
 	for range firstBlocks {
 		tx, err := n.mineOn(ctx, "", nil)
 		if err != nil {
 			return err
 		}
-		n.coins = append(n.coins, chain.WalletCoin{Outpoint: chain.Outpoint{TxID: tx.TxID()}, Address: n.minerAddress, Amount: tx.TxOut[0].Value})
+		n.coins = append(n.coins, chain.WalletCoin{Outpoint: chain.Outpoint{TxID: tx.TxID()}, Address: n.minerAddress,
+			Amount: tx.TxOut[0].Value})
 	}
 	n.coins = n.coins[:len(n.coins)-maturity]
 	return nil
 }
 
-// Mine adds n blocks; the first takes the whole mempool.
+// Mine adds blocks. The first contains the whole mempool.
 func (n *Node) Mine(ctx context.Context, count int) error {
 	for i := range count {
 		var txs []*wire.MsgTx
@@ -342,7 +347,7 @@ func (n *Node) Mine(ctx context.Context, count int) error {
 	return nil
 }
 
-// MineTx adds one block that holds exactly one given transaction, whatever the mempool thinks of it.
+// MineTx adds one block with a single transaction, even if the mempool does not accept it.
 func (n *Node) MineTx(ctx context.Context, raw []byte) error {
 	var msg wire.MsgTx
 	if err := msg.Deserialize(bytes.NewReader(raw)); err != nil {
@@ -352,7 +357,7 @@ func (n *Node) MineTx(ctx context.Context, raw []byte) error {
 	return err
 }
 
-// Reorg gives the node a chain that leaves its own below the last blocks and is one longer, without their transactions.
+// Reorg replaces the last depth blocks by depth+1 blocks without their transactions.
 func (n *Node) Reorg(ctx context.Context, depth int) error {
 	height, _, err := n.Tip(ctx)
 	if err != nil {
@@ -378,12 +383,12 @@ func (n *Node) Reorg(ctx context.Context, depth int) error {
 	return nil
 }
 
-// Invalidate makes the node refuse a block and what stands on it, until Reconsider.
+// Invalidate makes the node reject a block and its descendants, until Reconsider.
 func (n *Node) Invalidate(ctx context.Context, hash string) error {
 	return n.Call(ctx, nil, "invalidateblock", hash)
 }
 
-// Reconsider takes an Invalidate back.
+// Reconsider reverts Invalidate.
 func (n *Node) Reconsider(ctx context.Context, hash string) error {
 	return n.Call(ctx, nil, "reconsiderblock", hash)
 }
@@ -423,15 +428,17 @@ func (n *Node) submitHex(ctx context.Context, block string) error {
 	if err := n.Call(ctx, &refusal, "submitblock", block); err != nil {
 		return err
 	}
-	// Core tells of blocks that it keeps, but has already or does not build on now.
+	// Core stores blocks with these results: one that it already has, and one that is not in the best chain.
 	if refusal != nil && (!n.core || *refusal != "duplicate" && *refusal != "inconclusive") {
 		return fmt.Errorf("submitblock: %s", *refusal)
 	}
 	return nil
 }
 
-// build makes a valid block.
-func (n *Node) build(ctx context.Context, prev string, height int64, txs []*wire.MsgTx) (*wire.MsgBlock, *wire.MsgTx, error) {
+// build builds a valid block and returns it with its coinbase transaction.
+func (n *Node) build(
+	ctx context.Context, prev string, height int64, txs []*wire.MsgTx,
+) (*wire.MsgBlock, *wire.MsgTx, error) {
 	parent, err := n.header(ctx, prev)
 	if err != nil {
 		return nil, nil, err
@@ -444,8 +451,9 @@ func (n *Node) build(ctx context.Context, prev string, height int64, txs []*wire
 	if floor := time.Now().Add(-time.Hour).Truncate(time.Second); at.Before(floor) {
 		at = floor
 	}
-	// The version votes for every soft fork that may be voted on.
-	header := wire.BlockHeader{Version: 0x20000007, PrevBlock: parent.BlockHash(), Timestamp: at, Bits: chaincfg.RegressionNetParams.PowLimitBits}
+	// The version signals for every soft fork.
+	header := wire.BlockHeader{Version: 0x20000007, PrevBlock: parent.BlockHash(), Timestamp: at,
+		Bits: chaincfg.RegressionNetParams.PowLimitBits}
 	reward := []*wire.TxOut{wire.NewTxOut(50_00000000>>(height/150), n.minerScript)}
 	block, err := bitcoin.NewBlock(header, height, []byte(strconv.FormatInt(salt, 10)), reward, txs)
 	if err != nil {
@@ -467,7 +475,7 @@ func (n *Node) header(ctx context.Context, hash string) (*wire.BlockHeader, erro
 	return &h, h.Deserialize(bytes.NewReader(raw))
 }
 
-// mempoolTxs is the mempool, parents before children.
+// mempoolTxs returns the mempool, parents before children.
 func (n *Node) mempoolTxs(ctx context.Context) ([]*wire.MsgTx, error) {
 	ids, err := n.Mempool(ctx)
 	if err != nil {
@@ -510,7 +518,7 @@ func (n *Node) mempoolTxs(ctx context.Context) ([]*wire.MsgTx, error) {
 	return sorted, nil
 }
 
-// PayAll pays from a coin of the harness; the first outputs are those given, in their order. It waits in the mempool.
+// PayAll broadcasts a payment. Its first outputs are the given ones, in order.
 func (n *Node) PayAll(ctx context.Context, outputs ...chain.Output) (string, error) {
 	raw, txid, err := n.SignPayment(outputs...)
 	if err != nil {
@@ -519,7 +527,7 @@ func (n *Node) PayAll(ctx context.Context, outputs ...chain.Output) (string, err
 	return txid, n.Broadcast(ctx, raw)
 }
 
-// SignPayment is PayAll without telling the node.
+// SignPayment signs a payment like PayAll, without broadcasting it.
 func (n *Node) SignPayment(outputs ...chain.Output) (raw []byte, txid string, err error) {
 	total := int64(payFee)
 	for _, o := range outputs {
@@ -536,7 +544,7 @@ func (n *Node) SignPayment(outputs ...chain.Output) (raw []byte, txid string, er
 	return n.spend(coins, total, outputs)
 }
 
-// Replace pays other outputs, or takes the money back, with the coins of a payment and a higher fee.
+// Replace broadcasts a transaction with the inputs of a payment, other outputs and a higher fee.
 func (n *Node) Replace(ctx context.Context, txid string, outputs ...chain.Output) (string, error) {
 	raw, newID, err := n.SignReplacement(txid, outputs...)
 	if err != nil {
@@ -545,7 +553,7 @@ func (n *Node) Replace(ctx context.Context, txid string, outputs ...chain.Output
 	return newID, n.Broadcast(ctx, raw)
 }
 
-// SignReplacement is Replace without telling the node.
+// SignReplacement signs a replacement like Replace, without broadcasting it.
 func (n *Node) SignReplacement(txid string, outputs ...chain.Output) (raw []byte, newID string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -560,7 +568,7 @@ func (n *Node) SignReplacement(txid string, outputs ...chain.Output) (raw []byte
 	return n.spend(coins, total, outputs)
 }
 
-// spend is called with the lock held.
+// spend signs a transaction. The caller must hold the lock.
 func (n *Node) spend(coins []chain.WalletCoin, total int64, outputs []chain.Output) ([]byte, string, error) {
 	msg := wire.NewMsgTx(2)
 	var have int64
@@ -588,7 +596,8 @@ func (n *Node) spend(coins []chain.WalletCoin, total int64, outputs []chain.Outp
 	return raw, txid, err
 }
 
-// Evict makes the node forget a transaction: it is restarted, which empties its mempool, and told all others again.
+// Evict removes a transaction from the mempool: it restarts the node, which empties the mempool, and broadcasts the
+// others again.
 func (n *Node) Evict(ctx context.Context, txid string) error {
 	others, err := n.mempoolTxs(ctx)
 	if err != nil {
@@ -605,10 +614,11 @@ func (n *Node) Evict(ctx context.Context, txid string) error {
 		if msg.TxID() == txid {
 			continue
 		}
-		// A child of the evicted one goes with it.
-		if err := n.Broadcast(ctx, bitcoin.Serialize(msg)); err != nil && !slices.ContainsFunc(msg.TxIn, func(in *wire.TxIn) bool {
-			return in.PreviousOutPoint.Hash.String() == txid
-		}) {
+		// A child of the evicted transaction is evicted too.
+		if err := n.Broadcast(ctx, bitcoin.Serialize(msg)); err != nil &&
+			!slices.ContainsFunc(msg.TxIn, func(in *wire.TxIn) bool {
+				return in.PreviousOutPoint.Hash.String() == txid
+			}) {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// signOwn is a payment of the wallet's account, watched but not broadcast.
+// signOwn signs a payment from the wallet's hot account and watches it, without broadcasting it.
 func (b *fixture) signOwn(nonce uint64, tip int64, to chain.Output) (raw []byte, txid string) {
 	b.Helper()
 	raw, txid, spends, err := b.accounts.SignOwn(b.Context(), nonce, tip, to)
@@ -21,7 +21,7 @@ func (b *fixture) signOwn(nonce uint64, tip int64, to chain.Output) (raw []byte,
 	return raw, txid
 }
 
-// fundHotAccount takes the account that the wallet pays from, and fills it.
+// fundHotAccount assigns the wallet's hot account and funds it.
 func (b *fixture) fundHotAccount() (account string) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) (err error) {
@@ -34,7 +34,7 @@ func (b *fixture) fundHotAccount() (account string) {
 	return account
 }
 
-// runAccounts is about our own transactions on a chain of accounts.
+// runAccounts tests transactions of our own on an EVM network.
 func runAccounts(run func(name string, f func(b *fixture))) {
 	const tip = 2_000_000_000
 	run("own transaction of a nonce", func(b *fixture) {
@@ -81,7 +81,7 @@ func runAccounts(run func(name string, f func(b *fixture))) {
 		b.wantTx(txid, chain.Conflicted, true)
 		b.wantTx(second, chain.Mined, true)
 	})
-	run("a stranger spends a nonce of ours", func(b *fixture) {
+	run("an unknown transaction spends a nonce of ours", func(b *fixture) {
 		b.fundHotAccount()
 		to := b.newAddress()
 		raw, txid := b.signOwn(0, tip, chain.Output{Address: to, Amount: 300_000})
@@ -93,7 +93,7 @@ func runAccounts(run func(name string, f func(b *fixture))) {
 			b.Errorf("%+v", w)
 		}
 		var mu sync.Mutex
-		strangers := 0
+		unknownSpends := 0
 		count := func(_ context.Context, _ *db.Tx, j job.Job) error {
 			var n chain.TxRef
 			if err := j.Decode(&n); err != nil {
@@ -102,13 +102,13 @@ func runAccounts(run func(name string, f func(b *fixture))) {
 			mu.Lock()
 			defer mu.Unlock()
 			if n.Chain == b.name && n.TxID == rival {
-				strangers++
+				unknownSpends++
 			}
 			return nil
 		}
 		b.drain(job.Table{chain.JobUnknownSpend: {Tx: count}})
-		if strangers == 0 {
-			b.Error("nobody heard of the stranger")
+		if unknownSpends == 0 {
+			b.Error("no job for the unknown spend")
 		}
 		b.mine(1)
 		b.wantTx(txid, chain.Conflicted, true)

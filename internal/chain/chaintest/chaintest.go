@@ -1,5 +1,5 @@
-// Package chaintest is the written contract of a chain.Source as tests, and the tests of the watcher that run on every
-// source: [Run] and [RunWatcher]. A source brings a [Chain], which moves its chain.
+// Package chaintest tests implementations of chain.Source: [Run] tests a source against its contract, and
+// [RunWatcher] tests the watcher on it. The caller provides a [Chain] that the tests control.
 package chaintest
 
 import (
@@ -21,54 +21,56 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// Chain is a chain of coins under the test's hand, regtest, unless it is an [AccountChain].
+// Chain is a Bitcoin regtest chain that a test controls, unless it is an [AccountChain].
 type Chain interface {
 	Source() chain.Source
-	// Mine adds blocks; the first takes the whole mempool.
+	// Mine adds blocks. The first contains the whole mempool.
 	Mine(ctx context.Context, n int) error
-	// PayAll pays anybody; the transaction's first outputs are those given, and it may be replaced.
+	// PayAll broadcasts a replaceable payment from the test's own funds. Its first outputs are the given ones.
 	PayAll(ctx context.Context, outputs ...chain.Output) (txid string, err error)
-	// Replace spends the coins of a waiting payment otherwise, for a higher fee.
+	// Replace broadcasts a transaction with the same inputs as a pending payment, other outputs and a higher fee.
 	Replace(ctx context.Context, txid string, outputs ...chain.Output) (newTxID string, err error)
-	// Evict makes the mempool forget a payment.
+	// Evict removes a payment from the mempool.
 	Evict(ctx context.Context, txid string) error
-	// Reorg replaces the last blocks by one more empty ones; their transactions wait in the mempool again.
+	// Reorg replaces the last depth blocks by depth+1 empty ones. Their transactions return to the mempool.
 	Reorg(ctx context.Context, depth int) error
 }
 
-// AccountChain is a chain of accounts under the test's hand. What it pays has places from 0 on and is of one asset. One that has a
-// method PaysOne cannot pay several with one transaction.
+// AccountChain is an EVM network that a test controls. Its payments are of one asset, and their outputs are numbered
+// from 0. One that has a method PaysOne cannot pay several outputs with one transaction.
 type AccountChain interface {
 	Chain
-	// Deriver is a fresh key, so that tests on one chain do not meet each other's addresses.
+	// Deriver returns the addresses of a new key, so that tests on the same chain do not share addresses.
 	Deriver() chain.Deriver
-	// Rebroadcast hands a payment of the lab's to the node again.
+	// Rebroadcast broadcasts a payment again.
 	Rebroadcast(ctx context.Context, txid string) error
-	// SignOwn is a payment by the wallet's own account, the first of the change branch: of its nonce, and for a tip.
-	SignOwn(ctx context.Context, nonce uint64, tip int64, to chain.Output) (raw []byte, txid string, spends chain.Outpoint, err error)
-	// Fund gives an account coins and tokens out of nothing.
+	// SignOwn signs a payment from the wallet's hot account, the first of the change branch, with a nonce and a tip.
+	SignOwn(ctx context.Context, nonce uint64, tip int64, to chain.Output) (raw []byte, txid string, spends chain.Outpoint,
+		err error)
+	// Fund sets the balance of an account's native coin, and mints tokens for it.
 	Fund(ctx context.Context, account string, native, tokens int64) error
 }
 
-// Factory opens a lab. The database is for sources that live in one. A factory may return the same chain each time: tests
-// look only at what they did themselves.
+// Factory opens a chain. The database is for simulated chains. A factory may return the same chain each time: each
+// test checks only its own transactions.
 type Factory func(t *testing.T, d *db.DB) Chain
 
-// StartWatching gives the chain called name the first look of a watcher, on a simulated chain of its own, for tests that need
-// addresses and no blocks.
+// StartWatching creates the cursor of the chain called name, with a simulated chain, for tests that need addresses
+// and no blocks.
 func StartWatching(t testing.TB, d *db.DB, name string) {
 	t.Helper()
-	if err := chain.NewWatcher(d, name, bitcoinsim.New(d), 1, slog.New(slog.DiscardHandler)).Sync(t.Context()); err != nil {
+	if err := chain.NewWatcher(d, name, bitcoinsim.New(d), 1,
+		slog.New(slog.DiscardHandler)).Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// NewSigner is a fresh key, so that tests on one chain do not meet each other's addresses.
+// NewSigner returns the signer of a new key, so that tests on the same chain do not share addresses.
 func NewSigner(t testing.TB, d *db.DB) *bitcoin.Signer {
 	t.Helper()
 	var seed [16]byte
 	if err := d.Read(t.Context(), func(_ context.Context, tx *db.Tx) error {
-		copy(seed[:], tx.NewID("")[11:]) // the random end of an id
+		copy(seed[:], tx.NewID("")[11:]) // the random part of the id
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -84,8 +86,10 @@ func NewSigner(t testing.TB, d *db.DB) *bitcoin.Signer {
 	return s
 }
 
-// Spend signs a transaction from coins of a wallet. The rest of the money is the fee.
-func Spend(t testing.TB, s *bitcoin.Signer, coins []chain.WalletCoin, outputs ...chain.Output) (raw []byte, txid string) {
+// Spend signs a transaction that spends coins of a wallet. The difference to the outputs is the fee.
+func Spend(
+	t testing.TB, s *bitcoin.Signer, coins []chain.WalletCoin, outputs ...chain.Output,
+) (raw []byte, txid string) {
 	t.Helper()
 	msg := wire.NewMsgTx(2)
 	for _, c := range coins {
@@ -145,7 +149,8 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 			must(err)
 			at, err := src.BlockHash(ctx, height)
 			must(err)
-			if b.Hash != hash || at != hash || b.Time.IsZero() || accounts == nil && (len(b.Txs) == 0 || !b.Txs[0].Coinbase || len(b.Txs[0].Inputs) != 0) {
+			if b.Hash != hash || at != hash || b.Time.IsZero() || accounts == nil &&
+				(len(b.Txs) == 0 || !b.Txs[0].Coinbase || len(b.Txs[0].Inputs) != 0) {
 				t.Fatalf("block %d: %+v, by height %s", height, b, at)
 			}
 			if b.Height != -1 && b.Height != height {
@@ -154,7 +159,7 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 			height, hash = height-1, b.Prev
 		}
 	})
-	t.Run("what is not there is not found", func(t *testing.T) {
+	t.Run("unknown blocks and transactions are not found", func(t *testing.T) {
 		height, _, err := src.Tip(ctx)
 		must(err)
 		none := strings.Repeat("ab", 32)
@@ -170,10 +175,10 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 			}
 		}
 	})
-	t.Run("a payment waits and is mined", func(t *testing.T) {
+	t.Run("a payment is pending and is mined", func(t *testing.T) {
 		pay := []chain.Output{{Address: addr(0), Amount: 70_000}, {Address: addr(1), Amount: 80_000}}
 		if accounts != nil {
-			pay = pay[:1] // what a contract pays to several is known when a block has executed it
+			pay = pay[:1] // a contract's payments are known only after a block has executed it
 		}
 		txid, err := lab.PayAll(ctx, pay...)
 		must(err)
@@ -198,7 +203,7 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 			}
 			return src.Broadcast(ctx, tx.Raw)
 		}
-		must(again()) // while it waits
+		must(again()) // while it is pending
 		must(lab.Mine(ctx, 1))
 		_, hash, err := src.Tip(ctx)
 		must(err)
@@ -210,7 +215,7 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 		if waiting, err = src.Mempool(ctx); err != nil || slices.Contains(waiting, txid) {
 			t.Fatalf("still waits: %v", err)
 		}
-		must(again()) // when it is mined
+		must(again()) // after it was mined
 	})
 	t.Run("a broken transaction is rejected", func(t *testing.T) {
 		if accounts != nil {
@@ -220,11 +225,12 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 		txid, err := lab.PayAll(ctx, chain.Output{Address: addr(2), Amount: 90_000})
 		must(err)
 		must(lab.Mine(ctx, 1))
-		coin := chain.WalletCoin{Outpoint: chain.Outpoint{TxID: txid}, Address: addr(2), Amount: 90_000, Branch: chain.External, Index: 2}
+		coin := chain.WalletCoin{Outpoint: chain.Outpoint{TxID: txid}, Address: addr(2), Amount: 90_000,
+			Branch: chain.External, Index: 2}
 		raw, _ := Spend(t, wallet, []chain.WalletCoin{coin}, chain.Output{Address: addr(3), Amount: 80_000})
 		var msg wire.MsgTx
 		must(msg.Deserialize(bytes.NewReader(raw)))
-		msg.TxOut[0].Value++ // the signature no longer fits
+		msg.TxOut[0].Value++ // invalidates the signature
 		for name, bad := range map[string][]byte{"signature": bitcoin.Serialize(&msg), "bytes": {1, 2, 3}} {
 			if err := src.Broadcast(ctx, bad); !errors.Is(err, chain.ErrRejected) {
 				t.Errorf("%s: %v", name, err)
@@ -232,13 +238,13 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 		}
 		must(src.Broadcast(ctx, raw))
 		must(lab.Mine(ctx, 1))
-		// Its coin is gone now: a rival is no success, and its fate must not look settled either.
+		// The coin is spent. The conflicting transaction must neither succeed nor be rejected for good.
 		rival, _ := Spend(t, wallet, []chain.WalletCoin{coin}, chain.Output{Address: addr(4), Amount: 70_000})
 		if err := src.Broadcast(ctx, rival); err == nil {
-			t.Error("a double spend was taken")
+			t.Error("a double spend was accepted")
 		}
 	})
-	t.Run("a reorganisation changes hashes and brings transactions back", func(t *testing.T) {
+	t.Run("a reorganization changes hashes and brings transactions back", func(t *testing.T) {
 		txid, err := lab.PayAll(ctx, chain.Output{Address: addr(5), Amount: 60_000})
 		must(err)
 		must(lab.Mine(ctx, 2))
@@ -274,7 +280,7 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 	})
 }
 
-// brokenByAccount is what a node refuses of an account, and what it leaves open.
+// brokenByAccount tests which transactions of an account a node rejects, and for which the outcome is unknown.
 func brokenByAccount(t *testing.T, lab AccountChain, to string) {
 	ctx, src := t.Context(), lab.Source()
 	must := func(err error) {
@@ -297,7 +303,7 @@ func brokenByAccount(t *testing.T, lab AccountChain, to string) {
 	must(src.Broadcast(ctx, raw))
 	must(lab.Mine(ctx, 1))
 	must(src.Broadcast(ctx, raw))
-	// Its nonce is gone now: a rival is no success, and its fate must not look settled either.
+	// The nonce is spent. The conflicting transaction must neither succeed nor be rejected for good.
 	rival, other, _, err := lab.SignOwn(ctx, 0, 3_000_000_000, chain.Output{Address: to, Amount: 70_000})
 	must(err)
 	if err := src.Broadcast(ctx, rival); err == nil || errors.Is(err, chain.ErrRejected) || other == txid {

@@ -14,20 +14,20 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// company owns all that the watcher's tests watch.
+// company is the company of everything that the watcher's tests watch.
 const company = "com_chaintest"
 
-// fixture is one watcher over one lab, with a wallet of its own.
+// fixture is a watcher of a chain, with a wallet of its own.
 type fixture struct {
 	*testing.T
 	d     *db.DB
 	chain Chain
 	name  string
 	w     *chain.Watcher
-	keys  *bitcoin.Signer // of a chain of coins
+	keys  *bitcoin.Signer // on Bitcoin
 	pool  *chain.Pool
 
-	accounts AccountChain // of a chain of accounts
+	accounts AccountChain // on an EVM network
 }
 
 func newFixture(t *testing.T, d *db.DB, factory Factory) *fixture {
@@ -43,7 +43,7 @@ func newFixture(t *testing.T, d *db.DB, factory Factory) *fixture {
 	return b
 }
 
-// restart is a stop of the program: only what is in the database is kept.
+// restart replaces the watcher, as after a restart of the program.
 func (b *fixture) restart() {
 	b.w = chain.NewWatcher(b.d, b.name, b.chain.Source(), 1, slog.New(slog.DiscardHandler))
 	if b.keys != nil {
@@ -150,18 +150,18 @@ func (b *fixture) wantTx(txid string, state chain.State, confirmed bool) chain.W
 	return w
 }
 
-// changes takes the waiting jobs of this bench's chain and counts them by what they are about.
+// changes runs the pending jobs of the fixture's chain, and counts them by kind and payload.
 func (b *fixture) changes() map[string]int {
 	b.Helper()
-	var mu sync.Mutex // the runner hands out several jobs at once
+	var mu sync.Mutex // the runner runs several jobs concurrently
 	found := map[string]int{}
 	note := func(_ context.Context, _ *db.Tx, j job.Job) error {
-		var n chain.OutputRef // the payload of a JobTx is a part of it
+		var n chain.OutputRef // also decodes the payload of a JobTx
 		if err := j.Decode(&n); err != nil {
 			return err
 		}
 		if j.CompanyID != company {
-			return fmt.Errorf("news of company %q", j.CompanyID)
+			return fmt.Errorf("job of company %q", j.CompanyID)
 		}
 		if n.Chain == b.name {
 			about, err := json.Marshal(n)
@@ -178,13 +178,13 @@ func (b *fixture) changes() map[string]int {
 	return found
 }
 
-// drain hands the waiting jobs to who is in the table.
+// drain runs the pending jobs with the given handlers.
 func (b *fixture) drain(table job.Table) {
 	b.Helper()
 	b.must(job.NewRunner(b.d, table, nil, slog.New(slog.DiscardHandler)).Drain(b.Context()))
 }
 
-// wantChanges checks that there is news of each of the outputs, and no other.
+// wantChanges checks that there are jobs for exactly the given outputs.
 func (b *fixture) wantChanges(outpoints ...chain.Outpoint) {
 	b.Helper()
 	got := b.changes()
@@ -192,12 +192,12 @@ func (b *fixture) wantChanges(outpoints ...chain.Outpoint) {
 		about, err := json.Marshal(chain.OutputRef{Chain: b.name, TxID: o.TxID, Vout: o.Vout})
 		b.must(err)
 		if got[chain.JobOutput+string(about)] == 0 {
-			b.Errorf("no news of %v", o)
+			b.Errorf("no job for %v", o)
 		}
 		delete(got, chain.JobOutput+string(about))
 	}
 	if len(got) > 0 {
-		b.Errorf("news of something else: %v", got)
+		b.Errorf("unexpected jobs: %v", got)
 	}
 }
 
@@ -216,7 +216,8 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 		txid := b.pay(chain.Output{Address: addr, Amount: 100_000})
 		b.sync()
 		o := b.want(txid, 0, chain.Seen, false)
-		if o.Amount != 100_000 || o.Address != addr || o.CompanyID != company || o.ObjectID != "obj_1" || o.FirstSeen.IsZero() || o.Height != 0 {
+		if o.Amount != 100_000 || o.Address != addr || o.CompanyID != company || o.ObjectID != "obj_1" ||
+			o.FirstSeen.IsZero() || o.Height != 0 {
 			b.Fatalf("%+v", o)
 		}
 		b.wantChanges(chain.Outpoint{TxID: txid})
@@ -233,7 +234,7 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 		b.sync()
 		b.wantChanges() // nothing changed
 		if again := b.output(txid, 0); again.FirstSeen != o.FirstSeen {
-			b.Errorf("first seen moved from %v to %v", o.FirstSeen, again.FirstSeen)
+			b.Errorf("first seen changed from %v to %v", o.FirstSeen, again.FirstSeen)
 		}
 	})
 	run("split payment", func(b *fixture) {
@@ -257,9 +258,10 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 			return
 		}
 		addr, other := b.newAddress(), b.newAddress()
-		txid := b.pay(chain.Output{Address: addr, Amount: 40_000}, chain.Output{Address: other, Amount: 50_000}, chain.Output{Address: addr, Amount: 60_000})
+		txid := b.pay(chain.Output{Address: addr, Amount: 40_000}, chain.Output{Address: other, Amount: 50_000},
+			chain.Output{Address: addr, Amount: 60_000})
 		b.sync()
-		if b.accounts != nil { // what a contract pays to several is known when a block has executed it
+		if b.accounts != nil { // a contract's payments are known only after a block has executed it
 			b.mine(1)
 		}
 		b.wantChanges(chain.Outpoint{TxID: txid}, chain.Outpoint{TxID: txid, Vout: 1}, chain.Outpoint{TxID: txid, Vout: 2})
@@ -315,7 +317,7 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 		b.sync()
 		txid, err := b.chain.Replace(b.Context(), old)
 		b.must(err)
-		b.mine(1) // before any look at the mempool
+		b.mine(1) // before the next mempool scan
 		if o := b.want(old, 0, chain.Replaced, false); o.ReplacedBy != txid {
 			b.Errorf("replaced by %s, want %s", o.ReplacedBy, txid)
 		}
@@ -342,7 +344,7 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 		b.want(txid, 0, chain.Mined, true)
 	})
 	for depth := 1; depth <= 6; depth++ {
-		run(fmt.Sprintf("reorganisation of %d", depth), func(b *fixture) {
+		run(fmt.Sprintf("reorganization of %d", depth), func(b *fixture) {
 			older := b.pay(chain.Output{Address: b.newAddress(), Amount: 30_000})
 			b.mine(1)
 			b.require(older, 0, 1)
@@ -368,7 +370,7 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 			b.wantChanges(chain.Outpoint{TxID: txid})
 		})
 	}
-	run("reorganisation with a double spend", func(b *fixture) {
+	run("reorganization with a double spend", func(b *fixture) {
 		txid := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
 		b.mine(1)
 		b.require(txid, 0, 1)
@@ -386,7 +388,7 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 		b.mine(1)
 		b.require(first, 0, 1)
 		b.restart()
-		// While the program is down, its last block leaves the chain and others come.
+		// While the program is down, its last block leaves the best chain and others follow.
 		b.must(b.chain.Reorg(b.Context(), 1))
 		b.must(b.chain.Mine(b.Context(), 1))
 		second, err := b.chain.PayAll(b.Context(), chain.Output{Address: late, Amount: 50_000})
@@ -424,7 +426,7 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 	}
 }
 
-// runCoins is about our own transactions on a chain of coins.
+// runCoins tests transactions of our own on Bitcoin.
 func runCoins(run func(name string, f func(b *fixture))) {
 	run("own transaction and its change", func(b *fixture) {
 		from := b.newAddress()
@@ -441,7 +443,8 @@ func runCoins(run func(name string, f func(b *fixture))) {
 			if change, err = b.pool.NewChangeAddress(ctx, tx, company, "batch_1"); err != nil {
 				return err
 			}
-			raw, txid = Spend(b.T, b.keys, coins, chain.Output{Address: from, Amount: 300_000}, chain.Output{Address: change, Amount: 695_000})
+			raw, txid = Spend(b.T, b.keys, coins, chain.Output{Address: from, Amount: 300_000},
+				chain.Output{Address: change, Amount: 695_000})
 			if err := chain.Reserve(ctx, tx, b.name, []chain.Outpoint{coins[0].Outpoint}, "batch_1"); err != nil {
 				return err
 			}
@@ -463,13 +466,14 @@ func runCoins(run func(name string, f func(b *fixture))) {
 		if o := b.output(funded, 0); o.SpendState != chain.Spent || o.SpentBy != txid {
 			b.Errorf("%+v", o)
 		}
-		// The change can be spent on; the payment to ourselves cannot before it is confirmed, and only it makes news.
-		if coins := b.coins(); len(coins) != 1 || coins[0].Address != change || coins[0].Unconfirmed != 1 || coins[0].Branch != chain.Change {
+		// The change can be spent at once, the payment to ourselves only after it is confirmed. Only the latter causes a job.
+		if coins := b.coins(); len(coins) != 1 || coins[0].Address != change || coins[0].Unconfirmed != 1 ||
+			coins[0].Branch != chain.Change {
 			b.Fatalf("%+v", coins)
 		}
 		got := b.changes()
 		if len(got) != 2 {
-			b.Errorf("news: %v", got)
+			b.Errorf("jobs: %v", got)
 		}
 		b.must(b.chain.Evict(b.Context(), txid))
 		b.sync()
@@ -493,9 +497,9 @@ func runCoins(run func(name string, f func(b *fixture))) {
 			b.Errorf("%+v", w)
 		}
 	})
-	run("a coin comes and is taken while nobody looks", func(b *fixture) {
+	run("a coin is paid and spent while the watcher is stopped", func(b *fixture) {
 		from := b.newAddress()
-		elsewhere, err := b.keys.Deriver().Address(chain.External, 1_000_000) // which nobody was given
+		elsewhere, err := b.keys.Deriver().Address(chain.External, 1_000_000) // not assigned
 		b.must(err)
 		b.pay(chain.Output{Address: from, Amount: 1_000_000})
 		b.mine(6)
@@ -526,7 +530,7 @@ func runCoins(run func(name string, f func(b *fixture))) {
 		})
 		b.must(b.chain.Source().Broadcast(b.Context(), raw))
 		b.sync()
-		// Somebody else has the key, and pays more.
+		// Another holder of the key pays a higher fee.
 		theft, rival := Spend(b.T, b.keys, coins, chain.Output{Address: from, Amount: 900_000})
 		b.must(b.chain.Source().Broadcast(b.Context(), theft))
 		b.sync()

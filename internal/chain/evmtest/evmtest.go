@@ -1,9 +1,10 @@
-// Package evmtest runs a real node of an Ethereum-like network on the loopback, for tests: anvil, which mines when it is told.
+// Package evmtest runs a real node of an EVM network, anvil, on the loopback interface for tests. Blocks are mined on
+// request only.
 //
-// The binary is that of the npm package @foundry-rs/anvil-linux-amd64 in .tools/anvil, which tools/install.sh brings. On the
-// network are two tokens whose source and code are in the directory contracts: a USDC that behaves as ERC-20 asks, and a USDT whose
-// transfer answers nothing. [Chain] is the node under a test's hand, as package chaintest wants it. Between the node and who asks it
-// stands a line that can be cut.
+// The binary is that of the npm package @foundry-rs/anvil-linux-amd64 in .tools/anvil, which tools/install.sh
+// installs. The network has tokens whose source and code are in the directory contracts: a standard USDC, a USDT
+// whose transfer returns nothing, and a DAI whose transfer returns false instead of failing. [Chain] is the node as a
+// chain that package chaintest controls. Clients connect through a proxy that can lose requests and responses.
 package evmtest
 
 import (
@@ -40,30 +41,30 @@ import (
 //go:embed contracts/*.hex
 var contracts embed.FS
 
-// ChainID is that of every node of a test.
+// ChainID is the chain id of every test network.
 const ChainID = 31337
 
-// Connection is how the line to the node behaves.
+// Connection is the behavior of the proxy in front of the node.
 type Connection int32
 
-// The lines.
+// Connections.
 const (
 	Connected     Connection = iota
-	RequestsLost             // nothing reaches the node
-	ResponsesLost            // the node hears and does, but its answer is lost
+	RequestsLost             // requests do not reach the node
+	ResponsesLost            // the node handles requests, but its responses are lost
 )
 
 // Node is a running anvil.
 type Node struct {
 	*evm.Client
-	// URL is where the node answers, over a line that [Node.SetConnection] cuts.
+	// URL is the URL of the proxy, see [Node.SetConnection].
 	URL string
-	// Payer is a contract that pays many at once out of what it holds.
+	// Payer is a contract that pays several recipients from its own tokens.
 	Payer evm.Address
 
-	direct     *evm.Client // past the line
+	direct     *evm.Client // bypasses the proxy
 	connection atomic.Int32
-	l1Fee      atomic.Int64 // see TakesBeside
+	l1Fee      atomic.Int64 // see SetL1Fee
 	chains     atomic.Int64
 	requests   atomic.Int64
 }
@@ -92,7 +93,8 @@ func start(t testing.TB, flags []string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(binary, append([]string{"--port", port, "--chain-id", strconv.Itoa(ChainID), "--no-mining", "--silent"}, flags...)...)
+	cmd := exec.Command(binary, append([]string{"--port", port, "--chain-id", strconv.Itoa(ChainID), "--no-mining",
+		"--silent"}, flags...)...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir)
 	var output bytes.Buffer
@@ -128,7 +130,8 @@ func start(t testing.TB, flags []string) (*Node, error) {
 	}
 	n.Payer = addresses["payer"]
 	network.Tokens = []evm.Token{
-		{Asset: money.USDC, Contract: addresses["token"].String()}, {Asset: money.USDT, Contract: addresses["quiettoken"].String()},
+		{Asset: money.USDC, Contract: addresses["token"].String()},
+		{Asset: money.USDT, Contract: addresses["quiettoken"].String()},
 		{Asset: "DAI", Contract: addresses["politetoken"].String()},
 	}
 	if n.direct, err = evm.NewClient(evm.Options{URL: base, Network: network}); err != nil {
@@ -142,7 +145,7 @@ func start(t testing.TB, flags []string) (*Node, error) {
 	return n, err
 }
 
-// proxy hands a request on, as the line is.
+// proxy forwards a request to the node, depending on the connection.
 func (n *Node) proxy(w http.ResponseWriter, r *http.Request, base string) {
 	n.requests.Add(1)
 	line := Connection(n.connection.Load())
@@ -186,22 +189,22 @@ func (n *Node) proxy(w http.ResponseWriter, r *http.Request, base string) {
 	_, _ = w.Write(bytes.ReplaceAll(body, []byte(price), fmt.Appendf(nil, `"l1Fee":"%#x",%s`, wei, price)))
 }
 
-// SetL1Fee has every receipt tell that the network took so many wei beside the gas, as those of the OP stack do.
+// SetL1Fee sets a fee in wei that every receipt reports in addition to gas, as on networks of the OP stack.
 func (n *Node) SetL1Fee(wei int64) { n.l1Fee.Store(wei) }
 
-// SetDataFee has the network tell that publishing a transaction costs so many wei, as those of the OP stack do by a contract.
+// SetDataFee sets the cost in wei of publishing a transaction, which networks of the OP stack report by a contract.
 func (n *Node) SetDataFee(ctx context.Context, wei int64) error {
-	code := fmt.Sprintf("0x7f%064x60005260206000f3", wei) // put the number into memory, and return it
+	code := fmt.Sprintf("0x7f%064x60005260206000f3", wei) // returns the number
 	return n.direct.Call(ctx, nil, "anvil_setCode", "0x420000000000000000000000000000000000000F", code)
 }
 
-// Requests is how many requests came over the line.
+// Requests returns the number of requests to the proxy.
 func (n *Node) Requests() int64 { return n.requests.Load() }
 
-// SetConnection changes the line.
+// SetConnection sets the behavior of the proxy.
 func (n *Node) SetConnection(l Connection) { n.connection.Store(int32(l)) }
 
-// install returns the binary, which tools/install.sh brings where it is missing.
+// install returns the path of the binary. tools/install.sh installs it if necessary.
 func install(ctx context.Context) (string, error) {
 	_, here, _, _ := runtime.Caller(0)
 	root := filepath.Join(filepath.Dir(here), "..", "..", "..")
@@ -223,13 +226,14 @@ func install(ctx context.Context) (string, error) {
 	if _, err := os.Stat(binary); err == nil {
 		return binary, nil
 	}
-	if out, err := exec.CommandContext(ctx, filepath.Join(root, "tools", "install.sh"), "anvil").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, filepath.Join(root, "tools", "install.sh"),
+		"anvil").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("tools/install.sh anvil: %w\n%s", err, out)
 	}
 	return binary, nil
 }
 
-// deployer is an account of anvil's own, which it signs for.
+// deployer is one of anvil's own accounts, for which it signs.
 const deployer = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 
 func (n *Node) deploy(ctx context.Context, name string) (a evm.Address, err error) {
@@ -238,7 +242,8 @@ func (n *Node) deploy(ctx context.Context, name string) (a evm.Address, err erro
 		return a, err
 	}
 	var txid string
-	if err := n.direct.Call(ctx, &txid, "eth_sendTransaction", map[string]string{"from": deployer, "data": "0x" + strings.TrimSpace(string(code))}); err != nil {
+	if err := n.direct.Call(ctx, &txid, "eth_sendTransaction", map[string]string{"from": deployer, "data": "0x" +
+		strings.TrimSpace(string(code))}); err != nil {
 		return a, err
 	}
 	if err := n.Mine(ctx, 1); err != nil {
@@ -253,17 +258,17 @@ func (n *Node) deploy(ctx context.Context, name string) (a evm.Address, err erro
 	return evm.ParseAddress(strings.ToLower(receipt.Contract))
 }
 
-// Mine adds blocks; the first takes what waits.
+// Mine adds blocks. The first contains the pending transactions.
 func (n *Node) Mine(ctx context.Context, blocks int) error {
 	return n.direct.Call(ctx, nil, "anvil_mine", "0x"+strconv.FormatInt(int64(blocks), 16))
 }
 
-// Evict has the node forget a transaction that waits.
+// Evict removes a pending transaction.
 func (n *Node) Evict(ctx context.Context, txid string) error {
 	return n.direct.Call(ctx, nil, "anvil_dropTransaction", txid)
 }
 
-// Reorg replaces the last blocks by one more empty ones; their transactions wait again.
+// Reorg replaces the last depth blocks by depth+1 empty ones. Their transactions become pending again.
 func (n *Node) Reorg(ctx context.Context, depth int) error {
 	height, _, err := n.direct.Tip(ctx)
 	if err != nil {
@@ -309,7 +314,7 @@ func heights(tip int64, depth int) (all []string) {
 	return all
 }
 
-// Fund gives an account coins and tokens out of nothing: so much of the native coin in gwei, and of every token.
+// Fund sets the native balance of an account, in gwei, and mints an amount of every token for it.
 func (n *Node) Fund(ctx context.Context, account string, native, tokens int64) error {
 	if err := n.direct.Call(ctx, nil, "anvil_setBalance", account, "0x"+evm.Wei(native).Text(16)); err != nil {
 		return err
@@ -325,7 +330,7 @@ func (n *Node) Fund(ctx context.Context, account string, native, tokens int64) e
 	return nil
 }
 
-// Blacklist has every transfer of a token to an account fail, or not any more.
+// Blacklist sets whether every transfer of a token to an account fails.
 func (n *Node) Blacklist(ctx context.Context, asset money.Asset, account string, on bool) error {
 	contract, _ := n.Spec().Contract(asset)
 	flag := int64(0)
@@ -335,7 +340,7 @@ func (n *Node) Blacklist(ctx context.Context, asset money.Asset, account string,
 	return n.send(ctx, contract.String(), "358d4c72", account, flag) // block_(address,bool)
 }
 
-// send calls a function of an account and a number, and mines it.
+// send calls a contract function with an account and a number, and mines the call.
 func (n *Node) send(ctx context.Context, contract, selector, account string, number int64) error {
 	who, err := evm.ParseAddress(account)
 	if err != nil {
@@ -347,7 +352,8 @@ func (n *Node) send(ctx context.Context, contract, selector, account string, num
 	copy(data[16:], who[:])
 	binary.BigEndian.PutUint64(data[60:], uint64(number))
 	var txid string
-	if err := n.direct.Call(ctx, &txid, "eth_sendTransaction", map[string]string{"from": deployer, "to": contract, "data": "0x" + hex.EncodeToString(data)}); err != nil {
+	if err := n.direct.Call(ctx, &txid, "eth_sendTransaction", map[string]string{"from": deployer, "to": contract,
+		"data": "0x" + hex.EncodeToString(data)}); err != nil {
 		return err
 	}
 	if err := n.Mine(ctx, 1); err != nil {
@@ -362,13 +368,15 @@ func (n *Node) send(ctx context.Context, contract, selector, account string, num
 	return nil
 }
 
-// SetBaseFee sets what the next block asks for, in wei per unit of gas.
+// SetBaseFee sets the base fee of the next block, in wei per unit of gas.
 func (n *Node) SetBaseFee(ctx context.Context, wei int64) error {
 	return n.direct.Call(ctx, nil, "anvil_setNextBlockBaseFeePerGas", "0x"+strconv.FormatInt(wei, 16))
 }
 
-// Paid says what each address got of an asset in the blocks of the best chain, by how many transfers.
-func (n *Node) Paid(ctx context.Context, asset money.Asset) (amounts map[string]int64, times map[string]int, err error) {
+// Paid returns the total of an asset and the number of transfers per recipient, in the best chain.
+func (n *Node) Paid(
+	ctx context.Context, asset money.Asset,
+) (amounts map[string]int64, times map[string]int, err error) {
 	amounts, times = map[string]int64{}, map[string]int{}
 	height, _, err := n.direct.Tip(ctx)
 	if err != nil {
@@ -395,7 +403,7 @@ func (n *Node) Paid(ctx context.Context, asset money.Asset) (amounts map[string]
 	return amounts, times, nil
 }
 
-// Chain is a node under a test's hand, with a payer and a wallet of its own. What it pays is of one asset.
+// Chain is a node as a chain that a test controls, with a payer and a wallet of its own. Its payments are of one asset.
 type Chain struct {
 	*Node
 	asset  money.Asset
@@ -405,13 +413,13 @@ type Chain struct {
 	sent   map[string]sent
 }
 
-// sent is a transaction of the lab's payer.
+// sent is a transaction of the chain's payer.
 type sent struct {
 	tx  evm.Tx
 	raw []byte
 }
 
-// Chain opens a lab that pays an asset.
+// NewChain returns a chain that pays an asset.
 func (n *Node) Chain(t testing.TB, asset money.Asset) *Chain {
 	t.Helper()
 	id := n.chains.Add(1)
@@ -442,16 +450,16 @@ func signer(t testing.TB, id int64) *evm.Signer {
 	return s
 }
 
-// Source implements chaintest.Lab.
+// Source implements chaintest.Chain.
 func (l *Chain) Source() chain.Source { return l.Client }
 
-// Signer is the lab's wallet: deposits go to it, and its hot account pays.
+// Signer returns the wallet's signer. Deposits go to the wallet, and its hot account pays.
 func (l *Chain) Signer() *evm.Signer { return l.wallet }
 
-// Deriver implements chaintest.AccountLab.
+// Deriver implements chaintest.AccountChain.
 func (l *Chain) Deriver() chain.Deriver { return l.wallet.Deriver() }
 
-// PayAll implements chaintest.Lab: one output by a plain transfer, several by the contract that pays many.
+// PayAll implements chaintest.Chain. It pays one output by a transfer, and several by the Payer contract.
 func (l *Chain) PayAll(ctx context.Context, outputs ...chain.Output) (string, error) {
 	var nonce hexCount
 	if err := l.direct.Call(ctx, &nonce, "eth_getTransactionCount", l.from, "pending"); err != nil {
@@ -488,7 +496,8 @@ func (l *Chain) call(outputs []chain.Output) (evm.Call, error) {
 	word := func(b []byte) []byte { return append(make([]byte, 32-len(b)), b...) }
 	number := func(n int64) []byte { return word(big.NewInt(n).Bytes()) }
 	sel, _ := hex.DecodeString("95ecdced") // pay(address,address[],uint256[])
-	data := slices.Concat(sel, word(contract[:]), number(96), number(int64(96+32+32*len(outputs))), number(int64(len(outputs))))
+	data := slices.Concat(sel, word(contract[:]), number(96), number(int64(96+32+32*len(outputs))),
+		number(int64(len(outputs))))
 	for _, o := range outputs {
 		to, err := evm.ParseAddress(o.Address)
 		if err != nil {
@@ -517,7 +526,7 @@ func (l *Chain) pay(ctx context.Context, nonce uint64, tip int64, outputs []chai
 	return txid, l.direct.Broadcast(ctx, raw)
 }
 
-// Replace implements chaintest.Lab.
+// Replace implements chaintest.Chain.
 func (l *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Output) (string, error) {
 	old, ok := l.sent[txid]
 	if !ok {
@@ -526,13 +535,15 @@ func (l *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Outpu
 	return l.pay(ctx, old.tx.Nonce, 100*old.tx.Tip, outputs)
 }
 
-// Rebroadcast implements chaintest.AccountLab.
+// Rebroadcast implements chaintest.AccountChain.
 func (l *Chain) Rebroadcast(ctx context.Context, txid string) error {
 	return l.direct.Broadcast(ctx, l.sent[txid].raw)
 }
 
-// SignOwn implements chaintest.AccountLab: a payment signed by the wallet's hot account.
-func (l *Chain) SignOwn(ctx context.Context, nonce uint64, tip int64, to chain.Output) (raw []byte, txid string, spends chain.Outpoint, err error) {
+// SignOwn implements chaintest.AccountChain: a payment signed by the wallet's hot account.
+func (l *Chain) SignOwn(
+	ctx context.Context, nonce uint64, tip int64, to chain.Output,
+) (raw []byte, txid string, spends chain.Outpoint, err error) {
 	hot, err := l.wallet.Deriver().HotAddress()
 	if err != nil {
 		return nil, "", spends, err
@@ -541,6 +552,7 @@ func (l *Chain) SignOwn(ctx context.Context, nonce uint64, tip int64, to chain.O
 	if err != nil {
 		return nil, "", spends, err
 	}
-	raw, txid, err = l.wallet.Sign(evm.Tx{ChainID: ChainID, Nonce: nonce, Tip: tip, MaxFee: 100_000_000_000 + tip, Gas: 100_000, Call: call}, chain.Change, 0)
+	raw, txid, err = l.wallet.Sign(evm.Tx{ChainID: ChainID, Nonce: nonce, Tip: tip, MaxFee: 100_000_000_000 + tip,
+		Gas: 100_000, Call: call}, chain.Change, 0)
 	return raw, txid, evm.NonceOutpoint(hot, nonce), err
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/lightning"
 )
 
-// encode writes a payment request and signs it, as BOLT 11 says.
+// encode encodes and signs a payment request (BOLT 11).
 func encode(key *btcec.PrivateKey, r lightning.Request, secret [32]byte) (string, error) {
 	human := lightning.Prefix(r.Network)
 	if r.Msat > 0 {
@@ -38,8 +38,8 @@ func encode(key *btcec.PrivateKey, r lightning.Request, secret [32]byte) (string
 		}
 	}
 	field(6, shortest(int64(r.Expiry/time.Second)))
-	field(24, shortest(80))    // blocks that the last hop must leave
-	field(5, []byte{16, 8, 0}) // features 8 and 14: payment secret and variable onions, required
+	field(24, shortest(80))    // the minimum final CLTV expiry, in blocks
+	field(5, []byte{16, 8, 0}) // features 8 and 14 are required: variable onions and payment secret
 	body, err := bech32.ConvertBits(data, 5, 8, true)
 	if err != nil {
 		return "", err
@@ -53,7 +53,7 @@ func encode(key *btcec.PrivateKey, r lightning.Request, secret [32]byte) (string
 	return bech32.Encode(human, append(data, signature...))
 }
 
-// amount writes thousandths of a satoshi in the largest unit that divides them.
+// amount encodes an amount in millisatoshis with the largest unit that divides it.
 func amount(msat int64) string {
 	for _, u := range []struct {
 		letter string

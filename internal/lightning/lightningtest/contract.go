@@ -11,21 +11,22 @@ import (
 	"github.com/stipend/stipend/internal/lightning"
 )
 
-// Payee is a node that is asked for money, and somebody who can pay it.
+// Payee is a node that receives payments, together with a payer.
 type Payee interface {
 	Options() lightning.Options
-	// Pay pays a payment request in full, or says that it could not be paid.
+	// Pay pays a payment request in full, or returns an error if it cannot be paid.
 	Pay(ctx context.Context, request string) error
 }
 
-// RunContract is what package lightning rests on. Every node must pass it.
+// RunContract tests a node against the behavior that package lightning relies on. Every node must pass it.
 func RunContract(t *testing.T, p Payee) {
 	c := client(t, p.Options())
 	serial := byte(0)
-	// fresh is an invoice that was never asked for.
+	// fresh returns the parameters of a new invoice.
 	fresh := func() lightning.NewInvoice {
 		serial++
-		n := lightning.NewInvoice{Preimage: [32]byte(random(32)), Amount: 2_000 + int64(serial), Expiry: 15 * time.Minute, Memo: "Order 7, größer", Private: true}
+		n := lightning.NewInvoice{Preimage: [32]byte(random(32)), Amount: 2_000 + int64(serial), Expiry: 15 * time.Minute,
+			Memo: "Order 7, größer", Private: true}
 		return n
 	}
 	add := func(t *testing.T, n lightning.NewInvoice) string {
@@ -49,7 +50,7 @@ func RunContract(t *testing.T, p Payee) {
 		return i
 	}
 
-	t.Run("tells who it is", func(t *testing.T) {
+	t.Run("describes itself", func(t *testing.T) {
 		i, err := c.Info(t.Context())
 		if err != nil || len(i.ID) != 66 || i.Network != "regtest" || i.Version == "" || !i.Synced {
 			t.Errorf("%+v, %v", i, err)
@@ -60,28 +61,30 @@ func RunContract(t *testing.T, p Payee) {
 			t.Errorf("a node on another network: %v", err)
 		}
 	})
-	t.Run("knows its macaroon and is known by its certificate", func(t *testing.T) {
+	t.Run("checks the macaroon, and is identified by its certificate", func(t *testing.T) {
 		o := p.Options()
 		o.Macaroon = append([]byte(nil), o.Macaroon...)
 		o.Macaroon[len(o.Macaroon)-1] ^= 1
 		var refusal *lightning.Error
-		if _, err := client(t, o).Info(t.Context()); !errors.As(err, &refusal) || !strings.Contains(refusal.Message, "verification failed") {
+		if _, err := client(t, o).Info(t.Context()); !errors.As(err, &refusal) ||
+			!strings.Contains(refusal.Message, "verification failed") {
 			t.Errorf("a wrong macaroon: %v", err)
 		}
 		o = p.Options()
 		o.Certificate = nil
 		if _, err := client(t, o).Info(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
-			t.Errorf("a certificate that nobody vouches for: %v", err)
+			t.Errorf("an untrusted certificate: %v", err)
 		}
 	})
-	t.Run("makes one invoice of a preimage", func(t *testing.T) {
+	t.Run("creates one invoice per preimage", func(t *testing.T) {
 		n := fresh()
 		request := add(t, n)
 		if again := add(t, n); again != request {
-			t.Errorf("asked twice, got two requests:\n%s\n%s", request, again)
+			t.Errorf("added twice, got two requests:\n%s\n%s", request, again)
 		}
 		r, err := lightning.Decode(request)
-		if err != nil || r.Msat != n.Amount*1000 || r.Memo != n.Memo || r.Expiry != n.Expiry || r.Hash != n.Hash() || r.Network != "regtest" {
+		if err != nil || r.Msat != n.Amount*1000 || r.Memo != n.Memo || r.Expiry != n.Expiry || r.Hash != n.Hash() ||
+			r.Network != "regtest" {
 			t.Errorf("%+v, %v", r, err)
 		}
 		i, err := c.Lookup(t.Context(), n.Hash())
@@ -89,27 +92,28 @@ func RunContract(t *testing.T, p Payee) {
 			t.Errorf("%+v, %v", i, err)
 		}
 	})
-	t.Run("settles what is paid", func(t *testing.T) {
+	t.Run("settles a paid invoice", func(t *testing.T) {
 		n := fresh()
 		request := add(t, n)
 		if err := p.Pay(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
 		i, err := c.Lookup(t.Context(), n.Hash())
-		if err != nil || i.State != lightning.NodeSettled || i.PaidMsat != n.Amount*1000 || i.SettleIndex == 0 || i.SettledAt.IsZero() {
+		if err != nil || i.State != lightning.NodeSettled || i.PaidMsat != n.Amount*1000 || i.SettleIndex == 0 ||
+			i.SettledAt.IsZero() {
 			t.Errorf("%+v, %v", i, err)
 		}
 		if err := c.CancelInvoice(t.Context(), n.Hash()); !errors.Is(err, lightning.ErrSettled) {
-			t.Errorf("cancelled what was paid: %v", err)
+			t.Errorf("canceled what was paid: %v", err)
 		}
 		if err := p.Pay(t.Context(), request); err == nil {
 			t.Error("one invoice was paid twice")
 		}
 		if again := add(t, n); again != request {
-			t.Errorf("asked for after it was paid: %s", again)
+			t.Errorf("added after it was paid: %s", again)
 		}
 	})
-	t.Run("takes no money for what was cancelled", func(t *testing.T) {
+	t.Run("does not accept a payment of a canceled invoice", func(t *testing.T) {
 		n := fresh()
 		request := add(t, n)
 		for range 2 {
@@ -121,10 +125,10 @@ func RunContract(t *testing.T, p Payee) {
 			t.Errorf("%+v, %v", i, err)
 		}
 		if err := p.Pay(t.Context(), request); err == nil {
-			t.Error("a cancelled invoice was paid")
+			t.Error("a canceled invoice was paid")
 		}
 	})
-	t.Run("knows what it does not know", func(t *testing.T) {
+	t.Run("returns an error for an unknown invoice", func(t *testing.T) {
 		if _, err := c.Lookup(t.Context(), fresh().Hash()); !errors.Is(err, lightning.ErrUnknown) {
 			t.Errorf("look: %v", err)
 		}
@@ -132,7 +136,7 @@ func RunContract(t *testing.T, p Payee) {
 			t.Errorf("cancel: %v", err)
 		}
 	})
-	t.Run("cancels by itself what was not paid in time", func(t *testing.T) {
+	t.Run("cancels an expired invoice", func(t *testing.T) {
 		n := fresh()
 		n.Expiry = time.Second
 		request := add(t, n)
@@ -147,7 +151,7 @@ func RunContract(t *testing.T, p Payee) {
 			t.Error("an expired invoice was paid")
 		}
 	})
-	t.Run("tells first what was settled after an index", func(t *testing.T) {
+	t.Run("reports first the invoices settled after an index", func(t *testing.T) {
 		first := paid(t)
 		want := []lightning.NodeInvoice{paid(t), paid(t), paid(t)}
 		var got []lightning.NodeInvoice
@@ -162,34 +166,34 @@ func RunContract(t *testing.T, p Payee) {
 			t.Errorf("got  %v\nwant %v, %v", got, want, err)
 		}
 	})
-	t.Run("tells what settles, and after index 0 nothing else", func(t *testing.T) {
+	t.Run("reports new settlements only, after index 0", func(t *testing.T) {
 		before := paid(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		news := make(chan lightning.NodeInvoice)
+		settled := make(chan lightning.NodeInvoice)
 		done := make(chan error, 1)
 		go func() {
 			done <- c.Subscribe(ctx, 0, func(i lightning.NodeInvoice) error {
 				select {
-				case news <- i:
+				case settled <- i:
 				case <-ctx.Done():
 				}
 				return ctx.Err()
 			})
 		}()
-		// The node does not say when the subscription stands, so there are payments until one is told.
-		var told lightning.NodeInvoice
+		// The node does not confirm the subscription, so the test pays invoices until one is reported.
+		var reported lightning.NodeInvoice
 		var last lightning.NodeInvoice
 		eventually(t, func() error {
 			last = paid(t)
 			select {
-			case told = <-news:
+			case reported = <-settled:
 				return nil
 			case <-time.After(100 * time.Millisecond):
-				return errors.New("nothing was told")
+				return errors.New("nothing was reported")
 			}
 		})
-		if told.SettleIndex <= before.SettleIndex || told.SettleIndex > last.SettleIndex {
-			t.Errorf("told %+v, which was settled before the subscription", told)
+		if reported.SettleIndex <= before.SettleIndex || reported.SettleIndex > last.SettleIndex {
+			t.Errorf("reported %+v, which was settled before the subscription", reported)
 		}
 		cancel()
 		if err := <-done; err == nil {
@@ -219,7 +223,7 @@ func eventually(t *testing.T, f func() error) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("it does not come about: %v", err)
+			t.Fatalf("timeout: %v", err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -1,7 +1,7 @@
-// Package lndtest runs real Lightning nodes, two of LND on a private regtest chain with a channel between them, for tests.
+// Package lndtest runs two real LND nodes on a private regtest chain, with a channel between them, for tests.
 //
-// The nodes are the binary .tools/bin/lnd of the project, which takes minutes to build: `make test-lnd` installs it. One node
-// is asked for money, by a macaroon that can do no more than the service needs, and the other one pays.
+// The binary is .tools/bin/lnd of the project, which `make test-lnd` installs; building it takes minutes. One node
+// receives payments, with a macaroon that has only the permissions that the service needs. The other node pays.
 package lndtest
 
 import (
@@ -46,11 +46,11 @@ type Node struct {
 	log         *bytes.Buffer
 }
 
-// Pair is two nodes with a channel. The chain under them is Chain.
+// Pair is two nodes with a channel, on the chain Chain.
 type Pair struct {
 	Chain        *btcdtest.Node
 	Payee, Payer *Node
-	macaroon     []byte // for the payee's invoices only
+	macaroon     []byte // with the permissions of the service
 }
 
 // Start starts both nodes and opens a channel from the payer to the payee. They stop with the test.
@@ -117,7 +117,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// secure puts TLS before the Bitcoin node's interface, which lnd does not go without.
+// secure starts a TLS proxy for the Bitcoin node's API, because lnd requires TLS.
 func secure(t testing.TB, n *btcdtest.Node) (host, certificate string, err error) {
 	target, err := url.Parse(n.URL())
 	if err != nil {
@@ -131,7 +131,7 @@ func secure(t testing.TB, n *btcdtest.Node) (host, certificate string, err error
 	return front.Listener.Addr().String(), certificate, os.WriteFile(certificate, text, 0o600)
 }
 
-// run starts a node and waits until it is in step with its chain.
+// run starts a node and waits until it has all blocks of its chain.
 func run(t testing.TB, binary, bitcoin, certificate string) (*Node, error) {
 	n := &Node{log: &bytes.Buffer{}}
 	var rpc string
@@ -143,7 +143,8 @@ func run(t testing.TB, binary, bitcoin, certificate string) (*Node, error) {
 	}
 	dir := t.TempDir()
 	cmd := exec.Command(binary, "--lnddir="+dir, "--noseedbackup", "--nobootstrap", "--debuglevel=warn",
-		"--bitcoin.regtest", "--bitcoin.node=btcd", "--btcd.rpchost="+bitcoin, "--btcd.rpcuser=u", "--btcd.rpcpass=p", "--btcd.rpccert="+certificate,
+		"--bitcoin.regtest", "--bitcoin.node=btcd", "--btcd.rpchost="+bitcoin, "--btcd.rpcuser=u", "--btcd.rpcpass=p",
+		"--btcd.rpccert="+certificate,
 		"--rpclisten="+rpc, "--restlisten="+n.rest, "--listen="+n.peer)
 	cmd.Stdout, cmd.Stderr = n.log, n.log
 	if err := cmd.Start(); err != nil {
@@ -152,7 +153,7 @@ func run(t testing.TB, binary, bitcoin, certificate string) (*Node, error) {
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		force := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
-		_ = cmd.Wait() // told to stop
+		_ = cmd.Wait() // it was interrupted
 		force.Stop()
 	})
 	err := retry(t.Context(), func(ctx context.Context) error { return n.open(ctx, dir) })
@@ -162,7 +163,7 @@ func run(t testing.TB, binary, bitcoin, certificate string) (*Node, error) {
 	return n, nil
 }
 
-// open reads what the node wrote into its directory and asks who it is.
+// open reads the node's certificate and macaroon, and checks that the node is ready.
 func (n *Node) open(ctx context.Context, dir string) error {
 	certificate, err := os.ReadFile(filepath.Join(dir, "tls.cert"))
 	if err != nil {
@@ -175,7 +176,8 @@ func (n *Node) open(ctx context.Context, dir string) error {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(certificate)
 	n.Certificate, n.admin = certificate, hex.EncodeToString(macaroon)
-	n.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}, Timeout: time.Minute}
+	n.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool,
+		MinVersion: tls.VersionTLS12}}, Timeout: time.Minute}
 	var info struct {
 		ID     string `json:"identity_pubkey"`
 		Synced bool   `json:"synced_to_chain"`
@@ -184,7 +186,7 @@ func (n *Node) open(ctx context.Context, dir string) error {
 		return err
 	}
 	if !info.Synced {
-		return errors.New("the node is not in step with its chain")
+		return errors.New("the node does not have all blocks yet")
 	}
 	n.ID = info.ID
 	return nil
@@ -214,7 +216,7 @@ func (n *Node) call(ctx context.Context, result any, method, path string, body a
 	return json.Unmarshal(text, result)
 }
 
-// connect gives the payer money and opens its channel.
+// connect funds the payer and opens its channel.
 func (p *Pair) connect(ctx context.Context) error {
 	var address struct {
 		Address string `json:"address"`
@@ -259,18 +261,19 @@ func (p *Pair) connect(ctx context.Context) error {
 			return err
 		}
 	}
-	// An open channel is not a way yet: the payer has to know the payee's terms first.
+	// The payer can find a route only after it has received the payee's channel policy.
 	return retry(ctx, func(ctx context.Context) error {
 		return p.Payer.call(ctx, &struct{}{}, http.MethodGet, "/v1/graph/routes/"+p.Payee.ID+"/1000", nil)
 	})
 }
 
-// Options are those of a client of the payee.
+// Options returns the options of a client of the payee.
 func (p *Pair) Options() lightning.Options {
-	return lightning.Options{URL: "https://" + p.Payee.rest, Macaroon: p.macaroon, Certificate: p.Payee.Certificate, Network: "regtest"}
+	return lightning.Options{URL: "https://" + p.Payee.rest, Macaroon: p.macaroon, Certificate: p.Payee.Certificate,
+		Network: "regtest"}
 }
 
-// Pay pays a payment request through the channel. It returns when the payment is settled, or cannot be made.
+// Pay pays a payment request through the channel. It returns after the payment has succeeded or failed.
 func (p *Pair) Pay(ctx context.Context, request string) error {
 	var a struct {
 		Result struct {
@@ -287,7 +290,7 @@ func (p *Pair) Pay(ctx context.Context, request string) error {
 	return err
 }
 
-// IsCanceled says that the payee takes no money for a payment request any more.
+// IsCanceled reports whether the payee has canceled the invoice of a payment request.
 func (p *Pair) IsCanceled(ctx context.Context, request string) bool {
 	r, err := lightning.Decode(request)
 	if err != nil {
@@ -300,7 +303,7 @@ func (p *Pair) IsCanceled(ctx context.Context, request string) bool {
 	return err == nil && a.State == lightning.NodeCanceled
 }
 
-// retry repeats f until it succeeds, or patience is at its end.
+// retry calls f until it succeeds, or until the timeout.
 func retry(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -311,7 +314,7 @@ func retry(ctx context.Context, f func(context.Context) error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("it does not come about: %w", err)
+			return fmt.Errorf("timeout: %w", err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
