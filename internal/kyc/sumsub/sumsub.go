@@ -102,7 +102,8 @@ func (p *Provider) create(ctx context.Context, a kyc.Application) (created appli
 	if person := a.Person; person != nil {
 		body["email"], body["phone"] = person.Email, person.PhoneNumber
 		body["fixedInfo"] = map[string]any{
-			"firstName": person.FirstName, "lastName": person.LastName, "dob": person.DateOfBirth, "country": alpha3(person.Country),
+			"firstName": person.FirstName, "lastName": person.LastName, "dob": person.DateOfBirth,
+			"country": alpha3(person.Country),
 			"addresses": []map[string]string{{
 				"street": person.StreetAddress, "subStreet": person.StreetAddress2, "town": person.City, "state": person.State,
 				"postCode": person.Zip, "country": alpha3(person.Country),
@@ -115,8 +116,9 @@ func (p *Provider) create(ctx context.Context, a kyc.Application) (created appli
 		body["fixedInfo"] = map[string]any{"companyInfo": map[string]string{
 			"companyName": company.Name, "registrationNumber": company.RegistrationNumber, "country": alpha3(company.Country),
 			"incorporatedOn": company.IncorporationDate,
-			"legalAddress":   strings.Join([]string{company.StreetAddress, company.Zip, company.City}, ", "), "website": company.Website,
-			"email": company.Email,
+			"legalAddress":   strings.Join([]string{company.StreetAddress, company.Zip, company.City}, ", "),
+			"website":        company.Website,
+			"email":          company.Email,
 		}}
 	}
 	text, err := json.Marshal(body)
