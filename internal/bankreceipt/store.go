@@ -12,8 +12,8 @@ import (
 )
 
 const columns = `transfer_id, bank_account, number, currency, amount, booked_on, debtor, debtor_account, lines,
-	likeness, seen, state, reason, owner_id, company_id, payer_id, invoice_id, invoice_part, payroll_id, version,
-	created_at, place, payment`
+	fingerprint, seen, state, reason, owner_id, company_id, payer_id, invoice_id, invoice_part, payroll_id, version,
+	created_at, subaccount, payment`
 
 // lastDigits returns the last four characters of an account number: enough to distinguish accounts, too little to
 // misuse.
@@ -117,7 +117,7 @@ func byReferences(ctx context.Context, tx *db.Tx, account string, references []s
 
 // byFingerprint returns the credits on an account with the same content, in the order of their import.
 func byFingerprint(ctx context.Context, tx *db.Tx, account, fingerprint string) ([]Transfer, error) {
-	return selectTransfers(ctx, tx, "bank_account = $1 AND likeness = $2 ORDER BY created_at, transfer_id", account,
+	return selectTransfers(ctx, tx, "bank_account = $1 AND fingerprint = $2 ORDER BY created_at, transfer_id", account,
 		fingerprint)
 }
 

@@ -924,8 +924,8 @@ CREATE TABLE transfers (
     debtor         TEXT   NOT NULL,
     debtor_account TEXT   NOT NULL,
     lines          TEXT   NOT NULL, -- remittance information, JSON
-    likeness       TEXT   NOT NULL, -- digest of all of it
-    place          TEXT   NOT NULL DEFAULT '', -- subaccount of account 1020 where it is booked
+    fingerprint    TEXT   NOT NULL, -- digest of all these details
+    subaccount     TEXT   NOT NULL DEFAULT '', -- subaccount of account 1020 that it is posted to
     seen           TEXT   NOT NULL, -- kinds of bank messages that reported it
     -- Who it belongs to.
     state          TEXT   NOT NULL CHECK (state IN ('suspense', 'credited', 'returned')),
@@ -943,7 +943,7 @@ CREATE TABLE transfers (
     updated_at     BIGINT NOT NULL,
     PRIMARY KEY (transfer_id)
 );
-CREATE INDEX transfers_like ON transfers (bank_account, likeness);
+CREATE INDEX transfers_by_fingerprint ON transfers (bank_account, fingerprint);
 CREATE INDEX transfers_in_suspense ON transfers (created_at) WHERE state = 'suspense';
 CREATE INDEX transfers_of_amount ON transfers (bank_account, amount, booked_on);
 CREATE INDEX transfers_of_payments ON transfers (payment) WHERE payment <> '';
