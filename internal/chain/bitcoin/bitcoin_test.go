@@ -22,7 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 )
 
-// The account of BIP84's own test vectors.
+// The account of the test vectors of BIP 84.
 const (
 	zprv = "zprvAdG4iTXWBoARxkkzNpNh8r6Qag3irQB8PzEMkAFeTRXxHpbF9z4QgEvBRmfvqWvGp42t42nvgGpNgYSJA9iefm" +
 		"1yYNZKEm7z6qUWCroSQnE"
@@ -62,7 +62,7 @@ func TestBIP84Vectors(t *testing.T) {
 	}
 }
 
-// A library derives each address in its own, slower way. They never differ, nor at the second question.
+// The addresses equal those of a library that derives them more slowly, also when they come from the cache.
 func TestAddressesAreThoseOfBIP32(t *testing.T) {
 	d, err := bitcoin.ParseXPub(zpub, "bitcoin")
 	if err != nil {
@@ -80,7 +80,7 @@ func TestAddressesAreThoseOfBIP32(t *testing.T) {
 		for i := range uint32(200) {
 			index := hdkeychain.HardenedKeyStart - 1 - i*i*i
 			if i >= 150 {
-				index = hdkeychain.HardenedKeyStart - 1 - i%10<<20 // far from each other, and alike in all that a cache may look at
+				index = hdkeychain.HardenedKeyStart - 1 - i%10<<20 // distinct indexes that share a cache entry
 			}
 			key, err := parent.Derive(index)
 			if err != nil {
@@ -194,7 +194,7 @@ func TestSignRefusesAForeignCoin(t *testing.T) {
 	}
 }
 
-// node answers as Bitcoin Core is documented to, where it differs from btcd.
+// node returns a client of a server that responds like Bitcoin Core, where it differs from btcd.
 func node(t *testing.T, answer func(method string) (result any, code int, message string)) *bitcoin.Client {
 	const genesis = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -299,8 +299,8 @@ func TestWrongNetwork(t *testing.T) {
 	}
 }
 
-// A node that writes a cookie file writes another at its next start; the client goes on by itself.
-func TestTheCookieIsReadAnew(t *testing.T) {
+// The client reads the cookie file again after the node has rewritten it.
+func TestTheCookieIsReadForEachRequest(t *testing.T) {
 	file := filepath.Join(t.TempDir(), ".cookie")
 	var accepted atomic.Value
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -334,8 +334,8 @@ func TestTheCookieIsReadAnew(t *testing.T) {
 	}
 }
 
-// Providers of nodes put a key into the address, so no error names it.
-func TestTheAddressIsNotTold(t *testing.T) {
+// A URL may contain the key of a provider, so errors must not contain it.
+func TestErrorsDoNotContainTheURL(t *testing.T) {
 	c, err := bitcoin.NewClient(bitcoin.Options{URL: "http://user:word@127.0.0.1:1/v2/key", Network: "regtest"})
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// The accounts of the phrase "test test … junk", which every developer's tool for these networks knows.
+// The accounts of the mnemonic "test test … junk", which the development tools of EVM networks use by default.
 const (
 	phraseSeed = "9dfc3c64c2f8bede1533b6a79f8570e5943e0b8fd1cf77107adf7b72cef42185d564a3aee24cab43f80e3c4538" +
 		"087d70fc824eabbad596a23c97b6ee8322ccc0"
@@ -72,8 +72,7 @@ func TestAddressesAreThoseOfOtherWallets(t *testing.T) {
 	}
 }
 
-// The bytes are what they say, whoever reads them: what was signed is read back, with its signer, and no other bytes
-// are.
+// A signed transaction is decoded with its signer. Truncated or extended bytes are not decoded.
 func TestTransactionsAreReadAsTheyWereSigned(t *testing.T) {
 	s := signer(t)
 	to, err := evm.ParseAddress(secondOf)
@@ -138,7 +137,7 @@ func FuzzDecode(f *testing.F) {
 func TestSourceAndWatcherOnARealNode(t *testing.T) {
 	node := evmtest.Start(t)
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		// On one engine with the token that answers nothing, on the other with the one that does.
+		// One engine tests the token that returns nothing from a transfer, the other the standard token.
 		asset := money.USDC
 		if d.Engine() == db.SQLite {
 			asset = money.USDT
@@ -149,8 +148,8 @@ func TestSourceAndWatcherOnARealNode(t *testing.T) {
 	})
 }
 
-// What a node shows of a block, beyond what all chains have in common.
-func TestWhatABlockOfAccountsSays(t *testing.T) {
+// The parts of a block and of the state of accounts that only EVM networks have.
+func TestBlocksAndAccountsOfAnEVMNetwork(t *testing.T) {
 	node := evmtest.Start(t)
 	ctx := t.Context()
 	must := func(err error) {
@@ -326,8 +325,8 @@ func TestWhatABlockOfAccountsSays(t *testing.T) {
 	})
 }
 
-// What nodes say against an estimate, in the words of several of them.
-func TestWhatANodeSaysAgainstAPayment(t *testing.T) {
+// The error messages of several nodes for an estimate.
+func TestVerdictsOfRefusedEstimates(t *testing.T) {
 	for _, c := range []struct {
 		code          int
 		text          string
@@ -339,7 +338,7 @@ func TestWhatANodeSaysAgainstAPayment(t *testing.T) {
 		{-32000, "invalid opcode: INVALID", evm.WillFail, evm.Inconclusive},
 		{-32000, "gas required exceeds allowance (50000000)", evm.WillFail, evm.WillFail},
 		{3, "execution reverted: ERC20: transfer amount exceeds balance", evm.WillFail, evm.InsufficientFunds},
-		// whoever receives coins writes these words
+		// the recipient of coins can return any text
 		{3, "execution reverted: insufficient funds", evm.WillFail, evm.InsufficientFunds},
 		{-32000, "insufficient funds for transfer", evm.InsufficientFunds, evm.InsufficientFunds},
 		{-32003, "Insufficient funds for gas * price + value", evm.InsufficientFunds, evm.InsufficientFunds},
