@@ -73,7 +73,7 @@ func printPayouts(w io.Writer, reason string, counts map[payout.State]int64, unk
 		return err
 	}
 	if len(unknown) > 0 {
-		fmt.Fprintln(w, "Transactions that spent coins of the wallet and are unknown to this database:")
+		fmt.Fprintln(w, "Transactions that spent coins of the wallet and are not known here:")
 	}
 	for _, s := range unknown {
 		where := "in the mempool"
