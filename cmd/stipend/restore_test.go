@@ -92,8 +92,8 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 	txid := strings.Fields(w.command("payouts", "status")[strings.Index(w.command("payouts", "status"),
 		"not known here:"):])[3]
 	for _, wrong := range [][]string{
-		{"out_nobody", txid, "no such output"},
-		{queued[0], w.paidBy(given), "no unknown transaction"},
+		{"out_nobody", txid, "not queued for payout"},
+		{queued[0], w.paidBy(given), "has not seen the transaction"},
 		{queued[0], strings.Repeat("ab", 32), "not found"},
 	} {
 		if out, err := w.try("payouts", "paid", wrong[0], "--txid", wrong[1], "--bitcoin-rpc", w.node.URL(),
