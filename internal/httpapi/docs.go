@@ -15,8 +15,8 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// docs/scalar.js.gz is dist/browser/standalone.js of the npm package @scalar/api-reference 1.46.4, unchanged, compressed
-// with gzip -9n. Its license is in the same directory.
+// docs/scalar.js.gz is dist/browser/standalone.js of the npm package @scalar/api-reference 1.46.4, unchanged,
+// compressed with gzip -9n. Its license is in the same directory.
 var (
 	//go:embed docs/scalar.js.gz
 	scalarGzip []byte

@@ -401,8 +401,10 @@ func TestStateErrors(t *testing.T) {
 
 		at := "/api/company/" + b.company + "/recipients/" + b.payee()
 		ask[members](b, "POST", at+"/deactivate", `{}`)
-		b.set(`INSERT INTO screening_hits (company_id, hit_id, subject_id, kind, matched, entry_id, entry_name, programs, score, state, reason, decided_by, version, created_at, decided_at)
-			VALUES ('` + b.company + `', 'hit_1', '` + at[strings.LastIndex(at, "/")+1:] + `', 'name', 'x', 'sdn/1', 'X', '', 100, 'open', '', '', 1, 1, 0)`)
+		b.set(`INSERT INTO screening_hits (company_id, hit_id, subject_id, kind, matched, entry_id, entry_name,
+			programs, score, state, reason, decided_by, version, created_at, decided_at)
+			VALUES ('` + b.company + `', 'hit_1', '` + at[strings.LastIndex(at, "/")+1:] + `', 'name', 'x', 'sdn/1', 'X',
+			'', 100, 'open', '', '', 1, 1, 0)`)
 		b.refuses(refused(409, "invalid_state", "", at+"/reactivate", `{}`))
 
 		b.approve(ada, identity.KYCApproved)

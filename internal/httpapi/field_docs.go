@@ -103,7 +103,7 @@ var fieldDocs = map[string]fieldDoc{
 	},
 	"tax_id":                    {"The tax ID.", `"AB123456C"`},
 	"tax_id_type":               {"Type of tax ID, from the list of document types.", `"nino"`},
-	"tax_id_types":              {"Types of tax ID, one of which is required; empty if none is.", `["nino"]`},
+	"tax_id_types":              {"The accepted types of tax ID; empty if none is required.", `["nino"]`},
 	"requires_backside":         {"Whether the back side must be uploaded too.", `false`},
 	"requires_selfie":           {"Whether a selfie is required.", `false`},
 	"requires_proof_of_address": {"Whether a proof of address is required.", `false`},
@@ -429,9 +429,12 @@ var fieldDocs = map[string]fieldDoc{
 	"required_fields": {"The fields of `distribution_data`, in the order of a form.", `[]`},
 
 	// Errors.
-	"type":    {"Type of the object.", ``},
-	"code":    {"Error code for programs.", `"not_found"`},
-	"detail":  {"Explanation of the error, for people.", `"The object does not exist, or the credential has no access to it."`},
+	"type": {"Type of the object.", ``},
+	"code": {"Error code for programs.", `"not_found"`},
+	"detail": {
+		"Explanation of the error, for people.",
+		`"The object does not exist, or the credential has no access to it."`,
+	},
 	"message": {"Explanation of the problem and the expected value, for people.", `"The field country is required."`},
 	"pointer": {"Place: a JSON pointer into the body, or the name of a parameter or header.", `"/country"`},
 	"in":      {"Part of the request that the pointer refers to.", `"body"`},

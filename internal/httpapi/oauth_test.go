@@ -314,11 +314,11 @@ func TestAuthorizationRequestErrors(t *testing.T) {
 			"https://app.example.com/x/../back?from=stipend", "https://app.example.com/%62ack?from=stipend", "//evil.example",
 			"javascript:alert(1)",
 		} {
-			if _, err := check(func(a *oauth.Params) { a.RedirectURI = uri }); err != oauth.ErrRedirectURI { //nolint:errorlint // itself, unwrapped
+			if _, err := check(func(a *oauth.Params) { a.RedirectURI = uri }); err != oauth.ErrRedirectURI { //nolint:errorlint // unwrapped
 				t.Errorf("redirect to %s: %v", uri, err)
 			}
 		}
-		if _, err := check(func(a *oauth.Params) { a.ClientID = "cli_none" }); err != oauth.ErrClient { //nolint:errorlint // itself, unwrapped
+		if _, err := check(func(a *oauth.Params) { a.ClientID = "cli_none" }); err != oauth.ErrClient { //nolint:errorlint // unwrapped
 			t.Errorf("%v", err)
 		}
 		for code, change := range map[string]func(*oauth.Params){

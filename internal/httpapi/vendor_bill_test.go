@@ -109,7 +109,7 @@ func TestVendorPayroll(t *testing.T) {
 		count := map[int]int{}
 		for i := range 20 {
 			wg.Go(func() {
-				got := pay(fmt.Sprint("twin", i), item(firm, one, "1"))
+				got := pay(fmt.Sprint("same-", i), item(firm, one, "1"))
 				mu.Lock()
 				defer mu.Unlock()
 				count[got.status]++
@@ -180,7 +180,8 @@ func TestVendorDocuments(t *testing.T) {
 		b := newBilling(t, d)
 		const path = "/api/vendor/payroll/documents"
 		b.paper("")
-		if n := b.tally("SELECT COUNT(*) FROM vendor_document_chunks WHERE sealed LIKE 'v1.%' AND sealed NOT LIKE '%CANARY%'"); n != 1 {
+		if n := b.tally("SELECT COUNT(*) FROM vendor_document_chunks " +
+			"WHERE sealed LIKE 'v1.%' AND sealed NOT LIKE '%CANARY%'"); n != 1 {
 			t.Error("the document is not sealed")
 		}
 		var picture bytes.Buffer

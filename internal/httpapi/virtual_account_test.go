@@ -101,7 +101,8 @@ func TestFundingAccounts(t *testing.T) {
 			first["funding_account_id"]); n != 4 {
 			t.Errorf("%d events", n) // requested, terms_pending, pending, active
 		}
-		if n := b.tally("SELECT COUNT(*) FROM funding_accounts WHERE details LIKE '%DE%' AND details NOT LIKE 'v1.%'"); n != 0 {
+		if n := b.tally("SELECT COUNT(*) FROM funding_accounts " +
+			"WHERE details LIKE '%DE%' AND details NOT LIKE 'v1.%'"); n != 0 {
 			t.Error("the numbers are not sealed")
 		}
 
@@ -136,7 +137,7 @@ func TestFundingAccounts(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		for i := range 20 {
-			wg.Go(func() { pay(members{"amount": 1, "reference": fmt.Sprint("twin-", i%2)}) })
+			wg.Go(func() { pay(members{"amount": 1, "reference": fmt.Sprint("same-", i%2)}) })
 		}
 		wg.Wait()
 		_, text := ask[members](b, "GET", path+"?user_id="+ada, "")
