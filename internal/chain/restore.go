@@ -9,7 +9,7 @@ import (
 )
 
 // UnassignedCompany is the company of addresses that were assigned after the backup from which the database was
-// restored, so that nobody knows to whom.
+// restored. Their owners are unknown.
 const UnassignedCompany = "operator"
 
 // recoveryMargin is the number of indexes below the next one that may have been unused at the time of the backup,

@@ -197,13 +197,13 @@ func Current(all []Invoice, quoteID string) (Invoice, bool) {
 // HandleInvoice handles [JobInvoice]. It creates a requested invoice at the node, and cancels one that is ending or
 // expired.
 func (s *Service) HandleInvoice(ctx context.Context, d *db.DB, j job.Job) error {
-	var news InvoiceRef
-	if err := j.Decode(&news); err != nil {
+	var ref InvoiceRef
+	if err := j.Decode(&ref); err != nil {
 		return err
 	}
 	for range 5 {
 		// After a conflict the invoice is read again. It may be ending now, and then the node must cancel it.
-		if err := s.checkInvoice(ctx, d, j.CompanyID, news.InvoiceID); !errors.Is(err, db.ErrConflict) {
+		if err := s.checkInvoice(ctx, d, j.CompanyID, ref.InvoiceID); !errors.Is(err, db.ErrConflict) {
 			return err
 		}
 	}

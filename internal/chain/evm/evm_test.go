@@ -66,9 +66,10 @@ func TestAddressesAreThoseOfOtherWallets(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if _, err := evm.ParseXPub("xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3" +
-		"TGtRBeJgk33yuGBxrMPHi"); err == nil {
-		t.Error("a private key passed for a public one")
+	const private = "xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3" +
+		"TGtRBeJgk33yuGBxrMPHi"
+	if _, err := evm.ParseXPub(private); err == nil {
+		t.Error("a private key was accepted as a public one")
 	}
 }
 

@@ -579,7 +579,7 @@ func (n *Node) subscribe(w http.ResponseWriter, r *http.Request) {
 		for ; sent < len(n.settled); sent++ {
 			messages = append(messages, n.settled[sent].json())
 		}
-		news := n.settlement
+		settlement := n.settlement
 		n.mu.Unlock()
 		for _, m := range messages {
 			if json.NewEncoder(w).Encode(map[string]any{"result": m}) != nil {
@@ -592,7 +592,7 @@ func (n *Node) subscribe(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-news:
+		case <-settlement:
 		}
 	}
 }
