@@ -39,8 +39,8 @@ type rails struct {
 	to      *evm.Deriver
 	banker  *bank.Rail
 	bank    *bank.Sandbox
-	clerks  []string                 // payees who are paid at a bank
-	account destination.Distribution // of one of them
+	clerks  []string                // payees who are paid at a bank
+	account destination.Destination // of one of them
 }
 
 const railsNetwork = "base"
@@ -99,7 +99,7 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 	}
 	r.banker, err = bank.New(bank.Config{Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer, Log: quiet,
 		Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
-			var d destination.Distribution
+			var d destination.Destination
 			if err := json.Unmarshal(snapshot, &d); err != nil {
 				return bank.Destination{}, err
 			}

@@ -154,7 +154,7 @@ func (s *Service) simulateBank(c *bank.Config) (err error) {
 
 // revealBankDestination decrypts the destination of an output.
 func (s *Service) revealBankDestination(snapshot json.RawMessage) (bank.Destination, error) {
-	var d destination.Distribution
+	var d destination.Destination
 	if err := json.Unmarshal(snapshot, &d); err != nil {
 		return bank.Destination{}, err
 	}

@@ -334,7 +334,7 @@ func (d *apiClient) corrected(o *companyBrowser, payee string) {
 	d.read(func(ctx context.Context, tx *db.Tx) error {
 		return tx.QueryRow(ctx, "SELECT destination FROM outputs WHERE payroll_id = $1", next.PayrollID).Scan(&stored)
 	})
-	var to destination.Distribution
+	var to destination.Destination
 	if err := json.Unmarshal([]byte(stored), &to); err != nil {
 		d.Fatal(err)
 	}

@@ -318,7 +318,7 @@ func forUser[T any](
 }
 
 // shown returns a destination as a response shows it to its owner.
-func shown[T recipientDestination | userDestination](c *request, d destination.Distribution) T {
+func shown[T recipientDestination | userDestination](c *request, d destination.Destination) T {
 	data := jsontext.Value(d.Data)
 	if len(data) == 0 {
 		data = jsontext.Value("{}")
@@ -336,7 +336,7 @@ func shown[T recipientDestination | userDestination](c *request, d destination.D
 
 // shownOrErr is shown for the result of a function that can fail.
 func shownOrErr[T recipientDestination | userDestination](
-	c *request, d destination.Distribution, err error,
+	c *request, d destination.Destination, err error,
 ) (*T, error) {
 	if err != nil {
 		return nil, err
@@ -345,7 +345,7 @@ func shownOrErr[T recipientDestination | userDestination](
 }
 
 // allShown is shown for a list.
-func allShown[T recipientDestination | userDestination](c *request, all []destination.Distribution) []T {
+func allShown[T recipientDestination | userDestination](c *request, all []destination.Destination) []T {
 	list := make([]T, len(all))
 	for i, d := range all {
 		list[i] = shown[T](c, d)
@@ -369,7 +369,7 @@ func createRecipientDestination(
 func createUserDestination(
 	ctx context.Context, tx *db.Tx, c *request, in *userDestinationCreateInput,
 ) (*userDestinationCreated, error) {
-	d, err := forUser(ctx, tx, c, in.Body.UserID, func(id string) (destination.Distribution, error) {
+	d, err := forUser(ctx, tx, c, in.Body.UserID, func(id string) (destination.Destination, error) {
 		return destination.Create(ctx, tx, c.setup(), c.by, destination.CreateParams{
 			OwnerID: id, Symbol: in.Body.Symbol, Kind: in.Body.Type, Data: json.RawMessage(in.Body.Data),
 		})
@@ -395,7 +395,7 @@ func updateUserDestination(
 	ctx context.Context, tx *db.Tx, c *request, in *userDestinationUpdateInput,
 ) (*userDestination, error) {
 	b := &in.Body
-	d, err := forUser(ctx, tx, c, b.UserID, func(id string) (destination.Distribution, error) {
+	d, err := forUser(ctx, tx, c, b.UserID, func(id string) (destination.Destination, error) {
 		return destination.Update(ctx, tx, c.setup(), c.by, destination.UpdateParams{
 			OwnerID: id, ID: b.DistributionID, Symbol: b.Symbol, Kind: b.Type, Data: json.RawMessage(b.Data),
 		})
@@ -413,7 +413,7 @@ func correctRecipientDestination(
 func correctUserDestination(
 	ctx context.Context, tx *db.Tx, c *request, in *userDestinationCorrectInput,
 ) (*userDestination, error) {
-	d, err := forUser(ctx, tx, c, in.Body.UserID, func(id string) (destination.Distribution, error) {
+	d, err := forUser(ctx, tx, c, in.Body.UserID, func(id string) (destination.Destination, error) {
 		return destination.Correct(ctx, tx, c.by, id, in.Body.DistributionID, in.Body.CorrectionID)
 	})
 	return shownOrErr[userDestination](c, d, err)
@@ -445,7 +445,7 @@ func getRecipientDestination(
 func getUserDestination(
 	ctx context.Context, tx *db.Tx, c *request, in *userDestinationGet,
 ) (*userDestination, error) {
-	d, err := forUser(ctx, tx, c, in.UserID, func(id string) (destination.Distribution, error) {
+	d, err := forUser(ctx, tx, c, in.UserID, func(id string) (destination.Destination, error) {
 		return destination.Get(ctx, tx, c.by, id, in.DistributionID)
 	})
 	return shownOrErr[userDestination](c, d, err)
@@ -459,7 +459,7 @@ func listRecipientDestinations(
 }
 
 func listUserDestinations(ctx context.Context, tx *db.Tx, c *request, in *userGet) (*userDestinationList, error) {
-	all, err := forUser(ctx, tx, c, in.UserID, func(id string) ([]destination.Distribution, error) {
+	all, err := forUser(ctx, tx, c, in.UserID, func(id string) ([]destination.Destination, error) {
 		return destination.List(ctx, tx, c.by, id)
 	})
 	return &userDestinationList{allShown[userDestination](c, all)}, err
@@ -475,7 +475,7 @@ func setRecipientAllocations(
 func setUserAllocations(
 	ctx context.Context, tx *db.Tx, c *request, in *userAllocationsInput,
 ) (*userAllocationsUpdated, error) {
-	all, err := forUser(ctx, tx, c, in.Body.UserID, func(id string) ([]destination.Distribution, error) {
+	all, err := forUser(ctx, tx, c, in.Body.UserID, func(id string) ([]destination.Destination, error) {
 		return destination.SetAllocations(ctx, tx, c.by, id, shares(in.Body.Allocations))
 	})
 	return &userAllocationsUpdated{true, allShown[userDestination](c, all)}, err

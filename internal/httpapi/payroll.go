@@ -310,7 +310,7 @@ func showPreview(v payroll.Preview) *payrollPreview {
 			Outputs: make([]previewShare, len(it.Shares)),
 		}
 		for j, s := range it.Shares {
-			p.Outputs[j] = previewShare{s.Distribution.ID, string(s.Distribution.Symbol), amount(s.Amount)}
+			p.Outputs[j] = previewShare{s.Destination.ID, string(s.Destination.Symbol), amount(s.Amount)}
 		}
 		out.Payments[i] = p
 	}

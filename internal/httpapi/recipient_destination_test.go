@@ -24,7 +24,7 @@ func (b *fixture) recipientIn(country string) (id, destinations string) {
 }
 
 // first returns the first destination of an owner.
-func (b *fixture) first(owner string) (d destination.Distribution) {
+func (b *fixture) first(owner string) (d destination.Destination) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		all, err := destination.ForOwners(ctx, tx, []string{owner})
@@ -37,7 +37,7 @@ func (b *fixture) first(owner string) (d destination.Distribution) {
 }
 
 // askCorrection simulates a bank that requests another value of a member, after a payment to the destination.
-func (b *fixture) askCorrection(was destination.Distribution, member, value string) {
+func (b *fixture) askCorrection(was destination.Destination, member, value string) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
 		return destination.AskCorrection(ctx, tx, destination.Setup{Sealer: b.server.Sealer}, destination.Asked{

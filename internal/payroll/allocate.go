@@ -36,7 +36,7 @@ func (e escrow) worth(part money.Amount) (money.Amount, error) {
 type entitlement struct {
 	paymentID string
 	net       money.Amount
-	used      []destination.Distribution
+	used      []destination.Destination
 	shares    []Share // empty if it cannot be paid now and remains owed to the payee
 	problem   string  // why there are no shares
 }
@@ -210,7 +210,7 @@ func (p entitlement) outputs(index int, e escrow, rates map[money.Asset]money.Ra
 				return nil, "", err
 			}
 			outputs[i] = plannedOutput{payment: index, share: s, amount: amount, rate: rate}
-			if tooSmall(s.Distribution, amount) && small < 0 {
+			if tooSmall(s.Destination, amount) && small < 0 {
 				small = i
 			}
 		}

@@ -50,7 +50,7 @@ func (e escrow) exchange(outputs []plannedOutput, capacity *treasury.Capacity) (
 
 // payable returns a share converted into its destination's asset, rounded down, and the rate of the exchange.
 func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount, money.Rate, error) {
-	asset := s.Distribution.Symbol
+	asset := s.Destination.Symbol
 	switch {
 	case asset == s.Amount.Asset():
 		return s.Amount, money.Rate{}, nil
@@ -67,7 +67,7 @@ func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount,
 }
 
 // tooSmall reports whether an amount is below what the destination's chain relays to an address of its type.
-func tooSmall(d destination.Distribution, x money.Amount) bool {
+func tooSmall(d destination.Destination, x money.Amount) bool {
 	least := Minimum(x.Asset()).Units()
 	if x.Asset() == money.BTC && x.Units() >= least && x.Units() < enoughSats {
 		if script, err := bitcoin.AddressScript(d.Address, d.Network); err == nil {

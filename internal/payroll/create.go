@@ -42,7 +42,7 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	p.ExternalID = norm.NFC.String(p.ExternalID)
 
 	var payees map[string]payee.Payee
-	var all map[string][]destination.Distribution
+	var all map[string][]destination.Destination
 	if ids := payeeIDs(*p); len(ids) > 0 && len(p.ToPay) <= MaxPayees {
 		if payees, err = payee.Payees(ctx, tx, p.CompanyID, ids); err != nil {
 			return plan{}, company, err
@@ -88,7 +88,7 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 	for i, o := range entitlements {
 		var outputs []plannedOutput
 		for _, share := range o.shares {
-			asset := share.Distribution.Symbol
+			asset := share.Destination.Symbol
 			out := plannedOutput{share: share, amount: share.Amount}
 			if asset != t.currency && asset != t.funding && capacity.Limits(asset) {
 				if _, known := prices[asset]; !known {

@@ -66,7 +66,7 @@ func (p *Payroll) notifyPayees(ctx context.Context, tx *db.Tx, changed []*Paymen
 func arrivals(outputs []payout.Output) []string {
 	lines := make([]string, 0, len(outputs))
 	for _, o := range outputs {
-		var to destination.Distribution
+		var to destination.Destination
 		line := o.Amount.String() + " " + string(o.Amount.Asset())
 		if json.Unmarshal(o.Destination, &to) == nil && to.Hint() != "" {
 			line += " (" + to.Hint() + ")"

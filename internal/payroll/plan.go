@@ -57,8 +57,8 @@ type Item struct {
 
 // Share is one destination's part of an item, in the payroll's currency.
 type Share struct {
-	Distribution destination.Distribution
-	Amount       money.Amount
+	Destination destination.Destination
+	Amount      money.Amount
 }
 
 // payeeID returns the ID of an item's payee, "" if it names none. Beside a user_id, company_id may only name the
@@ -100,8 +100,8 @@ func owners(payees map[string]payee.Payee) []string {
 }
 
 // destinations returns the payee's own destinations, or those of the user behind the payee.
-func destinations(p payee.Payee, all map[string][]destination.Distribution) (owner string,
-	used []destination.Distribution) {
+func destinations(p payee.Payee, all map[string][]destination.Destination) (owner string,
+	used []destination.Destination) {
 	for _, id := range [2]string{p.ID, p.UserID} {
 		if id == "" {
 			continue
@@ -124,9 +124,9 @@ func destinations(p payee.Payee, all map[string][]destination.Distribution) (own
 var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)
 
 // carried reports whether a rail exists for each destination.
-func carried(used []destination.Distribution, accounts chain.EVMNetworks) bool {
+func carried(used []destination.Destination, accounts chain.EVMNetworks) bool {
 	setup := destination.Setup{Accounts: accounts}
-	return !slices.ContainsFunc(used, func(d destination.Distribution) bool {
+	return !slices.ContainsFunc(used, func(d destination.Destination) bool {
 		return !setup.Payable(d.Symbol,
 			d.Network)
 	})
@@ -243,7 +243,7 @@ func network(asked string, a money.Asset, on []string, list *apierr.List) string
 // complete only if list stays empty.
 func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chain.EVMNetworks, banks []bank.Account,
 	named map[string]invoice.Invoice, payees map[string]payee.Payee,
-	all map[string][]destination.Distribution, list *apierr.List,
+	all map[string][]destination.Destination, list *apierr.List,
 ) (plan, error) {
 	t, readable := terms(p, c, held, accounts, banks, list)
 	switch n := len(p.ToPay); {
@@ -326,7 +326,7 @@ func parseAmount(a money.Asset, text string) (money.Amount, error) {
 
 // payee finds the payee of an item and checks that the payee can be paid.
 func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]payee.Payee,
-	all map[string][]destination.Distribution, list *apierr.List, at func(string) string,
+	all map[string][]destination.Destination, list *apierr.List, at func(string) string,
 ) {
 	member := "user_id"
 	if asked.UserID == "" && asked.CompanyID != "" && asked.CompanyID != payer {
@@ -421,7 +421,7 @@ func fees(amounts []money.Amount, bps []int64) ([]int64, error) {
 }
 
 // share splits every item over its payee's destinations.
-func (t *plan) share(all map[string][]destination.Distribution, payees map[string]payee.Payee) error {
+func (t *plan) share(all map[string][]destination.Destination, payees map[string]payee.Payee) error {
 	for i := range t.items {
 		it := &t.items[i]
 		_, used := destinations(payees[it.PayeeID], all)
@@ -435,7 +435,7 @@ func (t *plan) share(all map[string][]destination.Distribution, payees map[strin
 
 // split divides an amount by the allocations, largest remainder first, and drops shares of zero (a cent over three
 // destinations pays one of them).
-func split(amount money.Amount, used []destination.Distribution) ([]Share, error) {
+func split(amount money.Amount, used []destination.Destination) ([]Share, error) {
 	if len(used) == 1 {
 		return []Share{{used[0], amount}}, nil
 	}

@@ -30,8 +30,8 @@ func must[T any](v T, err error) T {
 func usd(cents int64) money.Amount { return money.New(money.USD, cents) }
 func sats(n int64) money.Amount    { return money.New(money.BTC, n) }
 
-func dest(symbol money.Asset, allocation int) destination.Distribution {
-	d := destination.Distribution{ID: fmt.Sprintf("dst_%s%d", symbol, allocation), Symbol: symbol,
+func dest(symbol money.Asset, allocation int) destination.Destination {
+	d := destination.Destination{ID: fmt.Sprintf("dst_%s%d", symbol, allocation), Symbol: symbol,
 		Rail: destination.RailBank, Allocation: allocation}
 	if symbol == money.BTC {
 		d.Rail, d.Address = destination.RailBitcoin, "bcrt1q"
@@ -45,7 +45,7 @@ var unlimited = treasury.UnlimitedCapacity(money.All()...)
 var contract = identity.Company{ID: "com_1", Status: identity.CompanyActive, FeeBps: 100, PremiumBps: 200}
 
 func planned(t *testing.T, p CreateParams, payees map[string]payee.Payee,
-	all map[string][]destination.Distribution) (plan, []apierr.Field) {
+	all map[string][]destination.Destination) (plan, []apierr.Field) {
 	t.Helper()
 	p.CompanyID = contract.ID
 	var list apierr.List
@@ -64,7 +64,7 @@ func TestEveryProblemIsToldAtItsPlace(t *testing.T) {
 	}
 	evm := dest(money.USDC, 100)
 	evm.Rail = destination.RailEVM
-	all := map[string][]destination.Distribution{
+	all := map[string][]destination.Destination{
 		"rec_a": {dest(money.USD, 100)}, "rec_part": {dest(money.USD, 60)}, "rec_evm": {evm},
 	}
 	ok := Payee{AmountText: "1", UserID: "rec_a"}
@@ -133,7 +133,7 @@ func TestEveryProblemIsToldAtItsPlace(t *testing.T) {
 }
 
 func TestTheDestinationsOfAWorkersUserAreUsedWithoutOwn(t *testing.T) {
-	all := map[string][]destination.Distribution{"usr_1": {dest(money.USD, 100), dest(money.EUR, 0)},
+	all := map[string][]destination.Destination{"usr_1": {dest(money.USD, 100), dest(money.EUR, 0)},
 		"rec_2": {dest(money.BTC, 100)}}
 	if owner, used := destinations(payee.Payee{ID: "rec_1", UserID: "usr_1"}, all); owner != "usr_1" || len(used) != 1 {
 		t.Errorf("got %q with %d", owner, len(used))
@@ -161,7 +161,7 @@ func TestFeesAreRoundedOnceForAPayroll(t *testing.T) {
 			p.ToPay = append(p.ToPay, Payee{AmountText: usd(n).String(), UserID: "rec_a", IsPremium: c.premium[i]})
 		}
 		got, problems := planned(t, p, map[string]payee.Payee{"rec_a": {ID: "rec_a"}},
-			map[string][]destination.Distribution{"rec_a": {dest(money.USD, 100)}})
+			map[string][]destination.Destination{"rec_a": {dest(money.USD, 100)}})
 		if len(problems) > 0 || got.fees != usd(c.fee) {
 			t.Errorf("%v: fee %s, want %s (%v)", c.cents, got.fees, usd(c.fee), problems)
 		}
@@ -206,7 +206,7 @@ func TestASplitSumsBack(t *testing.T) {
 		a := rapid.IntRange(1, 98).Draw(t, "a")
 		b := rapid.IntRange(1, 99-a).Draw(t, "b")
 		amount := usd(rapid.Int64Range(1, 1<<50).Draw(t, "cents"))
-		shares := must(split(amount, []destination.Distribution{dest(money.USD, a), dest(money.EUR, b),
+		shares := must(split(amount, []destination.Destination{dest(money.USD, a), dest(money.EUR, b),
 			dest(money.BTC, 100-a-b)}))
 		sum := usd(0)
 		for _, s := range shares {
@@ -280,7 +280,7 @@ func TestDustGoesWithTheLargestShare(t *testing.T) {
 	} {
 		to := dest(money.BTC, int(c.cents))
 		to.Address, to.Network = c.address, "regtest"
-		shares := must(split(usd(1_00), []destination.Distribution{to, dest(money.EUR, 100-int(c.cents))}))
+		shares := must(split(usd(1_00), []destination.Destination{to, dest(money.EUR, 100-int(c.cents))}))
 		a := must(allocate(escrow{payroll: "prl_1", held: usd(1_00), total: usd(1_00)},
 			[]entitlement{{paymentID: "pmt_1", net: usd(1_00), shares: shares}}, usd(0),
 			map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.92"), money.BTC: rate(money.BTC,
@@ -315,7 +315,7 @@ func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 			if rapid.IntRange(0, 9).Draw(t, "payable") > 0 {
 				cut := rapid.IntRange(1, 99).Draw(t, "cut")
 				assets := rapid.Permutation([]money.Asset{money.BTC, money.USD, money.EUR, money.JPY}).Draw(t, "assets")
-				o.shares = must(split(net, []destination.Distribution{dest(assets[0], cut), dest(assets[1], 100-cut)}))
+				o.shares = must(split(net, []destination.Destination{dest(assets[0], cut), dest(assets[1], 100-cut)}))
 			} else {
 				o.problem = ReasonNoDestination
 			}
@@ -337,7 +337,7 @@ func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 		balanced(t, a.convert)
 		owed := map[int]money.Amount{}
 		for _, out := range a.outputs {
-			if tooSmall(out.share.Distribution, out.amount) {
+			if tooSmall(out.share.Destination, out.amount) {
 				t.Fatalf("an output of %s %s", out.amount, out.amount.Asset())
 			}
 			if _, ok := owed[out.payment]; !ok {

@@ -230,7 +230,7 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Pay
 	}
 	r.outputs = make([]payout.Output, len(r.lines.outputs))
 	for i, d := range r.lines.outputs {
-		to := d.share.Distribution
+		to := d.share.Destination
 		m := &waiting[d.payment]
 		snapshot, err := json.Marshal(to)
 		if err != nil {
@@ -262,7 +262,7 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 	if err != nil {
 		return nil, err
 	}
-	all, changed := map[string][]destination.Distribution{}, map[string]time.Time{}
+	all, changed := map[string][]destination.Destination{}, map[string]time.Time{}
 	if of := owners(payees); len(of) > 0 {
 		if all, err = destination.ForOwners(ctx, tx, of); err != nil {
 			return nil, err
@@ -349,7 +349,7 @@ func (e escrow) exchanged(entitlements []entitlement) []money.Asset {
 	var assets []money.Asset
 	for _, o := range entitlements {
 		for _, s := range o.shares {
-			switch asset := s.Distribution.Symbol; {
+			switch asset := s.Destination.Symbol; {
 			case asset == funding && !e.released, asset == currency && funding == currency, slices.Contains(assets,
 				asset):
 			default:
@@ -370,7 +370,7 @@ func (p *Payroll) prices(ctx context.Context, tx *db.Tx, entitlements []entitlem
 	prices := map[money.Asset]money.Rate{}
 	for _, o := range entitlements {
 		for _, s := range o.shares {
-			asset := s.Distribution.Symbol
+			asset := s.Destination.Symbol
 			if _, known := prices[asset]; known || asset == p.Currency || asset == p.FundingCurrency && !e.released {
 				continue
 			}

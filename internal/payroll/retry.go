@@ -113,20 +113,20 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 // correction is an output that has another destination now.
 type correction struct {
 	output *payout.Output
-	to     destination.Distribution
+	to     destination.Destination
 	next   payout.Output // its next version
 }
 
 // corrections returns the outputs that failed or came back and that have another destination now: the same
 // destination with other data or, if that one was removed, the one with the largest allocation.
-func corrections(outputs []payout.Output, used []destination.Distribution) ([]correction, error) {
+func corrections(outputs []payout.Output, used []destination.Destination) ([]correction, error) {
 	var all []correction
 	for i := range outputs {
 		o := &outputs[i]
 		if o.State != payout.Failed && o.State != payout.Returned || len(used) == 0 {
 			continue
 		}
-		var was destination.Distribution
+		var was destination.Destination
 		if err := json.Unmarshal(o.Destination, &was); err != nil {
 			return nil, err
 		}

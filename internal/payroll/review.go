@@ -22,7 +22,7 @@ var errCompanyReview = errors.New("payroll: the company is under review")
 // screen returns the payees of a payroll that sanctions screening blocks. It must run before a release writes
 // anything.
 func (s *Service) screen(ctx context.Context, tx *db.Tx, p *Payroll, payees map[string]payee.Payee,
-	all map[string][]destination.Distribution) (map[string]bool, error) {
+	all map[string][]destination.Destination) (map[string]bool, error) {
 	whom := make([]destination.ScreeningSubject, 0, len(payees))
 	for _, who := range payees {
 		_, used := destinations(who, all)

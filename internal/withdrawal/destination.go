@@ -28,7 +28,7 @@ var errDestinations = apierr.New(apierr.Conflict, "distribution_limit",
 type Destination struct {
 	CompanyID, ID string
 	Label         string
-	To            destination.Distribution // masked and sealed
+	To            destination.Destination // masked and sealed
 	Removed       bool
 	ReadyAt       time.Time // end of its cool-down
 	CreatedBy     string
@@ -44,7 +44,7 @@ func (d Destination) snapshot() (json.RawMessage, error) { return json.Marshal(d
 // destination's ID.
 func (d Destination) screeningSubject(company identity.Company) destination.ScreeningSubject {
 	return destination.ScreeningSubject{
-		Payee: payee.Payee{ID: d.ID, Name: company.Name}, To: []destination.Distribution{d.To},
+		Payee: payee.Payee{ID: d.ID, Name: company.Name}, To: []destination.Destination{d.To},
 	}
 }
 

@@ -44,16 +44,16 @@ type State struct {
 }
 
 // change is a destination before and after; nil for none.
-type change struct{ before, after *Distribution }
+type change struct{ before, after *Destination }
 
-func (c change) either() Distribution {
+func (c change) either() Destination {
 	if c.after != nil {
 		return *c.after
 	}
 	return *c.before
 }
 
-func state(d *Distribution) (json.RawMessage, error) {
+func state(d *Destination) (json.RawMessage, error) {
 	if d == nil {
 		return json.RawMessage("null"), nil
 	}
@@ -108,7 +108,7 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Pay
 }
 
 // TellCompany notifies a company that one of its own destinations was added or removed.
-func TellCompany(ctx context.Context, tx *db.Tx, companyID, action string, d Distribution) error {
+func TellCompany(ctx context.Context, tx *db.Tx, companyID, action string, d Destination) error {
 	return webhook.EmitNext(ctx, tx, webhook.DistributionChanged.Event(companyID, companyID, 0,
 		webhook.DestinationChangeData{
 			CompanyID: companyID, Change: action,

@@ -10,13 +10,13 @@ import (
 // Own checks and seals a company's own destination, in its country, by the rules and with the pointers of [Create].
 // It stores nothing; the caller does. It returns ErrCurrency for a currency that no rail pays out.
 func (s Setup) Own(ctx context.Context, tx *db.Tx, companyID, country, symbol string,
-	data []byte) (Distribution, error) {
+	data []byte) (Destination, error) {
 	d, clean, err := s.checked(ctx, tx, CreateParams{Symbol: symbol, Data: data}, country)
 	if err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	if !s.Payable(d.Symbol, d.Network) {
-		return Distribution{}, ErrCurrency.At("body", "/symbol")
+		return Destination{}, ErrCurrency.At("body", "/symbol")
 	}
 	d.ID, d.OwnerID, d.Created = tx.NewID("dst"), companyID, tx.Now()
 	if d.Kind == Fiat {

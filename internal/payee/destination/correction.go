@@ -39,8 +39,8 @@ type Correction struct {
 
 // Asked is a bank's request for a correction.
 type Asked struct {
-	CompanyID                      string       // the company that made the payment
-	Was                            Distribution // the destination of the payment
+	CompanyID                      string      // the company that made the payment
+	Was                            Destination // the destination of the payment
 	Code, Reason                   string
 	Members                        map[string]string // corrected members of distribution_data
 	PayrollID, PaymentID, OutputID string
@@ -55,7 +55,7 @@ func AskCorrection(ctx context.Context, tx *db.Tx, setup Setup, a Asked) error {
 		return a.tell(ctx, tx, payee.Payee{ID: a.CompanyID}, c)
 	}
 	version, err := queueUp(ctx, tx, a.Was.OwnerID)
-	var d Distribution
+	var d Destination
 	if err == nil {
 		d, err = find(ctx, tx, a.Was.OwnerID, a.Was.ID)
 	}
@@ -93,14 +93,14 @@ func (a Asked) members() (names []string) {
 }
 
 // correct returns the correction of a destination, added to an earlier open one; nil if nothing is left to correct.
-func (s Setup) correct(d Distribution, a Asked) (*Correction, error) {
+func (s Setup) correct(d Destination, a Asked) (*Correction, error) {
 	var now, then, next map[string]any
 	as := d
 	if d.Correction != nil {
 		as.Sealed = d.Correction.Sealed
 	}
 	for _, x := range []struct {
-		d  Distribution
+		d  Destination
 		to *map[string]any
 	}{{d, &now}, {a.Was, &then}, {as, &next}} {
 		data, err := Reveal(s.Sealer, x.d)
@@ -204,18 +204,18 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 // Correct accepts a correction that a bank asked for, of a destination of an owner that the principal may act for. It
 // returns apierr.NotFoundErr for an unknown destination, and ErrCorrection for a correction that is not open.
 func Correct(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
-	correctionID string) (Distribution, error) {
+	correctionID string) (Destination, error) {
 	owner, err := changeable(ctx, tx, by, ownerID)
 	if err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	version, err := queueUp(ctx, tx, owner.ID)
 	if err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	old, err := find(ctx, tx, owner.ID, id)
 	if err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	c := old.Correction
 	if c == nil || c.ID != correctionID {
@@ -224,7 +224,7 @@ func Correct(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
 	d := old
 	d.Data, d.Sealed, d.Correction = c.Data, c.Sealed, nil
 	if err := replace(ctx, tx, d); err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation),
 		"corrected as the bank asked: "+c.Code)
@@ -232,13 +232,13 @@ func Correct(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
 }
 
 // Corrections returns the first destinations of a company's recipients without a login with open corrections.
-func Corrections(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]Distribution, error) {
+func Corrections(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]Destination, error) {
 	owners, err := asked(ctx, tx, companyID, limit)
 	if err != nil || len(owners) == 0 {
 		return nil, err
 	}
 	all, err := selectFor(ctx, tx, owners)
-	var some []Distribution
+	var some []Destination
 	for _, owner := range owners {
 		for _, d := range all[owner] {
 			if d.Correction != nil {

@@ -99,7 +99,7 @@ func (s Setup) networks(symbol money.Asset) []network {
 }
 
 // check validates a wanted destination. It returns it with masked data, and what is to be sealed.
-func (s Setup) check(p CreateParams, country string) (d Distribution, clean []byte, err error) {
+func (s Setup) check(p CreateParams, country string) (d Destination, clean []byte, err error) {
 	symbol, known := money.Lookup(p.Symbol)
 	if p.Symbol == "" {
 		var problems apierr.List
@@ -148,7 +148,7 @@ func object(data json.RawMessage) (map[string]any, error) {
 	return members, nil
 }
 
-func (s Setup) checkCrypto(d Distribution, members map[string]any) (Distribution, []byte, error) {
+func (s Setup) checkCrypto(d Destination, members map[string]any) (Destination, []byte, error) {
 	var problems apierr.List
 	on := s.networks(d.Symbol)
 	known := []string{"address", "network"}

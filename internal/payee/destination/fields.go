@@ -275,7 +275,7 @@ const base = "/distribution_data"
 
 // checkFiat validates the members for the owner's country. It returns the destination with masked data, and the
 // members in their normal spelling, which are to be sealed.
-func checkFiat(d Distribution, members map[string]any, code string) (Distribution, []byte, error) {
+func checkFiat(d Destination, members map[string]any, code string) (Destination, []byte, error) {
 	rows, err := lookup(string(d.Symbol), code)
 	if errors.Is(err, ErrCurrency) {
 		return d, nil, ErrCurrency.At("body", "/symbol")

@@ -30,7 +30,7 @@ func NewScreening(lists *screening.Screener, sealer *identity.Sealer) (Screening
 // ScreeningSubject is a payee and the destinations to screen.
 type ScreeningSubject struct {
 	payee.Payee
-	To []Distribution
+	To []Destination
 }
 
 // screenLater is the delay of a screening while there is no current list.

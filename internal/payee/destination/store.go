@@ -48,7 +48,7 @@ func own(row db.Row) (version int64, err error) {
 	return version, err
 }
 
-func insert(ctx context.Context, tx *db.Tx, d Distribution) error {
+func insert(ctx context.Context, tx *db.Tx, d Destination) error {
 	at := db.Micros(d.Created)
 	return tx.Insert(ctx, "destinations", []string{"owner_id", "destination_id", "kind", "symbol", "rail", "scheme",
 		"country", "network",
@@ -58,7 +58,7 @@ func insert(ctx context.Context, tx *db.Tx, d Distribution) error {
 }
 
 // setAllocation stores the allocation of a destination that was read after queueUp.
-func setAllocation(ctx context.Context, tx *db.Tx, d Distribution, percent int) error {
+func setAllocation(ctx context.Context, tx *db.Tx, d Destination, percent int) error {
 	n, err := tx.Exec(ctx, `UPDATE destinations SET allocation = $3, updated_at = $4
 		WHERE owner_id = $1 AND destination_id = $2 AND allocation = $5`,
 		d.OwnerID, d.ID, int64(percent), db.Micros(tx.Now()), int64(d.Allocation))
@@ -69,7 +69,7 @@ func setAllocation(ctx context.Context, tx *db.Tx, d Distribution, percent int) 
 }
 
 // replace stores the new data of a destination that was read after queueUp.
-func replace(ctx context.Context, tx *db.Tx, d Distribution) error {
+func replace(ctx context.Context, tx *db.Tx, d Destination) error {
 	n, err := tx.Exec(ctx, `UPDATE destinations SET kind = $3, symbol = $4, rail = $5, scheme = $6, country = $7,
 		network = $8,
 			address = $9, tag = $10, transfer_memo = $11, sealed = $12, masked = $13, updated_at = $14, correction = '',
@@ -84,7 +84,7 @@ func replace(ctx context.Context, tx *db.Tx, d Distribution) error {
 }
 
 // setCorrection stores the correction of a destination that was read after queueUp.
-func setCorrection(ctx context.Context, tx *db.Tx, d Distribution, c Correction, companyID string) error {
+func setCorrection(ctx context.Context, tx *db.Tx, d Destination, c Correction, companyID string) error {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return err
@@ -185,14 +185,14 @@ func selectMoved(ctx context.Context, tx *db.Tx, owners []string, since time.Tim
 	return moved, nil
 }
 
-func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Distribution, error) {
-	found := make(map[string][]Distribution, len(owners))
+func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Destination, error) {
+	found := make(map[string][]Destination, len(owners))
 	owners = slices.Compact(slices.Sorted(slices.Values(owners)))
 	for in, args := range db.BindList(tx, owners, 1) {
 		rows, err := tx.Query(ctx, `SELECT owner_id, destination_id, kind, symbol, rail, scheme, country, network,
 				address, tag, transfer_memo, sealed, masked, allocation, created_at, correction
 			FROM destinations WHERE owner_id IN `+in+` ORDER BY owner_id, created_at, destination_id`, args...)
-		all, err := db.Collect(rows, err, func(r *db.Rows) (d Distribution, err error) {
+		all, err := db.Collect(rows, err, func(r *db.Rows) (d Destination, err error) {
 			var symbol, masked, correction string
 			var created int64
 			err = r.Scan(&d.OwnerID, &d.ID, &d.Kind, &symbol, &d.Rail, &d.Scheme, &d.Country, &d.Network,

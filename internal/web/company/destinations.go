@@ -19,7 +19,7 @@ import (
 )
 
 // stateOf decodes a destination in the history, or returns the zero value.
-func stateOf(text json.RawMessage) (d destination.Distribution) {
+func stateOf(text json.RawMessage) (d destination.Destination) {
 	var s destination.State
 	if len(text) == 0 || json.Unmarshal(text, &s) != nil {
 		return d
@@ -30,7 +30,7 @@ func stateOf(text json.RawMessage) (d destination.Distribution) {
 	if s.Kind == destination.Crypto {
 		_ = json.Unmarshal(s.Data, &data) // the hint may be empty
 	}
-	return destination.Distribution{Kind: s.Kind, Symbol: s.Symbol, Network: s.Network, Data: s.Data,
+	return destination.Destination{Kind: s.Kind, Symbol: s.Symbol, Network: s.Network, Data: s.Data,
 		Address: data.Address, Allocation: s.Allocation}
 }
 
@@ -308,7 +308,7 @@ type correctionRow struct {
 }
 
 // corrections returns the corrections that banks requested for some of the destinations.
-func corrections(c *ui.Request, owner string, all []destination.Distribution) (some []correctionRow) {
+func corrections(c *ui.Request, owner string, all []destination.Destination) (some []correctionRow) {
 	for _, d := range all {
 		if d.Correction == nil {
 			continue

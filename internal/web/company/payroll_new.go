@@ -252,7 +252,7 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, at func(i i
 		var outs ui.Cell
 		for i, s := range it.Shares {
 			o := ui.Cell{Text: c.Text("output.to", c.FormatMoney(s.Amount),
-				string(s.Distribution.Symbol)+" "+s.Distribution.Hint())}
+				string(s.Destination.Symbol)+" "+s.Destination.Hint())}
 			if i == 0 {
 				outs = o
 			} else {

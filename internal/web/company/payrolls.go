@@ -264,7 +264,7 @@ func output(c *ui.Request, o payout.Output) ui.Cell {
 
 // destinationHint returns the masked destination as it was at release.
 func destinationHint(o payout.Output) string {
-	var d destination.Distribution
+	var d destination.Destination
 	if json.Unmarshal(o.Destination, &d) != nil {
 		return "?"
 	}

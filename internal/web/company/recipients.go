@@ -179,11 +179,11 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 }
 
 // destinationName returns the masked destination with its currency.
-func destinationName(d destination.Distribution) string {
+func destinationName(d destination.Destination) string {
 	return strings.TrimSpace(string(d.Symbol) + " " + d.Hint())
 }
 
-func destinationTable(c *ui.Request, all []destination.Distribution) ui.Table {
+func destinationTable(c *ui.Request, all []destination.Destination) ui.Table {
 	t := ui.Table{Caption: c.Text("destinations.title"), Empty: c.Text("destinations.none"),
 		Heads: c.Columns("destination.where", "destination.network", "destination.part#", "payroll.created")}
 	for _, d := range all {

@@ -65,7 +65,7 @@ func (w world) read(fn func(ctx context.Context, tx *db.Tx) error) {
 	}
 }
 
-func (w world) create(by identity.Principal, owner, symbol, data string) (d destination.Distribution, err error) {
+func (w world) create(by identity.Principal, owner, symbol, data string) (d destination.Destination, err error) {
 	err = w.d.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error {
 		d, err = destination.Create(ctx, tx, w.setup, by, destination.CreateParams{OwnerID: owner, Symbol: symbol,
 			Data: json.RawMessage(data)})

@@ -66,9 +66,9 @@ const (
 	RailBank        = "bank"
 )
 
-// Distribution is one destination. Its JSON form is safe to store as a snapshot: bank data is masked in Data and
+// Destination is one destination. Its JSON form is safe to store as a snapshot: bank data is masked in Data and
 // encrypted in Sealed.
-type Distribution struct {
+type Destination struct {
 	ID         string          `json:"distribution_id"`
 	OwnerID    string          `json:"owner_id"`
 	Kind       string          `json:"kind"`
@@ -119,34 +119,34 @@ type CreateParams struct {
 // Create adds a destination to a user or recipient that the principal may act for. It returns all problems of the
 // data at once, with pointers below /distribution_data; ErrLimit for a fourth destination; ErrCurrency for a currency
 // that cannot be paid in the owner's country; and apierr.NotFoundErr for other companies' payees.
-func Create(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p CreateParams) (Distribution, error) {
+func Create(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p CreateParams) (Destination, error) {
 	owner, err := changeable(ctx, tx, by, p.OwnerID)
 	if err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	d, clean, err := setup.checked(ctx, tx, p, owner.Country)
 	if err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	d.ID, d.OwnerID, d.Created = tx.NewID("dst"), owner.ID, tx.Now()
 	if d.Kind == Fiat {
 		if d.Sealed, err = setup.Sealer.Seal(sealedAt(d), clean); err != nil {
-			return Distribution{}, err
+			return Destination{}, err
 		}
 	}
 	count, version, err := countIn(ctx, tx, owner.ID)
 	if err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	if count == 1 {
 		d.Allocation = 100
 	}
 	if err := insert(ctx, tx, d); err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	db.History(tx, by.CompanyID, d.ID, version, "", allocated(d.Allocation), "created")
 	if err := tell(ctx, tx, by, owner, version, mail.Added, change{after: &d}); err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	return d, payee.ActivateEverywhere(ctx, tx, by, owner)
 }
@@ -161,34 +161,34 @@ type UpdateParams struct {
 
 // Update replaces the data of a destination, by the rules of Create. Payments that are being sent keep the
 // destination they were released with. It returns apierr.NotFoundErr for an unknown destination.
-func Update(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p UpdateParams) (Distribution, error) {
+func Update(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p UpdateParams) (Destination, error) {
 	owner, err := changeable(ctx, tx, by, p.OwnerID)
 	if err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	version, err := queueUp(ctx, tx, owner.ID)
 	if err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	old, err := find(ctx, tx, owner.ID, p.ID)
 	if err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	if p.Symbol == "" {
 		p.Symbol = string(old.Symbol)
 	}
 	d, clean, err := setup.checked(ctx, tx, CreateParams{Symbol: p.Symbol, Kind: p.Kind, Data: p.Data}, owner.Country)
 	if err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	d.ID, d.OwnerID, d.Created, d.Allocation = old.ID, old.OwnerID, old.Created, old.Allocation
 	if d.Kind == Fiat {
 		if d.Sealed, err = setup.Sealer.Seal(sealedAt(d), clean); err != nil {
-			return Distribution{}, err
+			return Destination{}, err
 		}
 	}
 	if err := replace(ctx, tx, d); err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation), "updated")
 	return d, tell(ctx, tx, by, owner, version, mail.Replaced, change{&old, &d})
@@ -196,7 +196,7 @@ func Update(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, 
 
 // Preview returns a destination before and after an Update, masked, without changing it.
 func Preview(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal,
-	p UpdateParams) (old, changed Distribution, err error) {
+	p UpdateParams) (old, changed Destination, err error) {
 	owner, err := changeable(ctx, tx, by, p.OwnerID)
 	if err != nil {
 		return old, changed, err
@@ -211,7 +211,7 @@ func Preview(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal,
 
 // checked is check with the one rule that needs the database: the service's own addresses are refused. A payment to
 // one would look like a deposit and could fund another payroll.
-func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country string) (Distribution, []byte, error) {
+func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country string) (Destination, []byte, error) {
 	d, clean, err := s.check(p, country)
 	name := s.Chain
 	if _, ok := s.Accounts.Lookup(d.Network); ok && d.Rail == RailEVM {
@@ -232,7 +232,7 @@ func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country s
 	return d, clean, nil
 }
 
-func sealedAt(d Distribution) identity.Place {
+func sealedAt(d Destination) identity.Place {
 	return identity.Place{Table: "destinations", Column: "sealed", Row: d.OwnerID + "/" + d.ID}
 }
 
@@ -294,7 +294,7 @@ func percents(shares []Share) (map[string]int, error) {
 // ErrAllocation or ErrTotal for wrong numbers, ErrLimit for more than three, and apierr.NotFoundErr for destinations
 // that the owner does not have; then nothing changes.
 func SetAllocations(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string,
-	shares []Share) ([]Distribution, error) {
+	shares []Share) ([]Destination, error) {
 	owner, err := changeable(ctx, tx, by, ownerID)
 	if err != nil {
 		return nil, err
@@ -370,28 +370,28 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id s
 
 // SamePlace reports whether two destinations are the same account as entered. Bank data that was entered again counts
 // as different, even if nothing in it changed.
-func (d Distribution) SamePlace(e Distribution) bool {
-	place := func(d Distribution) [8]string {
+func (d Destination) SamePlace(e Destination) bool {
+	place := func(d Destination) [8]string {
 		return [8]string{d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Network, d.Address, d.Tag + "/" + d.Memo, d.Sealed}
 	}
 	return place(d) == place(e)
 }
 
 // find reads one destination of an owner.
-func find(ctx context.Context, tx *db.Tx, ownerID, id string) (Distribution, error) {
+func find(ctx context.Context, tx *db.Tx, ownerID, id string) (Destination, error) {
 	all, err := selectFor(ctx, tx, []string{ownerID})
 	if err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	for _, d := range all[ownerID] {
 		if d.ID == id {
 			return d, nil
 		}
 	}
-	return Distribution{}, apierr.NotFoundErr
+	return Destination{}, apierr.NotFoundErr
 }
 
-func (d Distribution) label() string {
+func (d Destination) label() string {
 	if hint := d.Hint(); hint != "" {
 		return string(d.Symbol) + ": " + hint
 	}
@@ -404,7 +404,7 @@ var identifying = []string{"iban", "account_number", "clabe", "cbu_cvu", "cci", 
 
 // Hint returns a text by which someone who knows the destination recognizes it, without revealing it, such as
 // "bc1q9h…k3d2" or "••••3000"; "" if there is none.
-func (d Distribution) Hint() string {
+func (d Destination) Hint() string {
 	if d.Kind == Crypto {
 		if a := d.Address; len(a) > 12 {
 			return a[:6] + "…" + a[len(a)-4:]
@@ -425,12 +425,12 @@ func (d Distribution) Hint() string {
 
 // ForOwners returns the destinations of many owners, oldest first, masked. Owners without any are missing. It does
 // not check access; callers have resolved the owners before.
-func ForOwners(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Distribution, error) {
+func ForOwners(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Destination, error) {
 	return selectFor(ctx, tx, owners)
 }
 
 // List returns the destinations of an owner that the principal may act for, masked.
-func List(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string) ([]Distribution, error) {
+func List(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string) ([]Destination, error) {
 	owner, err := payee.Owner(ctx, tx, by, ownerID)
 	if err != nil {
 		return nil, err
@@ -440,21 +440,21 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string)
 }
 
 // Get returns one destination of an owner that the principal may act for, masked, or apierr.NotFoundErr.
-func Get(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) (Distribution, error) {
+func Get(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) (Destination, error) {
 	own, err := List(ctx, tx, by, ownerID)
 	if err != nil {
-		return Distribution{}, err
+		return Destination{}, err
 	}
 	for _, d := range own {
 		if d.ID == id {
 			return d, nil
 		}
 	}
-	return Distribution{}, apierr.NotFoundErr
+	return Destination{}, apierr.NotFoundErr
 }
 
 // Reveal decrypts the bank data of a destination, for a payment or for its owner. A snapshot is enough.
-func Reveal(s *identity.Sealer, d Distribution) (json.RawMessage, error) {
+func Reveal(s *identity.Sealer, d Destination) (json.RawMessage, error) {
 	if d.Kind == Crypto {
 		return d.Data, nil
 	}
