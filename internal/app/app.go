@@ -24,7 +24,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/sandbox"
 )
@@ -227,19 +226,6 @@ func (s *Service) fail(err error) {
 	case s.failed <- err:
 	default:
 	}
-}
-
-// checkSearch warns if the search of recipients has no index.
-func (s *Service) checkSearch(ctx context.Context) {
-	err := s.requestDB.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-		indexed, err := payee.SearchIsIndexed(ctx, tx)
-		if err == nil && !indexed {
-			s.log.Warn("searches of recipients are slow: PostgreSQL lacks the extension pg_trgm; " +
-				"see \"Search of recipients\" in docs/operating.md")
-		}
-		return err
-	})
-	s.warn(ctx, "could not check the search index", err)
 }
 
 // checkReady returns an error if no requests should be sent to this process.

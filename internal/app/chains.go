@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"time"
@@ -46,7 +45,7 @@ func (s *Service) openBitcoin() (err error) {
 		if err != nil {
 			return fmt.Errorf("--bitcoin-witness: %w", err)
 		}
-		s.witnesses = append(s.witnesses, chain.Witness{Source: node, Name: hostOf(address)})
+		s.witnesses = append(s.witnesses, chain.Witness{Source: node, Name: chain.WitnessName(address)})
 	}
 	if s.cfg.Simulated() {
 		s.sim = bitcoinsim.New(s.watcherDB)
@@ -57,15 +56,6 @@ func (s *Service) openBitcoin() (err error) {
 		URL: s.cfg.BitcoinRPC, CookieFile: s.cfg.BitcoinCookie, Network: s.cfg.BitcoinNetwork,
 	})
 	return err
-}
-
-// hostOf returns the host of a URL, which has no credentials and may be logged.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Host
 }
 
 // EVMChain is an EVM network in use.
@@ -121,7 +111,7 @@ func (c Config) OpenEVM(d *db.DB) (all []EVMChain, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("--evm-witness: %w", err)
 			}
-			a.Witnesses = []chain.Witness{{Source: node, Name: hostOf(address)}}
+			a.Witnesses = []chain.Witness{{Source: node, Name: chain.WitnessName(address)}}
 		}
 		all = append(all, a)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/web"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -31,7 +32,7 @@ func (s *Service) startAPI(background context.Context) error {
 			return err
 		}
 	}
-	s.work.Go(func() { s.checkSearch(background) })
+	s.work.Go(func() { payee.WarnWithoutSearchIndex(background, s.requestDB, s.log) })
 	proxies, err := prefixes(s.cfg.TrustedProxies)
 	if err != nil {
 		return err
