@@ -30,31 +30,33 @@ import (
 const (
 	claimPath = "/api/merchant/claim/create"
 
-	paidAtOnce      = 1_000 // claims that one block pays
-	foreignPayments = 1_000 // in a block that pays others
-	foreignBlocks   = 40    // of them, with each number of open claims
+	paidAtOnce      = 1_000 // claims paid by one block
+	foreignPayments = 1_000 // payments to other addresses in one block
+	foreignBlocks   = 40    // blocks measured for each number of open claims
 )
 
-// openClaims are the numbers of open claims whose watching is compared.
+// openClaims are the numbers of open claims to compare.
 var openClaims = []int{1_000, 100_000}
 
 func (c company) claim() []byte {
-	return fmt.Appendf(nil, `{"company_id":%q,"payer_id":"customer","amount":100.00,"denomination_currency":"USD","funding_currency":"BTC"}`, c.id)
+	return fmt.Appendf(nil,
+		`{"company_id":%q,"payer_id":"customer","amount":100.00,"denomination_currency":"USD","funding_currency":"BTC"}`,
+		c.id)
 }
 
-// rest waits until the service has done what its requests left to do, such as placing their events: that is theirs, and
-// not the next flow's.
-func (b *bench) rest(service int) {
+// waitIdle waits until the service has finished the background work of its requests, such as queueing their events,
+// so that this work does not count for the next measurement.
+func (b *bench) waitIdle(service int) {
 	for range 30 {
-		was := workOf(service)
+		was := cpuOf(service)
 		time.Sleep(100 * time.Millisecond)
-		if workOf(service)-was <= 2*tick {
+		if cpuOf(service)-was <= 2*tick {
 			return
 		}
 	}
 }
 
-// claims measures merchant claims over HTTP: creating them, and their page.
+// claims measures merchant claims over HTTP: their creation, and their checkout page.
 func (b *bench) claims(ctx context.Context, binary string) error {
 	if err := b.createClaims(ctx, binary); err != nil {
 		return err
@@ -62,8 +64,8 @@ func (b *bench) claims(ctx context.Context, binary string) error {
 	return b.showCheckout(ctx, binary)
 }
 
-// createClaims has many clients create claims, in many companies and all in one, beside the floor: the same rows by
-// bare SQL, each request a commit of its own.
+// createClaims measures concurrent clients that create claims, in many companies and all in one, and compares them
+// with the floor: the same rows by plain SQL, with one commit for each request.
 func (b *bench) createClaims(ctx context.Context, binary string) error {
 	address, err := b.databases("claims")
 	if err != nil {
@@ -98,26 +100,29 @@ func (b *bench) createClaims(ctx context.Context, binary string) error {
 	floor := newClient(least.url, most)
 
 	t := newTable(b.out, fmt.Sprintf("%s: claims a second (%d rows each)", b.engine, one.rows()),
-		"clients", "many companies", "p50", "p99", "their floor", "p50", "p99", "of it", "one company", "p50", "p99", "its floor", "p50", "p99", "of it")
-	work := newTable(b.out, "", "clients", "many companies: service", "database", "client", "their floor: server and client", "database", "by the service's",
-		"one company: service", "database", "client", "its floor: server and client", "database", "by the service's")
+		"clients", "many companies", "p50", "p99", "floor", "p50", "p99", "ratio", "one company", "p50", "p99",
+		"floor", "p50", "p99", "ratio")
+	work := newTable(b.out, "", "clients", "many companies: service", "database", "client", "floor: server and client",
+		"database", "floor / service",
+		"one company: service", "database", "client", "floor: server and client", "database", "floor / service")
 	for _, n := range b.clients {
-		b.say("%d clients create claims", n)
+		b.logf("%d clients create claims", n)
 		in := func(companies int, c *client) func(int) error {
 			return func(i int) error {
 				by := w.companies[i%companies]
 				return c.post(ctx, by, claimPath, newKey(), by.claim())
 			}
 		}
-		flows, err := b.inTurns(n, service.pid, in(n, own), in(n, floor), in(1, own), in(1, floor))
+		flows, err := b.alternate(n, service.pid, in(n, own), in(n, floor), in(1, own), in(1, floor))
 		if err != nil {
 			return err
 		}
 		rates, costs := []any{n}, []any{n}
-		for _, f := range [][2]worn{{flows[0], flows[1]}, {flows[2], flows[3]}} {
+		for _, f := range [][2]comparedFlow{{flows[0], flows[1]}, {flows[2], flows[3]}} {
 			ours, low := f[0], f[1]
 			rates = append(rates, ours.rate, ours.p50, ours.p99, low.rate, low.p50, low.p99, ratio(ours.rate, low.rate))
-			costs = append(costs, ours.each(0), ours.each(1), ours.each(2), low.each(2), low.each(1), ratio(float64(low.each(1, 2)), float64(ours.each())))
+			costs = append(costs, ours.each(0), ours.each(1), ours.each(2), low.each(2), low.each(1),
+				ratio(float64(low.each(1, 2)), float64(ours.each())))
 		}
 		t.row(rates...)
 		work.row(costs...)
@@ -125,24 +130,25 @@ func (b *bench) createClaims(ctx context.Context, binary string) error {
 	if err := t.end(); err != nil {
 		return err
 	}
-	fmt.Fprintf(b.out, "\nprocessors' time for each claim\n")
+	fmt.Fprintf(b.out, "\nprocessor time for each claim\n")
 	return work.end()
 }
 
-// turns is how often flows take turns, so that what else the machine does falls on all of them. The median of a flow's
-// rates counts: where a disk stops for a tenth of a second, one turn of one flow has it.
+// turns is the number of pieces into which each measurement is divided. The pieces alternate, so that other work of
+// the machine affects all measurements. The median of the rates is reported, because a short stop of the disk affects
+// a single piece.
 const turns = 9
 
-// worn is a flow with what it cost the service, the database's server, and this process, in which clients and floor
-// are.
-type worn struct {
-	flow
+// comparedFlow is a measurement with the processor time of the service, of the database server, and of this process,
+// which runs the clients and the floor.
+type comparedFlow struct {
+	measurement
 	n    int
 	work [3]time.Duration
 }
 
-// each is what one of them cost in some of the processes, or in all.
-func (w worn) each(of ...int) micros {
+// each returns the processor time of one request in the given processes, or in all.
+func (w comparedFlow) each(of ...int) micros {
 	if len(of) == 0 {
 		of = []int{0, 1, 2}
 	}
@@ -153,12 +159,13 @@ func (w worn) each(of ...int) micros {
 	return micros(sum / time.Duration(max(w.n, 1)))
 }
 
-// inTurns is throughput for several flows, each in some pieces, one after the other.
-func (b *bench) inTurns(n, service int, all ...func(client int) error) ([]worn, error) {
+// alternate measures the throughput of several functions, divided into pieces that alternate. service is the process
+// id of the service.
+func (b *bench) alternate(n, service int, all ...func(client int) error) ([]comparedFlow, error) {
 	now := func() [3]time.Duration {
-		return [3]time.Duration{workOf(service), workOfAll(b.server), workOf(os.Getpid())}
+		return [3]time.Duration{cpuOf(service), cpuOfTree(b.server), cpuOf(os.Getpid())}
 	}
-	flows := make([]worn, len(all))
+	flows := make([]comparedFlow, len(all))
 	took, rates := make([][]time.Duration, len(all)), make([][]float64, len(all))
 	for turn := range turns {
 		for i, f := range all {
@@ -172,7 +179,7 @@ func (b *bench) inTurns(n, service int, all ...func(client int) error) ([]worn, 
 			if err != nil {
 				return nil, err
 			}
-			b.rest(service)
+			b.waitIdle(service)
 			for j, w := range now() {
 				flows[i].work[j] += w - before[j]
 			}
@@ -189,14 +196,14 @@ func (b *bench) inTurns(n, service int, all ...func(client int) error) ([]worn, 
 	return flows, nil
 }
 
-// till is a merchant inside this process, like line.
-type till struct {
-	*line
+// claimBench is a merchant's claims in this process, on a pipeline.
+type claimBench struct {
+	*pipeline
 	claims *claim.Service
 }
 
-func newTill(ctx context.Context, database string) (*till, error) {
-	l, err := newLine(ctx, database, 1)
+func newClaimBench(ctx context.Context, database string) (*claimBench, error) {
+	l, err := newPipeline(ctx, database, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -206,26 +213,28 @@ func newTill(ctx context.Context, database string) (*till, error) {
 		return nil, err
 	}
 	claims, err := claim.New(claim.Config{
-		Pool: l.pay.Pool, ChainName: lineChain, Network: lineNetwork, Validity: 24 * time.Hour, Withdrawals: withdrawals,
+		Pool: l.pay.Pool, ChainName: chainName, Network: networkName, Validity: 24 * time.Hour, Withdrawals: withdrawals,
 	}, claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release})
 	if err != nil {
 		return nil, err
 	}
-	x := &till{line: l, claims: claims}
-	x.match = job.NewRunner(l.d, job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Batch: x.claims.Follow}}, nil, slog.New(slog.DiscardHandler))
+	x := &claimBench{pipeline: l, claims: claims}
+	x.match = job.NewRunner(l.d, job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged},
+		deposit.JobChanged: {Batch: x.claims.Follow}}, nil, slog.New(slog.DiscardHandler))
 	return x, nil
 }
 
-func (x *till) open(ctx context.Context) (c claim.Claim, err error) {
+func (x *claimBench) open(ctx context.Context) (c claim.Claim, err error) {
 	err = x.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		c, err = x.claims.Create(ctx, tx, x.by, claim.CreateParams{PayerID: "customer", AmountText: "100.00", Currency: "USD"})
+		c, err = x.claims.Create(ctx, tx, x.by, claim.CreateParams{PayerID: "customer", AmountText: "100.00",
+			Currency: "USD"})
 		return err
 	})
 	return c, err
 }
 
-// openMany opens claims from many callers, as requests do, so that they share commits.
-func (x *till) openMany(ctx context.Context, n int) ([]claim.Claim, error) {
+// openMany opens claims concurrently, as requests do, so that they share commits.
+func (x *claimBench) openMany(ctx context.Context, n int) ([]claim.Claim, error) {
 	all := make([]claim.Claim, n)
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -245,8 +254,8 @@ func (x *till) openMany(ctx context.Context, n int) ([]claim.Claim, error) {
 	return all, nil
 }
 
-// announce takes note of all events, as the service does before it sends them.
-func (x *till) announce(ctx context.Context) error {
+// readEvents reads and numbers all new events, as the service does before it sends them.
+func (x *claimBench) readEvents(ctx context.Context) error {
 	for {
 		var placed []webhook.StoredEvent
 		if err := x.d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -258,26 +267,29 @@ func (x *till) announce(ctx context.Context) error {
 	}
 }
 
-// claimBlocks measures a block that pays many claims, and whether a block costs more where many claims are open.
+// claimBlocks measures a block that pays many claims, and the effect of the number of open claims on the cost of
+// other blocks.
 func (b *bench) claimBlocks(ctx context.Context) error {
 	database, err := b.databases("claim_blocks")
 	if err != nil {
 		return err
 	}
-	x, err := newTill(ctx, database)
+	x, err := newClaimBench(ctx, database)
 	if err != nil {
 		return err
 	}
 	defer x.d.Close()
-	b.say("%d claims paid by one block", paidAtOnce)
+	b.logf("%d claims paid by one block", paidAtOnce)
 	t := newTable(b.out, fmt.Sprintf("%s: one block pays %d claims of one merchant", b.engine, paidAtOnce),
-		"seen in the mempool", "block matched and credited", "announced", "block in all", "processors' time: seen", "matched and credited", "announced")
+		"seen in the mempool", "block matched and credited", "events read", "block total", "processor time: seen",
+		"matched and credited", "events read")
 	for range 3 {
 		p, err := x.payBlock(ctx, b)
 		if err != nil {
 			return err
 		}
-		t.row(p.seen.took, p.matched.took, p.announced.took, p.matched.took+p.announced.took, p.seen.worked, p.matched.worked, p.announced.worked)
+		t.row(p.seen.took, p.matched.took, p.announced.took, p.matched.took+p.announced.took, p.seen.worked, p.matched.worked,
+			p.announced.worked)
 	}
 	if err := t.end(); err != nil {
 		return err
@@ -285,59 +297,62 @@ func (b *bench) claimBlocks(ctx context.Context) error {
 	return b.watchedBlocks(ctx)
 }
 
-// watchedBlocks measures blocks that pay others, where few claims are open and where many are: two databases that take
-// turns, so that what else the machine does falls on both.
+// watchedBlocks measures blocks without payments of claims, with few and with many open claims. It uses two databases
+// alternately, so that other work of the machine affects both.
 func (b *bench) watchedBlocks(ctx context.Context) error {
-	tills := make([]*till, len(openClaims))
+	benches := make([]*claimBench, len(openClaims))
 	for i, n := range openClaims {
 		database, err := b.databases(fmt.Sprintf("claims_open_%d", n))
 		if err != nil {
 			return err
 		}
-		if tills[i], err = newTill(ctx, database); err != nil {
+		if benches[i], err = newClaimBench(ctx, database); err != nil {
 			return err
 		}
-		defer tills[i].d.Close()
-		b.say("%d claims are open", n)
-		one, err := capture(ctx, database, func() ([]byte, error) { _, err := tills[i].open(ctx); return nil, err })
+		defer benches[i].d.Close()
+		b.logf("%d claims are open", n)
+		one, err := capture(ctx, database, func() ([]byte, error) { _, err := benches[i].open(ctx); return nil, err })
 		if err != nil {
 			return fmt.Errorf("model of a claim: %w", err)
 		}
 		if err := fillClaims(ctx, database, one, n); err != nil {
 			return fmt.Errorf("fill: %w", err)
 		}
-		for range 30 { // what a watcher learns within a minute
-			if _, err := tills[i].look(ctx); err != nil {
+		for range 30 { // the reads of a watcher within a minute
+			if _, err := benches[i].sync(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	looks, worked := make([][]time.Duration, len(tills)), make([]time.Duration, len(tills))
+	looks, worked := make([][]time.Duration, len(benches)), make([]time.Duration, len(benches))
 	for round := range foreignBlocks + 1 {
-		for i, x := range tills {
+		for i, x := range benches {
 			c, err := x.foreignBlock(ctx, b)
 			if err != nil {
 				return err
 			}
-			if round > 0 { // the first one warms up
+			if round > 0 { // the first round is a warm-up
 				looks[i] = append(looks[i], c.took)
 				worked[i] += c.worked
 			}
 		}
 	}
-	t := newTable(b.out, fmt.Sprintf("%s: %d blocks of %d payments to others, watched", b.engine, foreignBlocks, foreignPayments), "open claims", "p50", "p99", "of the first", "processors' time", "of the first")
+	t := newTable(b.out, fmt.Sprintf("%s: %d blocks of %d payments to others, watched", b.engine, foreignBlocks,
+		foreignPayments), "open claims", "p50", "p99", "ratio to first", "processor time", "ratio to first")
 	for i, n := range openClaims {
 		s, first := spreadOf(looks[i]), spreadOf(looks[0])
-		t.row(n, s.p50, s.p99, ratio(s.p50.Seconds(), first.p50.Seconds()), micros(worked[i]/foreignBlocks), ratio(worked[i].Seconds(), worked[0].Seconds()))
+		t.row(n, s.p50, s.p99, ratio(s.p50.Seconds(), first.p50.Seconds()), micros(worked[i]/foreignBlocks),
+			ratio(worked[i].Seconds(), worked[0].Seconds()))
 	}
 	return t.end()
 }
 
-// firstFilled is the first index that fillClaims gives away. Those below are of what the model made, or stay unused.
+// firstFilled is the first address index that fillClaims uses. Lower indexes belong to the claims of the model or
+// remain unused.
 const firstFilled = 1_000
 
-// fillClaims writes n claims like the model's, each with an address as they are: spread evenly over all there could be,
-// where the model's copies stand side by side.
+// fillClaims writes n claims like the model. Their addresses are random, as real ones are; those of plain copies
+// would be adjacent in the index.
 func fillClaims(ctx context.Context, database string, m *model, n int) error {
 	const addresses = "chain_addresses"
 	rest := *m
@@ -366,13 +381,14 @@ func fillClaims(ctx context.Context, database string, m *model, n int) error {
 			return err
 		}
 	}
-	if err := b.batch(ctx, []statement{{text: fmt.Sprintf("UPDATE chain_pools SET next = %d WHERE branch = %d", firstFilled+n, chain.External)}}); err != nil {
+	if err := b.batch(ctx, []statement{{text: fmt.Sprintf("UPDATE chain_pools SET next = %d WHERE branch = %d",
+		firstFilled+n, chain.External)}}); err != nil {
 		return err
 	}
 	return fill(ctx, database, &rest, n)
 }
 
-// anyAddress is an address of nobody here.
+// anyAddress returns a random address.
 func anyAddress() (string, error) {
 	var program [20]byte
 	_, _ = rand.Read(program[:])
@@ -383,21 +399,22 @@ func anyAddress() (string, error) {
 	return to.EncodeAddress(), nil
 }
 
-// paidBlock is what a block cost: seeing its payments in the mempool, booking what it confirms, and announcing that.
+// paidBlock is the cost of a block: reading its payments in the mempool, recording its confirmations, and reading the
+// resulting events.
 type paidBlock struct{ seen, matched, announced cost }
 
-// cost is the time something took, and how long the processors worked for it here and in the database's server.
+// cost is elapsed time, and processor time of this process and the database server.
 type cost struct{ took, worked time.Duration }
 
 func (b *bench) costOf(f func() error) (c cost, err error) {
-	work := func() time.Duration { return workOf(os.Getpid()) + workOfAll(b.server) }
+	work := func() time.Duration { return cpuOf(os.Getpid()) + cpuOfTree(b.server) }
 	before, began := work(), time.Now()
 	err = f()
 	return cost{time.Since(began), work() - before}, err
 }
 
-// payBlock opens claims, pays them all, and looks whether they are paid.
-func (x *till) payBlock(ctx context.Context, b *bench) (p paidBlock, err error) {
+// payBlock opens claims, pays them all in one block, and checks that they are paid.
+func (x *claimBench) payBlock(ctx context.Context, b *bench) (p paidBlock, err error) {
 	all, err := x.openMany(ctx, paidAtOnce)
 	if err != nil {
 		return p, err
@@ -409,18 +426,18 @@ func (x *till) payBlock(ctx context.Context, b *bench) (p paidBlock, err error) 
 	if err := x.send(ctx, outs); err != nil {
 		return p, err
 	}
-	look := func() error { _, err := x.look(ctx); return err }
-	announce := func() error { return x.announce(ctx) }
-	if p.seen, err = b.costOf(look); err != nil {
+	syncOnce := func() error { _, err := x.sync(ctx); return err }
+	readEvents := func() error { return x.readEvents(ctx) }
+	if p.seen, err = b.costOf(syncOnce); err != nil {
 		return p, err
 	}
-	if err := errors.Join(announce(), x.chain.Mine(ctx, 1)); err != nil {
+	if err := errors.Join(readEvents(), x.chain.Mine(ctx, 1)); err != nil {
 		return p, err
 	}
-	if p.matched, err = b.costOf(look); err != nil {
+	if p.matched, err = b.costOf(syncOnce); err != nil {
 		return p, err
 	}
-	if p.announced, err = b.costOf(announce); err != nil {
+	if p.announced, err = b.costOf(readEvents); err != nil {
 		return p, err
 	}
 	return p, x.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -437,8 +454,8 @@ func (x *till) payBlock(ctx context.Context, b *bench) (p paidBlock, err error) 
 	})
 }
 
-// send pays outputs, some of them by each transaction.
-func (x *till) send(ctx context.Context, outs []chain.Output) error {
+// send pays outputs, a few by each transaction.
+func (x *claimBench) send(ctx context.Context, outs []chain.Output) error {
 	const outputsOfOne = 25 // the simulated payer pays a fixed fee
 	for batch := range slices.Chunk(outs, outputsOfOne) {
 		if _, err := x.chain.PayAll(ctx, batch...); err != nil {
@@ -448,8 +465,8 @@ func (x *till) send(ctx context.Context, outs []chain.Output) error {
 	return nil
 }
 
-// foreignBlock says what it costs to look at a block that pays nobody here, and each of its payments somebody else.
-func (x *till) foreignBlock(ctx context.Context, b *bench) (c cost, err error) {
+// foreignBlock measures a block with payments to random addresses only.
+func (x *claimBench) foreignBlock(ctx context.Context, b *bench) (c cost, err error) {
 	outs := make([]chain.Output, foreignPayments)
 	for i := range outs {
 		outs[i].Amount = 10_000
@@ -460,10 +477,10 @@ func (x *till) foreignBlock(ctx context.Context, b *bench) (c cost, err error) {
 	if err := errors.Join(x.send(ctx, outs), x.chain.Mine(ctx, 1)); err != nil {
 		return c, err
 	}
-	return b.costOf(func() error { _, err := x.look(ctx); return err })
+	return b.costOf(func() error { _, err := x.sync(ctx); return err })
 }
 
-// showCheckout loads a claim's checkout on a slow phone.
+// showCheckout measures the checkout page of a claim on a slow phone.
 func (b *bench) showCheckout(ctx context.Context, binary string) error {
 	address, err := b.databases("checkout")
 	if err != nil {
@@ -485,19 +502,20 @@ func (b *bench) showCheckout(ctx context.Context, binary string) error {
 	var made struct {
 		CheckoutURL string `json:"checkout_url"`
 	}
-	answer, err := own.ask(ctx, merchant, claimPath, newKey(), merchant.claim())
+	answer, err := own.do(ctx, merchant, claimPath, newKey(), merchant.claim())
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(answer, &made); err != nil {
 		return err
 	}
-	b.say("a slow phone loads the checkout")
-	p, err := paint(ctx, made.CheckoutURL)
+	b.logf("a slow phone loads the checkout")
+	p, err := loadPage(ctx, made.CheckoutURL)
 	if err != nil {
 		return err
 	}
-	t := newTable(b.out, b.engine+": the checkout on a slow phone (4 times slower, 1.6 Mbit/s, 150 ms)", "first content", "bytes in all")
+	t := newTable(b.out, b.engine+": the checkout on a slow phone (4 times slower, 1.6 Mbit/s, 150 ms)", "first content",
+		"total bytes")
 	t.row(p.first, fmt.Sprintf("%.1f kB", float64(p.bytes)/1000))
 	return t.end()
 }

@@ -27,24 +27,24 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// model is the trace of one request: its body, and the rows that it left.
+// model is a request and the rows that it wrote.
 type model struct {
 	body    []byte
-	company string // that asked for it
+	company string // company of the request
 	tables  []modelTable
 }
 
 type modelTable struct {
-	name    string
-	columns []string
-	rows    [][]any
-	fresh   []patch // where the rows hold ids that must differ from request to request
-	whose   []patch // where they hold the company's
-	counted []int   // columns of numbers that rise from row to row
+	name       string
+	columns    []string
+	rows       [][]any
+	newIDs     []patch // positions of ids that must differ in each copy
+	companyIDs []patch // positions of the company's id
+	counted    []int   // columns of numbers that increase with each row
 }
 
-// patch is a place in a row's text where eight characters of an id stand, or a company's id. Our own ids rise with
-// time; what is scattered is as likely to lie anywhere in an index.
+// patch is the position, in a text value of a row, of eight characters of an id or of a company's id. The service's
+// ids increase with time; scattered values are random, so they are spread over the whole index.
 type patch struct {
 	row, column, at int
 	scattered       bool
@@ -58,18 +58,22 @@ func (m *model) rows() int {
 	return n
 }
 
-// ids are what must be new in each copy of a row: our own ids and keys, receive addresses, transactions, and the ids of
-// requests. Eight characters before the last are replaced by a count; the last is all that tells ids of one run apart.
+// ids matches the values that must be new in each copy of a row: ids and keys of the service, receive addresses,
+// transaction ids, and request ids. A serial number replaces the eight characters before the last one. The last
+// character separates ids of one request.
 var (
-	ids       = regexp.MustCompile(`(?:\b[a-z]{3}_[0-9a-z]{17}|bcrt1q[0-9a-z]{29}|\b[0-9a-f]{55}|\breq_[0-9a-f]{23})([0-9a-z]{8})[0-9a-z]\b`)
+	ids = regexp.MustCompile(
+		`(?:\b[a-z]{3}_[0-9a-z]{17}|bcrt1q[0-9a-z]{29}|\b[0-9a-f]{55}|\breq_[0-9a-f]{23})([0-9a-z]{8})[0-9a-z]\b`)
 	scattered = regexp.MustCompile(`^(?:bnc_|bcrt1q|[0-9a-f]{55}|req_[0-9a-f]{23})`)
 )
 
-// background are tables that the service writes to by itself, or that requests only change.
-var background = regexp.MustCompile(`^(sim_|chain_(blocks|cursors|pools|spends|txs|outputs)|goose_|leases|settings|event_cursors|rates|operator_balances$)`)
+// background matches tables that the service writes independently of requests, or whose rows requests only update.
+var background = regexp.MustCompile(
+	`^(sim_|chain_(blocks|cursors|pools|spends|txs|outputs)|goose_|leases|settings|event_cursors|` +
+		`rates|operator_balances$)`)
 
-// capture runs f until two runs one after the other have left as many rows in the same tables, and returns the last
-// one's: what else the service did meanwhile is no part of a request.
+// capture runs f until two consecutive runs have written the same number of rows to the same tables, and returns the
+// model of the last run. This excludes rows of unrelated work of the service.
 func capture(ctx context.Context, database string, f func() ([]byte, error)) (*model, error) {
 	var last *model
 	for range 10 {
@@ -77,17 +81,19 @@ func capture(ctx context.Context, database string, f func() ([]byte, error)) (*m
 		if err != nil {
 			return nil, err
 		}
-		if last != nil && slices.EqualFunc(m.tables, last.tables, func(a, b modelTable) bool { return a.name == b.name && len(a.rows) == len(b.rows) }) {
+		if last != nil && slices.EqualFunc(m.tables, last.tables, func(a, b modelTable) bool {
+			return a.name == b.name && len(a.rows) == len(b.rows)
+		}) {
 			return m, nil
 		}
 		last = m
 	}
-	return nil, errors.New("no two requests leave the same rows")
+	return nil, errors.New("no two consecutive requests wrote the same number of rows")
 }
 
-// captureOne runs f and returns the rows that the database has since.
+// captureOne runs f once and returns a model of the rows that it wrote.
 func captureOne(ctx context.Context, database string, f func() ([]byte, error)) (*model, error) {
-	before, err := atRest(ctx, database)
+	before, err := dumpWhenIdle(ctx, database)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +101,7 @@ func captureOne(ctx context.Context, database string, f func() ([]byte, error)) 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := atRest(ctx, database); err != nil { // what the request leaves to be written after its answer is its own, too
+	if _, err := dumpWhenIdle(ctx, database); err != nil { // includes the rows that are written after the response
 		return nil, err
 	}
 	after, err := dump(ctx, database)
@@ -105,15 +111,15 @@ func captureOne(ctx context.Context, database string, f func() ([]byte, error)) 
 	return modelOf(body, before, after)
 }
 
-// modelOf is the trace that something left between two readings of all tables.
+// modelOf returns a model of the rows that were added between two dumps. body is the request, or nil.
 func modelOf(body []byte, before, after []modelTable) (*model, error) {
 	m := &model{body: body}
 	if body != nil {
-		var asked asking
-		if err := json.Unmarshal(body, &asked); err != nil {
+		var request requestBody
+		if err := json.Unmarshal(body, &request); err != nil {
 			return nil, err
 		}
-		m.company = asked.CompanyID
+		m.company = request.CompanyID
 	}
 	for _, t := range added(before, after) {
 		for i, row := range t.rows {
@@ -125,30 +131,30 @@ func modelOf(body []byte, before, after []modelTable) (*model, error) {
 				for _, at := range ids.FindAllStringSubmatchIndex(text, -1) {
 					switch id := text[at[0]:at[1]]; {
 					case id == m.company:
-						t.whose = append(t.whose, patch{row: i, column: j, at: at[0]})
+						t.companyIDs = append(t.companyIDs, patch{row: i, column: j, at: at[0]})
 					case t.columns[j] != "company_id":
-						t.fresh = append(t.fresh, patch{i, j, at[2], scattered.MatchString(id)})
+						t.newIDs = append(t.newIDs, patch{i, j, at[2], scattered.MatchString(id)})
 					}
 				}
 			}
 		}
-		// An event's position is one behind the last. The floor counts them in memory, where the service sees to it that
-		// their order is that of the commits.
+		// The position of an event is one above the previous one. The floor counts positions in memory; the service
+		// makes them follow the order of commits.
 		if i := slices.Index(t.columns, "position"); t.name == "events" && i >= 0 {
 			t.counted = append(t.counted, i)
 		}
 		m.tables = append(m.tables, t)
 	}
 	if m.rows() == 0 {
-		return nil, errors.New("the request left no rows")
+		return nil, errors.New("the request wrote no rows")
 	}
 	return m, nil
 }
 
-// atRest reads all tables once nothing has moved in them for longer than the log of requests waits before it is
-// written: what is left to do (mails, that log) would be taken for rows of another request or missed, and would slow
-// down what is measured.
-func atRest(ctx context.Context, database string) ([]modelTable, error) {
+// dumpWhenIdle returns a dump of all tables once they have not changed for longer than the request log is buffered.
+// Pending work (mails, the request log) would otherwise be attributed to another request or missed, and would slow
+// down the measurement.
+func dumpWhenIdle(ctx context.Context, database string) ([]modelTable, error) {
 	last, err := dump(ctx, database)
 	for since, still := 0, 0; since < 240; since++ {
 		if err != nil {
@@ -166,10 +172,10 @@ func atRest(ctx context.Context, database string) ([]modelTable, error) {
 			return now, nil
 		}
 	}
-	return nil, errors.Join(err, errors.New("the service does not come to rest"))
+	return nil, errors.Join(err, errors.New("the service does not become idle"))
 }
 
-// dump reads all tables.
+// dump returns the rows of all tables.
 func dump(ctx context.Context, database string) ([]modelTable, error) {
 	b, err := openBare(ctx, database)
 	if err != nil {
@@ -194,8 +200,8 @@ func dump(ctx context.Context, database string) ([]modelTable, error) {
 	return all, nil
 }
 
-// added are the rows that a later reading of all tables has and an earlier one has not. A table that did not grow is
-// left out, what changed in it with it; so is a row that names nothing new: it was there and changed.
+// added returns the rows that are in after but not in before. It omits tables that did not grow, and rows without an
+// id of their own: these existed before and were updated.
 func added(before, after []modelTable) []modelTable {
 	var all []modelTable
 	for _, t := range after {
@@ -210,7 +216,7 @@ func added(before, after []modelTable) []modelTable {
 		}
 		rows := t.rows[:0:0]
 		for _, row := range t.rows {
-			if !seen[fmt.Sprint(row...)] && t.names(row) {
+			if !seen[fmt.Sprint(row...)] && t.hasOwnID(row) {
 				rows = append(rows, row)
 			}
 		}
@@ -221,8 +227,8 @@ func added(before, after []modelTable) []modelTable {
 	return all
 }
 
-// names says whether a row has an id besides its company's.
-func (t modelTable) names(row []any) bool {
+// hasOwnID reports whether a row has an id other than its company's.
+func (t modelTable) hasOwnID(row []any) bool {
 	for i, v := range row {
 		if text, ok := v.(string); ok && t.columns[i] != "company_id" && ids.MatchString(text) {
 			return true
@@ -233,22 +239,23 @@ func (t modelTable) names(row []any) bool {
 
 const digits = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// counts is the last number that a copy has been given.
-var counts atomic.Int64
+// lastPosition is the last number used in a counted column.
+var lastPosition atomic.Int64
 
-// tailOf writes a number below 2^40.
-func tailOf(n uint64) string {
-	var tail [8]byte
-	for i := range tail {
-		tail[len(tail)-1-i] = digits[n>>(5*i)&31]
+// encodeSerial encodes a number below 2^40 in eight characters.
+func encodeSerial(n uint64) string {
+	var text [8]byte
+	for i := range text {
+		text[len(text)-1-i] = digits[n>>(5*i)&31]
 	}
-	return string(tail[:])
+	return string(text[:])
 }
 
-// copy returns the rows of another request like the model's, for a company, or for the model's own if company is "".
+// copy returns the rows of another request like the model's, for the given company. An empty company means the
+// model's own.
 func (m *model) copy(serial uint64, company string) []modelTable {
-	const odd = 0x9e3779b97f4a7c15 // multiplying by it gives each number another one, and neighbours are far apart
-	rising, anywhere := tailOf(serial), tailOf(serial*odd)
+	const odd = 0x9e3779b97f4a7c15 // multiplication by an odd number is a bijection that spreads adjacent numbers
+	rising, anywhere := encodeSerial(serial), encodeSerial(serial*odd)
 	if company == "" {
 		company = m.company
 	}
@@ -258,14 +265,14 @@ func (m *model) copy(serial uint64, company string) []modelTable {
 		for j, row := range t.rows {
 			rows[j] = slices.Clone(row)
 			for _, c := range t.counted {
-				rows[j][c] = counts.Add(1)
+				rows[j][c] = lastPosition.Add(1)
 			}
 		}
 		put := func(p patch, id string) {
 			text := rows[p.row][p.column].(string)
 			rows[p.row][p.column] = text[:p.at] + id + text[p.at+len(id):]
 		}
-		for _, p := range t.fresh {
+		for _, p := range t.newIDs {
 			if p.scattered {
 				put(p, anywhere)
 			} else {
@@ -273,7 +280,7 @@ func (m *model) copy(serial uint64, company string) []modelTable {
 			}
 		}
 		if company != m.company {
-			for _, p := range t.whose {
+			for _, p := range t.companyIDs {
 				put(p, company)
 			}
 		}
@@ -282,10 +289,11 @@ func (m *model) copy(serial uint64, company string) []modelTable {
 	return tables
 }
 
-// stockTables are the tables that processing a payroll or a claim reads. The other tables are only added to.
+// stockTables are the tables that later operations on a payroll or a claim read. Other rows of its creation are only
+// appended.
 var stockTables = []string{"payrolls", "payments", "claims", "quotes", "chain_addresses"}
 
-// fill writes n requests like the model's, one statement for some thousand of them and each table.
+// fill writes the rows of n requests like the model's, thousands of them by one statement for each table.
 func fill(ctx context.Context, database string, m *model, n int) error {
 	b, err := openBare(ctx, database)
 	if err != nil {
@@ -305,19 +313,21 @@ func fill(ctx context.Context, database string, m *model, n int) error {
 		}
 	}
 	switch b := b.(type) {
-	case barePostgres: // or the server would do both beside what is measured, at once for what a service writes in months
+	case barePostgres:
+		// Otherwise the server would do both during the measurement, for rows that a service writes in months.
 		for _, text := range []string{"VACUUM ANALYZE", "CHECKPOINT"} {
 			if _, err := b.pool.Exec(ctx, text); err != nil {
 				return err
 			}
 		}
-	case *bareSQLite: // what a busy service would have moved out of the log as it grew
+	case *bareSQLite: // a busy service would have checkpointed its log as it grew
 		return b.exec(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 	return nil
 }
 
-// multiply copies the rows of a table, once for each number from..to-1, with ids that end in the number.
+// multiply returns statements that copy the rows of a table once for each number from..to-1, with ids that end in the
+// number.
 func (t modelTable) multiply(from, to int) []statement {
 	all := make([]statement, len(t.rows))
 	for i, row := range t.rows {
@@ -325,7 +335,7 @@ func (t modelTable) multiply(from, to int) []statement {
 		for j, v := range row {
 			values[j] = literal(v)
 		}
-		for _, p := range t.fresh {
+		for _, p := range t.newIDs {
 			if p.row != i {
 				continue
 			}
@@ -334,13 +344,15 @@ func (t modelTable) multiply(from, to int) []statement {
 				values[p.column] = literal(text[:p.at]) + " || CAST(10000000 + n AS TEXT) || " + literal(text[end:])
 			}
 		}
-		all[i] = statement{text: fmt.Sprintf("INSERT INTO %s (%s) WITH RECURSIVE s (n) AS (SELECT %d UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT %s FROM s",
+		all[i] = statement{text: fmt.Sprintf(
+			"INSERT INTO %s (%s) WITH RECURSIVE s (n) AS (SELECT %d UNION ALL SELECT n + 1 FROM s WHERE n < %d) "+
+				"SELECT %s FROM s",
 			t.name, strings.Join(t.columns, ", "), from, to-1, strings.Join(values, ", "))}
 	}
 	return all
 }
 
-// literal is a value in SQL.
+// literal returns a value as an SQL literal.
 func literal(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -352,8 +364,7 @@ func literal(v any) string {
 	}
 }
 
-// floor is an HTTP server that writes the rows of a model for each request, as the company's that asks, and knows
-// nothing else.
+// floor is an HTTP server that writes the rows of a model for each request, with the company of the request.
 type floor struct {
 	url    string
 	stop   func()
@@ -363,7 +374,7 @@ type floor struct {
 	keys   sync.Map
 }
 
-// startFloor starts one on a database of its own.
+// startFloor starts a floor on its own database.
 func (b *bench) startFloor(ctx context.Context, name string) (*floor, error) {
 	database, err := b.databases(name)
 	if err != nil {
@@ -398,7 +409,7 @@ func (b *bench) startFloor(ctx context.Context, name string) (*floor, error) {
 
 func (f *floor) use(m *model) { f.model.Store(m) }
 
-// remember stores an answer under a key, to be read back for each repetition.
+// remember stores a response under an idempotency key. The floor reads it for each repetition.
 func (f *floor) remember(ctx context.Context, key string) error {
 	f.keys.Store(key, true)
 	return f.db.write(ctx, []modelTable{{
@@ -408,8 +419,8 @@ func (f *floor) remember(ctx context.Context, key string) error {
 	}})
 }
 
-// asking is what a request's body says, as far as a floor reads it.
-type asking struct {
+// requestBody has the fields of a request that the floor parses.
+type requestBody struct {
 	CompanyID string `json:"company_id"`
 	ToPay     []struct {
 		UserID string      `json:"user_id"`
@@ -418,7 +429,7 @@ type asking struct {
 }
 
 func (f *floor) serve(w http.ResponseWriter, r *http.Request) {
-	var body asking
+	var body requestBody
 	answer := `{"payroll_id":"prl_bench"}`
 	err := json.NewDecoder(r.Body).Decode(&body)
 	if err == nil {
@@ -437,7 +448,7 @@ func (f *floor) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, answer)
 }
 
-// bare is a database without package db.
+// bare is a database accessed without package db.
 type bare interface {
 	tables(ctx context.Context) ([]string, error)
 	all(ctx context.Context, table string) (columns []string, rows [][]any, err error)
@@ -465,33 +476,34 @@ func openBare(ctx context.Context, database string) (bare, error) {
 	return barePostgres{pool}, err
 }
 
-// On SQLite a short prepared statement is as quick as any; on PostgreSQL a round trip costs more than a row, and COPY
-// is the quicker way from some hundred rows on.
+// On SQLite, short prepared statements are as fast as long ones. On PostgreSQL a round trip costs more than a row,
+// and COPY is faster for some hundred rows or more.
 const (
 	sqliteRows = 8
 	copyRows   = 256
 )
 
-// numbered are PostgreSQL's parameters. SQLite looks a numbered one up among all before it, so a long statement with
-// them costs the square of its length; plain ones, in order, do not.
+// numbered matches PostgreSQL's numbered parameters. SQLite searches all earlier parameters for each numbered one, so
+// the cost of a long statement is quadratic. Ordered ? parameters avoid this.
 var numbered = regexp.MustCompile(`\$[0-9]+`)
 
 func plain(text string) string { return numbered.ReplaceAllString(text, "?") }
 
-// insert writes the first n rows of a table.
+// insert returns a statement that inserts the first n rows of a table.
 func insert(t modelTable, n int) statement {
 	args := make([]any, 0, n*len(t.columns))
 	for _, row := range t.rows[:n] {
 		args = append(args, row...)
 	}
-	return statement{"INSERT INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES " + db.Placeholders(n, len(t.columns), 1), args}
+	return statement{"INSERT INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES " +
+		db.Placeholders(n, len(t.columns), 1), args}
 }
 
-// bareSQLite writes on one connection and keeps its statements prepared: there are few texts, and parsing a long one
-// costs more than running it.
+// bareSQLite writes on one connection and caches its prepared statements: there are few different ones, and parsing a
+// long statement costs more than running it.
 type bareSQLite struct {
 	db, readers *sql.DB
-	mu          sync.Mutex // of what follows
+	mu          sync.Mutex // guards the fields below
 	writer      *sql.Conn
 	prepared    map[string]*sql.Stmt
 }
@@ -500,7 +512,8 @@ func openBareSQLite(ctx context.Context, path string) (bare, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	q := url.Values{"_pragma": {"journal_mode(WAL)", "wal_autocheckpoint(8000)", "busy_timeout(10000)", "synchronous(FULL)", "cache_size(-65536)", "temp_store(MEMORY)"}}
+	q := url.Values{"_pragma": {"journal_mode(WAL)", "wal_autocheckpoint(8000)", "busy_timeout(10000)",
+		"synchronous(FULL)", "cache_size(-65536)", "temp_store(MEMORY)"}}
 	name := "file:" + path + "?" + q.Encode()
 	b := &bareSQLite{prepared: map[string]*sql.Stmt{}}
 	var err error
@@ -531,7 +544,7 @@ func (b *bareSQLite) exec(ctx context.Context, text string, args ...any) error {
 	return err
 }
 
-// batch runs the statements of one transaction.
+// batch runs the statements in one transaction.
 func (b *bareSQLite) batch(ctx context.Context, statements []statement) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -558,7 +571,8 @@ func (b *bareSQLite) write(ctx context.Context, tables []modelTable) error {
 }
 
 func (b *bareSQLite) tables(ctx context.Context) ([]string, error) {
-	rows, err := b.readers.QueryContext(ctx, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
+	rows, err := b.readers.QueryContext(ctx,
+		"SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
 	if err != nil {
 		return nil, err
 	}
@@ -599,7 +613,9 @@ func (b *bareSQLite) all(ctx context.Context, table string) ([]string, [][]any, 
 }
 
 func (b *bareSQLite) answer(ctx context.Context, key string) (text string, err error) {
-	err = b.readers.QueryRowContext(ctx, "SELECT response FROM idempotency WHERE principal = ?1 AND route = ?2 AND key = ?3", "bench", createPath, key).Scan(&text)
+	err = b.readers.QueryRowContext(ctx,
+		"SELECT response FROM idempotency WHERE principal = ?1 AND route = ?2 AND key = ?3", "bench", createPath,
+		key).Scan(&text)
 	return text, err
 }
 
@@ -637,7 +653,8 @@ func (b barePostgres) all(ctx context.Context, table string) ([]string, [][]any,
 }
 
 func (b barePostgres) answer(ctx context.Context, key string) (text string, err error) {
-	err = b.pool.QueryRow(ctx, "SELECT response FROM idempotency WHERE principal = $1 AND route = $2 AND key = $3", "bench", createPath, key).Scan(&text)
+	err = b.pool.QueryRow(ctx, "SELECT response FROM idempotency WHERE principal = $1 AND route = $2 AND key = $3",
+		"bench", createPath, key).Scan(&text)
 	return text, err
 }
 

@@ -26,27 +26,28 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// line is the service from the funding of a payroll to its signed payouts, inside this process. The benchmark runs the
-// watcher and the jobs itself, so that it measures their work without the time between blocks and checks.
-type line struct {
+// pipeline runs the service in this process, from the funding of a payroll to its signed payouts. The watcher and the
+// jobs run on request, so that their work is measured without the time between blocks or polls.
+type pipeline struct {
 	d       *db.DB
 	company company
 	by      identity.Principal
 	pay     *payroll.Service
 	chain   *bitcoinsim.Chain
 	watcher *chain.Watcher
-	match   *job.Runner // books deposits and what they mean to their payrolls
+	match   *job.Runner // records deposits and updates their payrolls
 	rail    *bitcoinrail.Rail
-	prepare *job.Runner // releases payrolls and signs payouts; nothing is sent
-	program *job.Runner // both in one, as the program has them, so that what follows from a deposit shares its commit
+	prepare *job.Runner // releases payrolls and signs payouts, but sends nothing
+	program *job.Runner // both together, as in the program, so that the results of a deposit share its commit
 
-	begin func() (end func() time.Duration) // see bench.begin
-	work  time.Duration                     // by the processors, for what was measured
+	cpuTimer func() (end func() time.Duration) // see bench.cpuTimer
+	work     time.Duration                     // processor time of the measured work
 
-	outside atomic.Int64 // nanoseconds for which the watcher waited for the simulated chain
+	chainWait atomic.Int64 // nanoseconds that the watcher waited for the simulated chain
 }
 
-// node is the simulated chain as the watcher asks it. It lives in the same database; a real one would not.
+// node measures the watcher's calls to the simulated chain, which is stored in the same database. A real chain would
+// not be.
 type node struct {
 	chain.Source
 	waited *atomic.Int64
@@ -83,11 +84,11 @@ func (n node) Tx(ctx context.Context, txid string) (chain.Tx, error) {
 }
 
 const (
-	lineChain   = "bitcoin"
-	lineNetwork = "regtest"
+	chainName   = "bitcoin"
+	networkName = "regtest"
 )
 
-func newLine(ctx context.Context, database string, payees int) (*line, error) {
+func newPipeline(ctx context.Context, database string, payees int) (*pipeline, error) {
 	w, err := seed(ctx, database, payees, 1, 1)
 	if err != nil {
 		return nil, err
@@ -96,25 +97,28 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	master, err := bitcoin.MasterFromSeed(make([]byte, 32), lineNetwork)
+	master, err := bitcoin.MasterFromSeed(make([]byte, 32), networkName)
 	if err != nil {
 		return nil, err
 	}
-	signer, err := bitcoin.ParseXPriv(master, lineNetwork)
+	signer, err := bitcoin.ParseXPriv(master, networkName)
 	if err != nil {
 		return nil, err
 	}
 	const never = 24 * time.Hour
-	refresher := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: never, FiatLimit: never}
+	refresher := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: never,
+		FiatLimit: never}
 	if err := refresher.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	l := &line{
-		d: d, company: w.companies[0], chain: bitcoinsim.New(d), begin: func() func() time.Duration { return func() time.Duration { return 0 } },
-		by: identity.Principal{Kind: identity.KindAPIKey, ID: "key_bench", CompanyID: w.companies[0].id, Scopes: identity.AllScopes()},
+	l := &pipeline{
+		d: d, company: w.companies[0], chain: bitcoinsim.New(d),
+		cpuTimer: func() func() time.Duration { return func() time.Duration { return 0 } },
+		by: identity.Principal{Kind: identity.KindAPIKey, ID: "key_bench", CompanyID: w.companies[0].id,
+			Scopes: identity.AllScopes()},
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	pool := chain.NewPool(d, lineChain, signer.Deriver())
+	pool := chain.NewPool(d, chainName, signer.Deriver())
 	if err := pool.Start(ctx); err != nil {
 		return nil, err
 	}
@@ -123,11 +127,13 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 		return nil, err
 	}
 	if l.pay, err = payroll.New(payroll.Config{
-		Pool: pool, ChainName: lineChain, Network: lineNetwork, QuoteValidity: time.Hour, Treasury: funds,
-	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}); err != nil {
+		Pool: pool, ChainName: chainName, Network: networkName, QuoteValidity: time.Hour, Treasury: funds,
+	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
+		ReleaseApproved: allow.Release}); err != nil {
 		return nil, err
 	}
-	rail, err := bitcoinrail.New(bitcoinrail.Config{Chain: lineChain, Source: l.chain, Pool: pool, Signer: signer, Log: quiet, FeeMaxAge: never})
+	rail, err := bitcoinrail.New(bitcoinrail.Config{Chain: chainName, Source: l.chain, Pool: pool, Signer: signer,
+		Log: quiet, FeeMaxAge: never})
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +145,7 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 		return nil, err
 	}
 	l.rail = rail
-	l.watcher = chain.NewWatcher(d, lineChain, node{l.chain, &l.outside}, 1, quiet)
+	l.watcher = chain.NewWatcher(d, chainName, node{l.chain, &l.chainWait}, 1, quiet)
 	if err := l.watcher.CacheAddresses(signer.Deriver(), chain.AddressCacheThreshold); err != nil {
 		return nil, err
 	}
@@ -148,11 +154,13 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	prepare[payout.JobPrepare(payout.RailBitcoin)] = payouts.Jobs()[payout.JobPrepare(payout.RailBitcoin)]
 	program := maps.Clone(match)
 	maps.Copy(program, prepare)
-	l.match, l.prepare, l.program = job.NewRunner(d, match, nil, quiet), job.NewRunner(d, prepare, nil, quiet), job.NewRunner(d, program, nil, quiet)
+	l.match, l.prepare, l.program = job.NewRunner(d, match, nil, quiet), job.NewRunner(d, prepare, nil, quiet),
+		job.NewRunner(d, program, nil, quiet)
 	if err := l.watcher.Sync(ctx); err != nil {
 		return nil, err
 	}
-	// Seeding left thousands of jobs. The service works them off before it is measured over HTTP; here nobody would.
+	// Seeding queued thousands of jobs. The service runs them before it is measured over HTTP; this process has no
+	// worker for them.
 	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx, "DELETE FROM jobs")
 		return err
@@ -162,24 +170,25 @@ func newLine(ctx context.Context, database string, payees int) (*line, error) {
 	return l, l.fillWallet(ctx, payees)
 }
 
-// fillWallet gives the wallet coins to pay from, as a wallet in use has them: those of payrolls that are held. No
-// payout is sent here, so no change comes back.
-func (l *line) fillWallet(ctx context.Context, payees int) error {
+// fillWallet funds several payrolls that are then frozen, so that the wallet has as many coins as one in use. No
+// payout is sent here, so no change returns.
+func (l *pipeline) fillWallet(ctx context.Context, payees int) error {
 	for range 4 {
 		p, err := l.create(ctx, payees)
 		if err != nil {
 			return err
 		}
 		const coins = 100
-		if _, err := l.matched(ctx, []payroll.Payroll{p}, coins); err != nil {
+		if _, err := l.fundAndMatch(ctx, []payroll.Payroll{p}, coins); err != nil {
 			return err
 		}
 	}
 	return l.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return payroll.Freeze(ctx, tx, l.company.id) })
 }
 
-func (l *line) create(ctx context.Context, payees int) (p payroll.Payroll, err error) {
-	params := payroll.CreateParams{CompanyID: l.company.id, Currency: "USD", FundingCurrency: "BTC", ToPay: make([]payroll.Payee, payees)}
+func (l *pipeline) create(ctx context.Context, payees int) (p payroll.Payroll, err error) {
+	params := payroll.CreateParams{CompanyID: l.company.id, Currency: "USD", FundingCurrency: "BTC",
+		ToPay: make([]payroll.Payee, payees)}
 	for i, id := range l.company.payees[:payees] {
 		params.ToPay[i] = payroll.Payee{UserID: id, AmountText: fmt.Sprintf("20.%02d", i%100)}
 	}
@@ -190,10 +199,11 @@ func (l *line) create(ctx context.Context, payees int) (p payroll.Payroll, err e
 	return p, err
 }
 
-// funded pays payrolls, each in so many pieces, and says how long it took the service to see the deposits, and what it
-// did once they had their confirmations. The payer's and the miner's own work does not count.
-func (l *line) funded(ctx context.Context, jobs *job.Runner, all []payroll.Payroll, pieces int64) (seen, confirmed time.Duration, err error) {
-	const outputsOfOne = 25 // of one payment: the simulated payer pays a fixed fee
+// fundPayrolls pays each payroll in several pieces. It returns the time that the service needs to record the deposits
+// in the mempool, and to process their confirmations. The work of the simulated payer and miner is not included.
+func (l *pipeline) fundPayrolls(ctx context.Context, jobs *job.Runner, all []payroll.Payroll,
+	pieces int64) (seen, confirmed time.Duration, err error) {
+	const outputsOfOne = 25 // outputs of one payment: the simulated payer pays a fixed fee
 	var outs []chain.Output
 	for _, p := range all {
 		due := p.Quote.Funding.Units()
@@ -212,19 +222,19 @@ func (l *line) funded(ctx context.Context, jobs *job.Runner, all []payroll.Payro
 		}
 		outs = outs[n:]
 	}
-	if seen, err = l.follow(ctx, jobs); err != nil {
+	if seen, err = l.syncWith(ctx, jobs); err != nil {
 		return seen, 0, err
 	}
 	if err := l.chain.Mine(ctx, 6); err != nil {
 		return seen, 0, err
 	}
-	confirmed, err = l.follow(ctx, jobs)
+	confirmed, err = l.syncWith(ctx, jobs)
 	return seen, confirmed, err
 }
 
-// matched has payrolls paid and taken as received.
-func (l *line) matched(ctx context.Context, all []payroll.Payroll, pieces int64) (time.Duration, error) {
-	seen, confirmed, err := l.funded(ctx, l.match, all, pieces)
+// fundAndMatch pays payrolls and checks that they are in state received.
+func (l *pipeline) fundAndMatch(ctx context.Context, all []payroll.Payroll, pieces int64) (time.Duration, error) {
+	seen, confirmed, err := l.fundPayrolls(ctx, l.match, all, pieces)
 	if err != nil {
 		return 0, err
 	}
@@ -242,12 +252,12 @@ func (l *line) matched(ctx context.Context, all []payroll.Payroll, pieces int64)
 	})
 }
 
-// look has the watcher and the matching do what there is to do.
-func (l *line) look(ctx context.Context) (time.Duration, error) { return l.follow(ctx, l.match) }
+// sync synchronizes the watcher and runs the jobs that match deposits.
+func (l *pipeline) sync(ctx context.Context) (time.Duration, error) { return l.syncWith(ctx, l.match) }
 
-// follow is look with other jobs than the matching's.
-func (l *line) follow(ctx context.Context, jobs *job.Runner) (time.Duration, error) {
-	end := l.begin()
+// syncWith synchronizes the watcher and runs the given jobs.
+func (l *pipeline) syncWith(ctx context.Context, jobs *job.Runner) (time.Duration, error) {
+	end := l.cpuTimer()
 	began := time.Now()
 	defer func() { l.work += end() }()
 	if err := l.watcher.Sync(ctx); err != nil {
@@ -256,27 +266,27 @@ func (l *line) follow(ctx context.Context, jobs *job.Runner) (time.Duration, err
 	for {
 		err := jobs.Drain(ctx)
 		if f, ok := apierr.As(err); ok && f.Kind == apierr.Unavailable && time.Since(began) < time.Minute {
-			time.Sleep(50 * time.Millisecond) // two jobs met at one payroll; the loser comes back
+			time.Sleep(50 * time.Millisecond) // two jobs changed the same payroll; one of them is retried
 			continue
 		}
 		return time.Since(began), err
 	}
 }
 
-// prepared releases received payrolls and signs their payouts.
-func (l *line) prepared(ctx context.Context, all []payroll.Payroll) (time.Duration, error) {
-	end := l.begin()
+// preparePayouts releases received payrolls and signs their payouts.
+func (l *pipeline) preparePayouts(ctx context.Context, all []payroll.Payroll) (time.Duration, error) {
+	end := l.cpuTimer()
 	began := time.Now()
 	if err := l.prepare.Drain(ctx); err != nil {
 		return 0, err
 	}
 	took := time.Since(began)
 	l.work += end()
-	return took, l.ready(ctx, all)
+	return took, l.checkSigned(ctx, all)
 }
 
-// ready says whether every payout of the payrolls is signed.
-func (l *line) ready(ctx context.Context, all []payroll.Payroll) error {
+// checkSigned returns an error unless every payout of the payrolls is signed.
+func (l *pipeline) checkSigned(ctx context.Context, all []payroll.Payroll) error {
 	return l.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, p := range all {
 			outs, err := payout.ForPayroll(ctx, tx, p.CompanyID, p.ID)
@@ -297,8 +307,8 @@ func (l *line) ready(ctx context.Context, all []payroll.Payroll) error {
 	})
 }
 
-// step is the rows that one payroll leaves from its payment to its payouts.
-func (l *line) step(ctx context.Context, database string, payees int) (*model, error) {
+// captureRows returns the rows that one payroll writes from its funding to its signed payouts.
+func (l *pipeline) captureRows(ctx context.Context, database string, payees int) (*model, error) {
 	p, err := l.create(ctx, payees)
 	if err != nil {
 		return nil, err
@@ -307,7 +317,7 @@ func (l *line) step(ctx context.Context, database string, payees int) (*model, e
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := l.funded(ctx, l.program, []payroll.Payroll{p}, 1); err != nil {
+	if _, _, err := l.fundPayrolls(ctx, l.program, []payroll.Payroll{p}, 1); err != nil {
 		return nil, err
 	}
 	after, err := dump(ctx, database)
@@ -317,8 +327,8 @@ func (l *line) step(ctx context.Context, database string, payees int) (*model, e
 	return modelOf(nil, before, after)
 }
 
-// flow measures the way from funding to signed payouts.
-func (b *bench) flow(ctx context.Context) error {
+// fundingToPayouts measures the time from funding to signed payouts.
+func (b *bench) fundingToPayouts(ctx context.Context) error {
 	database, err := b.databases("line")
 	if err != nil {
 		return err
@@ -327,13 +337,13 @@ func (b *bench) flow(ctx context.Context) error {
 	for _, n := range b.sizes {
 		most = max(most, n)
 	}
-	b.say("preparing a wallet")
-	l, err := newLine(ctx, database, most)
+	b.logf("preparing a wallet")
+	l, err := newPipeline(ctx, database, most)
 	if err != nil {
 		return fmt.Errorf("line: %w", err)
 	}
 	defer l.d.Close()
-	l.begin = b.begin
+	l.cpuTimer = b.cpuTimer
 
 	least, err := b.startFloor(ctx, "linefloor")
 	if err != nil {
@@ -342,13 +352,15 @@ func (b *bench) flow(ctx context.Context) error {
 	defer least.stop()
 
 	t := newTable(b.out, b.engine+": from the creation of a payroll to its signed payouts, one payroll at a time",
-		"payees", "create (HTTP)", "deposit seen", "confirmed to payouts ready", "of both the chain", "all", "per payee", "times the floor of create", "rows", "floor of all rows", "times")
-	work := newTable(b.out, b.engine+": the same by the processors' time",
-		"payees", "create", "of it the client", "seen to ready", "all", "per payee", "times the floor of create", "floor of all rows", "times")
+		"payees", "create (HTTP)", "deposit seen", "confirmed to payouts ready", "of which chain", "total", "per payee",
+		"ratio to floor of create", "rows", "floor of all rows", "ratio")
+	work := newTable(b.out, b.engine+": the same by processor time",
+		"payees", "create", "of which client", "seen to ready", "total", "per payee", "ratio to floor of create",
+		"floor of all rows", "ratio")
 	for _, n := range b.sizes {
 		rounds := min(20, max(3, 20_000/n))
-		b.say("%d payees from payment to payouts, %d rounds", n, rounds)
-		step, err := l.step(ctx, database, n)
+		b.logf("%d payees from payment to payouts, %d rounds", n, rounds)
+		step, err := l.captureRows(ctx, database, n)
 		if err != nil {
 			return fmt.Errorf("the rows of %d payees: %w", n, err)
 		}
@@ -360,16 +372,16 @@ func (b *bench) flow(ctx context.Context) error {
 				return err
 			}
 			one := []payroll.Payroll{p}
-			before, outside := l.work, l.outside.Load()
-			if seen[i], ready[i], err = l.funded(ctx, l.program, one, 1); err != nil {
+			before, chainWait := l.work, l.chainWait.Load()
+			if seen[i], ready[i], err = l.fundPayrolls(ctx, l.program, one, 1); err != nil {
 				return err
 			}
-			if err := l.ready(ctx, one); err != nil {
+			if err := l.checkSigned(ctx, one); err != nil {
 				return err
 			}
-			waited += time.Duration(l.outside.Load() - outside)
+			waited += time.Duration(l.chainWait.Load() - chainWait)
 			working += l.work - before
-			end := b.begin()
+			end := b.cpuTimer()
 			began := time.Now()
 			if err := least.db.write(ctx, step.copy(least.serial.Add(1), "")); err != nil {
 				return err
@@ -387,32 +399,36 @@ func (b *bench) flow(ctx context.Context) error {
 		if model := b.models[n]; known {
 			rows += model.rows()
 			f, writing = f+created.floor.p50, writing+created.floor.work
-			times, workTimes = ratio(all.Seconds(), created.floor.p50.Seconds()), ratio(worked.Seconds(), created.floor.work.Seconds())
+			times, workTimes = ratio(all.Seconds(), created.floor.p50.Seconds()), ratio(worked.Seconds(),
+				created.floor.work.Seconds())
 		}
-		t.row(n, created.own.p50, m, r, waited, all, micros(all/time.Duration(n)), times, rows, f, ratio(all.Seconds(), f.Seconds()))
-		work.row(n, created.own.work, created.own.client, working, worked, micros(worked/time.Duration(n)), workTimes, writing, ratio(worked.Seconds(), writing.Seconds()))
+		t.row(n, created.own.p50, m, r, waited, all, micros(all/time.Duration(n)), times, rows, f, ratio(all.Seconds(),
+			f.Seconds()))
+		work.row(n, created.own.work, created.own.client, working, worked, micros(worked/time.Duration(n)), workTimes,
+			writing, ratio(worked.Seconds(), writing.Seconds()))
 	}
 	if err := errors.Join(t.end(), work.end()); err != nil {
 		return err
 	}
 
 	const many = 300
-	b.say("%d payrolls of 1 payee from payment to payouts", many)
+	b.logf("%d payrolls of 1 payee from payment to payouts", many)
 	all := make([]payroll.Payroll, many)
 	for i := range all {
 		if all[i], err = l.create(ctx, 1); err != nil {
 			return err
 		}
 	}
-	m, err := l.matched(ctx, all, 1)
+	m, err := l.fundAndMatch(ctx, all, 1)
 	if err != nil {
 		return err
 	}
-	r, err := l.prepared(ctx, all)
+	r, err := l.preparePayouts(ctx, all)
 	if err != nil {
 		return err
 	}
-	t = newTable(b.out, fmt.Sprintf("%s: %d payrolls of 1 payee at once, a second", b.engine, many), "deposits matched", "payrolls released and payouts prepared")
+	t = newTable(b.out, fmt.Sprintf("%s: %d payrolls of 1 payee at once, a second", b.engine, many), "deposits matched",
+		"payrolls released and payouts prepared")
 	t.row(many/m.Seconds(), many/r.Seconds())
 	return t.end()
 }

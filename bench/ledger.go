@@ -15,12 +15,12 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// dims is how many sub-accounts a company's escrow has here.
+// dims is the number of escrow sub-accounts of a company.
 const dims = 64
 
 func sats(n int64) money.Amount { return money.New(money.BTC, n) }
 
-// posting is 4 lines on 4 guarded balances of one company.
+// posting returns a journal with 4 lines on 4 guarded balances of one company.
 func posting(company string, serial uint64) ledger.Journal {
 	dim := func(n uint64) string { return fmt.Sprintf("prl_%02d", n%dims) }
 	return ledger.Journal{
@@ -34,11 +34,12 @@ func posting(company string, serial uint64) ledger.Journal {
 	}
 }
 
-// fund gives a company enough to move about.
+// fund returns a journal that credits a company with enough for all postings.
 func fund(company string, serial uint64) ledger.Journal {
 	j := ledger.Journal{CompanyID: company, SourceType: "bench", SourceID: fmt.Sprintf("fund_%d", serial), Purpose: "fund"}
 	const each = 1_000_000_000
-	j.Lines = append(j.Lines, ledger.Debit(ledger.HotWallet, "", sats(each*(dims+100))), ledger.Credit(ledger.CompanyFunds, "", sats(each*100)))
+	j.Lines = append(j.Lines, ledger.Debit(ledger.HotWallet, "", sats(each*(dims+100))),
+		ledger.Credit(ledger.CompanyFunds, "", sats(each*100)))
 	for i := range dims {
 		j.Lines = append(j.Lines, ledger.Credit(ledger.Escrow, fmt.Sprintf("prl_%02d", i), sats(each)))
 	}
@@ -47,7 +48,7 @@ func fund(company string, serial uint64) ledger.Journal {
 
 func companyName(n int) string { return fmt.Sprintf("com_bench%02d", n) }
 
-// serials never repeat, so that runs on one database do not meet each other's journals.
+// serials are unique, so that the journals of several runs on one database differ.
 var serials atomic.Uint64
 
 func openFunded(ctx context.Context, database string, companies int) (*db.DB, error) {
@@ -68,11 +69,12 @@ func openFunded(ctx context.Context, database string, companies int) (*db.DB, er
 	return d, nil
 }
 
-// ledgerPostings measures the ledger as the service uses it: one Write for each posting, from many goroutines.
-func ledgerPostings(ctx context.Context, database string, clients, companies int, span time.Duration) (flow, error) {
+// ledgerPostings measures the ledger as the service uses it: one db.Write for each posting, from many goroutines.
+func ledgerPostings(ctx context.Context, database string, clients, companies int,
+	span time.Duration) (measurement, error) {
 	d, err := openFunded(ctx, database, companies)
 	if err != nil {
-		return flow{}, err
+		return measurement{}, err
 	}
 	defer d.Close()
 	f, err := throughput(clients, span, func(i int) error {
@@ -82,22 +84,23 @@ func ledgerPostings(ctx context.Context, database string, clients, companies int
 		})
 	})
 	if err != nil {
-		return flow{}, err
+		return measurement{}, err
 	}
 	return f, d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		report, err := ledger.Check(ctx, tx)
 		if err == nil && len(report.Problems) > 0 {
-			err = fmt.Errorf("the books do not balance: %s", strings.Join(report.Problems, "; "))
+			err = fmt.Errorf("the ledger does not balance: %s", strings.Join(report.Problems, "; "))
 		}
 		return err
 	})
 }
 
-// fullBatch is how many postings the ledger's database puts into one commit at most.
+// fullBatch is the maximum number of postings that package db puts into one commit.
 const fullBatch = 64
 
-// bareLedger measures the upper bound of group commit with a number of postings under way: its batches are prepared in
-// advance, without ids, a queue or waiting callers. With 0 its batches are full, which waiting callers could not reach.
+// bareLedger measures the highest rate that group commit could reach with underWay concurrent postings. Its writers
+// prepare whole batches, without ids to generate, a queue, or callers that wait. If underWay is 0, every batch is
+// full: clients that wait for their responses could not keep so many postings in progress.
 func bareLedger(ctx context.Context, database string, companies, underWay int, span time.Duration) (float64, error) {
 	d, err := openFunded(ctx, database, companies)
 	if err != nil {
@@ -116,7 +119,7 @@ func bareLedger(ctx context.Context, database string, companies, underWay int, s
 		writers = 1
 	}
 	if companies == 1 {
-		writers = 1 // more would only wait for each other's balances
+		writers = 1 // several writers would wait for each other's balances
 	}
 	batch := fullBatch
 	if underWay > 0 {
@@ -144,12 +147,12 @@ func bareLedger(ctx context.Context, database string, companies, underWay int, s
 	return float64(done.Load()) / time.Since(began).Seconds(), nil
 }
 
-// casted is the last parameter of each group: a number, which PostgreSQL cannot know in VALUES.
+// casted matches the last parameter of each group. It is a number, and PostgreSQL cannot infer its type in VALUES.
 var casted = regexp.MustCompile(`(\$[0-9]+)\)`)
 
 type account struct{ company, code, dim string }
 
-// bareBatch posts a batch for companies of its own, so writers do not wait for each other.
+// bareBatch posts one batch. Each writer has its own companies, so writers do not wait for each other.
 func bareBatch(ctx context.Context, b bare, writer, writers, companies, size int) error {
 	var journals, lines []any
 	up, down := map[account]int64{}, map[account]int64{}
@@ -167,28 +170,33 @@ func bareBatch(ctx context.Context, b bare, writer, writers, companies, size int
 				down[a] += units
 			} else {
 				up[a] += units
-				units = -units // credits are stored negative
+				units = -units // credits are stored as negative amounts
 			}
 			lines = append(lines, j.CompanyID, id, int64(n), string(l.Code), l.Dim, "BTC", units)
 		}
 	}
 	statements := []statement{
-		{"INSERT INTO ledger_journals (company_id, journal_id, source_type, source_id, purpose, booked_at) VALUES " + db.Placeholders(size, 6, 1), journals},
-		{"INSERT INTO ledger_lines (company_id, journal_id, line, code, dim, asset, amount) VALUES " + db.Placeholders(size*4, 7, 1), lines},
+		{"INSERT INTO ledger_journals (company_id, journal_id, source_type, source_id, purpose, booked_at) VALUES " +
+			db.Placeholders(size, 6, 1), journals},
+		{"INSERT INTO ledger_lines (company_id, journal_id, line, code, dim, asset, amount) VALUES " +
+			db.Placeholders(size*4, 7, 1), lines},
 	}
 	statements = chunked(statements, up, func(n int) string {
 		return "INSERT INTO ledger_balances (company_id, code, dim, asset, balance) VALUES " + db.Placeholders(n, 5, 1) +
 			" ON CONFLICT (company_id, code, dim, asset) DO UPDATE SET balance = ledger_balances.balance + excluded.balance"
 	})
 	statements = chunked(statements, down, func(n int) string {
-		return "WITH v (company_id, code, dim, asset, take) AS (VALUES " + casted.ReplaceAllString(db.Placeholders(n, 5, 1), "CAST($1 AS BIGINT))") +
-			") UPDATE ledger_balances SET balance = ledger_balances.balance - v.take FROM v WHERE ledger_balances.company_id = v.company_id" +
-			" AND ledger_balances.code = v.code AND ledger_balances.dim = v.dim AND ledger_balances.asset = v.asset AND ledger_balances.balance >= v.take"
+		return "WITH v (company_id, code, dim, asset, take) AS (VALUES " + casted.ReplaceAllString(db.Placeholders(n, 5, 1),
+			"CAST($1 AS BIGINT))") +
+			") UPDATE ledger_balances SET balance = ledger_balances.balance - v.take FROM v " +
+			"WHERE ledger_balances.company_id = v.company_id" +
+			" AND ledger_balances.code = v.code AND ledger_balances.dim = v.dim AND ledger_balances.asset = v.asset" +
+			" AND ledger_balances.balance >= v.take"
 	})
 	return b.batch(ctx, statements)
 }
 
-// chunked adds the statements that change balances. They have few different sizes.
+// chunked appends the statements that change balances, in a few fixed sizes so that prepared statements are reused.
 func chunked(statements []statement, balances map[account]int64, text func(n int) string) []statement {
 	var args []any
 	for a, units := range balances {

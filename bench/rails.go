@@ -29,33 +29,33 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
 )
 
-// rails is a line that also makes payouts: in bitcoin, on an EVM network, and in files for a bank. The chains are
-// simulated, and the bank is a directory whose files the benchmark answers.
+// rails is a pipeline that also sends payouts: in bitcoin, on an EVM network, and in files for a bank. The chains are
+// simulated, and the bank is a directory of files that are answered on request.
 type rails struct {
-	*line
-	all     *job.Runner // every job from a deposit to a settled payroll
-	evm     *evmsim.Chain
-	on      *chain.Watcher // of evm
-	to      *evm.Deriver
-	banker  *bank.Rail
-	bank    *bank.Sandbox
-	clerks  []string                // payees who are paid at a bank
-	account destination.Destination // of one of them
+	*pipeline
+	all        *job.Runner // all jobs from a deposit to a settled payroll
+	evm        *evmsim.Chain
+	evmWatcher *chain.Watcher // watcher of evm
+	deriver    *evm.Deriver
+	banker     *bank.Rail
+	bank       *bank.Sandbox
+	bankPayees []string                // payees with bank accounts
+	account    destination.Destination // account of one of them
 }
 
 const railsNetwork = "base"
 
 func newRails(ctx context.Context, database, folder string, payees int) (*rails, error) {
-	l, err := newLine(ctx, database, payees)
+	l, err := newPipeline(ctx, database, payees)
 	if err != nil {
 		return nil, err
 	}
-	r := &rails{line: l}
+	r := &rails{pipeline: l}
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	if err != nil {
 		return nil, err
 	}
-	if err := r.hire(ctx, sealer, payees/2); err != nil {
+	if err := r.createBankPayees(ctx, sealer, payees/2); err != nil {
 		return nil, err
 	}
 	network, err := evm.Lookup(railsNetwork)
@@ -70,8 +70,8 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 	if err != nil {
 		return nil, err
 	}
-	r.evm, r.to = evmsim.New(l.d, network), signer.Deriver()
-	hot, err := r.to.HotAddress()
+	r.evm, r.deriver = evmsim.New(l.d, network), signer.Deriver()
+	hot, err := r.deriver.HotAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +89,8 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 	if err := account.RefreshFees(ctx, l.d); err != nil {
 		return nil, err
 	}
-	r.on = chain.NewWatcher(l.d, railsNetwork, r.evm, network.BlocksPerConfirmation, quiet)
-	if err := r.on.Sync(ctx); err != nil {
+	r.evmWatcher = chain.NewWatcher(l.d, railsNetwork, r.evm, network.BlocksPerConfirmation, quiet)
+	if err := r.evmWatcher.Sync(ctx); err != nil {
 		return nil, err
 	}
 	var drop *bank.Drop
@@ -117,10 +117,11 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 	}
 	table := payouts.Jobs()
 	maps.Copy(table, job.Table{
-		chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund}, payroll.JobRelease: {Tx: l.pay.Release},
+		chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Tx: l.pay.Fund},
+		payroll.JobRelease: {Tx: l.pay.Release},
 		payout.JobChanged: {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
 			var in payout.Changed
-			if err := j.Decode(&in); err != nil || in.PayrollID == looseRun {
+			if err := j.Decode(&in); err != nil || in.PayrollID == unknownPayroll {
 				return err
 			}
 			return l.pay.Settle(ctx, tx, j)
@@ -130,25 +131,27 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 	return r, nil
 }
 
-// looseRun is what payouts belong to that no payroll asked for.
-const looseRun = "prl_loose"
+// unknownPayroll is the payroll id of payouts that were queued without a payroll.
+const unknownPayroll = "prl_unknown"
 
-// hire makes payees with an account in Germany each.
-func (r *rails) hire(ctx context.Context, sealer *identity.Sealer, n int) error {
-	setup := destination.Setup{Sealer: sealer, BitcoinNetwork: lineNetwork}
-	for len(r.clerks) < n {
+// createBankPayees creates payees with a German bank account each.
+func (r *rails) createBankPayees(ctx context.Context, sealer *identity.Sealer, n int) error {
+	setup := destination.Setup{Sealer: sealer, BitcoinNetwork: networkName}
+	for len(r.bankPayees) < n {
 		var made []string
 		if err := r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 			made = made[:0]
-			for range min(500, n-len(r.clerks)) {
+			for range min(500, n-len(r.bankPayees)) {
 				person := payee.CreateParams{}
 				person.FirstName, person.LastName, person.Country = "Pay", "Ee", "DE"
 				p, err := payee.Create(ctx, tx, sealer, r.by, person)
 				if err != nil {
 					return err
 				}
-				if r.account, err = destination.Create(ctx, tx, setup, r.by, destination.CreateParams{OwnerID: p.ID, Symbol: "EUR",
-					Data: json.RawMessage(`{"account_holder_name":"Pay Ee","account_holder_type":"individual","iban":"DE89370400440532013000"}`)}); err != nil {
+				data := `{"account_holder_name":"Pay Ee","account_holder_type":"individual","iban":"DE89370400440532013000"}`
+				if r.account, err = destination.Create(ctx, tx, setup, r.by, destination.CreateParams{
+					OwnerID: p.ID, Symbol: "EUR", Data: json.RawMessage(data),
+				}); err != nil {
 					return err
 				}
 				made = append(made, p.ID)
@@ -157,24 +160,25 @@ func (r *rails) hire(ctx context.Context, sealer *identity.Sealer, n int) error 
 		}); err != nil {
 			return err
 		}
-		r.clerks = append(r.clerks, made...)
+		r.bankPayees = append(r.bankPayees, made...)
 	}
 	if err := analyze(ctx, r.d); err != nil {
 		return err
 	}
 	return r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		_, err := tx.Exec(ctx, "DELETE FROM jobs") // that making payees left
+		_, err := tx.Exec(ctx, "DELETE FROM jobs") // jobs of the creation of payees
 		return err
 	})
 }
 
-// half creates and funds a payroll that pays half to Bitcoin addresses and half to bank accounts.
-func (r *rails) half(ctx context.Context, payees int) (p payroll.Payroll, err error) {
+// createSplitPayroll creates and funds a payroll: half of its payments are to Bitcoin addresses, half to bank
+// accounts.
+func (r *rails) createSplitPayroll(ctx context.Context, payees int) (p payroll.Payroll, err error) {
 	params := payroll.CreateParams{CompanyID: r.company.id, Currency: "USD", FundingCurrency: "BTC"}
 	for i := range payees {
 		id := r.company.payees[i]
 		if i%2 == 1 {
-			id = r.clerks[i/2]
+			id = r.bankPayees[i/2]
 		}
 		params.ToPay = append(params.ToPay, payroll.Payee{UserID: id, AmountText: fmt.Sprintf("20.%02d", i%100)})
 	}
@@ -184,23 +188,23 @@ func (r *rails) half(ctx context.Context, payees int) (p payroll.Payroll, err er
 	}); err != nil {
 		return p, err
 	}
-	_, err = r.matched(ctx, []payroll.Payroll{p}, 1)
+	_, err = r.fundAndMatch(ctx, []payroll.Payroll{p}, 1)
 	return p, err
 }
 
-// run does everything that is due, and says how long that took.
+// run runs all jobs that are due and returns the time taken.
 func (r *rails) run(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	err := r.all.Drain(ctx)
 	return time.Since(began), err
 }
 
-// arrive has a chain and the bank carry out what was submitted, and says how long the service took to follow. Where it
-// is not the network of accounts, the chain is Bitcoin's.
-func (r *rails) arrive(ctx context.Context, accounts bool) (time.Duration, error) {
+// confirm makes a chain and the bank process the submitted payouts, and returns the time that the service needs to
+// record this. The chain is the EVM network if accounts is true, otherwise Bitcoin.
+func (r *rails) confirm(ctx context.Context, accounts bool) (time.Duration, error) {
 	mine, watcher, blocks := r.chain.Mine, r.watcher, 6
 	if accounts {
-		mine, watcher, blocks = r.evm.Mine, r.on, 60
+		mine, watcher, blocks = r.evm.Mine, r.evmWatcher, 60
 	}
 	if err := mine(ctx, blocks); err != nil {
 		return 0, err
@@ -225,8 +229,8 @@ func (r *rails) arrive(ctx context.Context, accounts bool) (time.Duration, error
 	return time.Since(began), nil
 }
 
-// stand fails unless so many payouts of a payroll are in a state.
-func (r *rails) stand(ctx context.Context, payrollID string, want int, state payout.State) error {
+// checkPayouts returns an error unless exactly want payouts of a payroll are in a state.
+func (r *rails) checkPayouts(ctx context.Context, payrollID string, want int, state payout.State) error {
 	return r.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		outs, err := payout.ForPayroll(ctx, tx, r.company.id, payrollID)
 		n := 0
@@ -242,12 +246,13 @@ func (r *rails) stand(ctx context.Context, payrollID string, want int, state pay
 	})
 }
 
-// owe queues payouts by one rail that no payroll asked for.
-func (r *rails) owe(ctx context.Context, rail string, n int) (payrollID string, err error) {
-	return looseRun, r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+// queuePayouts queues payouts on one rail without a payroll.
+func (r *rails) queuePayouts(ctx context.Context, rail string, n int) (payrollID string, err error) {
+	return unknownPayroll, r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		outs := make([]payout.Output, n)
 		for i := range outs {
-			o := payout.Output{CompanyID: r.company.id, ID: tx.NewID("out"), PayrollID: looseRun, PaymentID: tx.NewID("pmt"), Rail: payout.RailName(rail)}
+			o := payout.Output{CompanyID: r.company.id, ID: tx.NewID("out"), PayrollID: unknownPayroll,
+				PaymentID: tx.NewID("pmt"), Rail: payout.RailName(rail)}
 			from, where := ledger.Bank, "sandbox"
 			var err error
 			switch o.Rail {
@@ -259,15 +264,16 @@ func (r *rails) owe(ctx context.Context, rail string, n int) (payrollID string, 
 				o.Destination, err = json.Marshal(r.account)
 			default:
 				o.Amount = money.New(money.USDC, 20_000_000)
-				o.Address, err = r.to.Address(chain.External, 1_000+uint32(i))
+				o.Address, err = r.deriver.Address(chain.External, 1_000+uint32(i))
 				from, where = ledger.WalletOf(money.USDC, rail)
 			}
 			if err != nil {
 				return err
 			}
 			o.Input, outs[i] = o.Amount, o
-			if err := ledger.Post(tx, ledger.Journal{CompanyID: o.CompanyID, SourceType: "bench", SourceID: o.ID, Purpose: "owe", Lines: []ledger.Line{
-				ledger.Debit(from, where, o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
+			if err := ledger.Post(tx, ledger.Journal{CompanyID: o.CompanyID, SourceType: "bench", SourceID: o.ID,
+				Purpose: "queue", Lines: []ledger.Line{
+					ledger.Debit(from, where, o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
 				return err
 			}
 		}
@@ -275,9 +281,9 @@ func (r *rails) owe(ctx context.Context, rail string, n int) (payrollID string, 
 	})
 }
 
-// ways measures the rails: what one carries in a second, and how long a whole payroll takes from its money to the last
-// payout that left.
-func (b *bench) ways(ctx context.Context, dir string) error {
+// payoutRails measures the throughput of each rail, and the time of a whole payroll from its funding to its last
+// payout.
+func (b *bench) payoutRails(ctx context.Context, dir string) error {
 	database, err := b.databases("rails")
 	if err != nil {
 		return err
@@ -286,21 +292,22 @@ func (b *bench) ways(ctx context.Context, dir string) error {
 	for _, n := range b.sizes {
 		most = max(most, n)
 	}
-	b.say("preparing a wallet, a network and a bank")
+	b.logf("preparing a wallet, a network and a bank")
 	r, err := newRails(ctx, database, filepath.Join(dir, "bank"), most)
 	if err != nil {
 		return fmt.Errorf("rails: %w", err)
 	}
 	defer r.d.Close()
 
-	t := newTable(b.out, b.engine+": payouts by one rail, a second", "rail", "payouts", "queued to submitted", "submitted to confirmed")
+	t := newTable(b.out, b.engine+": payouts by one rail, a second", "rail", "payouts", "queued to submitted",
+		"submitted to confirmed")
 	carried := 0
 	for _, c := range []struct {
 		rail string
 		n    int
 	}{{string(payout.RailBitcoin), 2_000}, {railsNetwork, 2_000}, {string(payout.RailBank), 2_000}} {
-		b.say("%d payouts by %s", c.n, c.rail)
-		id, err := r.owe(ctx, c.rail, c.n)
+		b.logf("%d payouts by %s", c.n, c.rail)
+		id, err := r.queuePayouts(ctx, c.rail, c.n)
 		if err != nil {
 			return err
 		}
@@ -308,15 +315,15 @@ func (b *bench) ways(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		if err := r.stand(ctx, id, c.n, payout.Sent); err != nil {
+		if err := r.checkPayouts(ctx, id, c.n, payout.Sent); err != nil {
 			return fmt.Errorf("%s: %w", c.rail, err)
 		}
-		confirmed, err := r.arrive(ctx, c.rail == railsNetwork)
+		confirmed, err := r.confirm(ctx, c.rail == railsNetwork)
 		if err != nil {
 			return err
 		}
 		carried += c.n
-		if err := r.stand(ctx, id, carried, payout.Fulfilled); err != nil {
+		if err := r.checkPayouts(ctx, id, carried, payout.Fulfilled); err != nil {
 			return fmt.Errorf("%s: %w", c.rail, err)
 		}
 		t.row(c.rail, c.n, float64(c.n)/submitted.Seconds(), float64(c.n)/confirmed.Seconds())
@@ -326,17 +333,18 @@ func (b *bench) ways(ctx context.Context, dir string) error {
 	}
 
 	own := &process{pid: os.Getpid()}
-	t = newTable(b.out, b.engine+": a payroll, half in bitcoin, half to bank accounts", "payees", "funded to submitted", "per payee", "peak memory", "submitted to fulfilled", "per payee")
+	t = newTable(b.out, b.engine+": a payroll, half in bitcoin, half to bank accounts", "payees", "funded to submitted",
+		"per payee", "peak memory", "submitted to fulfilled", "per payee")
 	for _, n := range b.sizes {
 		if n < 2 {
 			continue
 		}
 		rounds := min(7, max(1, 3_000/n))
-		b.say("%d payees, half in bitcoin, half to banks, %d rounds", n, rounds)
+		b.logf("%d payees, half in bitcoin, half to banks, %d rounds", n, rounds)
 		submit, settle := make([]time.Duration, rounds), make([]time.Duration, rounds)
 		var peak memory
 		for i := range rounds {
-			p, err := r.half(ctx, n)
+			p, err := r.createSplitPayroll(ctx, n)
 			if err != nil {
 				return err
 			}
@@ -346,13 +354,13 @@ func (b *bench) ways(ctx context.Context, dir string) error {
 				return err
 			}
 			peak = max(peak, own.peak())
-			if err := r.stand(ctx, p.ID, n, payout.Sent); err != nil {
+			if err := r.checkPayouts(ctx, p.ID, n, payout.Sent); err != nil {
 				return err
 			}
-			if settle[i], err = r.arrive(ctx, false); err != nil {
+			if settle[i], err = r.confirm(ctx, false); err != nil {
 				return err
 			}
-			if err := r.stand(ctx, p.ID, n, payout.Fulfilled); err != nil {
+			if err := r.checkPayouts(ctx, p.ID, n, payout.Fulfilled); err != nil {
 				return err
 			}
 		}

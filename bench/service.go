@@ -23,7 +23,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 )
 
-// build makes the program as `make build` does.
+// build builds the program as `make build` does.
 func build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "stipend")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/stipend")
@@ -34,14 +34,14 @@ func build(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-// process is the running service.
+// process is a running service.
 type process struct {
 	url  string
 	pid  int
 	stop func()
 }
 
-// peak is the most memory that the process had resident since forgetPeak; 0 where the system does not say.
+// peak returns the peak resident memory since forgetPeak, or 0 if the system does not report it.
 func (p *process) peak() memory {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
 	if err != nil {
@@ -54,10 +54,10 @@ func (p *process) peak() memory {
 }
 
 func (p *process) forgetPeak() {
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.pid), []byte("5"), 0) // where it fails, the peak is that of the whole run
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.pid), []byte("5"), 0) // if this fails, peak covers the whole run
 }
 
-// start runs the service as an operator would, with its limits on requests off.
+// start starts the service as an operator would, without request limits.
 func start(ctx context.Context, binary, database string) (*process, error) {
 	cmd := exec.CommandContext(ctx, binary, "serve", "--json", "--listen", "127.0.0.1:0", "--metrics-listen", "",
 		"--data-dir", filepath.Dir(binary), "--database-url", database, "--reads-per-second", "0", "--writes-per-second", "0",
@@ -79,31 +79,31 @@ func start(ctx context.Context, binary, database string) (*process, error) {
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	if err != nil {
 		p.stop()
-		return nil, fmt.Errorf("the service ended before it was ready: %w", err)
+		return nil, fmt.Errorf("the service exited before it was ready: %w", err)
 	}
 	var ready struct {
 		BaseURL string `json:"base_url"`
 	}
 	if err := json.Unmarshal(line, &ready); err != nil || ready.BaseURL == "" {
 		p.stop()
-		return nil, fmt.Errorf("the service's first line names no base_url: %s", line)
+		return nil, fmt.Errorf("the first line of the service has no base_url: %s", line)
 	}
 	p.url = strings.TrimSuffix(ready.BaseURL, "/")
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	return p, nil
 }
 
-// company is one of those that pay.
+// company is a company that creates payrolls.
 type company struct {
 	id, credential string
 	payees         []string
 }
 
-type world struct{ companies []company }
+type dataset struct{ companies []company }
 
-// seed fills a fresh database with one company of many payees, and others of few. It goes through the rules of the
-// packages and leaves out HTTP only, because nobody measures it.
-func seed(ctx context.Context, database string, most, companies, few int) (*world, error) {
+// seed migrates a new database and creates one company with most payees, and others with few payees each. It calls
+// the packages directly, without HTTP, because this work is not measured.
+func seed(ctx context.Context, database string, most, companies, few int) (*dataset, error) {
 	d, err := db.Open(ctx, db.Options{URL: database})
 	if err != nil {
 		return nil, err
@@ -117,22 +117,26 @@ func seed(ctx context.Context, database string, most, companies, few int) (*worl
 		return nil, err
 	}
 	setup := destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest"}
-	w := &world{}
+	w := &dataset{}
 	for i := range companies {
 		var c company
 		var by identity.Principal
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			made, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: fmt.Sprintf("Bench %d", i+1), Country: "US", KYBStatus: "approved", FeeBps: 100})
+			made, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: fmt.Sprintf("Bench %d", i+1), Country: "US",
+				KYBStatus: "approved", FeeBps: 100})
 			if err != nil {
 				return err
 			}
-			app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: made.ID, Name: "Bench " + rand.Text(), Scopes: identity.AllScopes()})
+			app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: made.ID,
+				Name: "Bench " + rand.Text(), Scopes: identity.AllScopes()})
 			if err != nil {
 				return err
 			}
-			_, token, err := identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: made.ID, AppID: app.ID})
+			_, token, err := identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: made.ID,
+				AppID: app.ID})
 			c.id, c.credential = made.ID, token
-			by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_bench", AppID: app.ID, CompanyID: made.ID, Scopes: identity.AllScopes()}
+			by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_bench", AppID: app.ID, CompanyID: made.ID,
+				Scopes: identity.AllScopes()}
 			return err
 		})
 		if err != nil {
@@ -165,9 +169,8 @@ func seed(ctx context.Context, database string, most, companies, few int) (*worl
 	return w, analyze(ctx, d)
 }
 
-// analyze lets PostgreSQL know what its tables hold, which it would find out by itself within a minute. Of those that
-// hold less than fifty rows it would not: and a plan for a table that is known to be empty reads all of what it holds
-// later.
+// analyze updates PostgreSQL's statistics, as the server itself would within a minute. It omits tables with fewer
+// than fifty rows, as the server does: a plan for a table that is known to be empty scans the whole table later.
 func analyze(ctx context.Context, d *db.DB) error {
 	if d.Engine() != db.Postgres {
 		return nil
@@ -180,7 +183,8 @@ func analyze(ctx context.Context, d *db.DB) error {
 		}
 		for _, name := range names {
 			var n int64
-			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM (SELECT 1 FROM "+name+" LIMIT 50) AS first_rows").Scan(&n); err != nil {
+			if err := tx.QueryRow(ctx,
+				"SELECT COUNT(*) FROM (SELECT 1 FROM "+name+" LIMIT 50) AS first_rows").Scan(&n); err != nil {
 				return err
 			}
 			if n == 50 {
@@ -228,7 +232,7 @@ func (c company) payroll(n int) []byte {
 
 const createPath = "/api/company/payroll/create"
 
-// client talks to the service, and to the floor, which takes the same requests.
+// client sends requests to the service or to the floor, which accepts the same requests.
 type client struct {
 	url  string
 	http *http.Client
@@ -244,12 +248,12 @@ func newClient(url string, most int) *client {
 var errNotYet = errors.New("not yet")
 
 func (c *client) post(ctx context.Context, by company, path, key string, body []byte) error {
-	_, err := c.ask(ctx, by, path, key, body)
+	_, err := c.do(ctx, by, path, key, body)
 	return err
 }
 
-// ask is post, with the answer.
-func (c *client) ask(ctx context.Context, by company, path, key string, body []byte) ([]byte, error) {
+// do sends a POST request and returns the response body.
+func (c *client) do(ctx context.Context, by company, path, key string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -274,14 +278,14 @@ func (c *client) ask(ctx context.Context, by company, path, key string, body []b
 	return answer, nil
 }
 
-// newKey is an idempotency key in the form of an id, so that the floor can make new ones from it in the same way.
+// newKey returns an idempotency key in the format of an id, so that the floor can derive new keys from it.
 func newKey() string { return "bnc_" + strings.ToLower(rand.Text()) }
 
 func (c *client) create(ctx context.Context, by company, body []byte) error {
 	return c.post(ctx, by, createPath, newKey(), body)
 }
 
-// ready waits for the first payroll to be accepted: at its very start the service has no price yet.
+// ready waits until the service accepts a payroll. Just after its start it has no exchange rates.
 func (c *client) ready(ctx context.Context, by company) error {
 	for end := time.Now().Add(30 * time.Second); ; {
 		err := c.create(ctx, by, by.payroll(1))
@@ -292,7 +296,7 @@ func (c *client) ready(ctx context.Context, by company) error {
 	}
 }
 
-// repeat is a request that was answered once and can be sent again.
+// repeat is a request that has been answered once and can be sent again.
 type repeat struct {
 	by   company
 	key  string

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// workOf is how long processors have worked for a process; 0 where the system does not say. Unlike a rate it changes
-// little with what else the machine does.
-func workOf(pid int) time.Duration {
+// cpuOf returns the processor time that a process has used, or 0 if the system does not report it. It depends less on
+// other work of the machine than elapsed time does.
+func cpuOf(pid int) time.Duration {
 	own, _ := readStat(fmt.Sprintf("/proc/%d/stat", pid))
 	return own.worked
 }
 
-// workOfAll is workOf for a process and its children.
-func workOfAll(pid int) time.Duration {
+// cpuOfTree returns the processor time of a process and its children.
+func cpuOfTree(pid int) time.Duration {
 	if pid == 0 {
 		return 0
 	}
-	sum := workOf(pid)
+	sum := cpuOf(pid)
 	all, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range all {
 		if s, err := readStat(path); err == nil && s.parent == pid {
@@ -36,7 +36,7 @@ type stat struct {
 	worked time.Duration
 }
 
-// tick is the unit of the system's counts of time.
+// tick is the unit of the processor times in /proc.
 const tick = 10 * time.Millisecond
 
 func readStat(path string) (s stat, err error) {
@@ -44,13 +44,13 @@ func readStat(path string) (s stat, err error) {
 	if err != nil {
 		return s, err
 	}
-	// The second field is the name, in parentheses, and may hold anything.
+	// The second field is the program's name in parentheses, which may contain any character.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(fields) < 15 {
 		return s, fmt.Errorf("%s: %d fields", path, len(fields))
 	}
 	s.parent, _ = strconv.Atoi(fields[1])
-	for _, f := range fields[11:15] { // user, system, and both of children that ended
+	for _, f := range fields[11:15] { // user and system time of the process and of its ended children
 		n, _ := strconv.ParseInt(f, 10, 64)
 		s.worked += time.Duration(n) * tick
 	}
