@@ -352,10 +352,10 @@ func (b *bench) fundingToPayouts(ctx context.Context) error {
 	defer least.stop()
 
 	t := newTable(b.out, b.engine+": from the creation of a payroll to its signed payouts, one payroll at a time",
-		"payees", "create (HTTP)", "deposit seen", "confirmed to payouts ready", "of which chain", "total", "per payee",
+		"payees", "create (HTTP)", "deposit seen", "confirmed to payouts ready", "chain's part", "total", "per payee",
 		"ratio to floor of create", "rows", "floor of all rows", "ratio")
 	work := newTable(b.out, b.engine+": the same by processor time",
-		"payees", "create", "of which client", "seen to ready", "total", "per payee", "ratio to floor of create",
+		"payees", "create", "client's part", "seen to ready", "total", "per payee", "ratio to floor of create",
 		"floor of all rows", "ratio")
 	for _, n := range b.sizes {
 		rounds := min(20, max(3, 20_000/n))

@@ -39,7 +39,7 @@ var (
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
-// inventNames returns n artificial names, of which few have a common prefix.
+// inventNames returns n artificial names. Few of them have a common prefix.
 func inventNames(r *rand.Rand, n int) []string {
 	syllables := strings.Fields("ba ce di fo gu ha je ki lo mu na pe ri so tu va we xi yo zu an el in or un")
 	words := make([]string, n)

@@ -246,7 +246,7 @@ func (b *bench) latencies(ctx context.Context) error {
 	t := newTable(b.out, b.engine+": one payroll at a time",
 		"payees", "rows", "service p50", "p99", "payrolls/s", "payees/s", "per payee", "peak memory", "floor p50", "p99",
 		"ratio to floor",
-		"processor time", "of which client", "floor's processor time", "ratio")
+		"processor time", "client's part", "floor's processor time", "ratio")
 	b.created = map[int]created{}
 	for _, n := range b.sizes {
 		b.process.forgetPeak()
