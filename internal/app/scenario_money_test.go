@@ -362,7 +362,16 @@ func fundedByBank(d *apiClient) {
 	for _, kind := range []string{"late", "replaced"} {
 		d.refused(422, "invalid_parameter", "POST", "/api/sandbox/deposit", `{"payroll_id":"`+dropped.PayrollID+`","kind":"`+kind+`"}`)
 	}
-	if got, err := d.balanceIn(ledger.CompanyFunds, "", money.USD).Sub(had); err != nil || got.Units() != 4_75+101_00 {
-		d.Errorf("the company has %s USD more", got)
-	}
+	// The bank reports the return a moment after the transfer. If the payroll was released in between, the money is
+	// debited from the company's balance.
+	eventually(d.T, 30*time.Second, "the money that was taken back is debited where it is", func() bool {
+		want := int64(4_75 + 101_00)
+		for _, step := range d.payroll(taken.PayrollID).Timeline {
+			if step.ObjectID == taken.PayrollID && step.To == "released" {
+				want = 4_75
+			}
+		}
+		got, err := d.balanceIn(ledger.CompanyFunds, "", money.USD).Sub(had)
+		return err == nil && got.Units() == want
+	})
 }
