@@ -42,7 +42,7 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 		deposit.JobChanged:     {Batch: s.depositsChanged},            // deposit: money for an object
 		quote.JobExpired:       {Batch: s.claims.QuoteExpired},        // quote: a claim's quote expired
 		claim.JobMonitor:       {Batch: s.claims.Monitor},             // claim: waits for confirmations
-		claim.JobRefund:        {Tx: s.claims.Send},                   // claim: a refund is accepted
+		claim.JobRefund:        {Tx: s.claims.Send},                   // claim: a refund was accepted, send it
 		delivery.JobClear:      {Tx: delivery.Clear},                  // webhook: an endpoint stopped
 		delivery.JobReplay:     {Tx: delivery.HandleReplay},           // webhook: a range to send again
 		payroll.JobRelease:     {Tx: s.payroll.Release},               // payroll: received

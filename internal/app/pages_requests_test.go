@@ -19,7 +19,7 @@ func (o *companyBrowser) linesOf(requestID string) {
 	})
 }
 
-// What programs ask is shown to the company, without what is personal, and can be sent again as it stands.
+// The company sees its API requests without personal data, and can send them again.
 func TestRequestLog(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {

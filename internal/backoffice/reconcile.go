@@ -36,7 +36,7 @@ const (
 	CoinMissing    = "coin_missing"    // the node does not have a coin of the wallet
 	CoinAmount     = "coin_amount"     // the node has the coin with another amount
 	DepositMissing = "deposit_missing" // a coin has no deposit
-	DepositGone    = "deposit_gone"    // a deposit's coin is not in a block
+	DepositGone    = "deposit_gone"    // the output of a confirmed deposit is in no block
 	PayoutUnbooked = "payout_unbooked" // a confirmed payout is not posted
 	PayoutGone     = "payout_gone"     // a posted payout is not in a block
 	Stranger       = "stranger"        // an unknown transaction spent coins of the wallet

@@ -9,8 +9,8 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// AddressCacheThreshold is the number of assigned addresses from which on a watcher should cache them. With fewer
-// addresses the database finds those of a block as fast.
+// AddressCacheThreshold is the number of assigned addresses at which a watcher should start to cache them. Below it,
+// looking up a block's addresses in the database is as fast.
 const AddressCacheThreshold = 5_000
 
 const (

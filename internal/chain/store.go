@@ -413,7 +413,7 @@ func evictOutputs(ctx context.Context, tx *db.Tx, chain, txid string) ([]output,
 	return db.Collect(rows, err, scanOutput)
 }
 
-// unmineOutputs returns the outputs of a disconnected block to state seen.
+// unmineOutputs changes the outputs of a disconnected block back to state seen, and returns them.
 func unmineOutputs(ctx context.Context, tx *db.Tx, chain string, height int64) ([]output, error) {
 	rows, err := tx.Query(ctx, `UPDATE chain_outputs SET state = 'seen', height = 0, block_hash = '',
 		confirmed = (want_confirmations = 0), depth = CASE WHEN own THEN 1 ELSE 0 END

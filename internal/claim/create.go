@@ -150,8 +150,8 @@ func plan(p CreateParams, company identity.Company, settings Settings) (Claim, e
 	return c, nil
 }
 
-// checkPayer checks that a payer's ID is one of the company's or the acting user's own. A merchant's own reference is
-// not checked.
+// checkPayer checks that a payer ID belongs to the company or the acting user. IDs in another format are the
+// merchant's own references and are accepted unchecked.
 func checkPayer(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) error {
 	if !strings.HasPrefix(id, "pyr_") {
 		return nil
@@ -203,7 +203,8 @@ var limitChecks = db.NewGroup(func(ctx context.Context, tx *db.Tx, all []limitCh
 	return nil
 }, "claim_rate_limits")
 
-// check returns an error if more claims exceed a limit. near reports whether those in flight could exceed one.
+// check returns an error if that many more claims would exceed a limit. near reports whether claims that are being
+// created concurrently could exceed one.
 func (g limitCheck) check(ctx context.Context, tx *db.Tx, more int64) (near bool, err error) {
 	s, made := g.s, waitingClaims(tx, g.companyID)+more
 	ctx = db.StoredOnly(ctx) // made counts the buffered claims

@@ -46,7 +46,7 @@ type Detail struct {
 	Claim
 	Due      money.Amount // part of the amount that no payment seen in time covers; zero once it is enough
 	Rest     money.Amount // the same in the funding asset at the newest price
-	Payments []Payment    // by first sight, including replaced and evicted ones
+	Payments []Payment    // ordered by the time first seen, including replaced and evicted payments
 }
 
 // Get returns a claim of the company with its payments.

@@ -33,7 +33,7 @@ const settingsID = "merchant_settings"
 type Settings struct {
 	CompanyID string
 	Policy
-	SettleIn money.Asset // what the merchant gets: "" each claim's own currency, or BTC
+	SettleIn money.Asset // settlement currency: BTC, or "" for each claim's own currency
 	Origins  []string    // https://shop.example: where the checkout may be embedded, and may lead back to
 	Schedule Schedule
 	// of the company's own, where what is settled in its currency goes on to; "" leaves it in the balance

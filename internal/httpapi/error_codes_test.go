@@ -231,7 +231,8 @@ func TestClaimsAreSettled(t *testing.T) {
 		due(2)
 		b.take.VerifiedOnly = false
 
-		// Above the company's limit it waits for two members; above the operator's, for two members of staff.
+		// Above the company's limit, a withdrawal needs the approval of two members; above the operator's, of two
+		// staff members.
 		b.hire("second@acme.example")
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			return approval.SetLimit(ctx, tx, b.owner, money.New(money.USD, 12_50))

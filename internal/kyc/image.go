@@ -158,7 +158,8 @@ func rewrite(ctx context.Context, data []byte, h header) (Image, error) {
 	if img = onWhite(img); h.orientation > 1 {
 		img = oriented{img, h.orientation}
 	}
-	// The lower quality is for detailed images that would exceed maxImageBytes.
+	// Try the higher JPEG quality first. The lower one is for detailed images that would otherwise exceed
+	// maxImageBytes.
 	size := img.Bounds().Size()
 	for _, quality := range []int{90, 70} {
 		var out bytes.Buffer

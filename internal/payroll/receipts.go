@@ -20,7 +20,7 @@ type receipt struct {
 
 	amount      money.Amount
 	escrow      money.Amount // earmarked for the payroll
-	surplus     money.Amount // the company's balance
+	surplus     money.Amount // excess over the amount due, credited to the company's balance
 	suspense    money.Amount // late, waiting for a decision
 	debtSettled money.Amount // part that settled the debt of an earlier reversal
 	debt        money.Amount // owed by the company after a reversal

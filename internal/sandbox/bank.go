@@ -14,7 +14,8 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-var errNotPaidByBank = apierr.New(apierr.Conflict, "invalid_state", "No bank has paid this payment, so none can return it.")
+var errNotPaidByBank = apierr.New(apierr.Conflict, "invalid_state",
+	"No bank has paid this payment, so none can return it.")
 
 const (
 	jobBankTransfer = "sandbox.bank_transfer"
@@ -34,7 +35,7 @@ type bankReturn struct {
 	Reason   string `json:"reason"`
 }
 
-// transfer makes a transfer to the operator's account at the simulated bank, which reverses it if back is set. It
+// transfer creates a transfer to the operator's account at the simulated bank, which reverses it if back is set. It
 // returns the bank's reference.
 func (s *Sandbox) transfer(ctx context.Context, p payable, amount money.Amount, back bool) (name string, err error) {
 	if !s.o.SimulatedBank {
@@ -42,12 +43,13 @@ func (s *Sandbox) transfer(ctx context.Context, p payable, amount money.Amount, 
 	}
 	return name, s.o.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		name = tx.NewID("bnk")
-		job.Enqueue(tx, job.New{CompanyID: p.companyID, Kind: jobBankTransfer, Payload: bankTransfer{name, p.transfer.Reference, amount.Asset(), amount.Units(), back}})
+		job.Enqueue(tx, job.New{CompanyID: p.companyID, Kind: jobBankTransfer, Payload: bankTransfer{name,
+			p.transfer.Reference, amount.Asset(), amount.Units(), back}})
 		return nil
 	})
 }
 
-// BankReturn makes the simulated bank return what it paid of one payment, for a reason of its own if reason is "".
+// BankReturn makes the simulated bank return the paid outputs of one payment, for the given reason or a default one.
 func (s *Sandbox) BankReturn(ctx context.Context, tx *db.Tx, by identity.Principal, paymentID, reason string) error {
 	payrollID, err := payrollOf(ctx, tx, by.CompanyID, paymentID)
 	if err != nil {
@@ -70,7 +72,7 @@ func (s *Sandbox) BankReturn(ctx context.Context, tx *db.Tx, by identity.Princip
 	return nil
 }
 
-// BankJobs returns the handlers of the jobs that act for the simulated bank. rail reads what the bank answers.
+// BankJobs returns the handlers of the jobs that act for the simulated bank. rail processes the bank's responses.
 func BankJobs(b *bank.Sandbox, rail *bank.Rail) job.Table {
 	return job.Table{
 		jobBankTransfer: {Net: handleTransfer(b, rail)},
@@ -78,7 +80,7 @@ func BankJobs(b *bank.Sandbox, rail *bank.Rail) job.Table {
 	}
 }
 
-// handleTransfer books a transfer at the bank. Running it again books nothing: the reference is the same.
+// handleTransfer posts a transfer at the bank. Running it again has no effect, because the reference is the same.
 func handleTransfer(b *bank.Sandbox, rail *bank.Rail) job.NetHandler {
 	return func(ctx context.Context, d *db.DB, j job.Job) error {
 		var in bankTransfer
@@ -117,7 +119,8 @@ func handleReturn(b *bank.Sandbox, rail *bank.Rail) job.NetHandler {
 		if err != nil {
 			return err
 		}
-		if err := b.Return(at.Number, at.Position, at.Amount, strings.HasSuffix(at.File, ".ach"), in.Reason, now); err != nil {
+		if err := b.Return(at.Number, at.Position, at.Amount, strings.HasSuffix(at.File, ".ach"), in.Reason,
+			now); err != nil {
 			return err
 		}
 		return rail.Collect(ctx, d)

@@ -19,28 +19,40 @@ import (
 	"github.com/stipend/stipend/internal/wallet"
 )
 
-// The kinds of deposits that the sandbox can make.
+// Kinds of deposits that the sandbox can simulate.
 const (
 	depositExact    = "exact"    // the amount due
 	depositUnder    = "under"    // 10 % less
 	depositOver     = "over"     // 10 % more
 	depositLate     = "late"     // the amount due, one second after the quote expires: the clock moves
 	depositReplaced = "replaced" // the amount due, then replaced by a transaction that pays nothing
-	depositReorged  = "reorged"  // the amount due, mined, then reorganized out of the chain; later blocks mine it again. A bank reverses it.
+	// the amount due, mined, then reorganized out of the chain; later blocks mine it again. A bank reverses it.
+	depositReorged = "reorged"
 )
 
 var (
-	errKind          = apierr.New(apierr.Invalid, "invalid_parameter", "kind is one of exact, under, over, late, replaced, reorged.").At("body", "/kind")
-	errNotOnChain    = apierr.New(apierr.Conflict, "invalid_state", "This payroll has no quote to pay: it is not funded on a blockchain.")
-	errNothingDue    = apierr.New(apierr.Conflict, "invalid_state", "It is already paid in full. Give an amount to pay more.")
-	errTimeout       = apierr.New(apierr.Unavailable, "retry_later", "The chain did not show the payment in time. Check again later; it may still arrive.")
-	errMined         = apierr.New(apierr.Conflict, "invalid_state", "The payment was mined before it could be replaced. Try again.")
-	errTransferKind  = apierr.New(apierr.Invalid, "invalid_parameter", "A bank transfer is exact, under, over or reorged. Move the clock for a late one.").At("body", "/kind")
-	errNoAddress     = apierr.New(apierr.Conflict, "invalid_state", "This wallet has no address: it is not active, or not in a cryptocurrency.")
-	errNetwork       = apierr.New(apierr.Invalid, "invalid_parameter", "The wallet has no address on this network.").At("body", "/network")
-	errAmountMissing = apierr.New(apierr.Invalid, "missing_field", "A deposit to a wallet needs an amount.").At("body", "/amount")
-	errAmountZero    = apierr.New(apierr.Invalid, "amount_not_positive", "The amount must be more than 0.").At("body", "/amount")
-	errWalletLate    = apierr.New(apierr.Invalid, "invalid_parameter", "A deposit to a wallet cannot be late.").At("body", "/kind")
+	errKind = apierr.New(apierr.Invalid, "invalid_parameter",
+		"kind is one of exact, under, over, late, replaced, reorged.").At("body", "/kind")
+	errNotOnChain = apierr.New(apierr.Conflict, "invalid_state",
+		"This payroll has no quote to pay: it is not funded on a blockchain.")
+	errNothingDue = apierr.New(apierr.Conflict, "invalid_state",
+		"It is already paid in full. Give an amount to pay more.")
+	errTimeout = apierr.New(apierr.Unavailable, "retry_later",
+		"The chain did not show the payment in time. Check again later; it may still arrive.")
+	errMined = apierr.New(apierr.Conflict, "invalid_state",
+		"The payment was mined before it could be replaced. Try again.")
+	errTransferKind = apierr.New(apierr.Invalid, "invalid_parameter",
+		"A bank transfer is exact, under, over or reorged. Move the clock for a late one.").At("body", "/kind")
+	errNoAddress = apierr.New(apierr.Conflict, "invalid_state",
+		"This wallet has no address: it is not active, or not in a cryptocurrency.")
+	errNetwork = apierr.New(apierr.Invalid, "invalid_parameter",
+		"The wallet has no address on this network.").At("body", "/network")
+	errAmountMissing = apierr.New(apierr.Invalid, "missing_field", "A deposit to a wallet needs an amount.").At("body",
+		"/amount")
+	errAmountZero = apierr.New(apierr.Invalid, "amount_not_positive", "The amount must be more than 0.").At("body",
+		"/amount")
+	errWalletLate = apierr.New(apierr.Invalid, "invalid_parameter", "A deposit to a wallet cannot be late.").At("body",
+		"/kind")
 )
 
 // payable is a payroll, claim or wallet that can receive a deposit.
@@ -82,7 +94,8 @@ func (s *Sandbox) find(ctx context.Context, tx *db.Tx, by identity.Principal, id
 	return found, nil
 }
 
-func (s *Sandbox) findWallet(ctx context.Context, tx *db.Tx, by identity.Principal, id, network string) (payable, error) {
+func (s *Sandbox) findWallet(ctx context.Context, tx *db.Tx, by identity.Principal, id,
+	network string) (payable, error) {
 	w, err := wallet.Get(ctx, tx, by, id)
 	if err != nil {
 		return payable{}, err
@@ -103,8 +116,10 @@ func (s *Sandbox) findWallet(ctx context.Context, tx *db.Tx, by identity.Princip
 // Deposit pays a payroll, claim or wallet of the principal's company and returns the transaction's id, or the bank's
 // reference. kind decides how and how much; amount replaces the kind's amount unless it is "". network applies to a
 // wallet; "" is its first one.
-func (s *Sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, network, kind, amount string) (txid string, err error) {
-	if !slices.Contains([]string{depositExact, depositUnder, depositOver, depositLate, depositReplaced, depositReorged}, kind) {
+func (s *Sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, network, kind,
+	amount string) (txid string, err error) {
+	if !slices.Contains([]string{depositExact, depositUnder, depositOver, depositLate, depositReplaced, depositReorged},
+		kind) {
 		return "", errKind
 	}
 	var p payable

@@ -19,7 +19,7 @@ var errPayoutStarted = apierr.New(apierr.Conflict, "already_processing", "This p
 // settingFailures is the setting with the payments of a payroll whose payouts fail, separated by spaces.
 func settingFailures(payrollID string) string { return "sandbox.payout_failure." + payrollID }
 
-// invalidAddress makes a payout fail before anything is signed.
+// invalidAddress makes a payout fail before it is signed.
 const invalidAddress = "sandbox-payout-failure"
 
 // PayoutFailure makes the Bitcoin payouts of one payment fail, as if its destination had become invalid: at once where

@@ -14,7 +14,7 @@ import (
 const (
 	operatorCoins = 10 * 100_000_000 // satoshis that the operator of a new sandbox owns
 
-	// Gas is what the hot wallet of a simulated EVM network starts with, in gwei.
+	// Gas is the initial balance of the hot wallet of a simulated EVM network, in gwei.
 	Gas = 100_000_000_000
 )
 

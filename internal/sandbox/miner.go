@@ -10,11 +10,11 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// Miner mines the blocks of simulated chains, each in one of the processes of a service at a time. Safe for concurrent
-// use.
+// Miner mines the blocks of simulated chains. Each chain is mined by one process of the service at a time. It is safe
+// for concurrent use.
 type Miner struct {
 	DB     *db.DB
-	Holder string // of leases: this process
+	Holder string // holder of leases: this process
 	Lease  time.Duration
 	Every  time.Duration // between blocks
 	Log    *slog.Logger

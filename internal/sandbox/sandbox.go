@@ -1,9 +1,9 @@
-// Package sandbox holds all that only a sandbox has: its seed data and public keys, simulated payers, a movable clock,
-// and failures on request. Below it are the simulators of the outside world (bitcoinsim, evmsim) and the clients that
-// the demo and trigger commands are.
+// Package sandbox contains everything that only a sandbox has: seed data and public keys (seed.go, keys.go), simulated
+// payers (deposit.go dispatches by kind, bank.go simulates bank transfers), an adjustable clock, and failures on
+// request. The packages below it simulate chains (bitcoinsim, evmsim) and implement the demo and trigger commands.
 //
-// Nothing here runs in production. The packages of the service do not import it; internal/app puts it in place of a
-// node or a bank.
+// Nothing here runs in production. The packages of the service do not import it; internal/app uses it instead of a node
+// or a bank.
 package sandbox
 
 import (
@@ -25,8 +25,10 @@ import (
 )
 
 var (
-	errNotSimulated = apierr.New(apierr.Conflict, "invalid_state", "This sandbox uses a real node or bank. Pay with a wallet or a transfer.")
-	errClock        = apierr.New(apierr.Invalid, "invalid_parameter", "The clock only moves forward, by at most ten years.").At("body", "/advance_seconds")
+	errNotSimulated = apierr.New(apierr.Conflict, "invalid_state",
+		"This sandbox uses a real node or bank. Pay with a wallet or a transfer.")
+	errClock = apierr.New(apierr.Invalid, "invalid_parameter",
+		"The clock only moves forward, by at most ten years.").At("body", "/advance_seconds")
 )
 
 // maxAdvance bounds one change of the clock.
@@ -54,7 +56,8 @@ var _ httpapi.Sandbox = (*Sandbox)(nil)
 
 // New returns a Sandbox, or an error when a dependency is missing.
 func New(o Options) (*Sandbox, error) {
-	if o.DB == nil || o.Payroll == nil || o.Claims == nil || o.Miner == nil || o.BitcoinChain == "" || o.BitcoinNetwork == "" {
+	if o.DB == nil || o.Payroll == nil || o.Claims == nil || o.Miner == nil || o.BitcoinChain == "" ||
+		o.BitcoinNetwork == "" {
 		return nil, errors.New("sandbox: DB, Payroll, Claims, Miner, BitcoinChain and BitcoinNetwork are required")
 	}
 	return &Sandbox{o}, nil

@@ -41,7 +41,7 @@ type SeedAdmin struct {
 	Password string `json:"password"`
 }
 
-// SeedWorker is a worker with a login. The last one takes half of their pay in a bank account.
+// SeedWorker is a worker with a login. The last one is paid half by bank.
 type SeedWorker struct {
 	UserID string `json:"user_id"`
 	Email  string `json:"email"`
@@ -55,13 +55,13 @@ type SeedRecipient struct {
 
 var seedEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// seedBytes are the same at every start: 256 bits that anybody can compute, for a name.
+// seedBytes returns 256 bits that are the same at every start and that anyone can compute, for a name.
 func seedBytes(name string) []byte {
 	sum := sha256.Sum256([]byte("stipend sandbox " + name))
 	return sum[:]
 }
 
-// SeedID returns the id of a seeded object. It has the form of any id, with a time (the first bytes) before all others.
+// SeedID returns the ID of a seeded object. It has the form of any ID, with a time part before all others.
 func SeedID(prefix, name string) string {
 	b := make([]byte, 16)
 	copy(b[6:], seedBytes("id "+prefix+" "+name))
@@ -73,7 +73,7 @@ const (
 	seedCompany = "Sandbox Company"
 )
 
-// BankWorker is the index of the worker who takes half of their pay in a bank account.
+// BankWorker is the index of the worker who is paid half by bank.
 const BankWorker = 2
 
 // DefaultSeed returns the seed of every sandbox.
@@ -107,7 +107,7 @@ func SeedWallet() (*bitcoin.Signer, error) {
 	return bitcoin.ParseXPriv(key, "regtest")
 }
 
-// adminHash is computed once for a process: it takes 50 ms on purpose.
+// adminHash is computed once per process: it takes 50 ms by design.
 var adminHash = sync.OnceValues(func() (string, error) {
 	return argon2id.CreateHash(DefaultSeed().Admin.Password, argon2id.DefaultParams)
 })
@@ -177,7 +177,8 @@ func (w seeding) run(ctx context.Context) error {
 	if err := w.user(ctx, adminID, w.seed.Admin.Email, "Alex", "Admin", w.adminHash); err != nil {
 		return err
 	}
-	if err := identity.AddMember(ctx, w.tx, identity.Member{CompanyID: w.seed.CompanyID, UserID: adminID, Role: "admin"}); err != nil {
+	if err := identity.AddMember(ctx, w.tx, identity.Member{CompanyID: w.seed.CompanyID, UserID: adminID,
+		Role: "admin"}); err != nil {
 		return err
 	}
 	appID := SeedID("app", "app")
@@ -210,7 +211,7 @@ func (w seeding) run(ctx context.Context) error {
 			return err
 		}
 	}
-	// The company takes its balance to an address of its own, which programs cannot name.
+	// The company withdraws its balance to its own address, which programs cannot add.
 	withdrawals, err := withdrawal.New(withdrawal.Config{Setup: w.Setup}, withdrawal.Guards{
 		Screen: func(context.Context, *db.Tx, string, []destination.ScreeningSubject) (map[string]bool, error) {
 			return nil, screening.ErrUnavailable // the seed pays nothing
@@ -235,7 +236,7 @@ func (w seeding) run(ctx context.Context) error {
 	return err
 }
 
-// seedDetails make a profile complete.
+// seedDetails returns the details of a complete profile.
 func seedDetails() identity.Details {
 	return identity.Details{
 		PhoneNumber: "+12025550123", PhoneCountry: "US", DateOfBirth: "1990-01-31",
@@ -247,7 +248,7 @@ func (w seeding) user(ctx context.Context, id, email, first, last, hash string) 
 	return insertSeedUser(ctx, w.tx, w.Sealer, w.seed.CompanyID, id, email, first, last, hash)
 }
 
-// destinations gives a payee one Bitcoin address for everything or, with a bank account, for half of it.
+// destinations adds one Bitcoin address for all of a payee's payments or, with a bank account, for half.
 func (w seeding) destinations(ctx context.Context, ownerID, address string, bank bool) error {
 	by := identity.Principal{Kind: identity.KindAPIKey, CompanyID: w.seed.CompanyID, Scopes: identity.AllScopes()}
 	first, err := w.destination(ctx, by, ownerID, "BTC", map[string]any{"address": address})
@@ -257,20 +258,24 @@ func (w seeding) destinations(ctx context.Context, ownerID, address string, bank
 	second, err := w.destination(ctx, by, ownerID, "USD", map[string]any{
 		"account_holder_name": "Edsger Dijkstra", "account_holder_type": "individual",
 		"routing_number": "110000000", "account_number": "000123456789", "account_type": "checking",
-		"address": map[string]any{"address_line1": "1 Example Street", "city": "Springfield", "state": "IL", "postal_code": "62701", "country": "US"},
+		"address": map[string]any{"address_line1": "1 Example Street", "city": "Springfield", "state": "IL",
+			"postal_code": "62701", "country": "US"},
 	})
 	if err != nil {
 		return err
 	}
-	_, err = destination.SetAllocations(ctx, w.tx, by, ownerID, []destination.Share{{DistributionID: first, Allocation: "50"}, {DistributionID: second, Allocation: "50"}})
+	_, err = destination.SetAllocations(ctx, w.tx, by, ownerID, []destination.Share{{DistributionID: first,
+		Allocation: "50"}, {DistributionID: second, Allocation: "50"}})
 	return err
 }
 
-func (w seeding) destination(ctx context.Context, by identity.Principal, ownerID, symbol string, data map[string]any) (string, error) {
+func (w seeding) destination(ctx context.Context, by identity.Principal, ownerID, symbol string,
+	data map[string]any) (string, error) {
 	text, err := json.Marshal(data)
 	if err != nil {
 		return "", err
 	}
-	d, err := destination.Create(ctx, w.tx, w.Setup, by, destination.CreateParams{OwnerID: ownerID, Symbol: symbol, Data: text})
+	d, err := destination.Create(ctx, w.tx, w.Setup, by, destination.CreateParams{OwnerID: ownerID, Symbol: symbol,
+		Data: text})
 	return d.ID, err
 }

@@ -46,7 +46,7 @@ func selectFor(ctx context.Context, tx *db.Tx, companyID string, subjects []stri
 	return found, nil
 }
 
-// selectBlocked returns the subjects of a company with a hit that is not cleared.
+// selectBlocked returns the company's subjects that have a match that is not cleared.
 func selectBlocked(ctx context.Context, tx *db.Tx, companyID string) (map[string]bool, error) {
 	rows, err := tx.Query(ctx, "SELECT subject_id FROM screening_hits WHERE company_id = $1 AND state <> 'cleared'",
 		companyID)

@@ -64,7 +64,7 @@ func New(p Policy) (*Treasury, error) {
 // Limit bounds the exchange into one asset.
 type Limit struct {
 	Asset money.Asset
-	Least money.Amount // balance that the operator keeps; negative only for a bank currency
+	Least money.Amount // minimum balance that the operator keeps; negative only for bank currencies
 	Upper money.Amount // balance above which the operator wants to sell; the zero Amount means never
 	Most  money.Amount // largest amount for one destination; the zero Amount means any
 

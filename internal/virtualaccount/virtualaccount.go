@@ -334,7 +334,7 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, us
 	return all, nil
 }
 
-// read adds the balance and the unsealed numbers to an account.
+// read returns an account with its balance and decrypted account numbers.
 func (s *Service) read(ctx context.Context, tx *db.Tx, a Account) (Account, error) {
 	var err error
 	if a.Balance, err = ledger.Balance(ctx, tx, a.OwnerID, ledger.CompanyFunds, "", a.Currency); err != nil ||

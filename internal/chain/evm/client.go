@@ -250,7 +250,8 @@ func (c *Client) check(ctx context.Context) error {
 	return nil
 }
 
-// getResult is Call on a checked node. It returns chain.ErrNotFound if the result is null.
+// getResult is Call after a check that the node is on the right chain. It returns chain.ErrNotFound if the result is
+// null.
 func (c *Client) getResult(ctx context.Context, result any, method string, params ...any) error {
 	if err := c.check(ctx); err != nil {
 		return err

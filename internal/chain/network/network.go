@@ -31,7 +31,7 @@ type Token struct {
 // Network describes a network.
 type Network struct {
 	Name   string // in the API, in configuration and as the name of the rail
-	Title  string // for people
+	Title  string // name to display
 	Family Family
 	Native money.Asset // pays the network's fees
 

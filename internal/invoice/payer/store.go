@@ -94,8 +94,8 @@ func update(ctx context.Context, tx *db.Tx, p *Payer) error {
 	return nil
 }
 
-// remove deletes a payer that has no invoice in a payroll that has not ended. The number of invoices and the state
-// are in one condition, so that a concurrent payroll and deletion cannot both succeed.
+// remove deletes a payer unless one of its invoices is in a payroll that has not ended. One condition checks the
+// number of such invoices and the payer's state, so a concurrent payroll and deletion cannot both succeed.
 func remove(ctx context.Context, tx *db.Tx, p *Payer) error {
 	n, err := tx.Exec(ctx, `UPDATE payers SET status = 'deleted', updated_at = $1, version = version + 1
 		WHERE owner_id = $2 AND payer_id = $3 AND status = 'active' AND being_paid = 0`, db.Micros(tx.Now()), p.OwnerID, p.ID)

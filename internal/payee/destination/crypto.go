@@ -98,7 +98,8 @@ func (s Setup) networks(symbol money.Asset) []network {
 	return networks[symbol]
 }
 
-// check validates a wanted destination. It returns it with masked data, and what is to be sealed.
+// check validates the data of a new or changed destination. It returns the destination with masked data, and the
+// plaintext to encrypt.
 func (s Setup) check(p CreateParams, country string) (d Destination, clean []byte, err error) {
 	symbol, known := money.Lookup(p.Symbol)
 	if p.Symbol == "" {

@@ -273,8 +273,8 @@ func Fields(currency, code string) (Requirement, error) {
 // base is the JSON pointer of distribution_data in a body.
 const base = "/distribution_data"
 
-// checkFiat validates the members for the owner's country. It returns the destination with masked data, and the
-// members in their normal spelling, which are to be sealed.
+// checkFiat validates bank details by the rules of the owner's country. It returns the destination with masked data,
+// and the normalized details to encrypt.
 func checkFiat(d Destination, members map[string]any, code string) (Destination, []byte, error) {
 	rows, err := lookup(string(d.Symbol), code)
 	if errors.Is(err, ErrCurrency) {

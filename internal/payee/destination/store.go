@@ -34,7 +34,8 @@ func queueUp(ctx context.Context, tx *db.Tx, ownerID string) (version int64, err
 		"UPDATE destination_owners SET version = version + 1 WHERE owner_id = $1 RETURNING version", ownerID))
 }
 
-// countOut is queueUp for a destination that is removed.
+// countOut subtracts a removed destination from the owner's number of destinations and locks the owner's row, as
+// queueUp does.
 func countOut(ctx context.Context, tx *db.Tx, ownerID string) (version int64, err error) {
 	return own(tx.QueryRow(ctx, `UPDATE destination_owners SET destinations = destinations - 1, version = version + 1
 		WHERE owner_id = $1 AND destinations > 0 RETURNING version`, ownerID))

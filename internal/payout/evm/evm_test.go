@@ -30,7 +30,7 @@ type fixture struct {
 	d       *db.DB
 	clock   *dbtest.Clock
 	node    testNode
-	lab     *evmtest.Chain // of a real node only
+	lab     *evmtest.Chain // set only on a real node
 	keys    *evm.Signer
 	hot     string
 	watcher *chain.Watcher

@@ -66,7 +66,7 @@ func TestConcurrentSyncKeepsTheNewerState(t *testing.T) {
 	}
 }
 
-// tableLock is a transaction of another process that holds a table for itself.
+// tableLock is another process's transaction that holds an exclusive lock on a table.
 type tableLock struct {
 	h      *fixture
 	d      *db.DB

@@ -96,7 +96,8 @@ type Deposit struct {
 	RefundID   string    // the payout that does so
 }
 
-// ofWallet reports whether an address belongs to a company's wallet, and not to an object to pay.
+// ofWallet reports whether the object that a deposit address belongs to is a company's wallet, and not a payroll or
+// claim.
 func ofWallet(objectID string) bool { return strings.HasPrefix(objectID, "wal_") }
 
 // walletCoins are what wallets hold. Another coin that comes to a wallet's address waits in suspense.
@@ -172,7 +173,7 @@ func book(ctx context.Context, tx *db.Tx, d Deposit, from State) error {
 	}
 	var errs []error
 	switch {
-	case d.Dust: // too many and too small for a tier of their own
+	case d.Dust: // dust is not posted to clearing
 	case d.State.Waiting() && !from.Waiting():
 		errs = append(errs, post("detected", ledger.ClearingDeposits, ledger.ContraDeposits, d.ID, d.ID))
 	case !d.State.Waiting() && from.Waiting():

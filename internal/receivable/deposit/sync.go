@@ -195,7 +195,7 @@ func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) er
 	return nil
 }
 
-// follow changes the state of a known deposit to that of the chain's row.
+// follow updates a known deposit's state from the output that the chain watcher recorded.
 func (c *change) follow(out chain.WatchedOutput) {
 	to := stateOf(out, c.State)
 	if to == c.State && (to != Replaced || out.ReplacedBy == c.ReplacedBy) {

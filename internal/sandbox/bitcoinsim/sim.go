@@ -1,11 +1,11 @@
-// Package bitcoinsim is a Bitcoin chain that lives in the database: the chain of the sandbox and of most tests.
+// Package bitcoinsim simulates a Bitcoin chain in the database, for the sandbox and for most tests.
 //
-// Its transactions are real ones, with real signatures that are checked by running their scripts; its blocks have real
-// headers and hashes, so that everything above package chain works as on a node. What it leaves out is what only a
-// network needs: proof of work, the subsidy, the maturity of coinbases, and limits of size. [Chain] is both a
-// chain.Source and the hand that moves it: it pays from a faucet, mines, replaces, evicts and reorganises on request.
+// Its transactions are real ones, with signatures that it verifies by running their scripts. Its blocks have real
+// headers and hashes, so that the packages above package chain work as with a node. It omits what only a network needs:
+// proof of work, the subsidy, the maturity of coinbases, and size limits. [Chain] implements chain.Source, and also
+// simulates payers and miners: it pays from a faucet, mines, replaces, evicts and reorganizes on request.
 //
-// Never for money: everybody can have the faucet's key.
+// Never use it for real money: the faucet's key is public.
 package bitcoinsim
 
 import (
@@ -33,12 +33,12 @@ import (
 
 const (
 	network = "regtest"
-	// The faucet starts with this many coins of this size in the first block after the genesis.
+	// The faucet starts with this number of coins of this size, in the first block after the genesis block.
 	premineCoins = 200
 	premineValue = 50_000_00000000 / premineCoins
-	// fee is what a payment of the faucet pays; a replacement adds as much.
+	// fee is the fee of a payment of the faucet; a replacement adds as much.
 	fee = 1_000
-	// calmFee is the fee rate of the chain unless a test sets another, in sat/vB.
+	// calmFee is the default fee rate of the chain, in sat/vB.
 	calmFee    = 2
 	settingFee = "sim.fee_rate"
 )
@@ -48,18 +48,18 @@ type Chain struct {
 	d      *db.DB
 	faucet *bitcoin.Signer
 	home   string // the faucet's address
-	script string // and its script in hex
+	script string // its script in hex
 
-	mu    sync.Mutex // one change at a time in this process
+	mu    sync.Mutex // serializes changes in this process
 	begun bool
 }
 
-// New gives access to the simulated chain of a database. It is created at the first use.
+// New returns the simulated chain of a database. It is created at its first use.
 func New(d *db.DB) *Chain {
 	seed := sha256.Sum256([]byte("faucet of the simulated chain"))
 	xprv, err := bitcoin.MasterFromSeed(seed[:], network)
 	if err != nil {
-		panic(err) // a constant
+		panic(err) // the input is constant
 	}
 	faucet, err := bitcoin.ParseXPriv(xprv, network)
 	if err != nil {
@@ -76,10 +76,10 @@ func New(d *db.DB) *Chain {
 	return &Chain{d: d, faucet: faucet, home: home, script: hex.EncodeToString(script)}
 }
 
-// Home is the faucet's address: money sent there is paid out again.
+// Home returns the faucet's address. Money sent there can be paid out again.
 func (c *Chain) Home() string { return c.home }
 
-// write runs a change of the chain, which it begins if need be.
+// write runs a change of the chain, and creates the chain first if necessary.
 func (c *Chain) write(ctx context.Context, fn func(context.Context, *db.Tx) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func (c *Chain) write(ctx context.Context, fn func(context.Context, *db.Tx) erro
 	})
 }
 
-// ready begins the chain for a reader.
+// ready creates the chain for a reader, if necessary.
 func (c *Chain) ready(ctx context.Context) error {
 	c.mu.Lock()
 	begun := c.begun
@@ -113,7 +113,7 @@ func (c *Chain) read(ctx context.Context, fn func(context.Context, *db.Tx) error
 	return c.d.Read(ctx, fn)
 }
 
-// begin makes the genesis block and the block that fills the faucet.
+// begin creates the genesis block and the block that fills the faucet.
 func (c *Chain) begin(ctx context.Context, tx *db.Tx) error {
 	if _, _, err := tip(ctx, tx); !errors.Is(err, db.ErrNoRows) {
 		return err
@@ -138,7 +138,7 @@ func (c *Chain) begin(ctx context.Context, tx *db.Tx) error {
 	return c.mine(ctx, tx, 1, nil, outs)
 }
 
-// insertMined stores a coinbase with its place in a block.
+// insertMined stores a coinbase transaction at its position in a block.
 func (c *Chain) insertMined(ctx context.Context, tx *db.Tx, hash string, position int, coinbase *wire.MsgTx) error {
 	if err := insertTx(ctx, tx, coinbase, 0, "mined"); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (c *Chain) insertMined(ctx context.Context, tx *db.Tx, hash string, positio
 	return insertBlockTx(ctx, tx, hash, position, coinbase.TxID())
 }
 
-// mine adds a block with the given transactions of the mempool. Its salt, and so its hash, is random.
+// mine adds a block with some transactions of the mempool. Its salt, and so its hash, is random.
 func (c *Chain) mine(ctx context.Context, tx *db.Tx, height int64, txs []stored, reward []*wire.TxOut) error {
 	prev, err := activeHeader(ctx, tx, height-1)
 	if err != nil {
@@ -167,7 +167,8 @@ func (c *Chain) mine(ctx context.Context, tx *db.Tx, height int64, txs []stored,
 	for i, t := range txs {
 		msgs[i] = t.msg
 	}
-	header := wire.BlockHeader{Version: 4, PrevBlock: prev.BlockHash(), Timestamp: at, Bits: chaincfg.RegressionNetParams.PowLimitBits}
+	header := wire.BlockHeader{Version: 4, PrevBlock: prev.BlockHash(), Timestamp: at,
+		Bits: chaincfg.RegressionNetParams.PowLimitBits}
 	block, err := bitcoin.NewBlock(header, height, []byte(tx.NewID("salt")), reward, msgs)
 	if err != nil {
 		return err
@@ -191,7 +192,7 @@ func (c *Chain) mine(ctx context.Context, tx *db.Tx, height int64, txs []stored,
 	return nil
 }
 
-// Mine adds n blocks; the first takes the whole mempool.
+// Mine adds n blocks. The first one includes the whole mempool.
 func (c *Chain) Mine(ctx context.Context, n int) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		height, _, err := tip(ctx, tx)
@@ -213,8 +214,8 @@ func (c *Chain) Mine(ctx context.Context, n int) error {
 	})
 }
 
-// Reorg replaces the last blocks by one more empty ones. The transactions of the old blocks wait in the mempool again,
-// for the next Mine. The first block cannot be replaced.
+// Reorg replaces the last blocks by one more empty blocks. The transactions of the old blocks return to the mempool,
+// until the next Mine. The first block cannot be replaced.
 func (c *Chain) Reorg(ctx context.Context, depth int) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		height, _, err := tip(ctx, tx)
@@ -249,12 +250,12 @@ func (c *Chain) Reorg(ctx context.Context, depth int) error {
 	})
 }
 
-// Pay sends an amount from the faucet, as anybody would; it waits in the mempool.
+// Pay sends an amount from the faucet, like any payer; it waits in the mempool.
 func (c *Chain) Pay(ctx context.Context, address string, sats int64) (txid string, err error) {
 	return c.PayAll(ctx, chain.Output{Address: address, Amount: sats})
 }
 
-// PayAll sends several amounts in one transaction, whose first outputs are these, in this order.
+// PayAll sends several amounts in one transaction. Its first outputs are these, in this order.
 func (c *Chain) PayAll(ctx context.Context, outputs ...chain.Output) (txid string, err error) {
 	total := int64(fee)
 	for _, o := range outputs {
@@ -271,7 +272,8 @@ func (c *Chain) PayAll(ctx context.Context, outputs ...chain.Output) (txid strin
 	return txid, err
 }
 
-func (c *Chain) pay(ctx context.Context, tx *db.Tx, coins []chain.WalletCoin, total int64, outputs []chain.Output) (string, error) {
+func (c *Chain) pay(ctx context.Context, tx *db.Tx, coins []chain.WalletCoin, total int64,
+	outputs []chain.Output) (string, error) {
 	msg := wire.NewMsgTx(2)
 	var have int64
 	for i := range coins {
@@ -282,7 +284,7 @@ func (c *Chain) pay(ctx context.Context, tx *db.Tx, coins []chain.WalletCoin, to
 			return "", err
 		}
 		in := wire.NewTxIn(wire.NewOutPoint(hash, coins[i].Vout), nil, nil)
-		in.Sequence = wire.MaxTxInSequenceNum - 2 // open to replacement
+		in.Sequence = wire.MaxTxInSequenceNum - 2 // signals replaceability
 		msg.AddTxIn(in)
 	}
 	for _, o := range append(slices.Clone(outputs), chain.Output{Address: c.home, Amount: have - total}) {
@@ -299,8 +301,8 @@ func (c *Chain) pay(ctx context.Context, tx *db.Tx, coins []chain.WalletCoin, to
 	return txid, accept(ctx, tx, raw)
 }
 
-// Replace puts a payment of the faucet that waits in the mempool aside, by another with a higher fee that spends the
-// same coins and pays the given outputs instead: none, when the payer takes the money back.
+// Replace replaces a payment of the faucet in the mempool by one with a higher fee that spends the same coins and
+// pays the given outputs, or none if the payer takes the money back.
 func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Output) (newTxID string, err error) {
 	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		old, err := loadTx(ctx, tx, txid)
@@ -321,7 +323,8 @@ func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Outpu
 				return fmt.Errorf("sim: transaction %s was not paid by the faucet", txid)
 			}
 			coins = append(coins, chain.WalletCoin{
-				Outpoint: chain.Outpoint{TxID: in.PreviousOutPoint.Hash.String(), Vout: in.PreviousOutPoint.Index}, Amount: o.amount,
+				Outpoint: chain.Outpoint{TxID: in.PreviousOutPoint.Hash.String(), Vout: in.PreviousOutPoint.Index},
+				Amount:   o.amount,
 			})
 			have += o.amount
 		}
@@ -341,7 +344,7 @@ func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Outpu
 	return newTxID, err
 }
 
-// Evict makes the mempool forget a transaction and all that spend from it.
+// Evict drops a transaction and its descendants from the mempool.
 func (c *Chain) Evict(ctx context.Context, txid string) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		t, err := loadTx(ctx, tx, txid)
@@ -355,8 +358,8 @@ func (c *Chain) Evict(ctx context.Context, txid string) error {
 	})
 }
 
-// accept takes a transaction into the mempool as a node does: chain.ErrRejected when a rule is against it. One that
-// conflicts with a waiting transaction replaces it if it pays more.
+// accept adds a transaction to the mempool as a node does. It returns chain.ErrRejected if a rule forbids it. A
+// transaction that conflicts with a waiting one replaces it if it pays more.
 func accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 	var msg wire.MsgTx
 	r := bytes.NewReader(raw)
@@ -380,7 +383,7 @@ func accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 		op := txIn.PreviousOutPoint
 		o, err := loadOutput(ctx, tx, op)
 		if errors.Is(err, db.ErrNoRows) {
-			return fmt.Errorf("sim: missing input %v", op) // no verdict, as on a node: it may have been mined long ago
+			return fmt.Errorf("sim: missing input %v", op) // not a rejection: it may have been mined long ago
 		}
 		if err != nil {
 			return err
@@ -408,7 +411,7 @@ func accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 		}
 		out += o.Value
 	}
-	// A node passes on nothing below one satoshi per virtual byte.
+	// A node relays nothing below one satoshi per virtual byte.
 	paid, vsize := in-out, int64(msg.SerializeSizeStripped()*3+msg.SerializeSize()+3)/4
 	if paid < vsize {
 		return fmt.Errorf("%w: min relay fee not met, %d < %d", chain.ErrRejected, paid, vsize)
@@ -424,7 +427,8 @@ func accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 		if old.state == "mined" {
 			return fmt.Errorf("sim: missing input: spent by %s", rival)
 		}
-		if paid <= old.fee || !slices.ContainsFunc(old.msg.TxIn, func(i *wire.TxIn) bool { return i.Sequence < wire.MaxTxInSequenceNum-1 }) {
+		if paid <= old.fee || !slices.ContainsFunc(old.msg.TxIn,
+			func(i *wire.TxIn) bool { return i.Sequence < wire.MaxTxInSequenceNum-1 }) {
 			return fmt.Errorf("%w: conflicts with %s in the mempool", chain.ErrRejected, rival)
 		}
 	}
@@ -521,7 +525,7 @@ func (c *Chain) Broadcast(ctx context.Context, raw []byte) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error { return accept(ctx, tx, raw) })
 }
 
-// FeeRate implements chain.Source: what [Chain.SetFeeRate] last said, else calmFee.
+// FeeRate implements chain.Source. It returns the rate set by [Chain.SetFeeRate], or calmFee.
 func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
 	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		rate, err = feeRate(ctx, tx)
@@ -530,8 +534,8 @@ func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
 	return rate, err
 }
 
-// SetFeeRate is the demand for space in blocks: from now on the chain asks for this many sat/vB, and it says what it
-// asked for before. The mempool keeps what it has, and blocks take all of it.
+// SetFeeRate sets the fee rate that the chain asks for from now on, in sat/vB, and returns the previous one. The
+// mempool and blocks still accept all of its transactions.
 func (c *Chain) SetFeeRate(ctx context.Context, rate int64) (before int64, err error) {
 	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if before, err = feeRate(ctx, tx); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// stored is a transaction as the chain keeps it.
+// stored is a transaction in the database.
 type stored struct {
 	msg   *wire.MsgTx
 	fee   int64
@@ -28,7 +28,8 @@ type output struct {
 }
 
 func tip(ctx context.Context, tx *db.Tx) (height int64, hash string, err error) {
-	err = tx.QueryRow(ctx, `SELECT height, hash FROM sim_blocks WHERE active = TRUE ORDER BY height DESC LIMIT 1`).Scan(&height, &hash)
+	err = tx.QueryRow(ctx, `SELECT height, hash FROM sim_blocks WHERE active = TRUE ORDER BY height DESC
+		LIMIT 1`).Scan(&height, &hash)
 	return height, hash, err
 }
 
@@ -79,7 +80,8 @@ func insertBlockTx(ctx context.Context, tx *db.Tx, hash string, position int, tx
 }
 
 func blockTxs(ctx context.Context, tx *db.Tx, hash string) ([][]byte, error) {
-	rows, err := tx.Query(ctx, `SELECT t.raw FROM sim_block_txs b JOIN sim_txs t ON t.txid = b.txid WHERE b.hash = $1 ORDER BY b.position`, hash)
+	rows, err := tx.Query(ctx, `SELECT t.raw FROM sim_block_txs b JOIN sim_txs t ON t.txid = b.txid WHERE b.hash = $1
+		ORDER BY b.position`, hash)
 	return db.Collect(rows, err, func(r *db.Rows) ([]byte, error) {
 		var text string
 		if err := r.Scan(&text); err != nil {
@@ -89,7 +91,7 @@ func blockTxs(ctx context.Context, tx *db.Tx, hash string) ([][]byte, error) {
 	})
 }
 
-// deactivate takes the blocks above a height out of the chain and returns their transactions, the oldest first.
+// deactivate removes the blocks above a height from the chain and returns their transactions, oldest first.
 func deactivate(ctx context.Context, tx *db.Tx, above int64) ([]stored, error) {
 	rows, err := tx.Query(ctx, `SELECT t.raw, t.fee, t.state FROM sim_blocks k JOIN sim_block_txs b ON b.hash = k.hash
 		JOIN sim_txs t ON t.txid = b.txid WHERE k.active = TRUE AND k.height > $1 ORDER BY k.height, b.position`, above)
@@ -114,7 +116,7 @@ func scanStored(r *db.Rows) (t stored, err error) {
 	return t, t.msg.Deserialize(bytes.NewReader(raw))
 }
 
-// insertTx stores a transaction, or brings a dropped one back, with its outputs and what it spends.
+// insertTx stores a transaction with its outputs and the outputs that it spends, or restores a dropped one.
 func insertTx(ctx context.Context, tx *db.Tx, msg *wire.MsgTx, fee int64, state string) error {
 	txid := msg.TxID()
 	var arrived int64
@@ -147,7 +149,7 @@ func setState(ctx context.Context, tx *db.Tx, txid, state string) error {
 	return err
 }
 
-// drop forgets a transaction and everything that spends from it.
+// drop deletes a transaction and its descendants.
 func drop(ctx context.Context, tx *db.Tx, txid string) error {
 	rows, err := tx.Query(ctx, `SELECT DISTINCT spent_by FROM sim_outputs WHERE txid = $1 AND spent_by <> ''`, txid)
 	children, err := db.Collect(rows, err, scanID)
@@ -192,7 +194,7 @@ func loadOutput(ctx context.Context, tx *db.Tx, op wire.OutPoint) (o output, err
 	return o, err
 }
 
-// mempool is what waits, parents before children.
+// mempool returns the waiting transactions, parents before children.
 func mempool(ctx context.Context, tx *db.Tx) ([]stored, error) {
 	rows, err := tx.Query(ctx, `SELECT raw, fee, state FROM sim_txs WHERE state = 'mempool' ORDER BY arrived`)
 	return db.Collect(rows, err, scanStored)
@@ -203,10 +205,11 @@ func mempoolIDs(ctx context.Context, tx *db.Tx) ([]string, error) {
 	return db.Collect(rows, err, scanID)
 }
 
-// faucetCoins are enough unspent coins of a script, the largest first.
+// faucetCoins returns enough unspent coins of a script, largest first.
 func faucetCoins(ctx context.Context, tx *db.Tx, script string, total int64) ([]chain.WalletCoin, error) {
 	rows, err := tx.Query(ctx, `SELECT o.txid, o.vout, o.amount FROM sim_outputs o JOIN sim_txs t ON t.txid = o.txid
-		WHERE o.script = $1 AND o.spent_by = '' AND o.amount > 0 ORDER BY CASE WHEN t.state = 'mined' THEN 0 ELSE 1 END, o.amount DESC, o.txid, o.vout LIMIT 200`, script)
+		WHERE o.script = $1 AND o.spent_by = '' AND o.amount > 0 ORDER BY CASE WHEN t.state = 'mined' THEN 0 ELSE 1 END,
+			o.amount DESC, o.txid, o.vout LIMIT 200`, script)
 	coins, err := db.Collect(rows, err, func(r *db.Rows) (c chain.WalletCoin, err error) {
 		var vout int64
 		err = r.Scan(&c.TxID, &vout, &c.Amount)
@@ -218,7 +221,7 @@ func faucetCoins(ctx context.Context, tx *db.Tx, script string, total int64) ([]
 	}
 	var have int64
 	for i, c := range coins {
-		// What is left over must be worth an output of its own.
+		// The change must be large enough for an output.
 		if have += c.Amount; have >= total+1_000 {
 			return coins[:i+1], nil
 		}
@@ -226,10 +229,12 @@ func faucetCoins(ctx context.Context, tx *db.Tx, script string, total int64) ([]
 	return nil, fmt.Errorf("sim: the faucet has only %d of %d sat", have, total)
 }
 
-// minedCoin is the amount of an output in a block that no block spends.
+// minedCoin returns the amount of an unspent output in a block.
 func minedCoin(ctx context.Context, tx *db.Tx, o chain.Outpoint) (sats int64, err error) {
-	err = tx.QueryRow(ctx, `SELECT o.amount FROM sim_outputs o JOIN sim_txs t ON t.txid = o.txid LEFT JOIN sim_txs s ON s.txid = o.spent_by
-		WHERE o.txid = $1 AND o.vout = $2 AND t.state = 'mined' AND (o.spent_by = '' OR s.state = 'mempool')`, o.TxID, int64(o.Vout)).Scan(&sats)
+	err = tx.QueryRow(ctx, `SELECT o.amount FROM sim_outputs o JOIN sim_txs t ON t.txid = o.txid LEFT JOIN sim_txs s
+		ON s.txid = o.spent_by
+		WHERE o.txid = $1 AND o.vout = $2 AND t.state = 'mined' AND (o.spent_by = '' OR s.state = 'mempool')`, o.TxID,
+		int64(o.Vout)).Scan(&sats)
 	if errors.Is(err, db.ErrNoRows) {
 		return 0, chain.ErrNotFound
 	}

@@ -18,7 +18,7 @@ import (
 type Options struct {
 	Client         *apiclient.Client
 	Payees         int    // how many people to pay
-	Amount         string // what each of them gets, in USD
+	Amount         string // amount of each payment, in USD
 	BitcoinRPC     string // the node in use, "" for the simulated chain
 	BitcoinNetwork string
 }
@@ -45,7 +45,8 @@ func Run(ctx context.Context, t *Terminal, o Options) error {
 	}
 	var made created
 	if err := api.Post(ctx, "/api/company/payroll/create", map[string]any{
-		"company_id": company.CompanyID, "currency": "USD", "funding_method": "crypto", "funding_currency": "BTC", "to_pay": toPay,
+		"company_id": company.CompanyID, "currency": "USD", "funding_method": "crypto", "funding_currency": "BTC",
+		"to_pay": toPay,
 	}, &made); err != nil {
 		return err
 	}
@@ -57,7 +58,8 @@ func Run(ctx context.Context, t *Terminal, o Options) error {
 		}
 		rows = append(rows, []string{p.name, p.id, o.Amount + " USD"})
 	}
-	rows = append(rows, []string{"", "Volume", made.Volume.String() + " USD"}, []string{"", "Fees", made.Fees.String() + " USD"},
+	rows = append(rows, []string{"", "Volume", made.Volume.String() + " USD"}, []string{"", "Fees", made.Fees.String() +
+		" USD"},
 		[]string{"", "Total", made.Total.String() + " USD"})
 	t.table("NAME\tID\tAMOUNT", rows)
 
@@ -81,8 +83,7 @@ func Run(ctx context.Context, t *Terminal, o Options) error {
 // person is one payee of the demo.
 type person struct{ id, name string }
 
-// people are the company's workers who can be paid and, where those are too few, new recipients with addresses of their
-// own.
+// people returns the company's workers who can be paid and, if they are too few, new recipients with new addresses.
 func (o Options) people(ctx context.Context, t *Terminal, api *apiclient.Client, companyID string) ([]person, error) {
 	var workers struct {
 		Data []struct {
@@ -97,7 +98,7 @@ func (o Options) people(ctx context.Context, t *Terminal, api *apiclient.Client,
 	}
 	var all []person
 	for _, w := range workers.Data {
-		// Half of this one's pay goes by a file that a bank collects, and no bank takes part in the demo.
+		// This worker is paid half by bank, and no bank takes part in the demo.
 		if w.UserID == sandbox.DefaultSeed().Workers[sandbox.BankWorker].UserID {
 			continue
 		}
@@ -138,14 +139,15 @@ func (o Options) people(ctx context.Context, t *Terminal, api *apiclient.Client,
 	return all, nil
 }
 
-// pay sends the money: by the sandbox's own faucet, by mining on a regtest node, or by waiting for a person. It returns
-// what finds the blocks from here on, nil where somebody else does.
+// pay funds the payroll: from the sandbox's faucet, by mining on a regtest node, or by waiting for a person to pay.
+// It returns a miner for the next blocks, nil if another program mines them.
 func (o Options) pay(ctx context.Context, t *Terminal, api *apiclient.Client, made created) (*miner, error) {
 	t.Step("Funding")
 	switch {
 	case o.BitcoinRPC == "":
 		var paid map[string]any
-		if err := api.Post(ctx, "/api/sandbox/deposit", map[string]any{"payroll_id": made.PayrollID, "kind": "exact"}, &paid); err != nil {
+		if err := api.Post(ctx, "/api/sandbox/deposit", map[string]any{"payroll_id": made.PayrollID, "kind": "exact"},
+			&paid); err != nil {
 			return nil, err
 		}
 		if tx, ok := paid["tx_hash"].(string); ok {
@@ -176,7 +178,7 @@ func (o Options) pay(ctx context.Context, t *Terminal, api *apiclient.Client, ma
 	return node, nil
 }
 
-// follow shows what changes, once each, until the payroll is through.
+// follow prints each change once until the payroll has ended.
 func (t *Terminal) follow(ctx context.Context, api *apiclient.Client, made created, node *miner) error {
 	var last detail
 	paid := map[string]bool{}
@@ -188,8 +190,10 @@ func (t *Terminal) follow(ctx context.Context, api *apiclient.Client, made creat
 		}
 		if now.FundingState != last.FundingState && now.FundingState != "" && now.FundingState != "none" {
 			t.event("funding", "%s", map[string]string{
-				"detected": "money seen, not all of it yet", "partial": "part of it confirmed", "confirming": "money seen: enough, waiting for confirmations",
-				"funded": "confirmed in full", "over": "confirmed, with a surplus for the company's balance", "late": "money came after the quote ended",
+				"detected": "money seen, not all of it yet", "partial": "part of it confirmed",
+				"confirming": "money seen: enough, waiting for confirmations",
+				"funded":     "confirmed in full", "over": "confirmed, with a surplus for the company's balance",
+				"late": "money came after the quote ended",
 			}[now.FundingState])
 		}
 		if n := now.confirmations(); n > last.confirmations() {
@@ -239,7 +243,7 @@ func (t *Terminal) follow(ctx context.Context, api *apiclient.Client, made creat
 	}
 }
 
-// What the demo reads of the interface's answers. Numbers stay text: they are money.
+// The parts of API responses that the demo reads. Amounts stay text, because they are money.
 type (
 	created struct {
 		PayrollID string      `json:"payroll_id"`

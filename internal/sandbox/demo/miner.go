@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox"
 )
 
-// miner pays on a regtest node with coins that it mined for itself, so the node needs no wallet.
+// miner pays on a regtest node with coins that it mined itself, so the node needs no wallet.
 type miner struct {
 	node    *bitcoin.Client
 	wallet  *bitcoin.Signer
@@ -44,9 +44,9 @@ func (m *miner) mine(ctx context.Context, n int) error {
 	return nil
 }
 
-// pay mines until it has the amount, lets those coins mature, and sends it.
+// pay mines coins until it has the amount, waits until they mature, and sends it.
 func (m *miner) pay(ctx context.Context, address string, sats int64) (string, error) {
-	const fee = 2_000 // for each input: 20 times what nodes ask for
+	const fee = 2_000 // per input, 20 times the relay minimum
 	var coins []chain.WalletCoin
 	var have int64
 	for have < sats+fee*int64(len(coins)+1) {
@@ -65,7 +65,8 @@ func (m *miner) pay(ctx context.Context, address string, sats int64) (string, er
 		for _, o := range reward.Outputs {
 			if o.Address == m.address {
 				coins = append(coins, chain.WalletCoin{
-					Outpoint: chain.Outpoint{TxID: reward.ID, Vout: o.Vout}, Address: m.address, Amount: o.Amount, Branch: chain.External,
+					Outpoint: chain.Outpoint{TxID: reward.ID, Vout: o.Vout}, Address: m.address, Amount: o.Amount,
+					Branch: chain.External,
 				})
 				have += o.Amount
 			}
@@ -92,7 +93,7 @@ func (m *miner) pay(ctx context.Context, address string, sats int64) (string, er
 		return "", err
 	}
 	tx.AddTxOut(wire.NewTxOut(sats, script))
-	// Change below what nodes relay goes to the miner, which is us.
+	// Change below the relay minimum becomes part of the fee.
 	if change := have - sats - fee*int64(len(coins)); change > 1_000 {
 		back, err := bitcoin.AddressScript(m.address, "regtest")
 		if err != nil {

@@ -15,13 +15,14 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 )
 
-// segwitHeight is where btcd's regtest chain has surely voted segwit in; Bitcoin Core's starts with it.
+// segwitHeight is the height at which btcd's regtest chain has activated segwit; on Bitcoin Core it is active from
+// the start.
 const segwitHeight = 432
 
-// noSuchMethod is the code of nodes that do not have a method: btcd has no generatetoaddress.
+// noSuchMethod is the error code for an unknown method: btcd has no generatetoaddress.
 const noSuchMethod = -32601
 
-// template is what a node proposes as its next block.
+// template is a node's proposal for its next block.
 type template struct {
 	Version  int32  `json:"version"`
 	Previous string `json:"previousblockhash"`
@@ -34,7 +35,8 @@ type template struct {
 	} `json:"transactions"`
 }
 
-// generate mines one block and says which: by the node where it can, else here.
+// generate mines one block and returns its hash. It uses the node's method if there is one, and assembles the block
+// otherwise.
 func (m *miner) generate(ctx context.Context) (string, error) {
 	var hashes []string
 	err := m.node.Call(ctx, &hashes, "generatetoaddress", 1, m.address)
@@ -51,7 +53,7 @@ func (m *miner) generate(ctx context.Context) (string, error) {
 	return hashes[0], nil
 }
 
-// assemble makes the block that the node proposes.
+// assemble mines the block that the node proposes.
 func (m *miner) assemble(ctx context.Context) (string, error) {
 	var t template
 	ask := map[string]any{"mode": "template", "capabilities": []string{"coinbasevalue"}, "rules": []string{"segwit"}}
@@ -101,6 +103,7 @@ func (m *miner) fill(t template) (*wire.MsgBlock, error) {
 		}
 		txs = append(txs, tx)
 	}
-	header := wire.BlockHeader{Version: t.Version, PrevBlock: *previous, Timestamp: time.Unix(t.Time, 0), Bits: uint32(bits)}
+	header := wire.BlockHeader{Version: t.Version, PrevBlock: *previous, Timestamp: time.Unix(t.Time, 0),
+		Bits: uint32(bits)}
 	return bitcoin.NewBlock(header, t.Height, []byte("stipend"), []*wire.TxOut{wire.NewTxOut(t.Value, reward)}, txs)
 }

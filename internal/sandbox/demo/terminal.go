@@ -35,7 +35,7 @@ func (t *Terminal) print(format string, args ...any) {
 	fmt.Fprintf(t.out, format, args...)
 }
 
-// Step prints the heading of a part.
+// Step prints a heading.
 func (t *Terminal) Step(format string, args ...any) {
 	title := fmt.Sprintf(format, args...)
 	if t.live {

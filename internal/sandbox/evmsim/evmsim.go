@@ -1,12 +1,11 @@
-// Package evmsim is a network of accounts that lives in the database: what the sandbox has in place of Ethereum and the
-// networks like it.
+// Package evmsim simulates an EVM network in the database, for the sandbox and for tests.
 //
-// Its transactions are real ones, whose signatures are checked; what they can do is what the service does and is paid
-// by: move the network's own coin, and call transfer of its tokens. Any other call fails, and costs its gas. Blocks
-// have hashes and can be reorganised. [Chain] is both an evm.Node and the hand that moves it: it pays from a faucet,
-// mines, replaces and evicts on request.
+// Its transactions are real ones, with signatures that it verifies. It supports the calls that the service uses:
+// transfers of the network's own coin and of its tokens. Any other call fails and costs its gas. Blocks have hashes and
+// can be reorganized. [Chain] implements evm.Node, and also simulates payers and miners: it pays from a faucet, mines,
+// replaces and evicts on request.
 //
-// Never for money: everybody can have the faucet's key.
+// Never use it for real money: the faucet's key is public.
 package evmsim
 
 import (
@@ -28,13 +27,13 @@ import (
 )
 
 const (
-	// Gas of what can be done.
+	// Gas of each kind of call.
 	gasPay      = 21_000
 	gasTransfer = 52_000
-	// calmFee is the base fee of a block unless a test sets another, in wei per unit of gas; the tip is added to it.
+	// calmFee is the default base fee of a block, in wei per unit of gas; the tip is added to it.
 	calmFee = 1_000_000_000
 	calmTip = 100_000_000
-	// after is how many blocks follow one that is not empty.
+	// after is the number of blocks mined after a block that is not empty.
 	after = 12
 )
 
@@ -46,16 +45,16 @@ type Chain struct {
 	faucet  *evm.Signer
 	home    string // the faucet's address
 
-	mu    sync.Mutex // one change at a time in this process
+	mu    sync.Mutex // serializes changes in this process
 	begun bool
 }
 
-// New gives access to a simulated network of a database. It is created at the first use.
+// New returns a simulated network in a database. It is created at its first use.
 func New(d *db.DB, network evm.Network) *Chain {
 	seed := sha256.Sum256([]byte("faucet of the simulated networks of accounts"))
 	xprv, err := evm.MasterFromSeed(seed[:])
 	if err != nil {
-		panic(err) // a constant
+		panic(err) // the input is constant
 	}
 	faucet, err := evm.ParseXPriv(xprv)
 	if err != nil {
@@ -68,7 +67,7 @@ func New(d *db.DB, network evm.Network) *Chain {
 	return &Chain{d: d, network: network, faucet: faucet, home: home}
 }
 
-// write runs a change of the network, which it begins if need be.
+// write runs a change of the network, and creates the network first if necessary.
 func (c *Chain) write(ctx context.Context, fn func(context.Context, *db.Tx) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,13 +99,13 @@ func (c *Chain) read(ctx context.Context, fn func(context.Context, *db.Tx) error
 	return c.d.Read(ctx, fn)
 }
 
-// hash is a block's, by chance.
+// hash returns a random block hash.
 func (c *Chain) hash(tx *db.Tx) string {
 	sum := sha256.Sum256([]byte(c.network.Name + tx.NewID("blk")))
 	return "0x" + hex.EncodeToString(sum[:])
 }
 
-// Mine adds n blocks; the first takes what waits and can be executed.
+// Mine adds n blocks. The first one executes the waiting transactions that can be executed.
 func (c *Chain) Mine(ctx context.Context, n int) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for i := range n {
@@ -118,7 +117,7 @@ func (c *Chain) Mine(ctx context.Context, n int) error {
 	})
 }
 
-// Settle mines a block where somebody waits for one: for a transaction, or for confirmations.
+// Settle mines a block if a transaction waits or needs confirmations.
 func (c *Chain) Settle(ctx context.Context) error {
 	due := false
 	err := c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -165,7 +164,7 @@ func (c *Chain) mine(ctx context.Context, tx *db.Tx, empty bool) error {
 	return nil
 }
 
-// execute takes a transaction into a block, if its turn has come and it pays enough.
+// execute includes a transaction in a block, if its nonce is next and it pays enough.
 func (c *Chain) execute(ctx context.Context, tx *db.Tx, t stored, b block, place, base int64) error {
 	name := c.network.Name
 	nonce, err := nonceOf(ctx, tx, name, t.sender)
@@ -211,7 +210,7 @@ func (c *Chain) effect(call evm.Call) (gas uint64, to evm.Address, moved money.A
 	return gas, to, moved, can
 }
 
-// move books what an executed transaction did; sign -1 takes it back.
+// move applies the transfer and the fee of an executed transaction; sign -1 reverts them.
 func (c *Chain) move(ctx context.Context, tx *db.Tx, t stored, to evm.Address, moved money.Amount, sign int64) error {
 	name := c.network.Name
 	if t.sender != c.home {
@@ -230,8 +229,8 @@ func (c *Chain) move(ctx context.Context, tx *db.Tx, t stored, to evm.Address, m
 	return add(ctx, tx, name, to.String(), moved.Asset(), sign*moved.Units())
 }
 
-// Reorg replaces the last blocks by one more empty ones. The transactions of the old blocks wait again, for the next
-// Mine. The first block cannot be replaced.
+// Reorg replaces the last blocks by one more empty blocks. The transactions of the old blocks wait again, until the
+// next Mine. The first block cannot be replaced.
 func (c *Chain) Reorg(ctx context.Context, depth int) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for range depth {
@@ -272,14 +271,14 @@ func (c *Chain) Reorg(ctx context.Context, depth int) error {
 	})
 }
 
-// Fund gives an account something out of nothing.
+// Fund credits an account with newly created coins.
 func (c *Chain) Fund(ctx context.Context, account string, amount money.Amount) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return add(ctx, tx, c.network.Name, account, amount.Asset(), amount.Units())
 	})
 }
 
-// Pay sends an amount from the faucet, as anybody would; it waits for a block.
+// Pay sends an amount from the faucet, like any payer; it waits for a block.
 func (c *Chain) Pay(ctx context.Context, address string, amount money.Amount) (txid string, err error) {
 	to, err := evm.ParseAddress(address)
 	if err != nil {
@@ -294,7 +293,7 @@ func (c *Chain) Pay(ctx context.Context, address string, amount money.Amount) (t
 		if err != nil {
 			return err
 		}
-		for { // past what waits already
+		for { // skip the nonces of waiting transactions
 			taken, err := rival(ctx, tx, c.network.Name, c.home, nonce)
 			if err != nil {
 				return err
@@ -311,14 +310,15 @@ func (c *Chain) Pay(ctx context.Context, address string, amount money.Amount) (t
 }
 
 func (c *Chain) pay(ctx context.Context, tx *db.Tx, nonce uint64, tip int64, call evm.Call) (txid string, err error) {
-	raw, txid, err := c.faucet.Sign(evm.Tx{ChainID: c.network.ChainID, Nonce: nonce, Tip: tip, MaxFee: 1 << 60, Gas: gasTransfer, Call: call}, chain.Change, 0)
+	raw, txid, err := c.faucet.Sign(evm.Tx{ChainID: c.network.ChainID, Nonce: nonce, Tip: tip, MaxFee: 1 << 60,
+		Gas: gasTransfer, Call: call}, chain.Change, 0)
 	if err != nil {
 		return "", err
 	}
 	return txid, c.accept(ctx, tx, raw)
 }
 
-// Replace puts a payment of the faucet that waits aside, by another of the same nonce that pays nobody.
+// Replace replaces a waiting payment of the faucet by one with the same nonce that pays nobody.
 func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Output) (newTxID string, err error) {
 	to, err := evm.ParseAddress(c.home)
 	if err != nil {
@@ -341,7 +341,7 @@ func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Outpu
 		if old.state != "mempool" || old.sender != c.home {
 			return fmt.Errorf("evmsim: %s is no payment of the faucet that waits", txid)
 		}
-		// The tip must grow by a tenth, and the most that is paid with it.
+		// A replacement must raise the tip and the maximum fee by a tenth.
 		if err := c.drop(ctx, tx, old); err != nil {
 			return err
 		}
@@ -356,7 +356,7 @@ func (c *Chain) drop(ctx context.Context, tx *db.Tx, t stored) error {
 	return put(ctx, tx, c.network.Name, t, 0)
 }
 
-// Evict makes the network forget a transaction that waits.
+// Evict drops a waiting transaction from the network.
 func (c *Chain) Evict(ctx context.Context, txid string) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		t, err := loadTx(ctx, tx, c.network.Name, txid)
@@ -370,10 +370,10 @@ func (c *Chain) Evict(ctx context.Context, txid string) error {
 	})
 }
 
-// errNonce is no verdict: the transaction may have been mined long ago.
+// errNonce is not a rejection: the transaction may have been mined long ago.
 var errNonce = errors.New("evmsim: the nonce is taken")
 
-// accept takes a transaction as a node does: chain.ErrRejected when a rule is against it.
+// accept accepts a transaction as a node does. It returns chain.ErrRejected if a rule forbids it.
 func (c *Chain) accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 	name := c.network.Name
 	t, from, err := evm.DecodeTx(raw)
@@ -409,7 +409,8 @@ func (c *Chain) accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 			return err
 		}
 		if need := evm.GasCost(t.Gas, t.MaxFee) + evm.Gwei(t.Value).Int64(); holds < need {
-			return fmt.Errorf("%w: insufficient funds for gas and value: has %d gwei, may need %d", chain.ErrRejected, holds, need)
+			return fmt.Errorf("%w: insufficient funds for gas and value: has %d gwei, may need %d", chain.ErrRejected, holds,
+				need)
 		}
 	}
 	rivals, err := rival(ctx, tx, name, s.sender, t.Nonce)
@@ -430,7 +431,7 @@ func (c *Chain) accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 // Network implements chain.Source.
 func (c *Chain) Network() string { return c.network.Name }
 
-// Of implements evm.Node.
+// Spec implements evm.Node.
 func (c *Chain) Spec() evm.Network { return c.network }
 
 // Tip implements chain.Source.
@@ -470,9 +471,10 @@ func (c *Chain) Block(ctx context.Context, hash string) (out chain.Block, err er
 	return out, err
 }
 
-// show is a transaction as a watcher wants it.
+// show converts a transaction into the form that a watcher reads.
 func (c *Chain) show(t stored) chain.Tx {
-	out := chain.Tx{ID: t.txid, Raw: t.raw, From: t.sender, Inputs: []chain.Outpoint{evm.NonceOutpoint(t.sender, t.tx.Nonce)}, Fee: t.fee, Failed: t.failed}
+	out := chain.Tx{ID: t.txid, Raw: t.raw, From: t.sender, Inputs: []chain.Outpoint{evm.NonceOutpoint(t.sender,
+		t.tx.Nonce)}, Fee: t.fee, Failed: t.failed}
 	_, to, moved, can := c.effect(t.tx.Call)
 	if !can || t.failed || moved.IsZero() {
 		return out
@@ -494,7 +496,7 @@ func (c *Chain) Mempool(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// Raw is a transaction's bytes, whatever became of it.
+// Raw returns a transaction's bytes, in any state.
 func (c *Chain) Raw(ctx context.Context, txid string) (raw []byte, err error) {
 	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		raw, err = rawOf(ctx, tx, c.network.Name, txid)
@@ -525,7 +527,8 @@ func (c *Chain) BroadcastAll(ctx context.Context, raws [][]byte) []error {
 	errs := make([]error, len(raws))
 	err := c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for i, raw := range raws {
-			if errs[i] = c.accept(ctx, tx, raw); errs[i] != nil && !errors.Is(errs[i], chain.ErrRejected) && !errors.Is(errs[i], errNonce) {
+			if errs[i] = c.accept(ctx, tx, raw); errs[i] != nil && !errors.Is(errs[i], chain.ErrRejected) && !errors.Is(errs[i],
+				errNonce) {
 				return errs[i]
 			}
 		}
@@ -539,7 +542,7 @@ func (c *Chain) BroadcastAll(ctx context.Context, raws [][]byte) []error {
 	return errs
 }
 
-// FeeRate implements chain.Source: what [Chain.SetFeeRate] last said, else calmFee.
+// FeeRate implements chain.Source. It returns the rate set by [Chain.SetFeeRate], or calmFee.
 func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
 	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		rate, err = baseFee(ctx, tx, c.network.Name)
@@ -548,8 +551,8 @@ func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
 	return rate + calmTip, err
 }
 
-// SetFeeRate is the demand for space in blocks: from now on they ask for so many wei per unit of gas, and take nothing
-// below it.
+// SetFeeRate sets the fee rate that blocks require from now on, in wei per unit of gas, and returns the previous one.
+// Blocks include no transaction that pays less.
 func (c *Chain) SetFeeRate(ctx context.Context, wei int64) (before int64, err error) {
 	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if before, err = baseFee(ctx, tx, c.network.Name); err != nil {
@@ -590,7 +593,7 @@ func (c *Chain) State(ctx context.Context, account string) (s evm.State, err err
 	return s, err
 }
 
-// Holdings implements evm.Node. Only the newest block's are known.
+// Balances implements evm.Node. Only balances at the newest block are known.
 func (c *Chain) Balances(ctx context.Context, accounts []string, height int64) (all map[money.Asset]int64, err error) {
 	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if b, err := tip(ctx, tx, c.network.Name); err != nil || b.height != height {
@@ -625,7 +628,7 @@ func (c *Chain) holds(ctx context.Context, tx *db.Tx, account string) (all map[m
 	return all, nil
 }
 
-// Estimate implements evm.Node. What it says against a call are the words of a real node.
+// Estimate implements evm.Node. Its errors have the texts of a real node.
 func (c *Chain) Estimate(ctx context.Context, from string, calls []evm.Call) ([]evm.Estimate, error) {
 	all := make([]evm.Estimate, len(calls))
 	err := c.read(ctx, func(ctx context.Context, tx *db.Tx) error {

@@ -31,15 +31,18 @@ func scanBlock(r interface{ Scan(dest ...any) error }) (b block, err error) {
 }
 
 func tip(ctx context.Context, tx *db.Tx, network string) (block, error) {
-	return scanBlock(tx.QueryRow(ctx, "SELECT "+blockColumns+" FROM sim_evm_blocks WHERE network = $1 AND active ORDER BY height DESC LIMIT 1", network))
+	return scanBlock(tx.QueryRow(ctx,
+		"SELECT "+blockColumns+" FROM sim_evm_blocks WHERE network = $1 AND active ORDER BY height DESC LIMIT 1", network))
 }
 
 func blockAt(ctx context.Context, tx *db.Tx, network string, height int64) (block, error) {
-	return scanBlock(tx.QueryRow(ctx, "SELECT "+blockColumns+" FROM sim_evm_blocks WHERE network = $1 AND active AND height = $2", network, height))
+	return scanBlock(tx.QueryRow(ctx,
+		"SELECT "+blockColumns+" FROM sim_evm_blocks WHERE network = $1 AND active AND height = $2", network, height))
 }
 
 func blockOf(ctx context.Context, tx *db.Tx, network, hash string) (block, error) {
-	return scanBlock(tx.QueryRow(ctx, "SELECT "+blockColumns+" FROM sim_evm_blocks WHERE network = $1 AND hash = $2", network, hash))
+	return scanBlock(tx.QueryRow(ctx, "SELECT "+blockColumns+" FROM sim_evm_blocks WHERE network = $1 AND hash = $2",
+		network, hash))
 }
 
 func insertBlock(ctx context.Context, tx *db.Tx, network string, b block) error {
@@ -116,12 +119,13 @@ func rawOf(ctx context.Context, tx *db.Tx, network, txid string) ([]byte, error)
 	return some[0].raw, nil
 }
 
-// rival is what else of a sender takes a nonce, and is not dropped.
+// rival returns the other transactions of a sender with a nonce that are not dropped.
 func rival(ctx context.Context, tx *db.Tx, network, sender string, nonce uint64) ([]stored, error) {
-	return selectTxs(ctx, tx, "network = $1 AND sender = $2 AND nonce = $3 AND state <> 'dropped'", network, sender, int64(nonce))
+	return selectTxs(ctx, tx, "network = $1 AND sender = $2 AND nonce = $3 AND state <> 'dropped'", network, sender,
+		int64(nonce))
 }
 
-// put stores a transaction where it is now.
+// put stores a transaction at its place: the number of its block, or a negative number while it is in the mempool.
 func put(ctx context.Context, tx *db.Tx, network string, t stored, place int64) error {
 	return tx.Queue(ctx, `INSERT INTO sim_evm_txs (network, txid, sender, nonce, raw, state, block, place, failed, fee)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (network, txid) DO UPDATE SET
@@ -129,7 +133,7 @@ func put(ctx context.Context, tx *db.Tx, network string, t stored, place int64) 
 		network, t.txid, t.sender, int64(t.tx.Nonce), hex.EncodeToString(t.raw), t.state, t.block, place, t.failed, t.fee)
 }
 
-// lastBusy is the height of the last block that is not empty, 0 when all are.
+// lastBusy returns the height of the last block that is not empty, 0 if all are.
 func lastBusy(ctx context.Context, tx *db.Tx, network string) (height int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT COALESCE(MAX(b.height), 0) FROM sim_evm_blocks b WHERE b.network = $1 AND b.active
 		AND EXISTS (SELECT 1 FROM sim_evm_txs t WHERE t.network = b.network AND t.block = b.hash)`, network).Scan(&height)
@@ -138,7 +142,8 @@ func lastBusy(ctx context.Context, tx *db.Tx, network string) (height int64, err
 
 func nonceOf(ctx context.Context, tx *db.Tx, network, address string) (uint64, error) {
 	var n int64
-	err := tx.QueryRow(ctx, "SELECT nonce FROM sim_evm_accounts WHERE network = $1 AND address = $2", network, address).Scan(&n)
+	err := tx.QueryRow(ctx, "SELECT nonce FROM sim_evm_accounts WHERE network = $1 AND address = $2", network,
+		address).Scan(&n)
 	if errors.Is(err, db.ErrNoRows) {
 		return 0, nil
 	}
@@ -151,7 +156,8 @@ func setNonce(ctx context.Context, tx *db.Tx, network, address string, n uint64)
 }
 
 func balance(ctx context.Context, tx *db.Tx, network, address string, asset money.Asset) (amount int64, err error) {
-	err = tx.QueryRow(ctx, "SELECT amount FROM sim_evm_balances WHERE network = $1 AND address = $2 AND asset = $3", network, address, string(asset)).Scan(&amount)
+	err = tx.QueryRow(ctx, "SELECT amount FROM sim_evm_balances WHERE network = $1 AND address = $2 AND asset = $3",
+		network, address, string(asset)).Scan(&amount)
 	if errors.Is(err, db.ErrNoRows) {
 		return 0, nil
 	}

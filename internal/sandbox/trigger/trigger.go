@@ -1,4 +1,4 @@
-// Package trigger makes events happen in a sandbox, for real: through the public API, with an API key.
+// Package trigger causes real events in a sandbox, through the public API and with an API key.
 package trigger
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/apiclient"
 )
 
-// trigger is a way to make an event happen.
+// trigger causes an event.
 type trigger struct {
 	how string
 	do  func(ctx context.Context, c *Client) error
@@ -34,60 +34,92 @@ var triggers = map[string]trigger{
 		_, err := c.MakeRecipient(ctx)
 		return err
 	}},
-	"recipient.status_update": {"creates a recipient and gives them a destination", func(ctx context.Context, c *Client) error {
+	"recipient.status_update": {"creates a recipient and gives them a destination", func(ctx context.Context,
+		c *Client) error {
 		_, err := c.makePayee(ctx)
 		return err
 	}},
-	"distribution.changed": {"creates a recipient and gives them a destination", func(ctx context.Context, c *Client) error {
+	"distribution.changed": {"creates a recipient and gives them a destination", func(ctx context.Context,
+		c *Client) error {
 		_, err := c.makePayee(ctx)
 		return err
 	}},
-	"distribution.correction_asked": {"pays a payroll to a bank account whose number the bank wants changed", askCorrection},
+	"distribution.correction_asked": {"pays a payroll to a bank account whose number the bank wants changed",
+		askCorrection},
 	"user.create_user": {"creates a user", func(ctx context.Context, c *Client) error {
 		_, err := c.makeUser(ctx)
 		return err
 	}},
 	"user.kyc_status_update":      {"creates a user and has their verification approved", verifyUser},
 	"user.funding_account_status": {"creates a verified user and opens a funding account for them", openFunding},
-	"company.kyb_status_update":   {"hands in what the verification of the company needs, or has it decided anew", verifyCompany},
-	"invitation.revoked":          {"invites a worker and takes the invitation back", revokeInvitation},
-	"invitation.sent":             {"invites a worker", func(ctx context.Context, c *Client) error { _, err := c.Invite(ctx); return err }},
-	"invitation.accepted":         {"invites a worker and accepts by the link in the mail that the sandbox kept", acceptInvitation},
-	"invitation.expired":          {"invites a worker and lets the invitation end (moves the clock by 14 days)", outliveInvitation},
-	"invoice.created":             {"creates a user and a payer, and writes an invoice", func(ctx context.Context, c *Client) error { return writeInvoice(ctx, c, false) }},
-	"invoice.status_update":       {"drafts an invoice and sends it", func(ctx context.Context, c *Client) error { return writeInvoice(ctx, c, true) }},
-	"payroll.funding_reverted":    {"creates a payroll and pays it in a block that is thrown out again", revertFunding},
-	"payroll.created":             {"creates a payroll", payrollThen()},
-	"payroll.funding_detected":    {"creates a payroll and pays it", payrollThen(Pay("exact"))},
-	"payroll.status_update":       {"creates a payroll and pays it", payrollThen(Pay("exact"))},
-	"user.payment_status_update":  {"creates a payroll and pays it", payrollThen(Pay("exact"))},
-	"payroll.funding_late":        {"creates a payroll and pays it too late (moves the clock)", payrollThen(Pay("late"))},
-	"payroll.quote_expired":       {"creates a payroll and lets its quote end (moves the clock)", payrollThen(outlive)},
-	"payroll.quote_refreshed":     {"creates a payroll, lets its quote end and asks for another (moves the clock)", payrollThen(outlive, refresh)},
-	"payout.delayed":              {"pays a payroll while the simulated chain asks for more than payouts may cost (for every company, for some seconds)", delayPayout},
-	"payout.returned":             {"pays a payroll to a bank account, and has the bank send it back", returnPayout},
-	"withdrawal.created":          {"pays a payroll too much, and takes what is left over to the first destination of the company in bitcoin", takeOut},
-	"withdrawal.status_update":    {"pays a payroll too much, and takes what is left over to the first destination of the company in bitcoin", takeOut},
-	"claim.created":               {"creates a claim", claimThen()},
-	"claim.status_update":         {"creates a claim and pays it", claimThen(payClaim)},
-	"claim.quote_expired":         {"creates a claim and lets its quote end (moves the clock)", claimThen(outliveClaim)},
-	"claim.quote_refreshed":       {"creates a claim, lets its quote end and asks for another (moves the clock)", claimThen(outliveClaim, refreshClaim)},
-	"wallet.created":              {"asks for a wallet in a currency that the sandbox holds no money in", refusedWallet},
-	"wallet.deposit_update":       {"pays coins to the company's wallet in bitcoin, and asks for one where there is none", payWallet},
-	"wallet.status_update":        {"asks for a wallet in a currency that the sandbox holds no money in", refusedWallet},
-	"merchant.settings_update":    {"saves the merchant settings as they are", saveSettings},
-	"payer.created":               {"creates a user and a payer of theirs", func(ctx context.Context, c *Client) error { _, _, err := c.makePayer(ctx); return err }},
-	"payer.status_update":         {"creates a user and a payer of theirs, and deletes the payer", deletePayer},
-	"refund.created":              {"creates a claim, pays it too much, and offers what is too much back", claimThen(overpayClaim, offerRefund)},
-	"refund.status_update":        {"creates a claim, pays it too much, and offers what is too much twice: the first offer ends", claimThen(overpayClaim, offerRefund, offerRefund)},
-	"settlement.created":          {"creates a claim and pays it, and settles what it brought (changes the merchant settings meanwhile)", settle},
-	"transfer.received":           {"opens a funding account for a user, and transfers to it", transferIn},
-	"transfer.status_update":      {"creates a payroll that is funded by bank, transfers to it, and has the bank take it back", takeTransferBack},
-	"webhook.status_update":       {"registers an endpoint, disables it and deletes it", disableEndpoint},
-	"webhook.test":                {"has the first endpoint of the company tested", pingFirst},
+	"company.kyb_status_update": {"hands in what the verification of the company needs, or has it decided anew",
+		verifyCompany},
+	"invitation.revoked": {"invites a worker and takes the invitation back", revokeInvitation},
+	"invitation.sent": {"invites a worker", func(ctx context.Context, c *Client) error {
+		_,
+			err := c.Invite(ctx)
+		return err
+	}},
+	"invitation.accepted": {"invites a worker and accepts by the link in the mail that the sandbox kept",
+		acceptInvitation},
+	"invitation.expired": {"invites a worker and lets the invitation end (moves the clock by 14 days)",
+		outliveInvitation},
+	"invoice.created": {"creates a user and a payer, and writes an invoice", func(ctx context.Context,
+		c *Client) error {
+		return writeInvoice(ctx, c, false)
+	}},
+	"invoice.status_update": {"drafts an invoice and sends it", func(ctx context.Context,
+		c *Client) error {
+		return writeInvoice(ctx, c, true)
+	}},
+	"payroll.funding_reverted":   {"creates a payroll and pays it in a block that is thrown out again", revertFunding},
+	"payroll.created":            {"creates a payroll", payrollThen()},
+	"payroll.funding_detected":   {"creates a payroll and pays it", payrollThen(Pay("exact"))},
+	"payroll.status_update":      {"creates a payroll and pays it", payrollThen(Pay("exact"))},
+	"user.payment_status_update": {"creates a payroll and pays it", payrollThen(Pay("exact"))},
+	"payroll.funding_late":       {"creates a payroll and pays it too late (moves the clock)", payrollThen(Pay("late"))},
+	"payroll.quote_expired":      {"creates a payroll and lets its quote end (moves the clock)", payrollThen(outlive)},
+	"payroll.quote_refreshed": {"creates a payroll, lets its quote end and asks for another (moves the clock)",
+		payrollThen(outlive, refresh)},
+	"payout.delayed": {
+		"pays a payroll while the simulated chain asks for more than payouts may cost (for every company, for some seconds)",
+		delayPayout},
+	"payout.returned": {"pays a payroll to a bank account, and has the bank send it back", returnPayout},
+	"withdrawal.created": {
+		"pays a payroll too much, and takes what is left over to the first destination of the company in bitcoin", takeOut},
+	"withdrawal.status_update": {
+		"pays a payroll too much, and takes what is left over to the first destination of the company in bitcoin", takeOut},
+	"claim.created":       {"creates a claim", claimThen()},
+	"claim.status_update": {"creates a claim and pays it", claimThen(payClaim)},
+	"claim.quote_expired": {"creates a claim and lets its quote end (moves the clock)", claimThen(outliveClaim)},
+	"claim.quote_refreshed": {"creates a claim, lets its quote end and asks for another (moves the clock)",
+		claimThen(outliveClaim, refreshClaim)},
+	"wallet.created": {"asks for a wallet in a currency that the sandbox holds no money in", refusedWallet},
+	"wallet.deposit_update": {"pays coins to the company's wallet in bitcoin, and asks for one where there is none",
+		payWallet},
+	"wallet.status_update":     {"asks for a wallet in a currency that the sandbox holds no money in", refusedWallet},
+	"merchant.settings_update": {"saves the merchant settings as they are", saveSettings},
+	"payer.created": {"creates a user and a payer of theirs", func(ctx context.Context, c *Client) error {
+		_,
+			_, err := c.makePayer(ctx)
+		return err
+	}},
+	"payer.status_update": {"creates a user and a payer of theirs, and deletes the payer", deletePayer},
+	"refund.created": {"creates a claim, pays it too much, and offers what is too much back",
+		claimThen(overpayClaim, offerRefund)},
+	"refund.status_update": {
+		"creates a claim, pays it too much, and offers what is too much twice: the first offer ends", claimThen(overpayClaim,
+			offerRefund, offerRefund)},
+	"settlement.created": {
+		"creates a claim and pays it, and settles what it brought (changes the merchant settings meanwhile)", settle},
+	"transfer.received": {"opens a funding account for a user, and transfers to it", transferIn},
+	"transfer.status_update": {
+		"creates a payroll that is funded by bank, transfers to it, and has the bank take it back", takeTransferBack},
+	"webhook.status_update": {"registers an endpoint, disables it and deletes it", disableEndpoint},
+	"webhook.test":          {"has the first endpoint of the company tested", pingFirst},
 }
 
-// Run makes an event happen, waits for it and returns it.
+// Run causes an event, waits for it and returns it.
 func Run(ctx context.Context, c *apiclient.Client, event string) (json.RawMessage, error) {
 	after, err := c.NewestEvent(ctx)
 	if err != nil {
@@ -108,16 +140,16 @@ func Known(event string) bool {
 // Events returns the names of the events that can be triggered, sorted.
 func Events() []string { return slices.Sorted(maps.Keys(triggers)) }
 
-// How describes how an event is made to happen.
+// How describes how an event is caused.
 func How(event string) string { return triggers[event].how }
 
-// Client makes the objects that events are about.
+// Client creates the objects of events.
 type Client struct{ *apiclient.Client }
 
 // interval is the pause between two requests that wait for something.
 const interval = 100 * time.Millisecond
 
-// awaitNext waits for the first event of a name behind one that was seen.
+// awaitNext waits for the first event of a name after a given one.
 func (c *Client) awaitNext(ctx context.Context, after, name string) (json.RawMessage, error) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -160,7 +192,7 @@ func (c *Client) makeRecipientIn(ctx context.Context, country string) (path stri
 	return "/api/company/" + company + "/recipients/" + made.ID, err
 }
 
-// makePayee makes a recipient who can be paid and returns their id.
+// makePayee creates a recipient with a destination and returns the recipient's ID.
 func (c *Client) makePayee(ctx context.Context) (string, error) {
 	path, err := c.MakeRecipient(ctx)
 	if err != nil {
@@ -169,7 +201,7 @@ func (c *Client) makePayee(ctx context.Context) (string, error) {
 	return path[strings.LastIndexByte(path, '/')+1:], c.GiveDestination(ctx, path)
 }
 
-// newAddress is one of nobody else's on the simulated chain.
+// newAddress returns a new address on the simulated chain.
 func newAddress() (string, error) {
 	wallet, err := sandbox.NewWallet("regtest")
 	if err != nil {
@@ -178,16 +210,17 @@ func newAddress() (string, error) {
 	return wallet.Deriver().Address(chain.External, 0)
 }
 
-// GiveDestination has a recipient, whose path this is, paid at a new address.
+// GiveDestination adds a new address as the destination of the recipient at path.
 func (c *Client) GiveDestination(ctx context.Context, path string) error {
 	address, err := newAddress()
 	if err != nil {
 		return err
 	}
-	return c.Post(ctx, path+"/distribution", map[string]any{"symbol": "BTC", "distribution_data": map[string]string{"address": address}}, nil)
+	return c.Post(ctx, path+"/distribution", map[string]any{"symbol": "BTC",
+		"distribution_data": map[string]string{"address": address}}, nil)
 }
 
-// Made is a payroll that a trigger works on.
+// Made is a payroll that a trigger created.
 type Made struct {
 	PayrollID string `json:"payroll_id"`
 	Quote     struct {
@@ -196,7 +229,7 @@ type Made struct {
 	} `json:"quote"`
 }
 
-// payrollThen creates a payroll of one payee and does the steps with it.
+// payrollThen creates a payroll of one payee and runs the steps with it.
 func payrollThen(steps ...func(context.Context, *Client, Made) error) func(context.Context, *Client) error {
 	return func(ctx context.Context, c *Client) error {
 		payee, err := c.makePayee(ctx)
@@ -207,7 +240,7 @@ func payrollThen(steps ...func(context.Context, *Client, Made) error) func(conte
 	}
 }
 
-// PayTo creates a payroll of one payee and does the steps with it.
+// PayTo creates a payroll that pays one payee and runs the steps with it.
 func PayTo(payee string, steps ...func(context.Context, *Client, Made) error) func(context.Context, *Client) error {
 	return func(ctx context.Context, c *Client) error {
 		var p Made
@@ -232,8 +265,8 @@ func Pay(kind string) func(context.Context, *Client, Made) error {
 	}
 }
 
-// revertFunding has a payment taken back after it was counted. Where the block is thrown out before the service has
-// counted it there is nothing to take back, so it tries with another payroll.
+// revertFunding funds a payroll and reorganizes the payment out of the chain after it was counted. If the block is
+// removed before the service has counted it, it tries again with another payroll.
 func revertFunding(ctx context.Context, c *Client) error {
 	for {
 		err := payrollThen(Pay("reorged"), func(ctx context.Context, c *Client, p Made) error {
@@ -247,10 +280,10 @@ func revertFunding(ctx context.Context, c *Client) error {
 	}
 }
 
-// delayedRate is above what payouts may cost, in sat/vB.
+// delayedRate is a fee rate above the limit of payouts, in sat/vB.
 const delayedRate = 1_000
 
-// delayPayout has a payout find the chain too dear, and gives the chain its fee back.
+// delayPayout raises the chain's fee rate until a payout is delayed, and resets it.
 func delayPayout(ctx context.Context, c *Client) (err error) {
 	after, err := c.NewestEvent(ctx)
 	if err != nil {
@@ -266,7 +299,7 @@ func delayPayout(ctx context.Context, c *Client) (err error) {
 		return err
 	}
 	before := fee.Before
-	defer func() { // also when it took too long
+	defer func() { // even after a timeout
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		err = errors.Join(err, set(ctx, before))
@@ -278,7 +311,7 @@ func delayPayout(ctx context.Context, c *Client) (err error) {
 	return err
 }
 
-// payWallet pays a little to the address of the company's wallet in bitcoin.
+// payWallet pays a small amount to the address of the company's bitcoin wallet.
 func payWallet(ctx context.Context, c *Client) error {
 	if err := c.Post(ctx, "/api/wallets/request", map[string]string{"currency": "BTC"}, nil); err != nil {
 		return err
@@ -296,7 +329,8 @@ func payWallet(ctx context.Context, c *Client) error {
 		}
 		for _, w := range have.Wallets {
 			if w.Currency == "BTC" && w.Address != "" {
-				return c.Post(ctx, "/api/sandbox/deposit", map[string]any{"wallet_id": w.ID, "kind": "exact", "amount": json.Number("0.001")}, nil)
+				return c.Post(ctx, "/api/sandbox/deposit", map[string]any{"wallet_id": w.ID, "kind": "exact",
+					"amount": json.Number("0.001")}, nil)
 			}
 		}
 		select {
@@ -307,7 +341,7 @@ func payWallet(ctx context.Context, c *Client) error {
 	}
 }
 
-// takeOut takes a little of the balance to a destination of the company's own, once there is enough.
+// takeOut withdraws a small amount to a destination of the company, once the balance is sufficient.
 func takeOut(ctx context.Context, c *Client) error {
 	type destination struct {
 		ID       string `json:"destination_id"`
@@ -327,7 +361,8 @@ func takeOut(ctx context.Context, c *Client) error {
 		return err
 	}
 	return once(ctx, func() error {
-		return c.Post(ctx, "/api/wallets/withdraw", map[string]any{"destination_id": to.Destinations[i].ID, "amount": json.Number("0.0001")}, nil)
+		return c.Post(ctx, "/api/wallets/withdraw", map[string]any{"destination_id": to.Destinations[i].ID,
+			"amount": json.Number("0.0001")}, nil)
 	}, "insufficient_balance")
 }
 
@@ -338,16 +373,19 @@ func outlive(ctx context.Context, c *Client, p Made) error {
 	return c.awaitEvent(ctx, "payroll.quote_expired", p.PayrollID)
 }
 
-// outliveQuote moves the clock by as long as a quote is held.
+// outliveQuote advances the clock by the validity of a quote.
 func (c *Client) outliveQuote(ctx context.Context, from, to time.Time) error {
 	return c.Post(ctx, "/api/sandbox/clock", map[string]int64{"advance_seconds": int64(to.Sub(from)/time.Second) + 1}, nil)
 }
 
-// once does something as soon as it is not refused for these reasons any more.
+// once repeats do until it is no longer refused for one of the reasons.
 func once(ctx context.Context, do func() error, reasons ...string) error {
 	for {
 		err := do()
-		if err == nil || !slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(err.Error(), reason) }) {
+		if err == nil || !slices.ContainsFunc(reasons, func(reason string) bool {
+			return strings.Contains(err.Error(),
+				reason)
+		}) {
 			return err
 		}
 		select {
@@ -358,7 +396,7 @@ func once(ctx context.Context, do func() error, reasons ...string) error {
 	}
 }
 
-// awaitEvent waits until an event of a payroll or a claim is there.
+// awaitEvent waits for an event of a payroll or claim.
 func (c *Client) awaitEvent(ctx context.Context, name, objectID string) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -382,14 +420,15 @@ func refresh(ctx context.Context, c *Client, p Made) error {
 	return c.Post(ctx, "/api/company/payroll/quote/refresh", map[string]string{"payroll_id": p.PayrollID}, nil)
 }
 
-// Invite invites a worker and returns the address.
+// Invite invites a worker and returns the email address.
 func (c *Client) Invite(ctx context.Context) (email string, err error) {
 	company, err := c.company(ctx)
 	if err != nil {
 		return "", err
 	}
 	email = "trigger-" + uuid.NewString() + "@sandbox.example"
-	return email, c.Post(ctx, "/api/company/worker/invite", map[string]string{"company_id": company, "email": email, "role": "contractor"}, nil)
+	return email, c.Post(ctx, "/api/company/worker/invite", map[string]string{"company_id": company, "email": email,
+		"role": "contractor"}, nil)
 }
 
 func revokeInvitation(ctx context.Context, c *Client) error {
@@ -404,12 +443,13 @@ func outliveInvitation(ctx context.Context, c *Client) error {
 	if _, err := c.Invite(ctx); err != nil {
 		return err
 	}
-	return c.Post(ctx, "/api/sandbox/clock", map[string]int64{"advance_seconds": int64((14*24*time.Hour + time.Minute) / time.Second)}, nil)
+	return c.Post(ctx, "/api/sandbox/clock", map[string]int64{"advance_seconds": int64((14*24*time.Hour +
+		time.Minute) / time.Second)}, nil)
 }
 
 var invitationLink = regexp.MustCompile(`/invitation/[A-Za-z0-9_-]+`)
 
-// acceptInvitation does what the invited person does: it opens the link of the mail and fills in the form.
+// acceptInvitation opens the link in the mail and submits the form, as the invited person does.
 func acceptInvitation(ctx context.Context, c *Client) error {
 	email, err := c.Invite(ctx)
 	if err != nil {
@@ -427,8 +467,9 @@ func acceptInvitation(ctx context.Context, c *Client) error {
 		for _, m := range mails.Data {
 			if link := invitationLink.FindString(m.Text); m.To == email && link != "" {
 				return c.fillIn(ctx, link+"/accept", url.Values{
-					"first_name": {"Ada"}, "last_name": {"Example"}, "date_of_birth": {"1990-01-31"}, "country": {"DE"}, "street_address": {"Beispielweg 1"},
-					"city": {"Berlin"}, "zip": {"10115"},
+					"first_name": {"Ada"}, "last_name": {"Example"}, "date_of_birth": {"1990-01-31"}, "country": {"DE"},
+					"street_address": {"Beispielweg 1"},
+					"city":           {"Berlin"}, "zip": {"10115"},
 				})
 			}
 		}
@@ -440,7 +481,7 @@ func acceptInvitation(ctx context.Context, c *Client) error {
 	}
 }
 
-// fillIn posts a form of a page as a browser does.
+// fillIn submits a form of a page as a browser does.
 func (c *Client) fillIn(ctx context.Context, path string, form url.Values) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.BaseURL+path, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -460,19 +501,21 @@ func (c *Client) fillIn(ctx context.Context, path string, form url.Values) error
 	return nil
 }
 
-// makeUser makes a user of the company and returns the id.
+// makeUser creates a user of the company and returns the ID.
 func (c *Client) makeUser(ctx context.Context) (string, error) {
 	var made struct {
 		ID string `json:"user_id"`
 	}
 	err := c.Post(ctx, "/api/user/create", map[string]string{
-		"email": "trigger-" + uuid.NewString() + "@sandbox.example", "phone_number": "+4930901820", "phone_country": "DE", "first_name": "Ada", "last_name": "Example",
-		"date_of_birth": "1990-01-31", "street_address": "Beispielweg 1", "city": "Berlin", "state": "Berlin", "zip": "10115", "country": "DE", "product": "worker",
+		"email": "trigger-" + uuid.NewString() + "@sandbox.example", "phone_number": "+4930901820", "phone_country": "DE",
+		"first_name": "Ada", "last_name": "Example",
+		"date_of_birth": "1990-01-31", "street_address": "Beispielweg 1", "city": "Berlin", "state": "Berlin", "zip": "10115",
+		"country": "DE", "product": "worker",
 	}, &made)
 	return made.ID, err
 }
 
-// MakeVerified makes a user who is verified.
+// MakeVerified creates a verified user and returns the user's ID.
 func (c *Client) MakeVerified(ctx context.Context) (string, error) {
 	user, err := c.makeUser(ctx)
 	if err != nil {
@@ -491,7 +534,7 @@ func openFunding(ctx context.Context, c *Client) error {
 	return err
 }
 
-// makeFunding opens a funding account for a verified user and returns its id.
+// makeFunding opens a funding account for a verified user and returns its ID.
 func (c *Client) makeFunding(ctx context.Context) (string, error) {
 	user, err := c.MakeVerified(ctx)
 	if err != nil {
@@ -506,7 +549,8 @@ func (c *Client) makeFunding(ctx context.Context) (string, error) {
 	var made struct {
 		ID string `json:"funding_account_id"`
 	}
-	err = c.Post(ctx, "/api/user/funding/account", map[string]string{"user_id": user, "currency": "EUR", "terms_version": terms.Version}, &made)
+	err = c.Post(ctx, "/api/user/funding/account", map[string]string{"user_id": user, "currency": "EUR",
+		"terms_version": terms.Version}, &made)
 	return made.ID, err
 }
 
@@ -516,14 +560,15 @@ func transferIn(ctx context.Context, c *Client) error {
 		return err
 	}
 	return c.Post(ctx, "/api/sandbox/bank-deposit", map[string]any{
-		"funding_account_id": account, "amount": json.Number("100.00"), "currency": "EUR", "reference": "trigger-" + uuid.NewString(),
+		"funding_account_id": account, "amount": json.Number("100.00"), "currency": "EUR", "reference": "trigger-" +
+			uuid.NewString(),
 	}, nil)
 }
 
-// onePixel is a PNG, as small as one can be; a sandbox takes it for a document.
+// onePixel is a PNG of one pixel, which a sandbox accepts as a document.
 const onePixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// verifyCompany takes the company one step on in its verification.
+// verifyCompany takes the next step of the company's verification.
 func verifyCompany(ctx context.Context, c *Client) error {
 	var company struct {
 		ID      string `json:"company_id"`
@@ -547,8 +592,9 @@ func verifyCompany(ctx context.Context, c *Client) error {
 	}
 	at := "/api/companies/" + company.ID
 	if err := c.Post(ctx, "/api/companies", map[string]string{
-		"company_id": company.ID, "name": company.Name, "country": company.Country, "registration_number": "HRB 1", "incorporation_date": "2001-02-03",
-		"street_address": "Beispielweg 1", "city": "Berlin",
+		"company_id": company.ID, "name": company.Name, "country": company.Country, "registration_number": "HRB 1",
+		"incorporation_date": "2001-02-03",
+		"street_address":     "Beispielweg 1", "city": "Berlin",
 	}, nil); err != nil {
 		return err
 	}
@@ -556,15 +602,17 @@ func verifyCompany(ctx context.Context, c *Client) error {
 		ID string `json:"ubo_id"`
 	}
 	if err := c.Post(ctx, at+"/ubo", map[string]any{
-		"first_name": "Ada", "last_name": "Example", "date_of_birth": "1970-01-31", "country": "DE", "ownership_percentage": 60,
+		"first_name": "Ada", "last_name": "Example", "date_of_birth": "1970-01-31", "country": "DE",
+		"ownership_percentage": 60,
 	}, &owner); err != nil && company.State == "" {
 		return err
 	}
 	for _, paper := range []map[string]string{
-		{"doc_type": "certificate_of_incorporation"}, {"doc_type": "shareholder_register"}, {"doc_type": "passport", "category": "front", "ubo_id": owner.ID},
+		{"doc_type": "certificate_of_incorporation"}, {"doc_type": "shareholder_register"}, {"doc_type": "passport",
+			"category": "front", "ubo_id": owner.ID},
 	} {
 		if _, ofOwner := paper["ubo_id"]; ofOwner && owner.ID == "" {
-			continue // named before
+			continue // already added
 		}
 		paper["issuing_country"], paper["base64_image"] = company.Country, onePixel
 		if err := c.Post(ctx, at+"/documents", paper, nil); err != nil {
@@ -574,7 +622,7 @@ func verifyCompany(ctx context.Context, c *Client) error {
 	return c.Post(ctx, at+"/kyb", map[string]string{}, nil)
 }
 
-// makePayer makes a payer of a user, and returns the ids of both.
+// makePayer creates a payer of a user, and returns the IDs of both.
 func (c *Client) makePayer(ctx context.Context) (user, payer string, err error) {
 	if user, err = c.makeUser(ctx); err != nil {
 		return "", "", err
@@ -596,7 +644,7 @@ func deletePayer(ctx context.Context, c *Client) error {
 	return c.Post(ctx, "/api/user/payer/delete", map[string]string{"user_id": user, "external_company_id": payer}, nil)
 }
 
-// writeInvoice has a user write an invoice to a payer, at once or by way of a draft.
+// writeInvoice creates an invoice of a user, either sent at once or first as a draft.
 func writeInvoice(ctx context.Context, c *Client, draft bool) error {
 	user, payer, err := c.makePayer(ctx)
 	if err != nil {
@@ -606,14 +654,16 @@ func writeInvoice(ctx context.Context, c *Client, draft bool) error {
 		ID string `json:"invoice_id"`
 	}
 	if err := c.Post(ctx, "/api/user/invoice/create", map[string]any{
-		"user_id": user, "external_company_id": payer, "draft": draft, "items": []map[string]any{{"description": "Work", "unit_price": 100}},
+		"user_id": user, "external_company_id": payer, "draft": draft, "items": []map[string]any{{"description": "Work",
+			"unit_price": 100}},
 	}, &invoice); err != nil || !draft {
 		return err
 	}
 	return c.Post(ctx, "/api/user/invoice/send", map[string]string{"user_id": user, "invoice_id": invoice.ID}, nil)
 }
 
-// refusedWallet is one that can be asked for again: a wallet that is there would only be shown.
+// refusedWallet requests a wallet that is rejected, so that it can be requested again; an existing wallet would only
+// be returned.
 func refusedWallet(ctx context.Context, c *Client) error {
 	return c.Post(ctx, "/api/wallets/request", map[string]string{"currency": "XRP"}, nil)
 }
@@ -622,7 +672,8 @@ func disableEndpoint(ctx context.Context, c *Client) error {
 	var made struct {
 		ID string `json:"webhook_id"`
 	}
-	if err := c.Post(ctx, "/api/webhooks", map[string]any{"url": "http://127.0.0.1:9/", "description": "made by stipend trigger", "events": []string{"webhook.test"}}, &made); err != nil {
+	if err := c.Post(ctx, "/api/webhooks", map[string]any{"url": "http://127.0.0.1:9/",
+		"description": "made by stipend trigger", "events": []string{"webhook.test"}}, &made); err != nil {
 		return err
 	}
 	at := "/api/webhooks/" + made.ID

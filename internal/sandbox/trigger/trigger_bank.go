@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// returnPayout has a payee paid by a bank, and the bank send it back.
+// returnPayout pays a payee by bank and makes the bank return the payment.
 func returnPayout(ctx context.Context, c *Client) error {
 	payee, err := c.makeBankPayee(ctx, "GB", "GBP", map[string]any{"sort_code": "200000", "account_number": "55779911"})
 	if err != nil {
@@ -25,7 +25,8 @@ func returnPayout(ctx context.Context, c *Client) error {
 				return err
 			}
 			if len(detail.Payments) == 1 && detail.Payments[0].Status == "fulfilled" {
-				return c.Post(ctx, "/api/sandbox/bank-return", map[string]string{"subpayroll_id": detail.Payments[0].ID, "reason": "AC04"}, nil)
+				return c.Post(ctx, "/api/sandbox/bank-return", map[string]string{"subpayroll_id": detail.Payments[0].ID,
+					"reason": "AC04"}, nil)
 			}
 			select {
 			case <-ctx.Done():
@@ -36,11 +37,12 @@ func returnPayout(ctx context.Context, c *Client) error {
 	})(ctx, c)
 }
 
-// askCorrection pays to an account whose number the sandbox's bank wants changed.
+// askCorrection pays to an account number for which the sandbox's bank asks for a correction.
 func askCorrection(ctx context.Context, c *Client) error {
 	payee, err := c.makeBankPayee(ctx, "US", "USD", map[string]any{
 		"routing_number": "091000019", "account_number": "12991001", "account_type": "checking",
-		"address": map[string]string{"address_line1": "1 Main Street", "city": "Springfield", "state": "IL", "postal_code": "62701", "country": "US"},
+		"address": map[string]string{"address_line1": "1 Main Street", "city": "Springfield", "state": "IL",
+			"postal_code": "62701", "country": "US"},
 	})
 	if err != nil {
 		return err
@@ -48,14 +50,15 @@ func askCorrection(ctx context.Context, c *Client) error {
 	return PayTo(payee, Pay("exact"))(ctx, c)
 }
 
-// makeBankPayee makes a recipient of a country who is paid at a bank and returns their id.
+// makeBankPayee creates a recipient in a country with a bank account and returns the ID.
 func (c *Client) makeBankPayee(ctx context.Context, country, symbol string, account map[string]any) (string, error) {
 	path, err := c.makeRecipientIn(ctx, country)
 	if err != nil {
 		return "", err
 	}
 	account["account_holder_name"], account["account_holder_type"] = "Ada Example", "individual"
-	return path[strings.LastIndexByte(path, '/')+1:], c.Post(ctx, path+"/distribution", map[string]any{"symbol": symbol, "distribution_data": account}, nil)
+	return path[strings.LastIndexByte(path, '/')+1:], c.Post(ctx, path+"/distribution", map[string]any{"symbol": symbol,
+		"distribution_data": account}, nil)
 }
 
 func takeTransferBack(ctx context.Context, c *Client) error {
@@ -65,7 +68,8 @@ func takeTransferBack(ctx context.Context, c *Client) error {
 	}
 	var p Made
 	if err := c.Post(ctx, "/api/company/payroll/create", map[string]any{
-		"currency": "EUR", "funding_method": "bank", "to_pay": []map[string]any{{"user_id": payee, "amount_fiat": json.Number("100.00")}},
+		"currency": "EUR", "funding_method": "bank", "to_pay": []map[string]any{{"user_id": payee,
+			"amount_fiat": json.Number("100.00")}},
 	}, &p); err != nil {
 		return err
 	}

@@ -9,14 +9,14 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// madeClaim is a claim that a trigger works on.
+// madeClaim is a claim that a trigger created.
 type madeClaim struct {
 	ID   string    `json:"claim_id"`
 	From time.Time `json:"valid_from"`
 	To   time.Time `json:"valid_to"`
 }
 
-// claimThen creates a claim and does the steps with it.
+// claimThen creates a claim and runs the steps with it.
 func claimThen(steps ...func(context.Context, *Client, madeClaim) error) func(context.Context, *Client) error {
 	return func(ctx context.Context, c *Client) error {
 		var made madeClaim
@@ -42,14 +42,14 @@ func overpayClaim(ctx context.Context, c *Client, made madeClaim) error {
 	return c.Post(ctx, "/api/sandbox/deposit", map[string]string{"claim_id": made.ID, "kind": "over"}, nil)
 }
 
-// offerRefund offers what a claim has too much, once it is confirmed.
+// offerRefund offers the excess payment of a claim as a refund, once it is confirmed.
 func offerRefund(ctx context.Context, c *Client, made madeClaim) error {
 	return once(ctx, func() error {
 		return c.Post(ctx, "/api/merchant/claim/refund", map[string]string{"claim_id": made.ID}, nil)
 	}, "invalid_state")
 }
 
-// settingsOfClaims are the settings that triggers touch.
+// settingsOfClaims has the merchant settings that triggers change.
 type settingsOfClaims struct {
 	Currency string `json:"settlement_currency"`
 	To       string `json:"settlement_destination_id"`
@@ -63,7 +63,7 @@ func saveSettings(ctx context.Context, c *Client) error {
 	return c.Post(ctx, "/api/merchant/settings", now, nil)
 }
 
-// settle settles what a claim brought, in bitcoin.
+// settle settles the proceeds of claims in bitcoin.
 func settle(ctx context.Context, c *Client) (err error) {
 	var before settingsOfClaims
 	if err := c.Get(ctx, "/api/merchant/settings", &before); err != nil {
@@ -72,7 +72,7 @@ func settle(ctx context.Context, c *Client) (err error) {
 	if err := c.Post(ctx, "/api/merchant/settings", settingsOfClaims{Currency: string(money.BTC)}, nil); err != nil {
 		return err
 	}
-	defer func() { // also when it took too long
+	defer func() { // even after a timeout
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		err = errors.Join(err, c.Post(ctx, "/api/merchant/settings", before, nil))

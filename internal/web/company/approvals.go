@@ -108,7 +108,7 @@ type approvalStatus struct {
 	Names    []string
 	Waits    bool
 	Decides  bool // the user may decline
-	Approves bool // the user may also approve
+	Approves bool // whether the user may approve these items, and not only view them
 }
 
 func approvalOf(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (v approvalStatus, err error) {

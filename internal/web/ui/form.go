@@ -198,7 +198,7 @@ func (c *Request) Filter(f Field) Field {
 	return f
 }
 
-// Choices returns select options labeled by the texts prefix.value, after the option "all".
+// Choices returns an option "all" followed by one option per value, labeled with the text whose key is prefix.value.
 func (c *Request) Choices(prefix string, values ...string) []Option {
 	all := []Option{{Value: "", Label: c.Text("list.all")}}
 	for _, v := range values {
