@@ -285,7 +285,7 @@ func copies(tab *webtest.Page, buttons map[string]string) {
 	for button, want := range buttons {
 		tab.Reach(button)
 		tab.Keys(kb.Enter)
-		tab.Do(chromedp.Poll[chromedp.Void](fmt.Sprintf(`window.copied === %q && document.querySelector("[role=status]").textContent.endsWith(" is copied.") &&
+		tab.Do(chromedp.Poll[chromedp.Void](fmt.Sprintf(`window.copied === %q && document.querySelector("[role=status]").textContent.endsWith(" copied.") &&
 			document.activeElement.matches(%q)`, want, button)))
 	}
 }

@@ -211,7 +211,7 @@ func TestPayrollByForm(t *testing.T) {
 			}
 		}
 		preview := o.says(o.Submit(form, "/payrolls/new", "external_id", "april", "amount."+ada, "600.00", "note."+ada, "April <b>", "amount."+grace, "250.5"),
-			"850.50\u00a0USD", "8.50\u00a0USD", "Create the payroll of 859.00\u00a0USD", "April &lt;b&gt;", "BTC bcrt1")
+			"850.50\u00a0USD", "8.50\u00a0USD", "Create payroll for 859.00\u00a0USD", "April &lt;b&gt;", "BTC bcrt1")
 		if n := o.d.count("SELECT COUNT(*) FROM payrolls"); n != 0 {
 			t.Fatalf("the preview has made %d payrolls", n)
 		}

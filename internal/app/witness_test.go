@@ -120,7 +120,7 @@ func TestASecondNode(t *testing.T) {
 		}
 
 		d.alarm(chain.WitnessSilent, true)
-		says("a second node says nothing")
+		says("a second node isn’t responding")
 		made := d.payTwo("250.00")
 		d.deposit(made.PayrollID, "exact", "")
 		d.fulfilled(made.PayrollID)
