@@ -28,7 +28,8 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// A recipient is added, given a bank account by the fields that its country asks for, paid in two parts, and no more.
+// A company adds a recipient, adds a bank account with the fields that the recipient's country requires, and splits
+// the recipient's pay between two destinations. It can later replace a destination and deactivate the recipient.
 func TestRecipientPages(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
@@ -44,11 +45,13 @@ func TestRecipientPages(t *testing.T) {
 			"first_name-problem": {"country", "US"},
 			"firm-problem":       {"recipient_type", "company", "country", "US"},
 		} {
-			if got := o.Submit(form, "/recipients/new", pairs...); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="`+problem+`"`) {
+			if got := o.Submit(form, "/recipients/new", pairs...); got.Status != http.StatusUnprocessableEntity ||
+				!strings.Contains(got.Text, `id="`+problem+`"`) {
 				t.Errorf("%v: %d, no %s in\n%s", pairs, got.Status, problem, got.Text)
 			}
 		}
-		made := o.Submit(form, "/recipients/new", "first_name", "Joan", "last_name", "<i>Clarke", "country", "us", "external_id", "e-7")
+		made := o.Submit(form, "/recipients/new", "first_name", "Joan", "last_name", "<i>Clarke", "country", "us",
+			"external_id", "e-7")
 		at := made.Location()
 		if made.Status != http.StatusSeeOther || !strings.HasPrefix(at, "/recipients/rec_") {
 			t.Fatalf("%d to %q\n%s", made.Status, at, made.Text)
@@ -57,14 +60,18 @@ func TestRecipientPages(t *testing.T) {
 
 		o.says(o.Get(at+"/destinations/new"), `<option value="BTC">`, `<option value="USD">`)
 		o.says(o.Get(at+"/destinations/new?symbol=USD"), `<option value="fedwire">`)
-		form = o.says(o.Get(at+"/destinations/new?symbol=USD&d.rail=ach"), "Account number", "For example 110000000.", `name="d.address.city"`)
+		form = o.says(o.Get(at+"/destinations/new?symbol=USD&d.rail=ach"), "Account number", "For example 110000000.",
+			`name="d.address.city"`)
 		bank := []string{
-			"d.account_holder_name", "Joan Clarke", "d.account_holder_type", "individual", "d.routing_number", "110000000", "d.account_number", "000123456789",
-			"d.account_type", "checking", "d.address.address_line1", "1 Example Street", "d.address.city", "Springfield", "d.address.state", "IL",
+			"d.account_holder_name", "Joan Clarke", "d.account_holder_type", "individual", "d.routing_number", "110000000",
+			"d.account_number", "000123456789",
+			"d.account_type", "checking", "d.address.address_line1", "1 Example Street", "d.address.city", "Springfield",
+			"d.address.state", "IL",
 			"d.address.postal_code", "62701", "d.address.country", "US",
 		}
 		wrong := o.Submit(form, at+"/destinations/new", append(bank, "d.routing_number", "12", "d.address.city", "")...)
-		for _, want := range []string{`id="d.routing_number-problem"`, `id="d.address.city-problem"`, `value="000123456789"`} {
+		for _, want := range []string{`id="d.routing_number-problem"`, `id="d.address.city-problem"`,
+			`value="000123456789"`} {
 			if wrong.Status != http.StatusUnprocessableEntity || !strings.Contains(wrong.Text, want) {
 				t.Errorf("%d, no %s in\n%s", wrong.Status, want, wrong.Text)
 			}
@@ -76,7 +83,9 @@ func TestRecipientPages(t *testing.T) {
 		o.silent(page, "000123456789")
 
 		form = o.Get(at + "/destinations/new?symbol=BTC")
-		if got := o.Submit(form, at+"/destinations/new", "d.address", "bcrt1qnonsense"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="d.address-problem"`) {
+		if got := o.Submit(form, at+"/destinations/new", "d.address",
+			"bcrt1qnonsense"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text,
+			`id="d.address-problem"`) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		address := o.address()
@@ -90,7 +99,8 @@ func TestRecipientPages(t *testing.T) {
 				shares.Set(name, "60")
 			}
 		}
-		if got := o.Post(at+"/allocations", shares); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, "must total 100 percent") {
+		if got := o.Post(at+"/allocations", shares); got.Status != http.StatusUnprocessableEntity ||
+			!strings.Contains(got.Text, "must total 100 percent") {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		part := "40"
@@ -105,21 +115,26 @@ func TestRecipientPages(t *testing.T) {
 		}
 		o.says(o.Get(at), "Share changed", "60\u00a0%", "40\u00a0%")
 
-		// A destination is replaced after its old and new one were looked at, masked. What is confirmed is what was shown.
-		replace := regexp.MustCompile(`href="(/recipients/\w+/destinations/\w+/replace)">Replace USD`).FindStringSubmatch(o.Get(at).Text)
+		// To replace a destination, the user reviews the old and the new one, both masked, and then confirms. The
+		// confirmation applies exactly the values that the review page showed.
+		replace := regexp.MustCompile(
+			`href="(/recipients/\w+/destinations/\w+/replace)">Replace USD`).FindStringSubmatch(o.Get(at).Text)
 		if replace == nil {
-			t.Fatalf("no way to replace the account:\n%s", o.Get(at).Text)
+			t.Fatalf("the page has no link to replace the account:\n%s", o.Get(at).Text)
 		}
 		form = o.says(o.Get(replace[1]+"?d.rail=ach"), "Replaces USD ••••6789")
-		if got := o.Submit(form, replace[1]+"/check", append(bank, "d.routing_number", "12")...); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="d.routing_number-problem"`) {
+		if got := o.Submit(form, replace[1]+"/check", append(bank, "d.routing_number",
+			"12")...); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text,
+			`id="d.routing_number-problem"`) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
-		check := o.says(o.Submit(form, replace[1]+"/check", append(bank, "d.account_number", "000987654321")...), "USD ••••6789", "USD ••••4321", "Nothing has changed yet")
+		check := o.says(o.Submit(form, replace[1]+"/check", append(bank, "d.account_number", "000987654321")...),
+			"USD ••••6789", "USD ••••4321", "Nothing has changed yet")
 		o.silent(check, "000987654321")
 		o.says(o.Get(at), "USD ••••6789")
 		_, draft := webtest.Form(t, check.Text, replace[1])
 		for where, change := range map[string]func(url.Values) string{
-			"a draft that was changed": func(v url.Values) string { v.Set("draft", v.Get("draft")[:40]); return replace[1] },
+			"a modified draft": func(v url.Values) string { v.Set("draft", v.Get("draft")[:40]); return replace[1] },
 			"the draft of another destination": func(url.Values) string {
 				return regexp.MustCompile(`dst_\w+`).ReplaceAllString(replace[1], "dst_00000000000000000000000000")
 			},
@@ -140,11 +155,12 @@ func TestRecipientPages(t *testing.T) {
 		o.Submit(o.Get(at), at+"/reactivate")
 		o.says(o.Get("/payrolls/new"), "Clarke")
 
-		// Somebody who may only look cannot send money elsewhere.
+		// A viewer can't change where money goes.
 		o.role("viewer")
-		for path, form := range map[string]url.Values{replace[1]: draft, replace[1] + "/check": draft, at + "/allocations": shares, at + "/deactivate": shares, at + "/destinations/new": shares} {
+		for path, form := range map[string]url.Values{replace[1]: draft, replace[1] + "/check": draft, at +
+			"/allocations": shares, at + "/deactivate": shares, at + "/destinations/new": shares} {
 			if got := o.Post(path, form); got.Status != http.StatusForbidden {
-				t.Errorf("a viewer at %s: %d", path, got.Status)
+				t.Errorf("a viewer's request to %s was answered with %d, want 403", path, got.Status)
 			}
 		}
 		o.silent(o.says(o.Get(at), "Joan"), "Add a destination", "Deactivate")
@@ -155,7 +171,7 @@ func TestRecipientPages(t *testing.T) {
 	})
 }
 
-// address is a fresh one that payees could have.
+// address returns an unused address that a payee could have.
 func (o *companyBrowser) address() string {
 	o.Helper()
 	all, err := sandbox.SeedAddresses("regtest", 9)
@@ -170,7 +186,8 @@ func TestInvitationPages(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openCompanyBrowser(t, database)
 		page := o.says(o.Get("/invitations"), "No invitations here yet.")
-		if got := o.Submit(page, "/invitations", "email", "no address"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="email-problem"`) {
+		if got := o.Submit(page, "/invitations", "email", "no address"); got.Status != http.StatusUnprocessableEntity ||
+			!strings.Contains(got.Text, `id="email-problem"`) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		o.Submit(page, "/invitations", "email", "joan@example.com")
@@ -185,8 +202,8 @@ func TestInvitationPages(t *testing.T) {
 	})
 }
 
-// What a payroll had too much is the company's, on its statement, in a file and in a picture; a wallet then pays with
-// it.
+// The excess of a payroll's deposit belongs to the company. It appears on the company's statement page, in the
+// exported file, and in the chart. The company can then pay from that wallet.
 func TestWalletAndInvoicePages(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
@@ -198,39 +215,52 @@ func TestWalletAndInvoicePages(t *testing.T) {
 			o.d.deposit(made.PayrollID, "over", "")
 			o.d.fulfilled(made.PayrollID)
 		}
-		page := o.says(o.Get("/wallets?asset=BTC&since=2020-01-01"), "Payroll overpayment", "1 to 2 of 2", "<svg", "Balance in BTC over time", "0.00404000\u00a0BTC")
-		o.silent(o.says(o.Get("/wallets?asset=EUR"), "Add money by bank transfer", "DE89 3704", strings.ToUpper(strings.ReplaceAll(o.d.seed.CompanyID, "_", ""))), "1 to 2 of 2")
-		if got := o.says(o.Get("/wallets/statement.pdf?asset=BTC"), "%PDF-1"); got.Header.Get("Content-Type") != "application/pdf" || !strings.Contains(got.Header.Get("Content-Disposition"), "statement-BTC-") {
+		page := o.says(o.Get("/wallets?asset=BTC&since=2020-01-01"), "Payroll overpayment", "1 to 2 of 2", "<svg",
+			"Balance in BTC over time", "0.00404000\u00a0BTC")
+		o.silent(o.says(o.Get("/wallets?asset=EUR"), "Add money by bank transfer", "DE89 3704",
+			strings.ToUpper(strings.ReplaceAll(o.d.seed.CompanyID, "_", ""))), "1 to 2 of 2")
+		if got := o.says(o.Get("/wallets/statement.pdf?asset=BTC"),
+			"%PDF-1"); got.Header.Get("Content-Type") != "application/pdf" ||
+			!strings.Contains(got.Header.Get("Content-Disposition"), "statement-BTC-") {
 			t.Errorf("%v", got.Header)
 		}
 		if got := o.Get("/wallets/statement.xml?asset=BTC"); got.Status != http.StatusUnprocessableEntity {
-			t.Errorf("a camt.053 in bitcoin: %d", got.Status)
+			t.Errorf("a camt.053 file in bitcoin: got status %d, want 422", got.Status)
 		}
 		o.bankStatement()
 		o.says(o.Get("/wallets/statement.csv"), "payroll_surplus,", ",0.00202000,BTC,0.00404000,payroll,")
 		o.Submit(page, "/wallets", "asset", "BTC")
-		eventually(t, 60*time.Second, "the wallet is in use", func() bool { return strings.Contains(o.Get("/wallets").Text, "Active") })
-		preview := o.says(o.Submit(o.says(o.Get("/payrolls/new"), "Balance: 0.00404000\u00a0BTC"), "/payrolls/new", "amount."+ada, "100", "funding_method", o.wallet()), "<dd>Your balance</dd>")
+		eventually(t, 60*time.Second, "the wallet is active", func() bool {
+			return strings.Contains(o.Get("/wallets").Text,
+				"Active")
+		})
+		preview := o.says(o.Submit(o.says(o.Get("/payrolls/new"), "Balance: 0.00404000\u00a0BTC"), "/payrolls/new",
+			"amount."+ada, "100", "funding_method", o.wallet()), "<dd>Your balance</dd>")
 		paid := o.Submit(preview, "/payrolls")
 		o.d.fulfilled(strings.TrimPrefix(paid.Location(), "/payrolls/"))
 		o.says(o.Get("/wallets"), "Payroll funding", "\u2212")
 		o.says(o.Get("/wallets/statement.csv"), ",-0.00202000,BTC,")
 		const coins = "/wallets?asset=BTC"
 		simulate := "/wallets/" + o.wallet() + "/sandbox/deposit"
-		page = o.says(o.Get(coins), "This address always belongs to your company", "Send only BTC", "Test network (Regtest)", "bcrt1", "No deposits yet.", `class="qr"`)
-		if got := o.Submit(page, simulate, "amount", "none"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, "bcrt1") {
+		page = o.says(o.Get(coins), "This address always belongs to your company", "Send only BTC", "Test network (Regtest)",
+			"bcrt1", "No deposits yet.", `class="qr"`)
+		if got := o.Submit(page, simulate, "amount", "none"); got.Status != http.StatusUnprocessableEntity ||
+			!strings.Contains(got.Text, "bcrt1") {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		if got := o.Submit(page, simulate, "amount", "0.5"); got.Location() != coins {
 			t.Errorf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
-		eventually(t, 60*time.Second, "the coins are there", func() bool { return strings.Contains(o.Get(coins).Text, ">Deposit<") })
+		eventually(t, 60*time.Second, "the deposit is on the wallet's page",
+			func() bool { return strings.Contains(o.Get(coins).Text, ">Deposit<") })
 		o.says(o.Get(coins), "0.50202000\u00a0BTC", "0.50000000\u00a0BTC", "Confirmed")
 		o.says(o.Get("/overview"), "Paid to payees in USD, by month", "2,100.00\u00a0USD", "<rect")
 
 		o.says(o.Get("/invoices"), "No invoices here yet.")
-		payer := o.d.ok("POST", "/api/user/payer/create", `{"user_id":"`+ada+`","name":"Northwind","company_type":"client","payroll_invoice_currency":"USD"}`).read(t)["external_company_id"].(string)
-		id := o.d.ok("POST", "/api/user/invoice/create", `{"user_id":"`+ada+`","external_company_id":"`+payer+`","items":[{"description":"Work <b>","unit_price":100}],"notes":"Thanks"}`).read(t)["invoice_id"].(string)
+		payer := o.d.ok("POST", "/api/user/payer/create",
+			`{"user_id":"`+ada+`","name":"Northwind","company_type":"client","payroll_invoice_currency":"USD"}`).read(t)["external_company_id"].(string)
+		id := o.d.ok("POST", "/api/user/invoice/create",
+			`{"user_id":"`+ada+`","external_company_id":"`+payer+`","items":[{"description":"Work <b>","unit_price":100}],"notes":"Thanks"}`).read(t)["invoice_id"].(string)
 		o.says(o.Get("/invoices?status=sent"), "/invoices/"+id, "Ada Lovelace", "100.00\u00a0USD")
 		o.silent(o.Get("/invoices?status=paid"), id)
 		o.says(o.Get("/invoices/"+id), "Work &lt;b&gt;", "Thanks", "100.00\u00a0USD")
@@ -240,7 +270,7 @@ func TestWalletAndInvoicePages(t *testing.T) {
 	})
 }
 
-// bankStatement fails the test unless the camt.053 of a balance in dollars says what the books do.
+// bankStatement fails the test unless the camt.053 file of a balance in dollars agrees with the books.
 func (o *companyBrowser) bankStatement() {
 	o.Helper()
 	for i, cents := range []int64{100_00, 20_00} {
@@ -250,7 +280,8 @@ func (o *companyBrowser) bankStatement() {
 			if i == 1 {
 				lines = []ledger.Line{ledger.Debit(ledger.CompanyFunds, "", a), ledger.Credit(ledger.Bank, "", a)}
 			}
-			return ledger.Post(tx, ledger.Journal{CompanyID: o.d.seed.CompanyID, SourceType: "bank_deposit", SourceID: fmt.Sprint("rcp_", i), Purpose: "credit", Lines: lines})
+			return ledger.Post(tx, ledger.Journal{CompanyID: o.d.seed.CompanyID, SourceType: "bank_deposit",
+				SourceID: fmt.Sprint("rcp_", i), Purpose: "credit", Lines: lines})
 		}); err != nil {
 			o.Fatal(err)
 		}
@@ -258,33 +289,37 @@ func (o *companyBrowser) bankStatement() {
 	o.says(o.Get("/wallets?asset=USD"), "camt.053 (USD)")
 	var head iso20022.Statement
 	var entries []iso20022.Entry
-	if err := iso20022.ReadStatements(strings.NewReader(o.Get("/wallets/statement.xml?asset=USD").Text), func(s *iso20022.Statement, e *iso20022.Entry) error {
-		if e == nil {
-			head = *s
-		} else {
-			entries = append(entries, *e)
-		}
-		return nil
-	}); err != nil {
+	if err := iso20022.ReadStatements(strings.NewReader(o.Get("/wallets/statement.xml?asset=USD").Text),
+		func(s *iso20022.Statement, e *iso20022.Entry) error {
+			if e == nil {
+				head = *s
+			} else {
+				entries = append(entries, *e)
+			}
+			return nil
+		}); err != nil {
 		o.Fatal(err)
 	}
-	if len(entries) != 2 || !entries[0].Credit || entries[0].Amount != money.New(money.USD, 100_00) || entries[1].Credit || entries[1].Details[0].EndToEndID != "rcp_1" ||
-		len(head.Balances) != 2 || head.Balances[0].Amount != money.Zero(money.USD) || head.Balances[1].Amount != money.New(money.USD, 80_00) {
+	if len(entries) != 2 || !entries[0].Credit || entries[0].Amount != money.New(money.USD, 100_00) || entries[1].Credit ||
+		entries[1].Details[0].EndToEndID != "rcp_1" ||
+		len(head.Balances) != 2 || head.Balances[0].Amount != money.Zero(money.USD) ||
+		head.Balances[1].Amount != money.New(money.USD, 80_00) {
 		o.Errorf("%+v\n%+v", head, entries)
 	}
 	got := o.d.ok("GET", "/api/wallets/statement?currency=USD&per_page=1&page=2", "").read(o.T)
-	if got["opening_balance"] != 0.0 || got["total_in"] != 100.0 || got["total_out"] != 20.0 || got["closing_balance"] != 80.0 || len(got["data"].([]any)) != 1 {
+	if got["opening_balance"] != 0.0 || got["total_in"] != 100.0 || got["total_out"] != 20.0 ||
+		got["closing_balance"] != 80.0 || len(got["data"].([]any)) != 1 {
 		o.Errorf("%v", got)
 	}
 	o.says(o.Get("/wallets/statement.pdf?asset=USD&lang=pt"), "%PDF-1")
 }
 
-// wallet is the id of the company's wallet.
+// wallet returns the ID of the company's wallet.
 func (o *companyBrowser) wallet() string {
 	o.Helper()
 	at := strings.Index(o.Get("/wallets").Text, "<code>wal_")
 	if at < 0 {
-		o.Fatal("no wallet")
+		o.Fatal("the page shows no wallet")
 	}
 	id, _, _ := strings.Cut(o.Get("/wallets").Text[at+len("<code>"):], "<")
 	return id
@@ -303,14 +338,17 @@ func TestPeoplePagesInABrowser(t *testing.T) {
 	p.Fill("#email", "joan@example.com")
 	p.Send("main form[method=post] button")
 	for _, path := range []string{
-		"/recipients", "/recipients/new", "/recipients/" + seed.Recipients[0].RecipientID, "/recipients/" + seed.Recipients[0].RecipientID + "/destinations/new?symbol=USD&d.rail=ach",
+		"/recipients", "/recipients/new", "/recipients/" + seed.Recipients[0].RecipientID, "/recipients/" +
+			seed.Recipients[0].RecipientID + "/destinations/new?symbol=USD&d.rail=ach",
 		"/invitations", "/wallets", "/invoices",
 	} {
 		b.Check(base + path)
 	}
-	replace := regexp.MustCompile(`href="(/recipients/\w+/destinations/\w+/replace)">Replace BTC`).FindStringSubmatch(o.Get("/recipients/" + seed.Recipients[0].RecipientID).Text)
+	replace := regexp.MustCompile(
+		`href="(/recipients/\w+/destinations/\w+/replace)">Replace BTC`).FindStringSubmatch(o.Get("/recipients/" +
+		seed.Recipients[0].RecipientID).Text)
 	if replace == nil {
-		t.Fatal("no destination can be replaced")
+		t.Fatal("the page has no link to replace a destination")
 	}
 	p = b.Open(base+replace[1], webtest.Look{Width: 320, Dark: true})
 	p.Audit()
@@ -322,31 +360,38 @@ func TestPeoplePagesInABrowser(t *testing.T) {
 	p.Audit()
 }
 
-// A company tells of itself and its owner, hands documents in with a camera or from a file, and is verified.
+// A company enters its details and its owner, uploads documents with a camera or from a file, and is verified.
 func TestVerificationInABrowser(t *testing.T) {
 	t.Parallel()
 	o := openCompanyBrowser(t, dbtest.SQLite(t))
 	base, at := o.s.Ready().BaseURL, "/company/verification"
 	page := o.says(o.Get(at), "Not started", "No documents uploaded yet.", `capture="environment"`)
-	if got := o.Submit(page, at, "country", "", "incorporation_date", "2999-01-01"); got.Status != http.StatusUnprocessableEntity ||
-		!strings.Contains(got.Text, `id="country-problem"`) || !strings.Contains(got.Text, `id="incorporation_date-problem"`) {
+	if got := o.Submit(page, at, "country", "", "incorporation_date",
+		"2999-01-01"); got.Status != http.StatusUnprocessableEntity ||
+		!strings.Contains(got.Text, `id="country-problem"`) || !strings.Contains(got.Text,
+		`id="incorporation_date-problem"`) {
 		t.Errorf("%d\n%s", got.Status, got.Text)
 	}
-	if got := o.Submit(page, at, "name", "Acme Approved", "registration_number", "HRB 1", "incorporation_date", "2020-01-31", "street_address", "1 Example Street", "city", "Springfield"); got.Location() != at {
+	if got := o.Submit(page, at, "name", "Acme Approved", "registration_number", "HRB 1", "incorporation_date",
+		"2020-01-31", "street_address", "1 Example Street", "city", "Springfield"); got.Location() != at {
 		t.Fatalf("%d\n%s", got.Status, got.Text)
 	}
 	page = o.says(o.Get(at), "Documents needed", "<li>Certificate of incorporation", `value="HRB 1"`)
-	if got := o.Submit(page, at+"/owners", "first_name", "Joan", "last_name", "Approved", "date_of_birth", "1980-01-31", "owner_country", "us", "ownership_percentage", "101"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="ownership_percentage-problem"`) {
+	if got := o.Submit(page, at+"/owners", "first_name", "Joan", "last_name", "Approved", "date_of_birth", "1980-01-31",
+		"owner_country", "us", "ownership_percentage", "101"); got.Status != http.StatusUnprocessableEntity ||
+		!strings.Contains(got.Text, `id="ownership_percentage-problem"`) {
 		t.Errorf("%d\n%s", got.Status, got.Text)
 	}
-	if got := o.Submit(page, at+"/owners", "first_name", "Joan", "last_name", "Approved", "date_of_birth", "1980-01-31", "owner_country", "us", "ownership_percentage", "62.5", "control", "yes"); got.Location() != at {
+	if got := o.Submit(page, at+"/owners", "first_name", "Joan", "last_name", "Approved", "date_of_birth", "1980-01-31",
+		"owner_country", "us", "ownership_percentage", "62.5", "control", "yes"); got.Location() != at {
 		t.Fatalf("%d\n%s", got.Status, got.Text)
 	}
 	o.says(o.Get(at), "Joan Approved", "62.50\u00a0%")
 
 	picture := filepath.Join(t.TempDir(), "paper.png")
 	var data bytes.Buffer
-	if err := errors.Join(png.Encode(&data, image.NewGray(image.Rect(0, 0, 8, 8))), os.WriteFile(picture, data.Bytes(), 0o600)); err != nil {
+	if err := errors.Join(png.Encode(&data, image.NewGray(image.Rect(0, 0, 8, 8))), os.WriteFile(picture, data.Bytes(),
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	b := webtest.Start(t)
@@ -374,5 +419,6 @@ func TestVerificationInABrowser(t *testing.T) {
 	if got := o.Submit(page, at+"/start"); got.Location() != at {
 		t.Fatalf("%d\n%s", got.Status, got.Text)
 	}
-	eventually(t, 60*time.Second, "the company waits for its owner", func() bool { return strings.Contains(o.Get(at).Text, "Waiting for owners") })
+	eventually(t, 60*time.Second, "the company's verification waits for its owner",
+		func() bool { return strings.Contains(o.Get(at).Text, "Waiting for owners") })
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// mailed waits for a mail to an address and gives the link of a path in it. Those on no company's behalf are read at
-// the machine.
+// mailed waits for an email to an address and returns the link in it that starts with path. Emails that aren't sent
+// for a company are visible without signing in.
 func (o *companyBrowser) mailed(to, path string) (link string) {
 	o.Helper()
 	pattern := regexp.MustCompile(`href="(?:http://[^"/]+)?(` + path + `[^"]+)"`)
 	reader := webtest.NewVisitor(o.T, o.s.Ready().BaseURL)
-	eventually(o.T, 60*time.Second, "a mail to "+to, func() bool {
+	eventually(o.T, 60*time.Second, "an email to "+to+" is sent", func() bool {
 		for _, got := range []webtest.Visit{reader.Get("/sandbox/mails"), o.Get("/sandbox/mails")} {
 			for _, mail := range strings.Split(got.Text, "<section>")[1:] {
 				if m := pattern.FindStringSubmatch(mail); m != nil && strings.Contains(mail, to) {
@@ -39,8 +39,8 @@ func (o *companyBrowser) mailed(to, path string) (link string) {
 	return link
 }
 
-// A worker accepts an invitation, chooses a password, hands documents in by a camera or from a file, hears why one was
-// not accepted, hands it in again, and is verified.
+// A worker accepts an invitation, chooses a password, and uploads documents with a camera or from a file. The worker
+// sees why a document was rejected, uploads it again, and is verified.
 func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 	t.Parallel()
 	o := openCompanyBrowser(t, dbtest.SQLite(t))
@@ -51,10 +51,12 @@ func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 
 	b := webtest.Start(t)
 	p := b.Open(base+invitation, webtest.Look{NoScript: true, Width: 320})
-	for _, f := range [][2]string{{"first_name", "Ada"}, {"last_name", "Byron"}, {"street_address", "1 Hidden Street"}, {"city", "New York"}, {"state", "NY"}, {"zip", "10001"}} {
+	for _, f := range [][2]string{{"first_name", "Ada"}, {"last_name", "Byron"}, {"street_address", "1 Hidden Street"},
+		{"city", "New York"}, {"state", "NY"}, {"zip", "10001"}} {
 		p.Fill("#"+f[0], f[1])
 	}
-	webtest.Evaluate[string](p, "document.querySelector('#date_of_birth').value = '1990-12-10'; document.querySelector('#country').value = 'US'")
+	webtest.Evaluate[string](p,
+		"document.querySelector('#date_of_birth').value = '1990-12-10'; document.querySelector('#country').value = 'US'")
 	p.Send("form[action$='/accept'] button")
 	p.Send("main a[href^='/password']")
 	p.Fill("#email", who)
@@ -67,7 +69,7 @@ func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 	p.Fill("#password", password)
 	p.Send("main button")
 
-	tells := func(wants ...string) {
+	shows := func(wants ...string) {
 		t.Helper()
 		text := p.Text()
 		for _, want := range wants {
@@ -76,51 +78,55 @@ func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 			}
 		}
 	}
-	tells("Not started", "Who pays you (see below)", "A passport or other ID")
+	shows("Not started", "Who pays you (see below)", "A passport or other ID")
 	p.Send("form[action$='/payer'] button")
-	tells("This field is required.")
+	shows("This field is required.")
 	p.Fill("#payer_name", "Acme")
 	p.Send("form[action$='/payer'] button")
-	tells("Selfie", "Tax ID")
-	if got := webtest.Evaluate[string](p, "[...document.querySelectorAll('input[type=file]')].map(i => i.getAttribute('capture')).join()"); got != "environment,user" {
-		t.Errorf("the cameras are %q", got)
+	shows("Selfie", "Tax ID")
+	if got := webtest.Evaluate[string](p,
+		"[...document.querySelectorAll('input[type=file]')].map(i => "+
+			"i.getAttribute('capture')).join()"); got != "environment,user" {
+		t.Errorf("the camera inputs are %q", got)
 	}
 	b.Open(base+at, webtest.Look{Width: 320, Dark: true}).Audit()
 
 	picture := filepath.Join(t.TempDir(), "paper.png")
 	var data bytes.Buffer
-	if err := errors.Join(png.Encode(&data, image.NewGray(image.Rect(0, 0, 8, 8))), os.WriteFile(picture, data.Bytes(), 0o600)); err != nil {
+	if err := errors.Join(png.Encode(&data, image.NewGray(image.Rect(0, 0, 8, 8))), os.WriteFile(picture, data.Bytes(),
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	p.Send("#papers button")
-	tells("Choose an image")
-	hand := func() {
+	shows("Choose an image")
+	upload := func() {
 		p.Do(chromedp.SetUploadFiles("#image", []string{picture}))
 		p.Send("#papers button")
 	}
 	webtest.Evaluate[string](p, "document.querySelector('#doc_type').value = 'drivers_license'")
-	hand()
-	tells("Driver’s license (Back)")
-	webtest.Evaluate[string](p, "document.querySelector('#doc_type').value = 'drivers_license'; document.querySelector('#category').value = 'back'")
-	hand()
+	upload()
+	shows("Driver’s license (Back)")
+	webtest.Evaluate[string](p,
+		"document.querySelector('#doc_type').value = 'drivers_license'; document.querySelector('#category').value = 'back'")
+	upload()
 	p.Do(chromedp.SetUploadFiles("#face", []string{picture}))
 	p.Send("#own-face button")
 	p.Fill("#tax_id", "000000000")
 	p.Send("#number button")
-	tells("This isn’t a valid tax ID of this type.")
+	shows("This isn’t a valid tax ID of this type.")
 	webtest.Evaluate[string](p, "document.querySelector('#tax_id').value = '536904399'")
 	p.Send("#number button")
 	p.Send("form[action$='/start'] button")
-	tells("In review")
+	shows("In review")
 	if strings.Contains(p.Text(), "536904399") {
-		t.Error("the tax id is shown")
+		t.Error("the page shows the whole tax ID")
 	}
 
-	// Whoever decides asks for something again, with a reason, and is content with it then.
+	// The reviewer asks for new documents, with a reason, and then approves them.
 	v := webtest.NewVisitor(t, base)
 	user := regexp.MustCompile(`/sandbox/verifications/(usr_\w+)`).FindStringSubmatch(v.Get("/sandbox/verifications").Text)
 	if user == nil {
-		t.Fatal("nothing waits for a decision")
+		t.Fatal("no verification waits for a decision")
 	}
 	decide := func(result string) {
 		page := v.Get("/sandbox/verifications/" + user[1])
@@ -130,15 +136,16 @@ func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 		p.Do(chromedp.Navigate(base + at))
 	}
 	decide("resubmission_required")
-	tells("New documents needed", "Decided manually in the sandbox")
-	hand()
+	shows("New documents needed", "Decided manually in the sandbox")
+	upload()
 	p.Send("form[action$='/start'] button")
 	decide("approved")
-	tells("Verified", "There’s nothing else to do.")
+	shows("Verified", "There’s nothing else to do.")
 }
 
-// A business signs up, shows a second factor, registers an app, lets it act for the company, and its program calls the
-// interface: all by somebody without JavaScript on a narrow screen. The call is in the log then.
+// A business signs up, sets up a second factor, registers an app, and authorizes it for the company. Its program then
+// calls the API, and the call appears in the request log. The user does all of this without JavaScript on a narrow
+// screen.
 func TestFromSignUpToTheFirstCallInABrowser(t *testing.T) {
 	t.Parallel()
 	o := openCompanyBrowser(t, dbtest.SQLite(t))
@@ -148,7 +155,8 @@ func TestFromSignUpToTheFirstCallInABrowser(t *testing.T) {
 	p.Fill("#email", who)
 	p.Send("main button")
 	p.Do(chromedp.Navigate(base + o.mailed(who, "/sign-up/")))
-	for _, f := range [][2]string{{"first_name", "Grace"}, {"last_name", "Hopper"}, {"company_name", "Nanosecond Ltd"}, {"country", "United S"}, {"new_password", "seven tiny purple boats"}} {
+	for _, f := range [][2]string{{"first_name", "Grace"}, {"last_name", "Hopper"}, {"company_name", "Nanosecond Ltd"},
+		{"country", "United S"}, {"new_password", "seven tiny purple boats"}} {
 		p.Fill("#"+f[0], f[1])
 	}
 	p.Send("main button")
@@ -172,11 +180,12 @@ func TestFromSignUpToTheFirstCallInABrowser(t *testing.T) {
 	p.Send("form[action$='/keys'] button")
 	key := regexp.MustCompile(`stp_sandbox_key_\w+`).FindString(p.Text())
 	if key == "" {
-		t.Fatalf("no key at %s:\n%s", p.Path(), p.Text())
+		t.Fatalf("no API key at %s:\n%s", p.Path(), p.Text())
 	}
 	program := o.d.as("Basic " + key)
 	program.ok("GET", "/api/company/workers", "", "X-Request-Id", "the-first-call")
-	program.refused(http.StatusForbidden, "insufficient_scope", "POST", createPath, pays("", "1", o.d.seed.Workers[0].UserID), "Idempotency-Key", "any")
+	program.refused(http.StatusForbidden, "insufficient_scope", "POST", createPath,
+		pays("", "1", o.d.seed.Workers[0].UserID), "Idempotency-Key", "any")
 	eventually(t, 30*time.Second, "the call is in the log", func() bool {
 		p.Do(chromedp.Navigate(base + "/settings/api/requests"))
 		return strings.Contains(p.Text(), "GET /api/company/workers")

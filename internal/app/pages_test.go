@@ -23,7 +23,8 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// companyBrowser is somebody at the pages of the sandbox's company, beside a program at its API.
+// companyBrowser is a user who is signed in to the pages of the sandbox's company, together with a client of that
+// company's API.
 type companyBrowser struct {
 	*testing.T
 	*webtest.Visitor
@@ -31,35 +32,36 @@ type companyBrowser struct {
 	d *apiClient
 }
 
-// openCompanyBrowser signs the sandbox's administrator in.
+// openCompanyBrowser starts a service and signs in as the sandbox's administrator.
 func openCompanyBrowser(t *testing.T, database string, change ...func(*app.Config)) *companyBrowser {
 	t.Helper()
 	s := boot(t, database, change...)
 	o := &companyBrowser{t, webtest.NewVisitor(t, s.Ready().BaseURL), s, newAPIClient(t, s)}
 	admin := s.Ready().Seed.Admin
-	if got := o.Submit(o.Get("/sign-in"), "/sign-in", "email", admin.Email, "password", admin.Password); got.Status != http.StatusSeeOther {
-		t.Fatalf("sign in: %d\n%s", got.Status, got.Text)
+	if got := o.Submit(o.Get("/sign-in"), "/sign-in", "email", admin.Email, "password",
+		admin.Password); got.Status != http.StatusSeeOther {
+		t.Fatalf("sign in: got status %d\n%s", got.Status, got.Text)
 	}
 	return o
 }
 
-// says fails the test unless a page came that says all of this.
+// says fails the test unless the page loaded and contains all of these texts.
 func (o *companyBrowser) says(at webtest.Visit, wants ...string) webtest.Visit {
 	o.Helper()
 	for _, want := range wants {
 		if at.Status != http.StatusOK || !strings.Contains(at.Text, want) {
-			o.Fatalf("%d to %q, no %q in\n%s", at.Status, at.Location(), want, at.Text)
+			o.Fatalf("got status %d, redirect to %q, and no %q in\n%s", at.Status, at.Location(), want, at.Text)
 		}
 	}
 	return at
 }
 
-// silent fails the test when a page says one of these.
+// silent fails the test if a page contains any of these texts.
 func (o *companyBrowser) silent(at webtest.Visit, unwanted ...string) {
 	o.Helper()
 	for _, text := range unwanted {
 		if strings.Contains(at.Text, text) {
-			o.Errorf("%q in\n%s", text, at.Text)
+			o.Errorf("the page contains %q:\n%s", text, at.Text)
 		}
 	}
 }
@@ -72,12 +74,15 @@ func TestOverviewAndPayrolls(t *testing.T) {
 		seed := o.s.Ready().Seed
 
 		evil := `=cmd|' /C calc'!A0 <script>alert(1)</script>`
-		made := o.d.create(`{"external_id":"march","to_pay":[{"user_id":"` + seed.Workers[0].UserID + `","amount_fiat":1600,"description":"` + evil + `"},{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":40}]}`)
+		made := o.d.create(`{"external_id":"march","to_pay":[{"user_id":"` + seed.Workers[0].UserID +
+			`","amount_fiat":1600,"description":"` + evil + `"},{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":40}]}`)
 		other := o.d.create(`{"to_pay":[{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":75.5}]}`)
-		page := o.says(o.Get("/overview"), "Fund payroll "+made.PayrollID+": send ", "1,656.40\u00a0USD", "/payrolls/"+other.PayrollID)
+		page := o.says(o.Get("/overview"), "Fund payroll "+made.PayrollID+": send ", "1,656.40\u00a0USD",
+			"/payrolls/"+other.PayrollID)
 		o.silent(page, "You’re all caught up")
 
-		page = o.says(o.Get("/payrolls?external_id=march&status=pending&since=2020-01-01"), made.PayrollID, `value="march"`, `value="pending" selected`, "1 to 1 of 1")
+		page = o.says(o.Get("/payrolls?external_id=march&status=pending&since=2020-01-01"), made.PayrollID, `value="march"`,
+			`value="pending" selected`, "1 to 1 of 1")
 		o.silent(page, other.PayrollID)
 		o.silent(o.Get("/payrolls?status=fulfilled"), made.PayrollID)
 		o.silent(o.Get("/payrolls?until=2020-01-01"), made.PayrollID)
@@ -85,18 +90,21 @@ func TestOverviewAndPayrolls(t *testing.T) {
 		o.says(o.Get("/payrolls?lang=fr"), "1\u202f656,40\u00a0USD", "Attend des fonds")
 		o.says(o.Get("/payrolls?lang=es"), "1656,40\u00a0USD")
 
-		page = o.says(o.Get("/payrolls/"+made.PayrollID), "Awaiting funds", "Ada Lovelace", "1,600.00\u00a0USD", "&lt;script&gt;alert(1)&lt;/script&gt;", "Nothing received yet", "Cancel payroll …")
+		page = o.says(o.Get("/payrolls/"+made.PayrollID), "Awaiting funds", "Ada Lovelace", "1,600.00\u00a0USD",
+			"&lt;script&gt;alert(1)&lt;/script&gt;", "Nothing received yet", "Cancel payroll …")
 		o.silent(page, "<script>alert")
 		sheet := o.says(o.Get("/payrolls/"+made.PayrollID+"/statement.csv"), "amount")
 		rows, err := csv.NewReader(strings.NewReader(sheet.Text)).ReadAll()
-		if err != nil || len(rows) != 3 || rows[1][10] != "'"+evil || rows[1][5] != "1600.00" || rows[2][4] != "Grace Hopper" {
+		if err != nil || len(rows) != 3 || rows[1][10] != "'"+evil || rows[1][5] != "1600.00" ||
+			rows[2][4] != "Grace Hopper" {
 			t.Errorf("%v\n%s", err, sheet.Text)
 		}
-		if d := sheet.Header.Get("Content-Disposition"); !strings.HasPrefix(d, "attachment; filename=payroll-"+made.PayrollID+".csv") {
+		if d := sheet.Header.Get("Content-Disposition"); !strings.HasPrefix(d,
+			"attachment; filename=payroll-"+made.PayrollID+".csv") {
 			t.Errorf("Content-Disposition %q", d)
 		}
 
-		// The same for programs, and the month that it was in.
+		// The statement is also available as JSON, and the payrolls of a whole month as CSV and JSON.
 		var statement struct {
 			PayrollID string `json:"payroll_id"`
 			Total     json.Number
@@ -106,42 +114,46 @@ func TestOverviewAndPayrolls(t *testing.T) {
 			}
 		}
 		text := o.says(o.Get("/payrolls/"+made.PayrollID+"/statement.json"), "payments").Text
-		if err := json.Unmarshal([]byte(text), &statement); err != nil || statement.PayrollID != made.PayrollID || statement.Total != "1656.40" ||
-			len(statement.Payments) != 2 || statement.Payments[0].Amount != "1600.00" || statement.Payments[0].Description != evil {
+		if err := json.Unmarshal([]byte(text), &statement); err != nil || statement.PayrollID != made.PayrollID ||
+			statement.Total != "1656.40" ||
+			len(statement.Payments) != 2 || statement.Payments[0].Amount != "1600.00" ||
+			statement.Payments[0].Description != evil {
 			t.Errorf("%v\n%s", err, text)
 		}
 		month := regexp.MustCompile(`"created": "(\d{4}-\d{2})-`).FindStringSubmatch(text)
 		if month == nil {
-			t.Fatalf("no day in\n%s", text)
+			t.Fatalf("no creation date in\n%s", text)
 		}
-		o.says(o.Get("/payrolls/month.csv?month="+month[1]), made.PayrollID, ",march,pending,2,1640.00,16.40,1656.40,USD", other.PayrollID)
+		o.says(o.Get("/payrolls/month.csv?month="+month[1]), made.PayrollID, ",march,pending,2,1640.00,16.40,1656.40,USD",
+			other.PayrollID)
 		o.says(o.Get("/payrolls/month.json?month="+month[1]), made.PayrollID, `"payrolls": 2,`, `"volume": 1715.50,`)
 		o.silent(o.Get("/payrolls/month.csv?month=2020-01"), made.PayrollID)
 		if got := o.Get("/payrolls/month.csv?month=march"); got.Status != http.StatusUnprocessableEntity {
-			t.Errorf("a month that is none: %d", got.Status)
+			t.Errorf("an invalid month: got status %d, want 422", got.Status)
 		}
 
-		// One is paid and arrives, the other is cancelled.
+		// The company funds one payroll, which is paid, and cancels the other.
 		o.d.deposit(made.PayrollID, "exact", "")
 		o.d.fulfilled(made.PayrollID)
 		o.says(o.Get("/payrolls/"+made.PayrollID), "Everyone has been paid.", "Arrived", "<code>", "Fully funded")
-		if got := o.Submit(o.Get("/payrolls/"+other.PayrollID), "/payrolls/"+other.PayrollID+"/cancel"); got.Location() != "/payrolls/"+other.PayrollID {
+		if got := o.Submit(o.Get("/payrolls/"+other.PayrollID),
+			"/payrolls/"+other.PayrollID+"/cancel"); got.Location() != "/payrolls/"+other.PayrollID {
 			t.Fatalf("%d\n%s", got.Status, got.Text)
 		}
 		page = o.says(o.Get("/payrolls/"+other.PayrollID), "Nobody gets paid.", "Canceled")
 		o.silent(page, "Cancel payroll …")
 		o.says(o.Get("/overview"), "You’re all caught up.")
 
-		// Whoever may only look sees all of it, and changes nothing.
+		// A viewer sees all of it and can't change anything.
 		open := o.d.create(`{"to_pay":[{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":75.5}]}`)
 		_, form := webtest.Form(t, o.Get("/payrolls/"+open.PayrollID).Text, "/payrolls/"+open.PayrollID+"/cancel")
 		o.role("viewer")
 		o.silent(o.says(o.Get("/payrolls/"+open.PayrollID), "Awaiting funds"), "Cancel payroll …")
 		if got := o.Post("/payrolls/"+open.PayrollID+"/cancel", form); got.Status != http.StatusForbidden {
-			t.Errorf("a viewer cancels: %d", got.Status)
+			t.Errorf("a viewer cancels a payroll: got status %d, want 403", got.Status)
 		}
 		o.role("admin")
-		// A payroll of another company is not there.
+		// The pages answer "not found" for a payroll that this company doesn't have.
 		if got := o.Get("/payrolls/prl_00000000000000000000000000"); got.Status != http.StatusNotFound {
 			t.Errorf("%d", got.Status)
 		}
@@ -153,7 +165,8 @@ func TestCompanyPagesInABrowser(t *testing.T) {
 	o := openCompanyBrowser(t, dbtest.SQLite(t))
 	seed := o.s.Ready().Seed
 	base := o.s.Ready().BaseURL
-	made := o.d.create(`{"external_id":"march","to_pay":[{"user_id":"` + seed.Workers[0].UserID + `","amount_fiat":1600},{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":40}]}`)
+	made := o.d.create(`{"external_id":"march","to_pay":[{"user_id":"` + seed.Workers[0].UserID +
+		`","amount_fiat":1600},{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":40}]}`)
 	o.d.deposit(made.PayrollID, "exact", "")
 	o.d.fulfilled(made.PayrollID)
 	waiting := o.d.create(`{"to_pay":[{"user_id":"` + seed.Workers[0].UserID + `","amount_fiat":10000}]}`)
@@ -168,28 +181,32 @@ func TestCompanyPagesInABrowser(t *testing.T) {
 	}
 	o.d.ok("GET", "/api/wallets", "", "X-Request-Id", "noted")
 	o.linesOf("noted")
-	noted := regexp.MustCompile(`href="(/settings/api/requests/[^"?]+)"`).FindStringSubmatch(o.Get("/settings/api/requests?route=" + createPath).Text)
+	noted := regexp.MustCompile(`href="(/settings/api/requests/[^"?]+)"`).FindStringSubmatch(
+		o.Get("/settings/api/requests?route=" + createPath).Text)
 	if noted == nil {
-		t.Fatal("the payrolls' requests are not in the log")
+		t.Fatal("the log has no request that creates a payroll")
 	}
-	for _, path := range []string{"/overview", "/payrolls", "/settings/api/requests", noted[1], "/settings/approvals", "/payrolls/" + made.PayrollID, "/payrolls/" + waiting.PayrollID} {
+	for _, path := range []string{"/overview", "/payrolls", "/settings/api/requests", noted[1], "/settings/approvals",
+		"/payrolls/" + made.PayrollID, "/payrolls/" + waiting.PayrollID} {
 		b.Check(base + path)
 	}
 }
 
-// role gives the sandbox's administrator another role.
+// role changes the role of the sandbox's administrator.
 func (o *companyBrowser) role(role string) {
 	o.Helper()
 	err := o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
-		return identity.AddMember(ctx, tx, identity.Member{CompanyID: o.s.Ready().Seed.CompanyID, UserID: sandbox.SeedID("usr", "admin"), Role: role})
+		return identity.AddMember(ctx, tx, identity.Member{CompanyID: o.s.Ready().Seed.CompanyID,
+			UserID: sandbox.SeedID("usr", "admin"), Role: role})
 	})
 	if err != nil {
 		o.Fatal(err)
 	}
 }
 
-// A pay run typed beside payees: what is wrong stands there, nothing is made before the preview is confirmed, and
-// confirming twice makes one. Then it is paid as the funding page says.
+// A user makes a payroll by typing amounts next to the payees. The form shows each error next to its field. Nothing
+// is created before the user confirms the preview, and confirming twice creates one payroll. The company then pays it
+// as the funding page says.
 func TestPayrollByForm(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
@@ -210,61 +227,71 @@ func TestPayrollByForm(t *testing.T) {
 				t.Errorf("%v: %d, no %s in\n%s", c.pairs, got.Status, c.problem, got.Text)
 			}
 		}
-		preview := o.says(o.Submit(form, "/payrolls/new", "external_id", "april", "amount."+ada, "600.00", "note."+ada, "April <b>", "amount."+grace, "250.5"),
+		preview := o.says(o.Submit(form, "/payrolls/new", "external_id", "april", "amount."+ada, "600.00", "note."+ada,
+			"April <b>", "amount."+grace, "250.5"),
 			"850.50\u00a0USD", "8.50\u00a0USD", "Create payroll for 859.00\u00a0USD", "April &lt;b&gt;", "BTC bcrt1")
 		if n := o.d.count("SELECT COUNT(*) FROM payrolls"); n != 0 {
-			t.Fatalf("the preview has made %d payrolls", n)
+			t.Fatalf("the preview created %d payrolls", n)
 		}
 		changed := o.Submit(preview, "/payrolls", "seen", "1.00")
-		if changed.Status != http.StatusConflict || !strings.Contains(changed.Text, "The total has changed") || o.d.count("SELECT COUNT(*) FROM payrolls") != 0 {
-			t.Errorf("another total than was shown: %d\n%s", changed.Status, changed.Text)
+		if changed.Status != http.StatusConflict || !strings.Contains(changed.Text, "The total has changed") ||
+			o.d.count("SELECT COUNT(*) FROM payrolls") != 0 {
+			t.Errorf("a form with a different total than the preview showed: got status %d\n%s", changed.Status, changed.Text)
 		}
 		made, again := o.Submit(preview, "/payrolls"), o.Submit(preview, "/payrolls")
-		if made.Status != http.StatusSeeOther || made.Location() != again.Location() || o.d.count("SELECT COUNT(*) FROM payrolls") != 1 {
+		if made.Status != http.StatusSeeOther || made.Location() != again.Location() ||
+			o.d.count("SELECT COUNT(*) FROM payrolls") != 1 {
 			t.Fatalf("%d to %q, then %d to %q\n%s", made.Status, made.Location(), again.Status, again.Location(), made.Text)
 		}
-		twin := o.Submit(o.Submit(form, "/payrolls/new", "external_id", "april", "amount."+ada, "1.00"), "/payrolls/new")
-		if twin.Status == http.StatusOK && o.d.count("SELECT COUNT(*) FROM payrolls") != 1 {
-			t.Errorf("a second payroll of one reference: %d", twin.Status)
+		second := o.Submit(o.Submit(form, "/payrolls/new", "external_id", "april", "amount."+ada, "1.00"), "/payrolls/new")
+		if second.Status == http.StatusOK && o.d.count("SELECT COUNT(*) FROM payrolls") != 1 {
+			t.Errorf("a second payroll with the same reference: got status %d", second.Status)
 		}
 
 		at := made.Location()
 		id := strings.Split(at, "/")[2]
 		asked := o.d.payroll(id)
-		page := o.says(o.Get(at), "Send exactly", string(asked.Quote.Amount), "BTC · Regtest", "minutes left", "No deposits yet.", "<svg", `href="bitcoin:bcrt1`)
-		if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") || strings.Contains(policy, "unsafe") {
-			t.Errorf("policy %s", policy)
+		page := o.says(o.Get(at), "Send exactly", string(asked.Quote.Amount), "BTC · Regtest", "minutes left",
+			"No deposits yet.", "<svg", `href="bitcoin:bcrt1`)
+		if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") ||
+			strings.Contains(policy, "unsafe") {
+			t.Errorf("the content security policy is %s", policy)
 		}
 		if got := o.Submit(page, "/payrolls/"+id+"/sandbox/deposit", "kind", "under"); got.Location() != at {
-			t.Fatalf("simulate: %d\n%s", got.Status, got.Text)
+			t.Fatalf("simulate a deposit: got status %d\n%s", got.Status, got.Text)
 		}
 		o.d.until(id, "Partly funded", func(v payrollView) bool { return v.FundingState == "partial" })
 		page = o.says(o.Get(at), "Partly funded", "Confirmed")
 		if got := o.Submit(page, at); got.Location() != at {
-			t.Fatalf("refresh: %d\n%s", got.Status, got.Text)
+			t.Fatalf("refresh the quote: got status %d\n%s", got.Status, got.Text)
 		}
 		o.Submit(o.Get(at), "/payrolls/"+id+"/sandbox/deposit", "kind", "exact")
 		o.d.fulfilled(id)
 		o.says(o.Get("/payrolls/"+id), "Everyone has been paid.")
 		o.says(o.Get(at), "No more money is needed.")
-		if got := o.Get("/payrolls/" + id + "/statement.pdf"); got.Status != 200 || !strings.HasPrefix(got.Text, "%PDF-") || got.Header.Get("Content-Type") != "application/pdf" {
-			t.Errorf("the statement: %d %v", got.Status, got.Header)
+		if got := o.Get("/payrolls/" + id + "/statement.pdf"); got.Status != 200 || !strings.HasPrefix(got.Text, "%PDF-") ||
+			got.Header.Get("Content-Type") != "application/pdf" {
+			t.Errorf("the PDF statement: got status %d and the header %v", got.Status, got.Header)
 		}
 
-		// The same in a dollar token, and by bank.
+		// Funding by a dollar token and by bank transfer works the same way.
 		bea := o.d.bankPayee()
 		form = o.says(o.Get("/payrolls/new"), "ETH payment on Base", "Bank transfer")
-		token := o.says(o.Submit(form, "/payrolls/new", "amount."+bea, "20", "funding_method", "crypto/USDC/base"), "USDC payment on Base")
-		o.says(o.Get(o.Submit(token, "/payrolls").Location()), "Send USDC to this address", "USDC · Base", "only on the Base network", `href="ethereum:0x`, "20.20")
-		transfer := o.Submit(o.says(o.Submit(form, "/payrolls/new", "amount."+bea, "30", "funding_method", "bank"), "Bank transfer"), "/payrolls").Location()
+		token := o.says(o.Submit(form, "/payrolls/new", "amount."+bea, "20", "funding_method", "crypto/USDC/base"),
+			"USDC payment on Base")
+		o.says(o.Get(o.Submit(token, "/payrolls").Location()), "Send USDC to this address", "USDC · Base",
+			"only on the Base network", `href="ethereum:0x`, "20.20")
+		transfer := o.Submit(o.says(o.Submit(form, "/payrolls/new", "amount."+bea, "30", "funding_method", "bank"),
+			"Bank transfer"), "/payrolls").Location()
 		id = strings.Split(transfer, "/")[2]
-		page = o.says(o.Get(transfer), "Transfer to this account", "Stipend Sandbox", "091000019", strings.ToUpper(strings.ReplaceAll(id, "_", "")), "30.30")
+		page = o.says(o.Get(transfer), "Transfer to this account", "Stipend Sandbox", "091000019",
+			strings.ToUpper(strings.ReplaceAll(id, "_", "")), "30.30")
 		o.silent(page, "Rate holds until", "<svg", "Reversed by the network")
 		o.Submit(page, "/payrolls/"+id+"/sandbox/deposit", "kind", "exact")
 		o.d.fulfilled(id)
 		o.says(o.Get(transfer), "trf_", "No more money is needed.")
 
-		// The clock moves for whoever may; then the price has ended.
+		// An administrator can move the sandbox's clock. Then the price has expired.
 		late := o.Submit(o.Submit(form, "/payrolls/new", "amount."+ada, "10"), "/payrolls")
 		got := o.Submit(o.Get(late.Location()), "/sandbox/clock", "seconds", "3600")
 		if got.Location() != late.Location() {
@@ -288,7 +315,8 @@ func TestPayrollByFile(t *testing.T) {
 			"payee,amount\n":                {"no rows below the header"},
 			"payee,amount\n\"x,1\n":         {"Line 2 is not valid CSV"},
 			"payee,amount\nnobody,1\n\nx,2": {"No match, or more than one", ">2<", ">4<", "Nothing was created"},
-			"payee,amount\n" + ada.Email + ",1\n" + ada.UserID + ",x\n" + ada.UserID + ",-2": {">3<", "Enter a number like", ">4<", "greater than 0"},
+			"payee,amount\n" + ada.Email + ",1\n" + ada.UserID + ",x\n" + ada.UserID + ",-2": {">3<", "Enter a number like",
+				">4<", "greater than 0"},
 		} {
 			got := o.Submit(form, "/payrolls/import", "csv", text)
 			for _, want := range wants {
@@ -297,22 +325,24 @@ func TestPayrollByFile(t *testing.T) {
 				}
 			}
 		}
-		file := "\ufeffamount;payee;description;is_premium\r\n600.00;" + strings.ToUpper(ada.Email) + ";'=1+1;yes\r\n250.5;" + o.d.seed.Recipients[1].RecipientID + ";;\r\n"
+		file := "\ufeffamount;payee;description;is_premium\r\n600.00;" + strings.ToUpper(ada.Email) + ";'=1+1;yes\r\n250.5;" +
+			o.d.seed.Recipients[1].RecipientID + ";;\r\n"
 		preview := o.says(o.Submit(form, "/payrolls/import", "csv", file), "850.50\u00a0USD", "Ada Lovelace", "=1&#43;1")
 		if n := o.d.count("SELECT COUNT(*) FROM payrolls"); n != 0 {
-			t.Fatalf("the preview has made %d payrolls", n)
+			t.Fatalf("the preview created %d payrolls", n)
 		}
 		made := o.Submit(preview, "/payrolls")
-		if made.Status != http.StatusSeeOther || o.d.count("SELECT COUNT(*) FROM payments WHERE premium AND description = '=1+1'") != 1 {
+		if made.Status != http.StatusSeeOther ||
+			o.d.count("SELECT COUNT(*) FROM payments WHERE premium AND description = '=1+1'") != 1 {
 			t.Errorf("%d\n%s", made.Status, made.Text)
 		}
 	})
 }
 
-// screenshots is a directory for the pictures of docs/pages.md; without it none are taken.
+// screenshots is the directory for the screenshots in docs/pages.md. If it is empty, the tests take none.
 var screenshots = flag.String("screenshots", "", "write the pictures of the documentation to this directory")
 
-// picture keeps what a page shows for the documentation.
+// picture saves a screenshot of a page for the documentation.
 func (o *companyBrowser) picture(p *webtest.Page, name string) {
 	o.Helper()
 	if *screenshots == "" {
@@ -323,13 +353,13 @@ func (o *companyBrowser) picture(p *webtest.Page, name string) {
 	}
 }
 
-// The whole way of a pay run in a browser: typed without scripts, paid and followed live with them; and one from a
-// file.
+// A user makes a payroll in a browser without JavaScript, then funds it and watches it live with JavaScript. The user
+// makes another payroll from a file.
 func TestPayrollInABrowser(t *testing.T) {
 	t.Parallel()
 	o := openCompanyBrowser(t, dbtest.SQLite(t))
 	seed, base := o.d.seed, o.s.Ready().BaseURL
-	if *screenshots != "" { // something to look at
+	if *screenshots != "" { // the pages in the screenshots need some payrolls
 		for _, amount := range []string{"1250.00", "980.50"} {
 			made := o.d.payTwo(amount)
 			o.d.deposit(made.PayrollID, "over", "")
@@ -363,11 +393,12 @@ func TestPayrollInABrowser(t *testing.T) {
 	}
 	live := b.Open(base+fund, webtest.Look{})
 	live.Send(".simulate button")
-	eventually(t, 90*time.Second, "the page shows that all is there", func() bool {
+	eventually(t, 90*time.Second, "the page shows that the payroll is fully funded", func() bool {
 		return strings.Contains(live.Text(), "No more money is needed.")
 	})
-	if told := webtest.Evaluate[string](live, "document.querySelector('[data-announce]').textContent"); !strings.Contains(told, "Fully funded") {
-		t.Errorf("who listens is told %q", told)
+	if announced := webtest.Evaluate[string](live,
+		"document.querySelector('[data-announce]').textContent"); !strings.Contains(announced, "Fully funded") {
+		t.Errorf("a screen reader announces %q", announced)
 	}
 	live.Audit()
 	id := strings.Split(fund, "/")[2]
@@ -375,7 +406,8 @@ func TestPayrollInABrowser(t *testing.T) {
 	b.Check(base + "/payrolls/" + id)
 
 	file := filepath.Join(t.TempDir(), "payments.csv")
-	if err := os.WriteFile(file, []byte("payee,amount\n"+seed.Workers[0].Email+",20\n"+seed.Recipients[1].RecipientID+",30\n"), 0o600); err != nil {
+	if err := os.WriteFile(file,
+		[]byte("payee,amount\n"+seed.Workers[0].Email+",20\n"+seed.Recipients[1].RecipientID+",30\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p = b.Open(base+"/payrolls/import", webtest.Look{})
@@ -391,7 +423,7 @@ func TestPayrollInABrowser(t *testing.T) {
 	}
 }
 
-// Somebody without a mouse signs in and pays people, and sees at each step where they are.
+// A user without a mouse signs in and pays people. At each step, the focus is visible.
 func TestPayrollByKeyboardAlone(t *testing.T) {
 	t.Parallel()
 	o := openCompanyBrowser(t, dbtest.SQLite(t))

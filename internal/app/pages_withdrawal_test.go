@@ -14,12 +14,13 @@ import (
 
 const ownAddress = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
 
-// vault names a bitcoin address of the company's own.
+// vault adds a bitcoin address of the company's as a destination.
 func (o *companyBrowser) vault() {
 	o.Helper()
 	const at = "/wallets/destinations/new"
 	page := o.says(o.Get(at+"?symbol=BTC"), "Name of the destination", "Check every line twice")
-	if got := o.Submit(page, at, "d.address", "nowhere"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="d.address-problem"`) {
+	if got := o.Submit(page, at, "d.address", "nowhere"); got.Status != http.StatusUnprocessableEntity ||
+		!strings.Contains(got.Text, `id="d.address-problem"`) {
 		o.Fatalf("%d\n%s", got.Status, got.Text)
 	}
 	if got := o.Submit(page, at, "label", "Vault <b>", "d.address", ownAddress); got.Location() != "/wallets/withdrawals" {
@@ -27,8 +28,8 @@ func (o *companyBrowser) vault() {
 	}
 }
 
-// Money that is left over is taken out at the page to an address of the company's own, and arrives; above the limit it
-// waits for a second person, and what a member may not do is not done.
+// A company withdraws leftover money to its own address, and the withdrawal arrives. Above the limit, a withdrawal
+// waits for a second person. The pages refuse members who lack the permission.
 func TestWithdrawalPages(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
@@ -46,10 +47,12 @@ func TestWithdrawalPages(t *testing.T) {
 		}
 		o.silent(o.says(o.Get(at), "No withdrawals yet.", "No destinations yet."), `name="amount"`)
 		o.vault()
-		for change, want := range map[string]int64{"added": 2, "removed": 1} { // of the seed's too; an app hears of it, but not of where to
-			if n := o.d.count("SELECT COUNT(*) FROM events WHERE company_id = $1 AND object_id = $1 AND name = 'distribution.changed' AND data LIKE $2",
+		// includes the seed's destinations; an app gets the event, but not the address
+		for change, want := range map[string]int64{"added": 2, "removed": 1} {
+			if n := o.d.count("SELECT COUNT(*) FROM events WHERE company_id = $1 AND object_id = $1 AND name = "+
+				"'distribution.changed' AND data LIKE $2",
 				o.d.seed.CompanyID, `{"company_id":"`+o.d.seed.CompanyID+`","recipient_id":"","user_id":"","change":"`+change+`","distributions":[{"distribution_id":"%","symbol":"BTC","allocation":0}]}`); n != want {
-				t.Errorf("%d events say that a destination of the company was %s", n, change)
+				t.Errorf("%d events say that a destination of the company was %s, want %d", n, change, want)
 			}
 		}
 		made := o.d.create(pays("", "1000", o.d.seed.Workers[0].UserID))
@@ -57,59 +60,71 @@ func TestWithdrawalPages(t *testing.T) {
 		o.d.fulfilled(made.PayrollID)
 
 		page := o.says(o.Get(at), "Vault &lt;b&gt; BTC bcrt1q…t080", `name="amount"`)
-		for amount, problem := range map[string]string{"": "Enter a number like", "0": "greater than 0", "0.000001": "below the minimum amount", "1": "balance is too low"} {
-			if got := o.Submit(page, at+"/check", "amount", amount); got.Status < 400 || got.Status > 499 || !strings.Contains(got.Text, `id="amount-problem"`) || !strings.Contains(got.Text, problem) {
+		for amount, problem := range map[string]string{"": "Enter a number like", "0": "greater than 0",
+			"0.000001": "below the minimum amount", "1": "balance is too low"} {
+			if got := o.Submit(page, at+"/check", "amount", amount); got.Status < 400 || got.Status > 499 ||
+				!strings.Contains(got.Text, `id="amount-problem"`) || !strings.Contains(got.Text, problem) {
 				t.Errorf("%q: %d\n%s", amount, got.Status, got.Text)
 			}
 		}
-		check := o.says(o.Submit(page, at+"/check", "amount", "0.001"), "0.00100000\u00a0BTC", "0.00102000\u00a0BTC", "can’t be reversed")
+		check := o.says(o.Submit(page, at+"/check", "amount", "0.001"), "0.00100000\u00a0BTC", "0.00102000\u00a0BTC",
+			"can’t be reversed")
 		o.silent(check, "A second person needs to approve it")
 		first := o.Submit(check, at)
-		if again := o.Submit(check, at); !strings.HasPrefix(first.Location(), at+"/wdr_") || again.Location() != first.Location() {
-			t.Fatalf("%q, then %q", first.Location(), again.Location())
+		if again := o.Submit(check, at); !strings.HasPrefix(first.Location(), at+"/wdr_") ||
+			again.Location() != first.Location() {
+			t.Fatalf("the first submission redirects to %q, the second to %q", first.Location(), again.Location())
 		}
-		eventually(t, 60*time.Second, "the withdrawal arrives", func() bool { return strings.Contains(o.Get(first.Location()).Text, ">Completed") })
+		eventually(t, 60*time.Second, "the withdrawal arrives",
+			func() bool { return strings.Contains(o.Get(first.Location()).Text, ">Completed") })
 		o.says(o.Get(first.Location()), "<code>", "On its way")
 		o.d.checkFunds(102_000)
 		o.says(o.Get("/wallets"), ">Withdrawal<")
 
-		// With a limit, a second person approves; who may only look, or writes programs, takes nothing.
+		// With a limit, a second person has to approve. A developer can't approve or cancel.
 		other, setRole := o.colleague()
-		if got := o.Submit(o.Get("/settings/approvals"), "/settings/approvals", "limit", "1", "limit_currency", "USD"); got.Location() != "/settings/approvals" {
+		if got := o.Submit(o.Get("/settings/approvals"), "/settings/approvals", "limit", "1", "limit_currency",
+			"USD"); got.Location() != "/settings/approvals" {
 			t.Fatalf("%d", got.Status)
 		}
 		check = o.says(o.Submit(o.Get(at), at+"/check", "amount", "0.001"), "A second person needs to approve it")
 		mine := o.Submit(check, at).Location()
-		eventually(t, 60*time.Second, "it waits", func() bool { return strings.Contains(o.Get(mine).Text, "Approvals: 0 of 1.") })
+		eventually(t, 60*time.Second, "the withdrawal waits for approval",
+			func() bool { return strings.Contains(o.Get(mine).Text, "Approvals: 0 of 1.") })
 		own := o.Get(mine)
 		o.silent(own, mine+"/approve")
 		_, form := webtest.Form(t, own.Text, mine+"/cancel")
-		if got := o.Post(mine+"/approve", form); got.Status != http.StatusForbidden || !strings.Contains(got.Text, "second_person_required") {
-			t.Errorf("the maker approves: %d\n%s", got.Status, got.Text)
+		if got := o.Post(mine+"/approve", form); got.Status != http.StatusForbidden || !strings.Contains(got.Text,
+			"second_person_required") {
+			t.Errorf("the person who asked for the withdrawal approves it: got status %d\n%s", got.Status, got.Text)
 		}
 		theirs := other.Get(mine)
 		setRole(identity.RoleDeveloper)
 		o.silent(other.Get(at), `name="amount"`, "destinations/new")
 		for path, send := range map[string]string{mine + "/approve": mine + "/approve", mine + "/cancel": mine + "/cancel"} {
 			if got := other.Submit(theirs, path); got.Status != http.StatusForbidden {
-				t.Errorf("a developer at %s: %d", send, got.Status)
+				t.Errorf("a developer's request to %s: got status %d, want 403", send, got.Status)
 			}
 		}
 		setRole(identity.RoleAdmin)
 		if got := other.Submit(theirs, mine+"/approve"); got.Location() != mine {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
-		eventually(t, 60*time.Second, "the second one arrives", func() bool { return strings.Contains(o.Get(mine).Text, ">Completed") })
+		eventually(t, 60*time.Second, "the second withdrawal arrives", func() bool {
+			return strings.Contains(o.Get(mine).Text,
+				">Completed")
+		})
 		o.d.checkFunds(2_000)
 
-		// When the month is over it is closed, and its files are there.
+		// When the month is over, it is closed, and its files can be downloaded.
 		o.d.advance(32 * 24 * time.Hour)
 		if err := ledger.ClosePeriods(t.Context(), o.s.DB()); err != nil {
 			t.Fatal(err)
 		}
 		admin := o.s.Ready().Seed.Admin
 		o.Submit(o.Get("/sign-in"), "/sign-in", "email", admin.Email, "password", admin.Password)
-		o.says(o.Get("/wallets?asset=BTC"), "Closed months in BTC", "0.00002000\u00a0BTC", "/wallets/statement.pdf?asset=BTC&amp;since=")
+		o.says(o.Get("/wallets?asset=BTC"), "Closed months in BTC", "0.00002000\u00a0BTC",
+			"/wallets/statement.pdf?asset=BTC&amp;since=")
 		report, err := checkLedger(t.Context(), o.s)
 		if err != nil || len(report.Problems) > 0 {
 			t.Errorf("%v %v", err, report.Problems)

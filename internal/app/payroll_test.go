@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The parts of answers that tests read. Numbers stay text: they are money.
+// These types hold the parts of API responses that tests read. Amounts stay text because they are money.
 type (
 	createdPayroll struct {
 		PayrollID string      `json:"payroll_id"`

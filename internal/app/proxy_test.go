@@ -14,12 +14,13 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// Whoever is asked by a proxy of its own counts the client that the proxy names, and nothing that the client could have
-// written.
+// Behind a trusted proxy, the rate limits count the client that the proxy names. They ignore addresses that the
+// client could have written itself.
 func TestLimitsCountClientsBehindTrustedProxies(t *testing.T) {
 	ask := func(d *apiClient, forwarded ...string) int {
 		d.Helper()
-		req, err := http.NewRequestWithContext(d.Context(), http.MethodPost, d.s.Ready().BaseURL+"/oauth2/token", strings.NewReader("grant_type=authorization_code"))
+		req, err := http.NewRequestWithContext(d.Context(), http.MethodPost, d.s.Ready().BaseURL+"/oauth2/token",
+			strings.NewReader("grant_type=authorization_code"))
 		if err != nil {
 			d.Fatal(err)
 		}
@@ -32,32 +33,35 @@ func TestLimitsCountClientsBehindTrustedProxies(t *testing.T) {
 		res.Body.Close()
 		return res.StatusCode
 	}
-	behind := newAPIClient(t, boot(t, dbtest.SQLite(t), func(c *app.Config) { c.TrustedProxies = []string{"127.0.0.0/8", "::1/128", "10.2.0.0/16"} }))
+	behind := newAPIClient(t, boot(t, dbtest.SQLite(t), func(c *app.Config) {
+		c.TrustedProxies = []string{"127.0.0.0/8",
+			"::1/128", "10.2.0.0/16"}
+	}))
 	for i := range 30 {
 		if got := ask(behind, fmt.Sprintf("6.6.6.%d, 1.2.3.4", i)); got == http.StatusTooManyRequests {
-			t.Fatalf("request %d is refused", i)
+			t.Fatalf("the limit refuses request %d", i)
 		}
 	}
-	for _, same := range [][]string{{"1.2.3.4"}, {"8.8.8.8, 1.2.3.4"}, {"8.8.8.8", "1.2.3.4"}, {"1.2.3.4, 10.2.0.7"}, {"1.2.3.4:5678"}, {"nonsense, 1.2.3.4"}, {"::ffff:1.2.3.4"}} {
+	for _, same := range [][]string{{"1.2.3.4"}, {"8.8.8.8, 1.2.3.4"}, {"8.8.8.8", "1.2.3.4"}, {"1.2.3.4, 10.2.0.7"},
+		{"1.2.3.4:5678"}, {"nonsense, 1.2.3.4"}, {"::ffff:1.2.3.4"}} {
 		if got := ask(behind, same...); got != http.StatusTooManyRequests {
-			t.Errorf("%q is another client: %d", same, got)
+			t.Errorf("%q counts as another client: got status %d, want 429", same, got)
 		}
 	}
 	for _, other := range [][]string{{"1.2.3.5"}, {"1.2.3.4, 1.2.3.5"}, {"1.2.3.4, nonsense"}, nil, {"[2001:db8::1]"}} {
 		if got := ask(behind, other...); got == http.StatusTooManyRequests {
-			t.Errorf("%q is the same client", other)
+			t.Errorf("%q counts as the same client", other)
 		}
 	}
 	alone := newAPIClient(t, boot(t, dbtest.SQLite(t)))
 	for i := range 31 {
 		if got := ask(alone, fmt.Sprintf("6.6.6.%d", i)); (got == http.StatusTooManyRequests) != (i == 30) {
-			t.Errorf("without a proxy, request %d: %d", i, got)
+			t.Errorf("without a proxy, request %d: got status %d", i, got)
 		}
 	}
 }
 
-// With a public address, requests for other hosts are refused on every face; whether the process is well may be asked
-// by any.
+// With a public URL, every page and endpoint refuses requests for other hosts. The health checks answer for any host.
 func TestOnlyItsOwnHostIsServed(t *testing.T) {
 	s := boot(t, dbtest.SQLite(t), func(c *app.Config) {
 		c.BaseURL, c.AuthURL = "https://pay.example.com", "https://login.example.com:8443"
@@ -71,14 +75,16 @@ func TestOnlyItsOwnHostIsServed(t *testing.T) {
 		return w
 	}
 	for _, path := range []string{"/api/currencies", "/sign-in", "/", "/docs", "/nothing"} {
-		for _, host := range []string{"evil.example", "pay.example.com.evil.example", "login.example.com", "pay.example.com:8080", ""} {
-			if w := get(host, path); w.Code != http.StatusMisdirectedRequest || !strings.Contains(w.Body.String(), `"misdirected"`) || strings.Contains(w.Body.String(), "evil") {
+		for _, host := range []string{"evil.example", "pay.example.com.evil.example", "login.example.com",
+			"pay.example.com:8080", ""} {
+			if w := get(host, path); w.Code != http.StatusMisdirectedRequest || !strings.Contains(w.Body.String(),
+				`"misdirected"`) || strings.Contains(w.Body.String(), "evil") {
 				t.Errorf("%s at %q: %d %.200s", path, host, w.Code, w.Body)
 			}
 		}
 		for _, host := range []string{"pay.example.com", "PAY.example.com:443", "login.example.com:8443"} {
 			if w := get(host, path); w.Code == http.StatusMisdirectedRequest {
-				t.Errorf("%s at %q is refused", path, host)
+				t.Errorf("the service refuses %s at the host %q", path, host)
 			}
 		}
 	}
@@ -89,15 +95,16 @@ func TestOnlyItsOwnHostIsServed(t *testing.T) {
 	}
 }
 
-// Two processes on one embedded database would not hear of each other; commands beside the one that serves are no
-// trouble.
+// Two services can't share one embedded database, because they wouldn't see each other's notifications. Commands can
+// run beside the service.
 func TestAnEmbeddedDatabaseIsServedOnce(t *testing.T) {
 	url := dbtest.SQLite(t)
 	s := boot(t, url)
 	c := defaults(t)
 	c.DatabaseURL, c.Listen, c.MetricsListen = url, "127.0.0.1:0", ""
-	if twin, err := app.Start(t.Context(), c, testLogger(t.Output(), "error")); err == nil || !strings.Contains(err.Error(), "another process serves "+strings.TrimPrefix(url, "sqlite:")) {
-		t.Errorf("a second process: %v %v", twin, err)
+	if second, err := app.Start(t.Context(), c, testLogger(t.Output(), "error")); err == nil ||
+		!strings.Contains(err.Error(), "another process serves "+strings.TrimPrefix(url, "sqlite:")) {
+		t.Errorf("start a second process: %v %v", second, err)
 	}
 	var out bytes.Buffer
 	for _, run := range []func() error{
@@ -110,11 +117,12 @@ func TestAnEmbeddedDatabaseIsServedOnce(t *testing.T) {
 		},
 	} {
 		if err := run(); err != nil {
-			t.Errorf("beside the service: %v", err)
+			t.Errorf("a command beside the service: %v", err)
 		}
 	}
-	if err := (cli.MigrateCmd{Storage: c.Storage}).Run(t.Context(), cli.Streams{Out: &out}); err == nil || !strings.Contains(err.Error(), "another process serves") {
-		t.Errorf("migrated under the service: %v", err)
+	if err := (cli.MigrateCmd{Storage: c.Storage}).Run(t.Context(), cli.Streams{Out: &out}); err == nil ||
+		!strings.Contains(err.Error(), "another process serves") {
+		t.Errorf("migrate while the service runs: %v", err)
 	}
 	if !strings.Contains(out.String(), "sandbox, published") {
 		t.Errorf("%s", out.String())
@@ -123,7 +131,7 @@ func TestAnEmbeddedDatabaseIsServedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := (cli.MigrateCmd{Storage: c.Storage}).Run(t.Context(), cli.Streams{Out: &out}); err != nil {
-		t.Errorf("migrated when nobody serves: %v", err)
+		t.Errorf("migrate after the service stopped: %v", err)
 	}
 	boot(t, url)
 	other := defaults(t)

@@ -25,7 +25,8 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// A merchant's checkout, seen from outside. What payers do on a chain under the test's hand is in package claim.
+// Each test here is a client of a merchant's checkout in a whole sandbox. Package claim tests the payments on a chain
+// that the test controls.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
@@ -38,10 +39,10 @@ func TestClaims(t *testing.T) {
 			{"paid exactly", claimPaid},
 			{"underpaid, then refreshed and paid", claimUnderpaid},
 			{"too much", claimOverpaid},
-			{"late, and taken at the new price", claimLate},
-			{"cancelled, and paid all the same", claimCancelled},
-			{"too much, and given back", claimRefunded},
-			{"late, and given back", claimGivenBack},
+			{"late, and accepted at the new price", claimLate},
+			{"cancelled, and paid anyway", claimCancelled},
+			{"too much, and refunded", claimRefunded},
+			{"late, and refunded", claimRefundedLate},
 			{"settled", claimSettled},
 			{"payers", claimPayers},
 			{"merchant settings", merchantSettings},
@@ -64,10 +65,11 @@ const (
 	claimPath = "/api/merchant/claim/create"
 )
 
-// claimOf makes a claim over an amount of dollars.
+// claimOf creates a claim for an amount in dollars.
 func (d *apiClient) claimOf(amount string) object {
 	d.Helper()
-	return d.ok("POST", claimPath, `{"payer_id":"customer-1","amount":`+amount+`,"denomination_currency":"USD","funding_currency":"BTC"}`).read(d)
+	return d.ok("POST", claimPath,
+		`{"payer_id":"customer-1","amount":`+amount+`,"denomination_currency":"USD","funding_currency":"BTC"}`).read(d)
 }
 
 func (d *apiClient) payClaim(id, kind, amount string) string {
@@ -79,19 +81,19 @@ func (d *apiClient) payClaim(id, kind, amount string) string {
 	return d.ok("POST", "/api/sandbox/deposit", body+"}").read(d)["tx_hash"].(string)
 }
 
-// claimIs waits until a claim is in a state.
+// claimIs waits until a claim has this status and exception.
 func (d *apiClient) claimIs(id, status, exception string) (last object) {
 	d.Helper()
 	if !await(d.T, 30*time.Second, func() bool {
 		last = d.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(d)
 		return last["status"] == status && last["exception"] == exception
 	}) {
-		d.Fatalf("want %s %s; it is %v", status, exception, last)
+		d.Fatalf("want a claim that is %s with the exception %s; got %v", status, exception, last)
 	}
 	return last
 }
 
-// statusEvents returns the states in the events of a claim, in order.
+// statusEvents returns the statuses in a claim's events, in order.
 func (d *apiClient) statusEvents(id string) (all []string) {
 	d.Helper()
 	for _, e := range d.ok("GET", "/api/events?object_id="+id+"&name=claim.status_update", "").read(d)["data"].([]any) {
@@ -112,23 +114,26 @@ func claimPaid(d *apiClient) {
 	had := d.merchant()
 	made := d.claimOf("100.00")
 	id := made["claim_id"].(string)
-	if made["rate"] != "50000" || made["funding_amount"] != "0.00200000" || made["denomination_amount"] != "100.00" || made["status"] != "awaiting_payment" {
+	if made["rate"] != "50000" || made["funding_amount"] != "0.00200000" || made["denomination_amount"] != "100.00" ||
+		made["status"] != "awaiting_payment" {
 		d.Errorf("%v", made)
 	}
 	if want := d.s.Ready().BaseURL + "/pay/" + id; made["checkout_url"] != want {
-		d.Errorf("the checkout is at %v, want %s", made["checkout_url"], want)
+		d.Errorf("the checkout URL is %v, want %s", made["checkout_url"], want)
 	}
 	txid := d.payClaim(id, "exact", "")
 	v := d.claimIs(id, "paid", "none")
-	if v["tx_hash"] != txid || v["due_amount"] != "0.00" || v["received_amount"] != "0.00200000" || v["refundable_amount"] != "0.00000000" {
+	if v["tx_hash"] != txid || v["due_amount"] != "0.00" || v["received_amount"] != "0.00200000" ||
+		v["refundable_amount"] != "0.00000000" {
 		d.Errorf("%v", v)
 	}
 	if got := d.merchant() - had; got != 99_00 {
-		d.Errorf("the merchant has %d cents of 100 USD, want 9900", got)
+		d.Errorf("the merchant got %d cents of 100 USD, want 9900", got)
 	}
-	eventually(d.T, 10*time.Second, "what became of it is told", func() bool {
+	eventually(d.T, 10*time.Second, "the events report the claim's statuses", func() bool {
 		got := d.statusEvents(id)
-		return slices.Equal(got, []string{"confirming", "paid"}) || slices.Equal(got, []string{"paid"}) // where a block was first
+		// if a block came before the payment was seen
+		return slices.Equal(got, []string{"confirming", "paid"}) || slices.Equal(got, []string{"paid"})
 	})
 	events := d.ok("GET", "/api/events?object_id="+id, "").read(d)["data"].([]any)
 	if first := events[0].(object); first["event"] != "claim.created" {
@@ -159,15 +164,17 @@ func claimUnderpaid(d *apiClient) {
 	}
 	d.advance(16 * time.Minute)
 	d.claimIs(id, "underpaid", "none")
-	if again := d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`).read(d); again["funding_amount"] != "0.00020000" ||
+	if again := d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`).read(
+		d); again["funding_amount"] != "0.00020000" ||
 		again["denomination_amount"] != "10.00" || again["status"] != "partially_paid" ||
-		again["funding_details"].(object)["address"] != made["funding_details"].(object)["address"] || again["quote_id"] == made["quote_id"] {
+		again["funding_details"].(object)["address"] != made["funding_details"].(object)["address"] ||
+		again["quote_id"] == made["quote_id"] {
 		d.Errorf("%v", again)
 	}
 	d.payClaim(id, "exact", "")
 	v = d.claimIs(id, "paid", "none")
 	if n := len(v["tx_hashes"].([]any)); n != 2 || d.merchant()-had != 99_00 {
-		d.Errorf("%d transactions, %v", n, v)
+		d.Errorf("the claim has %d transactions: %v", n, v)
 	}
 }
 
@@ -176,7 +183,8 @@ func claimOverpaid(d *apiClient) {
 	id := d.claimOf("100.00")["claim_id"].(string)
 	d.payClaim(id, "exact", "0.002050")
 	v := d.claimIs(id, "paid", "overpaid")
-	if v["refundable_amount"] != "0.00005000" || d.merchant()-had != 99_00 || d.balance(ledger.RefundPayable, id).Units() != 5000 {
+	if v["refundable_amount"] != "0.00005000" || d.merchant()-had != 99_00 || d.balance(ledger.RefundPayable,
+		id).Units() != 5000 {
 		d.Errorf("%v", v)
 	}
 }
@@ -187,13 +195,14 @@ func claimLate(d *apiClient) {
 	d.payClaim(id, "late", "")
 	d.claimIs(id, "paid_late", "late")
 	if got := d.balance(ledger.SuspenseLate, id).Units(); got != 200_000 || d.merchant() != had {
-		d.Errorf("%d sat wait for a decision", got)
+		d.Errorf("%d sat are unallocated", got)
 	}
-	if v := d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`).read(d); v["status"] != "paid" || v["exception"] != "late" {
+	if v := d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`).read(d); v["status"] != "paid" ||
+		v["exception"] != "late" {
 		d.Errorf("%v", v)
 	}
 	if got := d.balance(ledger.SuspenseLate, id).Units(); got != 0 || d.merchant()-had != 99_00 {
-		d.Errorf("%d sat still wait for a decision", got)
+		d.Errorf("%d sat are still unallocated", got)
 	}
 }
 
@@ -208,10 +217,11 @@ func claimCancelled(d *apiClient) {
 	d.payClaim(id, "exact", "")
 	d.claimIs(id, "paid_late", "late")
 	if got := d.balance(ledger.SuspenseLate, id).Units(); got != 200_000 {
-		d.Errorf("%d sat wait for a decision", got)
+		d.Errorf("%d sat are unallocated", got)
 	}
-	if v := d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`).read(d); v["status"] != "paid" || v["exception"] != "late" || v["payment_uri"] != "" {
-		d.Errorf("the merchant takes it all the same: %v", v)
+	if v := d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`).read(d); v["status"] != "paid" ||
+		v["exception"] != "late" || v["payment_uri"] != "" {
+		d.Errorf("the merchant accepts the late payment: got %v", v)
 	}
 }
 
@@ -219,53 +229,61 @@ func claimPayers(d *apiClient) {
 	ask := func(payer, currency string) string {
 		return `{"payer_id":"` + payer + `","amount":10,"denomination_currency":"` + currency + `"}`
 	}
-	// A payer's website is text: nobody calls it, and no page links to it.
+	// A payer's website is only text: the service never calls it, and no page links to it.
 	var calls atomic.Int64
 	site := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
 	defer site.Close()
-	me := d.ok("POST", "/api/user/payer/create", `{"name":"Me","company_type":"client","payroll_invoice_currency":"USD","website":"`+site.URL+`/me"}`).read(d)
+	me := d.ok("POST", "/api/user/payer/create",
+		`{"name":"Me","company_type":"client","payroll_invoice_currency":"USD","website":"`+site.URL+`/me"}`).read(d)
 	mine := me["external_company_id"].(string)
 	paid := d.ok("POST", claimPath, ask(mine, "USD")).read(d)
 	d.payClaim(paid["claim_id"].(string), "exact", "")
 	d.claimIs(paid["claim_id"].(string), "paid", "none")
-	if page := d.do("GET", "/pay/"+paid["claim_id"].(string), "", "Authorization", ""); page.status != 200 || strings.Contains(page.text, site.URL) {
+	if page := d.do("GET", "/pay/"+paid["claim_id"].(string), "", "Authorization", ""); page.status != 200 ||
+		strings.Contains(page.text, site.URL) {
 		d.Errorf("%d\n%s", page.status, page.text)
 	}
-	if kept := d.ok("GET", "/api/user/payer/detail?external_company_id="+mine, "").read(d); me["website"] != site.URL+"/me" || kept["website"] != site.URL+"/me" || calls.Load() != 0 {
-		d.Errorf("the website is %v, and was called %d times", kept["website"], calls.Load())
+	if kept := d.ok("GET", "/api/user/payer/detail?external_company_id="+mine,
+		"").read(d); me["website"] != site.URL+"/me" || kept["website"] != site.URL+"/me" || calls.Load() != 0 {
+		d.Errorf("the website is %v, and the service called it %d times", kept["website"], calls.Load())
 	}
-	d.ok("POST", claimPath, ask("Zoe\u0308 1", "USD")) // a letter and its accent apart, and in one
+	d.ok("POST", claimPath, ask("Zoe\u0308 1", "USD")) // the decomposed and the composed form of the same letter
 	for _, name := range []string{"Zoe\u0308 1", "Zo\u00eb 1"} {
-		if got := d.ok("GET", "/api/merchant/claims?payer_id="+url.QueryEscape(name), "").read(d)["data"].([]any); len(got) != 1 || got[0].(object)["payer_id"] != "Zo\u00eb 1" {
-			d.Errorf("claims of %q: %v", name, got)
+		if got := d.ok("GET", "/api/merchant/claims?payer_id="+url.QueryEscape(name),
+			"").read(d)["data"].([]any); len(got) != 1 || got[0].(object)["payer_id"] != "Zo\u00eb 1" {
+			d.Errorf("the search for claims of %q finds %v", name, got)
 		}
 	}
 	first := d.ok("POST", claimPath, ask("a", "EUR"), "Idempotency-Key", "claim-once")
 	if again := d.ok("POST", claimPath, ask("a", "EUR"), "Idempotency-Key", "claim-once"); again.text != first.text {
-		d.Errorf("the same key answers %s and %s", first.text, again.text)
+		d.Errorf("the same idempotency key gets the answers %s and %s", first.text, again.text)
 	}
 }
 
 func merchantSettings(d *apiClient) {
 	const path = "/api/merchant/settings"
-	if v := d.ok("GET", path, "").read(d); v["confirmations"] != 1.0 || v["late_policy"] != "manual" || v["tolerance_bps"] != 0.0 {
-		d.Errorf("a merchant begins with %v", v)
+	if v := d.ok("GET", path, "").read(d); v["confirmations"] != 1.0 || v["late_policy"] != "manual" ||
+		v["tolerance_bps"] != 0.0 {
+		d.Errorf("a new merchant has the settings %v", v)
 	}
 	d.refused(422, "invalid_parameter", "POST", path, `{"confirmations":3}`)
 	d.refused(422, "unknown_field", "POST", path, `{"settlement_address":"`+d.s.Bitcoin().Home()+`"}`)
 	d.ok("POST", path, `{"tolerance_bps":100,"confirmations":0,"late_policy":"requote","settlement_currency":"BTC","origins":["https://shop.example"]}`)
-	if v := d.ok("POST", path, `{"late_grace_seconds":5}`).read(d); v["confirmations"] != 0.0 || v["late_policy"] != "requote" || v["tolerance_bps"] != 100.0 ||
+	if v := d.ok("POST", path, `{"late_grace_seconds":5}`).read(d); v["confirmations"] != 0.0 ||
+		v["late_policy"] != "requote" || v["tolerance_bps"] != 100.0 ||
 		v["late_grace_seconds"] != 5.0 || len(v["origins"].([]any)) != 1 {
 		d.Errorf("%v", v)
 	}
-	defer d.ok("POST", path, `{"tolerance_bps":0,"confirmations":1,"late_policy":"manual","settlement_currency":"","late_grace_seconds":0}`)
+	defer d.ok("POST", path,
+		`{"tolerance_bps":0,"confirmations":1,"late_policy":"manual","settlement_currency":"","late_grace_seconds":0}`)
 
 	had, earned := d.balance(ledger.MerchantPayable, "").Units(), d.balance(ledger.FeeRevenue, "").Units()
-	made := d.ok("POST", claimPath, `{"payer_id":"a","amount":100,"denomination_currency":"USD","return_url":"https://shop.example/thanks"}`).read(d)
+	made := d.ok("POST", claimPath,
+		`{"payer_id":"a","amount":100,"denomination_currency":"USD","return_url":"https://shop.example/thanks"}`).read(d)
 	id := made["claim_id"].(string)
-	d.payClaim(id, "exact", "0.00199") // half a percent too little, and taken before it is confirmed
+	d.payClaim(id, "exact", "0.00199") // half a percent too little, and accepted before it is confirmed
 	if v := d.claimIs(id, "paid", "within_tolerance"); v["due_amount"] != "0.00" {
-		d.Errorf("a claim that is paid asks for %v more", v["due_amount"])
+		d.Errorf("a paid claim asks for %v more", v["due_amount"])
 	}
 	if got := d.balance(ledger.MerchantPayable, "").Units() - had; got != 198_000 {
 		d.Errorf("a merchant who settles in BTC has %d sat, want 198000", got)
@@ -281,7 +299,7 @@ func merchantSettings(d *apiClient) {
 	d.claimIs(late, "paid", "late")
 }
 
-// accept is what the page behind a refund's link does.
+// accept does what the page behind a refund link does.
 func (d *apiClient) accept(id, link, address string) error {
 	d.Helper()
 	withdrawals, err := withdrawal.New(withdrawal.Config{Setup: destination.Setup{Sealer: &identity.Sealer{}}},
@@ -311,46 +329,47 @@ func claimRefunded(d *apiClient) {
 	old := d.ok("POST", "/api/merchant/claim/refund", ref).read(d)
 	link := d.ok("POST", "/api/merchant/claim/refund", ref).read(d)
 	url := link["refund_url"].(string)
-	if link["amount"] != "0.00050000" || link["status"] != "offered" || !strings.HasPrefix(url, d.s.Ready().BaseURL+"/pay/"+id+"/refund/") {
+	if link["amount"] != "0.00050000" || link["status"] != "offered" || !strings.HasPrefix(url,
+		d.s.Ready().BaseURL+"/pay/"+id+"/refund/") {
 		d.Errorf("%v", link)
 	}
 	if n := d.count("SELECT COUNT(*) FROM claim_refunds WHERE token_digest = $1", path.Base(url)); n != 0 {
-		d.Errorf("the link's secret is stored")
+		d.Errorf("the database contains the link's secret")
 	}
 	home := d.s.Bitcoin().Home()
 	if err := d.accept(id, old["refund_url"].(string), home); !errors.Is(err, claim.ErrLink) {
-		d.Errorf("a link that another took the place of: %v", err)
+		d.Errorf("accept with a link that another link replaced: %v", err)
 	}
 	for _, bad := range []string{"", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "nonsense"} {
 		if err := d.accept(id, url, bad); err == nil {
-			d.Errorf("the address %q was taken", bad)
+			d.Errorf("the service accepted the address %q", bad)
 		}
 	}
 	own := d.claimOf("10.00")["funding_details"].(object)["address"].(string)
 	if err := d.accept(id, url, own); err == nil {
-		d.Errorf("an address of the service itself was taken")
+		d.Errorf("the service accepted one of its own addresses")
 	}
 	if err := d.accept(id, url, home); err != nil {
 		d.Fatal(err)
 	}
 	if err := d.accept(id, url, home); !errors.Is(err, claim.ErrLink) {
-		d.Errorf("a link that was used: %v", err)
+		d.Errorf("accept with a link that was already used: %v", err)
 	}
-	eventually(d.T, 60*time.Second, "the payer has the excess", func() bool {
+	eventually(d.T, 60*time.Second, "the payer gets the excess", func() bool {
 		v := d.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(d)
 		return v["status"] == "paid" && v["refunded_amount"] == "0.00050000" && v["refundable_amount"] == "0.00000000"
 	})
 	if got := d.balance(ledger.RefundPayable, id); !got.IsZero() {
-		d.Errorf("%s BTC are still owed to the payer", got)
+		d.Errorf("the service still owes the payer %s BTC", got)
 	}
 	got := d.count("SELECT amount FROM outputs WHERE payroll_id = $1", id)
-	if got >= 50_000 || got < 48_000 { // the payer bears the miner's fee
+	if got >= 50_000 || got < 48_000 { // the payer pays the miner's fee
 		d.Errorf("the payer got %d sat", got)
 	}
 	d.refused(409, "invalid_state", "POST", "/api/merchant/claim/refund", ref)
 }
 
-func claimGivenBack(d *apiClient) {
+func claimRefundedLate(d *apiClient) {
 	had := d.merchant()
 	id := d.claimOf("100.00")["claim_id"].(string)
 	d.payClaim(id, "late", "")
@@ -365,7 +384,7 @@ func claimGivenBack(d *apiClient) {
 	}
 	d.claimIs(id, "refunded", "none")
 	if d.merchant() != had {
-		d.Errorf("the merchant has %d cents of a claim that was given back", d.merchant()-had)
+		d.Errorf("the merchant got %d cents of a refunded claim", d.merchant()-had)
 	}
 }
 
@@ -377,7 +396,8 @@ func claimSettled(d *apiClient) {
 	brought, funds := d.merchant(), d.balanceIn(ledger.CompanyFunds, "", "USD").Units()
 	d.refused(409, "insufficient_balance", "POST", path, `{"currency":"USD","amount":999999.00}`)
 	d.refused(422, "amount_precision", "POST", path, `{"currency":"USD","amount":1.001}`)
-	if v := d.ok("POST", path, `{"currency":"USD","amount":1.00}`).read(d); v["amount"] != "1.00" || v["withdrawal_id"] != "" {
+	if v := d.ok("POST", path, `{"currency":"USD","amount":1.00}`).read(d); v["amount"] != "1.00" ||
+		v["withdrawal_id"] != "" {
 		d.Errorf("%v", v)
 	}
 	d.ok("POST", path, `{"currency":"USD"}`)
@@ -390,10 +410,10 @@ func claimSettled(d *apiClient) {
 		kinds += l.(object)["type"].(string) + " "
 	}
 	if kinds != "settlement settlement claim_payment " {
-		d.Errorf("the statement of what claims brought: %v", lines)
+		d.Errorf("the statement of the settled claims: %v", lines)
 	}
 
-	// In bitcoin, and on to a destination of the company's own.
+	// A merchant can settle in bitcoin and withdraw to the company's own destination.
 	var own struct {
 		Destinations []struct {
 			ID string `json:"destination_id"`

@@ -27,11 +27,13 @@ func sameKeyAgain(d *apiClient) {
 		for _, same := range []string{body, " " + strings.ReplaceAll(body, ":", " : ")} {
 			again := d.ok("POST", createPath, same, "Idempotency-Key", key)
 			if again.text != first.text || again.header.Get("Idempotent-Replayed") != "true" {
-				d.Errorf("%s, replayed %q; want %s", again.text, again.header.Get("Idempotent-Replayed"), first.text)
+				d.Errorf("got %s with Idempotent-Replayed %q; want %s", again.text, again.header.Get("Idempotent-Replayed"),
+					first.text)
 			}
 		}
 		before := d.do("GET", "/api/company/payrolls/"+first.read(d)["payroll_id"].(string), "").text
-		d.refused(422, "idempotency_key_reused", "POST", createPath, pays("", "25.01", d.seed.Workers[0].UserID), "Idempotency-Key", key)
+		d.refused(422, "idempotency_key_reused", "POST", createPath, pays("", "25.01", d.seed.Workers[0].UserID),
+			"Idempotency-Key", key)
 		if after := d.do("GET", "/api/company/payrolls/"+first.read(d)["payroll_id"].(string), "").text; after != before {
 			d.Errorf("%s\n%s", before, after)
 		}
@@ -64,7 +66,7 @@ func sameKeyAtOnce(d *apiClient) {
 		}
 	}
 	if len(ids) != 1 || fresh != 1 {
-		d.Errorf("%d different answers, %d of them not replayed", len(ids), fresh)
+		d.Errorf("got %d different answers, %d of them not replayed", len(ids), fresh)
 	}
 	after := d.effects()
 	for i := range after {
@@ -85,15 +87,16 @@ func sameKeyElsewhere(d *apiClient) {
 	if refreshed.header.Get("Idempotent-Replayed") != "" || refreshed.text == first.text {
 		d.Errorf("%s", refreshed.text)
 	}
-	// So has another user of the same app, and another company.
-	if by := d.as(d.token(identity.CompanyWorkersPay)).ok("POST", createPath, body, "Idempotency-Key", key); by.read(d)["payroll_id"] == id {
+	// Another user of the same app and another company have their own keys too.
+	if by := d.as(d.token(identity.CompanyWorkersPay)).ok("POST", createPath, body, "Idempotency-Key",
+		key); by.read(d)["payroll_id"] == id {
 		d.Error("a token gets the answer of the API key")
 	}
 	_, stranger := d.stranger()
 	d.storesNothing(func() {
 		r := stranger.refused(422, "invalid_parameter", "POST", createPath, body, "Idempotency-Key", key)
 		if strings.Contains(r.text, id) || r.header.Get("Idempotent-Replayed") != "" {
-			d.Errorf("a stranger gets %s", r.text)
+			d.Errorf("another company gets %s", r.text)
 		}
 	})
 }
@@ -128,18 +131,19 @@ func externalID(d *apiClient) {
 		}
 	}
 	if after := d.effects(); made != 1 || after[0]-before[0] != 1 || after[4]-before[4] != 1 {
-		d.Errorf("%d succeeded; %v before, %v after", made, before, after)
+		d.Errorf("%d requests succeeded; the counts are %v before and %v after", made, before, after)
 	}
 }
 
-// What is another company's and what does not exist look the same, to the byte.
+// The responses for another company's objects and for objects that don't exist are the same, byte for byte.
 func foreignCompany(d *apiClient) {
 	made := d.payTwo("25.00")
 	before := d.do("GET", "/api/company/payrolls/"+made.PayrollID, "").text
 	payment := d.payroll(made.PayrollID).Payments[0].ID
 	company, stranger := d.stranger()
 	ada, person := d.seed.Workers[0].UserID, d.seed.Recipients[0].RecipientID
-	missing := strings.NewReplacer(d.seed.CompanyID, sandbox.SeedID("com", "none"), made.PayrollID, sandbox.SeedID("prl", "none"), payment, sandbox.SeedID("pmt", "none"),
+	missing := strings.NewReplacer(d.seed.CompanyID, sandbox.SeedID("com", "none"), made.PayrollID, sandbox.SeedID("prl",
+		"none"), payment, sandbox.SeedID("pmt", "none"),
 		person, sandbox.SeedID("rec", "none"))
 	d.storesNothing(func() {
 		for _, c := range [][3]string{
@@ -152,9 +156,11 @@ func foreignCompany(d *apiClient) {
 			{"POST", createPath, pays(`"company_id":"`+d.seed.CompanyID+`",`, "25.00", ada)},
 			{"POST", "/api/company/payroll/preview", pays(`"company_id":"`+d.seed.CompanyID+`",`, "25.00", ada)},
 			{"POST", "/api/company/payroll/quote/refresh", `{"payroll_id":"` + made.PayrollID + `"}`},
-			{"POST", "/api/company/payroll/quote/refresh", `{"company_id":"` + d.seed.CompanyID + `","payroll_id":"` + made.PayrollID + `"}`},
+			{"POST", "/api/company/payroll/quote/refresh", `{"company_id":"` + d.seed.CompanyID + `","payroll_id":"` +
+				made.PayrollID + `"}`},
 			{"POST", "/api/company/payroll/cancel", `{"payroll_id":"` + made.PayrollID + `"}`},
-			{"POST", "/api/company/" + d.seed.CompanyID + "/recipients/create", `{"first_name":"A","last_name":"B","country":"US","email":"a@b.example"}`},
+			{"POST", "/api/company/" + d.seed.CompanyID + "/recipients/create",
+				`{"first_name":"A","last_name":"B","country":"US","email":"a@b.example"}`},
 			{"POST", "/api/sandbox/deposit", `{"payroll_id":"` + made.PayrollID + `","kind":"exact"}`},
 			{"POST", "/api/sandbox/payout-failure", `{"subpayroll_id":"` + payment + `"}`},
 			{"POST", "/api/sandbox/bank-return", `{"subpayroll_id":"` + payment + `"}`},
@@ -166,12 +172,12 @@ func foreignCompany(d *apiClient) {
 			foreign := stranger.refused(404, "not_found", c[0], c[1], c[2], headers...)
 			none := stranger.refused(404, "not_found", c[0], missing.Replace(c[1]), missing.Replace(c[2]), headers...)
 			if foreign.text != none.text {
-				d.Errorf("%s %s: a stranger sees the difference of\n%s\n%s", c[0], c[1], foreign.text, none.text)
+				d.Errorf("%s %s: another company can tell apart the answers\n%s\n%s", c[0], c[1], foreign.text, none.text)
 			}
 		}
 	})
 	if after := d.do("GET", "/api/company/payrolls/"+made.PayrollID, "").text; after != before {
-		d.Errorf("a stranger changed it:\n%s\n%s", before, after)
+		d.Errorf("another company changed the payroll:\n%s\n%s", before, after)
 	}
 }
 
@@ -183,7 +189,8 @@ func deadCredentials(d *apiClient) {
 		}
 	}
 	write(func(ctx context.Context, tx *db.Tx) (err error) {
-		keyID, key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: d.seed.CompanyID, AppID: sandbox.SeedID("app", "app")})
+		keyID, key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: d.seed.CompanyID,
+			AppID: sandbox.SeedID("app", "app")})
 		return err
 	})
 	d.as("Basic "+key).ok("GET", "/api/company", "")
@@ -191,11 +198,12 @@ func deadCredentials(d *apiClient) {
 		return identity.RevokeAPIKey(ctx, tx, d.seed.CompanyID, keyID)
 	})
 	for _, auth := range []string{
-		"Basic " + key, "Bearer " + d.seed.APIKey, "Basic " + strings.Replace(d.seed.APIKey, "sandbox", "production", 1), "Basic x' OR '1'='1", "",
+		"Basic " + key, "Bearer " + d.seed.APIKey, "Basic " + strings.Replace(d.seed.APIKey, "sandbox", "production", 1),
+		"Basic x' OR '1'='1", "",
 	} {
 		r := d.refused(401, "invalid_token", "GET", "/api/company", "", "Authorization", auth)
 		if r.header.Get("WWW-Authenticate") == "" {
-			d.Errorf("%q is refused without WWW-Authenticate", auth)
+			d.Errorf("the refusal of %q has no WWW-Authenticate header", auth)
 		}
 	}
 }
@@ -215,12 +223,13 @@ func bodyAttacks(d *apiClient) {
 		runtime.ReadMemStats(&before)
 		r := d.refused(status, code, "POST", createPath, body, append([]string{"Idempotency-Key", freshKey()}, headers...)...)
 		runtime.ReadMemStats(&after)
-		// What refusing takes grows with the body, and no faster; the rest of the service works on meanwhile.
+		// The memory for refusing a body grows in proportion to the body. Meanwhile, the rest of the service keeps
+		// working.
 		if used := after.TotalAlloc - before.TotalAlloc; used > uint64(32*len(body))+8<<20 {
 			d.Errorf("refusing a body of %d bytes took %d bytes of memory", len(body), used)
 		}
 		if len(r.text) > 32<<10 {
-			d.Errorf("a body of %d bytes is refused in %d", len(body), len(r.text))
+			d.Errorf("the refusal of a body of %d bytes has %d bytes", len(body), len(r.text))
 		}
 		return r
 	}
@@ -232,10 +241,12 @@ func bodyAttacks(d *apiClient) {
 		post(400, "malformed_json", `{"to_pay":[`+strings.Replace(item, "}", `,"amount_fiat":1}`, 1)+`]}`)
 		post(400, "malformed_json", `{"to_pay":[`+strings.Replace(item, "}", `,"amount\u005ffiat":1}`, 1)+`]}`)
 		post(400, "malformed_json", good+good)
-		if got := d.pointers(post(422, "unknown_field", `{"to_pay":[`+strings.Replace(item, "}", `,"amount":1}`, 1)+`]}`)); got[0] != "unknown_field /to_pay/0/amount" {
+		if got := d.pointers(post(422, "unknown_field", `{"to_pay":[`+strings.Replace(item, "}", `,"amount":1}`,
+			1)+`]}`)); got[0] != "unknown_field /to_pay/0/amount" {
 			d.Errorf("problems %q", got)
 		}
-		for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-16", "application/jsonx", ""} {
+		for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-16",
+			"application/jsonx", ""} {
 			post(415, "unsupported_media_type", good, "Content-Type", kind)
 		}
 		post(415, "unsupported_media_type", good, "Content-Encoding", "gzip")
@@ -244,13 +255,14 @@ func bodyAttacks(d *apiClient) {
 		post(422, "missing_field", `{"to_pay":[{"user_id":"`+d.seed.Workers[0].UserID+`","amount_fiat":null}]}`)
 		post(413, "payload_too_large", `{"to_pay":[`+strings.Repeat(" ", 8<<20)+item+`]}`)
 	})
-	// The service is none the worse for it.
+	// The service still works afterward.
 	d.create(good)
 }
 
 func injection(d *apiClient) {
 	d.payTwo("25.00")
-	evil := []string{"' OR '1'='1", "'; DROP TABLE payrolls; --", `" OR ""="`, "%' OR 1=1 --", "$1", "?1", "1;SELECT pg_sleep(9)--"}
+	evil := []string{"' OR '1'='1", "'; DROP TABLE payrolls; --", `" OR ""="`, "%' OR 1=1 --", "$1", "?1",
+		"1;SELECT pg_sleep(9)--"}
 	escape := func(s string) string {
 		var b strings.Builder
 		for i := range len(s) {
@@ -281,33 +293,38 @@ func injection(d *apiClient) {
 			}
 			d.refused(404, "not_found", "POST", "/api/company/payroll/cancel", `{"payroll_id":`+string(quoted)+`}`)
 		}
-		d.refused(404, "not_found", "POST", "/api/company/payroll/cancel", `{"payroll_id":"x"}`, "Idempotency-Key", "';DROP/**/TABLE/**/idempotency;--")
-		d.refused(400, "idempotency_key_invalid", "POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key", "' OR '1'='1")
+		d.refused(404, "not_found", "POST", "/api/company/payroll/cancel", `{"payroll_id":"x"}`, "Idempotency-Key",
+			"';DROP/**/TABLE/**/idempotency;--")
+		d.refused(400, "idempotency_key_invalid", "POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID),
+			"Idempotency-Key", "' OR '1'='1")
 	})
-	// Text is only text: it is stored and found as it is.
+	// The service stores a text unchanged, and a search finds it.
 	text := "O'Brien'); DROP TABLE payments; -- %_ " + freshKey()
 	quoted, err := json.Marshal(text)
 	if err != nil {
 		d.Fatal(err)
 	}
 	d.create(pays(`"external_id":`+string(quoted)+`,`, "25.00", d.seed.Workers[0].UserID))
-	if rows := d.ok("GET", "/api/company/payrolls?external_id="+escape(text), "").read(d)["data"].([]any); len(rows) != 1 || rows[0].(object)["external_id"] != text {
+	if rows := d.ok("GET", "/api/company/payrolls?external_id="+escape(text),
+		"").read(d)["data"].([]any); len(rows) != 1 || rows[0].(object)["external_id"] != text {
 		d.Errorf("%v", rows)
 	}
 }
 
-// recipient makes somebody who can be paid in bitcoin and returns where they are, and their id.
+// recipient creates a recipient who can be paid in bitcoin, and returns the recipient's path and ID.
 func (d *apiClient) recipient(first, last, address string) (path, id string) {
 	d.Helper()
-	made := d.ok("POST", "/api/company/"+d.seed.CompanyID+"/recipients/create", `{"first_name":"`+first+`","last_name":"`+last+`","country":"GB"}`).read(d)
+	made := d.ok("POST", "/api/company/"+d.seed.CompanyID+"/recipients/create",
+		`{"first_name":"`+first+`","last_name":"`+last+`","country":"GB"}`).read(d)
 	id = made["recipient_id"].(string)
 	path = "/api/company/" + d.seed.CompanyID + "/recipients/" + id
 	d.ok("POST", path+"/distribution", `{"symbol":"BTC","distribution_data":{"address":"`+address+`"}}`)
 	return path, id
 }
 
-// Whoever is on a sanctions list waits, before and after a pay run was made for them, until a person has looked; the
-// others are paid. They and their company hear no more than that somebody looks.
+// The service holds payments to people on a sanctions list until an officer has reviewed them, whether the match
+// comes before or after the payroll is created. The other payees are paid. The payees and their company learn only
+// that there is a review.
 func sanctionedPayees(d *apiClient) {
 	status := func(path string) string { return d.ok("GET", path, "").read(d)["status"].(string) }
 	becomes := func(path, want string) {
@@ -321,7 +338,9 @@ func sanctionedPayees(d *apiClient) {
 	hit := func(id string) (hit string) {
 		d.Helper()
 		d.read(func(ctx context.Context, tx *db.Tx) error {
-			return tx.QueryRow(ctx, "SELECT hit_id FROM screening_hits WHERE company_id = $1 AND subject_id = $2 AND state <> 'cleared'", d.seed.CompanyID, id).Scan(&hit)
+			return tx.QueryRow(ctx,
+				"SELECT hit_id FROM screening_hits WHERE company_id = $1 AND subject_id = $2 AND state <> 'cleared'",
+				d.seed.CompanyID, id).Scan(&hit)
 		})
 		return hit
 	}
@@ -335,43 +354,47 @@ func sanctionedPayees(d *apiClient) {
 		}
 	}
 
-	// Before: a listed name cannot be paid, and the company cannot help it.
+	// Before the payroll: the company can't pay a recipient with a listed name, and can't reactivate the recipient.
 	listed, listedID := d.recipient("Sanktioned", "Sandboxow", addresses[5])
 	becomes(listed, "inactive")
 	d.refused(422, "recipient_inactive", "POST", createPath, pays("", "25.00", listedID), "Idempotency-Key", freshKey())
 	d.refused(409, "invalid_state", "POST", listed+"/reactivate", "")
 
-	// After: a name and an address turn up when the pay run waits for its money.
+	// After the payroll: a name and an address match the list while the payroll waits for its funding.
 	renamed, renamedID := d.recipient("Honest", "Person", addresses[6])
 	moved, movedID := d.recipient("Other", "Human", addresses[7])
 	becomes(renamed, "active")
 	made := d.create(pays("", "25.00", d.seed.Workers[0].UserID, renamedID, movedID))
 	d.ok("POST", renamed+"/update", `{"first_name":"Sanctioned","last_name":"SANDBOXOV"}`)
-	d.ok("POST", moved+"/distribution", `{"symbol":"BTC","distribution_data":{"address":"bcrt1qtt0m2f6rg66xt26wcavtd5tuz5yvgny3sx5g08"}}`)
+	d.ok("POST", moved+"/distribution",
+		`{"symbol":"BTC","distribution_data":{"address":"bcrt1qtt0m2f6rg66xt26wcavtd5tuz5yvgny3sx5g08"}}`)
 	becomes(renamed, "inactive")
 	becomes(moved, "inactive")
 	decide(hit(movedID), screening.Confirmed)
 	d.refused(409, "invalid_state", "POST", moved+"/reactivate", "")
 	d.deposit(made.PayrollID, "exact", "")
-	v := d.until(made.PayrollID, "the others are paid", func(v payrollView) bool {
+	v := d.until(made.PayrollID, "the other payees are paid", func(v payrollView) bool {
 		return len(v.Payments) == 3 && v.Payments[0].Status == "fulfilled" && v.Payments[1].Status == "on_hold"
 	})
 	if v.Status != "released" || len(v.Payments[1].Outputs) != 0 || v.Payments[2].Status != "on_hold" {
 		d.Errorf("%+v", v)
 	}
-	if n := d.count("SELECT COUNT(*) FROM events WHERE company_id = $1 AND object_id = $2 AND data LIKE '%under_review%'", d.seed.CompanyID, v.Payments[1].ID); n != 1 {
-		d.Errorf("%d events tell that the payment is under review, want 1", n)
+	if n := d.count("SELECT COUNT(*) FROM events WHERE company_id = $1 AND object_id = $2 AND data LIKE '%under_review%'",
+		d.seed.CompanyID, v.Payments[1].ID); n != 1 {
+		d.Errorf("%d events report that the payment is under review, want 1", n)
 	}
-	if n := d.count("SELECT COUNT(*) FROM events WHERE company_id = $1 AND (LOWER(data) LIKE '%sanction list%' OR data LIKE '%SANDBOX,%' OR data LIKE '%hit_%')", d.seed.CompanyID); n != 0 {
-		d.Error("an event tips somebody off")
+	if n := d.count("SELECT COUNT(*) FROM events WHERE company_id = $1 AND (LOWER(data) LIKE '%sanction list%' OR data "+
+		"LIKE '%SANDBOX,%' OR data LIKE '%hit_%')", d.seed.CompanyID); n != 0 {
+		d.Error("an event reveals the match on the sanctions list")
 	}
 
-	// A person clears them, and the money goes.
+	// An officer clears them, and they are paid.
 	decide(hit(renamedID), screening.Cleared)
 	becomes(renamed, "active")
-	v = d.until(made.PayrollID, "who is cleared is paid", func(v payrollView) bool { return v.Payments[1].Status == "fulfilled" })
+	v = d.until(made.PayrollID, "the cleared payee is paid",
+		func(v payrollView) bool { return v.Payments[1].Status == "fulfilled" })
 	if v.Payments[2].Status != "on_hold" || status(moved) != "inactive" {
-		d.Errorf("who is confirmed is %s: %+v", status(moved), v)
+		d.Errorf("the payee with the confirmed match is %s: %+v", status(moved), v)
 	}
 	decide(hit(movedID), screening.Cleared)
 	d.fulfilled(made.PayrollID)

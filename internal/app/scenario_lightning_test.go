@@ -14,14 +14,15 @@ import (
 	"github.com/stipend/stipend/internal/lightning/lightningtest"
 )
 
-// Claims that can be paid over Lightning too, seen from outside, with a node that answers as LND does.
+// Payers can also pay claims over Lightning. Each scenario is a client of a whole sandbox with a simulated LND node.
 func TestLightning(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		node := lightningtest.Start(t)
 		s := boot(t, url, func(c *app.Config) {
 			c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0
-			c.LndURL, c.LndMacaroonFile, c.LndTLSCertFile = node.URL(), file(t, "invoices.macaroon", node.Macaroon), file(t, "tls.cert", node.Certificate)
+			c.LndURL, c.LndMacaroonFile, c.LndTLSCertFile = node.URL(), file(t, "invoices.macaroon", node.Macaroon), file(t,
+				"tls.cert", node.Certificate)
 		})
 		type scenario struct {
 			name string
@@ -30,12 +31,12 @@ func TestLightning(t *testing.T) {
 		all, ran := []scenario{
 			{"paid", lightningPaid},
 			{"a little more", lightningOverpaid},
-			{"the node is down at the creation", lightningDownAtCreation},
-			{"both ways at once", lightningBothWays},
-			{"begun on the chain", lightningBegunOnChain},
+			{"the node is down when the claim is created", lightningDownAtCreation},
+			{"paid on the chain and over Lightning", lightningBothWays},
+			{"partly paid on the chain", lightningPartOnChain},
 			{"a new price", lightningNewPrice},
-			{"paid in time, heard of late", lightningHeardLate},
-			{"cancelled, and paid all the same", lightningCancelled},
+			{"paid in time, seen late", lightningSeenLate},
+			{"cancelled, and paid anyway", lightningCancelled},
 		}, 0
 		for _, c := range all {
 			t.Run(c.name, func(t *testing.T) {
@@ -49,7 +50,7 @@ func TestLightning(t *testing.T) {
 			checkNeeded(t, needed, ofLightning)
 		}
 		if node.Refused() > 0 {
-			t.Errorf("%d calls without the right macaroon", node.Refused())
+			t.Errorf("the node refused %d calls without the right macaroon", node.Refused())
 		}
 	})
 }
@@ -68,14 +69,14 @@ func (d *apiClient) claimStatus(id string) object {
 	return d.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(d)
 }
 
-// invoiceOf waits until a claim shows an invoice, which must ask for an amount.
+// invoiceOf waits until a claim shows an invoice, fails the test unless it asks for this amount, and returns it.
 func (d *apiClient) invoiceOf(id string, sats int64) (request string) {
 	d.Helper()
-	eventually(d.T, 20*time.Second, "an invoice is shown", func() bool {
+	eventually(d.T, 20*time.Second, "the claim shows an invoice", func() bool {
 		quote := d.claimStatus(id)["quote"].(object)
 		request = quote["lightning_invoice"].(string)
 		if request != "" && !strings.HasSuffix(quote["payment_uri"].(string), "&lightning="+request) {
-			d.Errorf("the link is %v", quote["payment_uri"])
+			d.Errorf("the payment link is %v", quote["payment_uri"])
 		}
 		return request != ""
 	})
@@ -85,14 +86,14 @@ func (d *apiClient) invoiceOf(id string, sats int64) (request string) {
 	return request
 }
 
-// noInvoice waits until a claim shows none and the node takes no money for the one that was shown.
+// noInvoice waits until a claim shows no invoice and the node refuses payments of the earlier one.
 func (d *apiClient) noInvoice(n *lightningtest.Node, id, request string) {
 	d.Helper()
-	eventually(d.T, 20*time.Second, "the invoice is withdrawn", func() bool {
+	eventually(d.T, 20*time.Second, "the claim shows no invoice, and the node cancelled the earlier one", func() bool {
 		return d.claimStatus(id)["quote"].(object)["lightning_invoice"] == "" && n.State(request) == lightning.NodeCanceled
 	})
 	if err := n.Pay(d.Context(), request); err == nil {
-		d.Error("an invoice that was withdrawn could be paid")
+		d.Error("the node accepted a payment of a withdrawn invoice")
 	}
 }
 
@@ -111,26 +112,31 @@ func restart(d *apiClient, n *lightningtest.Node) {
 }
 
 func lightningPaid(d *apiClient, n *lightningtest.Node) {
-	had, coins, channels := d.merchant(), d.balance(ledger.HotWallet, "").Units(), d.balance(ledger.ChannelBalance, "").Units()
+	had, coins, channels := d.merchant(), d.balance(ledger.HotWallet, "").Units(), d.balance(ledger.ChannelBalance,
+		"").Units()
 	id := d.claimOf("100.00")["claim_id"].(string)
 	request := d.invoiceOf(id, 200_000)
 	d.payInvoice(n, request)
 	v := d.claimIs(id, "paid", "none")
 	r, _ := lightning.Decode(request)
 	payments := v["payments"].([]any)
-	if len(payments) != 1 || v["tx_hash"] != r.Hash.String() || v["due_amount"] != "0.00" || v["received_amount"] != "0.00200000" {
+	if len(payments) != 1 || v["tx_hash"] != r.Hash.String() || v["due_amount"] != "0.00" ||
+		v["received_amount"] != "0.00200000" {
 		d.Fatalf("%v", v)
 	}
-	if p := payments[0].(object); p["method"] != "lightning" || p["status"] != "confirmed" || p["in_time"] != true || p["tx_hash"] != v["tx_hash"] {
+	if p := payments[0].(object); p["method"] != "lightning" || p["status"] != "confirmed" || p["in_time"] != true ||
+		p["tx_hash"] != v["tx_hash"] {
 		d.Errorf("%v", p)
 	}
 	if q := v["quote"].(object); q["lightning_invoice"] != "" || q["payment_uri"] != "" {
-		d.Errorf("a paid claim can be paid: %v", q)
+		d.Errorf("a paid claim still offers a payment: %v", q)
 	}
-	if d.merchant()-had != 99_00 || d.balance(ledger.ChannelBalance, "").Units()-channels != 200_000 || d.balance(ledger.HotWallet, "").Units() != coins {
-		d.Errorf("the merchant has %d cents more, the channels %d sat", d.merchant()-had, d.balance(ledger.ChannelBalance, "").Units()-channels)
+	if d.merchant()-had != 99_00 || d.balance(ledger.ChannelBalance, "").Units()-channels != 200_000 ||
+		d.balance(ledger.HotWallet, "").Units() != coins {
+		d.Errorf("the merchant's balance grew by %d cents, the channels' by %d sat", d.merchant()-had,
+			d.balance(ledger.ChannelBalance, "").Units()-channels)
 	}
-	eventually(d.T, 10*time.Second, "the payment is told", func() bool {
+	eventually(d.T, 10*time.Second, "an event reports the payment", func() bool {
 		got := d.statusEvents(id)
 		return len(got) == 1 && got[0] == "paid"
 	})
@@ -143,7 +149,8 @@ func lightningOverpaid(d *apiClient, n *lightningtest.Node) {
 		d.Fatal(err)
 	}
 	v := d.claimIs(id, "paid", "overpaid")
-	if v["refundable_amount"] != "0.00000100" || d.merchant()-had != 99_00 || d.balance(ledger.RefundPayable, id).Units() != 100 {
+	if v["refundable_amount"] != "0.00000100" || d.merchant()-had != 99_00 || d.balance(ledger.RefundPayable,
+		id).Units() != 100 {
 		d.Errorf("%v", v)
 	}
 }
@@ -160,7 +167,8 @@ func lightningDownAtCreation(d *apiClient, n *lightningtest.Node) {
 	d.claimIs(made["claim_id"].(string), "paid", "none")
 }
 
-// What comes on the chain while the payment over Lightning is not heard of pays the claim; the other is the payer's.
+// A payment on the chain pays the claim if the service hasn't heard yet of the payment over Lightning. The payer can
+// get the Lightning payment back.
 func lightningBothWays(d *apiClient, n *lightningtest.Node) {
 	had := d.merchant()
 	id := d.claimOf("100.00")["claim_id"].(string)
@@ -171,13 +179,15 @@ func lightningBothWays(d *apiClient, n *lightningtest.Node) {
 	d.claimIs(id, "paid", "none")
 	restart(d, n)
 	v := d.claimIs(id, "paid", "overpaid")
-	if v["refundable_amount"] != "0.00200000" || d.balance(ledger.RefundPayable, id).Units() != 200_000 || d.merchant()-had != 99_00 {
+	if v["refundable_amount"] != "0.00200000" || d.balance(ledger.RefundPayable, id).Units() != 200_000 ||
+		d.merchant()-had != 99_00 {
 		d.Errorf("%v", v)
 	}
 }
 
-// Who began on the chain is not asked for the whole again; the rest has a price and an invoice of its own.
-func lightningBegunOnChain(d *apiClient, n *lightningtest.Node) {
+// If a payer has paid a part on the chain, the claim withdraws the invoice for the whole amount. The rest gets its
+// own price and invoice.
+func lightningPartOnChain(d *apiClient, n *lightningtest.Node) {
 	had := d.merchant()
 	id := d.claimOf("100.00")["claim_id"].(string)
 	request := d.invoiceOf(id, 200_000)
@@ -197,8 +207,9 @@ func lightningBegunOnChain(d *apiClient, n *lightningtest.Node) {
 func lightningNewPrice(d *apiClient, n *lightningtest.Node) {
 	id := d.claimOf("100.00")["claim_id"].(string)
 	old := d.invoiceOf(id, 200_000)
-	if again := d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`).read(d); again["lightning_invoice"] != old {
-		d.Errorf("an active price has another invoice: %v", again["lightning_invoice"])
+	if again := d.ok("POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`).read(
+		d); again["lightning_invoice"] != old {
+		d.Errorf("a refresh of an active price gives another invoice: %v", again["lightning_invoice"])
 	}
 	d.advance(16 * time.Minute)
 	d.claimIs(id, "expired", "none")
@@ -212,8 +223,9 @@ func lightningNewPrice(d *apiClient, n *lightningtest.Node) {
 	d.claimIs(id, "paid", "none")
 }
 
-// The node took the money while the price held, so it is in time, whenever the service hears of it.
-func lightningHeardLate(d *apiClient, n *lightningtest.Node) {
+// The node received the payment while the price was valid, so the payment is in time even if the service hears of it
+// later.
+func lightningSeenLate(d *apiClient, n *lightningtest.Node) {
 	had := d.merchant()
 	id := d.claimOf("100.00")["claim_id"].(string)
 	request := d.invoiceOf(id, 200_000)
@@ -244,6 +256,6 @@ func lightningCancelled(d *apiClient, n *lightningtest.Node) {
 	restart(d, n)
 	d.claimIs(id, "paid_late", "late")
 	if got := d.balance(ledger.SuspenseLate, id).Units(); got != 200_000 {
-		d.Errorf("%d sat wait for a decision", got)
+		d.Errorf("%d sat are unallocated", got)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// What can go wrong with a pay run, seen from outside: each scenario is a client of a whole sandbox, and each leaves
-// books that balance. They share a service, as companies do; none counts on what another has left.
+// Each scenario is a client of a whole sandbox, checks something that can go wrong with a payroll, and leaves books
+// that balance. The scenarios share one service, as companies do. No scenario depends on another.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
@@ -27,15 +27,15 @@ func TestScenarios(t *testing.T) {
 			{"late and large", lateAndLarge},
 			{"refresh during a deposit", refreshDuringDeposit},
 			{"replaced", replacedDeposit},
-			{"reorganised before the release", reorgBeforeRelease},
-			{"reorganised after the release", reorgAfterRelease},
+			{"reorganized before the release", reorgBeforeRelease},
+			{"reorganized after the release", reorgAfterRelease},
 			{"cancel, then deposit", cancelThenDeposit},
 			{"half to a bank", halfToBank},
-			{"paid out of what the house owns", paidOutOfTheHouse},
+			{"paid from the operator's coins", paidFromOperatorCoins},
 			{"funded by bank", fundedByBank},
-			{"funded on a network of accounts", fundedOnANetworkOfAccounts},
-			{"paid on a network of accounts", paidOnANetworkOfAccounts},
-			{"wallet paid in coins", walletIsPaidInCoins},
+			{"funded on an EVM network", fundedOnEVMNetwork},
+			{"paid on an EVM network", paidOnEVMNetwork},
+			{"wallet receives coins", walletReceivesCoins},
 			{"same key again", sameKeyAgain},
 			{"same key at once", sameKeyAtOnce},
 			{"same key elsewhere", sameKeyElsewhere},

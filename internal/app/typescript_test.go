@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// The types that openapi-typescript makes from the contract fit a program that uses openapi-fetch, and what it asks for
-// is answered.
+// A program that uses openapi-fetch compiles with the types that openapi-typescript generates from the contract, and
+// the service answers its requests.
 func TestTypeScriptSample(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
@@ -36,8 +36,9 @@ func TestTypeScriptSample(t *testing.T) {
 		out, err := c.CombinedOutput()
 		return string(out), err
 	}
-	if out, err := run("node_modules/.bin/openapi-typescript", filepath.Join(root, "api/openapi.json"), "-o", "contract.d.ts"); err != nil {
-		t.Fatalf("types: %v\n%s", err, out)
+	if out, err := run("node_modules/.bin/openapi-typescript", filepath.Join(root, "api/openapi.json"), "-o",
+		"contract.d.ts"); err != nil {
+		t.Fatalf("generate the types: %v\n%s", err, out)
 	}
 	misspelt := strings.Replace(string(sample), "amount_fiat", "amount_fait", 1)
 	for name, text := range map[string]string{"payroll.mts": string(sample), "misspelt.mts": misspelt} {
@@ -45,9 +46,11 @@ func TestTypeScriptSample(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, err := run("node_modules/.bin/tsc", "--strict", "--module", "nodenext", "--target", "es2022", "payroll.mts", "misspelt.mts")
-	if err == nil || !strings.HasPrefix(out, "misspelt.mts(") || !strings.Contains(out, "Property 'amount_fiat' is missing") {
-		t.Errorf("a misspelt member passes: %v\n%s", err, out)
+	out, err := run("node_modules/.bin/tsc", "--strict", "--module", "nodenext", "--target", "es2022", "payroll.mts",
+		"misspelt.mts")
+	if err == nil || !strings.HasPrefix(out, "misspelt.mts(") || !strings.Contains(out,
+		"Property 'amount_fiat' is missing") {
+		t.Errorf("a misspelled member compiles: %v\n%s", err, out)
 	}
 	if strings.Contains(out, "payroll.mts(") {
 		t.Fatalf("compile: %s", out)
@@ -58,7 +61,8 @@ func TestTypeScriptSample(t *testing.T) {
 	if err != nil || !want.MatchString(out) {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, err := run("node", "payroll.mjs", s.Ready().BaseURL, s.Ready().Seed.APIKey+"x"); err == nil || !strings.Contains(out, "invalid_token") {
-		t.Errorf("a wrong key: %v\n%s", err, out)
+	if out, err := run("node", "payroll.mjs", s.Ready().BaseURL, s.Ready().Seed.APIKey+"x"); err == nil ||
+		!strings.Contains(out, "invalid_token") {
+		t.Errorf("call with a wrong key: %v\n%s", err, out)
 	}
 }

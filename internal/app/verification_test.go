@@ -16,26 +16,29 @@ import (
 	"github.com/stipend/stipend/internal/kyc/sumsub/sumsubtest"
 )
 
-// pixel is a PNG of one pixel.
+// pixel is a PNG image of one pixel.
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// Documents must be legible where somebody reads them. A sandbox takes pictures of any size, so that tests need no
+// In production, documents must be large enough to read. A sandbox accepts images of any size, so that tests need no
 // large files.
 func TestSmallPicturesAreForTheSandbox(t *testing.T) {
-	if img, err := app.ImageDecoder(app.Config{Process: app.Process{Env: app.Sandbox}}).Read(t.Context(), pixel); err != nil || img.Width != 1 {
+	if img, err := app.ImageDecoder(app.Config{Process: app.Process{Env: app.Sandbox}}).Read(t.Context(),
+		pixel); err != nil || img.Width != 1 {
 		t.Errorf("the sandbox: %+v %v", img, err)
 	}
-	if _, err := app.ImageDecoder(app.Config{Process: app.Process{Env: app.Production}}).Read(t.Context(), pixel); !errors.Is(err, kyc.ErrImage) {
+	if _, err := app.ImageDecoder(app.Config{Process: app.Process{Env: app.Production}}).Read(t.Context(),
+		pixel); !errors.Is(err, kyc.ErrImage) {
 		t.Errorf("production: %v", err)
 	}
 
 	d := newAPIClient(t, boot(t, dbtest.SQLite(t)))
-	at, body := "/api/user/document/upload", `{"user_id":"`+d.seed.Workers[0].UserID+`","doc_type":"passport","category":"front","issuing_country":"DE","base64_image":"`
+	at, body := "/api/user/document/upload",
+		`{"user_id":"`+d.seed.Workers[0].UserID+`","doc_type":"passport","category":"front","issuing_country":"DE","base64_image":"`
 	d.ok("POST", at, body+pixel+`"}`)
 	d.refused(422, "unsupported_image", "POST", at, body+base64.StdEncoding.EncodeToString([]byte("no picture"))+`"}`)
 }
 
-// What the vendor calls back comes through the service's one address, with its signature and without any other
+// The service accepts the vendor's callbacks at its public address. They need a valid signature and no other
 // credential.
 func TestTheVendorReachesTheService(t *testing.T) {
 	s := boot(t, dbtest.SQLite(t), func(c *app.Config) {
@@ -48,16 +51,18 @@ func TestTheVendorReachesTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	const path = "/callbacks/verification/sumsub"
-	body := `{"applicantId":"somebody","type":"applicantReviewed","createdAtMs":"` + now.UTC().Format("2006-01-02 15:04:05.000") + `"}`
-	signed := []string{"Authorization", "", "X-Payload-Digest", sumsubtest.Sign(sumsubtest.WebhookSecret, body), "X-Payload-Digest-Alg", "HMAC_SHA256_HEX"}
+	body := `{"applicantId":"somebody","type":"applicantReviewed","createdAtMs":"` +
+		now.UTC().Format("2006-01-02 15:04:05.000") + `"}`
+	signed := []string{"Authorization", "", "X-Payload-Digest", sumsubtest.Sign(sumsubtest.WebhookSecret, body),
+		"X-Payload-Digest-Alg", "HMAC_SHA256_HEX"}
 	d.ok("POST", path, body, signed...)
 	d.refused(401, "invalid_token", "POST", path, body+" ", signed...)
 	d.advance(6 * time.Minute)
 	d.refused(401, "invalid_token", "POST", path, body, signed...)
 }
 
-// Who was paid is forgotten when nothing of theirs is open and the law's years are over; what was paid stays, under the
-// id (S82).
+// The service erases a paid person's data only when no payment to them is open and the legal retention period is
+// over. The payments stay, under the person's ID (S82).
 func TestErasureKeepsTheBooks(t *testing.T) {
 	d := newAPIClient(t, boot(t, dbtest.SQLite(t)))
 	worker := d.seed.Workers[0]
@@ -92,24 +97,26 @@ func TestErasureKeepsTheBooks(t *testing.T) {
 	years(4)
 	forget(kyc.ErrRetention)
 	if !known() {
-		t.Error("a refused erasure forgot somebody")
+		t.Error("a refused erasure erased the worker")
 	}
 	years(2)
 	for range 2 {
 		forget(nil)
 	}
 	if known() {
-		t.Error("the worker is still named")
+		t.Error("the company's list still names the erased worker")
 	}
 	after := d.payroll(made.PayrollID)
-	if len(after.Payments) != len(before.Payments) || after.Payments[0].UserID != worker.UserID || after.Status != "fulfilled" {
+	if len(after.Payments) != len(before.Payments) || after.Payments[0].UserID != worker.UserID ||
+		after.Status != "fulfilled" {
 		t.Errorf("%+v", after)
 	}
 	if report, err := checkLedger(t.Context(), d.s); err != nil || len(report.Problems) > 0 {
 		t.Errorf("%v %v", report.Problems, err)
 	}
-	if got := d.do("POST", createPath, pays("", "100.00", worker.UserID), "Idempotency-Key", freshKey()); got.status/100 != 4 {
-		t.Errorf("whoever was erased is paid again: %d", got.status)
+	if got := d.do("POST", createPath, pays("", "100.00", worker.UserID), "Idempotency-Key",
+		freshKey()); got.status/100 != 4 {
+		t.Errorf("a payroll for the erased worker: got status %d, want 4xx", got.status)
 	}
 	d.create(pays("", "100.00", d.seed.Workers[1].UserID))
 }

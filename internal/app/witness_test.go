@@ -18,15 +18,14 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// secondNode is a node, as one is asked over the network, of the sandbox's own simulated chain. It can be down, ahead,
-// and on a fork.
+// secondNode answers requests as a second node of the sandbox's simulated chain. It can be down, ahead, or on a fork.
 type secondNode struct {
 	url   string
-	chain atomic.Pointer[bitcoinsim.Chain] // nil while it is down
-	other atomic.Bool                      // it is on another network
+	chain atomic.Pointer[bitcoinsim.Chain] // nil while the node is down
+	other atomic.Bool                      // the node is on another network
 	asked atomic.Int64
 	ahead atomic.Int64
-	fork  atomic.Int64 // the height from which on it has other blocks; 0 for none
+	fork  atomic.Int64 // the height at which its blocks begin to differ, or 0
 }
 
 func newSecondNode(t *testing.T) *secondNode {
@@ -76,7 +75,7 @@ func (n *secondNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"result": result})
 }
 
-// alarm waits until an alarm of Bitcoin's chain stands, or does not.
+// alarm waits until an alarm of the Bitcoin chain is raised or cleared.
 func (d *apiClient) alarm(a chain.Alarm, raised bool) {
 	d.Helper()
 	want := `stipend_chain_alarm{alarm="` + string(a) + `",chain="bitcoin"} 0`
@@ -86,7 +85,7 @@ func (d *apiClient) alarm(a chain.Alarm, raised bool) {
 	eventually(d.T, 30*time.Second, want, func() bool { return strings.Contains(d.metrics(), want) })
 }
 
-// figure is one of Bitcoin's chain.
+// figure returns the value of a metric of the Bitcoin chain.
 func (d *apiClient) figure(name string) (n float64) {
 	d.Helper()
 	_, after, _ := strings.Cut(d.metrics(), "\n"+name+`{chain="bitcoin"} `)
@@ -98,20 +97,24 @@ func (d *apiClient) figure(name string) (n float64) {
 	return n
 }
 
-// A witness that is down, or on another network, stops nothing. One that is ahead stops new prices. While one has other
-// blocks nothing is credited, and no new price is given; all goes on by itself when the nodes agree. What is wrong
-// stands in the metrics and on the page of the operators.
+// A witness that is down or on another network stops nothing. A witness that is ahead stops new prices. While a
+// witness has different blocks, the service credits nothing and gives no new price. The service resumes on its own
+// when the nodes agree. The metrics and the operations page show the problem.
 func TestASecondNode(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		second := newSecondNode(t)
-		o := openCompanyBrowser(t, url, func(c *app.Config) { c.BitcoinWitness, c.TipLimit = []string{second.url}, 90*time.Minute })
+		o := openCompanyBrowser(t, url, func(c *app.Config) {
+			c.BitcoinWitness, c.TipLimit = []string{second.url},
+				90*time.Minute
+		})
 		d, watching := o.d, employ(t, o.s, "Grace")
 		watching.signIn(t)
 		priced := func(status int) {
 			t.Helper()
-			eventually(t, 30*time.Second, "another answer to a new payroll", func() bool {
-				return d.do("POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey()).status == status
+			eventually(t, 30*time.Second, "a new payroll gets the status "+strconv.Itoa(status), func() bool {
+				return d.do("POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key",
+					freshKey()).status == status
 			})
 		}
 		says := func(what string) {
@@ -128,7 +131,8 @@ func TestASecondNode(t *testing.T) {
 		second.other.Store(true)
 		second.chain.Store(o.s.Bitcoin())
 		before := second.asked.Load()
-		eventually(t, 30*time.Second, "it is asked", func() bool { return second.asked.Load() >= before+3 })
+		eventually(t, 30*time.Second, "the service asks the second node",
+			func() bool { return second.asked.Load() >= before+3 })
 		d.alarm(chain.WitnessSilent, true)
 		d.alarm(chain.Contradicted, false)
 		priced(http.StatusOK)
@@ -137,16 +141,18 @@ func TestASecondNode(t *testing.T) {
 		second.ahead.Store(chain.MaxDivergence)
 		d.alarm(chain.Behind, false)
 		priced(http.StatusOK)
-		second.ahead.Store(chain.MaxDivergence + 5) // one block of ours may come before the node is asked again
+		second.ahead.Store(chain.MaxDivergence + 5) // our chain may get a block before the service asks the node again
 		d.alarm(chain.Behind, true)
 		says("a second node is ahead")
 		priced(http.StatusServiceUnavailable)
-		d.refused(503, "retry_later", "POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey())
+		d.refused(503, "retry_later", "POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key",
+			freshKey())
 		height, watched := d.figure("stipend_chain_height"), d.figure("stipend_chain_watched_seconds")
 		d.advance(31 * time.Minute)
-		eventually(t, 30*time.Second, "two blocks are seen", func() bool { return d.figure("stipend_chain_height") >= height+2 })
+		eventually(t, 30*time.Second, "the service sees two blocks",
+			func() bool { return d.figure("stipend_chain_height") >= height+2 })
 		if now := d.figure("stipend_chain_watched_seconds"); now != watched {
-			t.Errorf("behind, the chain counts as watched for %f seconds more: quotes would end", now-watched)
+			t.Errorf("while the chain is behind, the watched time grew by %f seconds, so quotes would expire", now-watched)
 		}
 		second.ahead.Store(0)
 		d.alarm(chain.Behind, false)
@@ -159,12 +165,12 @@ func TestASecondNode(t *testing.T) {
 		if err := o.s.Bitcoin().Mine(t.Context(), 10); err != nil {
 			t.Fatal(err)
 		}
-		second.chain.Store(nil) // whoever contradicted and is silent now has taken nothing back
+		second.chain.Store(nil) // a node that contradicted ours and then goes down still counts as contradicting
 		d.alarm(chain.WitnessSilent, true)
 		priced(http.StatusServiceUnavailable)
 		d.alarm(chain.Contradicted, true)
 		if v := d.payroll(made.PayrollID); v.Status != "pending" {
-			t.Errorf("a payment in blocks that a second node does not have: %+v", v)
+			t.Errorf("a payroll is paid by blocks that the second node doesn't have: %+v", v)
 		}
 		second.fork.Store(0)
 		second.chain.Store(o.s.Bitcoin())
@@ -172,7 +178,7 @@ func TestASecondNode(t *testing.T) {
 		d.fulfilled(made.PayrollID)
 		priced(http.StatusOK)
 
-		// Nobody finds a block for an hour and a half.
+		// The chain gets no block for an hour and a half.
 		resume := o.s.Miner().Pause()
 		unlock := sync.OnceFunc(resume)
 		defer unlock()
@@ -185,7 +191,7 @@ func TestASecondNode(t *testing.T) {
 	})
 }
 
-// Each network of accounts has the witness that is named for it, whose name in the log is no secret.
+// Each EVM network has the witness that is configured for it. The witness's name in the log contains no secret.
 func TestWitnessesOfNetworks(t *testing.T) {
 	c := defaults(t)
 	c.EVMRPC = map[string]string{"ethereum": "http://127.0.0.1:1", "base": "http://127.0.0.1:2"}
