@@ -27,7 +27,7 @@ var debt = map[string]struct{ words, lines int }{
 	"cmd/stipend/cli":            {0, 4},
 	"docs":                       {2, 0},
 	"docs/samples/verify":        {0, 1},
-	"internal/app":               {54, 214},
+	"internal/app":               {1, 21},
 	"internal/approval":          {0, 1},
 	"internal/backoffice":        {1, 3},
 	"internal/chain":             {1, 0},

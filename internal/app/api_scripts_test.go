@@ -9,8 +9,8 @@ import (
 	"github.com/stipend/stipend/internal/testkit/apiscript"
 )
 
-// The scripts of testdata/api describe the API request by request. The seeded company is the caller unless a step says
-// otherwise.
+// TestAPIScripts runs the scripts in testdata/api, which describe the API one request at a time. The seeded company
+// sends each request unless the step names another caller.
 func TestAPIScripts(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
@@ -30,8 +30,8 @@ func TestAPIScripts(t *testing.T) {
 	})
 }
 
-// authorization returns the Authorization header of a caller: the seeded API key by default, nobody, another company, a
-// user's token with scopes, or the header itself.
+// authorization returns the Authorization header of a caller. An empty name is the seeded API key. Other names are a
+// caller without credentials, another company, a user's token with scopes, or the header itself.
 func (d *apiClient) authorization(t *testing.T, name string) string {
 	word, rest, _ := strings.Cut(name, " ")
 	switch word {

@@ -40,15 +40,15 @@ func testLogger(w io.Writer, level string) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
 }
 
-// boot starts a whole sandbox on a database, and stops it with the test. A test that mostly waits for one runs beside
-// others (t.Parallel); one that measures the process must not.
+// boot starts a whole sandbox on a database and stops it when the test ends. A test that mostly waits runs in
+// parallel with others (t.Parallel). A test that measures the process must not.
 func boot(t *testing.T, url string, change ...func(*app.Config)) *service {
 	t.Helper()
 	testkit.NotQuick(t, "seconds")
 	return start(t, url, change...)
 }
 
-// start is boot for tests that a quick run has, too.
+// start does the same as boot, and also runs in quick test runs.
 func start(t *testing.T, url string, change ...func(*app.Config)) *service {
 	t.Helper()
 	c := defaults(t)
@@ -58,7 +58,7 @@ func start(t *testing.T, url string, change ...func(*app.Config)) *service {
 		f(&c)
 	}
 	begin := app.Start
-	if c.Simulated() && len(c.BitcoinWitness) > 0 { // only a test has a second node of the simulated chain
+	if c.Simulated() && len(c.BitcoinWitness) > 0 { // only tests have a second node of the simulated chain
 		c, begin = c.Complete(), app.StartUnchecked
 	}
 	s, err := begin(t.Context(), c, testLogger(t.Output(), "warn"))
@@ -75,7 +75,7 @@ func start(t *testing.T, url string, change ...func(*app.Config)) *service {
 	return &service{s, c}
 }
 
-// eventually asks until ok, and fails the test when the deadline passes first.
+// eventually calls ok until it returns true, and fails the test if the deadline passes first.
 func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
 	t.Helper()
 	if !await(t, within, ok) {
@@ -83,7 +83,7 @@ func eventually(t *testing.T, within time.Duration, what string, ok func() bool)
 	}
 }
 
-// await asks until ok, and says whether that came in time.
+// await calls ok until it returns true, and reports whether that happened before the deadline.
 func await(t *testing.T, within time.Duration, ok func() bool) bool {
 	end := time.NewTimer(within)
 	defer end.Stop()
@@ -99,8 +99,8 @@ func await(t *testing.T, within time.Duration, ok func() bool) bool {
 	return true
 }
 
-// The main job, through the public interface only: a company creates a payroll, pays it, and everybody gets their
-// money.
+// A company creates a payroll and pays it, and every payee receives their money. The test uses only the public
+// interface.
 func TestFromCreateToFulfilled(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
@@ -140,43 +140,47 @@ func TestFromCreateToFulfilled(t *testing.T) {
 				t.Errorf("payment %+v, want one fulfilled output with a transaction", p)
 			}
 		}
-		// Everybody who was paid is written to; without a mail server a sandbox keeps the mails.
+		// Every payee who was paid gets an email. Without a mail server, a sandbox stores the emails.
 		type kept struct{ Template, To, Text string }
-		var told []kept
-		eventually(t, 30*time.Second, "mails of the arrival", func() bool {
+		var sent []kept
+		eventually(t, 30*time.Second, "an email for each payment", func() bool {
 			var mails struct{ Data []kept }
 			door := &apiclient.Client{BaseURL: s.Ready().BaseURL, Key: seed.APIKey}
 			if err := door.Get(t.Context(), "/api/sandbox/mails?per_page=100", &mails); err != nil {
 				t.Fatal(err)
 			}
-			told = slices.DeleteFunc(mails.Data, func(m kept) bool { return m.Template != "payment_sent" })
-			return len(told) == len(last.Payments)
+			sent = slices.DeleteFunc(mails.Data, func(m kept) bool { return m.Template != "payment_sent" })
+			return len(sent) == len(last.Payments)
 		})
-		for _, m := range told {
-			if !strings.Contains(m.To, "@") || !strings.Contains(m.Text, "The payment is complete.") || !strings.Contains(m.Text, " BTC (bcrt1q") {
+		for _, m := range sent {
+			if !strings.Contains(m.To, "@") || !strings.Contains(m.Text, "The payment is complete.") || !strings.Contains(m.Text,
+				" BTC (bcrt1q") {
 				t.Errorf("mail %+v", m)
 			}
 		}
 		report, err := checkLedger(t.Context(), s)
 		if err != nil || len(report.Problems) > 0 || report.Journals == 0 {
-			t.Errorf("books: %+v, %v", report, err)
+			t.Errorf("ledger: %+v, %v", report, err)
 		}
 	})
 }
 
-// Readiness, metrics and an orderly stop, from outside.
+// A running service reports that it is ready, serves its metrics, and stops in an orderly way.
 func TestServeAnswersAndStops(t *testing.T) {
 	s := boot(t, dbtest.SQLite(t))
 	if code, _ := get(t, s.Ready().BaseURL+"/readyz"); code != http.StatusOK {
 		t.Errorf("/readyz answers %d", code)
 	}
-	if code, body := get(t, s.Ready().MetricsURL); code != http.StatusOK || !strings.Contains(body, "stipend_jobs_waiting") {
-		t.Errorf("/metrics answers %d without the job figures", code)
+	if code, body := get(t, s.Ready().MetricsURL); code != http.StatusOK || !strings.Contains(body,
+		"stipend_jobs_waiting") {
+		t.Errorf("/metrics answers %d without the metrics of jobs", code)
 	}
-	// Both faces behind one address: each answers what is its own, and what neither has.
+	// The API and the pages share one address. Each answers its own paths, and unknown paths get a 404.
 	for path, want := range map[string]string{
-		"/": "<h1>", "/healthz": `{"status":"ok"}`, "/api": `"code":"not_found"`, "/api/nowhere": `"code":"not_found"`, "/docs/errors/": "Error codes",
-		"/oauth2/nowhere": `"code":"not_found"`, "/nowhere": "<code>not_found</code>", "/apinowhere": "<code>not_found</code>", "/openapi.json": `"openapi"`,
+		"/": "<h1>", "/healthz": `{"status":"ok"}`, "/api": `"code":"not_found"`, "/api/nowhere": `"code":"not_found"`,
+		"/docs/errors/":   "Error codes",
+		"/oauth2/nowhere": `"code":"not_found"`, "/nowhere": "<code>not_found</code>",
+		"/apinowhere": "<code>not_found</code>", "/openapi.json": `"openapi"`,
 	} {
 		if _, body := get(t, s.Ready().BaseURL+path); !strings.Contains(body, want) {
 			t.Errorf("%s answers\n%s\nwant %s", path, body, want)
@@ -207,7 +211,7 @@ func get(t *testing.T, url string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// What serve --json prints is a contract with whoever starts it.
+// The line that serve --json prints does not change, because other programs parse it.
 func TestReadyLine(t *testing.T) {
 	s := start(t, dbtest.SQLite(t))
 	line, err := json.Marshal(s.Ready())
@@ -215,7 +219,7 @@ func TestReadyLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(line, []byte("\n")) {
-		t.Error("more than one line")
+		t.Error("serve printed more than one line")
 	}
 	var got map[string]any
 	if err := json.Unmarshal(line, &got); err != nil {
@@ -223,7 +227,8 @@ func TestReadyLine(t *testing.T) {
 	}
 	seed := sandbox.DefaultSeed()
 	want := map[string]any{
-		"base_url": s.Ready().BaseURL, "auth_url": s.Ready().BaseURL, "metrics_url": s.Ready().MetricsURL, "environment": "sandbox",
+		"base_url": s.Ready().BaseURL, "auth_url": s.Ready().BaseURL, "metrics_url": s.Ready().MetricsURL,
+		"environment": "sandbox",
 		"seed": map[string]any{
 			"company_id": seed.CompanyID, "api_key": seed.APIKey, "client_id": seed.ClientID, "client_secret": seed.ClientSecret,
 			"redirect_uri": seed.RedirectURI, "payer_id": seed.PayerID,
@@ -244,7 +249,7 @@ func TestReadyLine(t *testing.T) {
 	}
 }
 
-// The seed is the same at every start, its credentials open what they should, and its payees can be paid.
+// The seed is the same at every start. Its credentials work, and its payees can be paid.
 func TestSeed(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		sealer, err := identity.NewSealer(sandbox.DataKey())
@@ -254,7 +259,8 @@ func TestSeed(t *testing.T) {
 		c := defaults(t).Complete()
 		for range 2 {
 			if err := sandbox.WriteSeed(t.Context(), d, sandbox.SeedOptions{
-				Sealer: sealer, Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: c.BitcoinNetwork, Chain: app.BitcoinChain}, FeeBps: c.FeeBps,
+				Sealer: sealer, Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: c.BitcoinNetwork, Chain: app.BitcoinChain},
+				FeeBps: c.FeeBps,
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -266,7 +272,7 @@ func TestSeed(t *testing.T) {
 				return err
 			}
 			if p.CompanyID != seed.CompanyID || p.Scopes != identity.AllScopes() {
-				t.Errorf("the API key acts as %+v", p)
+				t.Errorf("the API key belongs to %+v", p)
 			}
 			app, err := identity.AppByClientID(ctx, tx, seed.ClientID)
 			if err != nil {
@@ -311,7 +317,7 @@ func TestSeed(t *testing.T) {
 	})
 }
 
-// A payment that was asked to fail needs action, and holds nobody else up.
+// A payment that the sandbox was asked to fail needs action, and does not delay the other payments.
 func TestPayoutFailureInTheSandbox(t *testing.T) {
 	s := boot(t, dbtest.SQLite(t))
 	seed := s.Ready().Seed
@@ -329,13 +335,15 @@ func TestPayoutFailureInTheSandbox(t *testing.T) {
 	if err := api.Get(t.Context(), path, &detail); err != nil {
 		t.Fatal(err)
 	}
-	if err := api.Post(t.Context(), "/api/sandbox/payout-failure", map[string]any{"subpayroll_id": detail.Payments[0].ID}, nil); err != nil {
+	if err := api.Post(t.Context(), "/api/sandbox/payout-failure", map[string]any{"subpayroll_id": detail.Payments[0].ID},
+		nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := api.Post(t.Context(), "/api/sandbox/deposit", map[string]any{"payroll_id": made.PayrollID, "kind": "exact"}, nil); err != nil {
+	if err := api.Post(t.Context(), "/api/sandbox/deposit", map[string]any{"payroll_id": made.PayrollID, "kind": "exact"},
+		nil); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 60*time.Second, "one payment fulfilled, one in need of action", func() bool {
+	eventually(t, 60*time.Second, "one payment fulfilled, one that needs action", func() bool {
 		detail = payrollDetail{}
 		if err := api.Get(t.Context(), path, &detail); err != nil {
 			t.Fatal(err)
@@ -344,15 +352,17 @@ func TestPayoutFailureInTheSandbox(t *testing.T) {
 	})
 }
 
-// The demo is a client like any other; it reaches its end on a service of its own.
+// The demo uses the API like any other client, and completes on a service that it starts itself.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	cmd := cli.DemoCmd{Payees: 4, Amount: "25.00", DataDir: t.TempDir(), BitcoinNetwork: "regtest", Timeout: 2 * time.Minute}
+	cmd := cli.DemoCmd{Payees: 4, Amount: "25.00", DataDir: t.TempDir(), BitcoinNetwork: "regtest",
+		Timeout: 2 * time.Minute}
 	if err := cmd.Run(t.Context(), cli.Streams{Out: &out}); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	for _, want := range []string{"100.00 USD", "Price    50000", "▀", "confirmed in full", "4 of 4 payments", "The ledger balances."} {
+	for _, want := range []string{"100.00 USD", "Price    50000", "▀", "confirmed in full", "4 of 4 payments",
+		"The ledger balances."} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the demo does not show %q:\n%s", want, out.String())
 		}

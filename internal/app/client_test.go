@@ -56,7 +56,7 @@ func (r response) read(t testing.TB) object {
 	return m
 }
 
-// send sends a body as it is. Headers are pairs that replace the usual ones; an empty value leaves a header out.
+// send sends a body unchanged. headers are pairs that replace the default headers. An empty value removes a header.
 func (d *apiClient) send(method, path, body string, headers ...string) response {
 	var in io.Reader
 	if body != "" {
@@ -130,7 +130,8 @@ func freshKey() string {
 	return fmt.Sprintf("scenario-%d", keys.n)
 }
 
-// pays returns the body of a request that pays workers one amount each, with more members before to_pay.
+// pays returns the body of a request that pays each worker the same amount. It puts the members in more before
+// to_pay.
 func pays(more, amount string, users ...string) string {
 	var items []string
 	for _, u := range users {
@@ -152,7 +153,7 @@ func (d *apiClient) created(r response) (made createdPayroll) {
 	return made
 }
 
-// payTwo creates a payroll of two workers with an amount each.
+// payTwo creates a payroll that pays two workers the same amount each.
 func (d *apiClient) payTwo(amount string) createdPayroll {
 	d.Helper()
 	return d.create(pays("", amount, d.seed.Workers[0].UserID, d.seed.Workers[1].UserID))
@@ -172,7 +173,7 @@ func (d *apiClient) advance(by time.Duration) {
 	d.ok("POST", "/api/sandbox/clock", fmt.Sprintf(`{"advance_seconds":%d}`, int64(by.Seconds())))
 }
 
-// payrollView is the part of a payroll that the scenarios read.
+// payrollView is the part of a payroll that the tests read.
 type payrollView struct {
 	payrollDetail
 	Funded json.Number `json:"funded_amount"`
@@ -208,11 +209,11 @@ func (d *apiClient) payroll(payrollID string) (v payrollView) {
 	return v
 }
 
-// until polls a payroll until ok. Payouts that had to wait are retried after a minute.
+// until polls a payroll until ok returns true. The service retries payouts that had to wait after a minute.
 func (d *apiClient) until(payroll, what string, ok func(payrollView) bool) (last payrollView) {
 	d.Helper()
 	if !await(d.T, 90*time.Second, func() bool { last = d.payroll(payroll); return ok(last) }) {
-		d.Fatalf("not in time: %s; it is %+v", what, last)
+		d.Fatalf("not in time: %s; the payroll is %+v", what, last)
 	}
 	return last
 }
@@ -284,7 +285,7 @@ func (d *apiClient) count(query string, args ...any) (n int64) {
 	return n
 }
 
-// effects counts the rows that creating payrolls writes.
+// effects counts the rows that the creation of payrolls writes.
 func (d *apiClient) effects() (n [5]int64) {
 	d.Helper()
 	for i, query := range []string{
@@ -296,7 +297,7 @@ func (d *apiClient) effects() (n [5]int64) {
 	return n
 }
 
-// storesNothing runs f, which must not write such rows.
+// storesNothing runs f and checks that it writes no such rows.
 func (d *apiClient) storesNothing(f func()) {
 	d.Helper()
 	before := d.effects()
@@ -310,7 +311,7 @@ func (d *apiClient) checkLedgerBalances() {
 	d.Helper()
 	report, err := checkLedger(d.Context(), d.s)
 	if err != nil || len(report.Problems) > 0 {
-		d.Errorf("books: %v, %v", report.Problems, err)
+		d.Errorf("ledger: %v, %v", report.Problems, err)
 	}
 }
 
@@ -328,11 +329,13 @@ func (d *apiClient) stranger() (company string, other *apiClient) {
 	d.Helper()
 	var key string
 	err := d.s.DB().Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
-		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Stranger", Country: "US", Email: freshKey() + "@example.com"})
+		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Stranger", Country: "US", Email: freshKey() +
+			"@example.com"})
 		if err != nil {
 			return err
 		}
-		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: c.ID, Name: "App", Scopes: identity.AllScopes()})
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: c.ID, Name: "App",
+			Scopes: identity.AllScopes()})
 		if err != nil {
 			return err
 		}
@@ -346,13 +349,14 @@ func (d *apiClient) stranger() (company string, other *apiClient) {
 	return company, d.as("Basic " + key)
 }
 
-// token returns the Authorization header of the seeded admin, through the seeded app.
+// token returns the Authorization header of the seeded administrator, signed in through the seeded app.
 func (d *apiClient) token(scopes ...identity.Scope) string {
 	d.Helper()
 	var token string
 	err := d.s.DB().Write(d.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{
-			CompanyID: d.seed.CompanyID, AppID: sandbox.SeedID("app", "app"), UserID: sandbox.SeedID("usr", "admin"), Scopes: identity.NewScopes(scopes...),
+			CompanyID: d.seed.CompanyID, AppID: sandbox.SeedID("app", "app"), UserID: sandbox.SeedID("usr", "admin"),
+			Scopes: identity.NewScopes(scopes...),
 		})
 		return err
 	})

@@ -25,14 +25,14 @@ func defaults(t *testing.T) app.Config {
 	return c
 }
 
-// A sandbox needs nothing.
+// A sandbox needs no settings.
 func TestSandboxDefaultsAreComplete(t *testing.T) {
 	if err := defaults(t).Check(); err != nil {
 		t.Error(err)
 	}
 }
 
-// Whoever starts production on the sandbox's defaults is told everything that is missing, at once.
+// Production refuses to start with the sandbox's defaults, and one error names every missing setting.
 func TestProductionNamesEverythingMissing(t *testing.T) {
 	c := defaults(t)
 	c.Env = app.Production
@@ -40,14 +40,15 @@ func TestProductionNamesEverythingMissing(t *testing.T) {
 	if err == nil {
 		t.Fatal("production started on the sandbox's defaults")
 	}
-	for _, flag := range []string{"--data-key", "--bitcoin-xprv", "--bitcoin-xpub", "--bitcoin-rpc", "--database-url", "--smtp-url", "--mail-from", "--base-url", "--sanctions-list"} {
+	for _, flag := range []string{"--data-key", "--bitcoin-xprv", "--bitcoin-xpub", "--bitcoin-rpc", "--database-url",
+		"--smtp-url", "--mail-from", "--base-url", "--sanctions-list"} {
 		if !strings.Contains(err.Error(), flag+" is missing") {
-			t.Errorf("the refusal does not name %s:\n%v", flag, err)
+			t.Errorf("the error does not name %s:\n%v", flag, err)
 		}
 	}
 }
 
-// complete production settings.
+// production returns complete production settings.
 func production(t *testing.T) app.Config {
 	t.Helper()
 	c := defaults(t)
@@ -55,7 +56,8 @@ func production(t *testing.T) app.Config {
 	c.DatabaseURL = "postgres://db/stipend"
 	c.BitcoinRPC = "http://user:password@127.0.0.1:8332"
 	c.DataKey = strings.Repeat("ab", 32)
-	c.SMTPURL, c.MailFrom, c.BaseURL = "smtp://stipend:password@mail.example.com", "payments@example.com", "https://pay.example.com"
+	c.SMTPURL, c.MailFrom, c.BaseURL = "smtp://stipend:password@mail.example.com", "payments@example.com",
+		"https://pay.example.com"
 	c.SanctionsList = []string{"/var/lib/stipend/sdn.xml"}
 	var err error
 	if c.BitcoinXPrv, err = newKey(t, "bitcoin"); err != nil {
@@ -84,28 +86,45 @@ func TestProductionRefusesSandboxKeysUnderAnyName(t *testing.T) {
 		change func(*app.Config)
 		want   string
 	}{
-		"data key":                 {func(c *app.Config) { c.DataKey = hex.EncodeToString(sandbox.DataKey()) }, "--data-key is the sandbox's"},
-		"data key too short":       {func(c *app.Config) { c.DataKey = "abcd" }, "want 32 bytes"},
-		"private key, testnet":     {func(c *app.Config) { c.BitcoinXPrv, c.BitcoinNetwork = sandbox.BitcoinKey(), "testnet" }, "--bitcoin-xprv is the sandbox's"},
-		"public key, testnet":      {func(c *app.Config) { c.BitcoinXPrv, c.BitcoinXPub, c.BitcoinNetwork = "", sandboxPub, "testnet" }, "--bitcoin-xpub is the sandbox's"},
-		"private key, wrong net":   {func(c *app.Config) { c.BitcoinXPrv = sandbox.BitcoinKey() }, "not one of network bitcoin"},
-		"keys that are no pair":    {func(c *app.Config) { c.BitcoinXPub = otherPub }, "not one pair"},
-		"worker without its key":   {func(c *app.Config) { c.BitcoinXPrv, c.BitcoinXPub = "", otherPub }, "--bitcoin-xprv is missing"},
+		"data key": {func(c *app.Config) { c.DataKey = hex.EncodeToString(sandbox.DataKey()) },
+			"--data-key is the sandbox's"},
+		"data key too short": {func(c *app.Config) { c.DataKey = "abcd" }, "want 32 bytes"},
+		"private key, testnet": {func(c *app.Config) {
+			c.BitcoinXPrv, c.BitcoinNetwork = sandbox.BitcoinKey(),
+				"testnet"
+		}, "--bitcoin-xprv is the sandbox's"},
+		"public key, testnet": {func(c *app.Config) {
+			c.BitcoinXPrv, c.BitcoinXPub, c.BitcoinNetwork = "", sandboxPub,
+				"testnet"
+		}, "--bitcoin-xpub is the sandbox's"},
+		"private key, wrong net": {func(c *app.Config) { c.BitcoinXPrv = sandbox.BitcoinKey() },
+			"not one of network bitcoin"},
+		"keys that are no pair": {func(c *app.Config) { c.BitcoinXPub = otherPub }, "not one pair"},
+		"worker without its key": {func(c *app.Config) { c.BitcoinXPrv, c.BitcoinXPub = "", otherPub },
+			"--bitcoin-xprv is missing"},
 		"simulated chain":          {func(c *app.Config) { c.BitcoinRPC = "" }, "--bitcoin-rpc is missing"},
 		"regtest":                  {func(c *app.Config) { c.BitcoinNetwork = "regtest" }, "a chain that anybody can mine"},
 		"SQLite":                   {func(c *app.Config) { c.DatabaseURL = "" }, "--database-url is missing"},
 		"mail server of no scheme": {func(c *app.Config) { c.SMTPURL = "mail.example.com:587" }, "--smtp-url: want smtp"},
-		"two senders":              {func(c *app.Config) { c.MailFrom = "a@example.com, b@example.com" }, "--mail-from must be one"},
-		"witness of no address":    {func(c *app.Config) { c.BitcoinWitness = []string{"127.0.0.1:8332"} }, "--bitcoin-witness must be"},
-		"witness, simulated chain": {func(c *app.Config) { c.BitcoinRPC, c.BitcoinWitness = "", []string{"http://127.0.0.1:8332"} }, "--bitcoin-witness needs --bitcoin-rpc"},
-		"witness of no network":    {func(c *app.Config) { c.EVMWitness = map[string]string{"base": "http://127.0.0.1:8545"} }, "--evm-witness: base has no node"},
+		"two senders": {func(c *app.Config) { c.MailFrom = "a@example.com, b@example.com" },
+			"--mail-from must be one"},
+		"witness of no address": {func(c *app.Config) { c.BitcoinWitness = []string{"127.0.0.1:8332"} },
+			"--bitcoin-witness must be"},
+		"witness, simulated chain": {func(c *app.Config) {
+			c.BitcoinRPC, c.BitcoinWitness = "",
+				[]string{"http://127.0.0.1:8332"}
+		}, "--bitcoin-witness needs --bitcoin-rpc"},
+		"witness of no network": {func(c *app.Config) {
+			c.EVMWitness = map[string]string{
+				"base": "http://127.0.0.1:8545"}
+		}, "--evm-witness: base has no node"},
 		"role that does not exist": {func(c *app.Config) { c.Roles = []string{"cook"} }, "no role"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := production(t)
 			tt.change(&c)
 			if err := c.Check(); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want a refusal with %q", err, tt.want)
+				t.Errorf("got %v, want an error that contains %q", err, tt.want)
 			}
 		})
 	}
@@ -113,7 +132,7 @@ func TestProductionRefusesSandboxKeysUnderAnyName(t *testing.T) {
 	sqlite := production(t)
 	sqlite.DatabaseURL, sqlite.AllowSQLite = "", true
 	if err := sqlite.Check(); err != nil {
-		t.Errorf("SQLite that was allowed: %v", err)
+		t.Errorf("SQLite with the flag that allows it: %v", err)
 	}
 	faces := production(t)
 	faces.BitcoinXPrv, faces.BitcoinXPub, faces.Roles = "", otherPub, []string{app.RoleAPI, app.RoleWatcher}
@@ -122,7 +141,7 @@ func TestProductionRefusesSandboxKeysUnderAnyName(t *testing.T) {
 	}
 }
 
-// A refusal goes to logs and terminals, so it never repeats a key.
+// Errors about the configuration never contain a key, because they go to logs and terminals.
 func TestRefusalsKeepSecrets(t *testing.T) {
 	c := production(t)
 	secret := c.BitcoinXPrv
@@ -132,11 +151,12 @@ func TestRefusalsKeepSecrets(t *testing.T) {
 		t.Fatal("a key of another network was accepted")
 	}
 	if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), c.DataKey) {
-		t.Errorf("the refusal repeats a secret: %v", err)
+		t.Errorf("the error contains a secret: %v", err)
 	}
 }
 
-// Every setting is a flag and an environment variable of the same name, with help; flags win.
+// Every setting is a flag and an environment variable of the same name, and has a help text. Flags override
+// environment variables.
 func TestEverySettingIsAFlagAndAnEnvironmentVariable(t *testing.T) {
 	var commands cli.CLI
 	parser, err := kong.New(&commands, cli.Options()...)
@@ -159,7 +179,7 @@ func TestEverySettingIsAFlagAndAnEnvironmentVariable(t *testing.T) {
 	}
 }
 
-// What keys new prints is what production accepts.
+// Production accepts the settings that keys new prints.
 func TestNewKeysAreProductionKeys(t *testing.T) {
 	var out strings.Builder
 	if err := (cli.KeysNewCmd{Network: "bitcoin"}).Run(cli.Streams{Out: &out}); err != nil {
@@ -172,14 +192,16 @@ func TestNewKeysAreProductionKeys(t *testing.T) {
 		}
 	}
 	c := production(t)
-	c.BitcoinXPub, c.BitcoinXPrv, c.DataKey = set["STIPEND_BITCOIN_XPUB"], set["STIPEND_BITCOIN_XPRV"], set["STIPEND_DATA_KEY"]
+	c.BitcoinXPub, c.BitcoinXPrv, c.DataKey = set["STIPEND_BITCOIN_XPUB"], set["STIPEND_BITCOIN_XPRV"],
+		set["STIPEND_DATA_KEY"]
 	c.EVMRPC = map[string]string{"ethereum": "http://127.0.0.1:8545"}
 	c.EVMXPub, c.EVMXPrv = set["STIPEND_EVM_XPUB"], set["STIPEND_EVM_XPRV"]
 	if err := c.Check(); err != nil {
 		t.Error(err)
 	}
 	var shown strings.Builder
-	if err := (cli.KeysShowCmd{Config: c}).Run(cli.Streams{Out: &shown, Err: &shown}); err != nil || !strings.Contains(shown.String(), "EVM public key "+c.EVMXPub) || strings.Contains(shown.String(), c.EVMXPrv) {
+	if err := (cli.KeysShowCmd{Config: c}).Run(cli.Streams{Out: &shown, Err: &shown}); err != nil ||
+		!strings.Contains(shown.String(), "EVM public key "+c.EVMXPub) || strings.Contains(shown.String(), c.EVMXPrv) {
 		t.Errorf("%v\n%s", err, shown.String())
 	}
 	d, err := bitcoin.ParseXPub(c.BitcoinXPub, "bitcoin")
@@ -191,12 +213,14 @@ func TestNewKeysAreProductionKeys(t *testing.T) {
 	}
 }
 
-// Lightning is all or nothing, and nothing is looked for in a process that speaks to no node.
+// Lightning's settings must be complete. A process that does not connect to a node does not need the files that the
+// settings name.
 func TestLightningIsSetUpWhole(t *testing.T) {
 	node := lightningtest.Start(t)
 	whole := func() app.Config {
 		c := defaults(t)
-		c.LndURL, c.LndMacaroonFile, c.LndTLSCertFile = node.URL(), file(t, "m", node.Macaroon), file(t, "c", node.Certificate)
+		c.LndURL, c.LndMacaroonFile, c.LndTLSCertFile = node.URL(), file(t, "m", node.Macaroon), file(t, "c",
+			node.Certificate)
 		return c
 	}
 	if err := whole().Check(); err != nil {
@@ -223,7 +247,8 @@ func TestLightningIsSetUpWhole(t *testing.T) {
 	}
 }
 
-// Real chains are looked at in their own time, and so is a simulated one, unless its blocks come quickly.
+// The service checks real chains at its usual interval. It does the same for a simulated chain, unless blocks come
+// quickly.
 func TestAQuickWorldIsQuickInAll(t *testing.T) {
 	for _, c := range []struct {
 		rpc          string
@@ -236,7 +261,7 @@ func TestAQuickWorldIsQuickInAll(t *testing.T) {
 	} {
 		config := app.Config{Bitcoin: app.Bitcoin{BitcoinRPC: c.rpc, BlockInterval: c.blocks}}
 		if got := config.CheckInterval(); got != c.want {
-			t.Errorf("with a block each %s at %q: %s, want %s", c.blocks, c.rpc, got, c.want)
+			t.Errorf("with a block every %s at %q: %s, want %s", c.blocks, c.rpc, got, c.want)
 		}
 	}
 }
@@ -251,7 +276,7 @@ func newKey(t *testing.T, network string) (string, error) {
 	return key, err
 }
 
-// publicKey returns the public key of a private one.
+// publicKey returns the public key of a private key.
 func publicKey(key string) (string, error) {
 	for _, network := range []string{"bitcoin", "regtest"} {
 		if s, err := bitcoin.ParseXPriv(key, network); err == nil {

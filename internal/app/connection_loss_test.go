@@ -23,19 +23,20 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 )
 
-// cutProxy lie on the way to a PostgreSQL server and cut connections where a test wants it, by what was said so far.
+// cutProxy is a proxy in front of a PostgreSQL server. It closes connections when a test asks for it, depending on
+// the number of messages that clients have sent.
 type cutProxy struct {
 	network, address string
 
-	mu    sync.Mutex
-	at    int  // the saying that is cut, counted down; 0: none
-	every int  // again and again, each so many
-	heard bool // by the server, before the cut: only its answer is lost
-	cuts  int
+	mu        sync.Mutex
+	at        int  // number of messages until the one that is cut; 0: none
+	every     int  // after the first cut, cut again after this many messages
+	delivered bool // the server gets the message before the cut, so only its answer is lost
+	cuts      int
 }
 
-// newScissors gives the way, and its address in place of the server's.
-func newScissors(t *testing.T, url string) (*cutProxy, string) {
+// newCutProxy returns a proxy, and the URL that connects to the server through it.
+func newCutProxy(t *testing.T, url string) (*cutProxy, string) {
 	t.Helper()
 	c, err := pgconn.ParseConfig(url)
 	if err != nil {
@@ -43,11 +44,12 @@ func newScissors(t *testing.T, url string) (*cutProxy, string) {
 	}
 	s := &cutProxy{}
 	s.network, s.address = pgconn.NetworkAddress(c.Host, c.Port)
-	dir, err := os.MkdirTemp("", "cut") // a socket has a short name
+	dir, err := os.MkdirTemp("", "cut") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
-	way, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(dir, ".s.PGSQL."+strconv.Itoa(int(c.Port))))
+	way, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(dir,
+		".s.PGSQL."+strconv.Itoa(int(c.Port))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,7 @@ func newScissors(t *testing.T, url string) (*cutProxy, string) {
 		for {
 			client, err := way.Accept()
 			if err != nil {
-				return // the test is over
+				return // the test has ended
 			}
 			server, err := net.Dial(s.network, s.address)
 			if err != nil {
@@ -81,15 +83,15 @@ func (s *cutProxy) carry(client, server net.Conn) {
 		_, _ = io.Copy(client, server)
 		_ = client.Close()
 	}()
-	said := make([]byte, 1<<20) // what a client sends at once is one saying
+	said := make([]byte, 1<<20) // one read is one message
 	for {
 		n, err := client.Read(said)
 		if err != nil {
 			return
 		}
-		switch cut, heard := s.cut(); {
-		case cut && heard:
-			_ = client.Close() // nobody hears the answer
+		switch cut, delivered := s.cut(); {
+		case cut && delivered:
+			_ = client.Close() // the client does not get the answer
 			_, _ = server.Write(said[:n])
 			return
 		case cut:
@@ -101,7 +103,7 @@ func (s *cutProxy) carry(client, server net.Conn) {
 	}
 }
 
-func (s *cutProxy) cut() (cut, heard bool) {
+func (s *cutProxy) cut() (cut, delivered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at == 0 {
@@ -112,45 +114,47 @@ func (s *cutProxy) cut() (cut, heard bool) {
 	}
 	s.cuts++
 	if s.every > 0 {
-		s.every++ // whatever takes long comes through at last
-		s.at, s.heard = s.every, !s.heard
+		s.every++ // widen the interval so that long transactions finish in the end
+		s.at, s.delivered = s.every, !s.delivered
 	}
-	return true, s.heard
+	return true, s.delivered
 }
 
-// arm has the next saying of this number cut, and the ones so many later and more and more; it says how many were cut
-// since the last time.
-func (s *cutProxy) arm(at, every int, heard bool) (cuts int) {
+// arm cuts the message with the number at, and then further messages at intervals that start at every and grow. It
+// returns the number of cuts since the last call.
+func (s *cutProxy) arm(at, every int, delivered bool) (cuts int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	cuts, s.cuts = s.cuts, 0
-	s.at, s.every, s.heard = at, every, heard
+	s.at, s.every, s.delivered = at, every, delivered
 	return cuts
 }
 
-// A process may die, or lose its database, between any two things that it says to it, also when it has said that all is
-// done and does not hear the answer. All of a payroll is there then or nothing, and who asks again gets it once. Then
-// the payroll is funded and paid by workers who lose their database again and again.
+// A process can die or lose its database between any two messages to it, even after it sends COMMIT and before it
+// gets the answer. Then the database has the whole payroll or none of it, and a client that repeats the request
+// creates one payroll. Afterward, workers that keep losing their database fund and pay the payroll.
 func TestCutAfterEachStatement(t *testing.T) {
 	url := dbtest.Postgres(t)
-	asking, wayOfAPI := newScissors(t, url)
-	working, wayOfWorkers := newScissors(t, url)
-	boot(t, wayOfWorkers, func(c *app.Config) { c.Roles = []string{app.RoleWorker, app.RoleWatcher} })
-	api := newAPIClient(t, boot(t, wayOfAPI, func(c *app.Config) { c.Roles = []string{app.RoleAPI} }))
-	eventually(t, 30*time.Second, "prices and a watched chain", func() bool {
-		return api.do("POST", createPath, pays("", "20.00", api.seed.Workers[0].UserID), "Idempotency-Key", freshKey()).status == http.StatusOK
+	apiProxy, apiURL := newCutProxy(t, url)
+	workersProxy, workersURL := newCutProxy(t, url)
+	boot(t, workersURL, func(c *app.Config) { c.Roles = []string{app.RoleWorker, app.RoleWatcher} })
+	api := newAPIClient(t, boot(t, apiURL, func(c *app.Config) { c.Roles = []string{app.RoleAPI} }))
+	eventually(t, 30*time.Second, "the service has prices and watches the chain", func() bool {
+		return api.do("POST", createPath, pays("", "20.00", api.seed.Workers[0].UserID), "Idempotency-Key",
+			freshKey()).status == http.StatusOK
 	})
 	var made createdPayroll
-	for _, heard := range []bool{false, true} {
+	for _, delivered := range []bool{false, true} {
 		cuts := 1
 		for at := 1; cuts > 0; at++ {
 			before := api.effects()
 			key, body := freshKey(), pays("", "50.00", api.seed.Workers[0].UserID, api.seed.Workers[1].UserID)
-			asking.arm(at, 0, heard)
+			apiProxy.arm(at, 0, delivered)
 			r := api.send("POST", createPath, body, "Idempotency-Key", key)
-			cuts = asking.arm(0, 0, false)
+			cuts = apiProxy.arm(0, 0, false)
 			for tries := 0; r.status != http.StatusOK; tries++ {
-				if tries > 20 || r.err != nil || r.status != http.StatusServiceUnavailable || !strings.Contains(r.text, `"retry_later"`) {
+				if tries > 20 || r.err != nil || r.status != http.StatusServiceUnavailable || !strings.Contains(r.text,
+					`"retry_later"`) {
 					t.Fatalf("cut at %d: %d %s %v", at, r.status, r.text, r.err)
 				}
 				r = api.send("POST", createPath, body, "Idempotency-Key", key)
@@ -161,7 +165,8 @@ func TestCutAfterEachStatement(t *testing.T) {
 				t.Errorf("cut at %d: %s, then %s", at, r.text, again.text)
 			}
 			after := api.effects()
-			if after[0]-before[0] != 1 || after[1]-before[1] != 2 || after[2]-before[2] != 1 || after[4]-before[4] != 1 { // an address may stay unused
+			// an address may remain unused
+			if after[0]-before[0] != 1 || after[1]-before[1] != 2 || after[2]-before[2] != 1 || after[4]-before[4] != 1 {
 				t.Errorf("cut at %d: payrolls, payments, quotes, addresses, events: %v before, %v after", at, before, after)
 			}
 			if at == 1 && cuts == 0 || at > 100 {
@@ -169,27 +174,30 @@ func TestCutAfterEachStatement(t *testing.T) {
 			}
 		}
 	}
-	working.arm(5, 5, false)
+	workersProxy.arm(5, 5, false)
 	api.deposit(made.PayrollID, "exact", "")
-	eventually(t, 90*time.Second, "everybody is paid", func() bool {
-		api.advance(10 * time.Second) // what failed is tried again after a while
+	eventually(t, 90*time.Second, "every payee is paid", func() bool {
+		api.advance(10 * time.Second) // failed jobs run again after a delay
 		return api.payroll(made.PayrollID).Status == "fulfilled"
 	})
 	api.fulfilled(made.PayrollID)
-	if cuts := working.arm(0, 0, false); cuts < 10 {
+	if cuts := workersProxy.arm(0, 0, false); cuts < 10 {
 		t.Errorf("the workers lost their database %d times", cuts)
 	}
-	if n := api.count("SELECT COUNT(*) FROM (SELECT object_id, sequence FROM events WHERE company_id = $1 GROUP BY object_id, sequence HAVING COUNT(*) > 1) twice", api.seed.CompanyID); n != 0 {
-		t.Errorf("%d steps were told twice", n)
+	if n := api.count("SELECT COUNT(*) FROM (SELECT object_id, sequence FROM events WHERE company_id = $1 GROUP BY "+
+		"object_id, sequence HAVING COUNT(*) > 1) twice", api.seed.CompanyID); n != 0 {
+		t.Errorf("%d steps have two events", n)
 	}
-	eventually(t, 30*time.Second, "nothing is on its way", func() bool {
-		return api.count("SELECT COUNT(*) FROM ledger_balances WHERE company_id = $1 AND code = $2 AND balance <> 0", api.seed.CompanyID, string(ledger.InTransit)) == 0
+	eventually(t, 30*time.Second, "no payment is in transit", func() bool {
+		return api.count("SELECT COUNT(*) FROM ledger_balances WHERE company_id = $1 AND code = $2 AND balance <> 0",
+			api.seed.CompanyID, string(ledger.InTransit)) == 0
 	})
 	api.checkLedgerBalances()
 }
 
-// What the server ends because two transactions met is run again as a whole, five times, and has its effect once. Then
-// the client is told to come back, nothing is there, and the same request succeeds later.
+// When the server aborts a transaction because it conflicts with another one, the service runs the whole transaction
+// again, up to five times, and it takes effect once. After that, the client is asked to retry, nothing is stored, and
+// the same request succeeds later.
 func TestTransactionsThatMeetAreTriedAgain(t *testing.T) {
 	url := dbtest.Postgres(t)
 	d := newAPIClient(t, boot(t, url))
@@ -203,32 +211,37 @@ func TestTransactionsThatMeetAreTriedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	do("CREATE SEQUENCE met") // which no rollback takes back
+	do("CREATE SEQUENCE met") // a rollback does not reset a sequence
 	do(`CREATE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		IF nextval('met') <= CAST(TG_ARGV[1] AS INT) THEN RAISE EXCEPTION 'two met' USING ERRCODE = TG_ARGV[0]; END IF;
 		RETURN NEW; END $$`)
 	for _, code := range []string{"40001", "40P01"} { // serialization failure, deadlock
 		for _, times := range []int{5, 6} {
 			do("ALTER SEQUENCE met RESTART")
-			do(fmt.Sprintf("CREATE TRIGGER meet BEFORE INSERT ON payrolls FOR EACH ROW EXECUTE FUNCTION meet('%s', '%d')", code, times))
+			do(fmt.Sprintf("CREATE TRIGGER meet BEFORE INSERT ON payrolls FOR EACH ROW EXECUTE FUNCTION meet('%s', '%d')", code,
+				times))
 			before := d.effects()
 			key, body := freshKey(), pays("", "25.00", d.seed.Workers[0].UserID)
 			r := d.do("POST", createPath, body, "Idempotency-Key", key)
 			do("DROP TRIGGER meet ON payrolls")
 			if times > 5 {
-				if r.status != http.StatusServiceUnavailable || r.read(d)["code"] != "retry_later" || r.header.Get("Retry-After") == "" {
+				if r.status != http.StatusServiceUnavailable || r.read(d)["code"] != "retry_later" ||
+					r.header.Get("Retry-After") == "" {
 					t.Errorf("%s, %d times: %d %s", code, times, r.status, r.text)
 				}
 				if tried := d.count("SELECT last_value FROM met"); tried != 6 {
-					t.Errorf("%s: tried %d times", code, tried)
+					t.Errorf("%s: the transaction ran %d times", code, tried)
 				}
-				if after := d.effects(); after[0] != before[0] || after[1] != before[1] || after[2] != before[2] || after[4] != before[4] {
+				if after := d.effects(); after[0] != before[0] || after[1] != before[1] || after[2] != before[2] ||
+					after[4] != before[4] {
 					t.Errorf("%s: payrolls, payments, quotes, addresses, events: %v before, %v after", code, before, after)
 				}
 				r = d.ok("POST", createPath, body, "Idempotency-Key", key)
 			}
-			if after := d.effects(); r.status != http.StatusOK || after[0]-before[0] != 1 || after[1]-before[1] != 1 || after[2]-before[2] != 1 || after[4]-before[4] != 1 {
-				t.Errorf("%s, %d times: %d; payrolls, payments, quotes, addresses, events: %v before, %v after", code, times, r.status, before, after)
+			if after := d.effects(); r.status != http.StatusOK || after[0]-before[0] != 1 || after[1]-before[1] != 1 ||
+				after[2]-before[2] != 1 || after[4]-before[4] != 1 {
+				t.Errorf("%s, %d times: %d; payrolls, payments, quotes, addresses, events: %v before, %v after", code, times,
+					r.status, before, after)
 			}
 		}
 	}

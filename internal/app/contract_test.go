@@ -17,7 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/httpapi/openapitest"
 )
 
-// Every answer that a test of this package gets is held to the contract.
+// The tests of this package check every response against the contract.
 func init() {
 	c, err := openapitest.Open(httpapi.Document())
 	if err != nil {
@@ -26,7 +26,8 @@ func init() {
 	http.DefaultTransport = c.Transport(http.DefaultTransport)
 }
 
-// What the service serves, what is committed for clients to be made from, and what the code says are one document.
+// The contract that the service serves, the committed file that clients are generated from, and the contract that the
+// code generates are the same document.
 func TestTheCommittedContractIsTheServedOne(t *testing.T) {
 	committed, err := os.ReadFile("../../api/openapi.json")
 	if err != nil {
@@ -37,15 +38,16 @@ func TestTheCommittedContractIsTheServedOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(compact.Bytes(), httpapi.Document()) {
-		t.Error("api/openapi.json is not the contract of the code: run make generate, and look at the difference; within 2.x there are only additions")
+		t.Error("api/openapi.json is not the contract of the code: run make generate and review the difference; versions " +
+			"2.x allow only additions")
 	}
 }
 
-// state are the names of answers' members that hold a state.
+// state matches the names of response members that hold a state.
 var state = regexp.MustCompile(`^(status|[a-z]+_status|[a-z]+_state)$`)
 
-// The contract is written for people: everything in it is described, every state lists its values, and every example is
-// a valid one, with ids of the form that the service gives.
+// Everything in the contract has a description, every state lists its values, and every example is valid and has ids
+// of the form that the service creates.
 func TestTheContractIsComplete(t *testing.T) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(httpapi.Document()))
 	if err != nil {
@@ -67,7 +69,9 @@ func TestTheContractIsComplete(t *testing.T) {
 			t.Errorf("%s: its example is not valid: %v", pointer, err)
 		}
 	}
-	id := regexp.MustCompile(`^([a-z]{3,4}_[0-9abcdefghjkmnpqrstvwxyz]{25}[048cgmrw]|(pmt|evt)_[0-9abcdefghjkmnpqrstvwxyz]{25}[0-9a-f])$`) // or of a run
+	// or the id of a member that a run creates
+	id := regexp.MustCompile(
+		`^([a-z]{3,4}_[0-9abcdefghjkmnpqrstvwxyz]{25}[048cgmrw]|(pmt|evt)_[0-9abcdefghjkmnpqrstvwxyz]{25}[0-9a-f])$`)
 	var ids func(pointer, name string, v any)
 	ids = func(pointer, name string, v any) {
 		switch v := v.(type) {
@@ -80,9 +84,10 @@ func TestTheContractIsComplete(t *testing.T) {
 				ids(pointer, name, member)
 			}
 		case string:
-			named := strings.HasSuffix(name, "_id") && name != "request_id" && name != "client_id" && name != "tax_id" && name != "payer_id" && !strings.HasPrefix(name, "external_") || name == "external_company_id"
+			named := strings.HasSuffix(name, "_id") && name != "request_id" && name != "client_id" && name != "tax_id" &&
+				name != "payer_id" && !strings.HasPrefix(name, "external_") || name == "external_company_id"
 			if named && v != "" && !id.MatchString(v) {
-				t.Errorf("%s: an example shows the id %s in %s, which is none", pointer, v, name)
+				t.Errorf("%s: an example has %s in %s, which is not a valid id", pointer, v, name)
 			}
 		}
 	}
@@ -99,14 +104,15 @@ func TestTheContractIsComplete(t *testing.T) {
 					at := pointer + "/properties/" + name
 					m := member.(object)
 					if m["description"] == nil && m["$ref"] == nil {
-						t.Errorf("%s has no description: give the field a doc tag, or its name an entry in internal/httpapi/field_docs.go", at)
+						t.Errorf("%s has no description: give the field a doc tag, or its name an entry in "+
+							"internal/httpapi/field_docs.go", at)
 					}
 					for _, example := range list(m["examples"]) {
 						valid(at, example)
 						ids(at, name, example)
 					}
 					if state.MatchString(name) && m["type"] == "string" && m["enum"] == nil && !strings.HasSuffix(pointer, "Body") {
-						t.Errorf("%s is a state and lists no values: give the field an enum tag", at)
+						t.Errorf("%s is a state but lists no values: give the field an enum tag", at)
 					}
 				}
 			}
@@ -129,7 +135,8 @@ func TestTheContractIsComplete(t *testing.T) {
 					ids(at, p.(object)["name"].(string), example)
 				}
 				if p := p.(object); p["$ref"] == nil && p["description"] == nil {
-					t.Errorf("%s: the parameter %v has no description: give the field a doc tag, or its name an entry in internal/httpapi/field_docs.go", at, p["name"])
+					t.Errorf("%s: the parameter %v has no description: give the field a doc tag, or its name an entry in "+
+						"internal/httpapi/field_docs.go", at, p["name"])
 				}
 			}
 			if body, ok := o["requestBody"].(object); ok {
@@ -139,7 +146,7 @@ func TestTheContractIsComplete(t *testing.T) {
 			}
 			for status, r := range o["responses"].(object) {
 				if r.(object)["$ref"] != nil {
-					continue // its examples are components
+					continue // its examples are in the components
 				}
 				content, _ := r.(object)["content"].(object)["application/json"].(object)
 				if example, ok := content["example"]; ok {

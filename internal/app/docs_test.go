@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// The contract can be read and tried in a browser that reaches nothing but the service.
+// A developer can read and try the API in a browser that connects only to the service.
 func TestDocsInABrowser(t *testing.T) {
 	t.Parallel()
 	s := boot(t, dbtest.SQLite(t))
@@ -27,13 +27,13 @@ func TestDocsInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := webtest.Start(t).Open(s.Ready().BaseURL+"/docs#tag/payrolls", webtest.Look{})
-	eventually(t, time.Minute, "the operations of payrolls", func() bool {
+	eventually(t, time.Minute, "the page lists the operations of payrolls", func() bool {
 		return strings.Contains(p.Text(), contract.Paths["/api/company/payroll/create"]["post"].Summary)
 	})
 	page := p.Text()
 	for _, tag := range contract.Tags {
 		if !strings.Contains(page, tag.Name) {
-			t.Errorf("the page does not name %s", tag.Name)
+			t.Errorf("the page does not show the tag %s", tag.Name)
 		}
 	}
 	listed := 0
@@ -51,7 +51,7 @@ func TestDocsInABrowser(t *testing.T) {
 		t.Errorf("the contract has %d operations of payrolls", listed)
 	}
 
-	// press presses the last button that is there for something: an open dialogue stands after the page.
+	// press clicks the last visible button with a label. The buttons of an open dialog come after those of the page.
 	press := func(what string) {
 		t.Helper()
 		label, err := json.Marshal(what)
@@ -79,9 +79,11 @@ func TestDocsInABrowser(t *testing.T) {
 	}
 	try("get", "/api/company/payrolls", regexp.MustCompile(`\b200 OK\b`))
 	press("Close Client")
-	// What moves money wants an idempotency key, which the page makes. The payees of the example are nobody's.
-	if got := try("post", "/api/company/payroll/create", regexp.MustCompile(`\b4\d\d [A-Z]`)); strings.Contains(got, "400 Bad Request") {
-		t.Errorf("the page's own request:\n%s", got)
+	// A request that moves money needs an idempotency key, which the page creates. The payees in the example do not
+	// exist.
+	if got := try("post", "/api/company/payroll/create", regexp.MustCompile(`\b4\d\d [A-Z]`)); strings.Contains(got,
+		"400 Bad Request") {
+		t.Errorf("the request that the page sent:\n%s", got)
 	}
 	p.Quiet()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// StartUnchecked is Start without Config.Check, for configurations that only tests have.
+// StartUnchecked is Start without Config.Check, for configurations that only tests use.
 var StartUnchecked = startUnchecked
 
 // RequestConnections is the number of connections that requests may use.
@@ -20,7 +20,7 @@ const RequestConnections = connectionsOfRequests
 // CheckInterval returns the interval between checks for due work.
 func (c Config) CheckInterval() time.Duration { return c.checkInterval() }
 
-// SetSkew acts as a comparison of the clocks does.
+// SetSkew sets the clock difference as if the service had just measured it.
 func (s *Service) SetSkew(skew time.Duration) { s.setSkew(skew) }
 
 // EVM returns the networks in use.
@@ -29,7 +29,7 @@ func (s *Service) EVM() []EVMChain { return s.evms }
 // BackOffice returns the service of the operator's staff.
 func (s *Service) BackOffice() *backoffice.Service { return s.backoffice }
 
-// Sealer returns what stored secrets are encrypted with.
+// Sealer returns the sealer that encrypts stored secrets.
 func (s *Service) Sealer() *identity.Sealer { return s.sealer }
 
 // Servers returns the HTTP servers.

@@ -28,7 +28,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Each event that stipend trigger lists happens for real, and reaches a developer's machine through stipend listen,
+// stipend trigger makes each event on its list happen, and stipend listen delivers it to a developer's machine,
 // signed with the secret that it printed.
 func TestListenAndTrigger(t *testing.T) {
 	t.Parallel()
@@ -41,12 +41,13 @@ func TestListenAndTrigger(t *testing.T) {
 	arrived := make(chan request, 1000)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if r.URL.Path == "/hooks" { // else it is the endpoint's ping, which its own secret signs
+		if r.URL.Path == "/hooks" { // other paths get the endpoint's ping, signed with the endpoint's own secret
 			arrived <- request{r.Header, body}
 		}
 	}))
 	defer receiver.Close()
-	if err := client.API().Post(t.Context(), "/api/webhooks", map[string]any{"url": receiver.URL + "/endpoint", "events": []string{"claim.*"}}, nil); err != nil {
+	if err := client.API().Post(t.Context(), "/api/webhooks", map[string]any{"url": receiver.URL + "/endpoint",
+		"events": []string{"claim.*"}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -81,7 +82,8 @@ func TestListenAndTrigger(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range trigger.Events() {
 		var text bytes.Buffer
-		if err := (cli.TriggerCmd{Client: client, Event: name, Timeout: time.Minute}).Run(t.Context(), cli.Streams{Out: &text}); err != nil {
+		if err := (cli.TriggerCmd{Client: client, Event: name, Timeout: time.Minute}).Run(t.Context(),
+			cli.Streams{Out: &text}); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -100,19 +102,22 @@ func TestListenAndTrigger(t *testing.T) {
 	checkNeeded(t, checkEvents(t, s), ofTriggers)
 
 	var list bytes.Buffer
-	if err := (cli.TriggerCmd{Client: client, List: true}).Run(t.Context(), cli.Streams{Out: &list}); err != nil || strings.Count(list.String(), "\n") != len(trigger.Events()) {
+	if err := (cli.TriggerCmd{Client: client, List: true}).Run(t.Context(), cli.Streams{Out: &list}); err != nil ||
+		strings.Count(list.String(), "\n") != len(trigger.Events()) {
 		t.Errorf("%v\n%s", err, list.String())
 	}
-	if err := (cli.ListenCmd{Client: client, ForwardTo: receiver.URL, Events: "claim.paid"}).Run(t.Context(), cli.Streams{Out: io.Discard, Err: io.Discard}); err == nil ||
+	if err := (cli.ListenCmd{Client: client, ForwardTo: receiver.URL, Events: "claim.paid"}).Run(t.Context(),
+		cli.Streams{Out: io.Discard, Err: io.Discard}); err == nil ||
 		!strings.Contains(err.Error(), "There is no such event") {
 		t.Errorf("claim.paid: %v", err)
 	}
-	if err := (cli.TriggerCmd{Client: client, Event: "claim.paid"}).Run(t.Context(), cli.Streams{Out: io.Discard}); err == nil || !strings.Contains(err.Error(), "cannot be triggered") {
+	if err := (cli.TriggerCmd{Client: client, Event: "claim.paid"}).Run(t.Context(),
+		cli.Streams{Out: io.Discard}); err == nil || !strings.Contains(err.Error(), "cannot be triggered") {
 		t.Errorf("claim.paid: %v", err)
 	}
 }
 
-// Every event that there is can be made to happen.
+// stipend trigger can cause every event.
 func TestEveryEventCanBeTriggered(t *testing.T) {
 	for _, name := range webhook.Names() {
 		if !trigger.Known(name) {
@@ -121,12 +126,12 @@ func TestEveryEventCanBeTriggered(t *testing.T) {
 	}
 }
 
-// The service restarts while stipend listen runs: it goes on behind the last event that it has seen, and what happened
-// meanwhile comes too, everything once and in order.
+// When the service restarts, stipend listen continues after the last event that it received. It also delivers the
+// events that happened in between. Each event arrives once and in order.
 func TestListenOutlivesARestart(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
-		var at atomic.Pointer[neturl.URL] // where the service is, nil while it is down
+		var at atomic.Pointer[neturl.URL] // the service's URL, nil while the service is down
 		front := httptest.NewServer(&httputil.ReverseProxy{
 			ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 			Rewrite: func(r *httputil.ProxyRequest) {
@@ -148,25 +153,31 @@ func TestListenOutlivesARestart(t *testing.T) {
 			return s
 		}
 		arrived := make(chan string, 100)
-		receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- r.Header.Get("webhook-id") }))
+		receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
+			r *http.Request) {
+			arrived <- r.Header.Get("webhook-id")
+		}))
 		defer receiver.Close()
 		first := start()
-		// The events of the seed are placed in the list a moment after the service is ready. One that comes after them is
-		// placed behind them, so once it is there, whoever starts to listen hears of none of them.
+		// The service numbers the seed's events shortly after it is ready. Later events get later numbers. When the
+		// event created here has a number, all of the seed's events have one too, and a new listener receives none of
+		// them.
 		own := &trigger.Client{Client: cli.Client{BaseURL: first.Ready().BaseURL}.API()}
 		marker, err := own.MakeRecipient(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 30*time.Second, "the events before the listener are placed", func() bool {
+		eventually(t, 30*time.Second, "the events before the listener have numbers", func() bool {
 			page, err := own.EventsAfter(t.Context(), "", "recipient.created")
-			return err == nil && slices.ContainsFunc(page.Data, func(body json.RawMessage) bool { return strings.Contains(string(body), path.Base(marker)) })
+			return err == nil && slices.ContainsFunc(page.Data,
+				func(body json.RawMessage) bool { return strings.Contains(string(body), path.Base(marker)) })
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		ready, said := make(chan struct{}), make(chan string, 100)
 		var done sync.WaitGroup
 		done.Go(func() {
-			_ = cli.ListenCmd{Client: cli.Client{BaseURL: front.URL}, ForwardTo: receiver.URL, Events: "recipient.created"}.Run(ctx, cli.Streams{
+			_ = cli.ListenCmd{Client: cli.Client{BaseURL: front.URL}, ForwardTo: receiver.URL,
+				Events: "recipient.created"}.Run(ctx, cli.Streams{
 				Out: writer(func(text string) {
 					if strings.Contains(text, "Signing secret") {
 						close(ready)
@@ -182,7 +193,7 @@ func TestListenOutlivesARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wanted := make([]string, len(seeded.Data)) // and those are not for who starts now
+		wanted := make([]string, len(seeded.Data)) // a new listener must not receive these
 		happen := func(s *service, n int) {
 			c := &trigger.Client{Client: cli.Client{BaseURL: s.Ready().BaseURL}.API()}
 			for range n {
@@ -196,7 +207,7 @@ func TestListenOutlivesARestart(t *testing.T) {
 					t.Fatal(err)
 				}
 				if len(page.Data) < len(wanted)+n {
-					continue // not placed yet
+					continue // has no number yet
 				}
 				for _, body := range page.Data[len(wanted):] {
 					var head apiclient.EventHead
@@ -220,9 +231,9 @@ func TestListenOutlivesARestart(t *testing.T) {
 		expect(3)
 		at.Store(nil)
 		if text := <-said; !strings.Contains(text, "does not answer") {
-			t.Errorf("said %q", text)
+			t.Errorf("stipend listen printed %q", text)
 		}
-		happen(first, 2) // nobody hears of these yet
+		happen(first, 2) // no listener receives these yet
 		if err := first.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +241,7 @@ func TestListenOutlivesARestart(t *testing.T) {
 		happen(second, 3)
 		expect(5)
 		if len(arrived) != 0 {
-			t.Errorf("%d came twice", len(arrived))
+			t.Errorf("%d more events arrived than happened", len(arrived))
 		}
 	})
 }
@@ -239,8 +250,7 @@ type writer func(text string)
 
 func (w writer) Write(b []byte) (int, error) { w(string(b)); return len(b), nil }
 
-// The tests in which changes are held against events. Each line of toldBy names one in which it is certain to be
-// needed.
+// These are the tests that compare changes with events. Each line of reportedBy names a test that always needs it.
 const (
 	ofTriggers = iota
 	ofScenarios
@@ -249,42 +259,52 @@ const (
 	ofOperations
 )
 
-// toldBy are the things whose changes another's event tells, by the prefix of their ids: parts of something that
-// partners know. Never are states that must have an event of their own all the same.
-var toldBy = map[string]*struct {
-	event string // that tells it
+// reportedBy lists, by the prefix of their ids, objects whose changes the event of another object reports. They are
+// parts
+// of an object that partners know. The states in never must have an event of their own.
+var reportedBy = map[string]*struct {
+	event string // that reports the change
 	never []string
-	in    int // the test that fails if the line is not needed
+	in    int // the test that fails if it does not need the line
 }{
-	"dep":             {"payroll.funding_reverted, or the payroll's payroll.status_update", []string{"seen"}, ofScenarios},
-	"dep of clm":      {"claim.status_update, of the claim whose figures it changes", nil, ofClaims},
-	"dep of fx":       {"nothing: the house's own coins are no company's", nil, ofTriggers},
-	"dep of suspense": {"nothing: in suspense, and sent back from there, it is no company's", nil, ofOperations},
-	"bfl":             {"user.payment_status_update, of the payments in the file", nil, ofTriggers},
-	"dst":             {"distribution.changed, of whose destination it is", nil, ofTriggers},
-	"fx":              {"nothing: what the house may exchange is the operator's own matter", nil, ofScenarios},
-	"hit":             {"the hold that it puts on a payroll or payment; whom a list names is told to nobody", nil, ofScenarios},
-	"lni":             {"claim.status_update, of the claim that it pays; before that it is a part of the claim's quote", nil, ofLightning},
-	"out":             {"user.payment_status_update, of its payment", nil, ofScenarios},
-	"pob":             {"user.payment_status_update, of the payments in the batch", nil, ofScenarios},
-	"quo":             {"the quote_refreshed or status_update of the payroll or claim", []string{"expired"}, ofScenarios},
-	"trf":             {"nothing: in suspense, sent back from there, or the house's own, it is no company's", nil, ofScenarios},
-	"trf of com":      {"nothing before it is a company's", []string{"credited", "returned"}, ofOperations},
-	"ver":             {"user.kyc_status_update or company.kyb_status_update, of who is verified", nil, ofTriggers},
+	"dep":        {"payroll.funding_reverted, or the payroll's payroll.status_update", []string{"seen"}, ofScenarios},
+	"dep of clm": {"claim.status_update, of the claim whose figures it changes", nil, ofClaims},
+	"dep of fx":  {"none: the operator's own coins belong to no company", nil, ofTriggers},
+	"dep of suspense": {"none: while in suspense, and when sent back from there, it belongs to no company", nil,
+		ofOperations},
+	"bfl": {"user.payment_status_update, of the payments in the file", nil, ofTriggers},
+	"dst": {"distribution.changed, of the destination's owner", nil, ofTriggers},
+	"fx":  {"none: exchanges concern only the operator", nil, ofScenarios},
+	"hit": {"the hold that it puts on a payroll or payment; the people on a list are kept secret", nil,
+		ofScenarios},
+	"lni": {"claim.status_update, of the claim that it pays; before that it is part of the claim's quote", nil,
+		ofLightning},
+	"out": {"user.payment_status_update, of its payment", nil, ofScenarios},
+	"pob": {"user.payment_status_update, of the payments in the batch", nil, ofScenarios},
+	"quo": {"the quote_refreshed or status_update of the payroll or claim", []string{"expired"}, ofScenarios},
+	"trf": {"none: in suspense, sent back from there, or the operator's own, it belongs to no company", nil,
+		ofScenarios},
+	"trf of com": {"none, until it belongs to a company", []string{"credited", "returned"}, ofOperations},
+	"ver": {"user.kyc_status_update or company.kyb_status_update, of the person or company that is verified",
+		nil, ofTriggers},
 }
 
-// checkEvents looks for changes (a refused request is none) that left no event of the same version, for events out of
-// order, of names that nobody knows, and for secrets in them. It returns which lines of toldBy were needed.
+// checkEvents finds changes without an event of the same version (a refused request is not a change), events out of
+// order, events with unknown names, and events that contain secrets. It returns the lines of reportedBy that the test
+// needed.
 func checkEvents(t *testing.T, s *service) (needed map[string]bool) {
 	t.Helper()
 	needed = map[string]bool{}
 	err := s.DB().Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT h.object_id, h.version, h.to_state, COALESCE(CASE WHEN EXISTS (SELECT 1 FROM history x
-				WHERE x.object_id = d.deposit_id AND (x.reason LIKE 'credited to %' OR x.reason LIKE 'given to %' OR x.reason LIKE 'is sent back%'))
+		rows, err := tx.Query(ctx, `SELECT h.object_id, h.version, h.to_state, COALESCE(CASE WHEN EXISTS (SELECT 1
+			FROM history x
+				WHERE x.object_id = d.deposit_id AND (x.reason LIKE 'credited to %' OR x.reason LIKE 'given to %'
+					OR x.reason LIKE 'is sent back%'))
 				THEN 'suspense_' ELSE d.object_id END, t.company_id, '') FROM history h
 			LEFT JOIN deposits d ON d.company_id = h.company_id AND d.deposit_id = h.object_id
 			LEFT JOIN transfers t ON t.transfer_id = h.object_id
-			WHERE h.to_state <> 'authz_denied' AND NOT EXISTS (SELECT 1 FROM events e WHERE e.object_id = h.object_id AND (e.sequence = h.version
+			WHERE h.to_state <> 'authz_denied' AND NOT EXISTS (SELECT 1 FROM events e WHERE e.object_id = h.object_id
+				AND (e.sequence = h.version
 				OR e.created_at = h.at AND e.name LIKE 'recipient.%'))`)
 		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
 			var object, to, paid string
@@ -295,8 +315,8 @@ func checkEvents(t *testing.T, s *service) (needed map[string]bool) {
 				prefix += " of " + of
 			}
 			needed[prefix] = true
-			if told := toldBy[prefix]; told == nil || slices.Contains(told.never, to) {
-				t.Errorf("%s became %q, version %d, and no event says so", object, to, version)
+			if line := reportedBy[prefix]; line == nil || slices.Contains(line.never, to) {
+				t.Errorf("%s became %q, version %d, and no event reports it", object, to, version)
 			}
 			return none, err
 		})
@@ -304,12 +324,14 @@ func checkEvents(t *testing.T, s *service) (needed map[string]bool) {
 			return err
 		}
 		var disordered, events int64
-		if err := tx.QueryRow(ctx, `SELECT COUNT(*), (SELECT COUNT(*) FROM events) FROM events a JOIN events b ON b.company_id = a.company_id
-			AND b.object_id = a.object_id AND b.sequence > a.sequence AND b.position < a.position`).Scan(&disordered, &events); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT COUNT(*), (SELECT COUNT(*) FROM events) FROM events a JOIN events b
+			ON b.company_id = a.company_id
+			AND b.object_id = a.object_id AND b.sequence > a.sequence AND b.position < a.position`).Scan(&disordered,
+			&events); err != nil {
 			return err
 		}
 		if disordered != 0 || events == 0 {
-			t.Errorf("%d of %d events stand before an earlier one of their object", disordered, events)
+			t.Errorf("%d of %d events come before an earlier event of the same object", disordered, events)
 		}
 		rows, err = tx.Query(ctx, "SELECT DISTINCT name FROM events")
 		names, err := db.Collect(rows, err, func(r *db.Rows) (name string, err error) { return name, r.Scan(&name) })
@@ -318,20 +340,23 @@ func checkEvents(t *testing.T, s *service) (needed map[string]bool) {
 		}
 		for _, name := range names {
 			if !slices.Contains(webhook.Names(), name) {
-				t.Errorf("%s is told, and nobody can choose it", name)
+				t.Errorf("%s is sent, but no endpoint can subscribe to it", name)
 			}
 		}
-		var told int64
-		if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE data LIKE '%whsec%' OR data LIKE '%/refund/%' OR data LIKE '%stp_sandbox%'").
-			Scan(&told); err != nil {
+		var leaked int64
+		if err := tx.QueryRow(ctx,
+			"SELECT COUNT(*) FROM events WHERE data LIKE '%whsec%' OR data LIKE '%/refund/%' OR data LIKE '%stp_sandbox%'").
+			Scan(&leaked); err != nil {
 			return err
 		}
-		if told != 0 {
-			t.Errorf("%d events tell a secret", told)
+		if leaked != 0 {
+			t.Errorf("%d events contain a secret", leaked)
 		}
 		var twice string
-		if err := tx.QueryRow(ctx, `SELECT COALESCE(MIN(a.object_id), '') FROM events a JOIN events b ON b.company_id = a.company_id
-			AND b.object_id = a.object_id AND b.sequence = a.sequence AND b.created_at <> a.created_at`).Scan(&twice); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT COALESCE(MIN(a.object_id), '') FROM events a JOIN events b
+			ON b.company_id = a.company_id
+			AND b.object_id = a.object_id AND b.sequence = a.sequence
+				AND b.created_at <> a.created_at`).Scan(&twice); err != nil {
 			return err
 		}
 		if twice != "" {
@@ -345,12 +370,13 @@ func checkEvents(t *testing.T, s *service) (needed map[string]bool) {
 	return needed
 }
 
-// checkNeeded looks for lines of toldBy that a test, of which all has run, should have needed and did not.
+// checkNeeded finds lines of reportedBy that a test should have needed and did not. The test must have run completely.
 func checkNeeded(t *testing.T, needed map[string]bool, test int) {
 	t.Helper()
-	for prefix, told := range toldBy {
-		if told.in == test && !needed[prefix] {
-			t.Errorf("every change of %s_ has an event of its own; toldBy need not say that it is told by %s", prefix, told.event)
+	for prefix, line := range reportedBy {
+		if line.in == test && !needed[prefix] {
+			t.Errorf("every change of %s_ has an event of its own; reportedBy need not say that %s reports it", prefix,
+				line.event)
 		}
 	}
 }

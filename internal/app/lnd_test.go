@@ -12,17 +12,18 @@ import (
 	"github.com/stipend/stipend/internal/lightning/lndtest"
 )
 
-// A claim that is paid through a channel between two real nodes of LND, on the chain of a real Bitcoin node.
+// A payer pays a claim through a channel between two real LND nodes, on the chain of a real Bitcoin node.
 func TestClaimOverLND(t *testing.T) {
 	pair := lndtest.Start(t)
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		s := boot(t, url, func(c *app.Config) {
 			o := pair.Options()
 			c.BitcoinRPC = pair.Chain.URL()
-			c.LndURL, c.LndMacaroonFile, c.LndTLSCertFile = o.URL, file(t, "invoices.macaroon", o.Macaroon), file(t, "tls.cert", o.Certificate)
+			c.LndURL, c.LndMacaroonFile, c.LndTLSCertFile = o.URL, file(t, "invoices.macaroon", o.Macaroon), file(t, "tls.cert",
+				o.Certificate)
 		})
 		d := newAPIClient(t, s)
-		for range 2 { // the second one is told by the node's count
+		for range 2 { // the service finds the second payment by the node's index
 			id := d.claimOf("100.00")["claim_id"].(string)
 			if err := pair.Pay(t.Context(), d.invoiceOf(id, 200_000)); err != nil {
 				t.Fatal(err)
@@ -30,14 +31,15 @@ func TestClaimOverLND(t *testing.T) {
 			d.claimIs(id, "paid", "none")
 		}
 		if got := d.balance(ledger.ChannelBalance, "").Units(); got != 400_000 || d.merchant() != 198_00 {
-			t.Errorf("%d sat in the channels, %d cents for the merchant", got, d.merchant())
+			t.Errorf("the channels hold %d sat, the merchant has %d cents", got, d.merchant())
 		}
 		id := d.claimOf("100.00")["claim_id"].(string)
 		request := d.invoiceOf(id, 200_000)
 		d.ok("POST", "/api/merchant/claim/cancel", `{"claim_id":"`+id+`"}`)
-		eventually(t, 20*time.Second, "the node takes no money for a cancelled claim", func() bool { return pair.IsCanceled(t.Context(), request) })
+		eventually(t, 20*time.Second, "the invoice of a canceled claim is canceled",
+			func() bool { return pair.IsCanceled(t.Context(), request) })
 		if err := pair.Pay(t.Context(), request); err == nil {
-			t.Error("the invoice of a cancelled claim was paid")
+			t.Error("a payer could pay the invoice of a canceled claim")
 		}
 		d.checkLedgerBalances()
 	})

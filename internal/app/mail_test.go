@@ -20,10 +20,10 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// mailServer is a mail server that takes everything.
+// mailServer is an SMTP server that accepts every email.
 type mailServer struct {
 	mu    sync.Mutex
-	mails map[string][]string // by address
+	mails map[string][]string // by recipient
 }
 
 type mailSession struct {
@@ -48,14 +48,15 @@ func (s *mailSession) Data(r io.Reader) error {
 	return err
 }
 
-// got says whether a mail to an address ("" is any) came, whose subject has some words in it, as text and as HTML.
+// got reports whether an email to an address ("" is any) arrived with these words in its subject, as text and as
+// HTML.
 func (o *mailServer) got(to, subject string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for address, mails := range o.mails {
 		for _, m := range mails {
 			head, body, _ := strings.Cut(m, "\r\n\r\n")
-			head = strings.ReplaceAll(head, "\r\n ", " ") // a long line is folded
+			head = strings.ReplaceAll(head, "\r\n ", " ") // unfold long lines
 			if (to == "" || to == address) && strings.Contains(head, "Subject: ") && strings.Contains(head, subject) &&
 				strings.Contains(body, "text/plain") && strings.Contains(body, "text/html") {
 				return true
@@ -65,20 +66,26 @@ func (o *mailServer) got(to, subject string) bool {
 	return false
 }
 
-// Each mail comes from what it tells of, as text and HTML, over a real SMTP connection.
+// The service sends each kind of email when its cause happens, as text and HTML, over a real SMTP connection.
 func TestMailsArriveBySMTP(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &mailServer{mails: map[string][]string{}}
-	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &mailSession{mailServer: o}, nil }))
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
+		return &mailSession{mailServer: o},
+			nil
+	}))
 	server.Domain = "localhost"
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(l) }()
 	t.Cleanup(func() { server.Close(); <-done })
 
-	s := boot(t, dbtest.SQLite(t), func(c *app.Config) { c.SMTPURL, c.MailFrom = "smtp://"+l.Addr().String(), "pay@example.com" })
+	s := boot(t, dbtest.SQLite(t), func(c *app.Config) {
+		c.SMTPURL, c.MailFrom = "smtp://"+l.Addr().String(),
+			"pay@example.com"
+	})
 	d := newAPIClient(t, s)
 	c := &trigger.Client{Client: cli.Client{BaseURL: s.Ready().BaseURL}.API()}
 
@@ -93,13 +100,17 @@ func TestMailsArriveBySMTP(t *testing.T) {
 		ID string `json:"recipient_id"`
 	}
 	at := "/api/company/" + s.Ready().Seed.CompanyID + "/recipients/"
-	if err := c.Post(t.Context(), at+"create", map[string]string{"first_name": "Ada", "last_name": "Example", "country": "GB", "email": "ada@example.com"}, &payee); err != nil {
+	if err := c.Post(t.Context(), at+"create", map[string]string{"first_name": "Ada", "last_name": "Example",
+		"country": "GB", "email": "ada@example.com"}, &payee); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.GiveDestination(t.Context(), at+payee.ID); err != nil {
 		t.Fatal(err)
 	}
-	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }))
+	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusGone)
+	}))
 	defer gone.Close()
 	var endpoint struct {
 		ID string `json:"webhook_id"`
@@ -111,19 +122,24 @@ func TestMailsArriveBySMTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	seed := s.Ready().Seed
-	partner := oauth2.Config{ClientID: seed.ClientID, RedirectURL: seed.RedirectURI, Scopes: []string{"c_company_worker_list"},
+	partner := oauth2.Config{ClientID: seed.ClientID, RedirectURL: seed.RedirectURI,
+		Scopes:   []string{"c_company_worker_list"},
 		Endpoint: oauth2.Endpoint{AuthURL: s.Ready().AuthURL + "/authorize"}}
-	agree(t, webtest.NewVisitor(t, s.Ready().AuthURL), seed.Admin, partner.AuthCodeURL("state", oauth2.S256ChallengeOption(oauth2.GenerateVerifier())))
+	agree(t, webtest.NewVisitor(t, s.Ready().AuthURL), seed.Admin, partner.AuthCodeURL("state",
+		oauth2.S256ChallengeOption(oauth2.GenerateVerifier())))
 	made := d.payTwo("100.00")
 	d.deposit(made.PayrollID, "exact", "")
-	// Somebody whose account their bank has closed.
+	// This payee's bank has closed their account.
 	closed := at + "create"
-	if err := c.Post(t.Context(), closed, map[string]string{"first_name": "Bea", "last_name": "Example", "country": "DE", "email": "bea@example.com"}, &payee); err != nil {
+	if err := c.Post(t.Context(), closed, map[string]string{"first_name": "Bea", "last_name": "Example", "country": "DE",
+		"email": "bea@example.com"}, &payee); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Post(t.Context(), at+payee.ID+"/distribution", map[string]any{"symbol": "EUR", "distribution_data": map[string]string{
-		"account_holder_name": "Bea Example", "account_holder_type": "individual", "iban": germanIBAN("370400440990" + reasonNumber("AC04")),
-	}}, nil); err != nil {
+	if err := c.Post(t.Context(), at+payee.ID+"/distribution", map[string]any{"symbol": "EUR",
+		"distribution_data": map[string]string{
+			"account_holder_name": "Bea Example", "account_holder_type": "individual", "iban": germanIBAN("370400440990" +
+				reasonNumber("AC04")),
+		}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := trigger.PayTo(payee.ID, trigger.Pay("exact"))(t.Context(), c); err != nil {

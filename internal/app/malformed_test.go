@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// raw is a connection of somebody who writes what they like.
+// raw is a connection on which a client can write any bytes.
 type raw struct {
 	t *testing.T
 	net.Conn
@@ -34,30 +34,30 @@ func dial(t *testing.T, s *service) *raw {
 	return &raw{t, c, bufio.NewReader(c)}
 }
 
-// heard is an answer.
-type heard struct {
+// rawAnswer is a response.
+type rawAnswer struct {
 	status int
-	last   bool // of its connection
+	last   bool // the server closes the connection after it
 	header http.Header
 	body   string
 }
 
-// says writes text and reads an answer.
-func (w *raw) says(text string) (heard, error) {
+// says writes text and reads a response.
+func (w *raw) says(text string) (rawAnswer, error) {
 	if _, err := io.WriteString(w, text); err != nil {
-		return heard{}, err
+		return rawAnswer{}, err
 	}
 	got, err := http.ReadResponse(w.in, nil)
 	if err != nil {
-		return heard{}, err
+		return rawAnswer{}, err
 	}
 	defer got.Body.Close()
 	body, err := io.ReadAll(got.Body)
-	return heard{got.StatusCode, got.Close, got.Header, string(body)}, err
+	return rawAnswer{got.StatusCode, got.Close, got.Header, string(body)}, err
 }
 
-// A body that is an attack is refused for what it is, and takes no more memory than its length is worth. What is
-// counted is the process's, so nothing runs beside this.
+// The service refuses a hostile body with the right error, and uses memory only in proportion to the body's length.
+// The test measures the whole process, so no other test runs in parallel.
 func TestHostileBodies(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		d := newAPIClient(t, boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 }))
@@ -66,7 +66,7 @@ func TestHostileBodies(t *testing.T) {
 	})
 }
 
-// Connections beyond the bound wait until one ends.
+// Connections over the limit wait until another one closes.
 func TestConnectionsAreBounded(t *testing.T) {
 	s := boot(t, dbtest.SQLite(t), func(c *app.Config) { c.MaxConnections = 2 })
 	const ask = "GET /healthz HTTP/1.1\r\nHost: stipend\r\n\r\n"
@@ -90,7 +90,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 	}
 	if len(answered) > 0 {
-		t.Error("a third connection was served beside two")
+		t.Error("the server answered on a third connection, want two at most")
 	}
 	if err := second.Close(); err != nil {
 		t.Fatal(err)
@@ -100,8 +100,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// A request whose end two readers could see in different places is refused, or is the last one of its connection: what
-// stands behind it is nobody's.
+// If two programs could disagree about where a request ends, the service refuses it or closes the connection after
+// it. The service never treats the bytes after it as another request.
 func TestNothingIsSmuggled(t *testing.T) {
 	s := boot(t, dbtest.SQLite(t))
 	const post, behind = "POST /sign-in HTTP/1.1\r\nHost: stipend\r\n", "GET /healthz HTTP/1.1\r\nHost: stipend\r\n\r\n"
@@ -109,9 +109,10 @@ func TestNothingIsSmuggled(t *testing.T) {
 		status int
 		text   string
 	}{
-		"a length and chunks":      {415, post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
-		"chunks, folded":           {415, post + "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n"},
-		"chunks of the old way":    {415, "POST /sign-in HTTP/1.0\r\nHost: stipend\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+		"a length and chunks": {415, post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+		"chunks, folded":      {415, post + "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n"},
+		"chunks of the old way": {415,
+			"POST /sign-in HTTP/1.0\r\nHost: stipend\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
 		"two lengths":              {400, post + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef"},
 		"a length with a sign":     {400, post + "Content-Length: +5\r\n\r\nabcde"},
 		"a blank before the colon": {400, post + "Content-Length : 5\r\n\r\nabcde"},
@@ -127,16 +128,19 @@ func TestNothingIsSmuggled(t *testing.T) {
 			continue
 		}
 		if got, err := w.says(""); err == nil {
-			t.Errorf("%s: what stood behind it was answered with %d", name, got.status)
+			t.Errorf("%s: the bytes after the request got a response, with status %d", name, got.status)
 		}
 	}
-	// The head of a request is bounded, and so is the time in which it comes.
-	if got, err := dial(t, s).says("GET /healthz HTTP/1.1\r\nHost: stipend\r\n" + strings.Repeat("X-Flood: "+strings.Repeat("a", 55)+"\r\n", 4<<10) + "\r\n"); err == nil && got.status != 431 {
-		t.Errorf("a flood of headers: %d", got.status)
+	// The size of a request's head is limited, and so is the time in which it must arrive.
+	if got, err := dial(t, s).says("GET /healthz HTTP/1.1\r\nHost: stipend\r\n" +
+		strings.Repeat("X-Flood: "+strings.Repeat("a", 55)+"\r\n", 4<<10) + "\r\n"); err == nil && got.status != 431 {
+		t.Errorf("too many headers: %d", got.status)
 	}
 	for _, server := range s.Servers() {
-		if most := server.ReadHeaderTimeout; most <= 0 || most > 5*time.Second || server.ReadTimeout <= 0 || server.IdleTimeout <= 0 || server.MaxHeaderBytes > 32<<10 {
-			t.Errorf("%s holds connections for nothing: %s %s %s %d", server.Addr, most, server.ReadTimeout, server.IdleTimeout, server.MaxHeaderBytes)
+		if most := server.ReadHeaderTimeout; most <= 0 || most > 5*time.Second || server.ReadTimeout <= 0 ||
+			server.IdleTimeout <= 0 || server.MaxHeaderBytes > 32<<10 {
+			t.Errorf("%s has no limits on its connections: %s %s %s %d", server.Addr, most, server.ReadTimeout,
+				server.IdleTimeout, server.MaxHeaderBytes)
 		}
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// agree is the user's browser: it signs in as the sandbox's administrator, where it has not yet, and allows what is
-// asked. It returns the address that the app gets its answer at.
+// agree acts as the user's browser. It signs in as the sandbox's administrator if it has not done so, and allows the
+// app's request. It returns the URL that the service redirects to.
 func agree(t *testing.T, v *webtest.Visitor, admin sandbox.SeedAdmin, address string) string {
 	t.Helper()
 	page := v.Follow(v.Get(address))
@@ -33,7 +33,7 @@ func agree(t *testing.T, v *webtest.Visitor, admin sandbox.SeedAdmin, address st
 	return answer.Location()
 }
 
-// callCompany uses a token as an app does.
+// callCompany calls the API with a token as an app does.
 func callCompany(t *testing.T, client *http.Client, s *service, token string) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Ready().BaseURL+"/api/company/workers", nil)
@@ -55,7 +55,7 @@ func callCompany(t *testing.T, client *http.Client, s *service, token string) (s
 	return got.StatusCode, string(text)
 }
 
-// Clients that others have written connect as they are: golang.org/x/oauth2, openid-client and oauth4webapi.
+// Unmodified third-party clients can connect: golang.org/x/oauth2, openid-client and oauth4webapi.
 func TestOAuthClientsOfOthers(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
@@ -64,24 +64,30 @@ func TestOAuthClientsOfOthers(t *testing.T) {
 		browser := webtest.NewVisitor(t, s.Ready().AuthURL)
 		t.Run("x/oauth2", func(t *testing.T) {
 			conf := oauth2.Config{
-				ClientID: seed.ClientID, ClientSecret: seed.ClientSecret, RedirectURL: seed.RedirectURI, Scopes: []string{"c_company_worker_list"},
+				ClientID: seed.ClientID, ClientSecret: seed.ClientSecret, RedirectURL: seed.RedirectURI,
+				Scopes:   []string{"c_company_worker_list"},
 				Endpoint: oauth2.Endpoint{AuthURL: s.Ready().AuthURL + "/authorize", TokenURL: s.Ready().BaseURL + "/oauth2/token"},
 			}
-			for name, style := range map[string]oauth2.AuthStyle{"it finds out": oauth2.AuthStyleAutoDetect, "header": oauth2.AuthStyleInHeader, "body": oauth2.AuthStyleInParams} {
+			for name, style := range map[string]oauth2.AuthStyle{"it finds out": oauth2.AuthStyleAutoDetect,
+				"header": oauth2.AuthStyleInHeader, "body": oauth2.AuthStyleInParams} {
 				conf.Endpoint.AuthStyle = style
 				verifier := oauth2.GenerateVerifier()
-				back, err := url.Parse(agree(t, browser, seed.Admin, conf.AuthCodeURL("state & more", oauth2.S256ChallengeOption(verifier))))
-				if err != nil || back.Query().Get("state") != "state & more" || !strings.HasPrefix(back.String(), seed.RedirectURI+"?") {
+				back, err := url.Parse(agree(t, browser, seed.Admin, conf.AuthCodeURL("state & more",
+					oauth2.S256ChallengeOption(verifier))))
+				if err != nil || back.Query().Get("state") != "state & more" || !strings.HasPrefix(back.String(),
+					seed.RedirectURI+"?") {
 					t.Fatalf("%s: %s %v", name, back, err)
 				}
 				token, err := conf.Exchange(t.Context(), back.Query().Get("code"), oauth2.VerifierOption(verifier))
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
-				if token.Extra("company_id") != seed.CompanyID || token.Extra("user_id") == "" || token.Type() != "Bearer" || token.Expiry.IsZero() {
+				if token.Extra("company_id") != seed.CompanyID || token.Extra("user_id") == "" || token.Type() != "Bearer" ||
+					token.Expiry.IsZero() {
 					t.Errorf("%s: %+v", name, token)
 				}
-				if status, body := callCompany(t, conf.Client(t.Context(), token), s, ""); status != 200 || !strings.Contains(body, seed.Workers[0].UserID) {
+				if status, body := callCompany(t, conf.Client(t.Context(), token), s, ""); status != 200 || !strings.Contains(body,
+					seed.Workers[0].UserID) {
 					t.Errorf("%s: %d %s", name, status, body)
 				}
 			}
@@ -92,8 +98,8 @@ func TestOAuthClientsOfOthers(t *testing.T) {
 	})
 }
 
-// runNodeClient runs a client under node. It prints the address to open and reads the one that the browser came back
-// to; then it prints the token.
+// runNodeClient runs a client in Node.js. The client prints the URL to open and reads the URL that the browser was
+// redirected to. Then it prints the token.
 func runNodeClient(t *testing.T, s *service, browser *webtest.Visitor, name string) {
 	modules, err := filepath.Abs("../../.tools/npm/oauth")
 	if err != nil {
@@ -103,7 +109,8 @@ func runNodeClient(t *testing.T, s *service, browser *webtest.Visitor, name stri
 		t.Fatalf("npm's %s is not installed; run tools/install.sh oauth", name)
 	}
 	seed := s.Ready().Seed
-	node := exec.CommandContext(t.Context(), "node", "testdata/"+name+".mjs", modules, s.Ready().AuthURL, seed.ClientID, seed.ClientSecret, seed.RedirectURI)
+	node := exec.CommandContext(t.Context(), "node", "testdata/"+name+".mjs", modules, s.Ready().AuthURL, seed.ClientID,
+		seed.ClientSecret, seed.RedirectURI)
 	node.Stderr = t.Output()
 	in, err := node.StdinPipe()
 	if err != nil {
@@ -120,7 +127,7 @@ func runNodeClient(t *testing.T, s *service, browser *webtest.Visitor, name stri
 	next := func() string {
 		t.Helper()
 		if !lines.Scan() {
-			t.Fatalf("%s said no more: %v", name, lines.Err())
+			t.Fatalf("%s ended its output early: %v", name, lines.Err())
 		}
 		return lines.Text()
 	}
@@ -131,7 +138,8 @@ func runNodeClient(t *testing.T, s *service, browser *webtest.Visitor, name stri
 	if company != seed.CompanyID {
 		t.Errorf("company %q", company)
 	}
-	if status, body := callCompany(t, http.DefaultClient, s, token); status != 200 || !strings.Contains(body, seed.Workers[0].UserID) {
+	if status, body := callCompany(t, http.DefaultClient, s, token); status != 200 || !strings.Contains(body,
+		seed.Workers[0].UserID) {
 		t.Errorf("%d %s", status, body)
 	}
 	// The client revokes the token before it ends.
@@ -139,12 +147,12 @@ func runNodeClient(t *testing.T, s *service, browser *webtest.Visitor, name stri
 		t.Fatal(err)
 	}
 	if said := next(); said != "revoked" {
-		t.Errorf("it says %q", said)
+		t.Errorf("the client printed %q", said)
 	}
 	if err := node.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	if status, _ := callCompany(t, http.DefaultClient, s, token); status != http.StatusUnauthorized {
-		t.Errorf("a revoked token: %d", status)
+		t.Errorf("a call with a revoked token: %d", status)
 	}
 }

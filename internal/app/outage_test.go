@@ -24,9 +24,9 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Two processes of each role share one PostgreSQL and nothing else. Requests go to either; each thing happens once.
-// They go on when a newer version moves the schema, as migrations do that need not be alone, but none of the older one
-// starts any more.
+// Two processes of each role share one PostgreSQL database and nothing else. Either can answer a request, and each
+// effect happens once. The processes keep working when a newer version runs migrations that do not need exclusive
+// access, but no process of the older version can start after that.
 func TestRolesApart(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Postgres(t)
@@ -36,17 +36,20 @@ func TestRolesApart(t *testing.T) {
 		role(app.RoleWorker)
 	}
 	a, b := newAPIClient(t, role(app.RoleAPI)), newAPIClient(t, role(app.RoleAPI))
-	eventually(t, 30*time.Second, "prices and a watched chain", func() bool {
-		return a.do("POST", "/api/company/payroll/preview", pays("", "20.00", a.seed.Workers[0].UserID)).status == http.StatusOK &&
-			a.do("POST", createPath, pays("", "20.00", a.seed.Workers[0].UserID), "Idempotency-Key", freshKey()).status == http.StatusOK
+	eventually(t, 30*time.Second, "the service has prices and watches the chain", func() bool {
+		return a.do("POST", "/api/company/payroll/preview", pays("", "20.00",
+			a.seed.Workers[0].UserID)).status == http.StatusOK &&
+			a.do("POST", createPath, pays("", "20.00", a.seed.Workers[0].UserID), "Idempotency-Key",
+				freshKey()).status == http.StatusOK
 	})
 	moved := addColumns(t, a.s.DB())
 	if _, err := app.Start(t.Context(), a.s.cfg, testLogger(t.Output(), "error")); !errors.Is(err, db.ErrNewer) {
-		t.Errorf("an older program on a schema with %d columns more: %v", moved, err)
+		t.Errorf("an older version started on a schema with %d more columns: %v", moved, err)
 	}
 	before := a.effects()
 
-	// One key at both at once: one payroll, and both hear of it or are asked to wait.
+	// Both processes get the same idempotency key at the same time. They create one payroll, and each client gets it
+	// or is asked to wait.
 	key, body := freshKey(), pays("", "250.00", a.seed.Workers[0].UserID, a.seed.Workers[1].UserID)
 	answers := make([]response, 20)
 	var all sync.WaitGroup
@@ -57,7 +60,8 @@ func TestRolesApart(t *testing.T) {
 	all.Wait()
 	made := a.created(b.ok("POST", createPath, body, "Idempotency-Key", key))
 	for _, r := range answers {
-		if r.err != nil || r.status != http.StatusOK && r.status != http.StatusConflict || r.status == http.StatusOK && a.created(r).PayrollID != made.PayrollID {
+		if r.err != nil || r.status != http.StatusOK && r.status != http.StatusConflict || r.status == http.StatusOK &&
+			a.created(r).PayrollID != made.PayrollID {
 			t.Errorf("%d %s %v", r.status, r.text, r.err)
 		}
 	}
@@ -67,18 +71,22 @@ func TestRolesApart(t *testing.T) {
 
 	b.deposit(made.PayrollID, "exact", "")
 	a.fulfilled(made.PayrollID)
-	if n := a.count("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name = 'payroll.status_update'", made.PayrollID); n < 3 {
-		t.Errorf("%d events tell of received, released and fulfilled", n)
+	if n := a.count("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name = 'payroll.status_update'",
+		made.PayrollID); n < 3 {
+		t.Errorf("%d events report received, released and fulfilled", n)
 	}
 	a.checkLedgerBalances()
 }
 
-// addColumns does what a migration of a newer version may do to every table, and says to how many.
+// addColumns makes the change to every table that a migration of a newer version may make, and returns the number of
+// tables.
 func addColumns(t *testing.T, d *db.DB) int {
 	t.Helper()
 	var tables []string
 	err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		rows, err := tx.Query(ctx, "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_name <> 'goose_db_version'")
+		rows, err := tx.Query(ctx,
+			"SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_name <> "+
+				"'goose_db_version'")
 		tables, err = db.Collect(rows, err, func(r *db.Rows) (name string, err error) { return name, r.Scan(&name) })
 		return err
 	})
@@ -98,14 +106,14 @@ func addColumns(t *testing.T, d *db.DB) int {
 	return len(tables)
 }
 
-// The server ends every connection again and again, as at a failover, while clients create payrolls. A client that
-// repeats what was not answered, with its key, gets exactly what it asked for.
+// The server repeatedly closes every connection, as in a failover, while clients create payrolls. A client that
+// repeats unanswered requests with their keys gets exactly the payrolls that it asked for.
 func TestADatabaseThatKeepsFailing(t *testing.T) {
 	url := dbtest.Postgres(t)
 	s := boot(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond = 0, 0 })
 	d := newAPIClient(t, s)
 	enemy := dbtest.Open(t, db.Options{URL: url})
-	var one sync.Mutex // the enemy is no enemy of itself
+	var one sync.Mutex // keeps the test from closing its own connection
 	cut := func() {
 		one.Lock()
 		defer one.Unlock()
@@ -136,7 +144,7 @@ func TestADatabaseThatKeepsFailing(t *testing.T) {
 					}
 					refused <- r
 					if len(refused) == cap(refused) {
-						t.Error("it never recovers")
+						t.Error("the service does not recover")
 						return
 					}
 				}
@@ -146,14 +154,16 @@ func TestADatabaseThatKeepsFailing(t *testing.T) {
 	all.Wait()
 	close(refused)
 	for r := range refused {
-		if r.err != nil || r.status != http.StatusServiceUnavailable || !strings.Contains(r.text, `"retry_later"`) || r.header.Get("Retry-After") == "" {
+		if r.err != nil || r.status != http.StatusServiceUnavailable || !strings.Contains(r.text, `"retry_later"`) ||
+			r.header.Get("Retry-After") == "" {
 			t.Errorf("while the database fails: %d %s %v", r.status, r.text, r.err)
 		}
 	}
 	after := d.effects()
 	for i := range after {
-		if after[i]-before[i] != clients*each && i != 3 { // an address whose payroll was undone stays unused
-			t.Errorf("payrolls, payments, quotes, addresses, events: %v before, %v after, want %d more", before, after, clients*each)
+		if after[i]-before[i] != clients*each && i != 3 { // the address of a payroll that was rolled back stays unused
+			t.Errorf("payrolls, payments, quotes, addresses, events: %v before, %v after, want %d more", before, after,
+				clients*each)
 			break
 		}
 	}
@@ -163,15 +173,15 @@ func TestADatabaseThatKeepsFailing(t *testing.T) {
 	d.checkLedgerBalances()
 }
 
-// A full disk refuses writes with their own error, reading goes on, nothing leaves that could not be stored, and
-// nothing has to be repaired when there is room again.
+// When the disk is full, writes fail with an error of their own and reads still work. The service sends nothing that
+// it could not store. When there is room again, no repair is needed.
 func TestAFullDisk(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		s := boot(t, url, func(c *app.Config) { c.BlockInterval = time.Hour })
 		d := newAPIClient(t, s)
 		made := d.payTwo("250.00")
 		fill(t, s.DB(), true)
-		// A full file may still have room for a small payroll between its rows.
+		// A full file may still have enough free space between its rows for a small payroll.
 		for n, room := 0, true; room; n++ {
 			before := d.effects()
 			r := d.do("POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey())
@@ -195,8 +205,8 @@ func TestAFullDisk(t *testing.T) {
 	})
 }
 
-// fill makes the engine itself say that there is no room, or takes that back. A SQLite file may not grow, and what it
-// had to spare is used up; PostgreSQL raises the code of a full disk for every new payroll.
+// fill makes the database engine report that the disk is full, or ends that. A SQLite file may not grow, and fill
+// uses up its free space. PostgreSQL raises the error code of a full disk for every new payroll.
 func fill(t *testing.T, d *db.DB, full bool) {
 	t.Helper()
 	run := func(statements ...string) error {
@@ -212,7 +222,7 @@ func fill(t *testing.T, d *db.DB, full bool) {
 	var err error
 	switch {
 	case d.Engine() == db.SQLite && full:
-		err = run("CREATE TABLE ballast (x BLOB)", "PRAGMA max_page_count = 1") // it takes the present size instead
+		err = run("CREATE TABLE ballast (x BLOB)", "PRAGMA max_page_count = 1") // SQLite uses the present size instead
 		for size := 1 << 16; err == nil && size > 8; size /= 2 {
 			for full := error(nil); full == nil; {
 				full = run(fmt.Sprintf("INSERT INTO ballast VALUES (zeroblob(%d))", size))
@@ -232,8 +242,9 @@ func fill(t *testing.T, d *db.DB, full bool) {
 	}
 }
 
-// A node that is down stops nobody from starting or reading; it stops new addresses, because nobody would see them
-// paid. All goes on by itself when the node is there. One that goes away later stops new prices after a while.
+// When a node is down, the service still starts and answers reads. It creates no new addresses, because it would not
+// see payments to them. It recovers when the node is back. If the node fails later, the service stops giving new
+// prices after a while.
 func TestANodeThatIsDown(t *testing.T) {
 	t.Parallel()
 	btcdtest.Each(t, nodeThatIsDown)
@@ -241,7 +252,7 @@ func TestANodeThatIsDown(t *testing.T) {
 
 func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
 	node := start(t)
-	proxy, second := newCable(t, node.URL()), node.Clone(t)
+	proxy, second := newBrokenLine(t, node.URL()), node.Clone(t)
 	proxy.cut()
 	s := boot(t, dbtest.SQLite(t), func(c *app.Config) {
 		c.BitcoinRPC, c.BlindLimit, c.BitcoinWitness = proxy.url(), 10*time.Minute, []string{second.URL()}
@@ -251,7 +262,7 @@ func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
 	body := pays("", "25.00", d.seed.Workers[0].UserID)
 	r := d.refused(503, "retry_later", "POST", createPath, body, "Idempotency-Key", "down")
 	if r.header.Get("Retry-After") == "" {
-		t.Error("no Retry-After")
+		t.Error("the response has no Retry-After")
 	}
 	proxy.mend()
 	eventually(t, 30*time.Second, "the same request succeeds", func() bool {
@@ -262,14 +273,15 @@ func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
 	d.advance(31 * time.Minute)
 	d.refused(503, "retry_later", "POST", createPath, body, "Idempotency-Key", freshKey())
 	again := `{"payroll_id":"` + made.PayrollID + `"}`
-	d.ok("POST", "/api/company/payroll/quote/refresh", again) // nothing expires while nobody watches
+	// prices do not expire while the service cannot watch the chain
+	d.ok("POST", "/api/company/payroll/quote/refresh", again)
 	proxy.mend()
-	eventually(t, 30*time.Second, "prices are held again", func() bool {
+	eventually(t, 30*time.Second, "the service gives prices again", func() bool {
 		return d.do("POST", createPath, body, "Idempotency-Key", "back").status == http.StatusOK
 	})
 
-	// A second node hears of blocks that the first does not hear of; then that one makes others, and in the end it gives
-	// way.
+	// The first node does not receive the blocks that a second node receives. Then the first node makes other blocks,
+	// and in the end it switches to the second node's chain.
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -284,7 +296,7 @@ func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
 	must(node.CopyBlocks(t.Context(), second))
 	d.alarm(chain.Contradicted, false)
 	d.alarm(chain.Behind, false)
-	eventually(t, 30*time.Second, "prices are held once more", func() bool {
+	eventually(t, 30*time.Second, "the service gives prices again after the second outage", func() bool {
 		return d.do("POST", createPath, body, "Idempotency-Key", "agreed").status == http.StatusOK
 	})
 }
@@ -296,15 +308,18 @@ type brokenLine struct {
 	user   *neturl.Userinfo
 }
 
-func newCable(t *testing.T, to string) *brokenLine {
+func newBrokenLine(t *testing.T, to string) *brokenLine {
 	t.Helper()
 	target, err := neturl.Parse(to)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &brokenLine{user: target.User}
-	proxy := httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Host, r.Out.URL.Scheme = target.Host, target.Scheme },
-		ErrorLog: log.New(io.Discard, "", 0)} // requests that the service gives up
+	proxy := httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Host,
+			r.Out.URL.Scheme = target.Host, target.Scheme
+	},
+		ErrorLog: log.New(io.Discard, "", 0)} // requests that the service cancels
 	c.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c.broken.Load() {
 			panic(http.ErrAbortHandler)
@@ -323,9 +338,9 @@ func (c *brokenLine) url() string {
 	return u.String()
 }
 
-// A table that a long migration holds refuses quickly what needs it. When so many ask for it that requests have no
-// connection left, all others are refused, too, but chains are watched, jobs run, and the process says that it is
-// alive. When the table is free, all goes on.
+// When a long migration locks a table, requests that need the table fail quickly. When such requests hold all the
+// connections that requests may use, the service refuses other requests too. It still watches chains, runs jobs and
+// reports that the process is alive. It recovers when the table is unlocked.
 func TestALockedTable(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Postgres(t)
@@ -349,7 +364,7 @@ func TestALockedTable(t *testing.T) {
 	key, body := freshKey(), pays("", "25.00", d.seed.Workers[0].UserID)
 	r := d.refused(503, "retry_later", "POST", createPath, body, "Idempotency-Key", key)
 	if r.header.Get("Retry-After") == "" {
-		t.Error("nobody says when to come back")
+		t.Error("the response has no Retry-After")
 	}
 	d.ok("GET", "/healthz", "")
 	d.ok("GET", "/api/company", "")
@@ -371,8 +386,11 @@ func TestALockedTable(t *testing.T) {
 	}
 	tip := func() int64 { return d.count("SELECT height FROM chain_cursors WHERE chain = $1", app.BitcoinChain) }
 	began := tip()
-	eventually(t, 30*time.Second, "what needs nothing of the table is refused", func() bool { return d.do("GET", "/api/company", "").status == 503 })
-	eventually(t, 30*time.Second, "blocks are seen", func() bool { return tip() > began+5 })
+	eventually(t, 30*time.Second, "a request that does not need the table is refused", func() bool {
+		return d.do("GET",
+			"/api/company", "").status == 503
+	})
+	eventually(t, 30*time.Second, "the service sees new blocks", func() bool { return tip() > began+5 })
 	d.ok("GET", "/healthz", "")
 	d.as("").metrics()
 	stop.Store(true)
@@ -383,7 +401,8 @@ func TestALockedTable(t *testing.T) {
 	all.Wait()
 	close(answers)
 	for r := range answers {
-		if r.err != nil || r.status != http.StatusOK && (r.status != http.StatusServiceUnavailable || !strings.Contains(r.text, `"retry_later"`) || r.header.Get("Retry-After") == "") {
+		if r.err != nil || r.status != http.StatusOK && (r.status != http.StatusServiceUnavailable ||
+			!strings.Contains(r.text, `"retry_later"`) || r.header.Get("Retry-After") == "") {
 			t.Errorf("while a table is locked: %d %s %v", r.status, r.text, r.err)
 		}
 	}
@@ -396,28 +415,32 @@ func TestALockedTable(t *testing.T) {
 	d.fulfilled(made.PayrollID)
 }
 
-// A server that cannot be written to is not served from.
+// The service does not start on a database server that is read-only.
 func TestAStandbyIsRefused(t *testing.T) {
 	c := defaults(t)
 	c.DatabaseURL, c.Listen, c.MetricsListen = dbtest.Postgres(t)+"&default_transaction_read_only=on", "127.0.0.1:0", ""
 	if !strings.Contains(c.DatabaseURL, "?") {
 		c.DatabaseURL = strings.Replace(c.DatabaseURL, "&", "?", 1)
 	}
-	if _, err := app.Start(t.Context(), c, testLogger(t.Output(), "error")); err == nil || !strings.Contains(err.Error(), "read-only") {
+	if _, err := app.Start(t.Context(), c, testLogger(t.Output(), "error")); err == nil || !strings.Contains(err.Error(),
+		"read-only") {
 		t.Errorf("a read-only server: %v", err)
 	}
 }
 
-// When another server takes the database's place, it may not know the payments that left last. Nothing leaves before a
-// person has compared.
+// A database server that replaces another one may lack the most recent payments. The service pauses payouts until a
+// person has compared the records.
 func TestAReplacedServerPausesPayouts(t *testing.T) {
 	s := boot(t, dbtest.Postgres(t))
 	d := newAPIClient(t, s)
 	made := d.payTwo("25.00")
 	d.deposit(made.PayrollID, "exact", "")
 	d.fulfilled(made.PayrollID)
-	// As if what is in the database came from the timeline before the server's.
-	if err := s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, "db.timeline", "00000000") }); err != nil {
+	// This makes the database's contents seem older than the server's timeline.
+	if err := s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return db.SetSetting(ctx, tx,
+			"db.timeline", "00000000")
+	}); err != nil {
 		t.Fatal(err)
 	}
 	made = d.payTwo("25.00")
@@ -430,26 +453,29 @@ func TestAReplacedServerPausesPayouts(t *testing.T) {
 		})
 		return why != ""
 	})
-	if v := d.payroll(made.PayrollID); !strings.Contains(why, "replaced") || v.Status != "released" || v.Payments[0].Outputs[0].Status != "queued" {
+	if v := d.payroll(made.PayrollID); !strings.Contains(why, "replaced") || v.Status != "released" ||
+		v.Payments[0].Outputs[0].Status != "queued" {
 		t.Errorf("%s: %+v", why, v)
 	}
 }
 
-// No price is given while the clocks of the service and its database disagree; what has one goes on.
+// The service gives no new prices while its clock and its database's clock disagree. Payrolls that already have a
+// price go on.
 func TestClocksThatDisagree(t *testing.T) {
 	url := dbtest.Postgres(t)
 	ahead := dbtest.Open(t, db.Options{URL: url, Clock: func() time.Time { return time.Now().Add(time.Hour) }})
 	skew, err := ahead.Skew(t.Context())
 	if err != nil || (skew+time.Hour).Abs() > time.Minute {
-		t.Fatalf("an hour ahead is told as %s: %v", skew, err)
+		t.Fatalf("a clock an hour ahead is measured as %s: %v", skew, err)
 	}
 	s := boot(t, url)
 	d := newAPIClient(t, s)
 	made := d.payTwo("25.00")
 	s.SetSkew(skew)
-	d.refused(503, "retry_later", "POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key", freshKey())
+	d.refused(503, "retry_later", "POST", createPath, pays("", "25.00", d.seed.Workers[0].UserID), "Idempotency-Key",
+		freshKey())
 	if metrics := d.as("").metrics(); !strings.Contains(metrics, "stipend_clock_skew_seconds -3") {
-		t.Error("the metrics do not tell the skew")
+		t.Error("the metrics do not contain the skew")
 	}
 	d.deposit(made.PayrollID, "exact", "")
 	d.fulfilled(made.PayrollID)

@@ -15,7 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// colleague signs in somebody who acts for the sandbox's company, too. They get their role from setRole.
+// colleague signs in another member of the sandbox's company. setRole gives them a role.
 func (o *companyBrowser) colleague() (v *webtest.Visitor, setRole func(role string)) {
 	o.Helper()
 	const email, password = "second@sandbox.example", "wire of eleven inches"
@@ -31,7 +31,8 @@ func (o *companyBrowser) colleague() (v *webtest.Visitor, setRole func(role stri
 	if err := o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		sealer, err := identity.NewSealer(make([]byte, 32))
 		if err == nil {
-			user, err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{Password: password, Profile: identity.Profile{Email: email, FirstName: "Katherine", LastName: "Johnson"}})
+			user, err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{Password: password,
+				Profile: identity.Profile{Email: email, FirstName: "Katherine", LastName: "Johnson"}})
 		}
 		return err
 	}); err != nil {
@@ -39,13 +40,14 @@ func (o *companyBrowser) colleague() (v *webtest.Visitor, setRole func(role stri
 	}
 	setRole(identity.RoleAdmin)
 	v = webtest.NewVisitor(o.T, o.s.Ready().BaseURL)
-	if got := v.Submit(v.Get("/sign-in"), "/sign-in", "email", email, "password", password); got.Status != http.StatusSeeOther {
+	if got := v.Submit(v.Get("/sign-in"), "/sign-in", "email", email, "password",
+		password); got.Status != http.StatusSeeOther {
 		o.Fatalf("sign in: %d\n%s", got.Status, got.Text)
 	}
 	return v, setRole
 }
 
-// waits is the page of a payroll above the limit, once it is funded and held.
+// waits returns the page of a payroll above the limit, once it is funded and on hold.
 func (o *companyBrowser) waits(id string) webtest.Visit {
 	o.Helper()
 	o.d.until(id, "on hold", func(v payrollView) bool { return v.Status == "on_hold" })
@@ -56,8 +58,8 @@ func (o *companyBrowser) waits(id string) webtest.Visit {
 	return o.says(o.Get("/payrolls/"+id), "Waiting for a second person’s approval", "above your approval limit")
 }
 
-// What waits because its payee's destination is new leaves at once when an administrator says that they asked the
-// payee.
+// A payment that is on hold because its payee's destination is new leaves as soon as an administrator confirms that
+// they asked the payee.
 func TestANewDestinationIsConfirmed(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
@@ -77,9 +79,13 @@ func TestANewDestinationIsConfirmed(t *testing.T) {
 		at := "/api/company/" + o.d.seed.CompanyID + "/recipients/" + payee + "/distribution"
 		list := o.d.ok("GET", at, "").read(t)
 		old := list["distributions"].([]any)[0].(map[string]any)["distribution_id"].(string)
-		o.d.ok("POST", at+"/update", `{"distribution_id":"`+old+`","symbol":"USDC","distribution_data":{"network":"base","address":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"}}`)
+		o.d.ok("POST", at+"/update",
+			`{"distribution_id":"`+old+`","symbol":"USDC","distribution_data":{"network":"base","address":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"}}`)
 		made := paid()
-		o.d.until(made.PayrollID, "on hold", func(v payrollView) bool { return len(v.Payments) == 1 && v.Payments[0].Status == "on_hold" })
+		o.d.until(made.PayrollID, "on hold", func(v payrollView) bool {
+			return len(v.Payments) == 1 &&
+				v.Payments[0].Status == "on_hold"
+		})
 		page := o.says(o.Get("/payrolls/"+made.PayrollID), "The destination of Una Nonce is new", "pay 75.00", elsewhere)
 		if changed(made.PayrollID) == nil || changed(first) != nil {
 			t.Errorf("changed at %v, and before at %v", changed(made.PayrollID), changed(first))
@@ -92,25 +98,27 @@ func TestANewDestinationIsConfirmed(t *testing.T) {
 		o.d.fulfilled(made.PayrollID)
 		o.silent(o.Get("/payrolls/"+made.PayrollID), elsewhere)
 		if got := o.Submit(page, confirm); got.Status != http.StatusConflict {
-			t.Errorf("a second time: %d", got.Status)
+			t.Errorf("a repeated confirmation: %d", got.Status)
 		}
 	})
 }
 
-// Above the company's limit nobody alone has a payroll paid, whether it was made at the page or by an app, and nobody
-// alone loosens the limit.
+// Above the company's limit, one person alone cannot have a payroll paid, whether a person or an app created it. One
+// person alone cannot loosen the limit either.
 func TestTwoPersonApproval(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openCompanyBrowser(t, database)
 		ada, limits := o.d.seed.Workers[0].UserID, "/settings/approvals"
 		page := o.says(o.Get(limits), "No limit set")
-		if got := o.Submit(page, limits, "limit", "500", "limit_currency", "USD"); got.Status != http.StatusConflict || !strings.Contains(got.Text, "Invite another one first") {
-			t.Errorf("alone: %d\n%s", got.Status, got.Text)
+		if got := o.Submit(page, limits, "limit", "500", "limit_currency", "USD"); got.Status != http.StatusConflict ||
+			!strings.Contains(got.Text, "Invite another one first") {
+			t.Errorf("one member alone: %d\n%s", got.Status, got.Text)
 		}
 		other, setRole := o.colleague()
 		for _, bad := range []string{"", "-1", "x", "1.001"} {
-			if got := o.Submit(page, limits, "limit", bad, "limit_currency", "USD"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="limit-problem"`) {
+			if got := o.Submit(page, limits, "limit", bad, "limit_currency",
+				"USD"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="limit-problem"`) {
 				t.Errorf("%q: %d\n%s", bad, got.Status, got.Text)
 			}
 		}
@@ -119,8 +127,9 @@ func TestTwoPersonApproval(t *testing.T) {
 		}
 		o.says(o.Get(limits), "<strong>500.00\u00a0USD</strong>")
 
-		// An app's payroll needs two members.
-		if got := o.d.ok("POST", "/api/company/payroll/preview", pays("", "1000", ada)).read(t); got["approvals_needed"].(float64) != 2 {
+		// A payroll that an app created needs the approval of two members.
+		if got := o.d.ok("POST", "/api/company/payroll/preview", pays("", "1000",
+			ada)).read(t); got["approvals_needed"].(float64) != 2 {
 			t.Errorf("%v", got["approvals_needed"])
 		}
 		made := o.d.create(pays("", "1000", ada))
@@ -135,7 +144,7 @@ func TestTwoPersonApproval(t *testing.T) {
 		o.silent(page, at+"/approve")
 		_, form := webtest.Form(t, page.Text, at+"/decline")
 		if got := o.Post(at+"/approve", form); got.Location() != at {
-			t.Errorf("a second time: %d", got.Status)
+			t.Errorf("a repeated approval: %d", got.Status)
 		}
 		o.says(o.waits(made.PayrollID), "Approvals: 1 of 2.")
 		theirs := other.Get(at)
@@ -151,7 +160,7 @@ func TestTwoPersonApproval(t *testing.T) {
 		o.d.fulfilled(made.PayrollID)
 		o.says(o.Get(at), "Approvals: 2 of 2.", "Katherine Johnson", "Approved by a second person")
 
-		// What is within the limit waits for nobody; what is declined gives its money back.
+		// A payroll within the limit needs no approval. A declined payroll gives its money back.
 		small := o.d.create(pays("", "100", ada))
 		o.d.deposit(small.PayrollID, "exact", "")
 		o.d.fulfilled(small.PayrollID)
@@ -165,8 +174,9 @@ func TestTwoPersonApproval(t *testing.T) {
 		o.says(o.Get(at), "Declined by a second person", "Nobody gets paid.")
 		o.d.checkFunds(2_020_000)
 
-		// A member's own, paid from the balance, needs another one.
-		preview := o.says(o.Submit(o.Get("/payrolls/new"), "/payrolls/new", "amount."+ada, "600"), "Another owner or administrator needs to approve it")
+		// A payroll that a member created and paid from the balance needs the approval of another member.
+		preview := o.says(o.Submit(o.Get("/payrolls/new"), "/payrolls/new", "amount."+ada, "600"),
+			"Another owner or administrator needs to approve it")
 		at = o.Submit(preview, "/payrolls").Location()
 		at = strings.TrimSuffix(at, "/fund")
 		id := strings.TrimPrefix(at, "/payrolls/")
@@ -174,19 +184,20 @@ func TestTwoPersonApproval(t *testing.T) {
 		page = o.says(o.waits(id), "Approvals: 0 of 1.")
 		o.silent(page, at+"/approve")
 		_, form = webtest.Form(t, page.Text, at+"/decline")
-		if got := o.Post(at+"/approve", form); got.Status != http.StatusForbidden || !strings.Contains(got.Text, "second_person_required") {
+		if got := o.Post(at+"/approve", form); got.Status != http.StatusForbidden || !strings.Contains(got.Text,
+			"second_person_required") {
 			t.Errorf("the maker approves: %d\n%s", got.Status, got.Text)
 		}
 		other.Submit(other.Get(at), at+"/approve")
 		o.d.fulfilled(id)
 
-		// The limit goes up, or away, with two.
+		// Two members are needed to raise or remove the limit.
 		o.Submit(o.Get(limits), limits, "limit", "1000000", "limit_currency", "USD")
 		page = o.says(o.Get(limits), "<strong>500.00\u00a0USD</strong>", "proposed a limit of 1,000,000.00\u00a0USD")
 		_, form = webtest.Form(t, page.Text, limits+"/answer")
 		form.Set("answer", "yes")
 		if got := o.Post(limits+"/answer", form); got.Status != http.StatusForbidden {
-			t.Errorf("alone: %d", got.Status)
+			t.Errorf("one member alone: %d", got.Status)
 		}
 		_, form = webtest.Form(t, other.Get(limits).Text, limits+"/answer")
 		form.Set("answer", "yes")
