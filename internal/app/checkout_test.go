@@ -294,9 +294,8 @@ func TestCheckoutInABrowser(t *testing.T) {
 	p.announcesTimeLeft(b)
 }
 
-// copiesFromKeyboard checks that the buttons copy their values when a user presses them from the keyboard, in a browser
-// that asks
-// before it lets a page use the clipboard.
+// copiesFromKeyboard checks that the buttons copy their values when a user presses them from the keyboard, in a
+// browser without the Clipboard API.
 func copiesFromKeyboard(tab *webtest.Page, buttons map[string]string) {
 	webtest.Evaluate[bool](tab, `(() => {
 		Object.defineProperty(navigator, "clipboard", {value: undefined})

@@ -436,7 +436,7 @@ func TestAReplacedServerPausesPayouts(t *testing.T) {
 	made := d.payTwo("25.00")
 	d.deposit(made.PayrollID, "exact", "")
 	d.fulfilled(made.PayrollID)
-	// This makes the database's contents seem older than the server's timeline.
+	// The database now records an older timeline than the server's.
 	if err := s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		return db.SetSetting(ctx, tx,
 			"db.timeline", "00000000")
