@@ -2,6 +2,7 @@ package deposit
 
 import (
 	"context"
+	"hash/fnv"
 	"maps"
 	"slices"
 
@@ -40,7 +41,20 @@ func (d Deposit) object() object { return object{d.CompanyID, d.ObjectID} }
 
 // syncAll updates the deposits of outputs from the chain's rows. An output that is not watched, belongs to another
 // company or is our own change has no deposit.
+//
+// Transactions that update deposits of one company run one at a time. Otherwise one that has read an output before a
+// reorganization could store its deposit as confirmed after another one has found the deposit, not yet confirmed, in
+// agreement with the output; no job would correct it.
 func syncAll(ctx context.Context, tx *db.Tx, places []place) (err error) {
+	companies := map[string]bool{}
+	for _, p := range places {
+		companies[p.companyID] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(companies)) { // a fixed order prevents deadlocks
+		if err := tx.Lock(ctx, syncLock(id)); err != nil {
+			return err
+		}
+	}
 	for range 5 {
 		if places, err = syncOnce(ctx, tx, places); err != nil || len(places) == 0 {
 			return err
@@ -49,6 +63,13 @@ func syncAll(ctx context.Context, tx *db.Tx, places []place) (err error) {
 		// complete.
 	}
 	return db.ErrConflict
+}
+
+// syncLock returns the number of the advisory lock for the deposits of a company.
+func syncLock(companyID string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("deposit.sync/" + companyID))
+	return int64(h.Sum64()) //nolint:gosec // any number will do
 }
 
 // syncing is what is known while deposits are updated. All of it is read at once, and all changes are written at
