@@ -46,10 +46,3 @@ type (
 		TxHash   string      `json:"tx_hash"`
 	}
 )
-
-func (o output) status() string {
-	if o.Status != "" {
-		return o.Status
-	}
-	return o.State
-}

@@ -47,6 +47,7 @@ import (
 // State is the state of a transfer.
 type State string
 
+// States of a transfer.
 const (
 	Suspense State = "suspense" // the owner is unknown
 	Credited State = "credited" // in its owner's balance

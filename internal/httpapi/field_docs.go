@@ -721,7 +721,7 @@ var typeFieldDocs = map[string]map[string]string{
 	},
 	"WebhookEndpoint": {
 		"reason":           "Reason for being disabled; empty if the endpoint is enabled.",
-		"old_secret_until": "When the previous secret stops signing, UTC; empty if it does not sign.",
+		"old_secret_until": "When the previous secret stops signing, UTC; empty if it does not sign.", //nolint:gosec // a text
 	},
 	"webhookRotateBody": {
 		"overlap_seconds": "Seconds for which the old secret also signs. Default: one day.",

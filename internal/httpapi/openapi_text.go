@@ -185,8 +185,8 @@ func securitySchemes() map[string]*huma.SecurityScheme {
 		},
 		"oauth": {
 			Type: "oauth2", Description: "An OAuth 2.0 access token, sent as Bearer.",
-			Flows: &huma.OAuthFlows{AuthorizationCode: &huma.OAuthFlow{
-				AuthorizationURL: "/authorize", TokenURL: "/oauth2/token", Scopes: scopeTexts, //nolint:gosec // no secret
+			Flows: &huma.OAuthFlows{AuthorizationCode: &huma.OAuthFlow{ //nolint:gosec // no secret
+				AuthorizationURL: "/authorize", TokenURL: "/oauth2/token", Scopes: scopeTexts,
 			}},
 		},
 	}

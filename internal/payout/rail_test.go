@@ -53,7 +53,7 @@ func TestEveryRailHasItsOwnJobs(t *testing.T) {
 	run := func(kind, payload string) {
 		t.Helper()
 		entry, j := table[kind], job.Job{CompanyID: "com_1", Kind: kind, Payload: []byte(payload)}
-		err := error(nil)
+		var err error
 		if entry.Tx != nil {
 			err = entry.Tx(t.Context(), nil, j)
 		} else if err = entry.Net(t.Context(), nil, j); entry.Limit == 0 {

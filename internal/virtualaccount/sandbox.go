@@ -19,6 +19,7 @@ type Sandbox struct{}
 
 var _ Bank = Sandbox{}
 
+// Name implements [Bank].
 func (Sandbox) Name() string { return SandboxName }
 
 const (

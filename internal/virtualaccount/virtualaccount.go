@@ -37,6 +37,7 @@ import (
 // State is the state of an account.
 type State string
 
+// States of an account.
 const (
 	Requested    State = "requested"
 	TermsPending State = "terms_pending" // the owner must accept the terms

@@ -419,7 +419,7 @@ type sent struct {
 	raw []byte
 }
 
-// NewChain returns a chain that pays an asset.
+// Chain returns a chain that pays an asset.
 func (n *Node) Chain(t testing.TB, asset money.Asset) *Chain {
 	t.Helper()
 	id := n.chains.Add(1)

@@ -43,7 +43,7 @@ func TakenBack(ctx context.Context, tx *db.Tx, companyID, account, transferID st
 	c.step(Confirmed, "the bank took it back")
 	stored, err := update(ctx, tx, []*change{c})
 	if err != nil || !stored[d.ID] {
-		return true, cmp.Or(err, error(db.ErrConflict))
+		return true, cmp.Or(err, db.ErrConflict)
 	}
 	c.note(tx)
 	changed(tx, c.Deposit)

@@ -42,7 +42,7 @@ func (d Deposit) rewrite(ctx context.Context, tx *db.Tx, reason string, how func
 	c.step(d.State, reason)
 	stored, err := update(ctx, tx, []*change{c})
 	if err != nil || !stored[d.ID] {
-		return d, cmp.Or(err, error(db.ErrConflict))
+		return d, cmp.Or(err, db.ErrConflict)
 	}
 	c.note(tx)
 	return c.Deposit, nil

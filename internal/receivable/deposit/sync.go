@@ -128,9 +128,8 @@ func (s *syncing) meet(c *change) *change {
 
 // syncOnce updates the deposits of outputs, and returns those that a concurrent transaction changed.
 //
-// A deposit is always read before its output. A transaction that changed the deposit before had read the output earlier
-// still, so the state of the output read here is at least as recent as the one that the deposit follows. If the
-// deposit changes after it was read, storing fails. In the other order, a deposit could return to an outdated state.
+// Deposits are read before their outputs, so the state read of an output is at least as recent as the one that the
+// deposit follows. If another writer changes a deposit after it was read, storing fails.
 func syncOnce(ctx context.Context, tx *db.Tx, places []place) (left []place, err error) {
 	s := &syncing{
 		outputs: map[place]chain.WatchedOutput{}, deposits: map[place]*change{}, objects: map[object]*expecting{},

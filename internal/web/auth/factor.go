@@ -237,8 +237,8 @@ func qrDataURL(text string) (template.URL, error) {
 	if err != nil {
 		return "", err
 	}
-	return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(code.PNG())),
-		nil //nolint:gosec // base64
+	image := base64.StdEncoding.EncodeToString(code.PNG())
+	return template.URL("data:image/png;base64," + image), nil //nolint:gosec // base64
 }
 
 // beginFactor creates the secret of a new authenticator.

@@ -63,7 +63,7 @@ func Open(t *testing.T, d *db.DB, env identity.Environment, extra ...ui.Route) *
 	return OpenWithKYC(t, d, env, nil, extra...)
 }
 
-// OpenWithKYCService is open with verification pages.
+// OpenWithKYC is Open with verification pages.
 func OpenWithKYC(t *testing.T, d *db.DB, env identity.Environment, verify *kyc.Service,
 	extra ...ui.Route) *Site {
 	t.Helper()
@@ -106,11 +106,13 @@ func OpenSite(t *testing.T, h *Site, deps ui.Deps, extra ...ui.Route) *Site {
 	return h
 }
 
+// SQLite returns an empty SQLite database.
 func SQLite(t *testing.T) *db.DB {
 	t.Helper()
 	return dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
 }
 
+// Response is the response to a request.
 type Response struct {
 	Status int
 	Header http.Header
@@ -144,6 +146,7 @@ func (h *Site) Do(method, path, form string, headers ...string) Response {
 	return Response{got.StatusCode, got.Header, string(body)}
 }
 
+// Password is the password of every user of a fixture.
 const Password = "correct horse battery"
 
 // Fixture is a site with two companies and one user for each role, all with the same password.
@@ -217,6 +220,7 @@ func (x *Fixture) RequireFactor() *Fixture {
 	return x
 }
 
+// AddMember makes a user of the fixture a member of a company.
 func (x *Fixture) AddMember(ctx context.Context, tx *db.Tx, c identity.Company, who, role string) error {
 	return identity.AddMember(ctx, tx, identity.Member{CompanyID: c.ID, UserID: x.Users[who].ID, Role: role})
 }
@@ -239,8 +243,10 @@ func (x *Fixture) SignIn(role string) *webtest.Visitor {
 	return v
 }
 
+// SignedIn reports whether a visitor is signed in.
 func SignedIn(v *webtest.Visitor) bool { return v.Get("/account").Status == 200 }
 
+// Count returns the result of a query that counts rows.
 func (x *Fixture) Count(query string, args ...any) (n int64) {
 	x.Helper()
 	x.Write(func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query, args...).Scan(&n) })
@@ -327,8 +333,10 @@ func Find(t *testing.T, got webtest.Visit, pattern string) string {
 	return m[1]
 }
 
+// TokenText matches the API key that a page shows once.
 const TokenText = `<code>(stp_sandbox_key_\w+)</code>`
 
+// Authenticates reports whether a credential is valid.
 func (x *Fixture) Authenticates(scheme, credential string) bool {
 	err := x.DB.Read(x.Context(), func(ctx context.Context, tx *db.Tx) error {
 		_, err := identity.Authenticate(ctx, tx, scheme, credential, identity.Sandbox)
@@ -362,6 +370,7 @@ func (a Authenticator) current() string {
 	return code
 }
 
+// RecoveryCode matches a recovery code on a page.
 var RecoveryCode = regexp.MustCompile(`<code>(\w{4}-\w{4}-\w{4}-\w{4})</code>`)
 
 // Enroll sets up an authenticator, and returns it with the recovery codes.
@@ -452,6 +461,7 @@ type Inviter struct {
 	s  *identity.Sealer
 }
 
+// NewInviter returns a company that invites workers.
 func NewInviter(t *testing.T, d *db.DB) Inviter {
 	t.Helper()
 	sealer, err := identity.NewSealer(make([]byte, 32))
@@ -502,6 +512,7 @@ func (x Inviter) Invite(email string) (path string) {
 	return path
 }
 
+// State returns the newest invitation of an address.
 func (x Inviter) State(email string) (v payee.Invitation) {
 	x.T.Helper()
 	x.Write(func(ctx context.Context, tx *db.Tx) error {
@@ -515,6 +526,7 @@ func (x Inviter) State(email string) (v payee.Invitation) {
 	return v
 }
 
+// Count returns the result of a query that counts rows.
 func (x Inviter) Count(query string) (n int64) {
 	x.T.Helper()
 	x.Write(func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query).Scan(&n) })

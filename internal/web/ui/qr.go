@@ -50,9 +50,9 @@ func QRCode(text string) (template.HTML, error) {
 		}
 	}
 	size := code.Size + 2*quiet
-	return template.HTML(fmt.Sprintf(`<svg class="qr" viewBox="0 0 %d %d" aria-hidden="true" focusable="false">`+
-		`<path fill="#fff" d="M0 0h%dv%dH0z"/><path fill="#000" d="%s"/></svg>`, //nolint:gosec // numbers only
-		size, size, size, size, path.String())), nil
+	image := fmt.Sprintf(`<svg class="qr" viewBox="0 0 %d %d" aria-hidden="true" focusable="false">`+
+		`<path fill="#fff" d="M0 0h%dv%dH0z"/><path fill="#000" d="%s"/></svg>`, size, size, size, size, path.String())
+	return template.HTML(image), nil //nolint:gosec // numbers only
 }
 
 // capitals splits a bitcoin: link into parts of the same alphabet and converts case-insensitive parts to uppercase.

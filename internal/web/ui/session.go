@@ -42,9 +42,10 @@ func (s *Server) secure() bool {
 
 // SessionCookie returns the session cookie. An empty token deletes it.
 func (s *Server) SessionCookie(token string) *http.Cookie {
-	k := &http.Cookie{Name: s.cookieName(), Value: token, Path: "/", HttpOnly: true, Secure: s.secure(),
-		SameSite: http.SameSiteLaxMode,
-		MaxAge:   int(session.Life.Seconds())} //nolint:gosec // Secure unless a sandbox is on plain http
+	k := &http.Cookie{ //nolint:gosec // Secure unless a sandbox is on plain http
+		Name: s.cookieName(), Value: token, Path: "/", HttpOnly: true, Secure: s.secure(),
+		SameSite: http.SameSiteLaxMode, MaxAge: int(session.Life.Seconds()),
+	}
 	if token == "" {
 		k.MaxAge = -1
 	}
