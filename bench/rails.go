@@ -40,7 +40,7 @@ type rails struct {
 	banker     *bank.Rail
 	bank       *bank.Sandbox
 	bankPayees []string                // payees with bank accounts
-	account    destination.Destination // account of one of them
+	account    destination.Destination // bank account of one of the payees
 }
 
 const railsNetwork = "base"

@@ -35,8 +35,8 @@ const (
 	broadcast            // the node has it, and its answer is lost
 	creating             // while a payroll is created
 	answered             // a payroll is created, and nobody heard the answer
-	crediting            // after the block with its money
-	settling             // after the block with its payout
+	crediting            // after the block with a payroll's funding
+	settling             // after the block with a payroll's payout
 	numberOfKinds        // of moments
 )
 

@@ -64,7 +64,7 @@ func TestMemoryRunsOut(t *testing.T) {
 				client := *w
 				clients.Go(func() {
 					for n := 0; client.alive(); n++ {
-						_ = ask(&client, fmt.Sprintf("life-%d-%d-%d", life, c, n)) // refused or lost
+						_ = ask(&client, fmt.Sprintf("life-%d-%d-%d", life, c, n)) // may be refused or lost
 					}
 				})
 			}

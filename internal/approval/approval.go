@@ -48,7 +48,7 @@ const (
 // Subject is a payment that members approve.
 type Subject struct {
 	CompanyID, ID string
-	Creator       string // the member who created it, empty for a program
+	Creator       string // the member who created it; "" if it was created through the API
 }
 
 // Progress is the state of a subject's approval.

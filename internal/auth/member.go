@@ -148,7 +148,7 @@ func Withdraw(ctx context.Context, tx *db.Tx, by Actor, id string) error {
 	return deleteInvitation(ctx, tx, by.CompanyID, id)
 }
 
-// FindInvitation returns the invitation of a link, or apierr.NotFoundErr.
+// FindInvitation returns the invitation for the token of an invitation link, or apierr.NotFoundErr.
 func FindInvitation(ctx context.Context, tx *db.Tx, token string) (Invitation, error) {
 	digest := identity.LinkDigest(token)
 	if digest == "" {

@@ -1,13 +1,14 @@
-// Package backoffice is what the operator's staff do: stop and resume payouts, decide about screening matches, release
-// payments above the release limit, credit or return unexpected money, and compare the ledger with the nodes and banks.
+// Package backoffice implements the actions of the operator's staff: pausing and resuming payouts, deciding screening
+// matches, releasing payments above the release limit, crediting or returning unexpected money, and comparing the ledger
+// with nodes and banks.
 //
-// Members of staff are not users of companies. They are created on the command line and sign in with a password and an
-// authenticator on pages of their own. Their session ends after an hour without use, and after eight hours in any case.
-// No role or key of a company gives access.
+// Staff are not users of companies. Their accounts are created on the command line, and they sign in with a password and
+// an authenticator on separate pages. A session ends after an hour without use, and after eight hours in any case. No
+// role or key of a company gives access.
 //
-// One member of staff can stop money, immediately. An action that lets stopped money go, or moves more than the release
-// limit, is requested by one and approved by another. Every action has a reason and is stored permanently with its
-// actor and time.
+// One staff member can stop payouts, immediately. An action that releases stopped money, or moves more than the release
+// limit, is requested by one staff member and approved by another. Every action has a reason and is stored permanently
+// with its actor and time.
 package backoffice
 
 import (

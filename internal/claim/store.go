@@ -401,7 +401,8 @@ func noteSettled(ctx context.Context, tx *db.Tx, s Settings) (bool, error) {
 	return n == 1, err
 }
 
-// RefundsWithheld returns refunds of all companies that wait for two staff members, the longest first.
+// RefundsWithheld returns the refunds of all companies that need the approval of two staff members, longest waiting
+// first.
 func RefundsWithheld(ctx context.Context, tx *db.Tx, limit int) ([]Refund, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, claim_id, refund_id, asset, amount, updated_at FROM claim_refunds
 		WHERE withheld ORDER BY updated_at, refund_id LIMIT $1`, int64(limit))

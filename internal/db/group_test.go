@@ -50,7 +50,7 @@ func TestATransactionSeesItsBufferedWrites(t *testing.T) {
 	})
 }
 
-// The changes of a function that fails are rolled back, whether or not its buffered rows were written.
+// If a function fails, everything it wrote is rolled back, even rows in the buffer.
 func TestAFailedFunctionLeavesNoBufferedWrites(t *testing.T) {
 	settings := db.BulkInsert("settings", "key", "value")
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {

@@ -148,7 +148,7 @@ var stubbed = map[string]string{
 	"sandbox-deposit": "payroll_id", "sandbox-payout-failure": "subpayroll_id", "sandbox-bank-return": "subpayroll_id",
 }
 
-// known replaces the IDs of an example by existing ones.
+// known replaces the IDs in an example with IDs that exist.
 func (b *malformedInput) known(v any) any {
 	switch v := v.(type) {
 	case members:

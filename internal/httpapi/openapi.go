@@ -324,7 +324,8 @@ func jsonContent(s *huma.Schema) map[string]*huma.MediaType {
 // methods are the HTTP methods that a route may use.
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete}
 
-// checkRoutes returns what is wrong with a route table, or "". New panics on such a table.
+// checkRoutes describes the first problem of a route table, or returns "" if there is none. New panics if there is
+// one.
 func checkRoutes(table []route) string {
 	wildcard := regexp.MustCompile(`\{(\w+)\}`)
 	for i, rt := range table {

@@ -55,7 +55,7 @@ func TestPayers(t *testing.T) {
 			t.Errorf("%v", again)
 		}
 
-		// A token reads the payers of its own user without naming the user.
+		// A request with a user's token reads that user's payers without a user ID.
 		token := b.token(ada, identity.UserPayerList, identity.UserPayerDetail)
 		if list, _ := ask[members](b, "GET", "/api/user/payer/list", "", "Authorization",
 			token); len(list["payers"].([]any)) != 1 {

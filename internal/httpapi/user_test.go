@@ -147,7 +147,8 @@ func (b *fixture) refusesBadInput(op badOperation, tables ...string) {
 	}
 }
 
-// pointed checks the form of an error.
+// pointed checks that the response is a validation error with the given JSON pointer, or not found if orMissing is
+// set.
 func (b *fixture) pointed(got reply, pointer string, orMissing bool, what string) {
 	b.t.Helper()
 	if orMissing && got.status == 404 {

@@ -370,7 +370,7 @@ func TestCompanyOnboarding(t *testing.T) {
 	})
 }
 
-// Only an API key of the company can submit its details: no token and no other company.
+// A company's details can be submitted only with its own API key, not with a token or another company's key.
 func TestOnboardingRequiresAPIKeyOfCompany(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)

@@ -260,8 +260,8 @@ func (r *Runner) await(ctx context.Context, s *slots, tick <-chan time.Time) {
 	}
 }
 
-// Drain runs what is due until nothing is due. It returns the first error of a job, after running the others; the
-// failed job is retried later as always. It is for tests and benchmarks.
+// Drain runs due jobs until none are left, for tests and benchmarks. If a job fails, Drain runs the others and
+// returns the first error; failed jobs are retried later as usual.
 func (r *Runner) Drain(ctx context.Context) error {
 	s := newSlots(r.table)
 	for {

@@ -89,7 +89,7 @@ type Owner struct {
 	KYCStatus    string
 }
 
-// actingCompany returns the principal's company, or an error unless it is active and the requested one.
+// actingCompany returns the principal's company. It fails if the company is not active or is not the one requested.
 func actingCompany(ctx context.Context, tx *db.Tx, by identity.Principal,
 	companyID string) (identity.Company, error) {
 	id, err := by.Company(companyID)

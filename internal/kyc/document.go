@@ -27,7 +27,7 @@ const (
 	Back  = "back"
 )
 
-// The limits of the stored documents of a subject.
+// Limits on the documents stored per subject.
 const (
 	maxFiles = 20
 	maxBytes = 100 << 20

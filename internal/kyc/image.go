@@ -300,7 +300,7 @@ func jpegEnd(data []byte) int {
 	for at := 0; at+4 <= len(data); {
 		marker := data[at+1]
 		switch {
-		case data[at] != 0xff: // within a scan
+		case data[at] != 0xff: // entropy-coded data, not a marker
 			next := bytes.IndexByte(data[at:], 0xff)
 			if next < 0 {
 				return len(data)

@@ -461,7 +461,7 @@ func changedMonths(ctx context.Context, tx *db.Tx, since time.Time) (problems []
 	return problems, nil
 }
 
-// selectDebts selects the debts of companies that a condition selects.
+// selectDebts returns the companies' debts that match a condition.
 func selectDebts(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Debt, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines
 		WHERE code = '1300' AND `+where+`

@@ -378,7 +378,7 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	}
 	from, short := p.State, p.Shortfall
 	p.State, p.HeldFrom, p.Escrow, p.Shortfall, p.Rate = Pending, "", held, money.Zero(p.FundingCurrency), money.Rate{}
-	// the release checks these holds again; other holds return with the money
+	// the release checks these holds again; any other hold is restored when the funding returns
 	if p.HoldReason == ReasonFrozen || p.HoldReason == ReasonApproval || p.HoldReason == ReasonRelease {
 		p.HoldReason = ""
 	}

@@ -108,7 +108,8 @@ func TestLateMoneyIsAppliedAtANewRate(t *testing.T) {
 	})
 }
 
-// 400 sat are more than the tolerance at 50,000 USD but, at 0.20 USD, less at 70,000.
+// A shortfall of 400 sat is worth 0.20 USD at 50,000 USD per bitcoin and exceeds the tolerance there. At 70,000 it is
+// within the tolerance.
 func TestAShortfallAtAnotherPriceCanBeReleased(t *testing.T) {
 	run(t, func(h *fixture) {
 		p := h.create(CreateParams{ToPay: worked})

@@ -61,7 +61,7 @@ func TakesTransfer(ctx context.Context, tx *db.Tx, companyID, payrollID string, 
 	return p.FundingMethod == MethodBank && p.FundingCurrency == a, nil
 }
 
-// TakesCoins reports whether a company's payroll waits for money in a coin.
+// TakesCoins reports whether a company's payroll waits for funding in a crypto asset.
 func TakesCoins(ctx context.Context, tx *db.Tx, companyID, payrollID string, a money.Asset) (bool, error) {
 	p, err := find(ctx, tx, companyID, payrollID)
 	if err != nil {

@@ -1,20 +1,19 @@
-// Package receivable decides what the money that was received for an object (a payroll or a claim) pays.
+// Package receivable decides how money received for a payroll or a claim (the object) is applied.
 //
-// [Facts] are everything that the decision depends on: what is due, the deposits, the quotes, and which late deposits
-// were accepted. [Facts.Evaluate] is pure: it reads and writes nothing, and the same facts give the same [Verdict],
-// whatever the order in which they became known. A deposit that a reorganization removed is no longer a fact, so
-// nothing has to be undone here.
+// [Facts] has everything that the decision depends on: the amount due, the deposits, the quotes, and the late deposits
+// that were accepted. [Facts.Evaluate] is pure: the same facts give the same [Verdict], whatever the order in which they
+// became known. A deposit that a reorganization removed is no longer a fact, so nothing has to be undone here.
 //
 //   - A deposit that was first seen while its quote was in force counts at the rate of that quote and is never priced
 //     again.
-//   - Money that came later is held. It counts once it is accepted, at the rate of that time ([Facts.AcceptLate]).
-//   - What is more than is due is excess. What is due and not covered, up to the tolerance, is a shortfall that the
-//     operator absorbs.
-//   - Once what was seen covers the object, its quote is kept until the payment is confirmed or gone
+//   - Later money is held. It counts once it is accepted, at the rate of that time ([Facts.AcceptLate]).
+//   - Money above the amount due is excess. An uncovered part of the amount due, up to the tolerance, is a shortfall
+//     that the operator absorbs.
+//   - Once the deposits seen cover the amount due, the quote is kept until they are confirmed or gone
 //     ([Facts.KeepQuote]).
 //
-// The package changes quotes, and posts and stores nothing else. Payrolls and claims translate the verdict into their
-// states, journals and events, and decide whose the excess is.
+// The package updates quotes. It posts no journals and stores nothing else: payrolls and claims translate the verdict
+// into their states, journals and events, and decide who gets the excess.
 package receivable
 
 import (

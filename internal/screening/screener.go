@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Screener stores the sanctions lists of a process and reloads them. It is safe for concurrent use.
+// Screener keeps the sanctions lists in memory and reloads them.
 type Screener struct {
 	paths     []string
 	threshold int

@@ -109,7 +109,7 @@ func lock(ctx context.Context, tx *db.Tx, companyID, id string) (Withdrawal, err
 		WHERE company_id = $1 AND withdrawal_id = $2 RETURNING `+columns, companyID, id))
 }
 
-// selectWhere returns the withdrawals that a condition selects; their destinations have IDs only.
+// selectWhere returns the withdrawals that match a condition. Only the IDs of their destinations are loaded.
 func selectWhere(ctx context.Context, tx *db.Tx, companyID, where string, args ...any) ([]Withdrawal, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM withdrawals WHERE company_id = $1 AND "+where,
 		append([]any{companyID}, args...)...)

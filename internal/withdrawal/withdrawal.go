@@ -440,7 +440,7 @@ func (w *Withdrawal) queuePayout(ctx context.Context, tx *db.Tx) error {
 	}})
 }
 
-// Retry enqueues the job that processes a withdrawal now, after a decision that it waited for.
+// Retry enqueues the processing of a withdrawal at once, after the decision that it waited for.
 func Retry(tx *db.Tx, companyID, withdrawalID string) {
 	w := Withdrawal{CompanyID: companyID, ID: withdrawalID}
 	w.enqueue(tx, time.Time{})

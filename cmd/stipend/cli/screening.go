@@ -63,7 +63,7 @@ type ScreeningHitsCmd struct {
 	All bool `help:"Include decided hits."`
 }
 
-// Run prints hits with the present name of the payee.
+// Run prints the hits, each with the payee's current name.
 func (c ScreeningHitsCmd) Run(ctx context.Context, std Streams) error {
 	state := screening.Open
 	if c.All {

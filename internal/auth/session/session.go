@@ -43,8 +43,7 @@ const FreshSignIn = 5 * time.Minute
 // touchEvery is the minimum interval between updates of a session's last use.
 const touchEvery = 5 * time.Minute
 
-// The limits of wrong passwords within Window. The limit per account is high, so that attackers cannot easily lock the
-// owner out.
+// Limits on wrong passwords within Window.
 const (
 	MaxAttempts = 5   // from one network, at any accounts
 	MaxAgainst  = 100 // at one account, from all networks

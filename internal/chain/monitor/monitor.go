@@ -125,8 +125,8 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// note stores that the chain was seen up to a time, unless its nodes disagree or are behind: payments that such a node
-// did not show were not seen, and no quote expires because of it.
+// note stores the time up to which the chain has been observed. It stores nothing while the nodes disagree or lag,
+// because they may hide a payment, and no quote must expire because of a payment that was not seen.
 func (f *follower) note(ctx context.Context, seen time.Time) error {
 	if seen.Sub(f.noted) < noteEvery || f.watcher.WitnessAhead() {
 		return nil

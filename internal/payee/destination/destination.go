@@ -453,7 +453,7 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id stri
 	return Destination{}, apierr.NotFoundErr
 }
 
-// Reveal decrypts the bank data of a destination, for a payment or for its owner. A snapshot is enough.
+// Reveal decrypts the bank data of a destination, for a payment or for its owner. d may be a stored snapshot.
 func Reveal(s *identity.Sealer, d Destination) (json.RawMessage, error) {
 	if d.Kind == Crypto {
 		return d.Data, nil

@@ -150,7 +150,7 @@ func keepsTheContract(t *testing.T, root string, d *Drop) {
 			t.Fatalf("found: %v, %v", got, err)
 		}
 	}
-	// A staged file is hidden. Attempts are independent.
+	// The bank does not see a staged file, and staging with one token does not affect another.
 	for _, token := range []string{"a", "b"} {
 		if err := d.Stage(ctx, "S0000001.xml", token, []byte("<order/>")); err != nil {
 			t.Fatal(err)

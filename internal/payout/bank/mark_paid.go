@@ -16,9 +16,9 @@ var (
 	ErrKnown     = errors.New("the outcome of this payment is known to the database")
 )
 
-// MarkPaid records that, according to staff, a queued output was paid by a payment, such as S0000012P00003, that the
-// database does not contain because it was restored from an older backup. Payouts must be paused, and a payment pays
-// one output. The amount is posted as paid from the given account of the operator.
+// MarkPaid marks a queued output as paid, on the word of staff, by a payment such as S0000012P00003 that is missing
+// because the database was restored from an older backup. Payouts must be paused. Each payment can be used for one
+// output. The amount is posted as paid from the operator's account.
 func MarkPaid(ctx context.Context, tx *db.Tx, outputID, name, account string) (payout.Output, error) {
 	if err := payout.RequirePaused(ctx, tx); err != nil {
 		return payout.Output{}, err

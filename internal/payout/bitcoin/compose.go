@@ -43,7 +43,7 @@ type Coin struct {
 	Outpoint  chain.Outpoint
 	Amount    int64
 	Ancestors int64 // unconfirmed transactions that it depends on, including its own; 0 if confirmed
-	Package   int64 // size of these, in vB
+	Package   int64 // virtual size of the transaction and its unconfirmed ancestors
 }
 
 // Recipient is an output to pay.

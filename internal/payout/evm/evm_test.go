@@ -138,7 +138,7 @@ func (w *fixture) addTo(address string, amount money.Amount) (id string) {
 	return w.addAll(amount, address)[0]
 }
 
-// addAll queues an amount to each of some addresses, at the end of the queue.
+// addAll appends a payout of the amount to the queue for each address.
 func (w *fixture) addAll(amount money.Amount, addresses ...string) (ids []string) {
 	w.Helper()
 	w.clock.Advance(time.Millisecond)

@@ -58,7 +58,7 @@ func TestPasskeysInABrowser(t *testing.T) {
 		t.Errorf("%d sessions with a proven second factor", n)
 	}
 
-	// A credential is accepted once, from any client. An invalid one is not.
+	// A credential is accepted only once, from whichever client. An invalid credential is never accepted.
 	p.Do(chromedp.Navigate(x.URL + "/account"))
 	p.Send(`form[action="/sign-out"] button`)
 	p.Send(`form[action="/sign-in/passkey"] button`)

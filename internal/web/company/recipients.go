@@ -17,7 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// Values of the filters of recipients.
+// Allowed values of the recipient filters.
 var (
 	recipientRoles  = []string{payee.Contractor, payee.Employee, payee.Vendor}
 	recipientStates = []string{payee.Active, payee.Pending, payee.Inactive}
