@@ -1,14 +1,14 @@
 // Package backoffice implements the actions of the operator's staff: pausing and resuming payouts, deciding screening
-// matches, releasing payments above the release limit, crediting or returning unexpected money, and comparing the ledger
-// with nodes and banks.
+// matches, releasing payments above the release limit, crediting or returning unexpected money, and comparing the
+// ledger with nodes and banks.
 //
-// Staff are not users of companies. Their accounts are created on the command line, and they sign in with a password and
-// an authenticator on separate pages. A session ends after an hour without use, and after eight hours in any case. No
-// role or key of a company gives access.
+// Staff are not users of companies. Their accounts are created on the command line, and they sign in with a password
+// and an authenticator on separate pages. A session ends after an hour without use, and after eight hours in any
+// case. No role or key of a company gives access.
 //
-// One staff member can stop payouts, immediately. An action that releases stopped money, or moves more than the release
-// limit, is requested by one staff member and approved by another. Every action has a reason and is stored permanently
-// with its actor and time.
+// One staff member can stop payouts, immediately. An action that releases stopped money, or moves more than the
+// release limit, is requested by one staff member and approved by another. Every action has a reason and is stored
+// permanently with its actor and time.
 package backoffice
 
 import (
@@ -57,8 +57,8 @@ type Operator struct {
 	version      int64
 }
 
-// Credentials are the sign-in credentials of a member of staff. They are shown once; only hashes and sealed values are
-// stored.
+// Credentials are the sign-in credentials of a member of staff. They are shown once; only hashes and sealed values
+// are stored.
 type Credentials struct{ Password, Secret, URI string }
 
 // Session is the session of a member of staff.
@@ -179,8 +179,8 @@ func List(ctx context.Context, tx *db.Tx) ([]Operator, error) { return list(ctx,
 // ReleaseLimit returns the amount above which a second member of staff approves; without an asset there is none.
 func (s *Service) ReleaseLimit() money.Amount { return s.deps.ReleaseLimit.Amount() }
 
-// Attempt counts a sign-in attempt and reports whether it is allowed. Commit its transaction in any case, and check the
-// password afterwards by [Operator.CheckPassword], which takes as long for an unknown address.
+// Attempt counts a sign-in attempt and reports whether it is allowed. Commit its transaction in any case, and check
+// the password afterwards by [Operator.CheckPassword], which takes as long for an unknown address.
 func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (o Operator, allowed bool, err error) {
 	if allowed, err = session.AttemptOf(ctx, tx, attempts, email, from); err != nil {
 		return o, false, err

@@ -1,8 +1,9 @@
 // Package receivable decides how money received for a payroll or a claim (the object) is applied.
 //
-// [Facts] has everything that the decision depends on: the amount due, the deposits, the quotes, and the late deposits
-// that were accepted. [Facts.Evaluate] is pure: the same facts give the same [Verdict], whatever the order in which they
-// became known. A deposit that a reorganization removed is no longer a fact, so nothing has to be undone here.
+// [Facts] has everything that the decision depends on: the amount due, the deposits, the quotes, and the late
+// deposits that were accepted. [Facts.Evaluate] is pure: the same facts give the same [Verdict], whatever the order
+// in which they became known. A deposit that a reorganization removed is no longer a fact, so nothing has to be
+// undone here.
 //
 //   - A deposit that was first seen while its quote was in force counts at the rate of that quote and is never priced
 //     again.
