@@ -97,10 +97,22 @@ func TestPayoutsToBanks(t *testing.T) {
 				Currency string      `json:"output_currency"`
 			} `json:"outputs"`
 		}
-		var detail struct {
+		type payments struct {
 			Payments []paid `json:"payments"`
 		}
-		d.decode(d.ok("GET", "/api/company/payrolls/"+made.PayrollID, ""), &detail)
+		var detail payments
+		// A payment that the bank returns is fulfilled until the return arrives.
+		eventually(t, time.Minute, "each payment has its final state", func() bool {
+			detail = payments{}
+			d.decode(d.ok("GET", "/api/company/payrolls/"+made.PayrollID, ""), &detail)
+			final := 0
+			for _, p := range payees {
+				if slices.ContainsFunc(detail.Payments, func(m paid) bool { return m.UserID == p.id && m.Status == p.status }) {
+					final++
+				}
+			}
+			return final == len(payees)
+		})
 		by := map[string]paid{}
 		owed, left := map[money.Asset]money.Amount{}, map[money.Asset]money.Amount{}
 		for _, p := range detail.Payments {
