@@ -719,9 +719,9 @@ var typeFieldDocs = map[string]map[string]string{
 	"webhookCreateBody": {
 		"events": "Event names, or prefixes such as `payroll.*`. Empty, or `*`, means all.",
 	},
-	"WebhookEndpoint": {
+	"WebhookEndpoint": { //nolint:gosec // texts, no credentials
 		"reason":           "Reason for being disabled; empty if the endpoint is enabled.",
-		"old_secret_until": "When the previous secret stops signing, UTC; empty if it does not sign.", //nolint:gosec // a text
+		"old_secret_until": "When the previous secret stops signing, UTC; empty if it does not sign.",
 	},
 	"webhookRotateBody": {
 		"overlap_seconds": "Seconds for which the old secret also signs. Default: one day.",

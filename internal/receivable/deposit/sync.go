@@ -69,7 +69,7 @@ func syncAll(ctx context.Context, tx *db.Tx, places []place) (err error) {
 func syncLock(companyID string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("deposit.sync/" + companyID))
-	return int64(h.Sum64()) //nolint:gosec // any number will do
+	return int64(h.Sum64())
 }
 
 // syncing is what is known while deposits are updated. All of it is read at once, and all changes are written at
