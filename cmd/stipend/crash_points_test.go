@@ -41,7 +41,8 @@ const (
 )
 
 func (m moment) String() string {
-	return [...]string{"at any time", "with a file for the bank", "before a broadcast", "before the answer to a broadcast", "while it creates a payroll",
+	return [...]string{"at any time", "with a file for the bank", "before a broadcast", "before the answer to a broadcast",
+		"while it creates a payroll",
 		"before the answer to a payroll", "after a block with a deposit", "after a block with a payout"}[m]
 }
 
@@ -68,7 +69,8 @@ func newLine(t *testing.T, to string) *line {
 		t.Fatal(err)
 	}
 	l := &line{offered: map[string]int{}}
-	node := httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Host, r.Out.URL.Scheme = target.Host, target.Scheme },
+	rewrite := func(r *httputil.ProxyRequest) { r.Out.URL.Host, r.Out.URL.Scheme = target.Host, target.Scheme }
+	node := httputil.ReverseProxy{Rewrite: rewrite,
 		ErrorLog: log.New(io.Discard, "", 0)} // requests of the killed
 	l.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.pass(w, r, &node) }))
 	t.Cleanup(l.server.Close)
@@ -196,7 +198,9 @@ func (w *world) createUnheard(i int) {
 		w.t.Fatal(err)
 	}
 	defer deaf.Close()
-	if _, err := fmt.Fprintf(deaf, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Basic %s\r\nContent-Type: application/json\r\nIdempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
+	if _, err := fmt.Fprintf(deaf,
+		"POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Basic %s\r\nContent-Type: application/json\r\n"+
+			"Idempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
 		createPath, at.Host, w.ready.Seed.APIKey, keyOf(i), len(body), body); err != nil {
 		w.t.Fatal(err)
 	}
@@ -214,8 +218,8 @@ func (w *world) createUnheard(i int) {
 	})
 }
 
-// verifyOnce checks that each request had its effect once, whichever process was killed meanwhile, and that every signed
-// transaction is the one that paid.
+// verifyOnce checks that each request had its effect once, whichever process was killed meanwhile, and that every
+// signed transaction is the one that paid.
 func (w *world) verifyOnce(payrolls int) {
 	w.t.Helper()
 	d := dbtest.Open(w.t, db.Options{URL: w.url})
@@ -225,7 +229,9 @@ func (w *world) verifyOnce(payrolls int) {
 		"events of a creation":  "SELECT COUNT(*) FROM events WHERE name = 'payroll.created'",
 	} {
 		var n int
-		if err := d.Read(w.t.Context(), func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query).Scan(&n) }); err != nil || n != payrolls {
+		if err := d.Read(w.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return tx.QueryRow(ctx, query).Scan(&n)
+		}); err != nil || n != payrolls {
 			w.t.Errorf("%d %s, want %d (%v)", n, what, payrolls, err)
 		}
 	}

@@ -23,7 +23,8 @@ func run() int {
 	var commands cli.CLI
 	parser := kong.Must(&commands, append(cli.Options(),
 		kong.Name("stipend"),
-		kong.Description("Stipend pays people: a company funds a payroll with one payment, and each payee is paid where they "+
+		kong.Description("Stipend pays people: a company funds a payroll with one payment, and each payee is paid "+
+			"where they "+
 			"chose to be paid."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.UsageOnError(),

@@ -49,7 +49,7 @@ type EVMHoldings struct {
 	Height      int64                 // deposits in blocks up to this height have all their confirmations
 	Addresses   []string              // our accounts that have ever held money
 	Unconfirmed map[money.Asset]int64 // deposits up to Height that require more confirmations than usual
-	Movements   int64                 // the number of our deposits and transactions, each of which may have been rounded
+	Movements   int64                 // number of our deposits and transactions; the ledger may have rounded each
 }
 
 // Dust returns the smallest amount of an asset that is worth moving: for Bitcoin the minimum that nodes relay to our

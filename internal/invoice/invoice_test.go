@@ -60,7 +60,7 @@ func TestAmountsOfLines(t *testing.T) {
 	}
 }
 
-// An invoice of EUR 100 passes through a sequence of steps, each of which says what is paid and in which state it is.
+// TestLifecycle runs sequences of steps on an invoice of EUR 100. Each step names the expected state and amount paid.
 func TestLifecycle(t *testing.T) {
 	for name, steps := range map[string]string{
 		"paid by a payroll":               "take in_payroll 0, settle paid 100, settle paid 100, delete refused",

@@ -75,7 +75,8 @@ const (
 	kindCompany = "company"
 )
 
-// approvalMonths is the number of months after which an approval expires. It expires earlier if the identity document does.
+// approvalMonths is the number of months after which an approval expires. It expires earlier if the identity document
+// does.
 const approvalMonths = 24
 
 // Errors of starting or deciding a verification; see also ErrProfile.

@@ -22,7 +22,8 @@ var (
 	word     = regexp.MustCompile(`"[^"]*"|\S+`)
 )
 
-// What the documents tell an operator to type is a command with those flags: in a line of code a whole one, in running text its beginning.
+// What the documents tell an operator to type is a command with those flags: in a line of code a whole one, in
+// running text its beginning.
 func TestDocumentedCommandsExist(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	files, err := filepath.Glob(filepath.Join(root, "*.md"))

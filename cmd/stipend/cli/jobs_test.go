@@ -17,7 +17,8 @@ func TestParkedJobsAtTheMachine(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		d := dbtest.Open(t, db.Options{URL: url})
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			return tx.Insert(ctx, "jobs", []string{"company_id", "job_id", "kind", "payload", "run_at", "attempt", "dead_at", "last_error"}, [][]any{
+			return tx.Insert(ctx, "jobs", []string{"company_id", "job_id", "kind", "payload", "run_at", "attempt", "dead_at",
+				"last_error"}, [][]any{
 				{"com_1", "job_stuck", "mail.send", "{}", int64(1e15), int64(20), int64(1e15), "smtp: 451"},
 				{"com_1", "job_other", "kyc.check", "{}", int64(2e15), int64(9), int64(2e15), "no answer"},
 				{"com_1", "job_going", "kyc.check", "{}", int64(1e15), int64(2), int64(0), ""},
@@ -29,14 +30,16 @@ func TestParkedJobsAtTheMachine(t *testing.T) {
 		lists := func(want string) {
 			t.Helper()
 			var out bytes.Buffer
-			if err := (cli.JobsListCmd{Storage: at, Limit: 10}).Run(t.Context(), cli.Streams{Out: &out}); err != nil || out.String() != want {
+			if err := (cli.JobsListCmd{Storage: at, Limit: 10}).Run(t.Context(), cli.Streams{Out: &out}); err != nil ||
+				out.String() != want {
 				t.Errorf("%q, want %q, %v", out.String(), want, err)
 			}
 		}
 		retries := func(id, want string) {
 			t.Helper()
 			var out bytes.Buffer
-			if err := (cli.JobsRetryCmd{Storage: at, Job: id}).Run(t.Context(), cli.Streams{Out: &out}); (err == nil) != (want != "") || out.String() != want {
+			if err := (cli.JobsRetryCmd{Storage: at, Job: id}).Run(t.Context(),
+				cli.Streams{Out: &out}); (err == nil) != (want != "") || out.String() != want {
 				t.Errorf("%q, want %q, %v", out.String(), want, err)
 			}
 		}

@@ -15,8 +15,8 @@ import (
 
 const tolerance = 5 * time.Minute
 
-// Verify says whether a delivery came from the service, for this endpoint, now. rawBody is the body as it came, before any
-// JSON parser.
+// Verify says whether a delivery came from the service, for this endpoint, now. rawBody is the body as it came,
+// before any JSON parser.
 func Verify(secret string, h http.Header, rawBody []byte, now time.Time) bool {
 	id, timestamp := h.Get("webhook-id"), h.Get("webhook-timestamp")
 	sent, err := strconv.ParseInt(timestamp, 10, 64)
