@@ -141,7 +141,7 @@ func (s *Service) buildServices() (err error) {
 	if err != nil {
 		return err
 	}
-	release, verifiedOnly := approval.NewReleaseLimit(limit), s.cfg.Env == Production
+	release, allowUnverified := approval.NewReleaseLimit(limit), s.cfg.Env == Sandbox
 
 	funds, err := treasury.New(TreasuryPolicy(s.cfg.Env))
 	if err != nil {
@@ -149,8 +149,8 @@ func (s *Service) buildServices() (err error) {
 	}
 	if s.payroll, err = payroll.New(payroll.Config{
 		Pool: s.pool, ChainName: BitcoinChain, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts, Banks: s.banks,
-		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, VerifiedOnly: verifiedOnly,
-		Treasury: funds,
+		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, Treasury: funds,
+		AllowUnverified: allowUnverified,
 	}, payroll.Guards{
 		CheckWatched: s.checkQuotable, Screen: s.screening.Screen, ReleaseApproved: release.Approved,
 	}); err != nil {
@@ -163,14 +163,14 @@ func (s *Service) buildServices() (err error) {
 		return err
 	}
 	if s.withdrawals, err = withdrawal.New(withdrawal.Config{
-		Setup: s.setup(), CoolDown: approval.CoolDown(s.cfg.CoolDown), VerifiedOnly: verifiedOnly,
+		Setup: s.setup(), CoolDown: approval.CoolDown(s.cfg.CoolDown), AllowUnverified: allowUnverified,
 	}, withdrawal.Guards{
 		Screen: s.screening.Screen, ReleaseApproved: release.Approved,
 	}); err != nil {
 		return err
 	}
 	if s.wallets, err = wallet.New(wallet.Config{
-		Pool: s.pool, Accounts: s.accounts, AllowUnverified: !verifiedOnly,
+		Pool: s.pool, Accounts: s.accounts, AllowUnverified: allowUnverified,
 	}); err != nil {
 		return err
 	}

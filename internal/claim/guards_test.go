@@ -62,8 +62,9 @@ func TestNoClaimWhileTheChainIsNotWatched(t *testing.T) {
 // newWithdrawals returns a withdrawal service whose guards allow everything.
 func newWithdrawals(t *testing.T) *withdrawal.Service {
 	t.Helper()
-	s, err := withdrawal.New(withdrawal.Config{Setup: destination.Setup{Sealer: &identity.Sealer{}}},
-		withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
+	s, err := withdrawal.New(withdrawal.Config{
+		Setup: destination.Setup{Sealer: &identity.Sealer{}}, AllowUnverified: true,
+	}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -226,10 +226,10 @@ func TestClaimsAreSettled(t *testing.T) {
 		due(2)
 		clock.Advance(24 * time.Hour)
 		b.refuses(refused(422, "amount_too_small", "/amount", settle("BTC", `,"amount":0.00009999`)))
-		b.take.VerifiedOnly = true
+		b.take.AllowUnverified = false
 		b.refuses(refused(403, "kyc_required", "", settle("BTC", "")))
 		due(2)
-		b.take.VerifiedOnly = false
+		b.take.AllowUnverified = true
 
 		// Above the company's limit, a withdrawal needs the approval of two members; above the operator's, of two
 		// staff members.
@@ -330,9 +330,9 @@ func TestPayrollErrors(t *testing.T) {
 		)
 		ask[members](b, "POST", "/api/company/"+b.company+"/recipients/"+bare+"/deactivate", `{}`)
 		b.refuses(refused(422, "recipient_inactive", "/to_pay/0/vendor_id", vendors, vendor("", bare, "1")))
-		b.server.Payroll.VerifiedOnly = true
+		b.server.Payroll.AllowUnverified = false
 		b.refuses(refused(403, "kyc_required", "", vendors, vendor(balance, firm, "1")))
-		b.server.Payroll.VerifiedOnly = false
+		b.server.Payroll.AllowUnverified = true
 
 		run, _ := ask[members](b, "POST", create, people("100000"), "Idempotency-Key", "run-2")
 		ref := `{"payroll_id":"` + run["payroll_id"].(string) + `"}`

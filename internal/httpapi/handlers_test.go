@@ -110,7 +110,8 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 		pool := chain.NewPool(d, "regtest", fakeAddresses{})
 		var err error
 		if own.Withdrawal, err = withdrawal.New(withdrawal.Config{
-			Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
+			Setup:           destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
+			AllowUnverified: true,
 		}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleaseApproved: allow.Release}); err != nil {
 			t.Fatal(err)
@@ -121,6 +122,7 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 		}
 		if own.Payroll, err = payroll.New(payroll.Config{
 			Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, Treasury: funds,
+			AllowUnverified: true,
 		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleaseApproved: allow.Release}); err != nil {
 			t.Fatal(err)

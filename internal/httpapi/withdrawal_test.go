@@ -156,9 +156,9 @@ func TestWithdrawals(t *testing.T) {
 			refusal{404, "not_found", "", "POST", "/api/wallets/withdrawals/cancel", `{"withdrawal_id":"wdr_none"}`, ""},
 		)
 		x.wants(400, "idempotency_key_required", "POST", withdrawPath, x.wanted(x.dollars, "1"))
-		x.take.VerifiedOnly = true
+		x.take.AllowUnverified = false
 		x.refuses(refused(403, "kyc_required", "", x.wanted(x.dollars, "1")))
-		x.take.VerifiedOnly = false
+		x.take.AllowUnverified = true
 		x.set("UPDATE companies SET status = 'frozen'")
 		x.refuses(refused(403, "company_frozen", "", x.wanted(x.dollars, "1")))
 		x.set("UPDATE companies SET status = 'active'")

@@ -137,7 +137,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := company.Active(); err != nil {
 		return Payroll{}, err
 	}
-	if s.VerifiedOnly && company.KYBStatus != identity.KYBApproved {
+	if !s.AllowUnverified && company.KYBStatus != identity.KYBApproved {
 		return Payroll{}, ErrUnverified
 	}
 	if t.externalID != "" {

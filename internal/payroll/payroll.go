@@ -262,8 +262,8 @@ type Config struct {
 	CoolDown time.Duration
 	// Treasury limits how much the operator exchanges into the assets that payees are paid in.
 	Treasury *treasury.Treasury
-	// VerifiedOnly refuses companies whose verification is not approved.
-	VerifiedOnly bool
+	// AllowUnverified lets companies create payrolls whose verification is not approved; for a sandbox.
+	AllowUnverified bool
 }
 
 // Guards decide whether a payroll may be priced and paid. All of them are required.

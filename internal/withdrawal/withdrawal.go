@@ -104,9 +104,9 @@ var (
 
 // Config configures a Service. Setup is required.
 type Config struct {
-	Setup        destination.Setup // validates destinations
-	CoolDown     approval.CoolDown // time until a new destination can be used
-	VerifiedOnly bool              // refuses companies whose verification is not approved
+	Setup           destination.Setup // validates destinations
+	CoolDown        approval.CoolDown // time until a new destination can be used
+	AllowUnverified bool              // lets companies withdraw whose verification is not approved; for a sandbox
 }
 
 // Guards decide whether money may leave. All are required.
@@ -188,7 +188,7 @@ func (s *Service) activeCompany(ctx context.Context, tx *db.Tx, by identity.Prin
 	if err := company.Active(); err != nil {
 		return company, err
 	}
-	if s.VerifiedOnly && company.KYBStatus != identity.KYBApproved {
+	if !s.AllowUnverified && company.KYBStatus != identity.KYBApproved {
 		return company, payroll.ErrUnverified
 	}
 	return company, nil

@@ -56,7 +56,7 @@ func run(t *testing.T, f func(x *fixture)) {
 		}
 		x := &fixture{T: t, d: d, clock: clock, config: withdrawal.Config{
 			Setup:    destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
-			CoolDown: approval.CoolDown(coolDown),
+			CoolDown: approval.CoolDown(coolDown), AllowUnverified: true,
 		}}
 		x.guard(guards())
 		x.write(func(ctx context.Context, tx *db.Tx) error {
@@ -274,8 +274,9 @@ func TestCreateRefuses(t *testing.T) {
 				"amount_too_small", "/amount"},
 			"a frozen company": {withdrawal.Params{AmountText: "0.001"}, func() { x.setFrozen(true) },
 				func() { x.setFrozen(false) }, "company_frozen", ""},
-			"an unverified company": {withdrawal.Params{AmountText: "0.001"}, func() { x.s.VerifiedOnly = true },
-				func() { x.s.VerifiedOnly = false }, "kyc_required", ""},
+			"an unverified company": {withdrawal.Params{AmountText: "0.001"},
+				func() { x.s.AllowUnverified = withdrawal.Config{}.AllowUnverified },
+				func() { x.s.AllowUnverified = true }, "kyc_required", ""},
 		} {
 			c.before()
 			_, err := x.tryCreate(c.params)
