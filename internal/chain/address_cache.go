@@ -15,17 +15,16 @@ const AddressCacheThreshold = 5_000
 
 const (
 	cacheRowsPerLoad = 20_000
-	cacheKeysPerLoad = 500 // takes about 25 ms, or almost nothing for addresses that the pool has just derived
+	// deriving 500 new keys takes about 25 ms; addresses that the pool has just derived take almost no time
+	cacheKeysPerLoad = 500
 )
 
 // addressCache holds hashes of a chain's assigned addresses, so that a watcher can rule out most addresses of a block
-// without a database query.
-//
-// It never rules out an assigned address. An address is derived from an index that its pool reserved before, and the
-// reservation names the key. So as long as no index beyond the cached ones is reserved, and none for another key,
-// every assigned address is cached; the transaction that relies on the cache verifies this with
-// [addressCache.complete]. The cache holds the addresses of all indexes below cachedTo, assigned or not: those of
-// existing rows are read, the others are derived.
+// without a database query. It never rules out an assigned address: before an address is assigned, its pool reserves a
+// range of indexes, and the reservation names the key. While all reserved indexes are cached and no other key was
+// used, every assigned address is cached; a transaction that relies on the cache verifies this with
+// [addressCache.complete]. Addresses below cachedTo are cached whether they are assigned or not: assigned ones are
+// read from the database, the others are derived.
 type addressCache struct {
 	keys      Deriver
 	keyID     string
@@ -33,10 +32,10 @@ type addressCache struct {
 	seed      maphash.Seed
 	hashes    map[uint64]struct{}
 
-	lastRow  string      // the address of the last row that was read
-	loaded   bool        // all rows were read once
-	indexes  [2][]uint64 // per branch, a bit for each index whose row was read
-	cachedTo [2]int64    // per branch
+	lastRow  string      // the last address that was read from the database
+	loaded   bool        // all assigned addresses were read once
+	indexes  [2][]uint64 // for each branch, a bit per index whose row was read
+	cachedTo [2]int64    // for each branch, the number of indexes that are cached completely
 }
 
 // poolState holds, per branch, the next index that the chain's pool will reserve, and the key of the reservations.
@@ -69,7 +68,8 @@ func keyID(keys Deriver) (id string, err error) {
 
 func (c *addressCache) add(address string) { c.hashes[maphash.String(c.seed, address)] = struct{}{} }
 
-// split separates the addresses that may be ours from those that are not, provided that the cache is complete.
+// split separates the addresses that may belong to the service from those that do not, provided that the cache is
+// complete.
 func (c *addressCache) split(addresses []string) (maybeOurs, others []string) {
 	if c == nil || !c.loaded {
 		return addresses, nil
@@ -89,7 +89,7 @@ func (c *addressCache) complete(p poolState) bool {
 	return c.sameKey(p) && p.next[External] <= c.cachedTo[External] && p.next[Change] <= c.cachedTo[Change]
 }
 
-// sameKey reports whether all indexes were reserved for the cache's key.
+// sameKey reports whether every index was reserved for the cache's key.
 func (c *addressCache) sameKey(p poolState) bool {
 	return !slices.ContainsFunc([]uint32{External, Change}, func(b uint32) bool {
 		return p.next[b] > 0 && p.keyIDs[b] != c.keyID
@@ -133,7 +133,7 @@ func (c *addressCache) load(ctx context.Context, d *db.DB, chain string) error {
 			}
 		}
 		if c.cachedTo[branch] == pool.next[branch] {
-			c.indexes[branch] = nil // all of them are below cachedTo
+			c.indexes[branch] = nil // cachedTo now covers every read index
 		}
 	}
 	return nil

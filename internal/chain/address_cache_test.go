@@ -47,7 +47,7 @@ func (p *payers) must(err error) {
 	}
 }
 
-// learn steps the watcher until its cache contains all addresses assigned so far.
+// learn steps the watcher until the cache contains every address that is assigned.
 func (p *payers) learn() {
 	p.Helper()
 	for range 10 {

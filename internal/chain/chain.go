@@ -61,8 +61,9 @@ const (
 const (
 	JobOutput = "chain.output"
 	JobTx     = "chain.tx"
-	// JobUnknownSpend reports that an unknown transaction spent a coin of ours. Only our key can sign one. So either the
-	// key was stolen, or the database was restored from a backup that is older than the transaction.
+	// JobUnknownSpend reports that an unknown transaction spent a coin of the wallet. Only the wallet's key can sign
+	// one. So either the key was stolen, or the database was restored from a backup that is older than the
+	// transaction.
 	JobUnknownSpend = "chain.unknown_spend"
 )
 
@@ -83,11 +84,9 @@ var (
 		"The blockchain is not watched yet. Try again when the service has reached its node.")
 )
 
-// Source is one chain as seen by one node. It is safe for concurrent use.
-//
-// Answers are only as consistent with each other as the node's are; a caller that needs more compares Tip before and
-// after. Errors other than ErrNotFound and ErrRejected leave the outcome unknown: a failed Broadcast may have
-// succeeded.
+// Source is one chain as seen by one node. It is safe for concurrent use. Its answers are only as consistent with each
+// other as the node's are; a caller that needs more compares Tip before and after. Errors other than ErrNotFound and
+// ErrRejected leave the outcome unknown: a failed Broadcast may have succeeded.
 type Source interface {
 	// Network returns "bitcoin", "testnet", "signet" or "regtest", or the name of an EVM network (package evm).
 	Network() string
@@ -225,11 +224,11 @@ type WatchedOutput struct {
 	ReplacedBy            string
 	SpendState            SpendState
 	SpentBy               string
-	BlocksPerConfirmation int64 // of the chain, see [NewWatcher]
+	BlocksPerConfirmation int64 // the chain's blocks per confirmation, see [NewWatcher]
 }
 
-// WithConfirmations returns the output with another required depth, and Confirmed set accordingly. A coinbase output
-// requires at least CoinbaseMaturity.
+// WithConfirmations returns the output with another required depth, and with Confirmed set for that depth. A coinbase
+// output requires at least CoinbaseMaturity.
 func (w WatchedOutput) WithConfirmations(confirmations int64) WatchedOutput {
 	w.RequiredConfirmations = confirmations
 	if w.Coinbase {
@@ -239,11 +238,11 @@ func (w WatchedOutput) WithConfirmations(confirmations int64) WatchedOutput {
 	return w
 }
 
-// WatchedTx is a transaction of our own. In state conflicted, ConflictedBy is the conflicting transaction and Height
-// is the block of that one, or 0 while it is in the mempool. Confirmed then means that the conflicting transaction
-// has the required depth; before that, ours may still be mined instead. Verified reports whether a witness has the
-// block too, see [Witness]; it is always set if there are no witnesses. Fee and Failed are those of [Tx], set while
-// the transaction is mined.
+// WatchedTx is a transaction of the service. In state conflicted, ConflictedBy is the conflicting transaction and
+// Height is the block of the conflicting transaction, or 0 while that is in the mempool. Confirmed then means that the
+// conflicting transaction has the required depth; before that, the watched transaction may still be mined instead.
+// Verified reports whether a witness has the block too, see [Witness]; it is always set if there are no witnesses. Fee
+// and Failed are those of [Tx], set while the transaction is mined.
 type WatchedTx struct {
 	TxID                  string
 	CompanyID             string
@@ -268,7 +267,7 @@ type WalletCoin struct {
 	Branch      uint32
 	Index       uint32
 	Unconfirmed int64
-	Asset       money.Asset // empty for Bitcoin
+	Asset       money.Asset // asset of the coin; empty for Bitcoin
 }
 
 // HeldCoin is a coin of ours that is in a block and that no block spends.
@@ -276,7 +275,7 @@ type HeldCoin struct {
 	Outpoint
 	CompanyID, ObjectID string
 	Amount              int64
-	Change              bool // created by a transaction of our own
+	Change              bool // whether a transaction of the service created the coin
 	Confirmed           bool
 }
 
@@ -284,7 +283,7 @@ type HeldCoin struct {
 type UnknownSpend struct {
 	Chain  string
 	TxID   string
-	Height int64 // 0 while the transaction is in the mempool
+	Height int64 // block of the transaction; 0 while it is in the mempool
 	Coins  int64
 	Amount int64  // total of the coins, in satoshis
 	Nonce  string // on an EVM network: the account that sent it and the nonce, as in 0x…/7

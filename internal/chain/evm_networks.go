@@ -11,12 +11,12 @@ import (
 // networks.
 type EVMNetworks struct {
 	Pool     *Pool
-	Networks []EVMNetwork // in the order of preference
+	Networks []EVMNetwork // in the operator's order of preference
 }
 
 // EVMNetwork describes one EVM network.
 type EVMNetwork struct {
-	Name   string // also the chain of its rows
+	Name   string // name of the network, and of its chain in the database
 	Assets []money.Asset
 	Test   bool // a test network, with assets of no value
 	// URI returns the payment URI that a wallet reads to pay an amount to an address.
@@ -59,7 +59,7 @@ func Dust(asset money.Asset) int64 {
 	case money.BTC:
 		return 294
 	case money.ETH, money.POL, money.USDC, money.USDT:
-		return 10_000 // 0.00001 of a coin, 0.01 of a dollar
+		return 10_000 // 0.00001 of a native coin, 0.01 of a dollar
 	}
 	return 1
 }

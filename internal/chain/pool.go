@@ -33,7 +33,7 @@ type Pool struct {
 	name   string
 	chains []string
 	keys   Deriver
-	keyID  func() (string, error) // see the function keyID
+	keyID  func() (string, error) // returns the ID of keys, see the function keyID
 	refill chan struct{}
 	// watched is set once all chains have a cursor; a cursor is never deleted.
 	watched atomic.Bool

@@ -11,9 +11,9 @@ import (
 
 // knownRows holds the stored rows that a set of transactions touches.
 type knownRows struct {
-	addresses map[string]address   // our addresses that a transaction pays or is sent from
-	own       map[string]ownTx     // our transactions
-	outputs   map[Outpoint]output  // our outputs of the transactions that are spent from
+	addresses map[string]address   // assigned addresses that a transaction pays or is sent from
+	own       map[string]ownTx     // transactions of the service
+	outputs   map[Outpoint]output  // the wallet's outputs of those transactions that others spend from
 	spends    map[Outpoint][]spend // the recorded spends of outputs of the same transactions
 }
 
@@ -69,8 +69,8 @@ type recorder struct {
 	tx       *db.Tx
 	changes  *changes
 	position position
-	state    State                // Mined, or Seen for the mempool
-	spenders map[Outpoint][]spend // the recorded spends of the outputs that the transactions create
+	state    State                // Mined for a block, Seen for the mempool
+	spenders map[Outpoint][]spend // recorded spends of the outputs that the transactions create
 	writes   outputWrites
 }
 

@@ -20,12 +20,10 @@ const recoveryMargin = 10 * rangeSize
 var ErrOtherWallet = errors.New("chain: the addresses in this database were not derived from this key")
 
 // RecoverAddresses prepares a database that was restored from a backup, and so lacks the addresses that were assigned
-// afterwards. It skips the next indexes of both branches, so that no address is assigned twice. The first watch of
-// them, and the older ones that were reserved but not assigned, are watched for [UnassignedCompany], so that payments
-// to them are found. It returns the number of indexes watched.
-//
-// If chains are given, they are EVM networks that share the wallet, see [NewPool]; their change branch has only one
-// address.
+// afterwards. It skips the next indexes of both branches, so that no address is assigned twice. It watches the first
+// `watch` of the skipped indexes, and older ones that were reserved but not assigned, for [UnassignedCompany], so that
+// payments to them are found. It returns the number of indexes watched. If chains are given, they are EVM networks
+// that share the wallet, see [NewPool]; their change branch has only one address.
 func RecoverAddresses(
 	ctx context.Context, tx *db.Tx, wallet string, keys Deriver, skip, watch int64, chains ...string,
 ) (watched int, err error) {

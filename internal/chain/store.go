@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Cursors and blocks.
+// The following functions store cursors and blocks.
 
 // cursor is the last block that was connected.
 type cursor struct {
@@ -20,7 +20,7 @@ type cursor struct {
 	hash   string
 }
 
-// loadCursor reports false if the chain was never watched.
+// loadCursor returns a chain's cursor. It reports false if the chain was never watched.
 func loadCursor(ctx context.Context, tx *db.Tx, chain string) (c cursor, ok bool, err error) {
 	var health Health
 	var blocksPerConfirmation int64
@@ -171,7 +171,8 @@ func prune(ctx context.Context, tx *db.Tx, chain string, from, tip int64) error 
 			AND NOT EXISTS (SELECT 1 FROM chain_txs t WHERE t.chain = $1 AND t.txid = chain_spends.txid))`, chain, last)
 }
 
-// inQueries returns the queries for many keys. The query ends in "IN", and its $1 is the chain.
+// inQueries returns the queries that look up many keys in portions. The given query ends in "IN"; its parameter $1 is
+// the chain.
 func inQueries[T any](
 	tx *db.Tx, query, chain string, keys []string, scan func(*db.Rows) (T, error), found func(T),
 ) (all []db.Statement) {
@@ -193,7 +194,7 @@ func scanString(r *db.Rows) (s string, err error) {
 	return s, err
 }
 
-// Addresses and pools.
+// The following functions store addresses and pools.
 
 // PayingAccount is the object id of the account that payouts on EVM networks are sent from. Deposits to it, for gas,
 // belong to the operator.
@@ -234,7 +235,7 @@ func addressPage(ctx context.Context, tx *db.Tx, chain, after string, limit int)
 	})
 }
 
-// firstAddress returns any assigned address, if there is one.
+// firstAddress returns one assigned address of the chain, and whether there is any.
 func firstAddress(ctx context.Context, tx *db.Tx, chain string) (a address, found bool, err error) {
 	row := tx.QueryRow(ctx, "SELECT address, branch, idx FROM chain_addresses WHERE chain = $1 LIMIT 1", chain)
 	err = row.Scan(&a.address, &a.branch, &a.index)
@@ -340,16 +341,16 @@ func LoadEVMHoldings(ctx context.Context, tx *db.Tx, network string) (h EVMHoldi
 	return h, err
 }
 
-// Outputs and coins.
+// The following functions store outputs and coins.
 
 // output is a row of chain_outputs as the watcher reads it.
 type output struct {
 	Outpoint
 	companyID string
 	branch    int64
-	own       bool // created by a transaction of our own
+	own       bool // a transaction of the service created the output
 	state     State
-	depth     int64 // the number of unmined transactions of our own that it depends on, with its own
+	depth     int64 // number of unmined transactions of the service on which the output depends, including its own
 	output    Output
 }
 
@@ -593,7 +594,7 @@ func Unreserve(ctx context.Context, tx *db.Tx, chainName, holder string) error {
 		WHERE chain = $1 AND reserved_by = $2`, chainName, holder)
 }
 
-// Our own transactions and spends.
+// The following functions store transactions of the service, and spends.
 
 // ownTx is a row of chain_txs as the watcher reads it.
 type ownTx struct {
@@ -625,7 +626,8 @@ func WatchTx(ctx context.Context, tx *db.Tx, chainName, txid, companyID, objectI
 		ON CONFLICT (chain, prev_txid, prev_vout, txid) DO UPDATE SET height = excluded.height`, chainName, objectID, txid)
 }
 
-// WatchNonce does what WatchTx does for an EVM transaction, which spends the nonce of an account.
+// WatchNonce watches an EVM transaction, which spends the nonce of an account, as WatchTx watches a Bitcoin
+// transaction.
 func WatchNonce(
 	ctx context.Context, tx *db.Tx, chainName, txid, companyID, objectID string, confirmations int64, nonce Outpoint,
 ) error {
@@ -711,8 +713,8 @@ func confirmTxsQuery(chain string, tip int64, confirmed *[]ownTx) db.Statement {
 		RETURNING `+ownColumns, chain, tip)
 }
 
-// dropTxRows reverts the states that depend on a transaction that left the mempool: that ours was seen, or that it
-// conflicted with ours.
+// dropTxRows reverts the states of own transactions that depend on a transaction which left the mempool: that it was
+// seen, or that it conflicted.
 func dropTxRows(ctx context.Context, tx *db.Tx, chain, txid string) ([]ownTx, error) {
 	rows, err := tx.Query(ctx, `UPDATE chain_txs SET state = 'watched', conflicted_by = ''
 		WHERE chain = $1 AND (txid = $2 AND state = 'seen' OR conflicted_by = $2 AND state = 'conflicted' AND height = 0)
@@ -796,7 +798,7 @@ func UnknownSpends(ctx context.Context, tx *db.Tx, chainName string) ([]UnknownS
 	return append(coins, nonces...), err
 }
 
-// mempoolQuery reads the transactions that should be in the mempool, because a row depends on that.
+// mempoolQuery reads the transactions on whose presence in the mempool a stored row depends.
 func mempoolQuery(chain string, txids *[]string) db.Statement {
 	return db.CollectInto(txids, scanString, `SELECT txid FROM chain_outputs WHERE chain = $1 AND state = 'seen'
 		UNION SELECT txid FROM chain_txs WHERE chain = $1 AND state = 'seen'

@@ -36,10 +36,10 @@ type Watcher struct {
 	// when the next scan misses them too: during a reorganization a node may briefly show a mempool without the
 	// transactions of the blocks that it disconnected.
 	missing   map[string]bool
-	addresses *addressCache // nil without CacheAddresses
+	addresses *addressCache // nil unless CacheAddresses was called
 
 	witnesses     []Witness
-	failedChecks  []int          // consecutive failed requests, per witness
+	failedChecks  []int          // by witness: the number of consecutive failed requests
 	observed      map[Alarm]bool // the alarms that the last check at the tip observed
 	initialHealth Health         // the health of a chain that has no cursor yet
 	maxTipAge     time.Duration
@@ -147,7 +147,7 @@ func (w *Watcher) connectNext(ctx context.Context, s snapshot, height int64) (pr
 		return false, err
 	}
 	if len(blocks) == 0 {
-		return true, nil // the node's chain changed during the step
+		return true, nil // the node switched to another chain during the step
 	}
 	last := chainTip{height: s.tip.height + int64(len(blocks)), time: blocks[len(blocks)-1].Time}
 	last.synced = last.height == height
@@ -190,7 +190,7 @@ func (w *Watcher) disconnectTip(ctx context.Context, s snapshot, height int64) (
 	if err != nil {
 		return false, err
 	}
-	if len(w.witnesses) > 0 { // the recorded blocks are not those that the witnesses verified
+	if len(w.witnesses) > 0 { // the watcher did not record the blocks that the witnesses verified
 		health.verifiedHeight = verifiedNone
 	}
 	if health.Unreliable() || w.observed[Behind] {
@@ -203,8 +203,7 @@ func (w *Watcher) disconnectTip(ctx context.Context, s snapshot, height int64) (
 	return true, w.disconnect(ctx, s.tip, cursor{s.tip.height - 1, s.parent[0]}, health)
 }
 
-// The maximum number of blocks that one step connects, and the number of transactions after which it takes no further
-// block.
+// These limits apply to one step: blocks that it connects, and transactions after which it takes no further block.
 const (
 	catchUpBlocks = 16
 	catchUpTxs    = 2000

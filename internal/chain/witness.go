@@ -24,8 +24,8 @@ type Witness struct {
 // Alarm is a condition of a chain that staff should investigate.
 type Alarm string
 
-// The alarms. While Contradicted or Behind is raised, no price should be quoted: the payment might be made on a chain
-// that the node does not show.
+// Alarms of a chain. While Contradicted or Behind is raised, no price should be quoted: the payment might be made on a
+// chain that the node does not show.
 const (
 	// Contradicted means that a witness has a different block, at a depth that honest nodes agree on. The watcher
 	// neither connects nor disconnects blocks.
@@ -144,8 +144,8 @@ type chainTip struct {
 type witnessReport struct {
 	agreedHeight   int64 // the height of a block that both chains have, or verifiedNone
 	conflictHeight int64 // the height of a block that differs, or verifiedNone
-	blocksAhead    int64 // negative if the witness is behind
-	err            error // why the witness could not be compared
+	blocksAhead    int64 // blocks by which the witness is ahead; negative if it is behind
+	err            error // reason why the witness could not be compared
 }
 
 // errNotAsked is the error of a witness that failed before and is not due for another request.
@@ -216,7 +216,7 @@ func (w *Watcher) askWitnesses(ctx context.Context, top int64, ours hashLookup) 
 // last block is recent. It logs each alarm that is raised or cleared.
 func (w *Watcher) checkHealth(ctx context.Context, s snapshot, top chainTip, ours hashLookup) (Health, error) {
 	health := Health{TipTime: top.time, verifiedHeight: verifiedAll}
-	observed := map[Alarm][]any{} // with the attributes for the log
+	observed := map[Alarm][]any{} // for each observed alarm, the attributes for the log
 	age, limit := s.now.Sub(top.time), w.maxTipAge/time.Duration(w.blocksPerConfirmation)
 	if top.synced && w.maxTipAge > 0 && !top.time.IsZero() && age > limit {
 		observed[TipStale] = []any{"age", age.Round(time.Second).String(), "height", top.height}
@@ -277,7 +277,7 @@ func (w *Watcher) raiseAlarms(
 		wasRaised := slices.Contains(before.Alarms, a)
 		switch {
 		case a == Contradicted:
-		case !synced: // the other alarms compare the tip of the best chain
+		case !synced: // the other alarms are about the tip of the best chain only
 			raised = wasRaised
 		case a == Behind || a == WitnessSilent:
 			raised, w.observed[a] = raised && (wasRaised || w.observed[a]), raised

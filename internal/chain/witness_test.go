@@ -16,7 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// forkedNode is a node of the same simulated chain that has different blocks from the height fork on, unless that is 0.
+// forkedNode is a node of a simulated chain. Its blocks from the height fork on differ, unless fork is 0.
 type forkedNode struct {
 	*bitcoinsim.Chain
 	fork int64
@@ -30,7 +30,7 @@ func (s *forkedNode) BlockHash(ctx context.Context, height int64) (string, error
 	return hash, err
 }
 
-// truncatedNode is a node that only has the blocks up to the height to, unless that is 0.
+// truncatedNode is a node of a simulated chain without the blocks above the height to, unless to is 0.
 type truncatedNode struct {
 	*bitcoinsim.Chain
 	to int64
@@ -91,7 +91,7 @@ func TestWatcherStopsWhileAWitnessDisagrees(t *testing.T) {
 		wantTip(height + 2)
 		witness.fork = 0
 
-		must(node.Reorg(t.Context(), 6)) // the new chain is one block longer
+		must(node.Reorg(t.Context(), 6)) // the chain after the reorganization is one block longer
 		must(w.Sync(t.Context()))
 		wantTip(height + 3)
 
@@ -162,8 +162,8 @@ func (w *witnessed) top() int64 {
 	return height
 }
 
-// Nothing is connected while nodes disagree, also after the contradicting witness stops responding. A witness that
-// does not respond, even one with the same name, does not stop the watcher.
+// A watcher connects no block while one of its witnesses contradicts the node, even after that witness stops
+// responding. A witness that does not respond, even one with the same name, does not stop the watcher.
 func TestOneContradictingWitnessOfTwoIsEnough(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := newWitnessed(t, d, 1)
@@ -188,8 +188,8 @@ func TestOneContradictingWitnessOfTwoIsEnough(t *testing.T) {
 	})
 }
 
-// A block counts as verified only while a witness responds that has it. An answer from before the witness left that
-// chain does not count.
+// A block is verified only while a responding witness has it. An earlier answer does not count once the witness has
+// left that chain.
 func TestABlockIsVerifiedWhileAWitnessHasIt(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := newWitnessed(t, d, 10)
@@ -226,7 +226,7 @@ func TestABlockIsVerifiedWhileAWitnessHasIt(t *testing.T) {
 	})
 }
 
-// aheadNode is a node with by more blocks.
+// aheadNode is a node that has more blocks than the watcher's: the number in by.
 type aheadNode struct {
 	*bitcoinsim.Chain
 	by int64
@@ -299,7 +299,7 @@ func TestEachAlarmIsLoggedOnce(t *testing.T) {
 		second.by = 0
 		look()
 		says("no more", "-behind")
-		w.mine(40) // more than one step connects
+		w.mine(40) // one step cannot connect so many blocks
 		w.must(w.watcher.Sync(t.Context()))
 		says("many blocks at once")
 

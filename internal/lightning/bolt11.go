@@ -17,14 +17,14 @@ type Request struct {
 	Network string // "bitcoin", "testnet", "signet" or "regtest"
 	Msat    int64  // millisatoshis; 0 if the payer chooses the amount
 	Hash    Hash
-	Created time.Time // with a resolution of one second
+	Created time.Time // creation time, in whole seconds
 	Expiry  time.Duration
 	Memo    string
-	Payee   string // the public key that signed the request, in hexadecimal: the id of the node
+	Payee   string // public key of the node that signed the request, in hexadecimal
 }
 
-// prefixes are what payment requests of a network begin with. The longer ones come first: "lnbcrt" begins with "lnbc"
-// too.
+// prefixes has the first characters of payment requests, by network. Longer prefixes come first: text with "lnbcrt"
+// also begins with "lnbc".
 var prefixes = []struct{ prefix, network string }{
 	{"lnbcrt", "regtest"}, {"lntbs", "signet"}, {"lntb", "testnet"}, {"lnbc", "bitcoin"},
 }
@@ -40,8 +40,8 @@ func Prefix(network string) string {
 }
 
 const (
-	maxRequest    = 7089 // characters, the capacity of the largest QR code
-	signatureLen  = 104  // groups of five bits: 64 bytes and the recovery id
+	maxRequest    = 7089 // largest length in characters: the capacity of the largest QR code
+	signatureLen  = 104  // number of groups of five bits: 64 bytes and the recovery id
 	timestampLen  = 7
 	hashLen       = 52
 	defaultExpiry = time.Hour
@@ -50,7 +50,7 @@ const (
 	coins   = 21_000_000      // the maximum supply in bitcoins
 )
 
-// The types of the tagged fields that are read.
+// Types of the tagged fields that Decode reads.
 const (
 	fieldHash        = 1
 	fieldExpiry      = 6
@@ -83,7 +83,7 @@ func decode(text string) (Request, error) {
 	r := Request{Expiry: defaultExpiry}
 	amount := ""
 	for _, p := range prefixes {
-		// What follows the prefix is an amount, so "lnbcrt…" is no amount of "lnbc".
+		// The prefix must be followed by an amount or nothing, so that "lnbcrt…" is not read as "lnbc".
 		if rest, ok := strings.CutPrefix(human, p.prefix); ok && (rest == "" || isDigit(rest[0])) {
 			r.Network, amount = p.network, rest
 			break

@@ -38,16 +38,16 @@ func ParseHash(text string) (h Hash, err error) {
 var (
 	// ErrUnknown is returned if the node has no such invoice.
 	ErrUnknown = errors.New("lightning: the node has no such invoice")
-	// ErrSettled is returned for the cancellation of a paid invoice.
+	// ErrSettled is returned when a paid invoice is to be canceled.
 	ErrSettled = errors.New("lightning: the invoice was paid")
 	// ErrWrongNode is returned if the node is on another network than configured, or returned an invoice that does not
-	// match the request. No invoice of such a node may be shown to a payer.
+	// match the request. Payers must not get invoices of such a node.
 	ErrWrongNode = errors.New("lightning: the node is not to be used")
 )
 
 // Options configures a Client. URL, Macaroon and Network are required.
 type Options struct {
-	URL      string // https://host:8080, the node's REST interface
+	URL      string // URL of the node's REST interface, https://host:8080
 	Macaroon []byte // the access token, in the binary format of the node's file
 	// Certificate is the only trusted certificate, in PEM: the node's self-signed one, or that of a private authority.
 	// If empty, the system's authorities are trusted.
@@ -63,10 +63,10 @@ type Client struct {
 	macaroon string
 	network  string
 	calls    *http.Client
-	streams  *http.Client // without a timeout
+	streams  *http.Client // client for subscriptions, without a timeout
 
 	mu sync.Mutex
-	id string // the node's, after the first Info
+	id string // the node's ID; empty before the first Info
 }
 
 const (
@@ -188,10 +188,10 @@ func refusal(status int, text []byte) error {
 
 // Info describes a node.
 type Info struct {
-	ID      string // the public key, in hexadecimal
+	ID      string // public key in hexadecimal
 	Alias   string
 	Version string
-	Network string // as in Options, "" for an unknown one
+	Network string // name as in Options; "" for an unknown network
 	Synced  bool   // the node has all blocks of its chain
 }
 
@@ -242,7 +242,7 @@ func (c *Client) ID(ctx context.Context) (string, error) {
 }
 
 // Balance returns the node's funds in satoshis: its side of the channels, including those being opened or closed, and
-// its on-chain wallet. The macaroon must permit reading both.
+// its on-chain wallet. The macaroon must permit reading both balances.
 func (c *Client) Balance(ctx context.Context) (sats int64, err error) {
 	type part struct {
 		Sats number64 `json:"sat"`
@@ -268,7 +268,7 @@ func (c *Client) Balance(ctx context.Context) (sats int64, err error) {
 // after a lost response returns the same invoice.
 type NewInvoice struct {
 	Preimage [32]byte
-	Amount   int64 // satoshis
+	Amount   int64 // amount in satoshis
 	Expiry   time.Duration
 	Memo     string // at most 639 bytes
 	Private  bool   // include hints for channels that are not announced
@@ -343,7 +343,7 @@ type NodeInvoice struct {
 	State          NodeState
 	PaymentRequest string
 	PaidMsat       int64  // may exceed the amount of the invoice
-	SettleIndex    uint64 // the position among the node's settled invoices, from 1; 0 until settled
+	SettleIndex    uint64 // position among the node's settled invoices, from 1; 0 until settled
 	SettledAt      time.Time
 }
 
@@ -365,8 +365,8 @@ type nodeInvoice struct {
 	SettleDate     number64  `json:"settle_date"`
 }
 
-// errUnknownState is returned for an invoice in a state that this version does not know. The invoice is skipped;
-// others are processed.
+// errUnknownState is returned for an invoice in a state that this version does not know. The client skips the invoice
+// and processes the others.
 var errUnknownState = errors.New("which this version does not know")
 
 func (a nodeInvoice) read() (NodeInvoice, error) {
@@ -449,9 +449,9 @@ func (c *Client) subscribe(ctx context.Context, after uint64, f func(NodeInvoice
 	}
 	one := &io.LimitedReader{R: resp.Body}
 	decoder := json.NewDecoder(one)
-	var unknown error // the first of them, returned when the subscription ends
+	var unknown error // the first error of an unknown state, returned when the subscription ends
 	for {
-		one.N = maxResponse // the limit for each message, beside what the decoder has buffered
+		one.N = maxResponse // limit for the next message, in addition to the bytes that the decoder has buffered
 		var a struct {
 			Result *nodeInvoice `json:"result"`
 			Error  *Error       `json:"error"`

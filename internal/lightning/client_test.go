@@ -106,7 +106,7 @@ func TestALockedNodeReturnsAnError(t *testing.T) {
 	}
 }
 
-// An invoice in an unknown state is an error, whatever its other fields say.
+// An invoice in an unknown state is an error, whatever the other fields of the response are.
 func TestAnUnknownStateOfAnInvoiceIsAnError(t *testing.T) {
 	hash := lightning.Hash{1}
 	state := ""

@@ -61,10 +61,10 @@ type State string
 
 // States of an invoice.
 const (
-	Requested State = "wanted" // to be created at the node
-	Open      State = "open"   // can be paid
-	Ending    State = "ending" // to be canceled at the node
-	Ended     State = "ended"  // canceled or expired without payment
+	Requested State = "wanted" // the node has yet to create the invoice
+	Open      State = "open"   // the invoice can be paid
+	Ending    State = "ending" // the node has yet to cancel the invoice
+	Ended     State = "ended"  // the invoice was canceled or expired without payment
 	Paid      State = "paid"
 )
 
@@ -86,23 +86,23 @@ type Invoice struct {
 	ObjectID, QuoteID string
 	State             State
 	Version           int64
-	Amount            money.Amount // BTC
+	Amount            money.Amount // amount in BTC
 	Memo              string       // shown by the payer's wallet
 	ExpiresAt         time.Time
-	Hash              string // hexadecimal
+	Hash              string // payment hash in hexadecimal
 	NodeID            string // the node that created the invoice
-	Request           string // BOLT 11; "" until created
+	Request           string // BOLT 11 payment request; "" until the node has created the invoice
 	Paid              money.Amount
-	SettledAt         time.Time // by the node's clock, in whole seconds; zero until paid
+	SettledAt         time.Time // time by the node's clock, in whole seconds; zero until paid
 
-	preimage    string // sealed
+	preimage    string // sealed preimage of the hash
 	settleIndex uint64
 }
 
 // InvoiceParams are the parameters of a new invoice.
 type InvoiceParams struct {
 	CompanyID, ObjectID, QuoteID string
-	Amount                       money.Amount // BTC, more than 0
+	Amount                       money.Amount // amount in BTC, more than 0
 	Memo                         string       // truncated to 300 bytes
 	ExpiresAt                    time.Time
 }
@@ -355,7 +355,7 @@ func (s *Service) Watch(ctx context.Context, d *db.DB) error {
 			})
 		})
 	})
-	var unknown error // not returned to the group, whose first error should be that of the connection
+	var unknown error // returned last: the group's first error should be the error of the connection
 	if after == 0 {
 		group.Go(func() error { return s.sweep(ctx, d, info.ID, &unknown) })
 	}
@@ -410,8 +410,8 @@ func (s *Service) sweepOnce(ctx context.Context, d *db.DB, nodeID string, unknow
 	}
 }
 
-// findPayment checks whether an invoice was paid. It does not advance the cursor, because other invoices may have
-// been settled before.
+// findPayment asks the node whether an invoice was paid, and records the payment. It does not advance the cursor,
+// because other invoices may have been settled before.
 func (s *Service) findPayment(ctx context.Context, d *db.DB, i Invoice) error {
 	hash, err := hex.DecodeString(i.Hash)
 	if err != nil {

@@ -88,7 +88,7 @@ func (b *fixture) drain() {
 	}
 }
 
-// invoices returns those of the object, the oldest first.
+// invoices returns the object's invoices, the oldest first.
 func (b *fixture) invoices() (all []lightning.Invoice) {
 	b.t.Helper()
 	if err := b.d.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
@@ -200,8 +200,8 @@ func TestPaymentsWhileNothingWatchedAreRecorded(t *testing.T) {
 	})
 }
 
-// An invoice in an unknown state is not recorded as paid, and does not stop others: neither those paid before the
-// watch nor those that the node reports. The watch returns the error when it ends.
+// An invoice in an unknown state is not recorded as paid, and does not stop others, whether those were paid before the
+// watch or during it. The watch returns the error when it ends.
 func TestAnInvoiceInAnUnknownStateStopsNoOther(t *testing.T) {
 	run(t, func(b *fixture) {
 		const later = "HALF_SETTLED"
@@ -239,7 +239,8 @@ func TestAnInvoiceInAnUnknownStateStopsNoOther(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		slices.SortFunc(all, func(a, b lightning.Invoice) int { return strings.Compare(a.ID, b.ID) }) // as they are asked for
+		// the order in which the service checks them
+		slices.SortFunc(all, func(a, b lightning.Invoice) int { return strings.Compare(a.ID, b.ID) })
 		unknown, after, before := all[0], all[1], all[7]
 		for _, i := range all[2:7] {
 			setLater(i)
@@ -270,7 +271,7 @@ func TestAnInvoiceInAnUnknownStateStopsNoOther(t *testing.T) {
 		ctx, stop = context.WithCancel(t.Context())
 		defer stop()
 		reported := ""
-		err := b.s.Client.Subscribe(ctx, 1, func(n lightning.NodeInvoice) error { // what was settled after the first
+		err := b.s.Client.Subscribe(ctx, 1, func(n lightning.NodeInvoice) error { // settlements after the first one
 			reported += n.Hash.String()
 			stop()
 			return nil
@@ -350,7 +351,7 @@ func TestAnInvoiceIsCanceledWhileItIsPaid(t *testing.T) {
 		b.ask("quo_3")
 		b.drain()
 		b.pay(b.last(lightning.Open))
-		b.clock.Advance(16 * time.Minute) // without a watch
+		b.clock.Advance(16 * time.Minute) // no watch ran in the meantime
 		b.drain()
 		if i = b.last(lightning.Paid); b.paid[i.ID] != 1 {
 			t.Errorf("reported %d times", b.paid[i.ID])

@@ -35,7 +35,7 @@ func TestLND(t *testing.T) {
 		for _, c := range []struct{ method, path, body string }{
 			{http.MethodGet, "/v1/getinfo", ""},
 			{http.MethodPost, "/v1/invoices", invoice},
-			{http.MethodPost, "/v1/invoices", invoice}, // repeated
+			{http.MethodPost, "/v1/invoices", invoice}, // repeats the request above
 			{http.MethodPost, "/v1/invoices", `{"r_preimage":"AAAA"}`},
 			{http.MethodPost, "/v1/invoices", `{"memo":"` + strings.Repeat("x", 640) + `"}`},
 			{http.MethodPost, "/v1/invoices", `{"value_msat":"-1"}`},

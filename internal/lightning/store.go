@@ -54,7 +54,7 @@ func byHash(ctx context.Context, tx *db.Tx, hash string) (Invoice, error) {
 	return scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM lightning_invoices WHERE hash = $1", hash))
 }
 
-// payable returns the invoices with ids after the given one that may have been paid without notice.
+// payable returns up to limit invoices, with IDs after the given one, for which an unrecorded payment is possible.
 func payable(ctx context.Context, tx *db.Tx, after string, limit int) ([]Invoice, error) {
 	r, err := tx.Query(ctx, "SELECT "+columns+` FROM lightning_invoices WHERE state IN ('open', 'ending')
 		AND invoice_id > $1

@@ -14,9 +14,9 @@ type Changed struct {
 	OutputID  string `json:"output_id,omitempty"`
 }
 
-// Add enqueues outputs in the transaction of their release. It assigns an ID to each output without one; the release
-// credits account 2110 of that dimension by the same amount. Destinations are snapshots: a later change of a payee's
-// destination does not affect them.
+// Add enqueues outputs in the transaction of their release. It assigns an ID to each output without one. The caller
+// credits each output's amount to account 2110, with the output's ID as dimension. Destinations are snapshots: a later
+// change of a payee's destination does not affect them.
 func Add(tx *db.Tx, outs []Output) error {
 	for i := range outs {
 		o := &outs[i]
@@ -52,7 +52,7 @@ func Hold(ctx context.Context, tx *db.Tx, companyID, payrollID string) (int64, e
 	return setOnHold(ctx, tx, companyID, payrollID, true)
 }
 
-// Resume ends a Hold.
+// Resume ends a Hold: the outputs of the payroll can be prepared again.
 func Resume(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
 	n, err := setOnHold(ctx, tx, companyID, payrollID, false)
 	if err != nil || n == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// PostgreSQL looks assigned outputs up by key, even if its statistics are from a time when the queue was empty: it
+// PostgreSQL finds the outputs of Assign by their keys, even if its statistics were made when the queue was empty. It
 // does not compare every queued output with every row.
 func TestAssignLooksOutputsUpByKey(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})

@@ -60,13 +60,13 @@ type State string
 
 // States of an output.
 const (
-	Queued         State = "queued"    // owed, not prepared
+	Queued         State = "queued"    // owed to the payee, not prepared
 	Prepared       State = "prepared"  // instructions stored, not sent
 	Sent           State = "sent"      // accepted by the network or the bank
-	UnknownOutcome State = "in_doubt"  // it is not known whether it was executed
-	Fulfilled      State = "fulfilled" // confirmed
-	Failed         State = "failed"    // needs a corrected destination
-	Returned       State = "returned"  // paid and sent back
+	UnknownOutcome State = "in_doubt"  // it is not known whether the payment was executed
+	Fulfilled      State = "fulfilled" // the payment is confirmed
+	Failed         State = "failed"    // cannot be paid until the destination is corrected
+	Returned       State = "returned"  // paid, then the money came back
 	Cancelled      State = "cancelled" // removed from the queue
 )
 
@@ -96,23 +96,23 @@ var ErrProcessing = apierr.New(apierr.Conflict, "already_processing",
 // Output is one amount to one destination.
 type Output struct {
 	CompanyID      string
-	ID             string // assigned by Add when empty; also the dimension of its payable (account 2110)
-	PayrollID      string // ID of the payroll, claim, withdrawal or other object that it pays
+	ID             string // assigned by Add when empty; also the dimension of the amount owed (account 2110)
+	PayrollID      string // ID of the payroll, claim, withdrawal or other object that the output pays
 	PaymentID      string
 	DistributionID string
 	Rail           RailName
 	Amount         money.Amount // amount that the destination receives
-	Input          money.Amount // its value in the payroll's currency
-	// price at which Input was exchanged to Amount; zero without an exchange or with several prices
+	Input          money.Amount // the same amount in the payroll's currency
+	// Rate is the price at which Input was exchanged to Amount. It is zero if there was no exchange or several prices.
 	Rate        money.Rate
-	Address     string          // on a blockchain: the address at release
-	Destination json.RawMessage // the whole destination as it was at release
+	Address     string          // address at release, on blockchains only
+	Destination json.RawMessage // all fields of the destination as they were at release
 	State       State
 	Reason      string // reason of a failed or requeued output, or ""
-	OnHold      bool   // stays queued until its payroll is cleared
-	BatchID     string // batch or file that pays it
-	TxID        string // transaction that pays it
-	Vout        uint32 // output position in the transaction
+	OnHold      bool   // the output stays queued until its payroll is resumed
+	BatchID     string // batch or file that pays the output
+	TxID        string // transaction that pays the output
+	Vout        uint32 // position of the output in the transaction
 	Version     int64
 	QueuedAt    time.Time
 	UpdatedAt   time.Time

@@ -19,7 +19,8 @@ const (
 	WaitFee          = "fee_too_high"
 	WaitFunds        = "insufficient_funds"
 	WaitNotEstimated = "not_estimated" // the node does not estimate the gas of a payment
-	// insufficient funds, but deposits may be on their way to the hot wallet; not reported
+	// WaitDeposits means that funds are insufficient but deposits may be on their way to the hot wallet. It is not
+	// reported.
 	WaitDeposits = "funds_coming"
 )
 
@@ -27,7 +28,7 @@ const (
 type Queue struct {
 	companyID string
 	rail      RailName
-	reason    string // why it waits, or ""
+	reason    string // reason for which the queue waits, or ""
 	since     time.Time
 	nextRunAt time.Time // time of the scheduled retry
 	version   int64
@@ -39,7 +40,7 @@ func (q Queue) Waiting() (reason string, since time.Time) { return q.reason, q.s
 // Delay describes why payouts wait.
 type Delay struct {
 	Reason  string
-	FeeRate int64         // current fee rate of the network, for the log
+	FeeRate int64         // current fee rate of the network, for the log only
 	Stuck   string        // ID of a batch that cannot be confirmed and whose outputs also wait, or ""
 	Assets  []money.Asset // assets with waiting outputs; empty means all
 }
@@ -59,8 +60,8 @@ func (q Queue) WaitStuck(ctx context.Context, tx *db.Tx, log *slog.Logger, delay
 	return q.record(ctx, tx, log, delay, time.Time{})
 }
 
-// record stores the reason of the delay and the time of the next retry; zero keeps the time. If the reason is new and
-// concerns the network or the wallet, it emits one payout.delayed event per waiting asset.
+// record stores the reason of the delay and the time of the next retry. If next is zero, the time does not change. If
+// the reason is new and concerns the network or the wallet, record emits one payout.delayed event per waiting asset.
 func (q Queue) record(ctx context.Context, tx *db.Tx, log *slog.Logger, delay Delay, next time.Time) error {
 	changed := q.reason != delay.Reason
 	if !changed && next.IsZero() {

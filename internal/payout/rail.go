@@ -19,7 +19,7 @@ import (
 // A rail must keep this order to be safe at any crash: commit the complete instructions, send them, record the
 // answer.
 type Rail interface {
-	// Name returns the rail's value of outputs.rail. It never changes.
+	// Name returns the rail's name, as stored in outputs.rail. It never changes.
 	Name() RailName
 
 	// Prepare prepares the outputs at the head of the company's queue that can be paid now. In one transaction it stores
@@ -46,7 +46,7 @@ type Rail interface {
 	Periodic(d *db.DB) []job.Periodic
 }
 
-// Rails dispatches jobs to rails by name.
+// Rails dispatches jobs to rails by name. Create it with New.
 type Rails struct{ rails map[RailName]Rail }
 
 // New returns the dispatcher to rails. It needs at least one, and their names must differ.

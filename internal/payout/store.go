@@ -61,7 +61,7 @@ func scanOutput(r *db.Rows) (Output, error) {
 	if err != nil || rate == "" {
 		return o, err
 	}
-	quoted := asset // a rate is between the assets of Input and Amount
+	quoted := asset // a rate has the assets of Input and Amount
 	if base == asset {
 		quoted = input
 	}

@@ -27,7 +27,7 @@ type bankTransfer struct {
 	Reference string      `json:"reference"`
 	Currency  money.Asset `json:"currency"`
 	Units     int64       `json:"units"`
-	Back      bool        `json:"back"` // the bank reverses it
+	Back      bool        `json:"back"` // whether the bank reverses the transfer
 }
 
 type bankReturn struct {

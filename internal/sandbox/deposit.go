@@ -19,14 +19,15 @@ import (
 	"github.com/stipend/stipend/internal/wallet"
 )
 
-// Kinds of deposits that the sandbox can simulate.
+// Kinds of deposits that the sandbox can simulate. "Due" is the amount that is still to be paid.
 const (
-	depositExact    = "exact"    // the amount due
-	depositUnder    = "under"    // 10 % less
-	depositOver     = "over"     // 10 % more
-	depositLate     = "late"     // the amount due, one second after the quote expires: the clock moves
-	depositReplaced = "replaced" // the amount due, then replaced by a transaction that pays nothing
-	// the amount due, mined, then reorganized out of the chain; later blocks mine it again. A bank reverses it.
+	depositExact    = "exact"    // pays the amount due
+	depositUnder    = "under"    // pays 10 % less than the amount due
+	depositOver     = "over"     // pays 10 % more than the amount due
+	depositLate     = "late"     // pays the amount due one second after the quote expires; advances the clock
+	depositReplaced = "replaced" // pays the amount due, then replaces the payment by one that pays nothing
+	// depositReorged pays the amount due in a block that is then reorganized away; later blocks mine the payment
+	// again. If the payment is a bank transfer, the bank reverses it.
 	depositReorged = "reorged"
 )
 
@@ -61,8 +62,8 @@ type payable struct {
 	address       string
 	network       string
 	asset         money.Asset
-	quote         *quote.Quote      // nil for a wallet
-	transfer      *payroll.Transfer // the expected bank transfer, nil on a chain
+	quote         *quote.Quote      // quote to pay; nil for a wallet
+	transfer      *payroll.Transfer // the expected bank transfer; nil for a payment on a chain
 }
 
 func quoted(id, companyID, address string, q *quote.Quote) payable {
@@ -73,7 +74,7 @@ func quoted(id, companyID, address string, q *quote.Quote) payable {
 	return p
 }
 
-// find reads the object to pay. network applies to a wallet; "" is its first one.
+// find returns the object to pay. network selects the address of a wallet; "" selects the wallet's first address.
 func (s *Sandbox) find(ctx context.Context, tx *db.Tx, by identity.Principal, id, network string) (payable, error) {
 	switch {
 	case strings.HasPrefix(id, "clm_"):
@@ -113,9 +114,9 @@ func (s *Sandbox) findWallet(ctx context.Context, tx *db.Tx, by identity.Princip
 	return payable{id: w.ID, companyID: w.CompanyID, address: w.Address, network: network, asset: w.Currency}, nil
 }
 
-// Deposit pays a payroll, claim or wallet of the principal's company and returns the transaction's id, or the bank's
-// reference. kind decides how and how much; amount replaces the kind's amount unless it is "". network applies to a
-// wallet; "" is its first one.
+// Deposit pays a payroll, claim or wallet of the principal's company and returns the transaction ID, or the bank's
+// reference. kind selects the amount and what happens to the payment; a non-empty amount replaces the kind's amount.
+// network selects the address of a wallet; "" selects the wallet's first address.
 func (s *Sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, network, kind,
 	amount string) (txid string, err error) {
 	if !slices.Contains([]string{depositExact, depositUnder, depositOver, depositLate, depositReplaced, depositReorged},
@@ -147,7 +148,7 @@ func (s *Sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 	if c == nil {
 		return "", errNotSimulated
 	}
-	// No block may come between the steps of a replacement or a reorganization.
+	// No block must be mined between the steps of a replacement or a reorganization.
 	defer s.o.Miner.Pause()()
 	if kind == depositLate {
 		if err := s.advanceTo(ctx, p.quote.ValidTo.Add(time.Second)); err != nil {
@@ -177,7 +178,7 @@ func (s *Sandbox) replace(ctx context.Context, c simulator, p payable, txid stri
 	return nil
 }
 
-// reorganize mines a payment and, once the watcher has seen that, removes its block from the chain.
+// reorganize mines a payment and, after the watcher has seen the block, removes the block from the chain.
 func (s *Sandbox) reorganize(ctx context.Context, c simulator, p payable, txid string) error {
 	if err := c.Mine(ctx, 1); err != nil {
 		return err
@@ -221,7 +222,7 @@ func (s *Sandbox) chain(network string) simulator {
 	return bitcoinChain{s.o.Bitcoin}
 }
 
-// depositAmount returns how much a deposit of a kind pays.
+// depositAmount returns the amount that a deposit of a kind pays.
 func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount string) (money.Amount, error) {
 	if p.asset == "" || p.transfer == nil && p.address == "" {
 		return money.Amount{}, errNotOnChain
@@ -249,7 +250,7 @@ func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount strin
 	return money.New(p.asset, due), nil
 }
 
-// due returns the unpaid amount in units of the asset.
+// due returns the unpaid amount of p, in units of the asset.
 func (p payable) due(ctx context.Context, tx *db.Tx) (int64, error) {
 	if p.transfer != nil {
 		return p.transfer.Amount.Units(), nil

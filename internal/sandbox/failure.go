@@ -16,14 +16,14 @@ import (
 
 var errPayoutStarted = apierr.New(apierr.Conflict, "already_processing", "This payment is already being paid out.")
 
-// settingFailures is the setting with the payments of a payroll whose payouts fail, separated by spaces.
+// settingFailures is the setting with the IDs of a payroll's payments whose payouts fail, separated by spaces.
 func settingFailures(payrollID string) string { return "sandbox.payout_failure." + payrollID }
 
-// invalidAddress makes a payout fail before it is signed.
+// invalidAddress is an address that makes a payout fail before it is signed.
 const invalidAddress = "sandbox-payout-failure"
 
-// PayoutFailure makes the Bitcoin payouts of one payment fail, as if its destination had become invalid: at once where
-// they are queued, otherwise at the release. The payment then needs action, like a real one.
+// PayoutFailure makes the Bitcoin payouts of one payment fail, as if their destination had become invalid. Queued
+// payouts fail at once, others at the release. The payment then needs action, like a real one.
 func (s *Sandbox) PayoutFailure(ctx context.Context, tx *db.Tx, by identity.Principal, paymentID string) error {
 	payrollID, err := payrollOf(ctx, tx, by.CompanyID, paymentID)
 	if err != nil {
@@ -63,8 +63,8 @@ func breakOutputs(ctx context.Context, tx *db.Tx, outs []payout.Output) error {
 	return nil
 }
 
-// WithPayoutFailures wraps the release of payrolls: it breaks the outputs that PayoutFailure named, in the release's
-// transaction.
+// WithPayoutFailures wraps the job that releases payrolls. In the transaction of the release it gives the payouts that
+// PayoutFailure named an invalid address.
 func WithPayoutFailures(release job.TxHandler) job.TxHandler {
 	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
 		if err := release(ctx, tx, j); err != nil {
@@ -85,7 +85,7 @@ func WithPayoutFailures(release job.TxHandler) job.TxHandler {
 		if err != nil || len(outs) == 0 {
 			return err
 		}
-		// A payment fails once: with another destination it is paid.
+		// A payment fails only once: it is paid after its destination was corrected.
 		left := slices.DeleteFunc(strings.Fields(wanted), func(id string) bool {
 			return slices.ContainsFunc(outs, func(o payout.Output) bool { return o.PaymentID == id })
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/evm"
 )
 
-// DataKey returns the data key of every sandbox. It is public.
+// DataKey returns the encryption key of every sandbox. The key is public.
 func DataKey() []byte {
 	sum := sha256.Sum256([]byte("stipend sandbox data key"))
 	return sum[:]
@@ -22,7 +22,7 @@ var BitcoinKey = sync.OnceValue(func() string {
 	seed := sha256.Sum256([]byte("stipend sandbox wallet"))
 	key, err := bitcoin.MasterFromSeed(seed[:], "regtest")
 	if err != nil {
-		panic(err) // the input is constant
+		panic(err) // cannot happen: the input is constant
 	}
 	return key
 })
@@ -32,7 +32,7 @@ var EVMKey = sync.OnceValue(func() string {
 	seed := sha256.Sum256([]byte("stipend sandbox wallet of accounts"))
 	key, err := evm.MasterFromSeed(seed[:])
 	if err != nil {
-		panic(err) // the input is constant
+		panic(err) // cannot happen: the input is constant
 	}
 	return key
 })

@@ -14,12 +14,12 @@ import (
 // for concurrent use.
 type Miner struct {
 	DB     *db.DB
-	Holder string // holder of leases: this process
+	Holder string // holder of leases: the name of this process
 	Lease  time.Duration
-	Every  time.Duration // between blocks
+	Every  time.Duration // interval between blocks
 	Log    *slog.Logger
 
-	mu sync.Mutex // held while a block is mined, or mining is paused
+	mu sync.Mutex // held while a block is mined and while mining is paused
 }
 
 // Run calls mine at each interval until ctx ends, while this process holds the lease on the chain.

@@ -31,7 +31,7 @@ var (
 		"The clock only moves forward, by at most ten years.").At("body", "/advance_seconds")
 )
 
-// maxAdvance bounds one change of the clock.
+// maxAdvance is the maximum of one change of the clock.
 const maxAdvance = 10 * 365 * 24 * time.Hour
 
 // Options are the dependencies of a Sandbox.
@@ -39,17 +39,17 @@ type Options struct {
 	DB      *db.DB
 	Payroll *payroll.Service
 	Claims  *claim.Service
-	Miner   *Miner // of the simulated chains
+	Miner   *Miner // miner of the simulated chains
 
-	BitcoinChain   string            // key of the Bitcoin chain's rows
-	BitcoinNetwork string            // such as regtest
-	Bitcoin        *bitcoinsim.Chain // nil with a real node
-	Accounts       chain.EVMNetworks // the EVM networks in use
+	BitcoinChain   string            // name of the Bitcoin chain in the database
+	BitcoinNetwork string            // Bitcoin network, such as regtest
+	Bitcoin        *bitcoinsim.Chain // simulated chain; nil if the service uses a real node
+	Accounts       chain.EVMNetworks // EVM networks in use
 	EVM            map[string]*evmsim.Chain
 	SimulatedBank  bool
 }
 
-// Sandbox acts as the outside world for the sandbox operations of the API: payers, miner, clock and bank.
+// Sandbox implements the sandbox operations of the API: it acts as payers, miner, clock and bank.
 type Sandbox struct{ o Options }
 
 var _ httpapi.Sandbox = (*Sandbox)(nil)
@@ -86,9 +86,9 @@ func (s *Sandbox) advanceTo(ctx context.Context, at time.Time) error {
 	return err
 }
 
-// FeeRate sets the fee rate of the simulated Bitcoin chain for every company, in satoshis per virtual byte, and returns
-// the previous one. Payouts use the new rate at once; those of the caller's company that wait for a lower one are
-// retried now.
+// FeeRate sets the fee rate of the simulated Bitcoin chain for every company, in satoshis per virtual byte, and
+// returns the previous one. Payouts use the new rate at once. Payouts of the caller's company that wait for a lower
+// fee are retried now.
 func (s *Sandbox) FeeRate(ctx context.Context, by identity.Principal, rate int64) (before int64, err error) {
 	if s.o.Bitcoin == nil {
 		return 0, errNotSimulated

@@ -22,7 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// Seed is what every sandbox starts with. It is the same in every sandbox, so that examples can be copied.
+// Seed is the initial data of every sandbox. It is always the same, so that examples can be copied.
 type Seed struct {
 	CompanyID    string          `json:"company_id"`
 	APIKey       string          `json:"api_key"`
@@ -35,7 +35,7 @@ type Seed struct {
 	PayerID      string          `json:"payer_id"`
 }
 
-// SeedAdmin signs in for the seeded company.
+// SeedAdmin is the administrator of the seeded company.
 type SeedAdmin struct {
 	Email    string `json:"email"`
 	Password string `json:"password"`
@@ -55,13 +55,13 @@ type SeedRecipient struct {
 
 var seedEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// seedBytes returns 256 bits that are the same at every start and that anyone can compute, for a name.
+// seedBytes returns 32 bytes for a name. They are the same at every start, and public.
 func seedBytes(name string) []byte {
 	sum := sha256.Sum256([]byte("stipend sandbox " + name))
 	return sum[:]
 }
 
-// SeedID returns the ID of a seeded object. It has the form of any ID, with a time part before all others.
+// SeedID returns the ID of a seeded object. The ID has the usual form, and sorts before all other IDs.
 func SeedID(prefix, name string) string {
 	b := make([]byte, 16)
 	copy(b[6:], seedBytes("id "+prefix+" "+name))
@@ -98,7 +98,7 @@ func DefaultSeed() Seed {
 	}
 }
 
-// SeedWallet returns the wallet of the seeded payees, which is not the service's.
+// SeedWallet returns the wallet of the seeded payees, which is not the service's wallet.
 func SeedWallet() (*bitcoin.Signer, error) {
 	key, err := bitcoin.MasterFromSeed(seedBytes("payees"), "regtest")
 	if err != nil {
@@ -116,7 +116,7 @@ var adminHash = sync.OnceValues(func() (string, error) {
 type SeedOptions struct {
 	Sealer                           *identity.Sealer
 	Setup                            destination.Setup
-	FeeBps, PremiumBps, ToleranceBps int64 // of the seeded company
+	FeeBps, PremiumBps, ToleranceBps int64 // fee, premium and tolerance of the seeded company, in basis points
 }
 
 // WriteSeed writes the seed in one transaction, unless the seeded company exists.
@@ -135,7 +135,7 @@ func WriteSeed(ctx context.Context, d *db.DB, o SeedOptions) error {
 	})
 }
 
-// SeedAddresses returns addresses of seeded payees on a network.
+// SeedAddresses returns n addresses of seeded payees on a network.
 func SeedAddresses(network string, n uint32) ([]string, error) {
 	wallet, err := SeedWallet()
 	if err != nil {
@@ -143,7 +143,7 @@ func SeedAddresses(network string, n uint32) ([]string, error) {
 	}
 	deriver := wallet.Deriver()
 	if network != "regtest" {
-		// Public test networks share their form of keys.
+		// The public test networks share one format of keys.
 		if deriver, err = bitcoin.ParseXPub(deriver.XPub(), network); err != nil {
 			return nil, err
 		}
@@ -159,7 +159,7 @@ func SeedAddresses(network string, n uint32) ([]string, error) {
 	return all, nil
 }
 
-// seeding is one attempt to write the seed.
+// seeding writes the seed in one transaction.
 type seeding struct {
 	SeedOptions
 	tx        *db.Tx
@@ -211,10 +211,10 @@ func (w seeding) run(ctx context.Context) error {
 			return err
 		}
 	}
-	// The company withdraws its balance to its own address, which programs cannot add.
+	// Add the company's own address for withdrawals of its balance, which API clients cannot add.
 	withdrawals, err := withdrawal.New(withdrawal.Config{Setup: w.Setup, AllowUnverified: true}, withdrawal.Guards{
 		Screen: func(context.Context, *db.Tx, string, []destination.ScreeningSubject) (map[string]bool, error) {
-			return nil, screening.ErrUnavailable // the seed pays nothing
+			return nil, screening.ErrUnavailable // the seed makes no withdrawal
 		},
 		ReleaseApproved: approval.ReleaseLimit{}.Approved,
 	})
@@ -236,7 +236,7 @@ func (w seeding) run(ctx context.Context) error {
 	return err
 }
 
-// seedDetails returns the details of a complete profile.
+// seedDetails returns the personal details of a user with a complete profile.
 func seedDetails() identity.Details {
 	return identity.Details{
 		PhoneNumber: "+12025550123", PhoneCountry: "US", DateOfBirth: "1990-01-31",
@@ -248,7 +248,8 @@ func (w seeding) user(ctx context.Context, id, email, first, last, hash string) 
 	return insertSeedUser(ctx, w.tx, w.Sealer, w.seed.CompanyID, id, email, first, last, hash)
 }
 
-// destinations adds one Bitcoin address for all of a payee's payments or, with a bank account, for half.
+// destinations adds one Bitcoin address for all of a payee's payments. If bank is true, the address gets half and a
+// bank account the other half.
 func (w seeding) destinations(ctx context.Context, ownerID, address string, bank bool) error {
 	by := identity.Principal{Kind: identity.KindAPIKey, CompanyID: w.seed.CompanyID, Scopes: identity.AllScopes()}
 	first, err := w.destination(ctx, by, ownerID, "BTC", map[string]any{"address": address})

@@ -13,8 +13,8 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 )
 
-// The seed's rows have fixed IDs, which the packages that own the tables do not accept from callers. These statements
-// are for the sandbox only, and write the same values as those packages.
+// The seed's objects have fixed IDs, which the packages that own the tables do not accept from callers. These
+// statements write the same values as those packages do.
 
 // insertSeedCompany inserts the company and reports whether it is new.
 func insertSeedCompany(ctx context.Context, tx *db.Tx, id string, c SeedOptions) (bool, error) {
@@ -28,7 +28,8 @@ func insertSeedCompany(ctx context.Context, tx *db.Tx, id string, c SeedOptions)
 	return n == 1, err
 }
 
-// insertSeedUser inserts a user who signs in with a password hash or, without one, a user that the company created.
+// insertSeedUser inserts a user who signs in with a password. Without a password hash it inserts a user whom the
+// company created.
 func insertSeedUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID, id, email, first, last,
 	hash string) error {
 	sealed, err := seedDetails().Seal(s, identity.Place{Table: "users", Column: "details", Row: id})
@@ -75,7 +76,7 @@ func insertSeedRecipient(ctx context.Context, tx *db.Tx, s *identity.Sealer, com
 	return payee.CreateWithID(ctx, tx, s, r.RecipientID, SeedID("rel", r.RecipientType), p)
 }
 
-// payrollOf returns the ID of a payment's payroll.
+// payrollOf returns the ID of the payroll that a payment belongs to.
 func payrollOf(ctx context.Context, tx *db.Tx, companyID, paymentID string) (string, error) {
 	var id string
 	err := tx.QueryRow(ctx, "SELECT payroll_id FROM payments WHERE company_id = $1 AND payment_id = $2", companyID,

@@ -186,7 +186,7 @@ func toChainTx(msg *wire.MsgTx, raw []byte, params *chaincfg.Params) chain.Tx {
 }
 
 // scriptAddress returns the address that a script pays, or "" if it has none. Scripts that pay a raw public key have
-// none, because we never assign such an address.
+// none, because the service never assigns such an address.
 func scriptAddress(script []byte, params *chaincfg.Params) string {
 	class, addrs, _, err := txscript.ExtractPkScriptAddrs(script, params)
 	if err != nil || len(addrs) != 1 || class == txscript.PubKeyTy || class == txscript.MultiSigTy {

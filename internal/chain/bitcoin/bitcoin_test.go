@@ -22,7 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 )
 
-// The account of the test vectors of BIP 84.
+// These keys belong to the account in the test vectors of BIP 84.
 const (
 	zprv = "zprvAdG4iTXWBoARxkkzNpNh8r6Qag3irQB8PzEMkAFeTRXxHpbF9z4QgEvBRmfvqWvGp42t42nvgGpNgYSJA9iefm" +
 		"1yYNZKEm7z6qUWCroSQnE"
@@ -62,7 +62,7 @@ func TestBIP84Vectors(t *testing.T) {
 	}
 }
 
-// The addresses equal those of a library that derives them more slowly, also when they come from the cache.
+// The derived addresses, cached or not, equal those of a library that derives more slowly.
 func TestAddressesAreThoseOfBIP32(t *testing.T) {
 	d, err := bitcoin.ParseXPub(zpub, "bitcoin")
 	if err != nil {
@@ -194,7 +194,7 @@ func TestSignRefusesAForeignCoin(t *testing.T) {
 	}
 }
 
-// node returns a client of a server that responds like Bitcoin Core, where it differs from btcd.
+// node returns a client of a server that responds as Bitcoin Core does where Core differs from btcd.
 func node(t *testing.T, answer func(method string) (result any, code int, message string)) *bitcoin.Client {
 	const genesis = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

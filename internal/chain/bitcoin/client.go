@@ -27,7 +27,7 @@ var ErrWrongNetwork = errors.New("bitcoin: the node is on another network")
 
 // Options configures a Client. URL and Network are required.
 type Options struct {
-	URL      string // http://host:port; a user and password in it are taken when the fields below are empty
+	URL      string // http://host:port; a user and password in the URL apply if the fields below are empty
 	User     string
 	Password string
 	Network  string // "bitcoin", "testnet", "signet" or "regtest"
@@ -42,7 +42,7 @@ type Options struct {
 	HTTP *http.Client
 }
 
-// Client is a chain.Source over JSON-RPC. It uses only methods that Bitcoin Core and btcd implement alike. Before its
+// Client is a chain.Source over JSON-RPC. It uses only methods that work alike in Bitcoin Core and btcd. Before its
 // first request it compares the node's first block with the network's, and returns ErrWrongNetwork if they differ.
 type Client struct {
 	o       Options
@@ -121,7 +121,7 @@ func (c *Client) Call(ctx context.Context, result any, method string, params ...
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.o.HTTP.Do(req)
 	if err != nil {
-		var refused *url.Error // its text contains the URL, which may contain a provider's key
+		var refused *url.Error // its text contains the URL, which may contain a key of the node's provider
 		if errors.As(err, &refused) {
 			err = refused.Err
 		}
@@ -299,7 +299,8 @@ func (c *Client) Broadcast(ctx context.Context, raw []byte) error {
 // feeTarget is the number of blocks within which a transaction should be mined.
 const feeTarget = 6
 
-// FeeRate implements chain.Source. It returns the estimate of Core, else that of btcd, else the floor.
+// FeeRate implements chain.Source. It returns the estimate of a Core node, or that of a btcd node, or the configured
+// floor.
 func (c *Client) FeeRate(ctx context.Context) (int64, error) {
 	var smart struct {
 		Rate json.Number `json:"feerate"`

@@ -73,8 +73,8 @@ func ParseXPub(s, network string) (*Deriver, error) {
 	return newDeriver(key, params)
 }
 
-// ParseXPriv parses an extended private key: that of a BIP 84 account, or a master key, from which the first account
-// is derived.
+// ParseXPriv parses an extended private key: the key of a BIP 84 account, or a master key, from which the first
+// account is derived.
 func ParseXPriv(s, network string) (*Signer, error) {
 	key, params, err := parseKey(s, network)
 	if err != nil {

@@ -137,7 +137,8 @@ func start(t testing.TB, binary string, core bool, from *Node) (*Node, error) {
 	}
 	t.Cleanup(n.stop)
 	if from != nil {
-		n.blocks, n.salt = slices.Clone(from.blocks), from.salt+1<<32 // so that its own blocks differ
+		// a different salt makes the clone's own blocks differ
+		n.blocks, n.salt = slices.Clone(from.blocks), from.salt+1<<32
 	}
 	if err := n.run(t.Context()); err != nil || from != nil {
 		return n, err
@@ -200,7 +201,7 @@ func install(ctx context.Context) (string, error) {
 		return binary, nil
 	}
 	cmd := exec.CommandContext(ctx, "go", "install", "github.com/btcsuite/btcd@"+Version)
-	cmd.Dir = os.TempDir() // outside of the module
+	cmd.Dir = os.TempDir() // a directory outside of the module
 	cmd.Env = append(os.Environ(), "GOBIN="+bin, "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go install btcd: %w\n%s", err, out)

@@ -34,7 +34,7 @@ func (b *fixture) fundHotAccount() (account string) {
 	return account
 }
 
-// runAccounts tests transactions of our own on an EVM network.
+// runAccounts tests transactions of the service on an EVM network.
 func runAccounts(run func(name string, f func(b *fixture))) {
 	const tip = 2_000_000_000
 	run("own transaction of a nonce", func(b *fixture) {

@@ -70,7 +70,7 @@ func NewSigner(t testing.TB, d *db.DB) *bitcoin.Signer {
 	t.Helper()
 	var seed [16]byte
 	if err := d.Read(t.Context(), func(_ context.Context, tx *db.Tx) error {
-		copy(seed[:], tx.NewID("")[11:]) // the random part of the id
+		copy(seed[:], tx.NewID("")[11:]) // the random part of a new ID makes the seed unique
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 	t.Run("a payment is pending and is mined", func(t *testing.T) {
 		pay := []chain.Output{{Address: addr(0), Amount: 70_000}, {Address: addr(1), Amount: 80_000}}
 		if accounts != nil {
-			pay = pay[:1] // a contract's payments are known only after a block has executed it
+			pay = pay[:1] // one payment, since those of a contract are known only after a block has executed it
 		}
 		txid, err := lab.PayAll(ctx, pay...)
 		must(err)
@@ -203,7 +203,7 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 			}
 			return src.Broadcast(ctx, tx.Raw)
 		}
-		must(again()) // while it is pending
+		must(again()) // the transaction is pending
 		must(lab.Mine(ctx, 1))
 		_, hash, err := src.Tip(ctx)
 		must(err)
@@ -215,7 +215,7 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 		if waiting, err = src.Mempool(ctx); err != nil || slices.Contains(waiting, txid) {
 			t.Fatalf("still waits: %v", err)
 		}
-		must(again()) // after it was mined
+		must(again()) // the transaction was mined
 	})
 	t.Run("a broken transaction is rejected", func(t *testing.T) {
 		if accounts != nil {

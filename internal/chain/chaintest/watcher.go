@@ -24,10 +24,10 @@ type fixture struct {
 	chain Chain
 	name  string
 	w     *chain.Watcher
-	keys  *bitcoin.Signer // on Bitcoin
+	keys  *bitcoin.Signer // set on Bitcoin only
 	pool  *chain.Pool
 
-	accounts AccountChain // on an EVM network
+	accounts AccountChain // set on EVM networks only
 }
 
 func newFixture(t *testing.T, d *db.DB, factory Factory) *fixture {
@@ -156,7 +156,7 @@ func (b *fixture) changes() map[string]int {
 	var mu sync.Mutex // the runner runs several jobs concurrently
 	found := map[string]int{}
 	note := func(_ context.Context, _ *db.Tx, j job.Job) error {
-		var n chain.OutputRef // also decodes the payload of a JobTx
+		var n chain.OutputRef // an OutputRef can also decode the payload of a JobTx
 		if err := j.Decode(&n); err != nil {
 			return err
 		}
@@ -232,7 +232,7 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 		b.wantChanges(chain.Outpoint{TxID: txid})
 		b.mine(1)
 		b.sync()
-		b.wantChanges() // nothing changed
+		b.wantChanges() // a second step changes nothing
 		if again := b.output(txid, 0); again.FirstSeen != o.FirstSeen {
 			b.Errorf("first seen changed from %v to %v", o.FirstSeen, again.FirstSeen)
 		}
@@ -261,7 +261,7 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 		txid := b.pay(chain.Output{Address: addr, Amount: 40_000}, chain.Output{Address: other, Amount: 50_000},
 			chain.Output{Address: addr, Amount: 60_000})
 		b.sync()
-		if b.accounts != nil { // a contract's payments are known only after a block has executed it
+		if b.accounts != nil { // a contract's payments are known only after a block has executed them
 			b.mine(1)
 		}
 		b.wantChanges(chain.Outpoint{TxID: txid}, chain.Outpoint{TxID: txid, Vout: 1}, chain.Outpoint{TxID: txid, Vout: 2})
@@ -317,7 +317,7 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 		b.sync()
 		txid, err := b.chain.Replace(b.Context(), old)
 		b.must(err)
-		b.mine(1) // before the next mempool scan
+		b.mine(1) // the block comes before the next mempool scan
 		if o := b.want(old, 0, chain.Replaced, false); o.ReplacedBy != txid {
 			b.Errorf("replaced by %s, want %s", o.ReplacedBy, txid)
 		}
@@ -426,7 +426,7 @@ func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
 	}
 }
 
-// runCoins tests transactions of our own on Bitcoin.
+// runCoins tests transactions of the service on Bitcoin.
 func runCoins(run func(name string, f func(b *fixture))) {
 	run("own transaction and its change", func(b *fixture) {
 		from := b.newAddress()
@@ -466,7 +466,8 @@ func runCoins(run func(name string, f func(b *fixture))) {
 		if o := b.output(funded, 0); o.SpendState != chain.Spent || o.SpentBy != txid {
 			b.Errorf("%+v", o)
 		}
-		// The change can be spent at once, the payment to ourselves only after it is confirmed. Only the latter causes a job.
+		// The change can be spent at once, but the payment to the wallet itself only after it is confirmed. Only the
+		// payment causes a job.
 		if coins := b.coins(); len(coins) != 1 || coins[0].Address != change || coins[0].Unconfirmed != 1 ||
 			coins[0].Branch != chain.Change {
 			b.Fatalf("%+v", coins)
@@ -499,7 +500,7 @@ func runCoins(run func(name string, f func(b *fixture))) {
 	})
 	run("a coin is paid and spent while the watcher is stopped", func(b *fixture) {
 		from := b.newAddress()
-		elsewhere, err := b.keys.Deriver().Address(chain.External, 1_000_000) // not assigned
+		elsewhere, err := b.keys.Deriver().Address(chain.External, 1_000_000) // an address that no pool has assigned
 		b.must(err)
 		b.pay(chain.Output{Address: from, Amount: 1_000_000})
 		b.mine(6)
@@ -530,7 +531,7 @@ func runCoins(run func(name string, f func(b *fixture))) {
 		})
 		b.must(b.chain.Source().Broadcast(b.Context(), raw))
 		b.sync()
-		// Another holder of the key pays a higher fee.
+		// Someone else who holds the key signs a transaction with a higher fee.
 		theft, rival := Spend(b.T, b.keys, coins, chain.Output{Address: from, Amount: 900_000})
 		b.must(b.chain.Source().Broadcast(b.Context(), theft))
 		b.sync()

@@ -30,7 +30,7 @@ var (
 
 // Options configures a Client. URL and Network are required.
 type Options struct {
-	URL     string // http://host:port or https://host/path; a user and password in it are sent along
+	URL     string // http://host:port or https://host/path; a user and password in the URL are sent to the node
 	Network Network
 	// HTTP is the client to use. The default has a timeout of one minute, which a large block may need.
 	HTTP *http.Client
@@ -44,7 +44,7 @@ type Client struct {
 	checked atomic.Bool
 
 	mu      sync.Mutex
-	pending map[string]chain.Tx // the result of the last Mempool
+	pending map[string]chain.Tx // the transactions that Mempool returned last, by id
 }
 
 // NewClient returns a client. It does not call the node.
@@ -127,7 +127,8 @@ func (c *Client) Call(ctx context.Context, result any, method string, params ...
 	return nil
 }
 
-// batch makes several calls in as few requests as possible. An error that the node returned is stored in its call.
+// batch makes several calls in as few requests as possible. It stores an error that the node returned in the failed
+// call.
 func (c *Client) batch(ctx context.Context, rpcs []rpcCall) error {
 	for some := range slices.Chunk(rpcs, batchSize) {
 		if err := c.post(ctx, some); err != nil {
@@ -164,7 +165,7 @@ func (c *Client) post(ctx context.Context, rpcs []rpcCall) error {
 	req.Header.Set("Content-Type", "application/json")
 	res, err := c.o.HTTP.Do(req)
 	if err != nil {
-		var refused *url.Error // its text contains the URL, which may contain a provider's key
+		var refused *url.Error // its text contains the URL, which may contain a key of the node's provider
 		if errors.As(err, &refused) {
 			err = refused.Err
 		}
@@ -322,7 +323,7 @@ type wireReceipt struct {
 	Status   *hexInt `json:"status"`
 	GasUsed  hexInt  `json:"gasUsed"`
 	GasPrice hexInt  `json:"effectiveGasPrice"`
-	L1Fee    *hexInt `json:"l1Fee"` // the cost of publication, which some networks charge beside the gas
+	L1Fee    *hexInt `json:"l1Fee"` // the cost of publication, which some networks charge in addition to the gas
 	Logs     []struct {
 		Address string   `json:"address"`
 		Topics  []string `json:"topics"`
@@ -359,7 +360,7 @@ func callee(text string) (to Address, creates bool) {
 	return to, err != nil
 }
 
-// tx converts a transaction: as it was executed, or, without a receipt, as it was requested.
+// tx converts a transaction and its receipt. Without a receipt it converts the request that the transaction makes.
 func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
 	t := chain.Tx{ID: w.Hash, From: checksummed(w.From)}
 	if t.From != "" && w.Nonce.IsUint64() {
@@ -370,7 +371,7 @@ func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
 	call := Call{To: to, Value: &w.Value.Int, Data: w.Input}
 	_, token := n.asset(to.String())
 	add := func(vout uint32, to string, amount *big.Int, asset money.Asset) {
-		// A larger amount than exists of any asset comes from a dishonest token, and could not be recorded.
+		// An amount above the supply of any asset comes from a dishonest token, and could not be recorded.
 		if to != "" && amount.Sign() > 0 && amount.IsInt64() && amount.Int64() <= maxUnits {
 			t.Outputs = append(t.Outputs, chain.Output{Vout: vout, Address: to, Amount: amount.Int64(), Asset: asset})
 		}

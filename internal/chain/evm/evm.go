@@ -41,7 +41,7 @@ var ErrAddress = apierr.New(apierr.Invalid, "invalid_address",
 // Address is the address of an account or a contract.
 type Address [20]byte
 
-// ParseAddress parses an address. It returns ErrAddress for malformed text.
+// ParseAddress parses an address. It returns ErrAddress for malformed text and for a wrong checksum.
 func ParseAddress(text string) (Address, error) {
 	var a Address
 	digits, ok := strings.CutPrefix(text, "0x")
@@ -128,7 +128,7 @@ var (
 	topicTransfer     = "0x" + hex.EncodeToString(keccak([]byte("Transfer(address,address,uint256)")))
 	selectorBalanceOf = keccak([]byte("balanceOf(address)"))[:4]
 	selectorDecimals  = keccak([]byte("decimals()"))[:4]
-	selectorL1Fee     = keccak([]byte("getL1Fee(bytes)"))[:4] // of the gas price oracle
+	selectorL1Fee     = keccak([]byte("getL1Fee(bytes)"))[:4] // a function of the gas price oracle
 )
 
 // gasPriceOracle is the contract that, on each network of the OP stack, returns the cost of publishing a transaction.
@@ -137,7 +137,7 @@ const gasPriceOracle = "0x420000000000000000000000000000000000000F"
 // Call is the effect of a transaction: a call of a contract, or a transfer of native coin.
 type Call struct {
 	To    Address
-	Value *big.Int // wei
+	Value *big.Int // native coin to transfer, in wei
 	Data  []byte
 }
 
@@ -166,8 +166,8 @@ func (n Network) URI(address string, amount money.Amount) string {
 	return fmt.Sprintf("ethereum:%s@%d?value=%s", address, n.ChainID, Wei(amount.Units()))
 }
 
-// ParseTransfer returns the transfer that a call requests: of a token, or of the native coin that it carries. It
-// reports false for any other call.
+// ParseTransfer returns the transfer that a call requests: of a token, or of the native coin in its value. It reports
+// false for any other call.
 func (n Network) ParseTransfer(c Call) (to Address, amount money.Amount, ok bool) {
 	if asset, token := n.asset(c.To.String()); token {
 		if len(c.Data) != 68 || !slices.Equal(c.Data[:4], selectorTransfer) {

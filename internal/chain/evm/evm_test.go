@@ -22,7 +22,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// The accounts of the mnemonic "test test … junk", which the development tools of EVM networks use by default.
+// These accounts belong to the mnemonic "test test … junk", which the development tools of EVM networks use by
+// default.
 const (
 	phraseSeed = "9dfc3c64c2f8bede1533b6a79f8570e5943e0b8fd1cf77107adf7b72cef42185d564a3aee24cab43f80e3c4538" +
 		"087d70fc824eabbad596a23c97b6ee8322ccc0"
@@ -138,7 +139,7 @@ func FuzzDecode(f *testing.F) {
 func TestSourceAndWatcherOnARealNode(t *testing.T) {
 	node := evmtest.Start(t)
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		// One engine tests the token that returns nothing from a transfer, the other the standard token.
+		// The database engine selects the token: one that returns nothing from a transfer, or the standard one.
 		asset := money.USDC
 		if d.Engine() == db.SQLite {
 			asset = money.USDT
@@ -149,7 +150,7 @@ func TestSourceAndWatcherOnARealNode(t *testing.T) {
 	})
 }
 
-// The parts of a block and of the state of accounts that only EVM networks have.
+// The client reads the parts of a block and of the state of accounts that only EVM networks have.
 func TestBlocksAndAccountsOfAnEVMNetwork(t *testing.T) {
 	node := evmtest.Start(t)
 	ctx := t.Context()
@@ -302,7 +303,7 @@ func TestBlocksAndAccountsOfAnEVMNetwork(t *testing.T) {
 		strange := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at) },
 			ModifyResponse: func(r *http.Response) error {
 				body, err := io.ReadAll(r.Body)
-				// as long
+				// The replacement has the same length as the original status.
 				r.Body = io.NopCloser(bytes.NewReader(bytes.ReplaceAll(body, []byte(`"status":"0x1"`), []byte(`"status":"0x2"`))))
 				return err
 			}})
@@ -326,7 +327,7 @@ func TestBlocksAndAccountsOfAnEVMNetwork(t *testing.T) {
 	})
 }
 
-// The error messages of several nodes for an estimate.
+// Each case is the error message of a real node for an estimate.
 func TestVerdictsOfRefusedEstimates(t *testing.T) {
 	for _, c := range []struct {
 		code          int
@@ -339,7 +340,7 @@ func TestVerdictsOfRefusedEstimates(t *testing.T) {
 		{-32000, "invalid opcode: INVALID", evm.WillFail, evm.Inconclusive},
 		{-32000, "gas required exceeds allowance (50000000)", evm.WillFail, evm.WillFail},
 		{3, "execution reverted: ERC20: transfer amount exceeds balance", evm.WillFail, evm.InsufficientFunds},
-		// the recipient of coins can return any text
+		// This message is not trusted, because the recipient of coins can return any text.
 		{3, "execution reverted: insufficient funds", evm.WillFail, evm.InsufficientFunds},
 		{-32000, "insufficient funds for transfer", evm.InsufficientFunds, evm.InsufficientFunds},
 		{-32003, "Insufficient funds for gas * price + value", evm.InsufficientFunds, evm.InsufficientFunds},

@@ -31,16 +31,16 @@ type Node interface {
 // State is the state of an account at one block.
 type State struct {
 	Height   int64
-	Nonce    uint64                // of the next transaction
-	Balances map[money.Asset]int64 // of the native coin and of each token, in the ledger's units
+	Nonce    uint64                // nonce of the account's next transaction
+	Balances map[money.Asset]int64 // balances of the native coin and of each token, in the ledger's units
 	BaseFee  int64                 // wei per gas that the next block requires
-	Tip      int64                 // recommended wei per gas in addition
+	Tip      int64                 // recommended tip, in wei per gas
 }
 
-// Estimate is the estimated cost of a call, or the reason why there is none.
+// Estimate is the estimated cost of a call, or the reason why the node gives none.
 type Estimate struct {
 	Gas     uint64
-	DataFee int64 // the cost of publication beside the gas, in the ledger's units; 0 if the gas includes it
+	DataFee int64 // the cost of publication in addition to the gas, in the ledger's units; 0 if the gas includes it
 	Verdict Verdict
 	Refusal string // the node's error message, unless the verdict is WillSucceed
 }
@@ -51,7 +51,7 @@ type Verdict int
 // Verdicts.
 const (
 	WillSucceed       Verdict = iota // the call needs the estimated gas
-	WillFail                         // the recipient reverts the call, at any amount of gas
+	WillFail                         // the recipient reverts the call, however much gas it gets
 	InsufficientFunds                // the account's balance is too low
 	Inconclusive                     // the call may succeed later
 )
@@ -70,7 +70,8 @@ func (e *Error) Verdict(call Call) Verdict {
 		return WillFail
 	case has("insufficient funds", "insufficient balance", "exceeds balance"):
 		return InsufficientFunds
-	// A paused token is stopped for everybody. An invalid opcode has no message, even if the balance is too low.
+	// A paused token rejects transfers by every account. An invalid opcode has no message, even if the balance is too
+	// low.
 	case has("paused", "invalid opcode"):
 		return Inconclusive
 	case failed, has("out of gas", "gas required exceeds allowance"):
@@ -190,8 +191,8 @@ func (c *Client) Balances(ctx context.Context, accounts []string, height int64) 
 	return all, nil
 }
 
-// balanceCalls returns the calls that read the balances of an account at a block. After they were made, balances
-// returns the balances.
+// balanceCalls returns the calls that read the balances of an account at a block, and a function that returns the
+// balances after the calls were made.
 func (c *Client) balanceCalls(
 	account string, height int64,
 ) (rpcs []rpcCall, balances func() map[money.Asset]int64, err error) {

@@ -99,7 +99,7 @@ func addressOf(key *secp256k1.PublicKey) (a Address) {
 	return a
 }
 
-// The part of the RLP encoding that transactions need.
+// The following functions implement the part of the RLP encoding that transactions need.
 
 func rlpUint(n uint64) []byte { return rlpBytes(trimZeros(binary.BigEndian.AppendUint64(nil, n))) }
 

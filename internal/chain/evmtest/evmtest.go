@@ -64,7 +64,7 @@ type Node struct {
 
 	direct     *evm.Client // bypasses the proxy
 	connection atomic.Int32
-	l1Fee      atomic.Int64 // see SetL1Fee
+	l1Fee      atomic.Int64 // wei; see SetL1Fee
 	chains     atomic.Int64
 	requests   atomic.Int64
 }
@@ -194,7 +194,7 @@ func (n *Node) SetL1Fee(wei int64) { n.l1Fee.Store(wei) }
 
 // SetDataFee sets the cost in wei of publishing a transaction, which networks of the OP stack report by a contract.
 func (n *Node) SetDataFee(ctx context.Context, wei int64) error {
-	code := fmt.Sprintf("0x7f%064x60005260206000f3", wei) // returns the number
+	code := fmt.Sprintf("0x7f%064x60005260206000f3", wei) // a contract that returns the number wei
 	return n.direct.Call(ctx, nil, "anvil_setCode", "0x420000000000000000000000000000000000000F", code)
 }
 
@@ -208,7 +208,7 @@ func (n *Node) SetConnection(l Connection) { n.connection.Store(int32(l)) }
 func install(ctx context.Context) (string, error) {
 	_, here, _, _ := runtime.Caller(0)
 	root := filepath.Join(filepath.Dir(here), "..", "..", "..")
-	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil { // built with -trimpath
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil { // the test was built with -trimpath
 		if root, err = os.Getwd(); err != nil {
 			return "", err
 		}

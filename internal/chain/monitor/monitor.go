@@ -1,7 +1,6 @@
-// Package monitor follows chains, each in one process of the service at a time.
-//
-// It stores the time up to which each chain was seen, and refuses quotes for a chain that was not seen for too long, or
-// whose nodes disagree.
+// Package monitor runs the watchers of chains, each chain in one process of the service at a time. It stores the time
+// of the last successful observation of each chain. It refuses quotes for a chain that was not observed for too long,
+// or if the chain's nodes disagree.
 package monitor
 
 import (
@@ -20,8 +19,8 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// noteEvery is the least time between two writes of the time up to which a chain was seen. Quotes expire later by as
-// much.
+// noteEvery is the minimum interval between two writes of the time of the last observation. A quote may be accepted
+// for as much longer.
 const noteEvery = 2 * time.Second
 
 var (
@@ -31,28 +30,28 @@ var (
 		"The nodes of the blockchain disagree, so no price can be held. Try again in some minutes.")
 )
 
-// Config is what a Monitor needs.
+// Config has the dependencies and limits of a Monitor.
 type Config struct {
 	DB     *db.DB
 	Log    *slog.Logger
-	Holder string        // of leases: names this process
-	Lease  time.Duration // how long another process waits before it takes over
-	// Limit is how long a chain may go unseen before Check refuses. 0 sets no limit.
+	Holder string        // holder of leases: the name of this process
+	Lease  time.Duration // duration of a lease, after which another process may take over
+	// Limit is the time without an observation of a chain after which Check refuses quotes; 0 means no limit.
 	Limit time.Duration
-	// HealthAge is for how long Check uses what it read about the nodes of chains.
+	// HealthAge is the time for which Check reuses the health of the chains' nodes.
 	HealthAge time.Duration
-	// Fail is called with an error that following again does not repair.
+	// Fail is called with an error that a repetition does not repair.
 	Fail func(error)
 }
 
 // Monitor follows chains and reports whether they are watched. It is safe for concurrent use.
 type Monitor struct {
 	c      Config
-	seen   sync.Map // by chain: a time up to which it was seen
+	seen   sync.Map // by chain: a time.Time at which the chain was observed
 	health atomic.Pointer[health]
 }
 
-// health is the state of the nodes of each chain as of a time.
+// health is the state of each chain's nodes at one time.
 type health struct {
 	at     time.Time
 	chains map[string]chain.Health
@@ -102,10 +101,10 @@ type follower struct {
 	monitor *Monitor
 	chain   string
 	watcher *chain.Watcher
-	noted   time.Time // the stored time up to which the chain was seen
+	noted   time.Time // the stored time of the last observation
 }
 
-// follow steps to the tip and stores the time up to which everything was seen.
+// follow steps the watcher to the tip and stores the time of the observation.
 func (f *follower) follow(ctx context.Context) error {
 	for {
 		seen, err := f.monitor.c.DB.Now(ctx)
@@ -114,7 +113,7 @@ func (f *follower) follow(ctx context.Context) error {
 		}
 		progressed, err := f.watcher.Step(ctx)
 		if errors.Is(err, chain.ErrNodesDisagree) {
-			return nil // an alarm reports it
+			return nil // the alarm of the chain reports the disagreement
 		}
 		if err != nil {
 			return err
@@ -125,8 +124,8 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// note stores the time up to which the chain has been observed. It stores nothing while the nodes disagree or lag,
-// because they may hide a payment, and no quote must expire because of a payment that was not seen.
+// note stores the time of an observation. It stores nothing while the nodes disagree or lag: they may hide a payment,
+// and the quote of a hidden payment must not expire.
 func (f *follower) note(ctx context.Context, seen time.Time) error {
 	if seen.Sub(f.noted) < noteEvery || f.watcher.WitnessAhead() {
 		return nil
@@ -143,10 +142,11 @@ func (f *follower) note(ctx context.Context, seen time.Time) error {
 	return err
 }
 
-// settingSeen is the setting with the time up to which a chain was seen, in microseconds since 1970.
+// settingSeen is the setting with the time of the last observation of a chain, in microseconds since 1970.
 func settingSeen(chain string) string { return "chain.watched." + chain }
 
-// SeenUntil returns a function that reads the time up to which a chain was seen, zero if it never was.
+// SeenUntil returns a function that reads the time of the last observation of a chain. The time is zero if there was
+// none.
 func SeenUntil(chain string) func(ctx context.Context, tx *db.Tx) (time.Time, error) {
 	return func(ctx context.Context, tx *db.Tx) (time.Time, error) {
 		text, err := db.Setting(ctx, tx, settingSeen(chain))
@@ -161,8 +161,8 @@ func SeenUntil(chain string) func(ctx context.Context, tx *db.Tx) (time.Time, er
 	}
 }
 
-// Check returns an error if a chain was not seen for longer than the limit, or if its nodes disagree. It may use what
-// it read a few seconds ago.
+// Check returns an error if the last observation of a chain is older than the limit, or if the chain's nodes disagree.
+// It may reuse values that are a few seconds old.
 func (m *Monitor) Check(ctx context.Context, tx *db.Tx, name string) error {
 	if err := m.checkHealth(ctx, tx, name); err != nil {
 		return err

@@ -28,21 +28,21 @@ type Token struct {
 	Contract string // with the checksum of EIP-55
 }
 
-// Network describes a network.
+// Network describes one blockchain network.
 type Network struct {
-	Name   string // in the API, in configuration and as the name of the rail
-	Title  string // name to display
+	Name   string // name in the API and in configuration, and name of the rail
+	Title  string // name that people see
 	Family Family
-	Native money.Asset // pays the network's fees
+	Native money.Asset // asset in which the network's fees are paid
 
-	// BlocksPerConfirmation is the number of blocks that count as one confirmation, so that one takes about as long as
-	// on Bitcoin.
+	// BlocksPerConfirmation is the number of blocks that count as one confirmation, so that a confirmation takes about
+	// as long as on Bitcoin.
 	BlocksPerConfirmation int64
 
 	// The remaining fields apply to EVM networks.
 	ChainID    uint64
 	PaysNative bool    // the native asset can be paid, not only used for gas
-	Tokens     []Token // the tokens that can be paid: the issuers' own contracts, no bridged copies
+	Tokens     []Token // payable tokens: the issuers' own contracts, no bridged copies
 	Accepted   []Token // further assets that a payee may name in a destination
 	MaxFee     int64   // gas price, in wei, above which payouts wait
 	MinTip     int64   // minimum tip, in wei per gas, that nodes accept
@@ -134,7 +134,7 @@ func (n Network) clone() Network {
 	return n
 }
 
-// Assets returns the assets that payrolls can be funded with and payees paid in on the network.
+// Assets returns the assets of the network in which payrolls can be funded and payees paid.
 func (n Network) Assets() []money.Asset {
 	var all []money.Asset
 	if n.PaysNative || n.Family != EVM {

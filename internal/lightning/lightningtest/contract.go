@@ -22,7 +22,7 @@ type Payee interface {
 func RunContract(t *testing.T, p Payee) {
 	c := client(t, p.Options())
 	serial := byte(0)
-	// fresh returns the parameters of a new invoice.
+	// fresh returns the parameters of a new invoice with a random preimage.
 	fresh := func() lightning.NewInvoice {
 		serial++
 		n := lightning.NewInvoice{Preimage: [32]byte(random(32)), Amount: 2_000 + int64(serial), Expiry: 15 * time.Minute,

@@ -42,7 +42,7 @@ import (
 // Node is a running simulated node. Its methods may be called at any time.
 type Node struct {
 	Network     string
-	Certificate []byte // PEM
+	Certificate []byte // certificate in PEM
 	Macaroon    []byte
 
 	key     *btcec.PrivateKey
@@ -105,7 +105,7 @@ func random(size int) []byte {
 	return b
 }
 
-// makeCertificate makes a certificate as LND does: P-256, signed by itself, an authority of its own, for localhost.
+// makeCertificate makes a certificate as LND does: self-signed, with a P-256 key, for localhost.
 func (n *Node) makeCertificate() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -377,7 +377,7 @@ func (n *Node) received() (msat int64) {
 	return msat - n.removed
 }
 
-// RemoveFunds lowers the node's balance, as if somebody else had spent from it.
+// RemoveFunds lowers the node's balance, as if another program had spent from it.
 func (n *Node) RemoveFunds(sats int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -472,7 +472,7 @@ func (n *Node) make(preimage []byte, memo string, msat, expiry int64, private bo
 	if n.tamper != nil {
 		n.tamper(&written)
 	}
-	if written.Payee != i.Payee { // sign with a different key
+	if written.Payee != i.Payee { // another key than the node's signs the request
 		var err error
 		if key, err = btcec.NewPrivateKey(); err != nil {
 			return nil, err
@@ -531,7 +531,7 @@ func (n *Node) cancel(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// json returns the message Invoice. The caller must hold the lock.
+// json returns the Invoice message of LND's API. The caller must hold the lock.
 func (i *invoice) json() map[string]any {
 	unix := func(at time.Time) string {
 		if at.IsZero() {

@@ -32,25 +32,25 @@ import (
 )
 
 const (
-	channelSize = 5_000_000 // satoshis
+	channelSize = 5_000_000 // capacity in satoshis
 	timeout     = 90 * time.Second
 )
 
 // Node is a running lnd.
 type Node struct {
 	ID          string
-	Certificate []byte // PEM
+	Certificate []byte // certificate in PEM
 	rest, peer  string
-	admin       string // macaroon, hex
+	admin       string // admin macaroon in hexadecimal
 	client      *http.Client
 	log         *bytes.Buffer
 }
 
-// Pair is two nodes with a channel, on the chain Chain.
+// Pair is two connected nodes with a channel on one chain.
 type Pair struct {
 	Chain        *btcdtest.Node
 	Payee, Payer *Node
-	macaroon     []byte // with the permissions of the service
+	macaroon     []byte // macaroon with only the permissions that the service needs
 }
 
 // Start starts both nodes and opens a channel from the payer to the payee. They stop with the test.
@@ -153,7 +153,7 @@ func run(t testing.TB, binary, bitcoin, certificate string) (*Node, error) {
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		force := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
-		_ = cmd.Wait() // it was interrupted
+		_ = cmd.Wait() // the test interrupted the process
 		force.Stop()
 	})
 	err := retry(t.Context(), func(ctx context.Context) error { return n.open(ctx, dir) })

@@ -40,17 +40,17 @@ type Account struct {
 	Calendar Calendar    `json:"calendar"`
 	CutOff   string      `json:"cut_off"` // time of day, such as 15:30; later files are executed on the next business day
 	Zone     string      `json:"zone"`    // time zone of CutOff, such as Europe/Berlin
-	// ReturnFee is the most that the bank withholds from a returned payment, such as 25.00; empty means nothing. If more
-	// is missing, staff decide.
+	// ReturnFee is the largest amount that the bank may withhold from a returned payment, such as 25.00; empty means
+	// zero. If more is missing, staff decide.
 	ReturnFee string `json:"return_fee,omitempty"`
 
 	CompanyID string `json:"company_id,omitempty"` // NACHA: company identification, assigned by the bank
 	Routing   string `json:"routing,omitempty"`    // NACHA: routing number of the account's bank
 	Origin    string `json:"origin,omitempty"`     // NACHA: immediate origin; empty: CompanyID
-	// NACHA: immediate destination, a routing number; empty: Routing
+	// Destination is the immediate destination of a NACHA file, a routing number; empty means Routing.
 	Destination     string `json:"destination,omitempty"`
-	DestinationName string `json:"destination_name,omitempty"` // NACHA
-	Savings         bool   `json:"savings,omitempty"`          // NACHA
+	DestinationName string `json:"destination_name,omitempty"` // NACHA: name of the immediate destination
+	Savings         bool   `json:"savings,omitempty"`          // NACHA: whether it is a savings account
 
 	zone   *time.Location
 	cutOff time.Duration
@@ -158,7 +158,7 @@ func ChooseAccount(accounts []Account, asset money.Asset, country, scheme string
 			return a, true
 		}
 	}
-	for _, a := range accounts { // an ACH destination has all data for a credit transfer; the reverse is not true
+	for _, a := range accounts { // an ACH destination has all data for a credit transfer, but not the reverse
 		if a.Currency == asset && want == FormatNACHA {
 			return a, true
 		}
@@ -194,7 +194,7 @@ func (a Account) executionDay(now time.Time) time.Time {
 // Payment is one payment of a file.
 type Payment struct {
 	Amount  money.Amount
-	Country string          // of the destination
+	Country string          // country code of the destination
 	Scheme  string          // payment scheme, such as ach or sepa_ct
 	Data    json.RawMessage // fields of the destination
 	Text    string          // shown on the payee's statement
@@ -205,7 +205,7 @@ type Message struct {
 	Name    string // file name, such as S0000012.xml
 	Execute time.Time
 	Body    []byte
-	Parts   []int // for each payment, the number of its part: of the account debit that covers it, from 1
+	Parts   []int // for each payment, the number (from 1) of the account debit that covers it
 }
 
 // FileReference returns the reference of a file, such as S0000012.
@@ -247,10 +247,9 @@ func FindReference(texts ...string) (n Reference, ok bool) {
 	return n, ok
 }
 
-// Part is an amount that came back for a payment and is not all of it. Its reason, and what becomes of the rest, is
-// unknown.
+// Part is a partial amount of a payment that the bank sent back. The reason, and whether the rest follows, is unknown.
 type Part struct {
-	Payment string // reference, such as S0000012P00003
+	Payment string // payment reference, such as S0000012P00003
 	Amount  money.Amount
 }
 
@@ -327,7 +326,7 @@ func (a Account) nacha(number int64, now time.Time) nacha.File {
 // transfer is a payment with the fields of its destination.
 type transfer struct {
 	iso20022.Transfer
-	routing string // in the United States
+	routing string // routing number of a bank in the United States
 	savings bool
 }
 
@@ -370,7 +369,7 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 		t.TaxID = get("tax_id")
 	case get("id_number") != "":
 		t.TaxID, t.IDKind = get("id_number"), get("id_type")
-	case get("date_of_birth") != "": // distinguishes people of the same name
+	case get("date_of_birth") != "": // the date distinguishes people of the same name
 		t.TaxID, t.IDKind = get("date_of_birth"), "date of birth"
 	}
 	if home, ok := d["address"].(map[string]any); ok {

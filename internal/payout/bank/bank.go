@@ -56,8 +56,9 @@ const jobChange = "payout.bank_change"
 
 // Source types of journals.
 const (
-	Source      = "bank_file" // the source ID is the file's
-	SourceFound = "output"    // posted by MarkPaid; the source ID is the output's, the purpose names the payment
+	Source = "bank_file" // journals of a file; the source ID is the file's ID
+	// journals of MarkPaid; the source ID is the output's ID, the purpose is the payment's reference
+	SourceFound = "output"
 )
 
 // States of a file.
@@ -101,7 +102,7 @@ type Config struct {
 	// balances, and returned parts of payments. It may be called repeatedly with the same statement, and returns
 	// problems for staff. Optional: without it, each such entry is a problem.
 	Statement func(ctx context.Context, d *db.DB, statement io.Reader, parts []Part) (problems []string, err error)
-	// Simulate lets a simulated bank act before responses are read. Optional; nil for a real bank.
+	// Simulate lets a simulated bank process files before responses are read. Optional; nil for a real bank.
 	Simulate func(ctx context.Context) error
 	Retry    time.Duration // delay after the first failed attempt to submit a file; default 5 s
 	Log      *slog.Logger
@@ -162,7 +163,7 @@ func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 
 func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 	if why, err := payout.PayoutsAllowed(ctx, tx, r.c.Log); err != nil || why != "" {
-		return err // retried periodically
+		return err // Periodic repeats the work
 	}
 	outs, err := payout.Head(ctx, tx, companyID, r.Name(), maxPayments)
 	if err != nil {
@@ -328,7 +329,8 @@ func (r *Rail) send(ctx context.Context, d *db.DB, companyID, fileID string) err
 	return r.Collect(ctx, d)
 }
 
-// stage writes a copy of the file to the drop and records its token as the valid one. It reports whether it did.
+// stage writes a copy of the file to the drop and records its token as the valid one. It reports false if this process
+// must not release the copy: the attempt failed and is retried, or another process sends the file.
 func (r *Rail) stage(ctx context.Context, d *db.DB, f *File) (staged bool, err error) {
 	token := ""
 	retry := func(why string) error {
@@ -367,14 +369,14 @@ func (r *Rail) stage(ctx context.Context, d *db.DB, f *File) (staged bool, err e
 	case paused != "":
 		return false, retry("payouts are paused: " + paused)
 	case !staged:
-		return false, nil // another process sends it
+		return false, nil // another process sends the file
 	}
 	f.State, f.token = UnknownOutcome, token
 	f.Version++
 	return true, nil
 }
 
-// record stores the result of a submission.
+// record stores the result of submitting a file.
 func (r *Rail) record(ctx context.Context, tx *db.Tx, was File, response payout.Answer) error {
 	f, err := lock(ctx, tx, was.Number)
 	if err != nil || f.State != UnknownOutcome || f.token != was.token {
@@ -459,8 +461,8 @@ func lockUnknown(ctx context.Context, tx *db.Tx, number int64) (File, error) {
 }
 
 // RecordReturn records that, according to staff, the given amount of a payment came back; the rest is the bank's fee.
-// It calls counted with the payment's reference unless the return was recorded before, so that parts booked earlier
-// are cleared from suspense.
+// Unless the return was recorded before, it calls counted with the payment's reference, so that the caller can clear
+// earlier parts of the payment from suspense.
 func RecordReturn(ctx context.Context, tx *db.Tx, number int64, position int, back money.Amount,
 	counted func(ctx context.Context, tx *db.Tx, payment string, back money.Amount) error,
 ) error {
@@ -480,7 +482,7 @@ func RecordReturn(ctx context.Context, tx *db.Tx, number int64, position int, ba
 	switch {
 	case len(b.problems) > 0:
 		return errors.New(strings.Join(b.problems, "; "))
-	case len(b.returned) == 0: // recorded before
+	case len(b.returned) == 0: // the return was recorded before
 		return nil
 	}
 	if err := b.f.received(ctx, tx); err != nil {

@@ -137,8 +137,8 @@ func (b *fixture) balance(c ledger.Code, dim string) (a money.Amount) {
 	return a
 }
 
-// The bank receives a file once, wherever the program is killed during the submission. If that cannot be verified, the
-// outcome is unknown.
+// The bank receives a file once, at whatever point of the submission the program is killed. If that cannot be
+// verified, the outcome is unknown.
 func TestAFileIsSubmittedOnceWhereverTheProgramIsKilled(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newFixture(t, d, 2)
@@ -148,11 +148,11 @@ func TestAFileIsSubmittedOnceWhereverTheProgramIsKilled(t *testing.T) {
 		if err != nil || !bytes.Contains(body, []byte("S0000001P00002")) {
 			t.Fatalf("%v\n%s", err, body)
 		}
-		// Killed after staging a copy, before storing its token: the next attempt stages another copy.
+		// The program is killed after staging a copy, before storing its token: the next attempt stages another copy.
 		if err := b.e.Config().Drop.Stage(t.Context(), f.Name, "lost", body); err != nil {
 			t.Fatal(err)
 		}
-		// Killed after storing the token, before the release.
+		// The program is killed after storing the token, before the release.
 		if err := b.e.Config().Drop.Stage(t.Context(), f.Name, "mine", body); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,8 @@ func TestAFileIsSubmittedOnceWhereverTheProgramIsKilled(t *testing.T) {
 		}
 		b.send()
 		b.is(bank.Sent, payout.Sent)
-		// Killed after the release, before recording it: the outcome is unknown again, but the file is found.
+		// The program is killed after the release, before recording it: the outcome is unknown again, but the file is
+		// found.
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			_, err := tx.Exec(ctx, "UPDATE bank_files SET state = 'in_doubt' WHERE company_id = $1", company)
 			return err
@@ -179,7 +180,8 @@ func TestAFileIsSubmittedOnceWhereverTheProgramIsKilled(t *testing.T) {
 		if n := b.files(); n != 1 {
 			t.Fatalf("%d files", n)
 		}
-		// The same, but the bank has deleted the file: the outcome stays unknown and the file is not sent again.
+		// The program is killed at the same point, and the bank has deleted the file: the outcome stays unknown and
+		// the file is not sent again.
 		if err := os.Remove(filepath.Join(b.root, "out", f.Name)); err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +226,7 @@ func TestAFileIsSubmittedOnceWhereverTheProgramIsKilled(t *testing.T) {
 	})
 }
 
-// statement writes a statement to the drop and returns the response after reading it.
+// statement writes an account statement to the drop and returns the rail's record of the response after reading it.
 func (b *fixture) statement(name string, entries ...iso20022.Entry) bank.Response {
 	b.Helper()
 	var out bytes.Buffer
@@ -276,11 +278,10 @@ func one(id string, a money.Amount, credit bool, reason, kind string) iso20022.E
 		Details: []iso20022.Detail{{EndToEndID: id, Amount: a, Credit: credit, Type: t, ReturnReason: reason}}}
 }
 
-// Each statement of the bank is booked once, whichever file has it and however often. Invalid statements change
-// nothing.
+// Each fact that a bank reports is booked once, even if several files report it. Invalid statements change nothing.
 func TestResponsesAreBookedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newFixture(t, d, 3) // of 1, 2 and 3 euros
+		b := newFixture(t, d, 3) // three outputs of 1, 2 and 3 euros
 		b.send()
 		f := b.file()
 		if got := b.balance(ledger.InTransit, f.ID); got != eur(600) {
@@ -297,7 +298,7 @@ func TestResponsesAreBookedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The report also names a payment of another file, and has an unknown status for one payment.
+		// The status report also names a payment of another file, and has an unknown status for one payment.
 		if a := b.response("status", status); !a.Settled || len(a.Problems) != 2 ||
 			!strings.Contains(strings.Join(a.Problems, ""), `"XXXX"`) {
 			t.Errorf("%+v", a)
@@ -330,7 +331,7 @@ func TestResponsesAreBookedOnce(t *testing.T) {
 		check(-400, 0, 0, 0, 200, 0)
 		b.statement("again", debit(eur(400), "S0000001"), one("S0000001P00001", eur(100), false, "", "ESCT"))
 		check(-400, 0, 0, 0, 200, 0)
-		// A fee, booked once, and a returned payment, less a fee.
+		// The bank reports a fee, which is booked once, and a returned payment, less a fee.
 		b.statement("fee", one("S0000001P00001", eur(20), false, "", "CHRG"))
 		b.statement("fee again", one("S0000001P00001", eur(20), false, "", "CHRG"))
 		check(-420, 0, 20, 0, 200, 0)
@@ -341,10 +342,10 @@ func TestResponsesAreBookedOnce(t *testing.T) {
 		if o := b.state("out_3"); o.State != payout.Returned || o.Reason != "AC04" {
 			t.Errorf("%+v", o)
 		}
-		// Each of these is a problem and changes nothing.
+		// Each of these entries is a problem for staff and changes nothing.
 		for i, e := range []iso20022.Entry{
-			one("S0000001P00002", eur(200), true, "AC04", "RRTN"), // it was rejected
-			one("S0000001P00001", eur(101), true, "AC04", "RRTN"), // more than was paid
+			one("S0000001P00002", eur(200), true, "AC04", "RRTN"), // the bank rejected this payment before
+			one("S0000001P00001", eur(101), true, "AC04", "RRTN"), // more than the payment's amount
 			one("S0000001P00009", eur(100), true, "AC04", "RRTN"),
 			one("S0000007P00001", eur(100), true, "AC04", "RRTN"),
 			one("X", eur(100), false, "", "ESCT"), debit(eur(999), "S0000001"),
@@ -367,7 +368,7 @@ func TestResponsesAreBookedOnce(t *testing.T) {
 	})
 }
 
-// read makes the rail pass statements to bankreceipt, as the service does.
+// read makes the rail pass statements to package bankreceipt, as the service does.
 func (b *fixture) read() {
 	accounts := []bank.Account{{ID: "sandbox", Number: "1", Currency: money.EUR}}
 	b.e.Config().Statement = func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string,
@@ -381,7 +382,7 @@ func (b *fixture) read() {
 // account's return fee; if more is missing, staff decide.
 func TestOnlyTheBankReturnsAPayment(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newFixture(t, d, 1) // of one euro
+		b := newFixture(t, d, 1) // one output of one euro
 		b.read()
 		b.send()
 		suspense := func() (n int) {
@@ -465,7 +466,7 @@ func TestAnResponseIsReadWhenItIsComplete(t *testing.T) {
 				t.Errorf("%d bytes of %d: %+v", n, len(whole), a)
 			}
 			there("s.xml", true)
-			clock.Advance(bank.IncompleteTimeout - time.Second) // of each part
+			clock.Advance(bank.IncompleteTimeout - time.Second) // each part is younger than the timeout
 		}
 		if o := b.state("out_1"); o.State != payout.Sent {
 			t.Errorf("the output is %s", o.State)

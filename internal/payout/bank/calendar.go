@@ -89,14 +89,14 @@ func englishHoliday(day time.Time) bool {
 		nth(day, time.May, time.Monday, -1) || nth(day, time.August, time.Monday, -1) {
 		return true
 	}
-	if day.Month() == time.January { // the 1st, or the Monday after it
+	if day.Month() == time.January { // New Year's Day is observed on the 1st or the Monday after it
 		return day.Day() == 1 || day.Weekday() == time.Monday && day.Day() <= 3
 	}
 	if day.Month() != time.December || day.Day() < 25 {
 		return false
 	}
 	switch christmas := time.Date(y, time.December, 25, 0, 0, 0, 0, time.UTC).Weekday(); christmas {
-	case time.Friday: // Boxing Day is a Saturday
+	case time.Friday: // Christmas Day is a Friday, so Boxing Day is a Saturday
 		return day.Day() == 25 || day.Day() == 28
 	case time.Saturday, time.Sunday:
 		return day.Day() == 27 || day.Day() == 28 && christmas == time.Saturday || day.Day() == 26 && christmas == time.Sunday

@@ -54,12 +54,12 @@ func TestFilesAreExecutedOnBusinessDays(t *testing.T) {
 		{"eur", "2026-03-02T14:00:00Z", "2026-03-03"},
 		{"eur", "2026-03-06T15:00:00Z", "2026-03-09"}, // Friday evening
 		{"eur", "2026-03-07T08:00:00Z", "2026-03-09"}, // a Saturday
-		{"eur", "2026-04-02T14:00:00Z", "2026-04-07"}, // before Easter; summer time
-		{"eur", "2026-12-24T23:30:00Z", "2026-12-28"}, // it is the 25th in Berlin
-		{"usd", "2026-03-02T22:29:00Z", "2026-03-03"}, // sent on Monday, there on Tuesday
+		{"eur", "2026-04-02T14:00:00Z", "2026-04-07"}, // before Easter, in summer time
+		{"eur", "2026-12-24T23:30:00Z", "2026-12-28"}, // in Berlin it is already December 25th
+		{"usd", "2026-03-02T22:29:00Z", "2026-03-03"}, // sent on Monday, credited on Tuesday
 		{"usd", "2026-03-02T22:30:00Z", "2026-03-04"},
-		{"usd", "2026-07-02T12:00:00Z", "2026-07-03"}, // the 4th is a Saturday and not observed
-		{"usd", "2026-11-25T12:00:00Z", "2026-11-27"}, // over Thanksgiving
+		{"usd", "2026-07-02T12:00:00Z", "2026-07-03"}, // July 4th is a Saturday, so Friday is no holiday
+		{"usd", "2026-11-25T12:00:00Z", "2026-11-27"}, // Thanksgiving is the 26th
 	} {
 		for _, a := range accounts {
 			now, err := time.Parse(time.RFC3339, c.now)

@@ -38,7 +38,7 @@ func (r *Rail) handleChange(ctx context.Context, tx *db.Tx, j job.Job) error {
 	}
 	c, err := nacha.Response{Code: in.Code, Corrected: wanted}.Correction()
 	if err != nil {
-		return nil //nolint:nilerr // listed as a problem of the response
+		return nil //nolint:nilerr // the response already lists the problem
 	}
 	o, err := payout.Get(ctx, tx, j.CompanyID, some[0].OutputID)
 	if errors.Is(err, db.ErrNoRows) {

@@ -160,7 +160,7 @@ func (d *Drop) Done(ctx context.Context, name string) error {
 		if there, missing := at.Exists(from); missing == nil && !there {
 			return nil
 		}
-		for n := 2; n < 100; n++ { // an earlier response had the same name
+		for n := 2; n < 100; n++ { // an earlier response may have had the same name
 			if at.Move(from, fmt.Sprintf("%s.%d", to, n)) == nil {
 				return nil
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/payouttest"
 )
 
-// Internals that external tests use.
+// The following declarations export internals to external tests.
 const IncompleteTimeout = incompleteTimeout
 
 var (

@@ -15,7 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 )
 
-// back returns the entry of a return of a payment, in any amount, with the bank's reference name.
+// back returns the entry by which a bank returns an amount of a payment. name is the bank's reference.
 func back(payment string, a money.Amount, name string) iso20022.Entry {
 	e := one(payment, a, true, "FOCR", "RRTN")
 	e.Reference, e.Servicer = name, name
@@ -27,10 +27,10 @@ func back(payment string, a money.Amount, name string) iso20022.Entry {
 // staff record the return of the payment, when the bank takes it back, or when it is assigned to a company.
 func TestAReturnedPartWaitsInSuspense(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newFixture(t, d, 3) // of 1, 2 and 3 euros
+		b := newFixture(t, d, 3) // three outputs of 1, 2 and 3 euros
 		b.read()
 		b.send()
-		account := int64(0) // at the bank
+		account := int64(0) // balance of the account at the bank, in cents
 		say := func(name string, problems int, moved int64, entries ...iso20022.Entry) {
 			t.Helper()
 			account += moved
@@ -77,7 +77,7 @@ func TestAReturnedPartWaitsInSuspense(t *testing.T) {
 				return err
 			})
 		}
-		// The part is reported before the debit of the file.
+		// A statement has the returned part before the debit of the file.
 		say("part", 0, -600+40, back("S0000001P00001", eur(40), "r1"), debit(eur(600), "S0000001"))
 		check("a part", "0.40 ", payout.Fulfilled, 0, 0)
 		say("again", 0, 0, back("S0000001P00001", eur(40), "r1"))
@@ -85,7 +85,7 @@ func TestAReturnedPartWaitsInSuspense(t *testing.T) {
 		say("more", 0, 5+5, back("S0000001P00001", eur(5), "r2"), back("S0000001P00001", eur(5), "r3"))
 		check("two more equal parts", "0.40 0.05 0.05 ", payout.Fulfilled, 0, 0)
 
-		// One entry with a part and a whole payment, less the bank's fee.
+		// One entry returns a part of one payment and the whole of another, less the bank's fee.
 		both := back("S0000001P00002", eur(70), "r4")
 		both.Amount = eur(70 + 260)
 		whole := both.Details[0]
@@ -142,7 +142,7 @@ func TestAReturnedPartWaitsInSuspense(t *testing.T) {
 	})
 }
 
-// suspended returns the transfers in suspense.
+// suspended returns the bank transfers that are in suspense.
 func (b *fixture) suspended(ctx context.Context, tx *db.Tx) []bankreceipt.Transfer {
 	b.Helper()
 	waits, err := bankreceipt.List(ctx, tx, false, 10)

@@ -19,7 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/payouttest"
 )
 
-// The bank rail against a simulated bank that reads files from a directory.
+// The bank rail keeps the contract of payout.Rail with a simulated bank that reads files from a directory.
 func TestRail(t *testing.T) {
 	payouttest.Run(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) payouttest.Outside {
 		must := func(err error) {

@@ -30,11 +30,11 @@ const maxResponse = 64 << 20
 type factKind int
 
 const (
-	accepted factKind = iota // the bank received it
-	paid                     // the money left
-	rejected                 // the bank will not pay it
-	returned                 // the bank paid it and the money came back
-	charged                  // the bank took a fee for it
+	accepted factKind = iota // the bank received the payment
+	paid                     // the money left the operator's account
+	rejected                 // the bank will not execute the payment
+	returned                 // the money came back after the payment was executed
+	charged                  // the bank took a fee for the payment
 	changed                  // the payee's bank asks for a correction of the destination
 )
 
@@ -44,7 +44,7 @@ type fact struct {
 	kind    factKind
 	code    string       // the bank's reason code
 	info    string       // the bank's text; for a change, the corrected data
-	amount  money.Amount // no asset if the response does not state it
+	amount  money.Amount // without an asset if the response does not state the amount
 	certain bool         // entered by staff, not read from a response
 }
 
@@ -54,9 +54,9 @@ type responseContent struct {
 	facts       []fact
 	unmatched   []string // entries about other payments; problems unless Config.Statement reads them
 	problems    []string
-	isStatement bool // a complete camt.053 or camt.054 message
-	incomplete  bool // unreadable, or it ends early: the bank may still be writing it
-	pending     bool // waits for another response of the bank and is read again; reading twice is harmless
+	isStatement bool // the file is a complete camt.053 or camt.054 message
+	incomplete  bool // the file is unreadable or ends early: the bank may still be writing it
+	pending     bool // the response depends on another response that was not read yet, so it is read again
 }
 
 func (s *responseContent) problem(format string, args ...any) {
@@ -99,7 +99,7 @@ func (r *Rail) collect(ctx context.Context, d *db.DB, name string) error {
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another process has read it
+		return nil // another process has read the response
 	}
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func (s *responseContent) status(body []byte) {
 		}
 		s.facts = append(s.facts, f)
 	}
-	for _, p := range st.Payments { // before the whole file, since these have the reasons
+	for _, p := range st.Payments { // first the payments: unlike the status of the whole file, theirs have reasons
 		ref, ours := FindReference(p.ID)
 		if !ours || ref.File != whole.File || ref.Position == 0 {
 			s.problem("it names %.40q, which is not a payment of %s", p.ID, st.Order)
@@ -274,7 +274,7 @@ func (s *responseContent) entry(st *iso20022.Statement, e *iso20022.Entry) {
 		s.unmatched = append(s.unmatched, fmt.Sprintf("%s: %v", what, e.Err))
 		return
 	case !e.Final():
-		return // announced only; the booked entry follows
+		return // the entry is only announced; a booked entry follows
 	}
 	before := len(s.facts)
 	for _, d := range e.Details {
@@ -381,7 +381,7 @@ type fileUpdate struct {
 	changed   map[int]*payment
 	fulfilled map[string]bool   // output IDs
 	failed    map[string]string // output ID → the bank's reason
-	returned  map[string]fact   // by output ID
+	returned  map[string]fact   // by output ID: the return that the bank reported
 	parts     []Part            // partial amounts that came back
 	changes   []fact
 	problems  []string
@@ -420,7 +420,7 @@ func (r *Rail) updateFile(ctx context.Context, tx *db.Tx, number int64, facts []
 	for _, fact := range facts {
 		b.apply(fact)
 	}
-	if err := b.f.received(ctx, tx); err != nil { // the bank responded to it, so it received it
+	if err := b.f.received(ctx, tx); err != nil { // a response proves that the bank received the file
 		return nil, err
 	}
 	if err := r.storeChanges(ctx, tx, b); err != nil {

@@ -105,7 +105,7 @@ func (s *Sandbox) ProcessFiles(now time.Time) error {
 	}
 	for _, f := range files {
 		if !fileName.MatchString(f.Name()) {
-			continue // staged
+			continue // the file is only staged
 		}
 		at := filepath.Join(s.root, partOut, f.Name())
 		body, err := os.ReadFile(at)

@@ -23,7 +23,7 @@ type SFTP struct {
 	Key     []byte // private key of the user, in PEM
 	// HostKey is the only accepted host key, as a line of a known_hosts or public key file.
 	HostKey []byte
-	Timeout time.Duration // of connecting and of each read and write; default 30 s
+	Timeout time.Duration // limit for connecting and for each read and write; default 30 s
 }
 
 // OpenSFTP returns a drop in a directory of an SFTP server. It checks the keys but does not connect, so that the

@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// File is a file of payments of one company.
+// File is a file of payments of one company, as stored in bank_files.
 type File struct {
 	CompanyID string
 	ID        string // also the batch ID of its outputs

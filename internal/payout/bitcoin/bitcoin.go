@@ -273,7 +273,7 @@ func (r *Rail) Replace(ctx context.Context, tx *db.Tx, b onchain.Batch, old onch
 	// The change does not exist once its transaction is replaced, so it is reserved.
 	change := chain.Outpoint{TxID: old.TxID, Vout: uint32(len(b.Outs))}
 	switch w, err := chain.GetOutput(ctx, tx, b.Chain, change); {
-	case errors.Is(err, chain.ErrUnknown): // the watcher has not seen it, so no transaction uses it
+	case errors.Is(err, chain.ErrUnknown): // the watcher has not seen the change, so no transaction spends it
 	case err != nil:
 		return onchain.Transaction{}, err
 	case w.SpendState != chain.Available:

@@ -328,9 +328,9 @@ func TestOneInvalidAddressBlocksNoOther(t *testing.T) {
 				Amount: money.New(money.BTC, n), Input: money.New(money.USD, 1), Address: addr}
 		}
 		w.queue([]payout.Output{
-			out("a", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", 100_000), // address of the main network
+			out("a", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", 100_000), // an address of the main network
 			out("b", good, 100_000),
-			out("c", good, 100), // dust
+			out("c", good, 100), // below the dust limit
 		})
 		w.watch()
 		outs := w.states(payout.Failed, payout.Sent, payout.Failed)
@@ -377,7 +377,7 @@ func TestAnUnknownOutcomeSendsTheSameBytesAgain(t *testing.T) {
 				}
 				w.node.broadcast = nil
 				if delivered {
-					w.watch() // the watcher finds it
+					w.watch() // the watcher finds the delivered transaction in the mempool
 					w.states(payout.Sent)
 				}
 				w.clock.Advance(time.Minute)
@@ -527,12 +527,12 @@ func TestAHighFeeRateDelaysPayouts(t *testing.T) {
 func TestAnUnreasonableFeeDelaysPayouts(t *testing.T) {
 	run(t, func(w *fixture) {
 		w.fund(5_000_000)
-		w.node.rate = 100 // 141 vB: 14,100 sat
+		w.node.rate = 100 // a transaction of 141 vB costs 14,100 sat
 		w.must(w.rail.RefreshFees(w.ctx, w.d))
 		w.release(400_000)
 		w.watch()
 		w.states(payout.Queued)
-		w.release(400_000) // together they justify the fee
+		w.release(400_000) // both outputs together are worth the fee
 		w.watch()
 		w.states(payout.Sent, payout.Sent)
 	})

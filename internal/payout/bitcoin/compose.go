@@ -33,9 +33,9 @@ const (
 	// replaceable is the sequence number of inputs of a transaction that may be replaced.
 	replaceable uint32 = wire.MaxTxInSequenceNum - 2
 
-	inputBase    = 41  // outpoint, empty script, sequence
-	inputWitness = 108 // P2WPKH: count, 72-byte signature, key, with their lengths
-	changeSize   = 31  // P2WPKH output
+	inputBase    = 41  // bytes of the outpoint, empty script and sequence
+	inputWitness = 108 // bytes of the P2WPKH witness: count, 72-byte signature, key, with their lengths
+	changeSize   = 31  // bytes of a P2WPKH output
 )
 
 // Coin is an unspent output of the wallet.
@@ -58,7 +58,7 @@ type Plan struct {
 	Inputs    []int // indexes into the coins
 	Value     int64 // sum paid to recipients
 	Fee       int64
-	Change    int64 // 0 means no change output
+	Change    int64 // amount of the change output; 0 means that there is none
 	VSize     int64 // upper bound of the size of the signed transaction
 	Ancestors int64
 	Package   int64 // VSize plus all unconfirmed ancestors

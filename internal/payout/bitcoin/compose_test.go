@@ -28,7 +28,7 @@ func pay(amounts ...int64) []Recipient {
 func TestComposePaysAllRecipientsAndKeepsTheChange(t *testing.T) {
 	rs := pay(1_200_000, 500_000)
 	p := Compose(rs, []Coin{coin(0, 1_000), coin(1, 5_000_000)}, 10)
-	// 11 + 68 + 3·31 = 172 vB: one input, two recipients, change.
+	// One input, two recipients and change take 11 + 68 + 3·31 = 172 vB.
 	if p.Paid != 2 || len(p.Inputs) != 1 || p.Inputs[0] != 1 || p.VSize != 172 || p.Fee != 1_720 ||
 		p.Change != 5_000_000-1_700_000-1_720 {
 		t.Fatalf("plan %+v", p)

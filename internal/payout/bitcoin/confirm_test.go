@@ -30,7 +30,7 @@ func TestAStuckTransactionIsReplacedWithAHigherFee(t *testing.T) {
 				w.watch()
 				before := w.states(payout.Sent, payout.Sent)[0]
 				oldFee := w.balance(ledger.NetworkFee, "payout")
-				if winner == "original" { // the replacement is lost
+				if winner == "original" { // the network does not receive the replacement
 					w.node.broadcast = func([]byte) (bool, error) { return false, errors.New("timeout") }
 				}
 				w.node.rate = 20
@@ -63,7 +63,7 @@ func TestAStuckTransactionIsReplacedWithAHigherFee(t *testing.T) {
 				if got := w.balance(ledger.InTransit, done.BatchID); got != 0 {
 					t.Fatalf("in transit %d", got)
 				}
-				// The change of the confirmed transaction can be spent.
+				// The change of the confirmed transaction can be spent, whichever transaction that is.
 				w.node.broadcast = nil
 				w.mine(6)
 				w.release(3_000_000)
@@ -137,7 +137,7 @@ func TestOnlyADeepConflictReopensAPayout(t *testing.T) {
 		w.mine(3)
 		w.clock.Advance(time.Hour)
 		w.watch()
-		w.states(payout.UnknownOutcome) // three blocks are not enough
+		w.states(payout.UnknownOutcome) // three confirmations of the conflicting transaction are not final
 		w.mine(3)
 		w.clock.Advance(time.Hour)
 		w.must(w.rail.RefreshFees(w.ctx, w.d))

@@ -60,7 +60,7 @@ func TestOneTransactionPaysManyOutputs(t *testing.T) {
 				changes, err = db.Changes(ctx, tx, company, o.ID)
 				return err
 			}))
-			at := string(payout.Queued) // its first state has no row in the history
+			at := string(payout.Queued) // the history has no row for an output's first state
 			for i, c := range changes {
 				if c.From != at || c.Version != int64(i)+2 {
 					t.Fatalf("the history of version %d: %+v", o.Version, changes)
@@ -110,7 +110,7 @@ func TestAReleaseIsPaidAsFarAsFundsSuffice(t *testing.T) {
 	run(t, func(w *fixture) {
 		w.fund(300_000) // half of the amount owed
 		w.release(manyAmounts()...)
-		w.watch() // pays the oldest outputs
+		w.watch() // the jobs pay the oldest outputs
 		w.fund(2_000_000)
 		w.clock.Advance(2 * time.Minute)
 		w.watch()

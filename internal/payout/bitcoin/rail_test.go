@@ -46,7 +46,7 @@ func (u *unreliable) Broadcast(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// The Bitcoin rail on the simulated chain.
+// The Bitcoin rail keeps the contract of payout.Rail on the simulated chain.
 func TestRail(t *testing.T) {
 	payouttest.Run(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) payouttest.Outside {
 		w := &fixture{t: t, ctx: t.Context(), d: d, clock: clock, node: &node{Chain: bitcoinsim.New(d), rate: 5}}

@@ -239,7 +239,7 @@ func TestPayoutsOnARealNode(t *testing.T) {
 		w := newRealFixture(t, d, clock, node)
 		usdc := func(n int64) money.Amount { return money.New(money.USDC, n) }
 
-		// Three assets, in the order of their nonces.
+		// Payments of three assets are sent in the order of their nonces.
 		amounts := []money.Amount{usdc(5_000_000), money.New(money.ETH, 3_000_000), money.New(money.USDT, 7_000_000)}
 		var to, ids []string
 		for _, a := range amounts {
@@ -252,7 +252,8 @@ func TestPayoutsOnARealNode(t *testing.T) {
 			o := w.want(id, payout.Sent, "")
 			code, dim := ledger.WalletOf(amounts[i].Asset(), "base")
 			w.holds(ledger.OutputPayable, id, amounts[i].Asset(), 0)
-			w.holds(code, dim, amounts[i].Asset(), amounts[i].Units()) // until the payment is in a block
+			// the amount is in transit until the payment is in a block
+			w.holds(code, dim, amounts[i].Asset(), amounts[i].Units())
 			w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				fee, err := ledger.Balance(ctx, tx, company, ledger.InTransit, o.BatchID, money.ETH)
 				if amounts[i].Asset() == money.ETH {
@@ -273,7 +274,8 @@ func TestPayoutsOnARealNode(t *testing.T) {
 			w.paid(to[i], a)
 			w.holds(ledger.InTransit, o.BatchID, a.Asset(), 0)
 			w.holds(ledger.InTransit, o.BatchID, money.ETH, 0)
-			if code, dim := ledger.WalletOf(a.Asset(), "base"); a.Asset() != money.ETH { // ETH also paid the fees
+			// the wallet's ETH also paid the fees
+			if code, dim := ledger.WalletOf(a.Asset(), "base"); a.Asset() != money.ETH {
 				w.holds(code, dim, a.Asset(), 0)
 			}
 		}
@@ -366,7 +368,7 @@ func TestPayoutsOnARealNode(t *testing.T) {
 		w.wait(time.Minute)
 		w.delays("fee_too_high 1 2.500000 USDC base")
 
-		// A token rejects a payee, first in the estimate, then in the block.
+		// A token contract rejects a payee: first when the node estimates the payment, then when a block executes it.
 		address, id = w.add(usdc(4_000_000))
 		w.must(node.Blacklist(w.Context(), money.USDC, address, true))
 		w.sync()
@@ -374,15 +376,15 @@ func TestPayoutsOnARealNode(t *testing.T) {
 		w.paid(address, usdc(0))
 		address, id = w.add(usdc(4_500_000))
 		w.sync()
-		// so that it is not mined before the blacklisting
+		// Evicting the transaction keeps it out of the block that blacklists the payee.
 		w.must(w.lab.Evict(w.Context(), w.want(id, payout.Sent, "").TxID))
 		w.must(node.Blacklist(w.Context(), money.USDC, address, true))
-		w.wait(time.Minute) // it is broadcast again
+		w.wait(time.Minute) // the transaction is broadcast again
 		witness := &secondNode{Source: node, down: true}
 		w.watcher.SetWitnesses([]chain.Witness{{Source: witness, Name: "second"}}, 0)
 		w.mine()
 		w.wait(time.Minute)
-		w.want(id, payout.Sent, "") // one node alone says that badAddress was paid
+		w.want(id, payout.Sent, "") // only one node reports that the transaction failed
 		witness.down = false
 		for range 11 { // a witness that was down is retried after some blocks
 			w.mine()
@@ -427,9 +429,9 @@ func TestPayoutsOnARealNode(t *testing.T) {
 			return err
 		}))
 
-		// The transaction was made by this service before its database was restored, and paid an output that is queued
-		// again. MarkPaid accepts it once, for the exact amount and address. Then payouts resume, and no payee is paid
-		// twice.
+		// MarkPaid accepts a transaction that this service made before its database was restored, and that paid an
+		// output which is queued again. It accepts the transaction once, for the exact amount and address. Then
+		// payouts resume, and no payee is paid twice.
 		address, id = w.add(usdc(6_000_000))
 		_, other := w.add(usdc(6_000_000))
 		w.sync()
@@ -465,7 +467,7 @@ func TestPayoutsOnARealNode(t *testing.T) {
 			w.must(d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") }))
 			w.wait(time.Minute)
 		}
-		// enough for the outputs ahead in the queue
+		// The balance now also pays the outputs that are ahead in the queue.
 		w.must(node.Fund(t.Context(), w.hot, 1_000_000_000_000, 1_000_000_000_000))
 		resume()
 		w.want(other, payout.Sent, "")
@@ -473,7 +475,8 @@ func TestPayoutsOnARealNode(t *testing.T) {
 		w.want(other, payout.Fulfilled, "")
 		w.paid(address, usdc(6_000_000))
 
-		// What badAddress explains stops payouts, and again before a nonce is taken; then a person's word counts.
+		// An unknown transaction pauses payouts when it is found, and once more before the next nonce is used. After
+		// staff resume payouts the second time, the queue is paid.
 		state, err = node.State(t.Context(), w.hot)
 		w.must(err)
 		raw, _, _, err = w.lab.SignOwn(t.Context(), state.Nonce, 2_000_000_000, chain.Output{Address: to[0], Amount: 1})
@@ -490,7 +493,8 @@ func TestPayoutsOnARealNode(t *testing.T) {
 		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			report, err := ledger.Check(ctx, tx)
 			strangers, failed := chain.UnknownSpends(ctx, tx, "base")
-			if len(report.Problems) > 0 || failed != nil || len(strangers) != 2 { // what paid one unit, twice, is badAddress's
+			// no payout explains the two transfers of one unit
+			if len(report.Problems) > 0 || failed != nil || len(strangers) != 2 {
 				t.Errorf("ledger: %v, unknown transactions: %v, %v", report.Problems, strangers, failed)
 			}
 			return err

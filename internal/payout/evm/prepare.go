@@ -15,10 +15,10 @@ import (
 
 // quoted is the call that pays a queued output, with the node's estimate.
 type quoted struct {
-	version  int64 // version of the output that was estimated
+	version  int64 // the version of the output when the node made the estimate
 	call     evm.Call
 	estimate evm.Estimate
-	failure  string // reason for which it can never be paid, or ""
+	failure  string // reason for which the output can never be paid, or ""
 }
 
 // Prepare implements payout.Rail. It asks the node for estimates of the payments at the queue's head, and then signs
@@ -110,7 +110,7 @@ func (r *Rail) quote(ctx context.Context, head []payout.Output, s evm.State) (ma
 // hotWallet is the state of the hot wallet in one database transaction.
 type hotWallet struct {
 	nonce     uint64                // next nonce
-	available map[money.Asset]int64 // balance less unconfirmed transactions
+	available map[money.Asset]int64 // balance less the amounts of unconfirmed transactions
 	short     map[money.Asset]bool  // assets with a waiting output
 	price     int64                 // maximum price of a unit of gas
 	tip       int64
@@ -184,13 +184,13 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.S
 	}
 	first, done := p.nonce, 0
 	var txids []string
-	waiting := map[string][]payout.Output{} // by reason
+	waiting := map[string][]payout.Output{} // waiting outputs, by the reason of their delay
 	for _, o := range head {
 		quote, known := quotes[o.ID]
 		if !known {
 			continue // queued since the estimate; another job prepares it
 		}
-		if quote.version != o.Version { // its destination may have changed
+		if quote.version != o.Version { // the output's destination may have changed since the estimate
 			payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
 			continue
 		}
@@ -221,7 +221,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.S
 		}
 	}
 	payout.EnqueueSend(tx, companyID, r.Name(), tx.Now(), txids...)
-	if done > 0 && len(head) >= r.maxOutputs { // there may be more
+	if done > 0 && len(head) >= r.maxOutputs { // the queue may have more outputs
 		payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
 	}
 	return r.recordWaiting(ctx, tx, q, waiting, rate)

@@ -114,7 +114,7 @@ func testUnpayableOutputs(t *testing.T, d *db.DB, clock *dbtest.Clock, on testNo
 	node.about, unclear = w.add(usdc(250))
 	goodTo, good := w.add(usdc(500))
 	etherTo, ether := w.add(money.New(money.ETH, 500_000_000))
-	_, behind := w.add(usdt(200)) // the account has enough for this one
+	_, behind := w.add(usdt(200)) // the balance is enough for this output
 	w.sync()
 
 	w.want(refused, payout.Failed, onchain.ReasonRefused)
@@ -140,8 +140,8 @@ func testUnpayableOutputs(t *testing.T, d *db.DB, clock *dbtest.Clock, on testNo
 	w.want(good, payout.Fulfilled, "")
 	w.want(ether, payout.Fulfilled, "")
 
-	// The account is funded: the outputs of the asset are paid in order. The high fee is now the reason of the delay,
-	// which is reported.
+	// After the account is funded, the outputs of the asset are paid in order. Now the high fee is the reason of the
+	// delay, and the delay is reported.
 	w.must(on.Fund(t.Context(), w.hot, 1_000_000_000_000, 200_000_000_000_000))
 	w.mine()
 	for range 4 {
@@ -152,7 +152,7 @@ func testUnpayableOutputs(t *testing.T, d *db.DB, clock *dbtest.Clock, on testNo
 	}
 	w.delays("insufficient_funds 7 6000200.000000 USDT base", "fee_too_high 7 370.000000 USDC base")
 
-	// Fees are low and the node estimates again.
+	// Fees fall, and the node estimates payments to the address again.
 	node.about = ""
 	w.must(on.SetBaseFee(t.Context(), 1_000_000_000))
 	w.mine()

@@ -50,7 +50,7 @@ func (u *unreliable) BroadcastAll(ctx context.Context, raws [][]byte) []error {
 	return errs
 }
 
-// The EVM rail on a simulated network.
+// The EVM rail keeps the contract of payout.Rail on a simulated network.
 func TestRail(t *testing.T) {
 	payouttest.Run(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) payouttest.Outside {
 		must := func(err error) {

@@ -71,7 +71,7 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 	}
 	try := amount
 	if asset == native {
-		try = 1 // the cost does not depend on the amount
+		try = 1 // the cost of a native transfer does not depend on the amount
 	}
 	call, err := r.network.TransferCall(to, money.New(asset, try))
 	if err != nil {

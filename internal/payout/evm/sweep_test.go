@@ -22,7 +22,7 @@ func TestDepositsAreSweptOnARealNode(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newRealFixture(t, d, clock, node)
 		ether := node.Chain(t, money.ETH)
-		w.must(node.SetDataFee(t.Context(), 500_000_000_000_000)) // more than the cost of all gas
+		w.must(node.SetDataFee(t.Context(), 500_000_000_000_000)) // the data fee exceeds the cost of all gas
 		pool := chain.NewPool(d, "base", w.keys.Deriver())
 		var tokens, coins string
 		w.must(d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
@@ -43,7 +43,7 @@ func TestDepositsAreSweptOnARealNode(t *testing.T) {
 
 		for i := range 6 {
 			w.must(w.rail.Sweep(t.Context(), d))
-			if i%2 == 0 { // the node hears, and badAddress knows
+			if i%2 == 0 { // the node receives the broadcast, but its answer is lost
 				node.SetConnection(evmtest.ResponsesLost)
 			}
 			w.must(w.runner.Drain(t.Context()))
@@ -61,7 +61,7 @@ func TestDepositsAreSweptOnARealNode(t *testing.T) {
 		w.must(err)
 		state, err := node.State(t.Context(), coins)
 		w.must(err)
-		// The margin of the data fee remains: the node would reject the transaction without it.
+		// The margin of the data fee remains at the address: the node would reject the transaction without it.
 		if left := state.Balances[money.ETH]; left < 500_000 || left > 1_000_000 || state.Nonce != 1 || times[tokens] != 1 {
 			t.Errorf("%d are left after %d transactions, and gas came %d times", left, state.Nonce, times[tokens])
 		}

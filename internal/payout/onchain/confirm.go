@@ -49,7 +49,7 @@ type view struct {
 	failed    *Transaction // confirmed transaction that failed: proof that nothing was paid
 	present   bool         // a transaction is in the mempool or a block
 	newest    chain.State  // state of the current transaction
-	dead      string       // reason for which none can ever be confirmed, or ""
+	dead      string       // reason for which no transaction of the batch can ever be confirmed, or ""
 }
 
 func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
@@ -146,7 +146,7 @@ func (c *Carrier) settle(ctx context.Context, tx *db.Tx, b Batch) (Batch, error)
 	case v.present && b.State != payout.Sent:
 		return b, advance(ctx, tx, &b, payout.Sent, b.TxID, "found on the chain")
 	case !v.present && b.State == payout.Sent && v.newest == chain.Watched:
-		// It was accepted and has since been dropped from the mempool.
+		// The transaction was accepted and has since been dropped from the mempool.
 		payout.EnqueueSend(tx, b.CompanyID, c.Rail, tx.Now(), b.TxID)
 	}
 	return b, nil
@@ -168,7 +168,7 @@ func (c *Carrier) fulfill(ctx context.Context, tx *db.Tx, b *Batch, t Transactio
 	if err := post(tx, *b, "confirm", lines); err != nil {
 		return err
 	}
-	if len(b.Signed) > 1 { // if the replaced transaction was confirmed, its change can be spent
+	if len(b.Signed) > 1 { // if the replaced transaction was confirmed, the change can be spent after all
 		if err := chain.Unreserve(ctx, tx, b.Chain, b.ChangeReservation()); err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/payouttest"
 )
 
-// Token transfers on a real EVM node, each with its own nonce. The blocks show how often each is executed.
+// A real EVM node keeps the contract of onchain.Nodes. Its blocks show how often each transaction was executed.
 func TestNodesOnARealEVMNode(t *testing.T) {
 	node := evmtest.Start(t)
 	payouttest.RunNodes(t, func(t *testing.T) payouttest.Network {

@@ -77,7 +77,7 @@ func MarkPaid(ctx context.Context, tx *db.Tx, u UnknownPayment, outputID string,
 	}
 	code, dim := ledger.WalletOf(asset, u.Chain)
 	lines := []ledger.Line{ledger.Debit(ledger.OutputPayable, o.ID, o.Amount), ledger.Credit(code, dim, o.Amount)}
-	if len(taken) == 0 { // the fee, once
+	if len(taken) == 0 { // only the transaction's first output posts the fee
 		fee := money.New(u.Native, u.Fee(t, spent))
 		code, dim := ledger.WalletOf(u.Native, u.Chain)
 		lines = append(lines, ledger.Debit(ledger.NetworkFee, Source, fee), ledger.Credit(code, dim, fee))

@@ -34,7 +34,7 @@ func (n Nodes) Submit(ctx context.Context, txs ...Transaction) []payout.Answer {
 			}
 			known, err := knows(ctx, w, t.TxID)
 			if err != nil {
-				break // the next request would also time out
+				break // further requests would also time out
 			}
 			if known {
 				answers[i] = payout.Answer{Outcome: payout.Accepted}

@@ -17,7 +17,7 @@ import (
 
 // node is a node that accepts every transaction and finds it by its ID.
 type node struct {
-	chain.Source // nil: Nodes calls only the methods below
+	chain.Source // nil, since Nodes calls only the methods below
 	connection   payouttest.Connection
 	times        map[string]int
 }

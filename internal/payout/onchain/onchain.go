@@ -269,7 +269,7 @@ type Batch struct {
 	Change    string // address of the change or target of a sweep, or ""
 	Version   int64
 	CreatedAt time.Time
-	SentAt    time.Time // zero before the first acceptance
+	SentAt    time.Time // zero until the network accepts a transaction of the batch
 
 	Signed []Transaction              // by fee, lowest first
 	Seen   map[string]chain.WatchedTx // state of its transactions on the chain, by txid
@@ -330,7 +330,7 @@ type Transaction struct {
 	Fee       int64
 	Size      int64 // virtual bytes, or gas limit
 	Package   int64 // Size plus unconfirmed ancestors when it was signed
-	Ancestors int64 // number of unconfirmed ancestors and itself
+	Ancestors int64 // number of unconfirmed transactions that it depends on, including itself
 	Attempts  int64 // consecutive broadcasts that were not accepted
 	CreatedAt time.Time
 }

@@ -142,7 +142,7 @@ func (c *Carrier) record(ctx context.Context, tx *db.Tx, b Batch, t Transaction,
 	case to == payout.UnknownOutcome && (b.State == payout.Prepared || b.State == payout.Sent):
 		for _, other := range b.Signed {
 			if other.TxID != t.TxID && other.State == payout.Sent {
-				return nil // the replaced transaction is still sent
+				return nil // the network still has the replaced transaction
 			}
 		}
 		return advance(ctx, tx, &b, payout.UnknownOutcome, b.TxID, answer.Outcome.String())

@@ -14,7 +14,7 @@ type Network struct {
 	Nodes onchain.Nodes
 	// Sign returns a new valid transaction.
 	Sign func() onchain.Transaction
-	// Refused is a transaction that the network definitely refuses.
+	// Refused is a transaction that the network will never accept.
 	Refused onchain.Transaction
 	// Executed returns the number of executions of the transaction: 0 or 1.
 	Executed func(txid string) int

@@ -25,11 +25,11 @@ import (
 // Connection is the state of the connection to the network or bank.
 type Connection int
 
-// Connections.
+// Connections that a test can set.
 const (
 	Fine       Connection = iota
-	LostBefore            // requests are lost
-	LostAfter             // requests arrive, answers are lost
+	LostBefore            // requests do not arrive
+	LostAfter             // requests arrive, but their answers are lost
 )
 
 // Outside is a rail with the network or bank behind it.

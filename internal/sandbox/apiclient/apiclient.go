@@ -80,8 +80,8 @@ type EventHead struct {
 	ID    string `json:"id"`
 }
 
-// EventsAfter returns up to 100 events after one, oldest first; after "" starts with the oldest. names filters them by
-// names and prefixes, separated by commas; "" returns all.
+// EventsAfter returns up to 100 events that follow the event with ID after, oldest first. With an empty ID it starts
+// at the oldest event. names filters by event names and prefixes, separated by commas; "" selects all events.
 func (c *Client) EventsAfter(ctx context.Context, after, names string) (EventPage, error) {
 	var page EventPage
 	query := url.Values{"limit": {"100"}}
@@ -94,7 +94,7 @@ func (c *Client) EventsAfter(ctx context.Context, after, names string) (EventPag
 	return page, c.Get(ctx, "/api/events?"+query.Encode(), &page)
 }
 
-// NewestEvent returns the id of the last event, "" before the first.
+// NewestEvent returns the ID of the last event, or "" if there is none.
 func (c *Client) NewestEvent(ctx context.Context) (string, error) {
 	var page EventPage
 	if err := c.Get(ctx, "/api/events?order=desc&limit=1", &page); err != nil || len(page.Data) == 0 {

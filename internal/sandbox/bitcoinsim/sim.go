@@ -1,11 +1,8 @@
-// Package bitcoinsim simulates a Bitcoin chain in the database, for the sandbox and for most tests.
-//
-// Its transactions are real ones, with signatures that it verifies by running their scripts. Its blocks have real
-// headers and hashes, so that the packages above package chain work as with a node. It omits what only a network needs:
-// proof of work, the subsidy, the maturity of coinbases, and size limits. [Chain] implements chain.Source, and also
-// simulates payers and miners: it pays from a faucet, mines, replaces, evicts and reorganizes on request.
-//
-// Never use it for real money: the faucet's key is public.
+// Package bitcoinsim simulates a Bitcoin chain in the database, for the sandbox and for most tests. Its transactions
+// are real: they have signatures, which it verifies by running their scripts. Its blocks have real headers and hashes,
+// so that callers work as with a node. It has no proof of work, no subsidy, no maturity of coinbases and no size
+// limits. [Chain] implements chain.Source, and also simulates payers and miners: it pays from a faucet, mines,
+// replaces, evicts and reorganizes on request. Never use it for real money: the faucet's key is public.
 package bitcoinsim
 
 import (
@@ -33,33 +30,34 @@ import (
 
 const (
 	network = "regtest"
-	// The faucet starts with this number of coins of this size, in the first block after the genesis block.
+	// The first block after the genesis block gives the faucet premineCoins coins of premineValue satoshis each.
 	premineCoins = 200
 	premineValue = 50_000_00000000 / premineCoins
-	// fee is the fee of a payment of the faucet; a replacement adds as much.
+	// fee is the fee of a payment of the faucet, in satoshis. A replacement pays that much more.
 	fee = 1_000
 	// calmFee is the default fee rate of the chain, in sat/vB.
 	calmFee    = 2
 	settingFee = "sim.fee_rate"
 )
 
-// Chain is the simulated chain of a database. All values on one database are the same chain. Safe for concurrent use.
+// Chain is the simulated chain of a database. All values with the same database are the same chain. It is safe for
+// concurrent use.
 type Chain struct {
 	d      *db.DB
 	faucet *bitcoin.Signer
 	home   string // the faucet's address
-	script string // its script in hex
+	script string // output script of the faucet's address, in hexadecimal
 
 	mu    sync.Mutex // serializes changes in this process
 	begun bool
 }
 
-// New returns the simulated chain of a database. It is created at its first use.
+// New returns the simulated chain of a database. The first call of a method creates the chain.
 func New(d *db.DB) *Chain {
 	seed := sha256.Sum256([]byte("faucet of the simulated chain"))
 	xprv, err := bitcoin.MasterFromSeed(seed[:], network)
 	if err != nil {
-		panic(err) // the input is constant
+		panic(err) // cannot happen: the input is constant
 	}
 	faucet, err := bitcoin.ParseXPriv(xprv, network)
 	if err != nil {
@@ -79,7 +77,7 @@ func New(d *db.DB) *Chain {
 // Home returns the faucet's address. Money sent there can be paid out again.
 func (c *Chain) Home() string { return c.home }
 
-// write runs a change of the chain, and creates the chain first if necessary.
+// write runs a function that changes the chain. It creates the chain first if necessary.
 func (c *Chain) write(ctx context.Context, fn func(context.Context, *db.Tx) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +89,7 @@ func (c *Chain) write(ctx context.Context, fn func(context.Context, *db.Tx) erro
 	})
 }
 
-// ready creates the chain for a reader, if necessary.
+// ready creates the chain, if necessary, before a read.
 func (c *Chain) ready(ctx context.Context) error {
 	c.mu.Lock()
 	begun := c.begun
@@ -214,8 +212,8 @@ func (c *Chain) Mine(ctx context.Context, n int) error {
 	})
 }
 
-// Reorg replaces the last blocks by one more empty blocks. The transactions of the old blocks return to the mempool,
-// until the next Mine. The first block cannot be replaced.
+// Reorg replaces the last depth blocks by depth+1 empty blocks. The transactions of the old blocks return to the
+// mempool until the next Mine. The genesis block cannot be replaced.
 func (c *Chain) Reorg(ctx context.Context, depth int) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		height, _, err := tip(ctx, tx)
@@ -250,12 +248,12 @@ func (c *Chain) Reorg(ctx context.Context, depth int) error {
 	})
 }
 
-// Pay sends an amount from the faucet, like any payer; it waits in the mempool.
+// Pay sends an amount from the faucet to an address. The transaction waits in the mempool for a block.
 func (c *Chain) Pay(ctx context.Context, address string, sats int64) (txid string, err error) {
 	return c.PayAll(ctx, chain.Output{Address: address, Amount: sats})
 }
 
-// PayAll sends several amounts in one transaction. Its first outputs are these, in this order.
+// PayAll sends several amounts in one transaction. The first outputs of the transaction are the given ones, in order.
 func (c *Chain) PayAll(ctx context.Context, outputs ...chain.Output) (txid string, err error) {
 	total := int64(fee)
 	for _, o := range outputs {
@@ -301,8 +299,8 @@ func (c *Chain) pay(ctx context.Context, tx *db.Tx, coins []chain.WalletCoin, to
 	return txid, accept(ctx, tx, raw)
 }
 
-// Replace replaces a payment of the faucet in the mempool by one with a higher fee that spends the same coins and
-// pays the given outputs, or none if the payer takes the money back.
+// Replace replaces a payment of the faucet in the mempool by one with a higher fee. The new payment spends the same
+// coins and pays the given outputs; without outputs all money returns to the faucet.
 func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Output) (newTxID string, err error) {
 	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		old, err := loadTx(ctx, tx, txid)
@@ -383,7 +381,8 @@ func accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 		op := txIn.PreviousOutPoint
 		o, err := loadOutput(ctx, tx, op)
 		if errors.Is(err, db.ErrNoRows) {
-			return fmt.Errorf("sim: missing input %v", op) // not a rejection: it may have been mined long ago
+			// not a rejection: the transaction may have been mined long ago
+			return fmt.Errorf("sim: missing input %v", op)
 		}
 		if err != nil {
 			return err
@@ -534,8 +533,8 @@ func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
 	return rate, err
 }
 
-// SetFeeRate sets the fee rate that the chain asks for from now on, in sat/vB, and returns the previous one. The
-// mempool and blocks still accept all of its transactions.
+// SetFeeRate sets the fee rate that FeeRate returns, in sat/vB, and returns the previous one. The mempool and blocks
+// still accept lower rates.
 func (c *Chain) SetFeeRate(ctx context.Context, rate int64) (before int64, err error) {
 	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if before, err = feeRate(ctx, tx); err != nil {
@@ -554,7 +553,7 @@ func feeRate(ctx context.Context, tx *db.Tx) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// Coin implements chain.Keeper.
+// Coin implements chain.UTXOSource.
 func (c *Chain) Coin(ctx context.Context, o chain.Outpoint) (sats int64, err error) {
 	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		sats, err = minedCoin(ctx, tx, o)

@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// stored is a transaction in the database.
+// stored is a transaction as stored in the database.
 type stored struct {
 	msg   *wire.MsgTx
 	fee   int64
@@ -205,7 +205,7 @@ func mempoolIDs(ctx context.Context, tx *db.Tx) ([]string, error) {
 	return db.Collect(rows, err, scanID)
 }
 
-// faucetCoins returns enough unspent coins of a script, largest first.
+// faucetCoins returns unspent coins of a script, largest first, whose sum pays total and a change output.
 func faucetCoins(ctx context.Context, tx *db.Tx, script string, total int64) ([]chain.WalletCoin, error) {
 	rows, err := tx.Query(ctx, `SELECT o.txid, o.vout, o.amount FROM sim_outputs o JOIN sim_txs t ON t.txid = o.txid
 		WHERE o.script = $1 AND o.spent_by = '' AND o.amount > 0 ORDER BY CASE WHEN t.state = 'mined' THEN 0 ELSE 1 END,
@@ -221,7 +221,7 @@ func faucetCoins(ctx context.Context, tx *db.Tx, script string, total int64) ([]
 	}
 	var have int64
 	for i, c := range coins {
-		// The change must be large enough for an output.
+		// The remainder must be large enough for a change output.
 		if have += c.Amount; have >= total+1_000 {
 			return coins[:i+1], nil
 		}

@@ -14,12 +14,12 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/apiclient"
 )
 
-// Options configure a demo.
+// Options are the parameters of Run.
 type Options struct {
 	Client         *apiclient.Client
-	Payees         int    // how many people to pay
+	Payees         int    // number of people to pay
 	Amount         string // amount of each payment, in USD
-	BitcoinRPC     string // the node in use, "" for the simulated chain
+	BitcoinRPC     string // URL of the Bitcoin node in use; "" for the simulated chain
 	BitcoinNetwork string
 }
 
@@ -98,7 +98,7 @@ func (o Options) people(ctx context.Context, t *Terminal, api *apiclient.Client,
 	}
 	var all []person
 	for _, w := range workers.Data {
-		// This worker is paid half by bank, and no bank takes part in the demo.
+		// This worker is paid half by bank, and the demo has no bank.
 		if w.UserID == sandbox.DefaultSeed().Workers[sandbox.BankWorker].UserID {
 			continue
 		}
@@ -139,8 +139,8 @@ func (o Options) people(ctx context.Context, t *Terminal, api *apiclient.Client,
 	return all, nil
 }
 
-// pay funds the payroll: from the sandbox's faucet, by mining on a regtest node, or by waiting for a person to pay.
-// It returns a miner for the next blocks, nil if another program mines them.
+// pay funds the payroll: from the sandbox's faucet, by mining on a regtest node, or by waiting for a person to pay. It
+// returns a miner for the following blocks, or nil if another program mines them.
 func (o Options) pay(ctx context.Context, t *Terminal, api *apiclient.Client, made created) (*miner, error) {
 	t.Step("Funding")
 	switch {
@@ -243,7 +243,8 @@ func (t *Terminal) follow(ctx context.Context, api *apiclient.Client, made creat
 	}
 }
 
-// The parts of API responses that the demo reads. Amounts stay text, because they are money.
+// The following types have the fields of API responses that the demo reads. Amounts are strings, because they are
+// money.
 type (
 	created struct {
 		PayrollID string      `json:"payroll_id"`

@@ -46,7 +46,7 @@ func (m *miner) mine(ctx context.Context, n int) error {
 
 // pay mines coins until it has the amount, waits until they mature, and sends it.
 func (m *miner) pay(ctx context.Context, address string, sats int64) (string, error) {
-	const fee = 2_000 // per input, 20 times the relay minimum
+	const fee = 2_000 // satoshis per input, 20 times the relay minimum
 	var coins []chain.WalletCoin
 	var have int64
 	for have < sats+fee*int64(len(coins)+1) {

@@ -12,16 +12,16 @@ import (
 	"rsc.io/qr"
 )
 
-// Terminal prints the demo. On a live terminal the last line is a status that is overwritten; elsewhere only changes
-// are printed, so that the output reads well in a file.
+// Terminal prints the demo's output. In an interactive terminal the last line is a status line that is overwritten.
+// Other outputs, such as a file, get a line only for each change.
 type Terminal struct {
 	out   io.Writer
 	live  bool
-	shown string // the status line
+	shown string // current text of the status line
 	began time.Time
 }
 
-// NewTerminal prints to a writer.
+// NewTerminal returns a Terminal that writes to out.
 func NewTerminal(out io.Writer) *Terminal {
 	t := &Terminal{out: out}
 	if f, ok := out.(*os.File); ok {
@@ -48,7 +48,7 @@ func (t *Terminal) Step(format string, args ...any) {
 // Note prints a line.
 func (t *Terminal) Note(format string, args ...any) { t.print(format+"\n", args...) }
 
-// event prints a line about an event, with the time since the first one.
+// event prints a line about an event, with the seconds since the first event.
 func (t *Terminal) event(kind, format string, args ...any) {
 	if t.began.IsZero() {
 		t.began = time.Now()
@@ -83,8 +83,8 @@ func (t *Terminal) clear() {
 	}
 }
 
-// qr draws a QR code, two modules per character. Light modules are drawn, since most terminals are dark; on a live
-// terminal the colors are set, so that it can be scanned on a light one too.
+// qr prints a QR code, two modules per character. It draws the light modules, since most terminals are dark. In an
+// interactive terminal it also sets the colors, so that phones can scan the code on a light background.
 func (t *Terminal) qr(text string) error {
 	code, err := qr.Encode(text, qr.L)
 	if err != nil {

@@ -1,11 +1,8 @@
-// Package evmsim simulates an EVM network in the database, for the sandbox and for tests.
-//
-// Its transactions are real ones, with signatures that it verifies. It supports the calls that the service uses:
-// transfers of the network's own coin and of its tokens. Any other call fails and costs its gas. Blocks have hashes and
-// can be reorganized. [Chain] implements evm.Node, and also simulates payers and miners: it pays from a faucet, mines,
-// replaces and evicts on request.
-//
-// Never use it for real money: the faucet's key is public.
+// Package evmsim simulates an EVM network in the database, for the sandbox and for tests. Its transactions are real:
+// they have signatures, which it verifies. It supports the calls that the service uses: transfers of the network's own
+// coin and of its tokens. Any other call fails and costs its gas. Blocks have hashes and can be reorganized. [Chain]
+// implements evm.Node, and also simulates payers and miners: it pays from a faucet, mines, replaces and evicts on
+// request. Never use it for real money: the faucet's key is public.
 package evmsim
 
 import (
@@ -27,18 +24,18 @@ import (
 )
 
 const (
-	// Gas of each kind of call.
+	// The constants gasPay and gasTransfer are the gas of a payment in native coin and of a token transfer.
 	gasPay      = 21_000
 	gasTransfer = 52_000
 	// calmFee is the default base fee of a block, in wei per unit of gas; the tip is added to it.
 	calmFee = 1_000_000_000
 	calmTip = 100_000_000
-	// after is the number of blocks mined after a block that is not empty.
+	// after is the number of empty blocks that Settle mines after a block with transactions.
 	after = 12
 )
 
-// Chain is a simulated network of a database. All values of one name on one database are the same network. Safe for
-// concurrent use.
+// Chain is a simulated network of a database. All values with the same name and database are the same network. It is
+// safe for concurrent use.
 type Chain struct {
 	d       *db.DB
 	network evm.Network
@@ -49,12 +46,12 @@ type Chain struct {
 	begun bool
 }
 
-// New returns a simulated network in a database. It is created at its first use.
+// New returns a simulated network in a database. The first call of a method creates the network.
 func New(d *db.DB, network evm.Network) *Chain {
 	seed := sha256.Sum256([]byte("faucet of the simulated networks of accounts"))
 	xprv, err := evm.MasterFromSeed(seed[:])
 	if err != nil {
-		panic(err) // the input is constant
+		panic(err) // cannot happen: the input is constant
 	}
 	faucet, err := evm.ParseXPriv(xprv)
 	if err != nil {
@@ -67,7 +64,7 @@ func New(d *db.DB, network evm.Network) *Chain {
 	return &Chain{d: d, network: network, faucet: faucet, home: home}
 }
 
-// write runs a change of the network, and creates the network first if necessary.
+// write runs a function that changes the network. It creates the network first if necessary.
 func (c *Chain) write(ctx context.Context, fn func(context.Context, *db.Tx) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +114,7 @@ func (c *Chain) Mine(ctx context.Context, n int) error {
 	})
 }
 
-// Settle mines a block if a transaction waits or needs confirmations.
+// Settle mines a block if a transaction waits in the mempool or needs more confirmations.
 func (c *Chain) Settle(ctx context.Context) error {
 	due := false
 	err := c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -229,8 +226,8 @@ func (c *Chain) move(ctx context.Context, tx *db.Tx, t stored, to evm.Address, m
 	return add(ctx, tx, name, to.String(), moved.Asset(), sign*moved.Units())
 }
 
-// Reorg replaces the last blocks by one more empty blocks. The transactions of the old blocks wait again, until the
-// next Mine. The first block cannot be replaced.
+// Reorg replaces the last depth blocks by depth+1 empty blocks. The transactions of the old blocks wait in the mempool
+// until the next Mine. The genesis block cannot be replaced.
 func (c *Chain) Reorg(ctx context.Context, depth int) error {
 	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for range depth {
@@ -278,7 +275,7 @@ func (c *Chain) Fund(ctx context.Context, account string, amount money.Amount) e
 	})
 }
 
-// Pay sends an amount from the faucet, like any payer; it waits for a block.
+// Pay sends an amount from the faucet to an address. The transaction waits for a block.
 func (c *Chain) Pay(ctx context.Context, address string, amount money.Amount) (txid string, err error) {
 	to, err := evm.ParseAddress(address)
 	if err != nil {
@@ -293,7 +290,7 @@ func (c *Chain) Pay(ctx context.Context, address string, amount money.Amount) (t
 		if err != nil {
 			return err
 		}
-		for { // skip the nonces of waiting transactions
+		for { // skip the nonces that waiting transactions use
 			taken, err := rival(ctx, tx, c.network.Name, c.home, nonce)
 			if err != nil {
 				return err
@@ -318,7 +315,7 @@ func (c *Chain) pay(ctx context.Context, tx *db.Tx, nonce uint64, tip int64, cal
 	return txid, c.accept(ctx, tx, raw)
 }
 
-// Replace replaces a waiting payment of the faucet by one with the same nonce that pays nobody.
+// Replace replaces a waiting payment of the faucet by a transaction that has the same nonce and transfers nothing.
 func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Output) (newTxID string, err error) {
 	to, err := evm.ParseAddress(c.home)
 	if err != nil {
@@ -471,7 +468,7 @@ func (c *Chain) Block(ctx context.Context, hash string) (out chain.Block, err er
 	return out, err
 }
 
-// show converts a transaction into the form that a watcher reads.
+// show converts a stored transaction to the form that a watcher reads.
 func (c *Chain) show(t stored) chain.Tx {
 	out := chain.Tx{ID: t.txid, Raw: t.raw, From: t.sender, Inputs: []chain.Outpoint{evm.NonceOutpoint(t.sender,
 		t.tx.Nonce)}, Fee: t.fee, Failed: t.failed}
@@ -551,8 +548,8 @@ func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
 	return rate + calmTip, err
 }
 
-// SetFeeRate sets the fee rate that blocks require from now on, in wei per unit of gas, and returns the previous one.
-// Blocks include no transaction that pays less.
+// SetFeeRate sets the fee rate that the following blocks require, in wei per unit of gas, and returns the previous
+// one. Blocks include no transaction that pays less.
 func (c *Chain) SetFeeRate(ctx context.Context, wei int64) (before int64, err error) {
 	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if before, err = baseFee(ctx, tx, c.network.Name); err != nil {
@@ -593,7 +590,7 @@ func (c *Chain) State(ctx context.Context, account string) (s evm.State, err err
 	return s, err
 }
 
-// Balances implements evm.Node. Only balances at the newest block are known.
+// Balances implements evm.Node. It knows only the balances at the newest block.
 func (c *Chain) Balances(ctx context.Context, accounts []string, height int64) (all map[money.Asset]int64, err error) {
 	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if b, err := tip(ctx, tx, c.network.Name); err != nil || b.height != height {
@@ -628,7 +625,7 @@ func (c *Chain) holds(ctx context.Context, tx *db.Tx, account string) (all map[m
 	return all, nil
 }
 
-// Estimate implements evm.Node. Its errors have the texts of a real node.
+// Estimate implements evm.Node. Its errors have the texts of geth.
 func (c *Chain) Estimate(ctx context.Context, from string, calls []evm.Call) ([]evm.Estimate, error) {
 	all := make([]evm.Estimate, len(calls))
 	err := c.read(ctx, func(ctx context.Context, tx *db.Tx) error {

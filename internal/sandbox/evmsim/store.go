@@ -119,13 +119,13 @@ func rawOf(ctx context.Context, tx *db.Tx, network, txid string) ([]byte, error)
 	return some[0].raw, nil
 }
 
-// rival returns the other transactions of a sender with a nonce that are not dropped.
+// rival returns the other transactions that have the given sender and nonce, without dropped ones.
 func rival(ctx context.Context, tx *db.Tx, network, sender string, nonce uint64) ([]stored, error) {
 	return selectTxs(ctx, tx, "network = $1 AND sender = $2 AND nonce = $3 AND state <> 'dropped'", network, sender,
 		int64(nonce))
 }
 
-// put stores a transaction at its place: the number of its block, or a negative number while it is in the mempool.
+// put stores a transaction with its place: the height of its block, or a negative number while it is in the mempool.
 func put(ctx context.Context, tx *db.Tx, network string, t stored, place int64) error {
 	return tx.Queue(ctx, `INSERT INTO sim_evm_txs (network, txid, sender, nonce, raw, state, block, place, failed, fee)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (network, txid) DO UPDATE SET
@@ -133,7 +133,7 @@ func put(ctx context.Context, tx *db.Tx, network string, t stored, place int64) 
 		network, t.txid, t.sender, int64(t.tx.Nonce), hex.EncodeToString(t.raw), t.state, t.block, place, t.failed, t.fee)
 }
 
-// lastBusy returns the height of the last block that is not empty, 0 if all are.
+// lastBusy returns the height of the last block with transactions, or 0 if there is none.
 func lastBusy(ctx context.Context, tx *db.Tx, network string) (height int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT COALESCE(MAX(b.height), 0) FROM sim_evm_blocks b WHERE b.network = $1 AND b.active
 		AND EXISTS (SELECT 1 FROM sim_evm_txs t WHERE t.network = b.network AND t.block = b.hash)`, network).Scan(&height)

@@ -23,7 +23,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/apiclient"
 )
 
-// trigger causes an event.
+// trigger describes and causes an event.
 type trigger struct {
 	how string
 	do  func(ctx context.Context, c *Client) error
@@ -140,16 +140,16 @@ func Known(event string) bool {
 // Events returns the names of the events that can be triggered, sorted.
 func Events() []string { return slices.Sorted(maps.Keys(triggers)) }
 
-// How describes how an event is caused.
+// How returns a description of how an event is caused.
 func How(event string) string { return triggers[event].how }
 
 // Client creates the objects of events.
 type Client struct{ *apiclient.Client }
 
-// interval is the pause between two requests that wait for something.
+// interval is the pause between two requests while a function waits for a change.
 const interval = 100 * time.Millisecond
 
-// awaitNext waits for the first event of a name after a given one.
+// awaitNext waits for the first event with a name after the event with the ID after.
 func (c *Client) awaitNext(ctx context.Context, after, name string) (json.RawMessage, error) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -173,7 +173,7 @@ func (c *Client) company(ctx context.Context) (string, error) {
 	return company.ID, c.Get(ctx, "/api/company", &company)
 }
 
-// MakeRecipient creates a recipient in GB and returns the path of its operations.
+// MakeRecipient creates a recipient in GB and returns the recipient's path in the API.
 func (c *Client) MakeRecipient(ctx context.Context) (path string, err error) {
 	return c.makeRecipientIn(ctx, "GB")
 }
@@ -265,8 +265,8 @@ func Pay(kind string) func(context.Context, *Client, Made) error {
 	}
 }
 
-// revertFunding funds a payroll and reorganizes the payment out of the chain after it was counted. If the block is
-// removed before the service has counted it, it tries again with another payroll.
+// revertFunding funds a payroll and, after the service has counted the payment, removes the payment's block from the
+// chain. If the block was removed too early, it repeats this with another payroll.
 func revertFunding(ctx context.Context, c *Client) error {
 	for {
 		err := payrollThen(Pay("reorged"), func(ctx context.Context, c *Client, p Made) error {
@@ -299,7 +299,7 @@ func delayPayout(ctx context.Context, c *Client) (err error) {
 		return err
 	}
 	before := fee.Before
-	defer func() { // even after a timeout
+	defer func() { // reset the rate even after a timeout
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		err = errors.Join(err, set(ctx, before))
@@ -373,12 +373,12 @@ func outlive(ctx context.Context, c *Client, p Made) error {
 	return c.awaitEvent(ctx, "payroll.quote_expired", p.PayrollID)
 }
 
-// outliveQuote advances the clock by the validity of a quote.
+// outliveQuote advances the clock past the end of a quote, which is valid from a time to another.
 func (c *Client) outliveQuote(ctx context.Context, from, to time.Time) error {
 	return c.Post(ctx, "/api/sandbox/clock", map[string]int64{"advance_seconds": int64(to.Sub(from)/time.Second) + 1}, nil)
 }
 
-// once repeats do until it is no longer refused for one of the reasons.
+// once calls do until it succeeds, or fails with an error that contains none of the reasons.
 func once(ctx context.Context, do func() error, reasons ...string) error {
 	for {
 		err := do()
@@ -481,7 +481,7 @@ func acceptInvitation(ctx context.Context, c *Client) error {
 	}
 }
 
-// fillIn submits a form of a page as a browser does.
+// fillIn submits the form of a web page as a browser does.
 func (c *Client) fillIn(ctx context.Context, path string, form url.Values) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.BaseURL+path, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -568,7 +568,7 @@ func transferIn(ctx context.Context, c *Client) error {
 // onePixel is a PNG of one pixel, which a sandbox accepts as a document.
 const onePixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// verifyCompany takes the next step of the company's verification.
+// verifyCompany advances the company's verification by one step.
 func verifyCompany(ctx context.Context, c *Client) error {
 	var company struct {
 		ID      string `json:"company_id"`
@@ -612,7 +612,7 @@ func verifyCompany(ctx context.Context, c *Client) error {
 			"category": "front", "ubo_id": owner.ID},
 	} {
 		if _, ofOwner := paper["ubo_id"]; ofOwner && owner.ID == "" {
-			continue // already added
+			continue // the owner was added before
 		}
 		paper["issuing_country"], paper["base64_image"] = company.Country, onePixel
 		if err := c.Post(ctx, at+"/documents", paper, nil); err != nil {

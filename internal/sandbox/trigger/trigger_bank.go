@@ -37,7 +37,7 @@ func returnPayout(ctx context.Context, c *Client) error {
 	})(ctx, c)
 }
 
-// askCorrection pays to an account number for which the sandbox's bank asks for a correction.
+// askCorrection pays to an account number for which the simulated bank asks for a correction.
 func askCorrection(ctx context.Context, c *Client) error {
 	payee, err := c.makeBankPayee(ctx, "US", "USD", map[string]any{
 		"routing_number": "091000019", "account_number": "12991001", "account_type": "checking",

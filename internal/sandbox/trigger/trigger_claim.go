@@ -49,7 +49,7 @@ func offerRefund(ctx context.Context, c *Client, made madeClaim) error {
 	}, "invalid_state")
 }
 
-// settingsOfClaims has the merchant settings that triggers change.
+// settingsOfClaims has the merchant settings that triggers change and restore.
 type settingsOfClaims struct {
 	Currency string `json:"settlement_currency"`
 	To       string `json:"settlement_destination_id"`
@@ -72,7 +72,7 @@ func settle(ctx context.Context, c *Client) (err error) {
 	if err := c.Post(ctx, "/api/merchant/settings", settingsOfClaims{Currency: string(money.BTC)}, nil); err != nil {
 		return err
 	}
-	defer func() { // even after a timeout
+	defer func() { // restore the settings even after a timeout
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		err = errors.Join(err, c.Post(ctx, "/api/merchant/settings", before, nil))

@@ -60,7 +60,7 @@ func TestEveryCountryHasAValidFile(t *testing.T) {
 				}
 			}
 			one := len(schemes) == 0
-			if one { // a country with one scheme has no field for it
+			if one { // a country with one payment scheme has no field for the scheme
 				schemes["local"] = true
 			}
 			for scheme := range schemes {
@@ -133,7 +133,8 @@ func sample(fields []destination.Field, scheme string) (data map[string]any, giv
 			data[f.Key], given[f.Key] = value, value
 		}
 	}
-	for _, said := range []string{"account_holder_type", "account_type"} { // by codes
+	// the file has codes for these fields instead of their values
+	for _, said := range []string{"account_holder_type", "account_type"} {
 		delete(given, said)
 	}
 	if _, kana := given["account_holder_kana"]; kana {

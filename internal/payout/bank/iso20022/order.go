@@ -30,7 +30,7 @@ type Transfer struct {
 	Creditor   Party
 	Number     string // scheme of an account number that is not an IBAN, such as "BBAN" or "CLABE"; "" if unspecified
 	Kind       string // account type: an ISO code (CACC, SVGS) or a national term; "" if unspecified
-	Clearing   Member // national code of the creditor's bank, with or without Creditor.Bank
+	Clearing   Member // national code of the creditor's bank, in addition to or instead of Creditor.Bank
 	BankName   string
 	Address    Address
 	TaxID      string // tax ID or another identification of the creditor

@@ -24,7 +24,7 @@ type Statement struct {
 	Owner    string    // account holder
 	Bank     string    // BIC of the account's bank
 	Balances []Balance
-	Err      error // error of the first invalid balance or date
+	Err      error // error of the first invalid balance or date, or nil
 }
 
 // Balance is a balance of an account.
@@ -46,7 +46,7 @@ type Entry struct {
 	Booked    time.Time
 	Valued    time.Time
 	Type      Type
-	Batch     Batch // set if payments were ordered and booked together
+	Batch     Batch // the order whose payments the entry books together, or the zero value
 	Details   []Detail
 	Info      string
 	Err       error // error of an invalid amount or date; other entries are not affected
@@ -87,9 +87,9 @@ type Detail struct {
 	Servicer       string
 	UETR           string
 	MandateID      string
-	Amount         money.Amount // that of the entry, if this is its only detail and has no amount
+	Amount         money.Amount // the entry's amount if the bank gives no amount for its only detail
 	Credit         bool
-	Type           Type // that of the entry, if the detail has none
+	Type           Type // the entry's type if the bank gives none for the detail
 	Charges        []Charge
 	Debtor         Party
 	UltimateDebtor string
@@ -144,10 +144,10 @@ type (
 	}
 	status struct {
 		Code string `xml:"Cd,omitempty"`
-		Text string `xml:",chardata"` // up to version 03
+		Text string `xml:",chardata"` // versions up to 03 have the text here
 	}
 	party struct {
-		Name  string  `xml:"Nm,omitempty"` // up to version 03
+		Name  string  `xml:"Nm,omitempty"` // versions up to 03 have the name here
 		Party *string `xml:"Pty>Nm"`
 		Agent *string `xml:"Agt>FinInstnId>Nm"`
 	}
@@ -161,7 +161,7 @@ type (
 		Side   string `xml:"CdtDbtInd,omitempty"`
 	}
 	charges struct {
-		Amount  *Amount  `xml:"Amt"` // up to version 03 charges are not grouped in records
+		Amount  *Amount  `xml:"Amt"` // versions up to 03 have a charge here, without a record
 		Side    string   `xml:"CdtDbtInd,omitempty"`
 		Records []charge `xml:"Rcrd"`
 	}

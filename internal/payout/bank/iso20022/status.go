@@ -35,7 +35,7 @@ type Reason struct {
 // Outcome is the meaning of a status code.
 type Outcome int
 
-// The reasonTexts.
+// Outcomes of a payment or an order.
 const (
 	Unknown  Outcome = iota // no status, or an unknown code
 	Accepted                // received by the bank, not yet executed

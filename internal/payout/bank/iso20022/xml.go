@@ -234,7 +234,7 @@ func (a Amount) Money() (money.Amount, error) {
 	return m, nil
 }
 
-// date is a date or a time as written in a message.
+// date is a date or a time as it is written in a message.
 type date struct {
 	Day  string `xml:"Dt,omitempty"`
 	Time string `xml:"DtTm,omitempty"`

@@ -18,7 +18,7 @@ var correctionFields = map[string]struct{ routing, account, name, kind int }{
 	"C05": {-1, -1, -1, 0}, "C06": {-1, 0, -1, 20}, "C07": {0, 9, -1, 26},
 }
 
-// Widths of the fields.
+// Widths of the fields in the corrected data, in characters.
 const (
 	routingWidth = 9
 	accountWidth = 17

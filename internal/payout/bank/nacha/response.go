@@ -189,7 +189,7 @@ func (r *reader) addenda(l string) error {
 	r.batch.count++
 	kind := l[1:3]
 	if kind != "98" && kind != "99" {
-		return nil // addenda of the original entry
+		return nil // skip the addenda of the original entry
 	}
 	if r.entry.Code != "" {
 		return errors.New("an entry has two return addenda")
