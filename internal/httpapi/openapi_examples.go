@@ -1,12 +1,15 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // exampleTime is the time in examples.
@@ -19,12 +22,24 @@ func describeMembers(t reflect.Type, s *huma.Schema, request bool) {
 		for _, f := range reflect.VisibleFields(t) {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if member := s.Properties[name]; member != nil && member.Description == "" {
-				member.Description = typeFieldDocs[declaringType(t, f).Name()][name]
+				describePayloadMember(webhook.MemberDocs[declaringType(t, f)][name], member)
+				member.Description = cmp.Or(member.Description, typeFieldDocs[declaringType(t, f).Name()][name])
 			}
 		}
 	}
 	for name, member := range s.Properties {
 		describeMember(name, member, request && !isRequired(s, name))
+	}
+}
+
+// describePayloadMember adds the documentation of a member of a webhook payload to its schema.
+func describePayloadMember(doc webhook.MemberDoc, s *huma.Schema) {
+	s.Description = doc.Doc
+	if doc.Example != "" {
+		s.Examples = []any{json.RawMessage(doc.Example)}
+	}
+	for _, value := range doc.Values {
+		s.Enum = append(s.Enum, value)
 	}
 }
 

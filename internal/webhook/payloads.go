@@ -14,10 +14,10 @@ type (
 		PayrollID       string        `json:"payroll_id"`
 		CompanyID       string        `json:"company_id"`
 		ExternalID      string        `json:"external_id"`
-		Status          string        `json:"status" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded"`
-		PreviousStatus  string        `json:"previous_status,omitempty" enum:"pending,received,released,fulfilled,partially_fulfilled,cancelled,on_hold,expired_unfunded" doc:"The state before. Absent when it is the same."`
+		Status          string        `json:"status"`
+		PreviousStatus  string        `json:"previous_status,omitempty"`
 		FundingState    string        `json:"funding_state" enum:"none,detected,partial,confirming,funded,late,over"`
-		Reason          string        `json:"reason,omitempty" doc:"Why the state changed."`
+		Reason          string        `json:"reason,omitempty"`
 		Currency        money.Asset   `json:"currency"`
 		FundingMethod   string        `json:"funding_method"`
 		FundingCurrency money.Asset   `json:"funding_currency"`
@@ -25,8 +25,8 @@ type (
 		Volume          money.Amount  `json:"volume_input_in_input_currency"`
 		Total           money.Amount  `json:"total_input_in_input_currency"`
 		Funded          money.Amount  `json:"funded_amount"`
-		Payees          int64         `json:"payees" doc:"Number of payees."`
-		Quote           *PayrollQuote `json:"quote,omitempty" doc:"The newest quote. Absent unless the payroll is funded by crypto."`
+		Payees          int64         `json:"payees"`
+		Quote           *PayrollQuote `json:"quote,omitempty"`
 	}
 
 	// PayrollQuote is the firm price of a payroll that is funded by crypto.
@@ -52,53 +52,53 @@ type (
 		PayrollQuote                      //
 		Status               string       `json:"status" enum:"active,accepted,expired,superseded,cancelled"`
 		DenominationCurrency money.Asset  `json:"denomination_currency"`
-		DenominationAmount   money.Amount `json:"denomination_amount" doc:"The amount that the quote settles, in the payroll's currency."`
+		DenominationAmount   money.Amount `json:"denomination_amount"`
 	}
 
 	// FundingDetectedData is money that was seen coming in for a payroll.
 	FundingDetectedData struct {
 		PayrollID             string       `json:"payroll_id"`
 		DepositID             string       `json:"deposit_id"`
-		QuoteID               string       `json:"quote_id" doc:"The quote that was in force, empty for a bank transfer."`
+		QuoteID               string       `json:"quote_id"`
 		Status                string       `json:"status" enum:"seen,confirmed,reverted,replaced,evicted"`
-		InTime                bool         `json:"in_time" doc:"Whether it was first seen before the quote expired."`
+		InTime                bool         `json:"in_time"`
 		Currency              money.Asset  `json:"currency"`
 		Amount                money.Amount `json:"amount"`
 		Address               string       `json:"address"`
 		TxHash                string       `json:"tx_hash"`
-		Vout                  int64        `json:"vout" doc:"Index of the output in its transaction."`
-		TransferID            string       `json:"transfer_id,omitempty" doc:"The bank transfer, where it came by bank."`
-		FirstSeen             string       `json:"first_seen" format:"date-time" doc:"When it was first seen."`
-		ConfirmationsRequired int64        `json:"confirmations_required" doc:"Confirmations after which it counts."`
+		Vout                  int64        `json:"vout"`
+		TransferID            string       `json:"transfer_id,omitempty"`
+		FirstSeen             string       `json:"first_seen" format:"date-time"`
+		ConfirmationsRequired int64        `json:"confirmations_required"`
 	}
 
 	// PaymentData is the payment of one payee of a payroll, or the payment of a claim.
 	PaymentData struct {
-		UserID       string  `json:"user_id" doc:"The payee; of a claim, the merchant's own reference for its customer."`
-		SubpayrollID *string `json:"subpayroll_id" doc:"Null: it is the payment of a claim."`
-		PayrollID    string  `json:"payroll_id,omitempty" doc:"Absent for the payment of a claim."`
-		ClaimID      *string `json:"claim_id" doc:"Null: it is a payment of a payroll."`
-		Status       string  `json:"status" enum:"pending,received,released,fulfilled,action_required,on_hold,returned,cancelled,awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded" doc:"State of the payment, or of the claim."`
-		Reason       string  `json:"reason,omitempty" doc:"Why the state changed."`
-		Payment      Payment `json:"payment" doc:"The payment."`
+		UserID       string  `json:"user_id"`
+		SubpayrollID *string `json:"subpayroll_id"`
+		PayrollID    string  `json:"payroll_id,omitempty"`
+		ClaimID      *string `json:"claim_id"`
+		Status       string  `json:"status"`
+		Reason       string  `json:"reason,omitempty"`
+		Payment      Payment `json:"payment"`
 	}
 
 	// Payment is how far a payment has come.
 	Payment struct {
-		SubpayrollID *string         `json:"subpayroll_id" doc:"Null: it is the payment of a claim."`
-		Received     bool            `json:"received" doc:"Whether its money has come in."`
-		Released     bool            `json:"released" doc:"Whether it was released to be paid out."`
-		Fulfilled    bool            `json:"fulfilled" doc:"Whether all of it has arrived."`
-		Outputs      []PaymentOutput `json:"outputs" doc:"Its outputs, one for each destination; empty before the release."`
+		SubpayrollID *string         `json:"subpayroll_id"`
+		Received     bool            `json:"received"`
+		Released     bool            `json:"released"`
+		Fulfilled    bool            `json:"fulfilled"`
+		Outputs      []PaymentOutput `json:"outputs"`
 	}
 
 	// PaymentOutput is the share of a payment that goes to one destination.
 	PaymentOutput struct {
-		InputCurrency  money.Asset  `json:"input_currency" doc:"Currency of the balance that pays it."`
-		OutputCurrency money.Asset  `json:"output_currency" doc:"Currency that the payee receives."`
-		Input          money.Amount `json:"volume_input_in_input_currency" doc:"Value in the input currency."`
+		InputCurrency  money.Asset  `json:"input_currency"`
+		OutputCurrency money.Asset  `json:"output_currency"`
+		Input          money.Amount `json:"volume_input_in_input_currency"`
 		Output         money.Amount `json:"volume_output_in_output_currency"`
-		Fees           money.Amount `json:"fees" doc:"Its share of the fees."`
+		Fees           money.Amount `json:"fees"`
 		TxHash         string       `json:"tx_hash"`
 	}
 
@@ -107,21 +107,21 @@ type (
 		ClaimID        string      `json:"claim_id"`
 		CompanyID      string      `json:"company_id"`
 		PayerID        string      `json:"payer_id"`
-		Status         string      `json:"status" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled"`
-		PreviousStatus string      `json:"previous_status,omitempty" enum:"awaiting_payment,partially_paid,confirming,paid,expired,underpaid,paid_late,invalid,refunded,cancelled" doc:"The state before. Absent when it is the same."`
+		Status         string      `json:"status"`
+		PreviousStatus string      `json:"previous_status,omitempty"`
 		Exception      string      `json:"exception" enum:"none,overpaid,late,within_tolerance"`
-		Reverted       bool        `json:"reverted" doc:"Whether a payment that had counted was taken back by the chain."`
+		Reverted       bool        `json:"reverted"`
 		Currency       money.Asset `json:"denomination_currency"`
-		Amount         string      `json:"denomination_amount" doc:"The price, as decimal text."`
-		Due            string      `json:"due_amount" doc:"The part of the price that no payment seen in time covers; 0 once it is enough."`
+		Amount         string      `json:"denomination_amount"`
+		Due            string      `json:"due_amount"`
 		Funding        money.Asset `json:"funding_currency"`
-		Seen           string      `json:"seen_amount" doc:"The amount seen so far, confirmed or not, in the funding currency, as decimal text."`
-		Received       string      `json:"received_amount" doc:"The confirmed part of seen_amount."`
-		Refundable     string      `json:"refundable_amount" doc:"The amount that can be refunded now, in the funding currency, as decimal text."`
-		Refunded       string      `json:"refunded_amount" doc:"The amount refunded so far, in the funding currency, as decimal text."`
+		Seen           string      `json:"seen_amount"`
+		Received       string      `json:"received_amount"`
+		Refundable     string      `json:"refundable_amount"`
+		Refunded       string      `json:"refunded_amount"`
 		TxHash         string      `json:"tx_hash"`
 		CheckoutURL    string      `json:"checkout_url"`
-		Quote          *ClaimPrice `json:"quote,omitempty" doc:"The newest quote."`
+		Quote          *ClaimPrice `json:"quote,omitempty"`
 	}
 
 	// ClaimPrice is the firm price of a claim. Amounts are decimal text.
@@ -129,9 +129,9 @@ type (
 		QuoteID            string         `json:"quote_id"`
 		ValidFrom          string         `json:"valid_from" format:"date-time"`
 		ValidTo            string         `json:"valid_to" format:"date-time"`
-		Rate               string         `json:"rate" doc:"Price of one whole unit of the funding currency in the denomination currency, as decimal text." example:"50000"`
-		DenominationAmount string         `json:"denomination_amount" doc:"The amount that the quote settles, as decimal text: the claim's amount, or the part of it that is still due."`
-		FundingAmount      string         `json:"funding_amount" doc:"The amount to pay, in the funding currency, as decimal text." example:"0.00240000"`
+		Rate               string         `json:"rate"`
+		DenominationAmount string         `json:"denomination_amount"`
+		FundingAmount      string         `json:"funding_amount"`
 		FundingDetails     FundingDetails `json:"funding_details"`
 	}
 
@@ -146,24 +146,24 @@ type (
 
 	// RefundData is a refund of a claim. The link to accept it and the payer's address are secret.
 	RefundData struct {
-		RefundID       string      `json:"refund_id" doc:"Id of the refund."`
+		RefundID       string      `json:"refund_id"`
 		ClaimID        string      `json:"claim_id"`
 		CompanyID      string      `json:"company_id"`
 		Status         string      `json:"status" enum:"offered,accepted,paid,withdrawn"`
-		PreviousStatus string      `json:"previous_status,omitempty" enum:"offered,accepted,paid,withdrawn" doc:"The state before. Absent when it was created."`
+		PreviousStatus string      `json:"previous_status,omitempty" enum:"offered,accepted,paid,withdrawn"`
 		Currency       money.Asset `json:"currency"`
-		Amount         string      `json:"amount" doc:"Amount, as decimal text." example:"0.00010000"`
+		Amount         string      `json:"amount"`
 		TxHash         string      `json:"tx_hash"`
 		ExpiresAt      string      `json:"expires_at" format:"date-time"`
 	}
 
 	// SettlementData is what claims brought in and the balance received.
 	SettlementData struct {
-		SettlementID string      `json:"settlement_id" doc:"Id of the settlement."`
+		SettlementID string      `json:"settlement_id"`
 		CompanyID    string      `json:"company_id"`
 		Currency     money.Asset `json:"currency"`
-		Amount       string      `json:"amount" doc:"Amount, as decimal text." example:"0.00240000"`
-		WithdrawalID string      `json:"withdrawal_id" doc:"The withdrawal that pays it out, empty where it stays in the balance."`
+		Amount       string      `json:"amount"`
+		WithdrawalID string      `json:"withdrawal_id"`
 	}
 
 	// MerchantSettingsData is the merchant settings after a change.
@@ -182,26 +182,26 @@ type (
 
 	// PayoutDelayedData is payouts of one currency that were released and wait.
 	PayoutDelayedData struct {
-		Reason   string       `json:"reason" enum:"fee_too_high,insufficient_funds,not_estimated" doc:"Why they wait."`
-		Waiting  int64        `json:"waiting" doc:"Number of payouts of the currency that wait."`
+		Reason   string       `json:"reason" enum:"fee_too_high,insufficient_funds,not_estimated"`
+		Waiting  int64        `json:"waiting"`
 		Amount   money.Amount `json:"amount"`
 		Currency money.Asset  `json:"currency"`
 		Network  string       `json:"network"`
-		Since    time.Time    `json:"since" doc:"When they began to wait."`
+		Since    time.Time    `json:"since"`
 	}
 
 	// PayoutReturnedData is a payout that the bank sent back.
 	PayoutReturnedData struct {
-		PayoutID       string       `json:"payout_id" doc:"Id of the output of the payment." example:"out_06gf58g6w3sm743akvrytz3w8m"`
+		PayoutID       string       `json:"payout_id"`
 		PayrollID      string       `json:"payroll_id"`
 		SubpayrollID   string       `json:"subpayroll_id"`
 		DistributionID string       `json:"distribution_id"`
 		Amount         money.Amount `json:"amount"`
 		Currency       money.Asset  `json:"currency"`
-		Reason         string       `json:"reason" doc:"The bank's code, such as AC04 or R03."`
-		ReasonText     string       `json:"reason_text" doc:"Meaning of the code."`
-		BankText       string       `json:"bank_text" doc:"The bank's explanation."`
-		Returned       time.Time    `json:"returned" doc:"When the bank reported it."`
+		Reason         string       `json:"reason"`
+		ReasonText     string       `json:"reason_text"`
+		BankText       string       `json:"bank_text"`
+		Returned       time.Time    `json:"returned"`
 	}
 
 	// UserData is a user that was created.
@@ -210,33 +210,33 @@ type (
 		CompanyID string `json:"company_id"`
 		Email     string `json:"email"`
 		Product   string `json:"product" enum:"worker"`
-		KYCStatus string `json:"kyc_status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired"`
+		KYCStatus string `json:"kyc_status"`
 	}
 
 	// UserVerificationData is the verification of a user.
 	UserVerificationData struct {
 		UserID  string   `json:"user_id"`
-		Status  string   `json:"status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,expired"`
-		Reasons []string `json:"reasons" doc:"Codes of the problems, if any."`
+		Status  string   `json:"status"`
+		Reasons []string `json:"reasons"`
 	}
 
 	// CompanyVerificationData is the verification of the company.
 	CompanyVerificationData struct {
 		CompanyID string   `json:"company_id"`
-		Status    string   `json:"status" enum:"not_started,pending,in_review,approved,resubmission_required,rejected,suspended"`
-		State     string   `json:"state" enum:"draft,documents_pending,submitted,in_review,ubo_pending,approved,more_info,rejected,suspended" doc:"The step of the verification."`
-		Reasons   []string `json:"reasons" doc:"Codes of the problems, if any."`
+		Status    string   `json:"status"`
+		State     string   `json:"state"`
+		Reasons   []string `json:"reasons"`
 	}
 
 	// FundingAccountData is an account for incoming money of a user or company.
 	FundingAccountData struct {
-		UserID           string      `json:"user_id" doc:"The user, empty for an account of the company."`
+		UserID           string      `json:"user_id"`
 		CompanyID        string      `json:"company_id"`
 		FundingAccountID string      `json:"funding_account_id"`
 		Currency         money.Asset `json:"currency"`
-		Status           string      `json:"status" enum:"requested,terms_pending,pending,active,suspended,closed"`
-		PreviousStatus   string      `json:"previous_status,omitempty" enum:"requested,terms_pending,pending,active,suspended,closed" doc:"The state before. Absent when it was created."`
-		Reason           string      `json:"reason,omitempty" doc:"Why the state changed."`
+		Status           string      `json:"status"`
+		PreviousStatus   string      `json:"previous_status,omitempty"`
+		Reason           string      `json:"reason,omitempty"`
 	}
 
 	// RecipientData is a recipient after a change.
@@ -256,54 +256,54 @@ type (
 		Email        string `json:"email"`
 		Role         string `json:"role" enum:"contractor,employee"`
 		Status       string `json:"status" enum:"sent,accepted,expired,revoked"`
-		ResendCount  int    `json:"resend_count" doc:"Number of times that it was sent again."`
-		UserID       string `json:"user_id" doc:"The user who accepted it. Empty before."`
-		Reason       string `json:"reason" enum:",revoked,declined" doc:"Why it was revoked; empty unless it was."`
+		ResendCount  int    `json:"resend_count"`
+		UserID       string `json:"user_id"`
+		Reason       string `json:"reason" enum:",revoked,declined"`
 	}
 
 	// DestinationChangeData is a change of payment destinations. It leaves out the account or address.
 	DestinationChangeData struct {
-		CompanyID     string             `json:"company_id,omitempty" doc:"The company, where the destination is its own."`
-		RecipientID   string             `json:"recipient_id" doc:"The payee, empty for a destination of the company."`
-		UserID        string             `json:"user_id" doc:"The payee's user, empty without one."`
-		Change        string             `json:"change" enum:"added,replaced,removed,reallocated" doc:"The kind of change."`
-		Distributions []DestinationShare `json:"distributions" doc:"The destinations that changed."`
+		CompanyID     string             `json:"company_id,omitempty"`
+		RecipientID   string             `json:"recipient_id"`
+		UserID        string             `json:"user_id"`
+		Change        string             `json:"change" enum:"added,replaced,removed,reallocated"`
+		Distributions []DestinationShare `json:"distributions"`
 	}
 
 	// DestinationShare is a destination and the share that it gets.
 	DestinationShare struct {
 		DistributionID string      `json:"distribution_id"`
 		Symbol         money.Asset `json:"symbol"`
-		Allocation     int         `json:"allocation" doc:"Share in percent after the change." example:"100"`
+		Allocation     int         `json:"allocation"`
 	}
 
 	// CorrectionData is a correction of a destination that a bank asks for.
 	CorrectionData struct {
-		CompanyID      string    `json:"company_id,omitempty" doc:"The company, where the destination is its own."`
-		RecipientID    string    `json:"recipient_id" doc:"The payee, empty for a destination of the company."`
-		UserID         string    `json:"user_id" doc:"The payee's user, empty without one."`
+		CompanyID      string    `json:"company_id,omitempty"`
+		RecipientID    string    `json:"recipient_id"`
+		UserID         string    `json:"user_id"`
 		DistributionID string    `json:"distribution_id"`
-		CorrectionID   string    `json:"correction_id" doc:"Id of the correction."`
+		CorrectionID   string    `json:"correction_id"`
 		Symbol         string    `json:"symbol"`
-		Code           string    `json:"code" doc:"The bank's code, such as C01." example:"C01"`
-		Reason         string    `json:"reason" doc:"Meaning of the code."`
-		Members        []string  `json:"members" doc:"Members of the destination that should change."`
-		PayrollID      string    `json:"payroll_id" doc:"The payroll whose payment showed it, empty for a withdrawal."`
-		SubpayrollID   string    `json:"subpayroll_id" doc:"The payment that showed it, empty for a withdrawal."`
-		PayoutID       string    `json:"payout_id" doc:"The output that showed it." example:"out_06gf58g6w3sm743akvrytz3w8m"`
-		Asked          time.Time `json:"asked" doc:"When the bank asked for it."`
+		Code           string    `json:"code"`
+		Reason         string    `json:"reason"`
+		Members        []string  `json:"members"`
+		PayrollID      string    `json:"payroll_id"`
+		SubpayrollID   string    `json:"subpayroll_id"`
+		PayoutID       string    `json:"payout_id"`
+		Asked          time.Time `json:"asked"`
 	}
 
 	// PayerData is a payer after a change. The payer's details are left out.
 	PayerData struct {
 		ExternalCompanyID string      `json:"external_company_id"`
 		CompanyID         string      `json:"company_id"`
-		UserID            string      `json:"user_id" doc:"The user whose payer it is, empty for a payer of the company."`
+		UserID            string      `json:"user_id"`
 		Name              string      `json:"name"`
 		Type              string      `json:"company_type" enum:"employer,client"`
 		Currency          money.Asset `json:"payroll_invoice_currency"`
 		Status            string      `json:"status" enum:"active,deleted"`
-		PreviousStatus    string      `json:"previous_status,omitempty" enum:"active,deleted" doc:"The state before. Absent when it was created."`
+		PreviousStatus    string      `json:"previous_status,omitempty" enum:"active,deleted"`
 	}
 
 	// InvoiceData is an invoice after a change.
@@ -312,35 +312,35 @@ type (
 		UserID            string       `json:"user_id"`
 		ExternalCompanyID string       `json:"external_company_id"`
 		Number            string       `json:"number"`
-		Status            string       `json:"status" enum:"draft,sent,in_payroll,partially_paid,paid,overdue,void"`
-		PreviousStatus    string       `json:"previous_status,omitempty" enum:"draft,sent,in_payroll,partially_paid,paid,overdue,void" doc:"The state before. Absent when it was created."`
+		Status            string       `json:"status"`
+		PreviousStatus    string       `json:"previous_status,omitempty"`
 		Currency          money.Asset  `json:"currency"`
 		Total             money.Amount `json:"total"`
-		Paid              money.Amount `json:"paid" doc:"The amount paid so far."`
+		Paid              money.Amount `json:"paid"`
 		DueDate           string       `json:"due_date"`
-		PayrollID         string       `json:"payroll_id" doc:"The payroll that pays it, empty without one."`
-		SubpayrollID      string       `json:"subpayroll_id" doc:"The payment that pays it, empty without one."`
+		PayrollID         string       `json:"payroll_id"`
+		SubpayrollID      string       `json:"subpayroll_id"`
 	}
 
 	// TransferData is a bank transfer that came in. The sender's name and words are left out.
 	TransferData struct {
 		CompanyID         string      `json:"company_id"`
-		UserID            string      `json:"user_id" doc:"The user who owns it, empty where the company does."`
-		TransferID        string      `json:"transfer_id" doc:"Id of the transfer; the source_id of its transaction." example:"trf_06gf58g6w0aychq170kks701q0"`
+		UserID            string      `json:"user_id"`
+		TransferID        string      `json:"transfer_id"`
 		Status            string      `json:"status" enum:"credited,returned,suspense"`
-		PreviousStatus    string      `json:"previous_status,omitempty" enum:"credited,returned,suspense" doc:"The state before. Absent when it was received."`
+		PreviousStatus    string      `json:"previous_status,omitempty" enum:"credited,returned,suspense"`
 		Currency          money.Asset `json:"currency"`
-		Amount            string      `json:"amount" doc:"Amount, as decimal text." example:"100.00"`
-		PayrollID         string      `json:"payroll_id" doc:"The payroll that it funds, empty without one."`
-		InvoiceID         string      `json:"invoice_id" doc:"The invoice that it pays, empty without one."`
-		ExternalCompanyID string      `json:"external_company_id" doc:"The payer who sent it, empty without one."`
+		Amount            string      `json:"amount"`
+		PayrollID         string      `json:"payroll_id"`
+		InvoiceID         string      `json:"invoice_id"`
+		ExternalCompanyID string      `json:"external_company_id"`
 	}
 
 	// WithdrawalData is a withdrawal after a change.
 	WithdrawalData struct {
 		WithdrawalID  string       `json:"withdrawal_id"`
-		Status        string       `json:"status" enum:"pending,awaiting_approval,on_hold,processing,completed,returned,failed,declined,cancelled"`
-		Reason        string       `json:"reason" doc:"Why it has the state, empty without a reason."`
+		Status        string       `json:"status"`
+		Reason        string       `json:"reason"`
 		DestinationID string       `json:"destination_id"`
 		Amount        money.Amount `json:"amount"`
 		Currency      money.Asset  `json:"currency"`
@@ -353,37 +353,37 @@ type (
 		WalletID string      `json:"wallet_id"`
 		Currency money.Asset `json:"currency"`
 		Status   string      `json:"status" enum:"pending,in_progress,completed,rejected"`
-		Reason   string      `json:"reason" enum:",currency_not_supported,company_frozen" doc:"Why it was rejected; empty unless it was."`
+		Reason   string      `json:"reason" enum:",currency_not_supported,company_frozen"`
 		Address  string      `json:"address"`
 	}
 
 	// WalletDepositData is money that comes in for a wallet.
 	WalletDepositData struct {
-		WalletID              string       `json:"wallet_id" doc:"The wallet, empty where the money came to the address of another object."`
+		WalletID              string       `json:"wallet_id"`
 		DepositID             string       `json:"deposit_id"`
 		Status                string       `json:"status" enum:"seen,confirmed,reverted,replaced,evicted"`
-		PreviousStatus        string       `json:"previous_status" enum:",seen,confirmed,reverted,replaced,evicted" doc:"The state before, empty when it was first seen."`
+		PreviousStatus        string       `json:"previous_status" enum:",seen,confirmed,reverted,replaced,evicted"`
 		Currency              money.Asset  `json:"currency"`
 		Amount                money.Amount `json:"amount"`
-		Chain                 string       `json:"chain" doc:"The network on which it came." example:"bitcoin"`
+		Chain                 string       `json:"chain"`
 		Address               string       `json:"address"`
 		TxHash                string       `json:"tx_hash"`
-		Vout                  int64        `json:"vout" doc:"Index of the output in its transaction."`
-		FirstSeen             string       `json:"first_seen" format:"date-time" doc:"When it was first seen."`
-		ConfirmationsRequired int64        `json:"confirmations_required" doc:"Confirmations after which it counts."`
+		Vout                  int64        `json:"vout"`
+		FirstSeen             string       `json:"first_seen" format:"date-time"`
+		ConfirmationsRequired int64        `json:"confirmations_required"`
 	}
 
 	// EndpointData is a webhook endpoint that was enabled or disabled.
 	EndpointData struct {
 		WebhookID string `json:"webhook_id"`
 		Status    string `json:"status" enum:"enabled,disabled_auto,disabled_manual"`
-		Reason    string `json:"reason" enum:",requested,gone,failing" doc:"Why it is disabled; empty when it is enabled."`
+		Reason    string `json:"reason" enum:",requested,gone,failing"`
 	}
 
 	// TestData is the payload of a test.
 	TestData struct {
 		WebhookID string `json:"webhook_id"`
-		Message   string `json:"message" doc:"A message for people."`
+		Message   string `json:"message"`
 	}
 )
 
