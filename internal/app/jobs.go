@@ -144,7 +144,7 @@ func (s *Service) reconcile(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	w := backoffice.World{Chain: BitcoinChain, Node: node, Banks: s.banks}
+	w := backoffice.Sources{Chain: BitcoinChain, Node: node, Banks: s.banks}
 	for _, a := range s.evms {
 		w.Accounts = append(w.Accounts, a.Node)
 	}
@@ -155,5 +155,5 @@ func (s *Service) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.Act(ctx, s.db, s.log)
+	return r.Respond(ctx, s.db, s.log)
 }

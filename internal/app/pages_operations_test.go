@@ -253,7 +253,7 @@ func companyIsFrozen(o *companyBrowser, first, second *staffBrowser) {
 		o.Errorf("the hold's reason is %q", got["hold_reason"])
 	}
 	o.d.prints(company, cli.CompaniesFrozenCmd{Storage: o.s.cfg.Storage})
-	second.sends(o.T, at, at+"/requests", http.StatusSeeOther, "action", "company.thaw", "reason", "a mix-up")
+	second.sends(o.T, at, at+"/requests", http.StatusSeeOther, "action", "company.unfreeze", "reason", "a mix-up")
 	page := o.says(first.Get(at), "a mix-up", "Unfreeze a company")
 	first.sends(o.T, at, requestPath.FindString(page.Text), http.StatusSeeOther, "reason", "so it is", "answer", "yes")
 	o.d.fulfilled(made.PayrollID)
@@ -335,7 +335,7 @@ func TestReconciliation(t *testing.T) {
 		node := bitcoinsim.New(o.s.DB())
 		compare := func() backoffice.Report {
 			t.Helper()
-			r, err := backoffice.Reconcile(t.Context(), o.s.DB(), backoffice.World{Chain: app.BitcoinChain, Node: node,
+			r, err := backoffice.Reconcile(t.Context(), o.s.DB(), backoffice.Sources{Chain: app.BitcoinChain, Node: node,
 				Accounts: []evm.Node{o.s.EVM()[0].Node}})
 			if err != nil {
 				t.Fatal(err)
@@ -348,7 +348,7 @@ func TestReconciliation(t *testing.T) {
 			eventually(t, 30*time.Second, "the comparison finds the difference "+kind, func() bool {
 				r = compare()
 				return slices.ContainsFunc(r.Differences, func(d backoffice.Difference) bool {
-					return d.Kind == kind && strings.Contains(d.Object+d.Books, object)
+					return d.Kind == kind && strings.Contains(d.Object+d.Ledger, object)
 				})
 			})
 		}
@@ -414,18 +414,18 @@ func TestReconciliation(t *testing.T) {
 		}
 		set("UPDATE ledger_lines SET amount = amount + 1 WHERE code = '1000'")
 		finds(backoffice.WalletTotal, "1000")
-		finds(backoffice.BooksWrong, "does not balance")
+		finds(backoffice.LedgerInconsistent, "does not balance")
 		set("UPDATE ledger_lines SET amount = amount - 1 WHERE code = '1000'")
 		set("UPDATE sim_outputs SET amount = amount + 1 WHERE txid = $1 AND vout = $2", coin.TxID, int64(coin.Vout))
 		finds(backoffice.CoinAmount, coin.TxID)
-		if err := compare().Act(t.Context(), o.s.DB(), testLogger(t.Output(), "error")); err != nil || o.paused() != "" {
+		if err := compare().Respond(t.Context(), o.s.DB(), testLogger(t.Output(), "error")); err != nil || o.paused() != "" {
 			t.Errorf("%v, paused: %q", err, o.paused())
 		}
 		set("UPDATE sim_outputs SET amount = amount - 1, spent_by = 'elsewhere' WHERE txid = $1 AND vout = $2", coin.TxID,
 			int64(coin.Vout))
 		finds(backoffice.CoinMissing, coin.TxID)
 		eventually(t, 30*time.Second, "payouts are paused", func() bool {
-			if err := compare().Act(t.Context(), o.s.DB(), testLogger(t.Output(), "error")); err != nil {
+			if err := compare().Respond(t.Context(), o.s.DB(), testLogger(t.Output(), "error")); err != nil {
 				t.Error(err)
 			}
 			return strings.Contains(o.paused(), coin.TxID)

@@ -66,8 +66,8 @@ func Enroll(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User)
 // issuer is the name shown by authenticators.
 const issuer = "Stipend"
 
-func secretOf(userID string) identity.Place {
-	return identity.Place{Table: "second_factors", Column: "secret", Row: userID}
+func secretOf(userID string) identity.SealContext {
+	return identity.SealContext{Table: "second_factors", Column: "secret", Row: userID}
 }
 
 // PendingEnrollment returns the authenticator that is being set up, or apierr.NotFoundErr.

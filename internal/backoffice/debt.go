@@ -21,9 +21,9 @@ var (
 	errWriteOff = apierr.New(apierr.Invalid, "invalid_parameter", "Enter an amount greater than 0 in the debt's currency.")
 )
 
-// AskWriteOff requests that a debt is written off: all that is owed now, or an amount of it. The second person approves
-// that amount.
-func (s *Service) AskWriteOff(ctx context.Context, tx *db.Tx, by Session, companyID, debtID, amount,
+// RequestWriteOff requests that a company's debt is written off: all of it, or the given part. The second member of
+// staff approves that amount.
+func (s *Service) RequestWriteOff(ctx context.Context, tx *db.Tx, by Session, companyID, debtID, amount,
 	reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {

@@ -29,9 +29,9 @@ const (
 	// Credit credits a transfer in suspense, and SendBack returns it. One member of staff does so up to the release limit.
 	Credit   = "transfer.credit"
 	SendBack = "transfer.send_back"
-	// Freeze takes one member of staff, Thaw takes two.
-	Freeze = "company.freeze"
-	Thaw   = "company.thaw"
+	// Freeze takes one member of staff, Unfreeze takes two.
+	Freeze   = "company.freeze"
+	Unfreeze = "company.unfreeze"
 	// ClearHit decides that a screening match is another person. Confirming a match takes one member of staff.
 	ClearHit = "hit.clear"
 )
@@ -61,7 +61,7 @@ func Requests(ctx context.Context, tx *db.Tx) ([]Request, error) {
 
 // namesOf returns the names of the active staff by their ids.
 func namesOf(ctx context.Context, tx *db.Tx) (map[string]string, error) {
-	staff, err := list(ctx, tx)
+	staff, err := List(ctx, tx)
 	names := make(map[string]string, len(staff))
 	for _, o := range staff {
 		names[o.ID] = o.Name
@@ -86,7 +86,7 @@ func (s *Service) Pause(ctx context.Context, tx *db.Tx, by Session, reason strin
 	if err := payout.SetPaused(ctx, tx, reason); err != nil {
 		return err
 	}
-	return note(ctx, tx, by.Operator, Act{Action: "payouts.pause", Reason: reason})
+	return record(ctx, tx, by.Member, AuditEntry{Action: "payouts.pause", Reason: reason})
 }
 
 // Freeze freezes a company immediately: it can change nothing, and none of its payments leaves. It sends no event and
@@ -100,7 +100,9 @@ func (s *Service) Freeze(ctx context.Context, tx *db.Tx, by Session, companyID, 
 	if err := FreezeCompany(ctx, tx, companyID); err != nil {
 		return err
 	}
-	return note(ctx, tx, by.Operator, Act{Action: Freeze, CompanyID: companyID, ObjectID: companyID, Reason: reason})
+	return record(ctx, tx, by.Member, AuditEntry{
+		Action: Freeze, CompanyID: companyID, ObjectID: companyID, Reason: reason,
+	})
 }
 
 // RetryJob has a parked job run again. One operator does it: a job does what was decided before.
@@ -119,7 +121,7 @@ func (s *Service) RetryJob(ctx context.Context, tx *db.Tx, by Session, jobID, re
 	if n == 0 {
 		return errNothing
 	}
-	return note(ctx, tx, by.Operator, Act{Action: RetryJob, ObjectID: jobID, Reason: reason})
+	return record(ctx, tx, by.Member, AuditEntry{Action: RetryJob, ObjectID: jobID, Reason: reason})
 }
 
 // FreezeCompany is [Service.Freeze] at the machine.
@@ -130,8 +132,8 @@ func FreezeCompany(ctx context.Context, tx *db.Tx, companyID string) error {
 	return payroll.Freeze(ctx, tx, companyID)
 }
 
-// ThawCompany unfreezes a company and resumes its payments, unless they are on hold for another reason.
-func ThawCompany(ctx context.Context, tx *db.Tx, companyID string) error {
+// UnfreezeCompany unfreezes a company and resumes its payments, unless they are on hold for another reason.
+func UnfreezeCompany(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err := changeStatus(ctx, tx, companyID, identity.CompanyFrozen, identity.CompanyActive); err != nil {
 		return err
 	}
@@ -149,9 +151,10 @@ func changeStatus(ctx context.Context, tx *db.Tx, companyID, from, to string) er
 	return err
 }
 
-// Ask requests an action that takes two members of staff: resuming payouts, releasing a payment, or unfreezing a
-// company.
-func (s *Service) Ask(ctx context.Context, tx *db.Tx, by Session, action, companyID, objectID, reason string) error {
+// RequestAction requests an action that needs two members of staff: resuming payouts, releasing a payment, or
+// unfreezing a company.
+func (s *Service) RequestAction(ctx context.Context, tx *db.Tx, by Session, action, companyID, objectID,
+	reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {
 		return err
@@ -166,7 +169,7 @@ func (s *Service) Ask(ctx context.Context, tx *db.Tx, by Session, action, compan
 		open = why != ""
 	case Release:
 		open, err = s.waitsForRelease(ctx, tx, companyID, objectID)
-	case Thaw:
+	case Unfreeze:
 		r.ObjectID = companyID
 		var c identity.Company
 		c, err = identity.CompanyByID(ctx, tx, companyID)
@@ -185,12 +188,12 @@ func (s *Service) Ask(ctx context.Context, tx *db.Tx, by Session, action, compan
 
 // request opens a request.
 func request(ctx context.Context, tx *db.Tx, by Session, r approval.Request) error {
-	r.RequestedBy = by.Operator.ID
+	r.RequestedBy = by.Member.ID
 	r, err := approval.Open(ctx, tx, r)
 	if err != nil {
 		return err
 	}
-	return note(ctx, tx, by.Operator, Act{
+	return record(ctx, tx, by.Member, AuditEntry{
 		Action: r.Action + ".ask", CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: why(r),
 	})
 }
@@ -235,7 +238,7 @@ func (s *Service) decide(ctx context.Context, tx *db.Tx, by Session, amount mone
 	if above {
 		return request(ctx, tx, by, r)
 	}
-	if err := note(ctx, tx, by.Operator, Act{
+	if err := record(ctx, tx, by.Member, AuditEntry{
 		Action: r.Action, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: why(r),
 	}); err != nil {
 		return err
@@ -271,7 +274,7 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 	if err != nil {
 		return err
 	}
-	r, err := approval.Answer(ctx, tx, requestID, by.Operator.ID, yes)
+	r, err := approval.Answer(ctx, tx, requestID, by.Member.ID, yes)
 	if err != nil {
 		return err
 	}
@@ -279,7 +282,7 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 	if yes {
 		what = ".agree"
 	}
-	if err := note(ctx, tx, by.Operator, Act{
+	if err := record(ctx, tx, by.Member, AuditEntry{
 		Action: r.Action + what, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: reason,
 	}); err != nil || !yes {
 		return err
@@ -296,8 +299,8 @@ func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r approval.Requ
 		return s.release(ctx, tx, r)
 	case Credit, SendBack:
 		return decideTransfer(ctx, tx, r)
-	case Thaw:
-		return ThawCompany(ctx, tx, r.CompanyID)
+	case Unfreeze:
+		return UnfreezeCompany(ctx, tx, r.CompanyID)
 	case CreditDeposit, ReturnDeposit:
 		return decideDeposit(ctx, tx, r)
 	case WriteOff:
@@ -310,7 +313,7 @@ func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r approval.Requ
 		if err != nil {
 			return err
 		}
-		_, _, err = DecideHit(ctx, tx, r.ObjectID, screening.Cleared, names[r.RequestedBy]+", "+by.Operator.Name, r.Reason)
+		_, _, err = DecideHit(ctx, tx, r.ObjectID, screening.Cleared, names[r.RequestedBy]+", "+by.Member.Name, r.Reason)
 		return err
 	}
 	return fmt.Errorf("backoffice: request %s has the unknown action %q", r.ID, r.Action)
@@ -344,10 +347,10 @@ func (s *Service) DecideHit(ctx context.Context, tx *db.Tx, by Session, hitID st
 			Action: ClearHit, CompanyID: h.CompanyID, ObjectID: h.ID, Reason: reason,
 		})
 	}
-	if _, _, err := DecideHit(ctx, tx, hitID, to, by.Operator.Name, reason); err != nil {
+	if _, _, err := DecideHit(ctx, tx, hitID, to, by.Member.Name, reason); err != nil {
 		return err
 	}
-	return note(ctx, tx, by.Operator, Act{
+	return record(ctx, tx, by.Member, AuditEntry{
 		Action: "hit." + string(to), CompanyID: h.CompanyID, ObjectID: h.ID, Reason: reason,
 	})
 }

@@ -21,7 +21,7 @@ const (
 var ErrDifferences = errors.New("the ledger differs from the nodes and banks")
 
 // ReconcileSettled is [Reconcile], repeated up to three times while there are differences.
-func ReconcileSettled(ctx context.Context, d *db.DB, w World) (r Report, err error) {
+func ReconcileSettled(ctx context.Context, d *db.DB, w Sources) (r Report, err error) {
 	for range reconcileTries {
 		if r, err = Reconcile(ctx, d, w); err != nil || r.Clean() {
 			return r, err
@@ -35,14 +35,14 @@ func ReconcileSettled(ctx context.Context, d *db.DB, w World) (r Report, err err
 	return r, nil
 }
 
-// Act logs the differences of r. It pauses payouts if the ledger contradicts itself or a coin of the wallet is missing,
-// since payouts could spend money that is not there.
-func (r Report) Act(ctx context.Context, d *db.DB, log *slog.Logger) error {
+// Respond logs the differences of r. It pauses payouts if the ledger is inconsistent or a coin of the wallet is
+// missing, since payouts could spend money that is not there.
+func (r Report) Respond(ctx context.Context, d *db.DB, log *slog.Logger) error {
 	reason := ""
 	for _, diff := range r.Differences {
 		log.ErrorContext(ctx, ErrDifferences.Error(),
-			"kind", diff.Kind, "object", diff.Object, "books", diff.Books, "world", diff.World)
-		if diff.Kind == CoinMissing || diff.Kind == BooksWrong {
+			"kind", diff.Kind, "object", diff.Object, "ledger", diff.Ledger, "actual", diff.Actual)
+		if diff.Kind == CoinMissing || diff.Kind == LedgerInconsistent {
 			reason = "reconciliation " + r.ID + " found " + diff.Kind + " " + diff.Object
 		}
 	}
@@ -53,6 +53,6 @@ func (r Report) Act(ctx context.Context, d *db.DB, log *slog.Logger) error {
 		if paused, err := payout.Paused(ctx, tx); err != nil || paused != "" {
 			return err
 		}
-		return errors.Join(payout.SetPaused(ctx, tx, reason), AtTheMachine(ctx, tx, "payouts.pause", r.ID, reason))
+		return errors.Join(payout.SetPaused(ctx, tx, reason), RecordCommand(ctx, tx, "payouts.pause", r.ID, reason))
 	})
 }

@@ -24,23 +24,23 @@ import (
 type Difference struct {
 	Kind   string `json:"kind"`
 	Object string `json:"object"` // a coin, transaction or account
-	Books  string `json:"books"`  // value in the ledger
-	World  string `json:"world"`  // value at the node or the bank
+	Ledger string `json:"ledger"` // value in the ledger
+	Actual string `json:"actual"` // value at the node or the bank
 }
 
 // Kinds of differences.
 const (
-	BooksWrong     = "books_wrong"     // the ledger is inconsistent
-	MonthChanged   = "month_changed"   // a closed month was changed
-	WalletTotal    = "wallet_total"    // the wallet's coins are worth more or less than its account
-	CoinMissing    = "coin_missing"    // the node does not have a coin of the wallet
-	CoinAmount     = "coin_amount"     // the node has the coin with another amount
-	DepositMissing = "deposit_missing" // a coin has no deposit
-	DepositGone    = "deposit_gone"    // the output of a confirmed deposit is in no block
-	PayoutUnbooked = "payout_unbooked" // a confirmed payout is not posted
-	PayoutGone     = "payout_gone"     // a posted payout is not in a block
-	Stranger       = "stranger"        // an unknown transaction spent coins of the wallet
-	AccountTotal   = "account_total"   // the accounts on a network hold more or less than their ledger account
+	LedgerInconsistent = "books_wrong"     // the ledger is inconsistent
+	MonthChanged       = "month_changed"   // a closed month was changed
+	WalletTotal        = "wallet_total"    // the wallet's coins are worth more or less than its account
+	CoinMissing        = "coin_missing"    // the node does not have a coin of the wallet
+	CoinAmount         = "coin_amount"     // the node has the coin with another amount
+	DepositMissing     = "deposit_missing" // a coin has no deposit
+	DepositGone        = "deposit_gone"    // the output of a confirmed deposit is in no block
+	PayoutUnbooked     = "payout_unbooked" // a confirmed payout is not posted
+	PayoutGone         = "payout_gone"     // a posted payout is not in a block
+	UnknownTransaction = "stranger"        // an unknown transaction spent coins of the wallet
+	AccountTotal       = "account_total"   // the accounts on a network hold more or less than their ledger account
 
 	BankTotal        = "bank_total"        // the closing balance of a bank account differs
 	EntryUnbooked    = "entry_unbooked"    // an entry of a statement is not posted
@@ -65,14 +65,14 @@ type Report struct {
 // Clean reports whether there are no differences.
 func (r Report) Clean() bool { return len(r.Differences) == 0 }
 
-func (r *Report) differ(kind, object, books, world string) {
-	r.Differences = append(r.Differences, Difference{kind, object, books, world})
+func (r *Report) differ(kind, object, ledger, actual string) {
+	r.Differences = append(r.Differences, Difference{kind, object, ledger, actual})
 }
 
 func btc(sats int64) string { return text(money.BTC, sats) }
 
-// World has the nodes and bank accounts that the ledger is compared with.
-type World struct {
+// Sources has the nodes and bank accounts that the ledger is compared with.
+type Sources struct {
 	Chain    string           // name of Bitcoin in the database
 	Node     chain.UTXOSource // Bitcoin node, or nil
 	Accounts []evm.Node       // nodes of EVM networks
@@ -82,16 +82,15 @@ type World struct {
 
 // Reconcile compares the ledger with the wallet's coins, each coin with the node, and the ledger with the accounts on
 // EVM networks, the Lightning node and the bank's statements. It stores and returns a report.
-func Reconcile(ctx context.Context, d *db.DB, w World) (Report, error) {
+func Reconcile(ctx context.Context, d *db.DB, w Sources) (Report, error) {
 	var r Report
 	var coins []chain.HeldCoin
-	chainName := w.Chain
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		r = Report{At: tx.Now()}
-		if r.Height, _, err = chain.Tip(ctx, tx, chainName); err != nil {
+		if r.Height, _, err = chain.Tip(ctx, tx, w.Chain); err != nil {
 			return err
 		}
-		if coins, err = chain.HeldCoins(ctx, tx, chainName); err != nil {
+		if coins, err = chain.HeldCoins(ctx, tx, w.Chain); err != nil {
 			return err
 		}
 		return r.compareBooks(ctx, tx, w, coins)
@@ -99,7 +98,7 @@ func Reconcile(ctx context.Context, d *db.DB, w World) (Report, error) {
 		return r, err
 	}
 	for _, c := range coins {
-		if err := r.compareCoin(ctx, d, chainName, w.Node, c); err != nil {
+		if err := r.compareCoin(ctx, d, w.Chain, w.Node, c); err != nil {
 			return r, err
 		}
 	}
@@ -117,18 +116,18 @@ func Reconcile(ctx context.Context, d *db.DB, w World) (Report, error) {
 		if err != nil {
 			return err
 		}
-		return insertReport(ctx, tx, kept{r.ID, r.At, int64(len(r.Differences)), string(text)})
+		return insertReport(ctx, tx, r, text)
 	})
 }
 
 // compareBooks checks the ledger and compares it with the watched coins, in one snapshot.
-func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w World, coins []chain.HeldCoin) error {
+func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w Sources, coins []chain.HeldCoin) error {
 	check, err := ledger.Check(ctx, tx)
 	if err != nil {
 		return err
 	}
 	for _, p := range check.Problems {
-		r.differ(BooksWrong, "", p, "")
+		r.differ(LedgerInconsistent, "", p, "")
 	}
 	changed, err := ledger.CheckClosings(ctx, tx)
 	if err != nil {
@@ -214,7 +213,7 @@ func (r *Report) compareRows(ctx context.Context, tx *db.Tx, chainName string) e
 		if s.Nonce != "" {
 			spent = "made by " + s.Nonce
 		}
-		r.differ(Stranger, s.TxID, "", spent)
+		r.differ(UnknownTransaction, s.TxID, "", spent)
 	}
 	return err
 }
@@ -348,20 +347,4 @@ func (r *Report) compareCoin(ctx context.Context, d *db.DB, chainName string, no
 		r.differ(CoinMissing, coin(c.Outpoint), btc(c.Amount), "")
 		return nil
 	})
-}
-
-// Reports returns the newest reports, newest first.
-func Reports(ctx context.Context, tx *db.Tx, limit int) ([]Report, error) {
-	all, err := reports(ctx, tx, limit)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Report, len(all))
-	for i, k := range all {
-		if err := json.Unmarshal([]byte(k.text), &out[i]); err != nil {
-			return nil, err
-		}
-		out[i].ID = k.id
-	}
-	return out, nil
 }

@@ -2,9 +2,9 @@ package backoffice
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/approval"
@@ -14,7 +14,7 @@ import (
 
 const columns = "staff_id, name, email, password_hash, secret, version, created_at"
 
-func insert(ctx context.Context, tx *db.Tx, o Operator) (first bool, err error) {
+func insert(ctx context.Context, tx *db.Tx, o StaffMember) (first bool, err error) {
 	n, err := tx.Exec(ctx, `INSERT INTO staff (staff_id, name, email, email_key, password_hash, secret, last_step,
 			status, version, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, 0, 'active', $7, $8) ON CONFLICT DO NOTHING`,
@@ -22,7 +22,7 @@ func insert(ctx context.Context, tx *db.Tx, o Operator) (first bool, err error) 
 	return n == 1, err
 }
 
-func scan(scan func(...any) error) (o Operator, err error) {
+func scan(scan func(...any) error) (o StaffMember, err error) {
 	var created int64
 	err = scan(&o.ID, &o.Name, &o.Email, &o.hash, &o.secret, &o.version, &created)
 	o.Created = db.Time(created)
@@ -30,18 +30,19 @@ func scan(scan func(...any) error) (o Operator, err error) {
 }
 
 // byEmail returns the active member of staff with an email address. The ID is empty if there is none.
-func byEmail(ctx context.Context, tx *db.Tx, email string) (Operator, error) {
+func byEmail(ctx context.Context, tx *db.Tx, email string) (StaffMember, error) {
 	o, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM staff WHERE email_key = $1 AND status = 'active'",
 		identity.EmailKey(strings.TrimSpace(email))).Scan)
 	if errors.Is(err, db.ErrNoRows) {
-		return Operator{}, nil
+		return StaffMember{}, nil
 	}
 	return o, err
 }
 
-func list(ctx context.Context, tx *db.Tx) ([]Operator, error) {
+// List returns the active members of staff, by email address.
+func List(ctx context.Context, tx *db.Tx) ([]StaffMember, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM staff WHERE status = 'active' ORDER BY email_key")
-	return db.Collect(rows, err, func(r *db.Rows) (Operator, error) { return scan(r.Scan) })
+	return db.Collect(rows, err, func(r *db.Rows) (StaffMember, error) { return scan(r.Scan) })
 }
 
 func changed(n int64, err error) error {
@@ -51,12 +52,12 @@ func changed(n int64, err error) error {
 	return err
 }
 
-func rearm(ctx context.Context, tx *db.Tx, o Operator) error {
+func updateCredentials(ctx context.Context, tx *db.Tx, o StaffMember) error {
 	return changed(tx.Exec(ctx, `UPDATE staff SET password_hash = $3, secret = $4, last_step = 0, version = version + 1
 		WHERE staff_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version, o.hash, o.secret))
 }
 
-func remove(ctx context.Context, tx *db.Tx, o Operator) error {
+func remove(ctx context.Context, tx *db.Tx, o StaffMember) error {
 	if err := changed(tx.Exec(ctx, `UPDATE staff
 		SET status = 'removed', password_hash = '', secret = '', version = version + 1
 		WHERE staff_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version)); err != nil {
@@ -70,21 +71,21 @@ func remove(ctx context.Context, tx *db.Tx, o Operator) error {
 
 // takeStep stores the time step of an authenticator code, and reports false if this step or a later one was used
 // before.
-func takeStep(ctx context.Context, tx *db.Tx, o Operator, step int64) (bool, error) {
+func takeStep(ctx context.Context, tx *db.Tx, o StaffMember, step int64) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE staff SET last_step = $2
 		WHERE staff_id = $1 AND last_step < $2 AND status = 'active'`, o.ID, step)
 	return n == 1, err
 }
 
-func insertSession(ctx context.Context, tx *db.Tx, digest, operatorID string) error {
+func insertSession(ctx context.Context, tx *db.Tx, digest, staffID string) error {
 	now := db.Micros(tx.Now())
 	return tx.Insert(ctx, "staff_sessions", []string{"digest", "staff_id", "created_at", "last_used_at"}, [][]any{{digest,
-		operatorID, now, now}})
+		staffID, now, now}})
 }
 
 func findSession(ctx context.Context, tx *db.Tx, digest string) (s Session, err error) {
 	var created, since, used int64
-	o := &s.Operator
+	o := &s.Member
 	err = tx.QueryRow(ctx, `SELECT o.staff_id, o.name, o.email, o.version, o.created_at, s.created_at, s.last_used_at
 		FROM staff_sessions s JOIN staff o ON o.staff_id = s.staff_id
 		WHERE s.digest = $1 AND s.created_at > $2 AND s.last_used_at > $3 AND o.status = 'active'`,
@@ -97,9 +98,10 @@ func findSession(ctx context.Context, tx *db.Tx, digest string) (s Session, err 
 	return s, err
 }
 
-func touch(ctx context.Context, tx *db.Tx, digest string) error {
+// Touch stores the present time as the last use of a session.
+func Touch(ctx context.Context, tx *db.Tx, s Session) error {
 	_, err := tx.Exec(ctx, "UPDATE staff_sessions SET last_used_at = $1 WHERE digest = $2 AND last_used_at < $1",
-		db.Micros(tx.Now()), digest)
+		db.Micros(tx.Now()), s.digest)
 	return err
 }
 
@@ -108,8 +110,8 @@ func endSession(ctx context.Context, tx *db.Tx, digest string) error {
 	return err
 }
 
-func endSessions(ctx context.Context, tx *db.Tx, operatorID string) error {
-	_, err := tx.Exec(ctx, "DELETE FROM staff_sessions WHERE staff_id = $1", operatorID)
+func endSessions(ctx context.Context, tx *db.Tx, staffID string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM staff_sessions WHERE staff_id = $1", staffID)
 	return err
 }
 
@@ -122,49 +124,46 @@ func Forget(ctx context.Context, d *db.DB) error {
 	})
 }
 
-func note(ctx context.Context, tx *db.Tx, by Operator, a Act) error {
+func record(ctx context.Context, tx *db.Tx, by StaffMember, a AuditEntry) error {
 	return tx.Insert(ctx, "staff_actions", []string{
 		"action_id", "at", "staff_id", "name", "action", "company_id", "object_id", "reason",
 	},
 		[][]any{{tx.NewID("act"), db.Micros(tx.Now()), by.ID, by.Name, a.Action, a.CompanyID, a.ObjectID, a.Reason}})
 }
 
-func acts(ctx context.Context, tx *db.Tx, limit int, offset int64) (some []Act, total int64, err error) {
+// AuditLog returns a page of the audit log, newest first, and the number of entries.
+func AuditLog(ctx context.Context, tx *db.Tx, page, perPage int) (entries []AuditEntry, total int64, err error) {
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM staff_actions").Scan(&total); err != nil {
 		return nil, 0, err
 	}
 	rows, err := tx.Query(ctx, `SELECT action_id, at, staff_id, name, action, company_id, object_id, reason
 		FROM staff_actions
-		ORDER BY at DESC, action_id DESC LIMIT $1 OFFSET $2`, int64(limit), offset)
-	some, err = db.Collect(rows, err, func(r *db.Rows) (a Act, err error) {
+		ORDER BY at DESC, action_id DESC LIMIT $1 OFFSET $2`, int64(perPage), int64(max(page, 1)-1)*int64(perPage))
+	entries, err = db.Collect(rows, err, func(r *db.Rows) (a AuditEntry, err error) {
 		var at int64
-		err = r.Scan(&a.ID, &at, &a.OperatorID, &a.Name, &a.Action, &a.CompanyID, &a.ObjectID, &a.Reason)
+		err = r.Scan(&a.ID, &at, &a.StaffID, &a.Name, &a.Action, &a.CompanyID, &a.ObjectID, &a.Reason)
 		a.At = db.Time(at)
 		return a, err
 	})
-	return some, total, err
+	return entries, total, err
 }
 
-// kept is a report as it is stored.
-type kept struct {
-	id   string
-	at   time.Time
-	n    int64
-	text string
+func insertReport(ctx context.Context, tx *db.Tx, r Report, text []byte) error {
+	return tx.Insert(ctx, "reconciliations", []string{"reconciliation_id", "at", "differences", "report"},
+		[][]any{{r.ID, db.Micros(r.At), int64(len(r.Differences)), string(text)}})
 }
 
-func insertReport(ctx context.Context, tx *db.Tx, k kept) error {
-	return tx.Insert(ctx, "reconciliations", []string{"reconciliation_id", "at", "differences", "report"}, [][]any{{k.id,
-		db.Micros(k.at), k.n, k.text}})
-}
-
-func reports(ctx context.Context, tx *db.Tx, limit int) ([]kept, error) {
-	rows, err := tx.Query(ctx, `SELECT reconciliation_id, at, differences, report FROM reconciliations
+// Reports returns the newest reports, newest first.
+func Reports(ctx context.Context, tx *db.Tx, limit int) ([]Report, error) {
+	rows, err := tx.Query(ctx, `SELECT reconciliation_id, report FROM reconciliations
 		ORDER BY at DESC, reconciliation_id DESC LIMIT $1`, int64(limit))
-	return db.Collect(rows, err, func(r *db.Rows) (k kept, err error) {
-		var at int64
-		err = r.Scan(&k.id, &at, &k.n, &k.text)
-		k.at = db.Time(at)
-		return k, err
+	return db.Collect(rows, err, func(row *db.Rows) (r Report, err error) {
+		var id, text string
+		if err := row.Scan(&id, &text); err != nil {
+			return r, err
+		}
+		err = json.Unmarshal([]byte(text), &r)
+		r.ID = id
+		return r, err
 	})
 }

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"iter"
 	"slices"
 	"strconv"
@@ -56,6 +57,19 @@ func BindList(tx *Tx, ids []string, first int) iter.Seq2[string, []any] {
 			}
 		}
 	}
+}
+
+// EachIn runs a query for a list of values, in as few statements as the engine allows, and calls row for each row of
+// the results. The query has the parameters args, and %s in the place of the list.
+func EachIn(ctx context.Context, tx *Tx, values []string, query string, args []any, row func(*Rows) error) error {
+	for in, list := range BindList(tx, values, len(args)+1) {
+		rows, err := tx.Query(ctx, strings.Replace(query, "%s", in, 1), slices.Concat(args, list)...)
+		_, err = Collect(rows, err, func(r *Rows) (none struct{}, err error) { return none, row(r) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // BindRows yields a query that returns rows of arguments, for a statement that works on many rows at once: its text,

@@ -148,8 +148,8 @@ func (h handler) repeated(body string) []byte {
 }
 
 // sealPlace binds an encrypted response to its row.
-func (k idempotencyKey) sealPlace() identity.Place {
-	return identity.Place{Table: "idempotency", Column: "response", Row: k.account + " " + k.route + " " + k.value}
+func (k idempotencyKey) sealPlace() identity.SealContext {
+	return identity.SealContext{Table: "idempotency", Column: "response", Row: k.account + " " + k.route + " " + k.value}
 }
 
 // inflight serializes the requests of this process that have the same idempotency key.

@@ -247,7 +247,7 @@ func CreateUser(ctx context.Context, tx *db.Tx, s *Sealer, n NewUser) (User, err
 // address.
 func EmailKey(email string) string { return strings.ToLower(norm.NFC.String(email)) }
 
-func userDetails(userID string) Place { return Place{"users", "details", userID} }
+func userDetails(userID string) SealContext { return SealContext{"users", "details", userID} }
 
 // GetUser returns a user, or apierr.NotFoundErr. Without a sealer the details stay empty.
 func GetUser(ctx context.Context, tx *db.Tx, s *Sealer, id string) (User, error) {

@@ -416,7 +416,7 @@ func TestScopes(t *testing.T) {
 func TestSealer(t *testing.T) {
 	old, _ := identity.NewSealer([]byte(strings.Repeat("o", 32)))
 	both, _ := identity.NewSealer([]byte(strings.Repeat("n", 32)), []byte(strings.Repeat("o", 32)))
-	here := identity.Place{Table: "t", Column: "c", Row: "1"}
+	here := identity.SealContext{Table: "t", Column: "c", Row: "1"}
 	sealed, err := old.Seal(here, []byte("secret"))
 	if err != nil {
 		t.Fatal(err)
@@ -427,7 +427,7 @@ func TestSealer(t *testing.T) {
 	if again, _ := old.Seal(here, []byte("secret")); again == sealed {
 		t.Error("two encryptions of one value are equal")
 	}
-	otherRow := identity.Place{Table: "t", Column: "c", Row: "2"}
+	otherRow := identity.SealContext{Table: "t", Column: "c", Row: "2"}
 	if _, err := both.Open(otherRow, sealed); !errors.Is(err, identity.ErrSealed) {
 		t.Errorf("in another row: %v", err)
 	}

@@ -37,7 +37,7 @@ type Details struct {
 }
 
 // Seal encrypts the details for a place.
-func (d Details) Seal(s *Sealer, at Place) (string, error) {
+func (d Details) Seal(s *Sealer, at SealContext) (string, error) {
 	text, err := json.Marshal(d)
 	if err != nil {
 		return "", err
@@ -46,7 +46,7 @@ func (d Details) Seal(s *Sealer, at Place) (string, error) {
 }
 
 // OpenDetails decrypts details that Seal encrypted.
-func OpenDetails(s *Sealer, at Place, sealed string) (d Details, err error) {
+func OpenDetails(s *Sealer, at SealContext, sealed string) (d Details, err error) {
 	text, err := s.Open(at, sealed)
 	if err != nil {
 		return Details{}, err

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// Place is the table, column and row of an encrypted value. It is the additional authenticated data of the
+// SealContext is the table, column and row of an encrypted value. It is the additional authenticated data of the
 // encryption, so a ciphertext that is copied to another place cannot be decrypted.
-type Place struct{ Table, Column, Row string }
+type SealContext struct{ Table, Column, Row string }
 
-func (p Place) bytes() []byte { return []byte(p.Table + "\x00" + p.Column + "\x00" + p.Row) }
+func (p SealContext) bytes() []byte { return []byte(p.Table + "\x00" + p.Column + "\x00" + p.Row) }
 
 // Sealer encrypts personal data at rest with AES-256-GCM and a random nonce.
 //
@@ -58,7 +58,7 @@ func NewSealer(keys ...[]byte) (*Sealer, error) {
 }
 
 // Seal encrypts a value for a place.
-func (s *Sealer) Seal(at Place, plain []byte) (string, error) {
+func (s *Sealer) Seal(at SealContext, plain []byte) (string, error) {
 	if s == nil {
 		return "", errors.New("identity: no data key is set, personal data cannot be stored")
 	}
@@ -67,7 +67,7 @@ func (s *Sealer) Seal(at Place, plain []byte) (string, error) {
 }
 
 // Open decrypts a value that was encrypted for the place, or returns ErrSealed.
-func (s *Sealer) Open(at Place, sealed string) ([]byte, error) {
+func (s *Sealer) Open(at SealContext, sealed string) ([]byte, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: no data key is set", ErrSealed)
 	}

@@ -31,7 +31,9 @@ func (s *Sealer) OpenSubjectKey(subjectID, wrapped string) (SubjectKey, error) {
 	return newSubjectKey(secret)
 }
 
-func subjectKeyAt(subjectID string) Place { return Place{"subjects", "wrapped_key", subjectID} }
+func subjectKeyAt(subjectID string) SealContext {
+	return SealContext{"subjects", "wrapped_key", subjectID}
+}
 
 func newSubjectKey(secret []byte) (SubjectKey, error) {
 	block, err := aes.NewCipher(secret)
@@ -43,12 +45,12 @@ func newSubjectKey(secret []byte) (SubjectKey, error) {
 }
 
 // Seal encrypts a value for a place, in binary form.
-func (k SubjectKey) Seal(at Place, plain []byte) []byte {
+func (k SubjectKey) Seal(at SealContext, plain []byte) []byte {
 	return k.aead.Seal(nil, nil, plain, at.bytes())
 }
 
 // Open decrypts a value that Seal encrypted for the place, or returns ErrSealed.
-func (k SubjectKey) Open(at Place, sealed []byte) ([]byte, error) {
+func (k SubjectKey) Open(at SealContext, sealed []byte) ([]byte, error) {
 	plain, err := k.aead.Open(nil, nil, sealed, at.bytes())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s.%s of %s does not authenticate", ErrSealed, at.Table, at.Column, at.Row)

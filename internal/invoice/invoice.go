@@ -440,8 +440,8 @@ func (v *Invoice) emit(tx *db.Tx, event webhook.Type[webhook.InvoiceData], from 
 	}))
 }
 
-func (v *Invoice) place() identity.Place {
-	return identity.Place{Table: "invoices", Column: "content", Row: v.UserID + "/" + v.ID}
+func (v *Invoice) place() identity.SealContext {
+	return identity.SealContext{Table: "invoices", Column: "content", Row: v.UserID + "/" + v.ID}
 }
 
 func (v *Invoice) seal(s *identity.Sealer) error {

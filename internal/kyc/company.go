@@ -171,12 +171,12 @@ func (s *Service) Onboard(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return company, err
 }
 
-func companyProfileAt(companyID string) identity.Place {
-	return identity.Place{Table: "company_profiles", Column: "sealed", Row: companyID}
+func companyProfileAt(companyID string) identity.SealContext {
+	return identity.SealContext{Table: "company_profiles", Column: "sealed", Row: companyID}
 }
 
-func ownerAt(companyID, ownerID string) identity.Place {
-	return identity.Place{Table: "owners", Column: "sealed", Row: companyID + "/" + ownerID}
+func ownerAt(companyID, ownerID string) identity.SealContext {
+	return identity.SealContext{Table: "owners", Column: "sealed", Row: companyID + "/" + ownerID}
 }
 
 // companyProfile returns the decrypted profile of a company.

@@ -316,12 +316,13 @@ func sealChunks(key identity.SubjectKey, documentID string, data []byte) [][]byt
 
 // chunkAt returns the place of a chunk. It includes the number of chunks, so decryption fails if one is missing or
 // they are reordered.
-func chunkAt(documentID string, n, total int) identity.Place {
-	return identity.Place{Table: "document_chunks", Column: "sealed", Row: fmt.Sprintf("%s/%d/%d", documentID, n, total)}
+func chunkAt(documentID string, n, total int) identity.SealContext {
+	return identity.SealContext{Table: "document_chunks", Column: "sealed",
+		Row: fmt.Sprintf("%s/%d/%d", documentID, n, total)}
 }
 
-func taxIDAt(subjectID, countryCode string) identity.Place {
-	return identity.Place{Table: "tax_ids", Column: "sealed", Row: subjectID + "/" + countryCode}
+func taxIDAt(subjectID, countryCode string) identity.SealContext {
+	return identity.SealContext{Table: "tax_ids", Column: "sealed", Row: subjectID + "/" + countryCode}
 }
 
 // Document is a current document of a subject, without its image.

@@ -115,8 +115,8 @@ type Service struct {
 
 func hashOf(preimage [32]byte) Hash { return sha256.Sum256(preimage[:]) }
 
-func sealContext(id string) identity.Place {
-	return identity.Place{Table: "lightning_invoices", Column: "preimage", Row: id}
+func sealContext(id string) identity.SealContext {
+	return identity.SealContext{Table: "lightning_invoices", Column: "preimage", Row: id}
 }
 
 // Create stores an invoice, which a job then creates at the node. It does nothing if too little time is left for a

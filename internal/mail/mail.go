@@ -275,8 +275,8 @@ func Enqueue(_ context.Context, tx *db.Tx, m Message) error {
 	return nil
 }
 
-func dataPlace(id string) identity.Place {
-	return identity.Place{Table: "mails", Column: "data", Row: id}
+func dataPlace(id string) identity.SealContext {
+	return identity.SealContext{Table: "mails", Column: "data", Row: id}
 }
 
 // Valid reports whether text is exactly one address. It rejects any text that could become another header or recipient.

@@ -69,7 +69,7 @@ func (w world) token(v payee.Invitation) string {
 		if err != nil {
 			return err
 		}
-		data, err := w.s.Open(identity.Place{Table: "mails", Column: "data", Row: id}, sealed)
+		data, err := w.s.Open(identity.SealContext{Table: "mails", Column: "data", Row: id}, sealed)
 		if err != nil {
 			return err
 		}

@@ -130,8 +130,8 @@ func CreateWithID(ctx context.Context, tx *db.Tx, s *identity.Sealer, id, relati
 	return insert(ctx, tx, r, details)
 }
 
-func detailsOf(r Recipient) identity.Place {
-	return identity.Place{Table: "recipients", Column: "details", Row: r.CompanyID + "/" + r.ID}
+func detailsOf(r Recipient) identity.SealContext {
+	return identity.SealContext{Table: "recipients", Column: "details", Row: r.CompanyID + "/" + r.ID}
 }
 
 // check checks the payload by the rules that need no database.
@@ -286,11 +286,6 @@ func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Pa
 		Email: u.Email}, nil
 }
 
-// Payees returns the recipients and workers of a company by id. Ids of other companies are missing from the map.
-func Payees(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
-	return selectPayees(ctx, tx, companyID, ids)
-}
-
 // JobActivate is the kind of job that [HandleActivate] runs; its payload is a [JobPayload].
 const JobActivate = "recipient.activate"
 
@@ -337,7 +332,7 @@ func ActivateEverywhere(ctx context.Context, tx *db.Tx, by identity.Principal, o
 	if owner.UserID == "" {
 		return nil
 	}
-	companies, err := companiesWaitingFor(ctx, tx, owner.UserID)
+	companies, err := companiesOf(ctx, tx, owner.UserID, Pending)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func Moved(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee, s
 	companies := []string{by.CompanyID}
 	if owner.UserID != "" {
 		var err error
-		if companies, err = companiesOf(ctx, tx, owner.UserID); err != nil {
+		if companies, err = companiesOf(ctx, tx, owner.UserID, ""); err != nil {
 			return err
 		}
 	}
@@ -71,7 +71,7 @@ func Restore(ctx context.Context, tx *db.Tx, companyID, id string) error {
 func review(ctx context.Context, tx *db.Tx, companyID, id string, guard func(context.Context, *db.Tx,
 	Recipient) (Recipient, bool, error), wanted func(Recipient) bool) error {
 	for {
-		known, err := selectPayees(ctx, tx, companyID, []string{id})
+		known, err := Payees(ctx, tx, companyID, []string{id})
 		if err != nil || len(known) == 0 {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -16,14 +15,12 @@ import (
 )
 
 const columns = `company_id, recipient_id, relationship_id, user_id, recipient_type, role, status, name, first_name,
-	last_name,
-	email, country, external_id, department, vendor_type, version, created_at`
+	last_name, email, country, external_id, department, vendor_type, version, created_at`
 
 func scan(scan func(...any) error) (r Recipient, err error) {
 	var created int64
 	err = scan(&r.CompanyID, &r.ID, &r.RelationshipID, &r.UserID, &r.Type, &r.Role, &r.Status, &r.Name, &r.FirstName,
-		&r.LastName,
-		&r.Email, &r.Country, &r.ExternalID, &r.Department, &r.VendorType, &r.Version, &created)
+		&r.LastName, &r.Email, &r.Country, &r.ExternalID, &r.Department, &r.VendorType, &r.Version, &created)
 	r.Created = db.Time(created)
 	return r, err
 }
@@ -80,22 +77,13 @@ func externalIDs(ctx context.Context, tx *db.Tx, companyID string, people []impo
 		}
 	}
 	found := map[string]string{}
-	for in, args := range db.BindList(tx, wanted, 2) {
-		rows, err := tx.Query(ctx,
-			"SELECT external_id, recipient_id FROM recipients WHERE company_id = $1 AND external_id <> '' AND external_id IN "+
-				""+in,
-			append([]any{companyID}, args...)...)
-		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
-			var external, id string
-			err = r.Scan(&external, &id)
-			found[external] = id
-			return none, err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
+	return found, db.EachIn(ctx, tx, wanted, `SELECT external_id, recipient_id FROM recipients
+		WHERE company_id = $1 AND external_id <> '' AND external_id IN %s`, []any{companyID}, func(r *db.Rows) error {
+		var external, id string
+		err := r.Scan(&external, &id)
+		found[external] = id
+		return err
+	})
 }
 
 // upsertWorker inserts a worker and reports whether the row is new. An existing row keeps its role, state and
@@ -134,7 +122,7 @@ func refresh(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) error 
 			return err
 		}
 		if done {
-			countMoved(tx, old.segment(), changed.segment())
+			countChangeOf(tx, old.segment(), changed.segment())
 			return nil
 		}
 	}
@@ -147,10 +135,11 @@ func refreshWorker(ctx context.Context, tx *db.Tx, companyID string, u identity.
 	}, u.Complete)
 }
 
-// companiesOf returns the companies that pay a user.
-func companiesOf(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {
-	rows, err := tx.Query(ctx,
-		"SELECT company_id FROM recipients WHERE user_id = $1 AND user_id <> '' ORDER BY company_id", userID)
+// companiesOf returns the companies that pay a user, or only those in which the user has a state. These are the only
+// queries across companies; an index by user serves them.
+func companiesOf(ctx context.Context, tx *db.Tx, userID, state string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id FROM recipients
+		WHERE user_id = $1 AND user_id <> '' AND ($2 = '' OR status = $2) ORDER BY company_id`, userID, state)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
@@ -168,22 +157,28 @@ func selectDetails(ctx context.Context, tx *db.Tx, companyID, id string) (detail
 		companyID, id).Scan(&details)
 }
 
-func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
+// selectPayees returns those of the company's payees with the IDs that meet a condition, by ID.
+func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string, condition string) (map[string]Payee,
+	error) {
 	payees := make(map[string]Payee, len(ids))
-	for in, args := range db.BindList(tx, ids, 2) {
-		rows, err := tx.Query(ctx, `SELECT recipient_id, user_id, recipient_type, name, status, country, email
-			FROM recipients WHERE company_id = $1 AND recipient_id IN `+in, append([]any{companyID}, args...)...)
-		found, err := db.Collect(rows, err, func(r *db.Rows) (p Payee, err error) {
-			return p, r.Scan(&p.ID, &p.UserID, &p.Kind, &p.Name, &p.Status, &p.Country, &p.Email)
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range found {
+	return payees, db.EachIn(ctx, tx, ids, `SELECT recipient_id, user_id, recipient_type, name, status, country, email
+		FROM recipients WHERE company_id = $1 AND recipient_id IN %s AND `+condition, []any{companyID},
+		func(r *db.Rows) error {
+			var p Payee
+			err := r.Scan(&p.ID, &p.UserID, &p.Kind, &p.Name, &p.Status, &p.Country, &p.Email)
 			payees[p.ID] = p
-		}
-	}
-	return payees, nil
+			return err
+		})
+}
+
+// Payees returns the recipients and workers of a company by ID. IDs of other companies are missing from the map.
+func Payees(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
+	return selectPayees(ctx, tx, companyID, ids, "TRUE")
+}
+
+// Vendors returns those of the company's payees that are businesses or have the role vendor, by ID.
+func Vendors(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
+	return selectPayees(ctx, tx, companyID, ids, "(role = 'vendor' OR recipient_type = 'company')")
 }
 
 // Resolve finds the company's payees by ID, external ID or email address. Names that match no payee or several are
@@ -200,21 +195,16 @@ func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (
 	}{{"email_key", keys}, {"external_id", names}, {"recipient_id", names}} { // later entries take precedence
 		several := map[string]bool{}
 		ids := map[string]string{}
-		for in, args := range db.BindList(tx, by.names, 2) {
-			rows, err := tx.Query(ctx,
-				"SELECT "+by.column+", recipient_id FROM recipients WHERE company_id = $1 AND "+by.column+" <> '' AND "+
-					""+by.column+" IN "+in,
-				append([]any{companyID}, args...)...)
-			_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
-				var name, id string
-				err = r.Scan(&name, &id)
-				several[name] = several[name] || ids[name] != "" && ids[name] != id
-				ids[name] = id
-				return none, err
-			})
-			if err != nil {
-				return nil, err
-			}
+		err := db.EachIn(ctx, tx, by.names, "SELECT "+by.column+`, recipient_id FROM recipients
+			WHERE company_id = $1 AND `+by.column+" <> '' AND "+by.column+" IN %s", []any{companyID}, func(r *db.Rows) error {
+			var name, id string
+			err := r.Scan(&name, &id)
+			several[name] = several[name] || ids[name] != "" && ids[name] != id
+			ids[name] = id
+			return err
+		})
+		if err != nil {
+			return nil, err
 		}
 		for i, name := range by.names {
 			switch {
@@ -226,26 +216,6 @@ func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (
 		}
 	}
 	return found, nil
-}
-
-// Vendors returns those of the company's payees that are businesses or have the role vendor.
-func Vendors(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
-	vendors := make(map[string]Payee, len(ids))
-	for in, args := range db.BindList(tx, ids, 2) {
-		rows, err := tx.Query(ctx, `SELECT recipient_id, user_id, recipient_type, name, status, country, email
-			FROM recipients WHERE company_id = $1 AND (role = 'vendor' OR recipient_type = 'company') AND recipient_id IN `+in,
-			append([]any{companyID}, args...)...)
-		found, err := db.Collect(rows, err, func(r *db.Rows) (p Payee, err error) {
-			return p, r.Scan(&p.ID, &p.UserID, &p.Kind, &p.Name, &p.Status, &p.Country, &p.Email)
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range found {
-			vendors[p.ID] = p
-		}
-	}
-	return vendors, nil
 }
 
 // settle updates a recipient's state from the allocations: active if they total 100, pending otherwise. moved is
@@ -262,7 +232,7 @@ func settle(ctx context.Context, tx *db.Tx, companyID, id string) (r Recipient, 
 		if r.Status == Pending {
 			old = Active
 		}
-		countMoved(tx, withStatus(r, old), r.segment())
+		countChangeOf(tx, withStatus(r, old), r.segment())
 	}
 	return r, moved, err
 }
@@ -280,7 +250,7 @@ func update(ctx context.Context, tx *db.Tx, old, r Recipient,
 		key(r.Email),
 		r.Country, r.ExternalID, r.Department, r.VendorType, details, db.Micros(tx.Now()), old.Country))
 	if done {
-		countMoved(tx, old.segment(), changed.segment())
+		countChangeOf(tx, old.segment(), changed.segment())
 	}
 	return changed, done, err
 }
@@ -311,7 +281,7 @@ func deactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, e
 		WHERE company_id = $1 AND recipient_id = $2 AND status = $3
 		RETURNING `+columns, r.CompanyID, r.ID, r.Status, db.Micros(tx.Now())))
 	if moved {
-		countMoved(tx, withStatus(changed, r.Status), changed.segment())
+		countChangeOf(tx, withStatus(changed, r.Status), changed.segment())
 	}
 	return changed, moved, err
 }
@@ -323,7 +293,7 @@ func reactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, e
 		WHERE company_id = $1 AND recipient_id = $2 AND status = 'inactive'
 		RETURNING `+columns, r.CompanyID, r.ID, db.Micros(tx.Now())))
 	if moved {
-		countMoved(tx, withStatus(changed, Inactive), changed.segment())
+		countChangeOf(tx, withStatus(changed, Inactive), changed.segment())
 	}
 	return changed, moved, err
 }
@@ -342,34 +312,6 @@ func guarded(row db.Row) (r Recipient, changed bool, err error) {
 	}
 	return r, err == nil, err
 }
-
-// companiesWaitingFor returns the companies in which a person is a worker but not active yet. It is the only query
-// across companies for a person's own change; an index by user answers it.
-func companiesWaitingFor(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {
-	rows, err := tx.Query(ctx,
-		"SELECT company_id FROM recipients WHERE user_id = $1 AND user_id <> '' AND status = 'pending' ORDER BY company_id",
-		userID)
-	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
-}
-
-// filter is a WHERE clause under construction; every value is bound.
-type filter struct {
-	where []string
-	args  []any
-}
-
-func (f *filter) bind(value any) string {
-	f.args = append(f.args, value)
-	return "$" + strconv.Itoa(len(f.args))
-}
-
-func (f *filter) equal(column, value string) {
-	if value != "" {
-		f.where = append(f.where, column+" = "+f.bind(value))
-	}
-}
-
-func (f *filter) String() string { return " WHERE " + strings.Join(f.where, " AND ") }
 
 // selectRecipients reads the rows of a page, in the order of their ids in the list.
 func selectRecipients(ctx context.Context, tx *db.Tx, companyID string, ids []string) ([]Recipient, error) {
@@ -399,19 +341,12 @@ func inOrder[T any](ctx context.Context, tx *db.Tx, columns, companyID string, i
 	for i, id := range ids {
 		at[id] = i
 	}
-	for in, args := range db.BindList(tx, ids, 2) {
-		rows, err := tx.Query(ctx, "SELECT "+columns+" FROM recipients WHERE company_id = $1 AND recipient_id IN "+in,
-			append([]any{companyID}, args...)...)
-		_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
-			id, item, err := scan(r)
-			items[at[id]] = item
-			return none, err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return items, nil
+	return items, db.EachIn(ctx, tx, ids, "SELECT "+columns+
+		" FROM recipients WHERE company_id = $1 AND recipient_id IN %s", []any{companyID}, func(r *db.Rows) error {
+		id, item, err := scan(r)
+		items[at[id]] = item
+		return err
+	})
 }
 
 // page counts the matches and reads one page of them, from one snapshot.
@@ -475,6 +410,15 @@ func isWorker(ctx context.Context, tx *db.Tx, companyID, emailKey string) (yes b
 		companyID, emailKey).Scan(&yes)
 }
 
+// invitationOf reads the invitation that a statement selected or changed, or returns none if there is no row.
+func invitationOf(row db.Row, none error) (Invitation, error) {
+	v, err := scanInvitation(row.Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		err = none
+	}
+	return v, err
+}
+
 // lastInvitation returns the newest invitation to an address, nil if it was never invited.
 func lastInvitation(ctx context.Context, tx *db.Tx, companyID, emailKey string) (*Invitation, error) {
 	v, err := scanInvitation(tx.QueryRow(ctx, "SELECT "+invitationColumns+` FROM invitations
@@ -487,23 +431,16 @@ func lastInvitation(ctx context.Context, tx *db.Tx, companyID, emailKey string) 
 }
 
 func selectInvitation(ctx context.Context, tx *db.Tx, companyID, id string) (Invitation, error) {
-	v, err := scanInvitation(tx.QueryRow(ctx,
-		"SELECT "+invitationColumns+" FROM invitations WHERE company_id = $1 AND invitation_id = $2", companyID, id).Scan)
-	if errors.Is(err, db.ErrNoRows) {
-		return Invitation{}, apierr.NotFoundErr
-	}
-	return v, err
+	return invitationOf(tx.QueryRow(ctx, "SELECT "+invitationColumns+
+		" FROM invitations WHERE company_id = $1 AND invitation_id = $2", companyID, id), apierr.NotFoundErr)
 }
 
 func invitationByToken(ctx context.Context, tx *db.Tx, digest string) (Invitation, error) {
 	if digest == "" {
 		return Invitation{}, apierr.NotFoundErr
 	}
-	v, err := scanInvitation(tx.QueryRow(ctx, "SELECT "+invitationColumns+" FROM invitations WHERE token_digest = $1",
-		digest).Scan)
-	if errors.Is(err, db.ErrNoRows) {
-		return Invitation{}, apierr.NotFoundErr
-	}
+	v, err := invitationOf(tx.QueryRow(ctx, "SELECT "+invitationColumns+" FROM invitations WHERE token_digest = $1",
+		digest), apierr.NotFoundErr)
 	if err != nil {
 		return Invitation{}, err
 	}
@@ -533,15 +470,10 @@ func resend(ctx context.Context, tx *db.Tx, v Invitation, digest string) (Invita
 
 // endInvitation ends an invitation early, if it is still open.
 func endInvitation(ctx context.Context, tx *db.Tx, v Invitation, state, reason, userID string) (Invitation, error) {
-	now := db.Micros(tx.Now())
-	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = $3, reason = $4, user_id = $5,
-		updated_at = $6, version = version + 1
+	return invitationOf(tx.QueryRow(ctx, `UPDATE invitations SET state = $3, reason = $4, user_id = $5, updated_at = $6,
+			version = version + 1
 		WHERE company_id = $1 AND invitation_id = $2 AND state = 'sent' AND expires_at > $6
-		RETURNING `+invitationColumns, v.CompanyID, v.ID, state, reason, userID, now).Scan)
-	if errors.Is(err, db.ErrNoRows) {
-		return Invitation{}, ErrNotOpen
-	}
-	return w, err
+		RETURNING `+invitationColumns, v.CompanyID, v.ID, state, reason, userID, db.Micros(tx.Now())), ErrNotOpen)
 }
 
 // expireInvitation ends an invitation at its time. It returns nil if a concurrent transaction ended or renewed it.
@@ -579,7 +511,7 @@ func selectInvitations(ctx context.Context, tx *db.Tx, p InvitationsParams) (Sli
 // inactive there. email is the address that the user had. It returns the companies, and the IDs and addresses under
 // which they knew the user.
 func Erase(ctx context.Context, tx *db.Tx, userID, email string) (companies, known []string, err error) {
-	if companies, err = companiesOf(ctx, tx, userID); err != nil {
+	if companies, err = companiesOf(ctx, tx, userID, ""); err != nil {
 		return nil, nil, err
 	}
 	for _, company := range companies {
@@ -615,7 +547,7 @@ func eraseIn(ctx context.Context, tx *db.Tx, companyID, userID string) (Recipien
 			return Recipient{}, err
 		}
 		if done {
-			countMoved(tx, old.segment(), changed.segment())
+			countChangeOf(tx, old.segment(), changed.segment())
 			return old, nil
 		}
 	}
@@ -641,9 +573,9 @@ type countChange struct {
 // countNew adds one to the segment of a new recipient.
 func countNew(tx *db.Tx, r Recipient) { counts.Add(tx, countChange{r.segment(), 1}) }
 
-// countMoved moves a recipient from one segment to another. The caller's statement must have been guarded by the old
+// countChangeOf moves a recipient from one segment to another. The caller's statement must have been guarded by the old
 // values.
-func countMoved(tx *db.Tx, from, to segment) {
+func countChangeOf(tx *db.Tx, from, to segment) {
 	if from != to {
 		counts.Add(tx, countChange{from, -1})
 		counts.Add(tx, countChange{to, 1})
@@ -693,243 +625,4 @@ func compareSegments(a, b segment) int {
 	}
 	return cmp.Or(cmp.Compare(a.companyID, b.companyID), cmp.Compare(a.country, b.country), cmp.Compare(a.role, b.role),
 		cmp.Compare(a.recipientType, b.recipientType), cmp.Compare(a.status, b.status), cmp.Compare(login(a), login(b)))
-}
-
-// query selects one page of a company's recipients. Empty filters do not filter.
-type query struct {
-	companyID                   string
-	search                      string // part of a name or email, as [key] writes it
-	country, role, kind, status string
-	sortBy                      string // a column of the indexes recipients_by_…
-	descending                  bool
-	page                        Page
-}
-
-// fewMatches is the number of rows up to which matches are collected and sorted. More are read in the order of an
-// index, which is as fast for a page at the start or end of a list, and faster everywhere else. Tests lower it.
-var fewMatches = 20_000
-
-// find returns the IDs of one page in their order, and the number of matches on all pages.
-//
-// Without a search, the total is a sum of recipient_counts. A search first collects up to fewMatches+1 matches
-// through the trigram index. If that is all of them, they are counted and sorted at once; otherwise they are counted
-// in one index and read in the order of another.
-func find(ctx context.Context, tx *db.Tx, q query) (ids []string, total int, err error) {
-	if q.search != "" {
-		from, conditions := q.byTrigram(tx.Engine())
-		ids, total, err = q.gather(ctx, tx, from, conditions)
-		if err != nil || total <= fewMatches {
-			return ids, total, err
-		}
-		total, err = q.count(ctx, tx)
-	} else {
-		total, err = q.countSegments(ctx, tx)
-		if err == nil && total <= fewMatches && q.filtered() {
-			return q.gather(ctx, tx, `recipient_counts c CROSS JOIN recipients r WHERE c.company_id = $1 AND c.recipients > 0
-				AND r.company_id = c.company_id AND r.country = c.country AND r.role = c.role
-					AND r.recipient_type = c.recipient_type
-				AND r.status = c.status AND (r.user_id <> '') = c.has_login`, func(f *filter) { q.equal(f, "c.") })
-		}
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	ids, err = q.scan(ctx, tx, total)
-	return ids, total, err
-}
-
-func (q query) filtered() bool { return q.country+q.role+q.kind+q.status != "" }
-
-// equal adds the filters on the columns of a table or alias.
-func (q query) equal(f *filter, prefix string) {
-	f.equal(prefix+"country", q.country)
-	f.equal(prefix+"role", q.role)
-	f.equal(prefix+"recipient_type", q.kind)
-	f.equal(prefix+"status", q.status)
-}
-
-// equalInOrder adds the filters in a form that SQLite checks on each row of the order's index. With plain filters it
-// would use the index of segments, and sort.
-func (q query) equalInOrder(f *filter) {
-	f.equal("CAST(country AS TEXT)", q.country)
-	f.equal("CAST(role AS TEXT)", q.role)
-	f.equal("CAST(recipient_type AS TEXT)", q.kind)
-	f.equal("CAST(status AS TEXT)", q.status)
-}
-
-// contains adds the search as a condition without the trigram index.
-func (q query) contains(f *filter, engine db.Engine, prefix string) {
-	if q.search == "" {
-		return
-	}
-	position := "instr"
-	if engine == db.Postgres {
-		position = "strpos"
-	}
-	text := f.bind(q.search)
-	f.where = append(f.where, fmt.Sprintf("(%[1]s(%[2]sname_key, %[3]s) > 0 OR %[1]s(%[2]semail_key, %[3]s) > 0)",
-		position, prefix, text))
-}
-
-// byTrigram returns the source of recipients r that match the search, and its conditions. Searches shorter than three
-// characters have no trigram.
-func (q query) byTrigram(engine db.Engine) (from string, conditions func(*filter)) {
-	trigrams := trigramsOf(q.search)
-	if len(trigrams) == 0 {
-		return "recipients r WHERE r.company_id = $1", func(f *filter) {
-			q.equal(f, "r.")
-			q.contains(f, engine, "r.")
-		}
-	}
-	if engine == db.Postgres {
-		return "recipients r WHERE r.company_id = $1", func(f *filter) {
-			q.equal(f, "r.")
-			pattern := f.bind("%" + likeEscaper.Replace(q.search) + "%")
-			f.where = append(f.where, fmt.Sprintf("(r.name_key LIKE %[1]s OR r.email_key LIKE %[1]s)", pattern))
-		}
-	}
-	// The joins are read in this order: matches first, then their recipients. The index has which texts have a
-	// trigram, not where; contains then checks the texts themselves.
-	return `recipient_trigrams x CROSS JOIN recipient_texts t CROSS JOIN recipients r WHERE t.text_id = x.rowid
-		AND t.company_id = $1
-			AND r.company_id = t.company_id AND r.recipient_id = t.recipient_id`, func(f *filter) {
-			quoted := make([]string, len(trigrams))
-			for i, t := range trigrams {
-				quoted[i] = `"` + strings.ReplaceAll(t, `"`, `""`) + `"`
-			}
-			f.where = append(f.where, "x.recipient_trigrams MATCH "+f.bind(strings.Join(quoted, " AND ")))
-			q.equal(f, "r.")
-			q.contains(f, engine, "t.")
-		}
-}
-
-var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
-
-// trigramsOf returns the sequences of three characters in a text, each once.
-func trigramsOf(text string) []string {
-	runes := []rune(text)
-	var all []string
-	for i := 0; i+3 <= len(runes); i++ {
-		if t := string(runes[i : i+3]); !slices.Contains(all, t) {
-			all = append(all, t)
-		}
-	}
-	return all
-}
-
-// gather selects up to fewMatches+1 recipients r from a source, counts them, and returns a page in their order.
-func (q query) gather(ctx context.Context, tx *db.Tx, from string,
-	conditions func(*filter)) (ids []string, total int, err error) {
-	f := filter{args: []any{q.companyID}}
-	conditions(&f)
-	where := strings.Join(append([]string{from}, f.where...), " AND ")
-	rows, err := tx.Query(ctx, `WITH matches AS MATERIALIZED (SELECT r.recipient_id, r.`+q.sortBy+` AS sort_key
-		FROM `+where+` LIMIT `+f.bind(int64(fewMatches+1))+`)
-		SELECT n.total, COALESCE(p.recipient_id, '') FROM (SELECT COUNT(*) AS total FROM matches) n
-		LEFT JOIN (SELECT recipient_id, sort_key FROM matches ORDER BY `+q.order("sort_key", q.descending)+
-		` LIMIT `+f.bind(int64(q.page.PerPage))+` OFFSET `+f.bind(q.page.before())+`) p ON TRUE
-		ORDER BY `+q.order("p.sort_key", q.descending), f.args...)
-	ids, err = db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&total, &id) })
-	if len(ids) == 1 && ids[0] == "" {
-		ids = nil // the page is past the end
-	}
-	return ids, total, err
-}
-
-// order returns the ORDER BY terms of the list. Recipients with the same key are ordered by ID, so the order is
-// total.
-func (q query) order(sortKey string, descending bool) string {
-	id := "recipient_id"
-	if prefix, _, ok := strings.Cut(sortKey, "."); ok {
-		id = prefix + "." + id
-	}
-	if descending {
-		return sortKey + " DESC, " + id + " DESC"
-	}
-	return sortKey + ", " + id
-}
-
-// countSegments returns the total of a list without a search.
-func (q query) countSegments(ctx context.Context, tx *db.Tx) (total int, err error) {
-	f := filter{}
-	f.equal("company_id", q.companyID)
-	q.equal(&f, "")
-	return total, tx.QueryRow(ctx, "SELECT CAST(COALESCE(SUM(recipients), 0) AS BIGINT) FROM recipient_counts"+f.String(),
-		f.args...).Scan(&total)
-}
-
-// count counts the matches of a search.
-func (q query) count(ctx context.Context, tx *db.Tx) (total int, err error) {
-	f := filter{}
-	f.equal("company_id", q.companyID)
-	q.equalInOrder(&f)
-	q.contains(&f, tx.Engine(), "")
-	return total, tx.QueryRow(ctx, "SELECT COUNT(*) FROM recipients"+f.String(), f.args...).Scan(&total)
-}
-
-// scan returns the IDs of one page out of total rows, in the order of an index, read from the nearer end.
-func (q query) scan(ctx context.Context, tx *db.Tx, total int) ([]string, error) {
-	skip := q.page.before()
-	limit := min(int64(q.page.PerPage), int64(total)-skip)
-	if limit <= 0 {
-		return nil, nil
-	}
-	descending, backward := q.descending, skip > int64(total)/2
-	if backward {
-		descending, skip = !descending, int64(total)-skip-limit
-	}
-	f := filter{}
-	f.equal("company_id", q.companyID)
-	q.equalInOrder(&f)
-	q.contains(&f, tx.Engine(), "")
-	rows, err := tx.Query(ctx, "SELECT recipient_id FROM recipients"+f.String()+" ORDER BY "+q.order(q.sortBy, descending)+
-		" LIMIT "+f.bind(limit)+" OFFSET "+f.bind(skip), f.args...)
-	ids, err := db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
-	if backward {
-		slices.Reverse(ids)
-	}
-	return ids, err
-}
-
-// before returns the number of rows on earlier pages, at most as many as a database can skip.
-func (p Page) before() int64 {
-	const most = 1 << 40
-	if p.Number-1 > most/p.PerPage {
-		return most
-	}
-	return int64(p.Number-1) * int64(p.PerPage)
-}
-
-// findWorkers returns the IDs of one page of a company's workers with a login, oldest first, and the number of
-// matches.
-func findWorkers(ctx context.Context, tx *db.Tx, p WorkersParams) (ids []string, total int, err error) {
-	f := filter{}
-	f.equal("company_id", p.CompanyID)
-	f.where = append(f.where, "user_id <> ''")
-	f.equal("recipient_id", p.UserID)
-	f.equal("email_key", key(strings.TrimSpace(p.Email)))
-	if p.UserID == "" && p.Email == "" {
-		err = tx.QueryRow(ctx,
-			"SELECT CAST(COALESCE(SUM(recipients), 0) AS BIGINT) FROM recipient_counts WHERE company_id = $1 AND has_login",
-			p.CompanyID).Scan(&total)
-	} else {
-		err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM recipients"+f.String(), f.args...).Scan(&total)
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	rows, err := tx.Query(ctx,
-		"SELECT recipient_id FROM recipients"+f.String()+" ORDER BY created_at, recipient_id LIMIT "+
-			f.bind(int64(p.Page.PerPage))+" OFFSET "+f.bind(p.Page.before()), f.args...)
-	ids, err = db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
-	return ids, total, err
-}
-
-// SearchIsIndexed reports whether the database has the index by which recipients are searched. PostgreSQL lacks it
-// where the extension pg_trgm could not be created.
-func SearchIsIndexed(ctx context.Context, tx *db.Tx) (indexed bool, err error) {
-	if tx.Engine() != db.Postgres {
-		return true, nil
-	}
-	return indexed, tx.QueryRow(ctx, "SELECT to_regclass('recipients_by_trigram') IS NOT NULL").Scan(&indexed)
 }

@@ -59,7 +59,7 @@ func UpdateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 		}
 		Screen(tx, by.CompanyID, u.ID)
 	}
-	companies, err := companiesOf(ctx, tx, u.ID)
+	companies, err := companiesOf(ctx, tx, u.ID, "")
 	if err != nil {
 		return identity.User{}, err
 	}

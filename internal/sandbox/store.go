@@ -32,7 +32,7 @@ func insertSeedCompany(ctx context.Context, tx *db.Tx, id string, c SeedOptions)
 // company created.
 func insertSeedUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID, id, email, first, last,
 	hash string) error {
-	sealed, err := seedDetails().Seal(s, identity.Place{Table: "users", Column: "details", Row: id})
+	sealed, err := seedDetails().Seal(s, identity.SealContext{Table: "users", Column: "details", Row: id})
 	if err != nil {
 		return err
 	}

@@ -34,16 +34,13 @@ func insert(ctx context.Context, tx *db.Tx, h *Hit) error {
 
 // selectFor returns all hits of some subjects of a company.
 func selectFor(ctx context.Context, tx *db.Tx, companyID string, subjects []string) (found []Hit, err error) {
-	for in, args := range db.BindList(tx, subjects, 2) {
-		rows, err := tx.Query(ctx, "SELECT "+columns+" FROM screening_hits WHERE company_id = $1 AND subject_id IN "+in,
-			append([]any{companyID}, args...)...)
-		some, err := db.Collect(rows, err, func(r *db.Rows) (Hit, error) { return scan(r.Scan) })
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, some...)
-	}
-	return found, nil
+	err = db.EachIn(ctx, tx, subjects, "SELECT "+columns+
+		" FROM screening_hits WHERE company_id = $1 AND subject_id IN %s", []any{companyID}, func(r *db.Rows) error {
+		h, err := scan(r.Scan)
+		found = append(found, h)
+		return err
+	})
+	return found, err
 }
 
 // selectBlocked returns the company's subjects that have a match that is not cleared.

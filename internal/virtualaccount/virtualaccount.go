@@ -570,8 +570,8 @@ func (a Account) tenant() string {
 	return a.OwnerID
 }
 
-func (a Account) sealPlace() identity.Place {
-	return identity.Place{Table: "funding_accounts", Column: "details", Row: a.OwnerID + "/" + a.ID}
+func (a Account) sealPlace() identity.SealContext {
+	return identity.SealContext{Table: "funding_accounts", Column: "details", Row: a.OwnerID + "/" + a.ID}
 }
 
 // advance changes the state of an account, guarded by its version, and adds history and event.

@@ -166,7 +166,7 @@ func (c BankPaidCmd) Run(ctx context.Context, std Streams) error {
 	var o payout.Output
 	err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) (err error) {
 		o, err = bank.MarkPaid(ctx, tx, c.Output, c.Payment, c.Account)
-		return errors.Join(err, backoffice.AtTheMachine(ctx, tx, "bank.paid", c.Output, c.Payment))
+		return errors.Join(err, backoffice.RecordCommand(ctx, tx, "bank.paid", c.Output, c.Payment))
 	})
 	if err == nil {
 		fmt.Fprintf(std.Out, "%s was paid %s %s by %s.\n", o.ID, o.Amount, o.Amount.Asset(), c.Payment)

@@ -49,7 +49,7 @@ func (c CompanyDecision) run(
 		if err := decide(ctx, tx, c.Company); err != nil {
 			return err
 		}
-		return backoffice.AtTheMachine(ctx, tx, action, c.Company, c.Reason)
+		return backoffice.RecordCommand(ctx, tx, action, c.Company, c.Reason)
 	})
 }
 
@@ -70,7 +70,7 @@ type CompaniesUnfreezeCmd struct{ CompanyDecision }
 
 // Run ends the freeze.
 func (c CompaniesUnfreezeCmd) Run(ctx context.Context, std Streams) error {
-	err := c.run(ctx, backoffice.Thaw, backoffice.ThawCompany)
+	err := c.run(ctx, backoffice.Unfreeze, backoffice.UnfreezeCompany)
 	if err == nil {
 		fmt.Fprintln(std.Out, "The company is not frozen any more.")
 	}

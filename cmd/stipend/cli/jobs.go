@@ -49,7 +49,7 @@ func (c JobsRetryCmd) Run(ctx context.Context, std Streams) error {
 		if n, err = job.Retry(ctx, tx, c.Job); err != nil || n == 0 {
 			return err
 		}
-		return backoffice.AtTheMachine(ctx, tx, backoffice.RetryJob, c.Job, "stipend jobs retry")
+		return backoffice.RecordCommand(ctx, tx, backoffice.RetryJob, c.Job, "stipend jobs retry")
 	}); err != nil {
 		return err
 	}

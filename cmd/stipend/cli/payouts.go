@@ -104,7 +104,7 @@ func (c PayoutsPauseCmd) Run(ctx context.Context, std Streams) error {
 		if err := payout.SetPaused(ctx, tx, c.Reason); err != nil {
 			return err
 		}
-		return backoffice.AtTheMachine(ctx, tx, "payouts.pause", "", c.Reason)
+		return backoffice.RecordCommand(ctx, tx, "payouts.pause", "", c.Reason)
 	})
 	if err == nil {
 		fmt.Fprintln(std.Out, "Payouts are paused. Payouts that were broadcast or sent to a bank cannot be stopped.")
@@ -121,7 +121,7 @@ func (c PayoutsResumeCmd) Run(ctx context.Context, std Streams) error {
 		if err := payout.SetPaused(ctx, tx, ""); err != nil {
 			return err
 		}
-		return backoffice.AtTheMachine(ctx, tx, backoffice.Resume, "", "stipend payouts resume")
+		return backoffice.RecordCommand(ctx, tx, backoffice.Resume, "", "stipend payouts resume")
 	})
 	if err == nil {
 		fmt.Fprintln(std.Out, "Payouts are resumed.")

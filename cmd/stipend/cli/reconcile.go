@@ -79,7 +79,7 @@ stores its report. The node needs no wallet.`
 // Run prints the report. It returns backoffice.ErrDifferences if there are differences.
 func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		w, err := c.world(d)
+		w, err := c.sources(d)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 }
 
 // world returns the nodes and bank accounts to compare with.
-func (c ReconcileCmd) world(d *db.DB) (w backoffice.World, err error) {
+func (c ReconcileCmd) sources(d *db.DB) (w backoffice.Sources, err error) {
 	w.Chain = app.BitcoinChain
 	if w.Node, err = c.node(d); err != nil {
 		return w, err
@@ -131,7 +131,7 @@ func PrintReconciliation(w io.Writer, r backoffice.Report) error {
 		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 		fmt.Fprintln(t, "DIFFERENCE\tOBJECT\tLEDGER\tOUTSIDE")
 		for _, d := range r.Differences {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", d.Kind, d.Object, d.Books, d.World)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", d.Kind, d.Object, d.Ledger, d.Actual)
 		}
 		if err := t.Flush(); err != nil {
 			return err

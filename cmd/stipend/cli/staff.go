@@ -43,13 +43,13 @@ func newSealer(dataKey string) (*identity.Sealer, error) {
 // create prints the credentials that f creates.
 func (c StaffCredentials) create(
 	ctx context.Context, std Streams,
-	f func(context.Context, *db.Tx, *identity.Sealer) (backoffice.Operator, backoffice.Credentials, error),
+	f func(context.Context, *db.Tx, *identity.Sealer) (backoffice.StaffMember, backoffice.Credentials, error),
 ) error {
 	sealer, err := newSealer(c.DataKey)
 	if err != nil {
 		return err
 	}
-	var member backoffice.Operator
+	var member backoffice.StaffMember
 	var created backoffice.Credentials
 	if err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) (err error) {
 		member, created, err = f(ctx, tx, sealer)
@@ -75,7 +75,7 @@ func (c StaffAddCmd) Run(ctx context.Context, std Streams) error {
 	}
 	return c.create(ctx, std, func(
 		ctx context.Context, tx *db.Tx, s *identity.Sealer,
-	) (backoffice.Operator, backoffice.Credentials, error) {
+	) (backoffice.StaffMember, backoffice.Credentials, error) {
 		return backoffice.Add(ctx, tx, s, c.Name, c.Email)
 	})
 }
@@ -87,7 +87,7 @@ type StaffResetCmd struct{ StaffCredentials }
 func (c StaffResetCmd) Run(ctx context.Context, std Streams) error {
 	return c.create(ctx, std, func(
 		ctx context.Context, tx *db.Tx, s *identity.Sealer,
-	) (backoffice.Operator, backoffice.Credentials, error) {
+	) (backoffice.StaffMember, backoffice.Credentials, error) {
 		return backoffice.Reset(ctx, tx, s, c.Email)
 	})
 }

@@ -298,8 +298,8 @@ func website(list *apierr.List, text string) string {
 	return text
 }
 
-func (p *Payer) place() identity.Place {
-	return identity.Place{Table: "payers", Column: "details", Row: p.OwnerID + "/" + p.ID}
+func (p *Payer) place() identity.SealContext {
+	return identity.SealContext{Table: "payers", Column: "details", Row: p.OwnerID + "/" + p.ID}
 }
 
 func (p *Payer) seal(s *identity.Sealer) error {

@@ -136,9 +136,9 @@ func (s *Service) Upload(ctx context.Context, tx *db.Tx, by identity.Principal, 
 }
 
 // place returns the identity that a sealed piece is bound to: its document and its index.
-func (d Document) place(n int) identity.Place {
-	return identity.Place{Table: "vendor_document_chunks", Column: "sealed", Row: fmt.Sprintf("%s/%s/%d/%d", d.CompanyID,
-		d.ID, n, d.Bytes)}
+func (d Document) place(n int) identity.SealContext {
+	return identity.SealContext{Table: "vendor_document_chunks", Column: "sealed",
+		Row: fmt.Sprintf("%s/%s/%d/%d", d.CompanyID, d.ID, n, d.Bytes)}
 }
 
 // Params describes a payroll whose payees are vendors.

@@ -232,8 +232,8 @@ func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country s
 	return d, clean, nil
 }
 
-func sealedAt(d Destination) identity.Place {
-	return identity.Place{Table: "destinations", Column: "sealed", Row: d.OwnerID + "/" + d.ID}
+func sealedAt(d Destination) identity.SealContext {
+	return identity.SealContext{Table: "destinations", Column: "sealed", Row: d.OwnerID + "/" + d.ID}
 }
 
 // allocated returns the state of a destination in the history.

@@ -133,13 +133,24 @@ func TestFiat(t *testing.T) {
 		"not an object": {"EUR", "DE", `[]`, "invalid_type /distribution_data"},
 		"nothing":       {"EUR", "DE", `null`, "missing_field /distribution_data"},
 		"ach": {"USD", "US", `{` + holder +
-			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`, "routing_number=110000000"},
+			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking",
+			"address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`,
+			"routing_number=110000000"},
 		"ach without a state": {"USD", "US", `{` + holder +
-			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Springfield","postal_code":"62701","country":"XX","x":"y"}}`, "missing_field /distribution_data/address/state, invalid_parameter /distribution_data/address/country, unknown_field /distribution_data/address/x"},
+			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking",
+			"address":{"address_line1":"1 Main Street","city":"Springfield","postal_code":"62701","country":"XX","x":"y"}}`,
+			"missing_field /distribution_data/address/state, invalid_parameter /distribution_data/address/country, " +
+				"unknown_field /distribution_data/address/x"},
 		"ach in a wrong state": {"USD", "US", `{` + holder +
-			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking","address":{"address_line1":"1 Main Street","city":"Spring\u202efield","state":"Illinoise","postal_code":"6270","country":"US"}}`, "invalid_parameter /distribution_data/address/city, invalid_parameter /distribution_data/address/state, invalid_parameter /distribution_data/address/postal_code"},
+			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking",
+			"address":{"address_line1":"1 Main Street","city":"Spring\u202efield","state":"Illinoise",
+				"postal_code":"6270","country":"US"}}`,
+			"invalid_parameter /distribution_data/address/city, " +
+				"invalid_parameter /distribution_data/address/state, invalid_parameter /distribution_data/address/postal_code"},
 		"fedwire": {"USD", "US", `{` + holder +
-			`,"rail":"fedwire","routing_number":"021000021","account_number":"000123456789","bank_name":"First Bank","address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`, "bank_name=First Bank"},
+			`,"rail":"fedwire","routing_number":"021000021","account_number":"000123456789","bank_name":"First Bank",
+			"address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`,
+			"bank_name=First Bank"},
 		"unknown rail": {"USD", "US", `{` + holder + `,"rail":"pigeon"}`,
 			"invalid_parameter /distribution_data/rail"},
 		"rail where there is one": {"EUR", "DE", `{` + holder + `,"iban":"DE89370400440532013000","rail":"sepa"}`,
@@ -207,7 +218,9 @@ func TestProblemsQuoteTheRowAndNotTheValue(t *testing.T) {
 	_, _, err := Setup{}.check(CreateParams{Symbol: "USD", Data: json.RawMessage(`{` + holder +
 		`,"routing_number":"99-secret"}`)}, "US")
 	f, _ := apierr.As(err)
-	if f == nil || f.Detail != `US USD (ACH / same-day ACH / RTP): ABA routing number must match ^(0[0-9]|1[0-2]|2[1-9]|3[0-2]|6[1-9]|7[0-2]|80)\d{7}$, for example 110000000.` {
+	want := "US USD (ACH / same-day ACH / RTP): ABA routing number must match " +
+		`^(0[0-9]|1[0-2]|2[1-9]|3[0-2]|6[1-9]|7[0-2]|80)\d{7}$, for example 110000000.`
+	if f == nil || f.Detail != want {
 		t.Errorf("%v", err)
 	}
 }

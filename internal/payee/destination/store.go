@@ -166,52 +166,34 @@ func markMoved(ctx context.Context, tx *db.Tx, ownerID string) error {
 
 func selectMoved(ctx context.Context, tx *db.Tx, owners []string, since time.Time) (map[string]time.Time, error) {
 	moved := map[string]time.Time{}
-	for in, args := range db.BindList(tx, owners, 2) {
-		rows, err := tx.Query(ctx,
-			"SELECT owner_id, destination_changed_at FROM destination_owners WHERE destination_changed_at > $1 AND owner_id "+
-				"IN "+in,
-			append([]any{db.Micros(since)}, args...)...)
-		type row struct {
-			owner string
-			at    int64
-		}
-		some, err := db.Collect(rows, err, func(r *db.Rows) (m row, err error) { return m, r.Scan(&m.owner, &m.at) })
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range some {
-			moved[m.owner] = db.Time(m.at)
-		}
-	}
-	return moved, nil
+	return moved, db.EachIn(ctx, tx, owners, `SELECT owner_id, destination_changed_at FROM destination_owners
+		WHERE destination_changed_at > $1 AND owner_id IN %s`, []any{db.Micros(since)}, func(r *db.Rows) error {
+		var owner string
+		var at int64
+		err := r.Scan(&owner, &at)
+		moved[owner] = db.Time(at)
+		return err
+	})
 }
 
 func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Destination, error) {
 	found := make(map[string][]Destination, len(owners))
 	owners = slices.Compact(slices.Sorted(slices.Values(owners)))
-	for in, args := range db.BindList(tx, owners, 1) {
-		rows, err := tx.Query(ctx, `SELECT owner_id, destination_id, kind, symbol, rail, scheme, country, network,
-				address, tag, transfer_memo, sealed, masked, allocation, created_at, correction
-			FROM destinations WHERE owner_id IN `+in+` ORDER BY owner_id, created_at, destination_id`, args...)
-		all, err := db.Collect(rows, err, func(r *db.Rows) (d Destination, err error) {
-			var symbol, masked, correction string
-			var created int64
-			err = r.Scan(&d.OwnerID, &d.ID, &d.Kind, &symbol, &d.Rail, &d.Scheme, &d.Country, &d.Network,
-				&d.Address, &d.Tag, &d.Memo, &d.Sealed, &masked, &d.Allocation, &created, &correction)
-			d.Symbol, d.Data, d.Created = money.Asset(symbol), json.RawMessage(masked), db.Time(created)
-			if err == nil && correction != "" {
-				err = json.Unmarshal([]byte(correction), &d.Correction)
-			}
-			return d, err
-		})
-		if err != nil {
-			return nil, err
+	return found, db.EachIn(ctx, tx, owners, `SELECT owner_id, destination_id, kind, symbol, rail, scheme, country,
+			network, address, tag, transfer_memo, sealed, masked, allocation, created_at, correction
+		FROM destinations WHERE owner_id IN %s ORDER BY owner_id, created_at, destination_id`, nil, func(r *db.Rows) error {
+		var d Destination
+		var symbol, masked, correction string
+		var created int64
+		err := r.Scan(&d.OwnerID, &d.ID, &d.Kind, &symbol, &d.Rail, &d.Scheme, &d.Country, &d.Network,
+			&d.Address, &d.Tag, &d.Memo, &d.Sealed, &masked, &d.Allocation, &created, &correction)
+		d.Symbol, d.Data, d.Created = money.Asset(symbol), json.RawMessage(masked), db.Time(created)
+		if err == nil && correction != "" {
+			err = json.Unmarshal([]byte(correction), &d.Correction)
 		}
-		for _, d := range all {
-			found[d.OwnerID] = append(found[d.OwnerID], d)
-		}
-	}
-	return found, nil
+		found[d.OwnerID] = append(found[d.OwnerID], d)
+		return err
+	})
 }
 
 // Erase deletes an owner's destinations. Payouts and the history keep them masked, under the owner's ID.

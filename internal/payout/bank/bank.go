@@ -264,8 +264,8 @@ func checksum(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func sealedAt(f File) identity.Place {
-	return identity.Place{Table: "bank_files", Column: "sealed", Row: f.CompanyID + "/" + f.ID}
+func sealedAt(f File) identity.SealContext {
+	return identity.SealContext{Table: "bank_files", Column: "sealed", Row: f.CompanyID + "/" + f.ID}
 }
 
 // Body returns the content of the file.

@@ -50,8 +50,8 @@ func (r *Rail) handleChange(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return r.c.Changed(ctx, tx, o, in.Code, c)
 }
 
-func changeAt(f File, position int, code string) identity.Place {
-	return identity.Place{Table: "bank_changes", Column: "sealed",
+func changeAt(f File, position int, code string) identity.SealContext {
+	return identity.SealContext{Table: "bank_changes", Column: "sealed",
 		Row: f.CompanyID + "/" + f.ID + "/" + strconv.Itoa(position) + "/" + code}
 }
 

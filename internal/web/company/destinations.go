@@ -283,8 +283,8 @@ func checkReplace(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 }
 
 // draftSealPlace binds a sealed draft to the session and the destination.
-func draftSealPlace(c *ui.Request) identity.Place {
-	return identity.Place{Table: "distributions", Column: "draft",
+func draftSealPlace(c *ui.Request) identity.SealContext {
+	return identity.SealContext{Table: "distributions", Column: "draft",
 		Row: c.Session.ID + "/" + c.HTTP.PathValue("id") + "/" + c.HTTP.PathValue("distribution")}
 }
 

@@ -500,7 +500,7 @@ func (x Inviter) Invite(email string) (path string) {
 			&id, &sealed); err != nil {
 			return err
 		}
-		data, err := x.s.Open(identity.Place{Table: "mails", Column: "data", Row: id}, sealed)
+		data, err := x.s.Open(identity.SealContext{Table: "mails", Column: "data", Row: id}, sealed)
 		if err != nil {
 			return err
 		}

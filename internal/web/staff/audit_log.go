@@ -11,7 +11,7 @@ import (
 
 // showAuditLog lists the actions of staff.
 func showAuditLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	all, total, err := backoffice.Acts(ctx, tx, c.PageNumber(), ui.PerPage)
+	all, total, err := backoffice.AuditLog(ctx, tx, c.PageNumber(), ui.PerPage)
 	if err != nil {
 		return ui.View{}, err
 	}

@@ -33,8 +33,8 @@ type requestRow struct {
 // showOperations renders the start page of staff: payouts, open requests, frozen companies and the sizes of the
 // queues.
 func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	p := operationsPage{Name: c.Staff.Operator.Name, Limit: c.FormatMoney(c.Backoffice.ReleaseLimit()),
-		Acts: c.Staff.Acts(c.Time)}
+	p := operationsPage{Name: c.Staff.Member.Name, Limit: c.FormatMoney(c.Backoffice.ReleaseLimit()),
+		Acts: c.Staff.MayAct(c.Time)}
 	var err error
 	if p.Why, err = payout.Paused(ctx, tx); err != nil {
 		return ui.View{}, err
@@ -51,7 +51,7 @@ func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		p.Requests = append(p.Requests, requestRow{
 			ID: r.ID, What: c.Word("operations.act", r.Action), Company: r.CompanyID, Object: r.ObjectID, Target: r.Target,
 			Reason: r.Reason, By: r.Name, At: c.FormatTime(r.RequestedAt),
-			Own: r.RequestedBy == c.Staff.Operator.ID,
+			Own: r.RequestedBy == c.Staff.Member.ID,
 		})
 	}
 	if p.Frozen, err = identity.FrozenCompanies(ctx, tx); err != nil {
@@ -109,8 +109,8 @@ func freezeCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 
 // createRequest creates a request that a second staff member must approve.
 func createRequest(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	err := c.Backoffice.Ask(ctx, tx, *c.Staff, c.Form.Get("action"), c.Form.Get("company_id"), c.Form.Get("object_id"),
-		c.Form.Get("reason"))
+	err := c.Backoffice.RequestAction(ctx, tx, *c.Staff, c.Form.Get("action"), c.Form.Get("company_id"),
+		c.Form.Get("object_id"), c.Form.Get("reason"))
 	return ui.View{Redirect: ui.StaffPath}, ui.FormConflict(err)
 }
 

@@ -31,7 +31,7 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := queuePage{Name: name, Acts: c.Staff.Acts(c.Time),
+	p := queuePage{Name: name, Acts: c.Staff.MayAct(c.Time),
 		Items: ui.Table{Caption: c.Text("operations.queue." + name), Empty: c.Text("operations.empty"),
 			Heads: c.Columns("operations.since", "operations.object", "operations.company", "payment.amount#", "step.why")}}
 	for _, i := range items {
@@ -105,7 +105,7 @@ func decideDeposit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 
 // writeOffDebt requests to write off a company's debt.
 func writeOffDebt(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	err := c.Backoffice.AskWriteOff(ctx, tx, *c.Staff, c.Form.Get("company_id"), c.Form.Get("object_id"),
+	err := c.Backoffice.RequestWriteOff(ctx, tx, *c.Staff, c.Form.Get("company_id"), c.Form.Get("object_id"),
 		c.Form.Get("amount"), c.Form.Get("reason"))
 	return ui.View{Redirect: ui.StaffPath}, ui.FormConflict(err)
 }

@@ -33,8 +33,8 @@ func showReconciliation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View,
 		}
 		for _, d := range r.Differences {
 			p.Differences.Rows = append(p.Differences.Rows,
-				[]ui.Cell{{Text: c.Word("reconciliation", d.Kind), Warn: true}, ui.CodeCell(d.Object), {Text: d.Books},
-					{Text: d.World}})
+				[]ui.Cell{{Text: c.Word("reconciliation", d.Kind), Warn: true}, ui.CodeCell(d.Object), {Text: d.Ledger},
+					{Text: d.Actual}})
 		}
 		for _, text := range r.NotCompared {
 			p.Rest.Rows = append(p.Rest.Rows, []ui.Cell{{Text: text}})

@@ -25,7 +25,7 @@ func signIn(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	if email == "" || password == "" || code == "" {
 		return ui.View{}, errSignIn.At("body", "")
 	}
-	var o backoffice.Operator
+	var o backoffice.StaffMember
 	allowed := false
 	if err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		o, allowed, err = backoffice.Attempt(ctx, tx, email, c.RemoteAddr())

@@ -56,7 +56,7 @@ func (c *Request) admitStaff(ctx context.Context, tx *db.Tx, rt Route, h handler
 	switch {
 	case c.HTTP.PostForm != nil && !c.HasFormToken():
 		return View{}, ErrFormToken
-	case rt.Factor == FreshFactor && !s.Acts(tx.Now()):
+	case rt.Factor == FreshFactor && !s.MayAct(tx.Now()):
 		return View{Redirect: StaffSignInPath}, nil
 	}
 	return h(ctx, tx, c)

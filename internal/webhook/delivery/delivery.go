@@ -156,8 +156,8 @@ func (s Setup) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p P
 	return e, secret, err
 }
 
-func secretOf(endpointID string) identity.Place {
-	return identity.Place{Table: "webhook_endpoints", Column: "secret", Row: endpointID}
+func secretOf(endpointID string) identity.SealContext {
+	return identity.SealContext{Table: "webhook_endpoints", Column: "secret", Row: endpointID}
 }
 
 // redactedURL returns the URL without its query, which may contain a secret of the receiver.

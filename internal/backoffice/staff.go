@@ -48,8 +48,8 @@ var (
 	errTaken   = apierr.New(apierr.Conflict, "user_exists", "A member of staff already has this email address.")
 )
 
-// Operator is a member of the operator's staff.
-type Operator struct {
+// StaffMember is a member of the operator's staff.
+type StaffMember struct {
 	ID, Name, Email string
 	Created         time.Time
 
@@ -63,15 +63,15 @@ type Credentials struct{ Password, Secret, URI string }
 
 // Session is the session of a member of staff.
 type Session struct {
-	Operator Operator
-	Since    time.Time
+	Member StaffMember
+	Since  time.Time
 
 	digest   string
 	lastUsed time.Time
 }
 
-// Acts reports whether the session is fresh enough for actions.
-func (s Session) Acts(now time.Time) bool { return now.Sub(s.Since) < Fresh }
+// MayAct reports whether the session is fresh enough for actions.
+func (s Session) MayAct(now time.Time) bool { return now.Sub(s.Since) < Fresh }
 
 // Deps are what a Service needs. All are required, except that Setup may have no networks.
 type Deps struct {
@@ -100,18 +100,18 @@ func New(d Deps) (*Service, error) {
 	return &Service{d}, nil
 }
 
-func place(id string) identity.Place {
-	return identity.Place{Table: "staff", Column: "secret", Row: id}
+func secretContext(id string) identity.SealContext {
+	return identity.SealContext{Table: "staff", Column: "secret", Row: id}
 }
 
 // Add adds a member of staff. It is for the command line.
-func Add(ctx context.Context, tx *db.Tx, s *identity.Sealer, name, email string) (o Operator, c Credentials,
+func Add(ctx context.Context, tx *db.Tx, s *identity.Sealer, name, email string) (o StaffMember, c Credentials,
 	err error) {
 	if a, err := mail.ParseAddress(email); err != nil || a.Address != email {
 		return o, c, errEmail
 	}
-	o = Operator{ID: tx.NewID("opr"), Name: strings.TrimSpace(name), Email: email, Created: tx.Now(), version: 1}
-	if c, err = o.arm(s); err != nil {
+	o = StaffMember{ID: tx.NewID("opr"), Name: strings.TrimSpace(name), Email: email, Created: tx.Now(), version: 1}
+	if c, err = o.setCredentials(s); err != nil {
 		return o, c, err
 	}
 	if first, err := insert(ctx, tx, o); err != nil || !first {
@@ -120,13 +120,13 @@ func Add(ctx context.Context, tx *db.Tx, s *identity.Sealer, name, email string)
 		}
 		return o, c, err
 	}
-	return o, c, note(ctx, tx, Operator{}, Act{
+	return o, c, record(ctx, tx, StaffMember{}, AuditEntry{
 		Action: "operator.add", ObjectID: o.ID, Reason: o.Name + " <" + o.Email + ">",
 	})
 }
 
 // arm sets a new password and authenticator secret.
-func (o *Operator) arm(s *identity.Sealer) (c Credentials, err error) {
+func (o *StaffMember) setCredentials(s *identity.Sealer) (c Credentials, err error) {
 	c.Password = identity.NewRecoveryCode() // 80 random bits that are easy to type
 	if o.hash, err = identity.HashPassword(c.Password); err != nil {
 		return c, err
@@ -134,54 +134,54 @@ func (o *Operator) arm(s *identity.Sealer) (c Credentials, err error) {
 	if c.Secret, c.URI, err = auth.NewSecret("Stipend operations", o.Email); err != nil {
 		return c, err
 	}
-	o.secret, err = s.Seal(place(o.ID), []byte(c.Secret))
+	o.secret, err = s.Seal(secretContext(o.ID), []byte(c.Secret))
 	return c, err
 }
 
 // Reset gives a member of staff a new password and authenticator, and ends their sessions.
-func Reset(ctx context.Context, tx *db.Tx, s *identity.Sealer, email string) (o Operator, c Credentials, err error) {
-	if o, err = byEmail(ctx, tx, email); err != nil || o.ID == "" {
-		if err == nil {
-			err = apierr.NotFoundErr
-		}
+func Reset(ctx context.Context, tx *db.Tx, s *identity.Sealer, email string) (o StaffMember, c Credentials, err error) {
+	if o, err = existing(ctx, tx, email); err != nil {
 		return o, c, err
 	}
-	if c, err = o.arm(s); err != nil {
+	if c, err = o.setCredentials(s); err != nil {
 		return o, c, err
 	}
-	if err := rearm(ctx, tx, o); err != nil {
+	if err := updateCredentials(ctx, tx, o); err != nil {
 		return o, c, err
 	}
 	if err := endSessions(ctx, tx, o.ID); err != nil {
 		return o, c, err
 	}
-	return o, c, note(ctx, tx, Operator{}, Act{Action: "operator.reset", ObjectID: o.ID, Reason: "at the machine"})
+	return o, c, RecordCommand(ctx, tx, "operator.reset", o.ID, "on the command line")
+}
+
+// existing returns the active member of staff with an email address, or apierr.NotFoundErr.
+func existing(ctx context.Context, tx *db.Tx, email string) (StaffMember, error) {
+	o, err := byEmail(ctx, tx, email)
+	if err == nil && o.ID == "" {
+		err = apierr.NotFoundErr
+	}
+	return o, err
 }
 
 // Remove removes a member of staff, ends their sessions and drops their open requests.
 func Remove(ctx context.Context, tx *db.Tx, email string) error {
-	o, err := byEmail(ctx, tx, email)
+	o, err := existing(ctx, tx, email)
 	if err != nil {
 		return err
-	}
-	if o.ID == "" {
-		return apierr.NotFoundErr
 	}
 	if err := remove(ctx, tx, o); err != nil {
 		return err
 	}
-	return note(ctx, tx, Operator{}, Act{Action: "operator.remove", ObjectID: o.ID, Reason: "at the machine"})
+	return RecordCommand(ctx, tx, "operator.remove", o.ID, "on the command line")
 }
-
-// List returns the active members of staff, by email address.
-func List(ctx context.Context, tx *db.Tx) ([]Operator, error) { return list(ctx, tx) }
 
 // ReleaseLimit returns the amount above which a second member of staff approves; without an asset there is none.
 func (s *Service) ReleaseLimit() money.Amount { return s.deps.ReleaseLimit.Amount() }
 
 // Attempt counts a sign-in attempt and reports whether it is allowed. Commit its transaction in any case, and check
-// the password afterwards by [Operator.CheckPassword], which takes as long for an unknown address.
-func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (o Operator, allowed bool, err error) {
+// the password afterwards by [StaffMember.CheckPassword], which takes as long for an unknown address.
+func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (o StaffMember, allowed bool, err error) {
 	if allowed, err = session.AttemptOf(ctx, tx, attempts, email, from); err != nil {
 		return o, false, err
 	}
@@ -190,16 +190,16 @@ func Attempt(ctx context.Context, tx *db.Tx, email string, from netip.Addr) (o O
 }
 
 // CheckPassword reports whether the password is correct. It takes about 50 ms: call it outside a transaction.
-func (o Operator) CheckPassword(password string) (bool, error) {
+func (o StaffMember) CheckPassword(password string) (bool, error) {
 	return identity.CheckHash(o.hash, password)
 }
 
 // SignIn creates a session after the password was checked, if the code is the authenticator's at the real time at and
 // was not used before. If ok is false, the attempt remains counted.
-func (s *Service) SignIn(ctx context.Context, tx *db.Tx, o Operator, code string, at time.Time, from netip.Addr) (
+func (s *Service) SignIn(ctx context.Context, tx *db.Tx, o StaffMember, code string, at time.Time, from netip.Addr) (
 	token string, ok bool, err error,
 ) {
-	secret, err := s.deps.Sealer.Open(place(o.ID), o.secret)
+	secret, err := s.deps.Sealer.Open(secretContext(o.ID), o.secret)
 	if err != nil {
 		return "", false, err
 	}
@@ -217,7 +217,7 @@ func (s *Service) SignIn(ctx context.Context, tx *db.Tx, o Operator, code string
 	if err := insertSession(ctx, tx, identity.SessionDigest(token), o.ID); err != nil {
 		return "", false, err
 	}
-	return token, true, note(ctx, tx, o, Act{Action: "sign_in"})
+	return token, true, record(ctx, tx, o, AuditEntry{Action: "sign_in"})
 }
 
 // Find returns the session of a token, or apierr.NotFoundErr if there is none or it has ended.
@@ -232,28 +232,20 @@ func Find(ctx context.Context, tx *db.Tx, token string) (Session, error) {
 // NeedsTouch reports whether the stored time of the last use needs an update.
 func (s Session) NeedsTouch(now time.Time) bool { return now.Sub(s.lastUsed) >= 5*time.Minute }
 
-// Touch stores the present time as the last use of a session.
-func Touch(ctx context.Context, tx *db.Tx, s Session) error { return touch(ctx, tx, s.digest) }
-
 // End ends a session.
 func End(ctx context.Context, tx *db.Tx, token string) error {
 	return endSession(ctx, tx, identity.SessionDigest(token))
 }
 
-// Act is an entry of the audit log.
-type Act struct {
+// AuditEntry is an entry of the audit log.
+type AuditEntry struct {
 	ID                                  string
 	At                                  time.Time
-	OperatorID, Name                    string // OperatorID is "" for the command line
+	StaffID, Name                       string // StaffID is "" for the command line
 	Action, CompanyID, ObjectID, Reason string
 }
 
-// Acts returns a page of the audit log, newest first, and the number of entries.
-func Acts(ctx context.Context, tx *db.Tx, page, perPage int) ([]Act, int64, error) {
-	return acts(ctx, tx, perPage, int64(max(page, 1)-1)*int64(perPage))
-}
-
-// AtTheMachine adds an action on the command line to the audit log.
-func AtTheMachine(ctx context.Context, tx *db.Tx, action, object, reason string) error {
-	return note(ctx, tx, Operator{}, Act{Action: action, ObjectID: object, Reason: reason})
+// RecordCommand adds an action on the command line to the audit log.
+func RecordCommand(ctx context.Context, tx *db.Tx, action, object, reason string) error {
+	return record(ctx, tx, StaffMember{}, AuditEntry{Action: action, ObjectID: object, Reason: reason})
 }
