@@ -352,10 +352,16 @@ func (d *apiClient) stranger() (company string, other *apiClient) {
 // token returns the Authorization header of the seeded administrator, signed in through the seeded app.
 func (d *apiClient) token(scopes ...identity.Scope) string {
 	d.Helper()
+	return d.tokenOf(sandbox.SeedID("usr", "admin"), scopes...)
+}
+
+// tokenOf returns the Authorization header of a user of the seeded app.
+func (d *apiClient) tokenOf(userID string, scopes ...identity.Scope) string {
+	d.Helper()
 	var token string
 	err := d.s.DB().Write(d.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{
-			CompanyID: d.seed.CompanyID, AppID: sandbox.SeedID("app", "app"), UserID: sandbox.SeedID("usr", "admin"),
+			CompanyID: d.seed.CompanyID, AppID: sandbox.SeedID("app", "app"), UserID: userID,
 			Scopes: identity.NewScopes(scopes...),
 		})
 		return err

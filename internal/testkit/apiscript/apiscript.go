@@ -15,14 +15,25 @@
 // and the members that its body must have. "~" instead of ">" repeats the request until the response is as expected.
 // Lines after it are headers whose value must contain the given text.
 //
-// In an expected body an object needs only the members that matter, an array all its elements. "*" is any value,
-// "…text…" any string that contains text, "!text" any other string, and numbers are compared as they are written, since
-// amounts are exact. The first "$name" in an expected body sets a variable, later ones are replaced by its value.
-// $unique is a new value each time.
+// In an expected body an object needs only the members that matter, an array all its elements, or, if one of them is
+// "…", at least the others. "*" is any value, "…text…" any string that contains text, "!text" any other string, and
+// numbers are compared as they are written, since amounts are exact. A body that is not JSON is compared as one string.
+// The first "$name" in an expected body sets a variable, later ones are replaced by its value. $unique is a new value
+// each time, and ${"x"*300} is a quoted text so many times. After the response, "has TEXT" and "lacks TEXT" check the
+// body as it was sent.
+//
+// The step after a table is done once for each of its rows, with the row's values:
+//
+//	for $query | $pointer
+//	   page=0      | page
+//	   page=1&sort | sort
+//	GET /api/company/payrolls?$query
+//	> 422 {"errors": [{"in": "query", "pointer": "$pointer"}]}
 //
 // Further steps: "as NAME" sends the following requests as another caller, "clock +15m" advances the sandbox's clock,
-// "snapshot" and "unchanged" check that the requests between them stored nothing. "#" begins a comment line. A file has
-// several scripts, each below a line "-- name --"; they share the service, and nothing else.
+// "set $name KIND …" does what the API cannot do and sets a variable to its result, "rows 2 TABLE WHERE …" counts stored
+// rows, "snapshot" and "unchanged" check that the requests between them stored nothing. "#" begins a comment line. A file
+// has several scripts, each below a line "-- name --"; they share the service, and nothing else.
 package apiscript
 
 import (
@@ -35,6 +46,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -53,6 +65,10 @@ type Service struct {
 	Authorization func(t *testing.T, name string) string
 	// Stored returns what the service has stored, for the step "unchanged".
 	Stored func() any
+	// Set does what a step "set" names, and sets its variable and those whose names begin with that name.
+	Set func(t *testing.T, name, what string, set func(name, value string))
+	// Rows counts the rows of a table, for the step "rows".
+	Rows func(tableAndCondition string) int64
 }
 
 // Run runs each script of the files that match pattern as a subtest.
@@ -118,13 +134,16 @@ type step struct {
 	status         int
 	expected       string
 	expectedHeader [][2]string
+	has, lacks     []string
 }
 
 var (
 	requestLine  = regexp.MustCompile(`^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE) (\S+)(?: (.*))?$`)
 	responseLine = regexp.MustCompile(`^([>~]) (\d{3})(?: (.*))?$`)
 	headerLine   = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*):(?: (.*))?$`)
+	textLine     = regexp.MustCompile(`^(has|lacks) (.+)$`)
 	variable     = regexp.MustCompile(`\$[a-z][a-z0-9_]*`)
+	repeated     = regexp.MustCompile(`\$\{("(?:[^"\\]|\\.)*")(?:\*(\d+))?\}`)
 )
 
 func (r *runner) run(s script) {
@@ -144,6 +163,19 @@ func (r *runner) run(s script) {
 			if now := r.service.Stored(); now != r.stored {
 				r.Errorf("%s:%d: stored %v before, %v now", r.file, r.line, r.stored, now)
 			}
+		case word == "set":
+			name, what, _ := strings.Cut(rest, " ")
+			r.service.Set(r.T, strings.TrimPrefix(name, "$"), r.replace(what), func(name, value string) {
+				r.variables[name] = value
+			})
+		case word == "rows":
+			number, table, _ := strings.Cut(rest, " ")
+			if got := r.service.Rows(r.replace(table)); number != strconv.FormatInt(got, 10) {
+				r.Errorf("%s:%d: %d rows, want %s", r.file, r.line, got, number)
+			}
+		case word == "for":
+			i = r.each(s, i)
+			continue
 		default:
 			var st step
 			if st, i = r.parse(s, i); !r.Failed() {
@@ -153,6 +185,35 @@ func (r *runner) run(s script) {
 		}
 		i++
 	}
+}
+
+// each does the step after the table at a line once for each row, and returns the index of the line after the step.
+func (r *runner) each(s script, i int) (next int) {
+	names, table := strings.Split(strings.TrimPrefix(s.lines[i], "for "), "|"), i
+	for i++; i < len(s.lines) && strings.HasPrefix(s.lines[i], " "); i++ {
+	}
+	first := i
+	for i < len(s.lines) && s.lines[i] != "" {
+		i++
+	}
+	if first == table+1 || first == i {
+		r.Fatalf("%s:%d: a table without rows, or without a step after it", r.file, r.line)
+	}
+	for at, row := range s.lines[table+1 : first] {
+		values := strings.Split(row, "|")
+		if len(values) != len(names) {
+			r.Fatalf("%s:%d: %d values, want %d", r.file, s.first+table+1+at, len(values), len(names))
+		}
+		var pairs []string
+		for k, name := range names {
+			pairs = append(pairs, strings.TrimSpace(name), strings.TrimSpace(values[k]))
+		}
+		filled := strings.Split(strings.NewReplacer(pairs...).Replace(strings.Join(s.lines[first:i], "\n")), "\n")
+		variables := maps.Clone(r.variables)
+		r.run(script{first: s.first + table + 1 + at, lines: filled})
+		r.variables = variables
+	}
+	return i
 }
 
 // parse returns the request at a line with its response, and the index of the line after them.
@@ -172,6 +233,12 @@ func (r *runner) parse(s script, i int) (st step, next int) {
 			text, headers = &st.expected, &st.expectedHeader
 		} else if line[0] == ' ' || line[0] == '\t' {
 			*text += "\n" + line
+		} else if m := textLine.FindStringSubmatch(line); m != nil && st.status != 0 {
+			if m[1] == "has" {
+				st.has = append(st.has, m[2])
+			} else {
+				st.lacks = append(st.lacks, m[2])
+			}
 		} else if m := headerLine.FindStringSubmatch(line); m != nil {
 			*headers = append(*headers, [2]string{m[1], m[2]})
 		} else {
@@ -211,7 +278,10 @@ func (r *runner) do(st step) {
 }
 
 func (r *runner) send(st step, body string) (got, problem string) {
-	url := r.service.BaseURL + r.replace(st.path)
+	url := r.replace(st.path)
+	if strings.HasPrefix(url, "/") {
+		url = r.service.BaseURL + url
+	}
 	req, err := http.NewRequestWithContext(r.Context(), st.method, url, strings.NewReader(body))
 	if err != nil {
 		return "", err.Error()
@@ -252,6 +322,16 @@ func (r *runner) compare(st step, res *http.Response, text []byte) string {
 			return fmt.Sprintf("header %s: %q, want %q", h[0], got, want)
 		}
 	}
+	for _, part := range st.has {
+		if part = r.replace(part); !bytes.Contains(text, []byte(part)) {
+			return "the body has no " + part
+		}
+	}
+	for _, part := range st.lacks {
+		if part = r.replace(part); bytes.Contains(text, []byte(part)) {
+			return "the body has " + part
+		}
+	}
 	if st.expected == "" {
 		return ""
 	}
@@ -261,7 +341,10 @@ func (r *runner) compare(st step, res *http.Response, text []byte) string {
 	}
 	got, err := decode(text)
 	if err != nil {
-		return "the body is not JSON: " + err.Error()
+		if _, isText := want.(string); !isText {
+			return "the body is not JSON: " + err.Error()
+		}
+		got = string(text)
 	}
 	return r.differ("", want, got)
 }
@@ -292,6 +375,9 @@ func (r *runner) differ(at string, want, got any) string {
 		return ""
 	case []any:
 		list, ok := got.([]any)
+		if some := slices.Index(want, any("…")); ok && some >= 0 {
+			return r.differSome(at, slices.Delete(slices.Clone(want), some, some+1), list)
+		}
 		if !ok || len(list) != len(want) {
 			return fmt.Sprintf("%s is %v, want %d elements", at, got, len(want))
 		}
@@ -306,6 +392,23 @@ func (r *runner) differ(at string, want, got any) string {
 	}
 	if got != want {
 		return fmt.Sprintf("%s is %v, want %v", at, got, want)
+	}
+	return ""
+}
+
+// differSome returns the first expected element that no element of the list equals.
+func (r *runner) differSome(at string, want, list []any) string {
+	for i, w := range want {
+		if !slices.ContainsFunc(list, func(got any) bool {
+			set := maps.Clone(r.variables)
+			if r.differ(at, w, got) == "" {
+				return true
+			}
+			r.variables = set
+			return false
+		}) {
+			return fmt.Sprintf("%s is %v, without the expected element %d", at, list, i)
+		}
 	}
 	return ""
 }
@@ -347,8 +450,20 @@ func (r *runner) differString(at, want string, got any) string {
 
 var unique atomic.Int64
 
-// replace replaces the variables of a text.
+// replace replaces the variables and repeated texts in a text.
 func (r *runner) replace(text string) string {
+	text = repeated.ReplaceAllStringFunc(text, func(all string) string {
+		m := repeated.FindStringSubmatch(all)
+		part, err := strconv.Unquote(m[1])
+		if err != nil {
+			r.Fatalf("%s:%d: %s: %v", r.file, r.line, all, err)
+		}
+		times := 1
+		if m[2] != "" {
+			times, _ = strconv.Atoi(m[2])
+		}
+		return strings.Repeat(part, times)
+	})
 	return variable.ReplaceAllStringFunc(text, func(v string) string {
 		if v == "$unique" {
 			return fmt.Sprintf("script-%d", unique.Add(1))
