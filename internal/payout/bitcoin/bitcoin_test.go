@@ -1,276 +1,25 @@
 package bitcoin_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
-	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
-	"github.com/stipend/stipend/internal/webhook"
+	"github.com/stipend/stipend/internal/payout/payouttest"
 )
-
-const (
-	network = "bitcoin-test"
-	company = "com_1"
-	payroll = "prl_1"
-)
-
-// node is the simulated chain with a connection that a test can cut.
-type node struct {
-	*bitcoinsim.Chain
-	rate      int64
-	broadcast func(raw []byte) (deliver bool, err error) // nil: deliver
-	mu        sync.Mutex
-	calls     int
-	sent      [][]byte
-}
-
-func (n *node) FeeRate(context.Context) (int64, error) { return n.rate, nil }
-
-func (n *node) Broadcast(ctx context.Context, raw []byte) error {
-	n.mu.Lock()
-	n.calls++
-	n.sent = append(n.sent, raw)
-	n.mu.Unlock()
-	if n.broadcast != nil {
-		deliver, err := n.broadcast(raw)
-		if deliver {
-			if err := n.Chain.Broadcast(ctx, raw); err != nil {
-				return err
-			}
-		}
-		return err
-	}
-	return n.Chain.Broadcast(ctx, raw)
-}
-
-// fixture has a hot wallet on a simulated chain, with payouts.
-type fixture struct {
-	t       *testing.T
-	ctx     context.Context
-	d       *db.DB
-	clock   *dbtest.Clock
-	node    *node
-	signer  *bitcoin.Signer
-	pool    *chain.Pool
-	watcher *chain.Watcher
-	rail    *bitcoinrail.Rail
-	payouts *payout.Rails
-	runner  *job.Runner
-	mu      sync.Mutex
-	changed []payout.Changed
-	funded  []string // addresses paid by fund, in order
-	payee   *bitcoin.Deriver
-	payees  uint32
-}
-
-func run(t *testing.T, f func(w *fixture)) {
-	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		w := &fixture{t: t, ctx: t.Context(), d: d, clock: clock, node: &node{Chain: bitcoinsim.New(d), rate: 5}}
-		w.signer, w.payee = key(t, 1), key(t, 2).Deriver()
-		log := slog.New(slog.DiscardHandler)
-		w.pool = chain.NewPool(d, network, w.signer.Deriver())
-		w.must(w.pool.Start(w.ctx))
-		w.watcher = chain.NewWatcher(d, network, w.node, 1, log)
-		var err error
-		w.rail, err = bitcoinrail.New(bitcoinrail.Config{Chain: network, Source: w.node, Pool: w.pool, Signer: w.signer,
-			Log: log})
-		w.must(err)
-		w.payouts, err = payout.New(w.rail)
-		w.must(err)
-		table := w.payouts.Jobs()
-
-		table[payout.JobChanged] = job.Entry{Tx: func(_ context.Context, _ *db.Tx, j job.Job) error {
-			var c payout.Changed
-			if err := j.Decode(&c); err != nil {
-				return err
-			}
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.changed = append(w.changed, c)
-			return nil
-		}}
-		table[chain.JobOutput] = job.Entry{Tx: func(context.Context, *db.Tx, job.Job) error { return nil }}
-		w.runner = job.NewRunner(d, table, nil, log)
-		w.must(w.node.Mine(w.ctx, 1))
-		w.must(w.rail.RefreshFees(w.ctx, d))
-		w.watch() // a new watcher starts at the current tip
-		f(w)
-		w.must(d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) error {
-			report, err := ledger.Check(ctx, tx)
-			if len(report.Problems) > 0 {
-				t.Errorf("ledger: %v", report.Problems)
-			}
-			return err
-		}))
-	})
-}
-
-func key(t *testing.T, seed byte) *bitcoin.Signer {
-	t.Helper()
-	master, err := bitcoin.MasterFromSeed(bytes.Repeat([]byte{seed}, 32), "regtest")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := bitcoin.ParseXPriv(master, "regtest")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func (w *fixture) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *fixture) write(f func(ctx context.Context, tx *db.Tx) error) {
-	w.t.Helper()
-	w.must(w.d.Write(w.ctx, f))
-}
-
-// watch lets the watcher catch up and runs the jobs that follow.
-func (w *fixture) watch() {
-	w.t.Helper()
-	for {
-		w.must(w.runner.Drain(w.ctx))
-		progressed, err := w.watcher.Step(w.ctx)
-		w.must(err)
-		if !progressed {
-			w.must(w.runner.Drain(w.ctx))
-			return
-		}
-	}
-}
-
-func (w *fixture) mine(n int) {
-	w.t.Helper()
-	w.must(w.node.Mine(w.ctx, n))
-	w.watch()
-}
-
-// fund pays confirmed coins to the hot wallet.
-func (w *fixture) fund(sats ...int64) {
-	w.t.Helper()
-	for i, n := range sats {
-		var addr string
-		w.write(func(ctx context.Context, tx *db.Tx) (err error) {
-			addr, err = w.pool.NewAddress(ctx, tx, "com_funds", fmt.Sprintf("fund_%d_%d", i, n))
-			return err
-		})
-		_, err := w.node.Pay(w.ctx, addr, n)
-		w.must(err)
-		w.funded = append(w.funded, addr)
-	}
-	w.mine(chain.DefaultConfirmations)
-}
-
-// release queues amounts to new addresses of payees and posts them, as the release of a payroll does.
-func (w *fixture) release(amounts ...int64) []payout.Output {
-	w.t.Helper()
-	outs := w.unqueued(amounts...)
-	w.queue(outs)
-	return outs
-}
-
-func (w *fixture) unqueued(amounts ...int64) []payout.Output {
-	w.t.Helper()
-	outs := make([]payout.Output, len(amounts))
-	for i, n := range amounts {
-		addr, err := w.payee.Address(0, w.payees)
-		w.must(err)
-		w.payees++
-		outs[i] = payout.Output{CompanyID: company, PayrollID: payroll, PaymentID: fmt.Sprintf("pay_%d", i),
-			Rail:   payout.RailBitcoin,
-			Amount: money.New(money.BTC, n), Input: money.New(money.USD, n/20), Address: addr}
-	}
-	return outs
-}
-
-func (w *fixture) queue(outs []payout.Output) {
-	w.t.Helper()
-	release := func(_ context.Context, tx *db.Tx) error {
-		if err := payout.Add(tx, outs); err != nil {
-			return err
-		}
-		var lines []ledger.Line
-		sum := money.Zero(money.BTC)
-		for _, o := range outs {
-			lines = append(lines, ledger.Credit(ledger.OutputPayable, o.ID, o.Amount))
-			sum, _ = sum.Add(o.Amount)
-		}
-		return ledger.Post(tx, ledger.Journal{CompanyID: outs[0].CompanyID, SourceType: "test", SourceID: tx.NewID("rel"),
-			Purpose: "release",
-			Lines:   append(lines, ledger.Debit(ledger.HotWallet, "", sum))})
-	}
-	w.write(release)
-}
-
-func (w *fixture) outputs() []payout.Output {
-	w.t.Helper()
-	var outs []payout.Output
-	w.must(w.d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		outs, err = payout.ForPayroll(ctx, tx, company, payroll)
-		return err
-	}))
-	return outs
-}
-
-func (w *fixture) states(want ...payout.State) []payout.Output {
-	w.t.Helper()
-	outs := w.outputs()
-	if len(outs) != len(want) {
-		w.t.Fatalf("%d outputs, want %d", len(outs), len(want))
-	}
-	for i, o := range outs {
-		if o.State != want[i] {
-			w.t.Fatalf("output %d is %s (%s), want %s", i, o.State, o.Reason, want[i])
-		}
-	}
-	return outs
-}
-
-func (w *fixture) balance(code ledger.Code, dim string) int64 {
-	w.t.Helper()
-	var a money.Amount
-	w.must(w.d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		a, err = ledger.Balance(ctx, tx, company, code, dim, money.BTC)
-		return err
-	}))
-	return a.Units()
-}
-
-// received returns the amount that a transaction pays to an address.
-func (w *fixture) received(txid string, addr string) (sum int64) {
-	w.t.Helper()
-	tx, err := w.node.Tx(w.ctx, txid)
-	w.must(err)
-	for _, o := range tx.Outputs {
-		if o.Address == addr {
-			sum += o.Amount
-		}
-	}
-	return sum
-}
 
 func TestPayoutsAreSentInOneTransactionAndBookedOnce(t *testing.T) {
 	run(t, func(w *fixture) {
@@ -281,37 +30,25 @@ func TestPayoutsAreSentInOneTransactionAndBookedOnce(t *testing.T) {
 		if sent[0].TxID == "" || sent[0].TxID != sent[1].TxID || sent[0].Vout == sent[1].Vout {
 			t.Fatalf("not one transaction: %+v", sent)
 		}
-		fee := w.balance(ledger.NetworkFee, "payout")
-		if got := w.balance(ledger.InTransit, sent[0].BatchID); fee <= 0 || got != 1_500_000+fee {
-			t.Fatalf("in transit %d, fee %d", got, fee)
+		fee, batch := w.fee(), sent[0].BatchID
+		if fee <= 0 {
+			t.Fatalf("a fee of %d", fee)
 		}
 		for _, o := range outs {
-			if got := w.balance(ledger.OutputPayable, o.ID); got != 0 {
-				t.Fatalf("still owed: %d", got)
-			}
+			w.holds(ledger.OutputPayable, o.ID, 0)
 		}
-		had := w.balance(ledger.HotWallet, "")
-		if had != 1_500_000 {
-			t.Errorf("the ledger has %d in the wallet before the confirmation", had)
-		}
+		w.holds(ledger.InTransit, batch, 1_500_000+fee)
+		w.holds(ledger.HotWallet, "", 1_500_000)
 		w.mine(1)
-		done := w.states(payout.Fulfilled, payout.Fulfilled)
-		for _, o := range done {
-			if got := w.received(o.TxID, o.Address); got != o.Amount.Units() {
-				t.Fatalf("%s got %d", o.Address, got)
-			}
+		w.paid(w.states(payout.Fulfilled, payout.Fulfilled)...)
+		w.holds(ledger.InTransit, batch, 0)
+		w.holds(ledger.HotWallet, "", -fee)
+		w.holds(ledger.NetworkFee, "payout", fee)
+		if changed := w.Changed(); len(changed) != 1 || changed[0].PayrollID != payouttest.Payroll {
+			t.Fatalf("payout.changed jobs: %v", changed)
 		}
-		if got := w.balance(ledger.InTransit, sent[0].BatchID); got != 0 {
-			t.Fatalf("in transit after confirmation: %d", got)
-		}
-		if got := w.balance(ledger.HotWallet, ""); got != had-1_500_000-fee || w.balance(ledger.NetworkFee, "payout") != fee {
-			t.Errorf("the wallet has %d after it had %d, and a fee of %d was paid", got, had, fee)
-		}
-		if len(w.changed) != 1 || w.changed[0].PayrollID != payroll {
-			t.Fatalf("payout.changed jobs: %v", w.changed)
-		}
-		if w.node.calls != 1 {
-			t.Fatalf("%d broadcasts", w.node.calls)
+		if n := len(w.node.sent); n != 1 {
+			t.Fatalf("%d broadcasts", n)
 		}
 		w.mine(3)
 		w.states(payout.Fulfilled, payout.Fulfilled)
@@ -321,26 +58,17 @@ func TestPayoutsAreSentInOneTransactionAndBookedOnce(t *testing.T) {
 func TestOneInvalidAddressBlocksNoOther(t *testing.T) {
 	run(t, func(w *fixture) {
 		w.fund(5_000_000)
-		good, err := w.payee.Address(0, 99)
-		w.must(err)
-		out := func(payment, addr string, n int64) payout.Output {
-			return payout.Output{CompanyID: company, PayrollID: payroll, PaymentID: payment, Rail: payout.RailBitcoin,
-				Amount: money.New(money.BTC, n), Input: money.New(money.USD, 1), Address: addr}
-		}
-		w.queue([]payout.Output{
-			out("a", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", 100_000), // an address of the main network
-			out("b", good, 100_000),
-			out("c", good, 100), // below the dust limit
-		})
+		outs := w.outputsOf(100_000, 100_000, 100) // the last amount is below the dust limit
+		good := outs[2].Address
+		outs[0].Address = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4" // an address of the main network
+		w.Queue(outs...)
 		w.watch()
-		outs := w.states(payout.Failed, payout.Sent, payout.Failed)
+		outs = w.states(payout.Failed, payout.Sent, payout.Failed)
 		if outs[0].Reason != payout.ReasonBadAddress || outs[2].Reason != bitcoinrail.ReasonDust {
 			t.Fatalf("reasons %q %q", outs[0].Reason, outs[2].Reason)
 		}
-		if got := w.balance(ledger.OutputPayable, outs[0].ID); got != 100_000 {
-			t.Fatalf("%d is owed to a failed output", got)
-		}
-		w.write(func(ctx context.Context, tx *db.Tx) error {
+		w.holds(ledger.OutputPayable, outs[0].ID, 100_000)
+		w.Write(func(ctx context.Context, tx *db.Tx) error {
 			if err := payout.Correct(ctx, tx, outs[1]); !errors.Is(err, payout.ErrProcessing) {
 				t.Fatalf("a sent output was changed: %v", err)
 			}
@@ -363,196 +91,151 @@ func TestOneInvalidAddressBlocksNoOther(t *testing.T) {
 	})
 }
 
-func TestAnUnknownOutcomeSendsTheSameBytesAgain(t *testing.T) {
-	for _, delivered := range []bool{true, false} {
-		t.Run(fmt.Sprintf("delivered=%v", delivered), func(t *testing.T) {
+// After any failed broadcast the same bytes are sent until the network has them.
+func TestAFailedBroadcastSendsTheSameBytesAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		deliver bool
+		err     error
+		want    payout.State
+	}{
+		"the answer is lost":      {true, errors.New("connection reset"), payout.UnknownOutcome},
+		"the request is lost":     {false, errors.New("connection reset"), payout.UnknownOutcome},
+		"it is refused and found": {true, fmt.Errorf("%w: txn-mempool-conflict", chain.ErrRejected), payout.Sent},
+		"it is refused":           {false, fmt.Errorf("%w: mempool min fee not met", chain.ErrRejected), payout.UnknownOutcome},
+	} {
+		t.Run(name, func(t *testing.T) {
 			run(t, func(w *fixture) {
 				w.fund(5_000_000)
-				w.node.broadcast = func([]byte) (bool, error) { return delivered, errors.New("connection reset") }
+				w.node.answer(c.deliver, c.err)
 				w.release(1_000_000)
-				w.must(w.runner.Drain(w.ctx))
-				first := w.states(payout.UnknownOutcome)[0]
+				w.Drain()
+				first := w.states(c.want)[0]
 				if first.TxID == "" {
 					t.Fatal("no txid")
 				}
 				w.node.broadcast = nil
-				if delivered {
+				if c.deliver {
 					w.watch() // the watcher finds the delivered transaction in the mempool
 					w.states(payout.Sent)
 				}
-				w.clock.Advance(time.Minute)
-				w.watch()
+				w.wait(time.Minute)
 				w.states(payout.Sent)
 				w.mine(1)
 				if last := w.states(payout.Fulfilled)[0]; last.TxID != first.TxID {
 					t.Fatalf("a second transaction: %s, %s", first.TxID, last.TxID)
 				}
-				for _, raw := range w.node.sent {
-					if !bytes.Equal(raw, w.node.sent[0]) {
-						t.Fatal("other bytes were broadcast")
-					}
-				}
+				w.sentOnlyOnce()
 			})
 		})
 	}
 }
 
-func TestARefusedTransactionThatIsFoundIsSent(t *testing.T) {
-	run(t, func(w *fixture) {
-		w.fund(5_000_000)
-		w.node.broadcast = func([]byte) (bool, error) {
-			return true,
-				fmt.Errorf("%w: txn-mempool-conflict", chain.ErrRejected)
-		}
-		w.release(1_000_000)
-		w.must(w.runner.Drain(w.ctx))
-		w.states(payout.Sent)
-	})
-}
-
-func TestARefusalIsAnUnknownOutcome(t *testing.T) {
-	run(t, func(w *fixture) {
-		w.fund(5_000_000)
-		w.node.broadcast = func([]byte) (bool, error) {
-			return false,
-				fmt.Errorf("%w: mempool min fee not met", chain.ErrRejected)
-		}
-		w.release(1_000_000)
-		w.must(w.runner.Drain(w.ctx))
-		w.states(payout.UnknownOutcome)
-		w.node.broadcast = nil
-		w.clock.Advance(time.Minute)
-		w.watch()
-		w.states(payout.Sent)
-	})
-}
-
 func TestARestartBetweenBroadcastAndRecordPaysOnce(t *testing.T) {
 	run(t, func(w *fixture) {
 		w.fund(5_000_000)
-		ctx, crash := context.WithCancel(w.ctx)
-		w.node.broadcast = func([]byte) (bool, error) { return true, nil }
+		ctx, crash := context.WithCancel(w.Context())
 		w.release(1_000_000)
 		var stored []string
-		table := w.payouts.Jobs()
+		table := w.Rails.Jobs()
 		table[payout.JobSend(payout.RailBitcoin)] = job.Entry{Net: func(_ context.Context, d *db.DB, j job.Job) error {
 			var in struct{ IDs []string }
 			if err := j.Decode(&in); err != nil {
 				return err
 			}
 			stored = in.IDs
-			w.node.broadcast = func([]byte) (bool, error) { defer crash(); return true, nil }
-			return w.rail.Send(ctx, d, company, stored)
+			w.node.broadcast = func() (bool, error) { crash(); return true, nil }
+			return w.rail.Send(ctx, d, payouttest.Company, stored)
 		}}
-		dead := job.NewRunner(w.d, table, nil, slog.New(slog.DiscardHandler))
-		if err := dead.Drain(w.ctx); err == nil {
+		if err := job.NewRunner(w.DB, table, nil, w.Log).Drain(w.Context()); err == nil {
 			t.Fatal("the crash did not happen")
 		}
 		w.states(payout.Prepared)
 		w.node.broadcast = nil
-		w.must(w.rail.Send(w.ctx, w.d, company, stored))
-		w.must(w.rail.Send(w.ctx, w.d, company, stored))
+		for range 2 {
+			w.Must(w.rail.Send(w.Context(), w.DB, payouttest.Company, stored))
+		}
 		w.states(payout.Sent)
 		w.mine(1)
-		o := w.states(payout.Fulfilled)[0]
-		if got := w.balance(ledger.InTransit, o.BatchID); got != 0 {
-			t.Fatalf("booked more than once: %d in transit", got)
-		}
+		w.holds(ledger.InTransit, w.states(payout.Fulfilled)[0].BatchID, 0)
 	})
 }
 
 func TestPausedPayoutsAreNotBroadcast(t *testing.T) {
 	run(t, func(w *fixture) {
 		w.fund(5_000_000)
-		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "a drill") })
+		w.Pause("a drill")
 		w.release(1_000_000)
 		w.release(1_000_000)
 		w.watch()
 		w.states(payout.Queued, payout.Queued)
-		if w.node.calls != 0 {
+		if len(w.node.sent) != 0 {
 			t.Fatal("broadcast while paused")
 		}
-		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })
-		w.clock.Advance(2 * time.Minute)
-		w.node.broadcast = func([]byte) (bool, error) { return false, errors.New("timeout") }
-		w.watch()
+		w.Pause("")
+		w.node.answer(false, errors.New("timeout"))
+		w.wait(2 * time.Minute)
 		w.states(payout.UnknownOutcome, payout.UnknownOutcome)
-		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "a drill") })
+		w.Pause("a drill")
 		w.node.broadcast = nil
-		calls := w.node.calls
-		w.clock.Advance(time.Minute)
-		w.watch()
-		if w.node.calls != calls {
+		calls := len(w.node.sent)
+		w.wait(time.Minute)
+		if len(w.node.sent) != calls {
 			t.Fatal("signed bytes were broadcast while paused")
 		}
-		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })
-		w.clock.Advance(2 * time.Minute)
-		w.watch()
+		w.Pause("")
+		w.wait(2 * time.Minute)
 		w.states(payout.Sent, payout.Sent)
 	})
 }
 
-// delays counts the payout.delayed events of a reason.
-func (w *fixture) delays(reason string) (n int64) {
-	w.t.Helper()
-	w.must(w.d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) error {
-		return tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE company_id = $1 AND name = $2 AND data LIKE $3", company,
-			webhook.PayoutDelayed.Name,
-			`%"reason":"`+reason+`"%`).Scan(&n)
-	}))
-	return n
+// delayed fails the test unless one payout.delayed event has the reason.
+func (w *fixture) delayed(reason string) {
+	w.Helper()
+	if all := w.Delays(); len(all) != 1 || !strings.HasPrefix(all[0], reason+" ") {
+		w.Fatalf("payout.delayed events: %q, want one with reason %s", all, reason)
+	}
 }
 
-func TestAHighFeeRateDelaysPayouts(t *testing.T) {
-	run(t, func(w *fixture) {
-		w.fund(5_000_000)
-		w.node.rate = 500
-		w.must(w.rail.RefreshFees(w.ctx, w.d))
-		w.release(2_000_000)
-		w.watch()
-		w.states(payout.Queued)
-		w.clock.Advance(2 * time.Minute)
-		w.watch()
-		if n := w.delays("fee_too_high"); n != 1 {
-			t.Fatalf("%d events for one delay", n)
-		}
-		w.node.rate = 5
-		w.must(w.rail.RefreshFees(w.ctx, w.d))
-		w.clock.Advance(2 * time.Minute)
-		w.watch()
-		w.states(payout.Sent)
-	})
-}
-
-func TestAnUnreasonableFeeDelaysPayouts(t *testing.T) {
-	run(t, func(w *fixture) {
-		w.fund(5_000_000)
-		w.node.rate = 100 // a transaction of 141 vB costs 14,100 sat
-		w.must(w.rail.RefreshFees(w.ctx, w.d))
-		w.release(400_000)
-		w.watch()
-		w.states(payout.Queued)
-		w.release(400_000) // both outputs together are worth the fee
-		w.watch()
-		w.states(payout.Sent, payout.Sent)
-	})
+func TestAHighFeeDelaysPayouts(t *testing.T) {
+	for name, c := range map[string]struct {
+		rate, amount int64
+		end          func(w *fixture)
+	}{
+		"the rate is above the limit": {500, 2_000_000, func(w *fixture) { w.feeRate(5) }},
+		// A transaction of 141 vB costs 14,100 sat, which both outputs together are worth.
+		"the fee is above its share of the amount": {100, 400_000, func(w *fixture) { w.release(400_000) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(w *fixture) {
+				w.fund(5_000_000)
+				w.feeRate(c.rate)
+				w.release(c.amount)
+				w.watch()
+				w.wait(2 * time.Minute)
+				w.states(payout.Queued)
+				w.delayed("fee_too_high")
+				c.end(w)
+				w.wait(2 * time.Minute)
+				w.all(payout.Sent)
+			})
+		})
+	}
 }
 
 func TestAShortWalletPaysTheOldestFirst(t *testing.T) {
 	run(t, func(w *fixture) {
 		w.fund(1_000_000)
-		w.release(700_000)
-		w.clock.Advance(time.Second)
-		w.release(900_000)
-		w.clock.Advance(time.Second)
-		w.release(50_000)
+		for _, n := range []int64{700_000, 900_000, 50_000} {
+			w.release(n)
+			w.Clock.Advance(time.Second)
+		}
 		w.watch()
 		queued := func() (all []int64) {
 			for _, o := range w.outputs() {
 				if o.State == payout.Queued {
 					all = append(all, o.Amount.Units())
-				} else if got := w.received(o.TxID, o.Address); got != o.Amount.Units() {
-					t.Fatalf("an output was paid partly: %d of %s", got, o.Amount)
+				} else {
+					w.paid(o)
 				}
 			}
 			slices.Sort(all)
@@ -561,12 +244,9 @@ func TestAShortWalletPaysTheOldestFirst(t *testing.T) {
 		if got := queued(); !slices.Equal(got, []int64{50_000, 900_000}) {
 			t.Fatalf("%d are queued, want the second and the third", got)
 		}
-		if n := w.delays("insufficient_funds"); n != 1 {
-			t.Fatalf("%d payout.delayed events", n)
-		}
+		w.delayed("insufficient_funds")
 		w.fund(2_000_000)
-		w.clock.Advance(2 * time.Minute)
-		w.watch()
+		w.wait(2 * time.Minute)
 		if got := queued(); len(got) != 0 {
 			t.Fatalf("%d are still queued", got)
 		}
@@ -577,32 +257,27 @@ func TestTwoRunnersPayEachOutputOnce(t *testing.T) {
 	run(t, func(w *fixture) {
 		w.fund(1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000)
 		want := map[string]int64{}
-		for c := range 5 {
-			var outs []payout.Output
-			for i := range 3 {
-				addr, err := w.payee.Address(0, uint32(100+10*c+i))
-				w.must(err)
-				n := int64(100_000 + 10*c + i)
-				want[addr] = n
-				outs = append(outs, payout.Output{CompanyID: fmt.Sprintf("com_%d", c), PayrollID: payroll, PaymentID: "pay",
-					Rail:   payout.RailBitcoin,
-					Amount: money.New(money.BTC, n), Input: money.New(money.USD, 1), Address: addr})
+		for c := range int64(5) {
+			outs := w.outputsOf(100_000+10*c, 100_001+10*c, 100_002+10*c)
+			for i := range outs {
+				outs[i].CompanyID, outs[i].PayrollID = fmt.Sprintf("com_%d", c), payouttest.Payroll
+				want[outs[i].Address] = outs[i].Amount.Units()
 			}
-			w.queue(outs)
+			w.Queue(outs...)
 		}
 		var g errgroup.Group
 		for range 2 {
-			r := job.NewRunner(w.d, w.payouts.Jobs(), nil, slog.New(slog.DiscardHandler))
-			g.Go(func() error { return r.Drain(w.ctx) })
+			r := job.NewRunner(w.DB, w.Rails.Jobs(), nil, w.Log)
+			g.Go(func() error { return r.Drain(w.Context()) })
 		}
-		w.must(g.Wait())
+		w.Must(g.Wait())
 		w.watch()
 		got := map[string]int64{}
-		ids, err := w.node.Mempool(w.ctx)
-		w.must(err)
+		ids, err := w.node.Mempool(w.Context())
+		w.Must(err)
 		for _, id := range ids {
-			tx, err := w.node.Tx(w.ctx, id)
-			w.must(err)
+			tx, err := w.node.Tx(w.Context(), id)
+			w.Must(err)
 			for _, o := range tx.Outputs {
 				got[o.Address] += o.Amount
 			}
@@ -615,26 +290,25 @@ func TestTwoRunnersPayEachOutputOnce(t *testing.T) {
 	})
 }
 
+// amounts returns n different amounts, in satoshis.
+func amounts(n int) (all []int64) {
+	for i := range n {
+		all = append(all, 10_000+int64(i))
+	}
+	return all
+}
+
 func TestALongQueueIsPaidByChainedTransactions(t *testing.T) {
 	run(t, func(w *fixture) {
 		w.fund(500_000_000)
-		amounts := make([]int64, 2_500)
-		for i := range amounts {
-			amounts[i] = 10_000 + int64(i)
+		w.release(amounts(2_500)...)
+		w.watch()
+		for range 2 {
+			w.wait(2 * time.Minute)
+			w.mine(1)
 		}
-		w.release(amounts...)
-		w.watch()
-		w.clock.Advance(2 * time.Minute)
-		w.watch()
-		w.mine(1)
-		w.clock.Advance(2 * time.Minute)
-		w.watch()
-		w.mine(1)
 		txs := map[string]bool{}
-		for _, o := range w.outputs() {
-			if o.State != payout.Fulfilled {
-				t.Fatalf("output is %s (%s)", o.State, o.Reason)
-			}
+		for _, o := range w.all(payout.Fulfilled) {
 			txs[o.TxID] = true
 		}
 		if len(txs) != 2 {
@@ -647,29 +321,183 @@ func TestOutputsOnHoldAndOfOtherRailsStayQueued(t *testing.T) {
 	run(t, func(w *fixture) {
 		w.fund(5_000_000)
 		outs := w.release(1_000_000)
-		w.write(func(ctx context.Context, tx *db.Tx) error {
-			n, err := payout.Hold(ctx, tx, company, payroll)
-			if err == nil && n != 1 {
-				err = fmt.Errorf("%d held", n)
-			}
-			return err
-		})
-		w.write(func(_ context.Context, tx *db.Tx) error {
-			return payout.Add(tx, []payout.Output{{CompanyID: company, PayrollID: payroll, PaymentID: "pay_bank",
-				Rail:   payout.RailBank,
-				Amount: money.New(money.EUR, 36_800), Input: money.New(money.USD, 40_000), Destination: []byte(`{"iban":"x"}`)}})
-		})
+		if n := w.Hold(); n != 1 {
+			t.Errorf("%d outputs are on hold, want 1", n)
+		}
+		w.Queue(payout.Output{PaymentID: "pay_bank", Rail: payout.RailBank, Amount: money.New(money.EUR, 36_800),
+			Input: money.New(money.USD, 40_000), Destination: []byte(`{"iban":"x"}`)})
 		w.watch()
 		w.states(payout.Queued, payout.Queued)
-		w.write(func(ctx context.Context, tx *db.Tx) error { return payout.Resume(ctx, tx, company, payroll) })
+		w.Resume()
 		w.watch()
 		w.states(payout.Sent, payout.Queued)
-		w.must(w.d.Read(w.ctx, func(ctx context.Context, tx *db.Tx) error {
-			some, err := payout.ForPayments(ctx, tx, company, payroll, outs[0].PaymentID)
+		w.Read(func(ctx context.Context, tx *db.Tx) error {
+			some, err := payout.ForPayments(ctx, tx, payouttest.Company, payouttest.Payroll, outs[0].PaymentID)
 			if err == nil && (len(some) != 1 || some[0].ID != outs[0].ID) {
 				err = fmt.Errorf("for payments: %+v", some)
 			}
 			return err
-		}))
+		})
+	})
+}
+
+// A hold also applies to outputs that are queued again while it lasts.
+func TestACorrectedOutputStaysOnHold(t *testing.T) {
+	run(t, func(w *fixture) {
+		w.fund(5_000_000)
+		outs := w.outputsOf(1_000_000)
+		good := outs[0].Address
+		outs[0].Address = "invalid"
+		w.Queue(outs...)
+		w.watch()
+		o := w.states(payout.Failed)[0]
+		w.Hold()
+		o = w.Load(o.ID)
+		o.Address = good
+		w.Write(func(ctx context.Context, tx *db.Tx) error { return payout.Correct(ctx, tx, o) })
+		w.watch()
+		w.states(payout.Queued)
+		w.Resume()
+		w.watch()
+		w.states(payout.Sent)
+	})
+}
+
+func TestOneTransactionPaysManyOutputs(t *testing.T) {
+	run(t, func(w *fixture) {
+		w.fund(5_000_000)
+		w.release(amounts(60)...)
+		w.all(payout.Queued)
+		w.Must(w.rail.Prepare(w.Context(), w.DB, payouttest.Company))
+		outs := w.all(payout.Prepared)
+		positions := map[uint32]bool{}
+		for _, o := range outs {
+			positions[o.Vout] = true
+			if o.TxID == "" || o.TxID != outs[0].TxID {
+				t.Fatalf("not in the one transaction: %+v", o)
+			}
+			w.holds(ledger.OutputPayable, o.ID, 0)
+		}
+		if len(positions) != len(outs) {
+			t.Fatalf("%d positions for %d outputs", len(positions), len(outs))
+		}
+		w.watch()
+		w.all(payout.Sent)
+		w.mine(1)
+		outs = w.all(payout.Fulfilled)
+		w.paid(outs...)
+		for _, o := range outs {
+			var changes []db.Change
+			w.Read(func(ctx context.Context, tx *db.Tx) (err error) {
+				changes, err = db.Changes(ctx, tx, payouttest.Company, o.ID)
+				return err
+			})
+			at := string(payout.Queued) // the history has no row for an output's first state
+			for i, c := range changes {
+				if c.From != at || c.Version != int64(i)+2 {
+					t.Fatalf("the history of version %d: %+v", o.Version, changes)
+				}
+				at = c.To
+			}
+			if at != string(payout.Fulfilled) || o.Version != int64(len(changes))+1 {
+				t.Fatalf("the history of version %d: %+v", o.Version, changes)
+			}
+		}
+		if n := len(w.node.sent); n != 1 {
+			t.Fatalf("%d broadcasts", n)
+		}
+	})
+}
+
+func TestManyOutputsWaitAndAreThenPaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		funds      int64
+		delay, end func(w *fixture)
+	}{
+		"payouts are paused": {5_000_000, func(w *fixture) { w.Pause("a drill") }, func(w *fixture) {
+			w.all(payout.Queued)
+			w.Pause("")
+			w.release(amounts(60)...)
+		}},
+		"the fee is high": {5_000_000, func(w *fixture) { w.feeRate(500) }, func(w *fixture) {
+			w.all(payout.Queued)
+			w.feeRate(5)
+		}},
+		"the funds pay half of the amount": {300_000, func(*fixture) {}, func(w *fixture) {
+			if outs := w.outputs(); outs[0].State != payout.Sent || outs[59].State != payout.Queued {
+				w.Errorf("the first output is %s and the last is %s", outs[0].State, outs[59].State)
+			}
+			w.fund(2_000_000)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(w *fixture) {
+				w.fund(c.funds)
+				c.delay(w)
+				outs := w.outputsOf(amounts(60)...)
+				for i := range outs {
+					outs[i].ID = fmt.Sprintf("out_%02d", i)
+					outs[i].PaymentID = fmt.Sprintf("pay_%02d", i)
+				}
+				w.Queue(outs...)
+				w.watch()
+				c.end(w)
+				w.wait(2 * time.Minute)
+				w.mine(1)
+				w.all(payout.Fulfilled)
+			})
+		})
+	}
+}
+
+func TestOneInvalidAddressAmongManyFailsAlone(t *testing.T) {
+	run(t, func(w *fixture) {
+		w.fund(5_000_000)
+		outs := w.outputsOf(amounts(60)...)
+		outs[7].Address = "invalid"
+		w.Queue(outs...)
+		w.watch()
+		for _, o := range w.outputs() {
+			if want := map[bool]payout.State{true: payout.Failed, false: payout.Sent}[o.Address == "invalid"]; o.State != want {
+				t.Fatalf("%s is %s, want %s", o.Address, o.State, want)
+			}
+		}
+	})
+}
+
+// A payout that cannot be stored is not sent, and is sent when it can be stored again.
+func TestNothingIsSentThatCannotBeStored(t *testing.T) {
+	run(t, func(w *fixture) {
+		w.fund(5_000_000)
+		do := func(statements map[db.Engine][]string) {
+			t.Helper()
+			w.Write(func(ctx context.Context, tx *db.Tx) error {
+				for _, sql := range statements[w.DB.Engine()] {
+					if _, err := tx.Exec(ctx, sql); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		do(map[db.Engine][]string{
+			db.SQLite: {"CREATE TRIGGER no_room BEFORE INSERT ON payout_batches BEGIN SELECT RAISE(ABORT, 'no room'); END"},
+			db.Postgres: {`CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS
+				$$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$`,
+				"CREATE TRIGGER no_room BEFORE INSERT ON payout_batches FOR EACH ROW EXECUTE FUNCTION no_room()"},
+		})
+		w.release(1_000_000)
+		if err := w.Runner.Drain(w.Context()); err == nil {
+			t.Fatal("no error for a full disk")
+		}
+		w.states(payout.Queued)
+		if len(w.node.sent) != 0 {
+			t.Fatal("broadcast without being stored")
+		}
+		do(map[db.Engine][]string{db.SQLite: {"DROP TRIGGER no_room"},
+			db.Postgres: {"DROP TRIGGER no_room ON payout_batches"}})
+		w.wait(2 * time.Minute)
+		w.mine(1)
+		w.states(payout.Fulfilled)
 	})
 }
