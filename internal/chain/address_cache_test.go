@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // payers simulates processes that assign addresses and receive payments there, while one of them watches with an
@@ -36,22 +37,15 @@ func newPayers(t *testing.T, d *db.DB, keys chain.Deriver) *payers {
 func (p *payers) watch(keys chain.Deriver) {
 	p.Helper()
 	p.w = chain.NewWatcher(p.d, "regtest", p.src, 1, slog.New(slog.DiscardHandler))
-	p.must(p.w.CacheAddresses(keys, 0))
+	testkit.Check(p, p.w.CacheAddresses(keys, 0))
 	p.learn()
-}
-
-func (p *payers) must(err error) {
-	p.Helper()
-	if err != nil {
-		p.Fatal(err)
-	}
 }
 
 // learn steps the watcher until the cache contains every address that is assigned.
 func (p *payers) learn() {
 	p.Helper()
 	for range 10 {
-		p.must(p.w.Sync(p.Context()))
+		testkit.Check(p, p.w.Sync(p.Context()))
 	}
 }
 
@@ -83,9 +77,9 @@ func (p *payers) payTo(addr string) error {
 // missesNothing mines all payments, and checks that the watcher found them.
 func (p *payers) missesNothing(when string) {
 	p.Helper()
-	p.must(p.src.Mine(p.Context(), 1))
-	p.must(p.w.Sync(p.Context()))
-	p.must(p.d.Read(p.Context(), func(ctx context.Context, tx *db.Tx) error {
+	testkit.Check(p, p.src.Mine(p.Context(), 1))
+	testkit.Check(p, p.w.Sync(p.Context()))
+	testkit.Check(p, p.d.Read(p.Context(), func(ctx context.Context, tx *db.Tx) error {
 		for _, txid := range p.paid {
 			if o, err := chain.GetOutput(ctx, tx, "regtest", chain.Outpoint{TxID: txid}); err != nil || o.State != chain.Mined {
 				p.Errorf("%s: payment %s is %q: %v", when, txid, o.State, err)
@@ -101,30 +95,27 @@ func TestACachingWatcherMissesNoPayment(t *testing.T) {
 		keys := chaintest.NewSigner(t, d).Deriver()
 		p := newPayers(t, d, keys)
 		ahead, lazy := chain.NewPool(d, "regtest", keys), chain.NewPool(d, "regtest", keys)
-		p.must(ahead.Start(t.Context()))
-		p.must(p.pay(lazy))
+		testkit.Check(p, ahead.Start(t.Context()))
+		testkit.Check(p, p.pay(lazy))
 		p.missesNothing("before the cache was filled")
-		old, err := p.take(lazy)
-		p.must(err)
+		old := testkit.Must(p.take(lazy))
 
 		p.watch(keys)
-		p.must(p.payTo(old))
+		testkit.Check(p, p.payTo(old))
 		p.missesNothing("assigned before the watcher started")
-		foreign, err := chaintest.NewSigner(t, d).Deriver().Address(chain.External, 0)
-		p.must(err)
-		home, err := p.take(ahead)
-		p.must(err)
+		foreign := testkit.Must(chaintest.NewSigner(t, d).Deriver().Address(chain.External, 0))
+		home := testkit.Must(p.take(ahead))
 		if got := p.w.MaybeOwn(foreign, home, p.src.Home()); !slices.Equal(got, []string{home}) {
 			t.Errorf("the cache does not rule out %v, want only %s", got, home)
 		}
-		p.must(p.pay(ahead))
+		testkit.Check(p, p.pay(ahead))
 		p.missesNothing("assigned from a cached range")
-		p.must(p.pay(lazy))
+		testkit.Check(p, p.pay(lazy))
 		p.missesNothing("reserved after the last load")
-		p.must(p.pay(lazy))
-		p.must(p.src.Mine(t.Context(), 2))
-		p.must(p.pay(lazy))
-		p.must(p.src.Mine(t.Context(), 1))
+		testkit.Check(p, p.pay(lazy))
+		testkit.Check(p, p.src.Mine(t.Context(), 2))
+		testkit.Check(p, p.pay(lazy))
+		testkit.Check(p, p.src.Mine(t.Context(), 1))
 		p.missesNothing("reserved later, and paid in one of several blocks")
 
 		var growth sync.WaitGroup
@@ -148,8 +139,8 @@ func TestACachingWatcherMissesNoPayment(t *testing.T) {
 			case <-done:
 				growing = false
 			default:
-				p.must(p.w.Sync(t.Context()))
-				p.must(p.src.Mine(t.Context(), 1))
+				testkit.Check(p, p.w.Sync(t.Context()))
+				testkit.Check(p, p.src.Mine(t.Context(), 1))
 			}
 		}
 		p.missesNothing("while the wallet grew")
@@ -163,17 +154,17 @@ func TestACachingWatcherOfTwoKeysMissesNoPayment(t *testing.T) {
 		other := chaintest.NewSigner(t, d).Deriver()
 		p := newPayers(t, d, keys)
 		before, after := chain.NewPool(d, "regtest", keys), chain.NewPool(d, "regtest", other)
-		p.must(before.Start(t.Context()))
+		testkit.Check(p, before.Start(t.Context()))
 		p.learn()
-		p.must(after.Start(t.Context()))
+		testkit.Check(p, after.Start(t.Context()))
 		for _, watching := range []chain.Deriver{keys, other} {
-			p.must(p.pay(before))
-			p.must(p.pay(after))
+			testkit.Check(p, p.pay(before))
+			testkit.Check(p, p.pay(after))
 			p.missesNothing("with two keys at work")
 			p.watch(watching)
 		}
-		p.must(p.pay(after))
-		p.must(p.pay(before))
+		testkit.Check(p, p.pay(after))
+		testkit.Check(p, p.pay(before))
 		p.missesNothing("by the new key's process")
 	})
 }

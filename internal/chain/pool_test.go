@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // Two processes share a wallet. Each has a pool, and one of them was never started.
@@ -21,9 +22,7 @@ func TestPoolGivesEachAddressOnce(t *testing.T) {
 		keys := chaintest.NewSigner(t, d).Deriver()
 		chaintest.StartWatching(t, d, "regtest")
 		started, lazy := chain.NewPool(d, "regtest", keys), chain.NewPool(d, "regtest", keys)
-		if err := started.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, started.Start(t.Context()))
 		var mu sync.Mutex
 		given := map[string]bool{}
 		var all sync.WaitGroup
@@ -89,26 +88,18 @@ func TestUnwatchedOutputsAndTransactionsAreUnknown(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 	})
 }
 
 func TestReorgDeeperThanStoredBlocksStopsTheWatcher(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
 	ctx, src := t.Context(), bitcoinsim.New(d)
-	if err := src.Mine(ctx, 130); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, src.Mine(ctx, 130))
 	w := chain.NewWatcher(d, "regtest", src, 1, slog.New(slog.DiscardHandler))
 	for _, depth := range []int{chain.MaxReorg, chain.MaxReorg + 20} {
-		if err := w.Sync(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if err := src.Reorg(ctx, depth); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, w.Sync(ctx))
+		testkit.Check(t, src.Reorg(ctx, depth))
 		if err := w.Sync(ctx); (depth > chain.MaxReorg) != errors.Is(err, chain.ErrTooDeep) {
 			t.Errorf("%d blocks: %v", depth, err)
 		}
@@ -138,29 +129,22 @@ func TestACoinSpentBeforeItIsSeenIsSpent(t *testing.T) {
 	w := chain.NewWatcher(d, "regtest", src, 1, slog.New(slog.DiscardHandler))
 	keys := chaintest.NewSigner(t, d)
 	pool := chain.NewPool(d, "regtest", keys.Deriver())
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(w.Sync(ctx))
+	testkit.Check(t, w.Sync(ctx))
 	var addr string
-	must(d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+	testkit.Check(t, d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		addr, err = pool.NewAddress(ctx, tx, "com_1", "obj_1")
 		return err
 	}))
-	parent, err := src.Pay(ctx, addr, 100_000)
-	must(err)
+	parent := testkit.Must(src.Pay(ctx, addr, 100_000))
 	coin := chain.WalletCoin{Outpoint: chain.Outpoint{TxID: parent}, Address: addr, Amount: 100_000}
 	raw, child := chaintest.Spend(t, keys, []chain.WalletCoin{coin},
 		chain.Output{Address: addr, Amount: 90_000})
-	must(src.Broadcast(ctx, raw))
+	testkit.Check(t, src.Broadcast(ctx, raw))
 	src.hidden = parent
-	must(w.Sync(ctx))
+	testkit.Check(t, w.Sync(ctx))
 	src.hidden = strings.Repeat("0", 64)
-	must(w.Sync(ctx))
-	must(d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+	testkit.Check(t, w.Sync(ctx))
+	testkit.Check(t, d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		o, err := chain.GetOutput(ctx, tx, "regtest", chain.Outpoint{TxID: parent})
 		if o.SpendState != chain.Spent || o.SpentBy != child {
 			t.Errorf("%+v", o)

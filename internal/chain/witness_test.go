@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // forkedNode is a node of a simulated chain. Its blocks from the height fork on differ, unless fork is 0.
@@ -60,15 +61,9 @@ func TestWatcherStopsWhileAWitnessDisagrees(t *testing.T) {
 		source, witness := &truncatedNode{Chain: node}, &forkedNode{Chain: node}
 		w := chain.NewWatcher(d, "witnessed", source, 1, slog.New(slog.DiscardHandler))
 		w.SetWitnesses([]chain.Witness{{Source: witness, Name: "second"}}, 0)
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
 		wantTip := func(want int64, alarms ...chain.Alarm) {
 			t.Helper()
-			must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			testkit.Check(t, d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				at, _, err := chain.Tip(ctx, tx, "witnessed")
 				if err != nil {
 					return err
@@ -80,19 +75,19 @@ func TestWatcherStopsWhileAWitnessDisagrees(t *testing.T) {
 				return err
 			}))
 		}
-		must(node.Mine(t.Context(), 10))
-		must(w.Sync(t.Context()))
+		testkit.Check(t, node.Mine(t.Context(), 10))
+		testkit.Check(t, w.Sync(t.Context()))
 		height, _, err := node.Tip(t.Context())
-		must(err)
+		testkit.Check(t, err)
 
-		must(node.Mine(t.Context(), 2))
+		testkit.Check(t, node.Mine(t.Context(), 2))
 		witness.fork = height + 1
-		must(w.Sync(t.Context()))
+		testkit.Check(t, w.Sync(t.Context()))
 		wantTip(height + 2)
 		witness.fork = 0
 
-		must(node.Reorg(t.Context(), 6)) // the chain after the reorganization is one block longer
-		must(w.Sync(t.Context()))
+		testkit.Check(t, node.Reorg(t.Context(), 6)) // the chain after the reorganization is one block longer
+		testkit.Check(t, w.Sync(t.Context()))
 		wantTip(height + 3)
 
 		// The node loses its last blocks, like one that reindexes. The watcher disconnects nothing, and raises the alarm at
@@ -105,9 +100,9 @@ func TestWatcherStopsWhileAWitnessDisagrees(t *testing.T) {
 			wantTip(height+3, alarms...)
 		}
 		source.to = 0
-		must(w.Sync(t.Context()))
+		testkit.Check(t, w.Sync(t.Context()))
 
-		must(node.Mine(t.Context(), 20))
+		testkit.Check(t, node.Mine(t.Context(), 20))
 		witness.fork = height + 4
 		for range 3 {
 			if err := w.Sync(t.Context()); !errors.Is(err, chain.ErrNodesDisagree) {
@@ -116,7 +111,7 @@ func TestWatcherStopsWhileAWitnessDisagrees(t *testing.T) {
 			wantTip(height+3, chain.Contradicted)
 		}
 		witness.fork = height + 3 + 20
-		must(w.Sync(t.Context()))
+		testkit.Check(t, w.Sync(t.Context()))
 		wantTip(height + 23)
 	})
 }
@@ -143,22 +138,15 @@ func newWitnessed(t *testing.T, d *db.DB, blocksPerConfirmation int64) *witnesse
 	return w
 }
 
-func (w *witnessed) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
 func (w *witnessed) mine(blocks int) {
 	w.Helper()
-	w.must(w.node.Mine(w.Context(), blocks))
+	testkit.Check(w, w.node.Mine(w.Context(), blocks))
 }
 
 func (w *witnessed) top() int64 {
 	w.Helper()
 	height, _, err := w.node.Tip(w.Context())
-	w.must(err)
+	testkit.Check(w, err)
 	return height
 }
 
@@ -170,7 +158,7 @@ func TestOneContradictingWitnessOfTwoIsEnough(t *testing.T) {
 		witness := &forkedNode{Chain: w.node}
 		w.watcher.SetWitnesses([]chain.Witness{{Source: downNode{}, Name: "host"}, {Source: witness, Name: "host"}}, 0)
 		w.mine(10)
-		w.must(w.watcher.Sync(t.Context()))
+		testkit.Check(w, w.watcher.Sync(t.Context()))
 		witness.fork = w.top() + 1
 		w.mine(5)
 		if err := w.watcher.Sync(t.Context()); !errors.Is(err, chain.ErrNodesDisagree) {
@@ -184,7 +172,7 @@ func TestOneContradictingWitnessOfTwoIsEnough(t *testing.T) {
 		}
 		witness.fork = 0
 		w.watcher.SetWitnesses([]chain.Witness{{Source: downNode{}, Name: "host"}, {Source: witness, Name: "host"}}, 0)
-		w.must(w.watcher.Sync(t.Context()))
+		testkit.Check(w, w.watcher.Sync(t.Context()))
 	})
 }
 
@@ -196,17 +184,16 @@ func TestABlockIsVerifiedWhileAWitnessHasIt(t *testing.T) {
 		witness := &forkedNode{Chain: w.node}
 		w.watcher.SetWitnesses([]chain.Witness{{Source: downNode{}, Name: "silent"}, {Source: witness, Name: "second"}}, 0)
 		w.mine(40)
-		w.must(w.watcher.Sync(t.Context()))
-		txid, err := w.node.Pay(t.Context(), "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 5_000)
-		w.must(err)
-		w.must(d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		testkit.Check(w, w.watcher.Sync(t.Context()))
+		txid := testkit.Must(w.node.Pay(t.Context(), "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 5_000))
+		testkit.Check(w, d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return chain.WatchTx(ctx, tx, "witnessed", txid, "cmp_1", "", 1)
 		}))
 		verified := func(when string, want bool) {
 			t.Helper()
 			w.mine(1)
-			w.must(w.watcher.Sync(t.Context()))
-			w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			testkit.Check(w, w.watcher.Sync(t.Context()))
+			testkit.Check(w, d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				found, err := chain.GetTx(ctx, tx, "witnessed", txid)
 				if found.State != chain.Mined || found.Verified != want {
 					t.Fatalf("%s, the transaction is %+v, want it verified: %v", when, found, want)
@@ -274,13 +261,13 @@ func TestEachAlarmIsLoggedOnce(t *testing.T) {
 		}
 		says("before the first block", "+contradicted")
 		witness.fork = 0
-		w.must(w.watcher.Sync(t.Context()))
+		testkit.Check(w, w.watcher.Sync(t.Context()))
 		says("when they agree", "-contradicted")
 
 		second := &aheadNode{w.node, 0}
 		look := func() {
 			w.mine(1)
-			w.must(w.watcher.Sync(t.Context()))
+			testkit.Check(w, w.watcher.Sync(t.Context()))
 		}
 		w.watcher.SetWitnesses([]chain.Witness{{Source: second, Name: "second"}}, 0)
 		look()
@@ -300,14 +287,13 @@ func TestEachAlarmIsLoggedOnce(t *testing.T) {
 		look()
 		says("no more", "-behind")
 		w.mine(40) // one step cannot connect so many blocks
-		w.must(w.watcher.Sync(t.Context()))
+		testkit.Check(w, w.watcher.Sync(t.Context()))
 		says("many blocks at once")
 
 		w.watcher.SetWitnesses([]chain.Witness{{Source: downNode{}, Name: "second"}}, 90*time.Minute)
 		step := func(times int) {
 			for range times {
-				_, err := w.watcher.Step(t.Context())
-				w.must(err)
+				testkit.Must(w.watcher.Step(t.Context()))
 			}
 		}
 		w.mine(1)
@@ -318,11 +304,11 @@ func TestEachAlarmIsLoggedOnce(t *testing.T) {
 		says("for long, and no block is found", "+witness_silent", "+tip_old")
 		w.mine(40)
 		clock.Advance(91 * time.Minute)
-		w.must(w.watcher.Sync(t.Context()))
+		testkit.Check(w, w.watcher.Sync(t.Context()))
 		says("many blocks, all old")
-		w.must(w.node.Reorg(t.Context(), 2))
+		testkit.Check(w, w.node.Reorg(t.Context(), 2))
 		clock.Advance(91 * time.Minute)
-		w.must(w.watcher.Sync(t.Context()))
+		testkit.Check(w, w.watcher.Sync(t.Context()))
 		says("others in their place, as old")
 		look()
 		says("a new one", "-tip_old")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 const (
@@ -37,10 +38,7 @@ func TestPaymentRequestsAreRead(t *testing.T) {
 		strings.ToUpper(beans): {Network: "bitcoin", Msat: 2_500_000_000, Created: at, Expiry: time.Hour,
 			Memo: "coffee beans", Payee: payee},
 	} {
-		h, err := lightning.ParseHash(hash)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := testkit.Must(lightning.ParseHash(hash))
 		want.Hash = h
 		if got, err := lightning.Decode(text); err != nil || got != want {
 			t.Errorf("%s:\ngot  %+v, %v\nwant %+v", text, got, err, want)

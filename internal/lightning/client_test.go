@@ -13,16 +13,14 @@ import (
 
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/lightning/lightningtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 func TestContract(t *testing.T) { lightningtest.RunContract(t, lightningtest.Start(t)) }
 
 func client(t *testing.T, o lightning.Options) *lightning.Client {
 	t.Helper()
-	c, err := lightning.NewClient(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(lightning.NewClient(o))
 	return c
 }
 
@@ -58,10 +56,7 @@ func TestALostResponseCreatesNoSecondInvoice(t *testing.T) {
 	if _, err := c.AddInvoice(t.Context(), order); err == nil {
 		t.Fatal("the answer was not lost")
 	}
-	request, err := c.AddInvoice(t.Context(), order)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := testkit.Must(c.AddInvoice(t.Context(), order))
 	if err := n.Pay(t.Context(), request); err != nil {
 		t.Error(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/lightning/lightningtest"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 const company, object = "com_1", "clm_1"
@@ -35,10 +36,7 @@ type fixture struct {
 func run(t *testing.T, f func(b *fixture)) {
 	t.Helper()
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		sealer, err := identity.NewSealer(make([]byte, 32))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sealer := testkit.Must(identity.NewSealer(make([]byte, 32)))
 		b := &fixture{t: t, d: d, clock: clock, node: lightningtest.Start(t), paid: map[string]int{}}
 		b.node.SetClock(clock.Now)
 		b.s = &lightning.Service{Client: client(t, b.node.Options()), Sealer: sealer}
@@ -183,13 +181,8 @@ func TestPaymentsWhileNothingWatchedAreRecorded(t *testing.T) {
 		}
 		// The node also has invoices that the service did not create.
 		other := lightning.NewInvoice{Preimage: [32]byte{9}, Amount: 1, Expiry: time.Hour}
-		request, err := b.s.Client.AddInvoice(t.Context(), other)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := b.node.Pay(t.Context(), request); err != nil {
-			t.Fatal(err)
-		}
+		request := testkit.Must(b.s.Client.AddInvoice(t.Context(), other))
+		testkit.Check(t, b.node.Pay(t.Context(), request))
 		b.ask("quo_z")
 		b.drain()
 		b.pay(b.last(lightning.Open))
@@ -207,9 +200,7 @@ func TestAnInvoiceInAnUnknownStateStopsNoOther(t *testing.T) {
 		const later = "HALF_SETTLED"
 		setLater := func(i lightning.Invoice) {
 			t.Helper()
-			if err := b.node.SetState(i.Request, later); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, b.node.SetState(i.Request, later))
 		}
 		paid := func(i lightning.Invoice) (is bool) {
 			t.Helper()
@@ -290,9 +281,7 @@ func TestAnInvoiceIsCreatedOnce(t *testing.T) {
 		if err := b.jobs.Drain(t.Context()); err == nil {
 			t.Error("no error although the node is down")
 		}
-		if err := b.node.Restart(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, b.node.Restart())
 		b.node.LoseResponses(1)
 		b.clock.Advance(10 * time.Second)
 		if err := b.jobs.Drain(t.Context()); err == nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/lightning/lightningtest"
 	"github.com/stipend/stipend/internal/lightning/lndtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // LND passes the contract of the simulated node, and their responses have the same form.
@@ -61,20 +62,11 @@ func ask(t *testing.T, o lightning.Options, method, path, body string) string {
 	pool.AppendCertsFromPEM(o.Certificate)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool,
 		MinVersion: tls.VersionTLS12}}}
-	req, err := http.NewRequestWithContext(t.Context(), method, o.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := testkit.Must(http.NewRequestWithContext(t.Context(), method, o.URL+path, strings.NewReader(body)))
 	req.Header.Set("Grpc-Metadata-macaroon", hex.EncodeToString(o.Macaroon))
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := testkit.Must(client.Do(req))
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(io.ReadAll(resp.Body))
 	var members map[string]any
 	if err := json.Unmarshal(text, &members); err != nil {
 		t.Fatalf("%s: %s", err, text)

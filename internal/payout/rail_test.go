@@ -8,6 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // recorder is a rail that records its calls.
@@ -45,10 +46,7 @@ func (r *recorder) Periodic(*db.DB) []job.Periodic {
 // that rails share reach all of them.
 func TestEveryRailHasItsOwnJobs(t *testing.T) {
 	a, b := &recorder{name: "a"}, &recorder{name: "b"}
-	rails, err := payout.New(a, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rails := testkit.Must(payout.New(a, b))
 	table := rails.Jobs()
 	run := func(kind, payload string) {
 		t.Helper()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // These keys belong to the account in the test vectors of BIP 84.
@@ -33,18 +34,9 @@ const (
 )
 
 func TestBIP84Vectors(t *testing.T) {
-	public, err := bitcoin.ParseXPub(zpub, "bitcoin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	account, err := bitcoin.ParseXPriv(zprv, "bitcoin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	master, err := bitcoin.ParseXPriv(root, "bitcoin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	public := testkit.Must(bitcoin.ParseXPub(zpub, "bitcoin"))
+	account := testkit.Must(bitcoin.ParseXPriv(zprv, "bitcoin"))
+	master := testkit.Must(bitcoin.ParseXPriv(root, "bitcoin"))
 	for _, c := range []struct {
 		branch, index uint32
 		want          string
@@ -64,36 +56,18 @@ func TestBIP84Vectors(t *testing.T) {
 
 // The derived addresses, cached or not, equal those of a library that derives more slowly.
 func TestAddressesAreThoseOfBIP32(t *testing.T) {
-	d, err := bitcoin.ParseXPub(zpub, "bitcoin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	account, err := hdkeychain.NewKeyFromString(zpub)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Must(bitcoin.ParseXPub(zpub, "bitcoin"))
+	account := testkit.Must(hdkeychain.NewKeyFromString(zpub))
 	for _, branch := range []uint32{chain.External, chain.Change} {
-		parent, err := account.Derive(branch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parent := testkit.Must(account.Derive(branch))
 		for i := range uint32(200) {
 			index := hdkeychain.HardenedKeyStart - 1 - i*i*i
 			if i >= 150 {
 				index = hdkeychain.HardenedKeyStart - 1 - i%10<<20 // distinct indexes that share a cache entry
 			}
-			key, err := parent.Derive(index)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := key.Address(&chaincfg.MainNetParams)
-			if err != nil {
-				t.Fatal(err)
-			}
-			witness, err := address.NewAddressWitnessPubKeyHash(want.ScriptAddress(), &chaincfg.MainNetParams)
-			if err != nil {
-				t.Fatal(err)
-			}
+			key := testkit.Must(parent.Derive(index))
+			want := testkit.Must(key.Address(&chaincfg.MainNetParams))
+			witness := testkit.Must(address.NewAddressWitnessPubKeyHash(want.ScriptAddress(), &chaincfg.MainNetParams))
 			for range 2 {
 				if got, err := d.Address(branch, index); err != nil || got != witness.EncodeAddress() {
 					t.Errorf("%d/%d: %s, %v; want %s", branch, index, got, err, witness.EncodeAddress())
@@ -115,10 +89,7 @@ func TestKeysOfTheWrongKind(t *testing.T) {
 		"not a key":          second(bitcoin.ParseXPriv("correct horse", "bitcoin")),
 		"seed of real money": second(bitcoin.MasterFromSeed(make([]byte, 32), "bitcoin")),
 		"address out of range": func() error {
-			d, err := bitcoin.ParseXPub(zpub, "bitcoin")
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := testkit.Must(bitcoin.ParseXPub(zpub, "bitcoin"))
 			return second(d.Address(2, 0))
 		}(),
 	} {
@@ -162,10 +133,7 @@ func TestNormalAddress(t *testing.T) {
 }
 
 func TestSignRefusesAForeignCoin(t *testing.T) {
-	s, err := bitcoin.ParseXPriv(zprv, "bitcoin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(bitcoin.ParseXPriv(zprv, "bitcoin"))
 	hash := chainhash.DoubleHashH([]byte("coin"))
 	msg := wire.NewMsgTx(2)
 	msg.AddTxIn(wire.NewTxIn(wire.NewOutPoint(&hash, 1), nil, nil))
@@ -173,9 +141,7 @@ func TestSignRefusesAForeignCoin(t *testing.T) {
 	coin := chain.WalletCoin{Outpoint: chain.Outpoint{TxID: hash.String(), Vout: 1},
 		Address: "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu", Amount: 2_000}
 	one, id, err := s.Sign(msg, []chain.WalletCoin{coin})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	if two, again, err := s.Sign(msg, []chain.WalletCoin{coin}); err != nil || string(one) != string(two) || id != again {
 		t.Error("the same transaction was signed differently")
 	}
@@ -224,11 +190,8 @@ func node(t *testing.T, answer func(method string) (result any, code int, messag
 			"error": map[string]any{"code": code, "message": message}})
 	}))
 	t.Cleanup(s.Close)
-	c, err := bitcoin.NewClient(bitcoin.Options{URL: strings.Replace(s.URL, "http://", "http://u:p@", 1),
-		Network: "regtest"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(bitcoin.NewClient(bitcoin.Options{URL: strings.Replace(s.URL, "http://", "http://u:p@", 1),
+		Network: "regtest"}))
 	return c
 }
 
@@ -290,10 +253,7 @@ func TestWrongNetwork(t *testing.T) {
 		_, _ = io.WriteString(w, `{"result":"000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f","error":null}`)
 	}))
 	defer s.Close()
-	c, err := bitcoin.NewClient(bitcoin.Options{URL: s.URL, Network: "regtest"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(bitcoin.NewClient(bitcoin.Options{URL: s.URL, Network: "regtest"}))
 	if _, _, err := c.Tip(t.Context()); !errors.Is(err, bitcoin.ErrWrongNetwork) {
 		t.Error(err)
 	}
@@ -311,19 +271,14 @@ func TestTheCookieIsReadForEachRequest(t *testing.T) {
 		_, _ = io.WriteString(w, `{"result":7,"error":null}`)
 	}))
 	t.Cleanup(node.Close)
-	c, err := bitcoin.NewClient(bitcoin.Options{URL: node.URL, CookieFile: file, Network: "regtest"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(bitcoin.NewClient(bitcoin.Options{URL: node.URL, CookieFile: file, Network: "regtest"}))
 	var height int
 	if err := c.Call(t.Context(), &height, "getblockcount"); err == nil || !strings.Contains(err.Error(), "cookie") {
 		t.Errorf("without a cookie: %v", err)
 	}
 	for _, cookie := range []string{"__cookie__:first", "__cookie__:second"} {
 		accepted.Store(cookie)
-		if err := os.WriteFile(file, []byte(cookie), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, os.WriteFile(file, []byte(cookie), 0o600))
 		if err := c.Call(t.Context(), &height, "getblockcount"); err != nil || height != 7 {
 			t.Errorf("%s: %d %v", cookie, height, err)
 		}
@@ -336,10 +291,7 @@ func TestTheCookieIsReadForEachRequest(t *testing.T) {
 
 // A URL may contain the key of a provider, so errors must not contain it.
 func TestErrorsDoNotContainTheURL(t *testing.T) {
-	c, err := bitcoin.NewClient(bitcoin.Options{URL: "http://user:word@127.0.0.1:1/v2/key", Network: "regtest"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(bitcoin.NewClient(bitcoin.Options{URL: "http://user:word@127.0.0.1:1/v2/key", Network: "regtest"}))
 	if _, _, err := c.Tip(t.Context()); err == nil || strings.Contains(err.Error(), "key") ||
 		strings.Contains(err.Error(), "word") {
 		t.Errorf("got %v", err)

@@ -19,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // Chain is a Bitcoin regtest chain that a test controls, unless it is an [AccountChain].
@@ -75,14 +76,8 @@ func NewSigner(t testing.TB, d *db.DB) *bitcoin.Signer {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	xprv, err := bitcoin.MasterFromSeed(seed[:], "regtest")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := bitcoin.ParseXPriv(xprv, "regtest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	xprv := testkit.Must(bitcoin.MasterFromSeed(seed[:], "regtest"))
+	s := testkit.Must(bitcoin.ParseXPriv(xprv, "regtest"))
 	return s
 }
 
@@ -93,25 +88,17 @@ func Spend(
 	t.Helper()
 	msg := wire.NewMsgTx(2)
 	for _, c := range coins {
-		hash, err := chainhash.NewHashFromStr(c.TxID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		hash := testkit.Must(chainhash.NewHashFromStr(c.TxID))
 		in := wire.NewTxIn(wire.NewOutPoint(hash, c.Vout), nil, nil)
 		in.Sequence = wire.MaxTxInSequenceNum - 2
 		msg.AddTxIn(in)
 	}
 	for _, o := range outputs {
-		script, err := bitcoin.AddressScript(o.Address, "regtest")
-		if err != nil {
-			t.Fatal(err)
-		}
+		script := testkit.Must(bitcoin.AddressScript(o.Address, "regtest"))
 		msg.AddTxOut(wire.NewTxOut(o.Amount, script))
 	}
 	raw, txid, err := s.Sign(msg, coins)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	return raw, txid
 }
 
@@ -119,12 +106,6 @@ func Spend(
 func Run(t *testing.T, d *db.DB, factory Factory) {
 	lab := factory(t, d)
 	src, ctx := lab.Source(), t.Context()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	accounts, _ := lab.(AccountChain)
 	var wallet *bitcoin.Signer
 	var keys chain.Deriver
@@ -135,20 +116,17 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 		keys = wallet.Deriver()
 	}
 	addr := func(i uint32) string {
-		a, err := keys.Address(chain.External, i)
-		must(err)
+		a := testkit.Must(keys.Address(chain.External, i))
 		return a
 	}
 
 	t.Run("blocks are linked by their hashes", func(t *testing.T) {
-		must(lab.Mine(ctx, 3))
+		testkit.Check(t, lab.Mine(ctx, 3))
 		height, hash, err := src.Tip(ctx)
-		must(err)
+		testkit.Check(t, err)
 		for range 3 {
-			b, err := src.Block(ctx, hash)
-			must(err)
-			at, err := src.BlockHash(ctx, height)
-			must(err)
+			b := testkit.Must(src.Block(ctx, hash))
+			at := testkit.Must(src.BlockHash(ctx, height))
 			if b.Hash != hash || at != hash || b.Time.IsZero() || accounts == nil &&
 				(len(b.Txs) == 0 || !b.Txs[0].Coinbase || len(b.Txs[0].Inputs) != 0) {
 				t.Fatalf("block %d: %+v, by height %s", height, b, at)
@@ -161,7 +139,7 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 	})
 	t.Run("unknown blocks and transactions are not found", func(t *testing.T) {
 		height, _, err := src.Tip(ctx)
-		must(err)
+		testkit.Check(t, err)
 		none := strings.Repeat("ab", 32)
 		if accounts != nil {
 			none = "0x" + none
@@ -180,15 +158,12 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 		if accounts != nil {
 			pay = pay[:1] // one payment, since those of a contract are known only after a block has executed it
 		}
-		txid, err := lab.PayAll(ctx, pay...)
-		must(err)
-		waiting, err := src.Mempool(ctx)
-		must(err)
+		txid := testkit.Must(lab.PayAll(ctx, pay...))
+		waiting := testkit.Must(src.Mempool(ctx))
 		if !slices.Contains(waiting, txid) {
 			t.Fatalf("mempool %v lacks %s", waiting, txid)
 		}
-		tx, err := src.Tx(ctx, txid)
-		must(err)
+		tx := testkit.Must(src.Tx(ctx, txid))
 		if tx.ID != txid || tx.Coinbase || len(tx.Inputs) == 0 {
 			t.Fatalf("%+v", tx)
 		}
@@ -203,41 +178,39 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 			}
 			return src.Broadcast(ctx, tx.Raw)
 		}
-		must(again()) // the transaction is pending
-		must(lab.Mine(ctx, 1))
+		testkit.Check(t, again()) // the transaction is pending
+		testkit.Check(t, lab.Mine(ctx, 1))
 		_, hash, err := src.Tip(ctx)
-		must(err)
-		b, err := src.Block(ctx, hash)
-		must(err)
+		testkit.Check(t, err)
+		b := testkit.Must(src.Block(ctx, hash))
 		if !slices.ContainsFunc(b.Txs, func(t chain.Tx) bool { return t.ID == txid && len(t.Outputs) == len(tx.Outputs) }) {
 			t.Fatal("not mined")
 		}
 		if waiting, err = src.Mempool(ctx); err != nil || slices.Contains(waiting, txid) {
 			t.Fatalf("still waits: %v", err)
 		}
-		must(again()) // the transaction was mined
+		testkit.Check(t, again()) // the transaction was mined
 	})
 	t.Run("a broken transaction is rejected", func(t *testing.T) {
 		if accounts != nil {
 			brokenByAccount(t, accounts, addr(2))
 			return
 		}
-		txid, err := lab.PayAll(ctx, chain.Output{Address: addr(2), Amount: 90_000})
-		must(err)
-		must(lab.Mine(ctx, 1))
+		txid := testkit.Must(lab.PayAll(ctx, chain.Output{Address: addr(2), Amount: 90_000}))
+		testkit.Check(t, lab.Mine(ctx, 1))
 		coin := chain.WalletCoin{Outpoint: chain.Outpoint{TxID: txid}, Address: addr(2), Amount: 90_000,
 			Branch: chain.External, Index: 2}
 		raw, _ := Spend(t, wallet, []chain.WalletCoin{coin}, chain.Output{Address: addr(3), Amount: 80_000})
 		var msg wire.MsgTx
-		must(msg.Deserialize(bytes.NewReader(raw)))
+		testkit.Check(t, msg.Deserialize(bytes.NewReader(raw)))
 		msg.TxOut[0].Value++ // invalidates the signature
 		for name, bad := range map[string][]byte{"signature": bitcoin.Serialize(&msg), "bytes": {1, 2, 3}} {
 			if err := src.Broadcast(ctx, bad); !errors.Is(err, chain.ErrRejected) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		must(src.Broadcast(ctx, raw))
-		must(lab.Mine(ctx, 1))
+		testkit.Check(t, src.Broadcast(ctx, raw))
+		testkit.Check(t, lab.Mine(ctx, 1))
 		// The coin is spent. The conflicting transaction must neither succeed nor be rejected for good.
 		rival, _ := Spend(t, wallet, []chain.WalletCoin{coin}, chain.Output{Address: addr(4), Amount: 70_000})
 		if err := src.Broadcast(ctx, rival); err == nil {
@@ -245,36 +218,30 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 		}
 	})
 	t.Run("a reorganization changes hashes and brings transactions back", func(t *testing.T) {
-		txid, err := lab.PayAll(ctx, chain.Output{Address: addr(5), Amount: 60_000})
-		must(err)
-		must(lab.Mine(ctx, 2))
+		txid := testkit.Must(lab.PayAll(ctx, chain.Output{Address: addr(5), Amount: 60_000}))
+		testkit.Check(t, lab.Mine(ctx, 2))
 		height, _, err := src.Tip(ctx)
-		must(err)
-		before, err := src.BlockHash(ctx, height-1)
-		must(err)
-		below, err := src.BlockHash(ctx, height-2)
-		must(err)
-		must(lab.Reorg(ctx, 2))
-		after, err := src.BlockHash(ctx, height-1)
-		must(err)
-		same, err := src.BlockHash(ctx, height-2)
-		must(err)
+		testkit.Check(t, err)
+		before := testkit.Must(src.BlockHash(ctx, height-1))
+		below := testkit.Must(src.BlockHash(ctx, height-2))
+		testkit.Check(t, lab.Reorg(ctx, 2))
+		after := testkit.Must(src.BlockHash(ctx, height-1))
+		same := testkit.Must(src.BlockHash(ctx, height-2))
 		if after == before || same != below {
 			t.Fatalf("before %s after %s, below %s same %s", before, after, below, same)
 		}
 		if higher, _, err := src.Tip(ctx); err != nil || higher != height+1 {
 			t.Fatalf("tip %d: %v", higher, err)
 		}
-		waiting, err := src.Mempool(ctx)
-		must(err)
+		waiting := testkit.Must(src.Mempool(ctx))
 		if !slices.Contains(waiting, txid) {
 			t.Fatal("the transaction is lost")
 		}
-		must(lab.Mine(ctx, 1))
+		testkit.Check(t, lab.Mine(ctx, 1))
 	})
 	t.Run("fee rate", func(t *testing.T) {
 		rate, err := src.FeeRate(ctx)
-		if must(err); rate < 1 {
+		if testkit.Check(t, err); rate < 1 {
 			t.Fatal(fmt.Sprint(rate))
 		}
 	})
@@ -283,29 +250,22 @@ func Run(t *testing.T, d *db.DB, factory Factory) {
 // brokenByAccount tests which transactions of an account a node rejects, and for which the outcome is unknown.
 func brokenByAccount(t *testing.T, lab AccountChain, to string) {
 	ctx, src := t.Context(), lab.Source()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	hot, err := lab.Deriver().Address(chain.Change, 0)
-	must(err)
-	must(lab.Fund(ctx, hot, 1_000_000_000, 1_000_000))
+	hot := testkit.Must(lab.Deriver().Address(chain.Change, 0))
+	testkit.Check(t, lab.Fund(ctx, hot, 1_000_000_000, 1_000_000))
 	raw, txid, _, err := lab.SignOwn(ctx, 0, 2_000_000_000, chain.Output{Address: to, Amount: 80_000})
-	must(err)
+	testkit.Check(t, err)
 	truncated := raw[:len(raw)-1]
 	for name, bad := range map[string][]byte{"bytes": {1, 2, 3}, "cut": truncated} {
 		if err := src.Broadcast(ctx, bad); !errors.Is(err, chain.ErrRejected) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	must(src.Broadcast(ctx, raw))
-	must(lab.Mine(ctx, 1))
-	must(src.Broadcast(ctx, raw))
+	testkit.Check(t, src.Broadcast(ctx, raw))
+	testkit.Check(t, lab.Mine(ctx, 1))
+	testkit.Check(t, src.Broadcast(ctx, raw))
 	// The nonce is spent. The conflicting transaction must neither succeed nor be rejected for good.
 	rival, other, _, err := lab.SignOwn(ctx, 0, 3_000_000_000, chain.Output{Address: to, Amount: 70_000})
-	must(err)
+	testkit.Check(t, err)
 	if err := src.Broadcast(ctx, rival); err == nil || errors.Is(err, chain.ErrRejected) || other == txid {
 		t.Errorf("a second spend of a nonce: %v", err)
 	}

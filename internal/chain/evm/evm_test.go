@@ -20,6 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // These accounts belong to the mnemonic "test test … junk", which the development tools of EVM networks use by
@@ -33,27 +34,15 @@ const (
 
 func signer(t *testing.T) *evm.Signer {
 	t.Helper()
-	seed, err := hex.DecodeString(phraseSeed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	xprv, err := evm.MasterFromSeed(seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := evm.ParseXPriv(xprv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	seed := testkit.Must(hex.DecodeString(phraseSeed))
+	xprv := testkit.Must(evm.MasterFromSeed(seed))
+	s := testkit.Must(evm.ParseXPriv(xprv))
 	return s
 }
 
 func TestAddressesAreThoseOfOtherWallets(t *testing.T) {
 	s := signer(t)
-	public, err := evm.ParseXPub(s.Deriver().XPub())
-	if err != nil {
-		t.Fatal(err)
-	}
+	public := testkit.Must(evm.ParseXPub(s.Deriver().XPub()))
 	for i, want := range []string{firstOfAll, secondOf} {
 		for _, d := range []*evm.Deriver{s.Deriver(), public} {
 			if got, err := d.Address(chain.External, uint32(i)); err != nil || got != want {
@@ -77,26 +66,15 @@ func TestAddressesAreThoseOfOtherWallets(t *testing.T) {
 // A signed transaction is decoded with its signer. Truncated or extended bytes are not decoded.
 func TestTransactionsAreReadAsTheyWereSigned(t *testing.T) {
 	s := signer(t)
-	to, err := evm.ParseAddress(secondOf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	network, err := evm.Lookup("ethereum")
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := testkit.Must(evm.ParseAddress(secondOf))
+	network := testkit.Must(evm.Lookup("ethereum"))
 	for _, amount := range []money.Amount{money.New(money.ETH, 1), money.New(money.ETH, 2_100_000_000_000_000),
 		money.New(money.USDC, 1_500_000)} {
-		call, err := network.TransferCall(to, amount)
-		if err != nil {
-			t.Fatal(err)
-		}
+		call := testkit.Must(network.TransferCall(to, amount))
 		for _, nonce := range []uint64{0, 1, 127, 128, 1 << 40} {
 			want := evm.Tx{ChainID: network.ChainID, Nonce: nonce, Tip: 1, MaxFee: 30_000_000_000, Gas: 65_000, Call: call}
 			raw, txid, err := s.Sign(want, chain.External, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, err)
 			got, from, err := evm.DecodeTx(raw)
 			if err != nil || from.String() != firstOfAll || evm.ID(raw) != txid || got.Nonce != nonce ||
 				got.MaxFee != want.MaxFee {
@@ -154,19 +132,12 @@ func TestSourceAndWatcherOnARealNode(t *testing.T) {
 func TestBlocksAndAccountsOfAnEVMNetwork(t *testing.T) {
 	node := evmtest.Start(t)
 	ctx := t.Context()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	last := func() chain.Tx {
 		t.Helper()
-		must(node.Mine(ctx, 1))
+		testkit.Check(t, node.Mine(ctx, 1))
 		_, hash, err := node.Tip(ctx)
-		must(err)
-		b, err := node.Block(ctx, hash)
-		must(err)
+		testkit.Check(t, err)
+		b := testkit.Must(node.Block(ctx, hash))
 		if len(b.Txs) != 1 {
 			t.Fatalf("%d transactions", len(b.Txs))
 		}
@@ -175,8 +146,7 @@ func TestBlocksAndAccountsOfAnEVMNetwork(t *testing.T) {
 	to := secondOf
 	t.Run("the coin itself", func(t *testing.T) {
 		lab := node.Chain(t, money.ETH)
-		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 12_345})
-		must(err)
+		testkit.Must(lab.PayAll(ctx, chain.Output{Address: to, Amount: 12_345}))
 		tx := last()
 		want := chain.Output{Vout: evm.NativeVout, Address: to, Amount: 12_345, Asset: money.ETH}
 		if len(tx.Outputs) != 1 ||
@@ -186,25 +156,21 @@ func TestBlocksAndAccountsOfAnEVMNetwork(t *testing.T) {
 	})
 	t.Run("a fee beside the gas", func(t *testing.T) {
 		lab := node.Chain(t, money.ETH)
-		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 12_345})
-		must(err)
+		testkit.Must(lab.PayAll(ctx, chain.Output{Address: to, Amount: 12_345}))
 		gas := last()
 		node.SetL1Fee(7_000_000_000_000)
 		defer node.SetL1Fee(0)
 		_, hash, err := node.Tip(ctx)
-		must(err)
-		b, err := node.Block(ctx, hash)
-		must(err)
-		one, err := node.Tx(ctx, gas.ID)
-		must(err)
+		testkit.Check(t, err)
+		b := testkit.Must(node.Block(ctx, hash))
+		one := testkit.Must(node.Tx(ctx, gas.ID))
 		if all := b.Txs[0]; all.ID != gas.ID || all.Fee != gas.Fee+7_000 || one.Fee != all.Fee || gas.Fee <= 0 {
 			t.Fatalf("%d gwei of gas and 7,000 beside it are %d, and %d by itself", gas.Fee, all.Fee, one.Fee)
 		}
 	})
 	t.Run("a token that answers nothing", func(t *testing.T) {
 		lab := node.Chain(t, money.USDT)
-		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 7})
-		must(err)
+		testkit.Must(lab.PayAll(ctx, chain.Output{Address: to, Amount: 7}))
 		if tx := last(); len(tx.Outputs) != 1 || tx.Outputs[0] != (chain.Output{Address: to, Amount: 7, Asset: money.USDT}) ||
 			tx.Failed {
 			t.Fatalf("%+v", tx)
@@ -213,72 +179,60 @@ func TestBlocksAndAccountsOfAnEVMNetwork(t *testing.T) {
 	for asset, why := range map[money.Asset]string{money.USDC: "fails", "DAI": "answers no"} {
 		t.Run("a transfer that "+why, func(t *testing.T) {
 			lab := node.Chain(t, asset)
-			must(node.Blacklist(ctx, asset, to, true))
-			_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 9})
-			must(err)
+			testkit.Check(t, node.Blacklist(ctx, asset, to, true))
+			testkit.Must(lab.PayAll(ctx, chain.Output{Address: to, Amount: 9}))
 			if tx := last(); !tx.Failed || len(tx.Outputs) != 0 || tx.Fee <= 0 || len(tx.Inputs) != 1 {
 				t.Fatalf("%+v", tx)
 			}
-			must(node.Blacklist(ctx, asset, to, false))
+			testkit.Check(t, node.Blacklist(ctx, asset, to, false))
 		})
 	}
 	t.Run("an account and what calls would need", func(t *testing.T) {
 		lab := node.Chain(t, money.USDC)
-		hot, err := lab.Signer().Deriver().HotAddress()
-		must(err)
-		must(node.Fund(ctx, hot, 5_000_000_000, 3_000_000))
-		s, err := node.State(ctx, hot)
-		must(err)
+		hot := testkit.Must(lab.Signer().Deriver().HotAddress())
+		testkit.Check(t, node.Fund(ctx, hot, 5_000_000_000, 3_000_000))
+		s := testkit.Must(node.State(ctx, hot))
 		if s.Nonce != 0 || s.Balances[money.ETH] != 5_000_000_000 || s.Balances[money.USDC] != 3_000_000 ||
 			s.Balances[money.USDT] != 3_000_000 || s.BaseFee <= 0 {
 			t.Fatalf("%+v", s)
 		}
 		before := node.Requests()
-		held, err := node.Balances(ctx, []string{hot, to, hot}, s.Height)
-		must(err)
-		second, err := node.Balances(ctx, []string{to}, s.Height)
-		must(err)
+		held := testkit.Must(node.Balances(ctx, []string{hot, to, hot}, s.Height))
+		second := testkit.Must(node.Balances(ctx, []string{to}, s.Height))
 		if n := node.Requests() - before; n != 2 || held[money.USDC] != 6_000_000+second[money.USDC] ||
 			held[money.ETH] != 10_000_000_000+second[money.ETH] {
 			t.Fatalf("%v and %v by %d requests", held, second, n)
 		}
-		good, err := evm.ParseAddress(to)
-		must(err)
+		good := testkit.Must(evm.ParseAddress(to))
 		var calls []evm.Call
 		for _, amount := range []money.Amount{money.New(money.USDC, 5), money.New(money.ETH, 5),
 			money.New(money.USDC, 4_000_000)} {
-			call, err := node.Spec().TransferCall(good, amount)
-			must(err)
+			call := testkit.Must(node.Spec().TransferCall(good, amount))
 			calls = append(calls, call)
 		}
-		all, err := node.Estimate(ctx, hot, calls)
-		must(err)
+		all := testkit.Must(node.Estimate(ctx, hot, calls))
 		if all[0].Gas < 30_000 || all[1].Gas < 21_000 || all[0].Refusal != "" || all[2].Refusal == "" || all[0].DataFee != 0 {
 			t.Fatalf("%+v", all)
 		}
-		must(node.SetDataFee(ctx, 7_000_000_000_001))
-		defer func() { must(node.SetDataFee(ctx, 0)) }()
-		all, err = node.Estimate(ctx, hot, calls)
-		must(err)
+		testkit.Check(t, node.SetDataFee(ctx, 7_000_000_000_001))
+		defer func() { testkit.Check(t, node.SetDataFee(ctx, 0)) }()
+		all = testkit.Must(node.Estimate(ctx, hot, calls))
 		if all[0].Gas < 30_000 || all[0].DataFee != 7_001 || all[1].DataFee != 7_001 ||
 			all[2].Verdict != evm.InsufficientFunds {
 			t.Fatalf("%+v", all)
 		}
 		other := node.Spec()
 		other.DataFee, other.MinTip = false, 30_000_000_000
-		c, err := evm.NewClient(evm.Options{URL: node.URL, Network: other})
-		must(err)
-		all, err = c.Estimate(ctx, hot, calls)
-		must(err)
-		if s, err = c.State(ctx, hot); err != nil || s.Tip != 30_000_000_000 || all[0].DataFee != 0 {
-			t.Fatalf("%+v, %+v, %v", s, all, err)
+		c := testkit.Must(evm.NewClient(evm.Options{URL: node.URL, Network: other}))
+		all = testkit.Must(c.Estimate(ctx, hot, calls))
+		if s = testkit.Must(c.State(ctx, hot)); s.Tip != 30_000_000_000 || all[0].DataFee != 0 {
+			t.Fatalf("%+v, %+v", s, all)
 		}
 	})
 	t.Run("another network, and another token", func(t *testing.T) {
 		other := node.Spec()
 		other.ChainID++
-		c, err := evm.NewClient(evm.Options{URL: node.URL, Network: other})
-		must(err)
+		c := testkit.Must(evm.NewClient(evm.Options{URL: node.URL, Network: other}))
 		if _, _, err := c.Tip(ctx); !errors.Is(err, evm.ErrWrongNetwork) {
 			t.Errorf("chain id: %v", err)
 		}
@@ -293,13 +247,11 @@ func TestBlocksAndAccountsOfAnEVMNetwork(t *testing.T) {
 	})
 	t.Run("a receipt that says neither", func(t *testing.T) {
 		lab := node.Chain(t, money.ETH)
-		_, err := lab.PayAll(ctx, chain.Output{Address: to, Amount: 12_345})
-		must(err)
+		testkit.Must(lab.PayAll(ctx, chain.Output{Address: to, Amount: 12_345}))
 		last()
 		_, hash, err := node.Tip(ctx)
-		must(err)
-		at, err := url.Parse(node.URL)
-		must(err)
+		testkit.Check(t, err)
+		at := testkit.Must(url.Parse(node.URL))
 		strange := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at) },
 			ModifyResponse: func(r *http.Response) error {
 				body, err := io.ReadAll(r.Body)
@@ -308,8 +260,7 @@ func TestBlocksAndAccountsOfAnEVMNetwork(t *testing.T) {
 				return err
 			}})
 		defer strange.Close()
-		c, err := evm.NewClient(evm.Options{URL: strange.URL, Network: node.Spec()})
-		must(err)
+		c := testkit.Must(evm.NewClient(evm.Options{URL: strange.URL, Network: node.Spec()}))
 		if _, err := c.Block(ctx, hash); err == nil || !strings.Contains(err.Error(),
 			"has the status 2, which is neither failure nor success") {
 			t.Errorf("got %v", err)

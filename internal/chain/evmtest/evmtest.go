@@ -431,22 +431,14 @@ func (n *Node) Chain(t testing.TB, asset money.Asset) *Chain {
 	if err == nil {
 		err = n.Fund(t.Context(), n.Payer.String(), 0, 1_000_000_000_000)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	return l
 }
 
 func signer(t testing.TB, id int64) *evm.Signer {
 	t.Helper()
-	xprv, err := evm.MasterFromSeed(binary.BigEndian.AppendUint64([]byte("a wallet of a test"), uint64(id)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := evm.ParseXPriv(xprv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	xprv := testkit.Must(evm.MasterFromSeed(binary.BigEndian.AppendUint64([]byte("a wallet of a test"), uint64(id))))
+	s := testkit.Must(evm.ParseXPriv(xprv))
 	return s
 }
 

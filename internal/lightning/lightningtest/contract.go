@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // Payee is a node that receives payments, together with a payer.
@@ -31,18 +32,13 @@ func RunContract(t *testing.T, p Payee) {
 	}
 	add := func(t *testing.T, n lightning.NewInvoice) string {
 		t.Helper()
-		request, err := c.AddInvoice(t.Context(), n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := testkit.Must(c.AddInvoice(t.Context(), n))
 		return request
 	}
 	paid := func(t *testing.T) lightning.NodeInvoice {
 		t.Helper()
 		n := fresh()
-		if err := p.Pay(t.Context(), add(t, n)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, p.Pay(t.Context(), add(t, n)))
 		i, err := c.Lookup(t.Context(), n.Hash())
 		if err != nil || i.State != lightning.NodeSettled || i.SettleIndex == 0 {
 			t.Fatalf("%+v, %v", i, err)
@@ -95,9 +91,7 @@ func RunContract(t *testing.T, p Payee) {
 	t.Run("settles a paid invoice", func(t *testing.T) {
 		n := fresh()
 		request := add(t, n)
-		if err := p.Pay(t.Context(), request); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, p.Pay(t.Context(), request))
 		i, err := c.Lookup(t.Context(), n.Hash())
 		if err != nil || i.State != lightning.NodeSettled || i.PaidMsat != n.Amount*1000 || i.SettleIndex == 0 ||
 			i.SettledAt.IsZero() {
@@ -117,9 +111,7 @@ func RunContract(t *testing.T, p Payee) {
 		n := fresh()
 		request := add(t, n)
 		for range 2 {
-			if err := c.CancelInvoice(t.Context(), n.Hash()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, c.CancelInvoice(t.Context(), n.Hash()))
 		}
 		if i, err := c.Lookup(t.Context(), n.Hash()); err != nil || i.State != lightning.NodeCanceled {
 			t.Errorf("%+v, %v", i, err)
@@ -204,10 +196,7 @@ func RunContract(t *testing.T, p Payee) {
 
 func client(t *testing.T, o lightning.Options) *lightning.Client {
 	t.Helper()
-	c, err := lightning.NewClient(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(lightning.NewClient(o))
 	return c
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -24,86 +22,70 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
+	"github.com/stipend/stipend/internal/payout/payouttest"
 )
 
-const (
-	company = "com_1"
-	payee   = `{"account_holder_name":"Ada","account_holder_type":"individual","iban":"DE89370400440532013000"}`
-)
+const payee = `{"account_holder_name":"Ada","account_holder_type":"individual","iban":"DE89370400440532013000"}`
 
 // unchanged ignores requested corrections.
 func unchanged(context.Context, *db.Tx, payout.Output, string, nacha.Correction) error { return nil }
 
-// fixture is a rail with a local drop and queued outputs.
+// fixture is a rail with a local drop and prepared outputs.
 type fixture struct {
-	*testing.T
-	d    *db.DB
+	*payouttest.Fixture
 	e    *bank.Rail
 	root string
 }
 
-func newFixture(t *testing.T, d *db.DB, outputs int) *fixture {
-	t.Helper()
+// config returns the configuration of a rail whose destinations are SEPA accounts in Germany.
+func config(f *payouttest.Fixture, drop *bank.Drop) bank.Config {
 	sealer, err := identity.NewSealer(make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &fixture{T: t, d: d, root: t.TempDir()}
-	drop, err := bank.OpenFolder(b.root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	accounts := bank.SandboxAccounts()
-	for i := range accounts {
-		accounts[i].ReturnFee = "0.50"
-	}
-	b.e, err = bank.New(bank.Config{Log: slog.New(slog.DiscardHandler), Changed: unchanged, Drop: drop, Accounts: accounts,
-		Sealer: sealer, Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
+	f.Must(err)
+	return bank.Config{Log: f.Log, Changed: unchanged, Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer,
+		Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
 			return bank.Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.write(func(ctx context.Context, tx *db.Tx) error {
-		var outs []payout.Output
-		for i := range outputs {
-			o := payout.Output{CompanyID: company, ID: fmt.Sprintf("out_%d", i+1), PayrollID: "prl_1",
-				PaymentID: fmt.Sprintf("pmt_%d", i+1), Rail: payout.RailBank,
-				Amount: money.New(money.EUR, int64(100*(i+1))), Input: money.New(money.EUR, 100),
-				Destination: json.RawMessage(payee)}
-			outs = append(outs, o)
-			if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe",
-				Lines: []ledger.Line{
-					ledger.Debit(ledger.FXPosition, "", o.Amount), ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
-				return err
-			}
-		}
-		return payout.Add(tx, outs)
-	})
-	if err := b.e.Prepare(b.Context(), b.d, company); err != nil {
-		b.Fatal(err)
-	}
-	return b
+		}}
 }
 
-func (b *fixture) write(f func(context.Context, *db.Tx) error) {
+// run runs f on every database, with prepared outputs of 1, 2, … euros.
+func run(t *testing.T, outputs int, f func(b *fixture)) {
+	payouttest.RunFixture(t, func(on *payouttest.Fixture) {
+		b := &fixture{Fixture: on, root: on.TempDir()}
+		drop, err := bank.OpenFolder(b.root)
+		b.Must(err)
+		c := config(on, drop)
+		for i := range c.Accounts {
+			c.Accounts[i].ReturnFee = "0.50"
+		}
+		b.e, err = bank.New(c)
+		b.Start(b.e, err)
+		for i := range outputs {
+			b.queue(fmt.Sprintf("out_%d", i+1), eur(int64(100*(i+1))))
+		}
+		b.prepare()
+		f(b)
+	})
+}
+
+func (b *fixture) queue(id string, amount money.Amount) {
 	b.Helper()
-	if err := b.d.Write(b.Context(), f); err != nil {
-		b.Fatal(err)
-	}
+	b.Queue(payout.Output{ID: id, Rail: payout.RailBank, Amount: amount, Destination: json.RawMessage(payee)})
+}
+
+func (b *fixture) prepare() {
+	b.Helper()
+	b.Must(b.e.Prepare(b.Context(), b.DB, payouttest.Company))
 }
 
 func (b *fixture) file() (f bank.File) {
 	b.Helper()
-	b.write(func(ctx context.Context, tx *db.Tx) (err error) { f, err = bank.Find(ctx, tx, 1); return err })
+	b.Write(func(ctx context.Context, tx *db.Tx) (err error) { f, err = bank.Find(ctx, tx, 1); return err })
 	return f
 }
 
 func (b *fixture) send() {
 	b.Helper()
-	if err := b.e.Send(b.Context(), b.d, company, []string{b.file().ID}); err != nil {
-		b.Fatal(err)
-	}
+	b.Must(b.e.Send(b.Context(), b.DB, payouttest.Company, []string{b.file().ID}))
 }
 
 // files returns the number of files that are or were visible to the bank.
@@ -112,51 +94,33 @@ func (b *fixture) files() int {
 	return len(found)
 }
 
-func (b *fixture) state(output string) (o payout.Output) {
-	b.Helper()
-	b.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		o, err = payout.Get(ctx, tx, company, output)
-		return err
-	})
-	return o
-}
-
 func (b *fixture) is(file string, output payout.State) {
 	b.Helper()
-	if f, o := b.file(), b.state("out_1"); f.State != file || o.State != output {
+	if f, o := b.file(), b.Load("out_1"); f.State != file || o.State != output {
 		b.Fatalf("the file is %s and its output %s; want %s and %s", f.State, o.State, file, output)
 	}
 }
 
-func (b *fixture) balance(c ledger.Code, dim string) (a money.Amount) {
+func (b *fixture) balance(c ledger.Code, dim string) money.Amount {
 	b.Helper()
-	b.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		a, err = ledger.Balance(ctx, tx, company, c, dim, money.EUR)
-		return err
-	})
-	return a
+	return b.Balance(c, dim, money.EUR)
 }
 
 // The bank receives a file once, at whatever point of the submission the program is killed. If that cannot be
 // verified, the outcome is unknown.
 func TestAFileIsSubmittedOnceWhereverTheProgramIsKilled(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newFixture(t, d, 2)
+	run(t, 2, func(b *fixture) {
 		b.is(bank.Prepared, payout.Prepared)
 		f := b.file()
 		body, err := f.Body(b.e.Config().Sealer)
 		if err != nil || !bytes.Contains(body, []byte("S0000001P00002")) {
-			t.Fatalf("%v\n%s", err, body)
+			b.Fatalf("%v\n%s", err, body)
 		}
 		// The program is killed after staging a copy, before storing its token: the next attempt stages another copy.
-		if err := b.e.Config().Drop.Stage(t.Context(), f.Name, "lost", body); err != nil {
-			t.Fatal(err)
-		}
+		b.Must(b.e.Config().Drop.Stage(b.Context(), f.Name, "lost", body))
 		// The program is killed after storing the token, before the release.
-		if err := b.e.Config().Drop.Stage(t.Context(), f.Name, "mine", body); err != nil {
-			t.Fatal(err)
-		}
-		b.write(func(ctx context.Context, tx *db.Tx) error {
+		b.Must(b.e.Config().Drop.Stage(b.Context(), f.Name, "mine", body))
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
 			ok, err := bank.Claim(ctx, tx, f, "mine")
 			if err == nil && !ok {
 				err = errors.New("not claimed")
@@ -165,28 +129,26 @@ func TestAFileIsSubmittedOnceWhereverTheProgramIsKilled(t *testing.T) {
 		})
 		b.is(bank.UnknownOutcome, payout.Prepared)
 		if n := b.files(); n != 0 {
-			t.Fatalf("%d files", n)
+			b.Fatalf("%d files", n)
 		}
 		b.send()
 		b.is(bank.Sent, payout.Sent)
 		// The program is killed after the release, before recording it: the outcome is unknown again, but the file is
 		// found.
-		b.write(func(ctx context.Context, tx *db.Tx) error {
-			_, err := tx.Exec(ctx, "UPDATE bank_files SET state = 'in_doubt' WHERE company_id = $1", company)
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE bank_files SET state = 'in_doubt' WHERE company_id = $1", payouttest.Company)
 			return err
 		})
 		b.send()
 		b.is(bank.Sent, payout.Sent)
 		if n := b.files(); n != 1 {
-			t.Fatalf("%d files", n)
+			b.Fatalf("%d files", n)
 		}
 		// The program is killed at the same point, and the bank has deleted the file: the outcome stays unknown and
 		// the file is not sent again.
-		if err := os.Remove(filepath.Join(b.root, "out", f.Name)); err != nil {
-			t.Fatal(err)
-		}
-		b.write(func(ctx context.Context, tx *db.Tx) error {
-			outs, err := payout.InBatches(ctx, tx, company, f.ID)
+		b.Must(os.Remove(filepath.Join(b.root, "out", f.Name)))
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
+			outs, err := payout.InBatches(ctx, tx, payouttest.Company, f.ID)
 			if err != nil {
 				return err
 			}
@@ -195,7 +157,7 @@ func TestAFileIsSubmittedOnceWhereverTheProgramIsKilled(t *testing.T) {
 			if err := payout.Advance(ctx, tx, sent, payout.Prepared, reason); err != nil {
 				return err
 			}
-			_, err = tx.Exec(ctx, "UPDATE bank_files SET state = 'in_doubt' WHERE company_id = $1", company)
+			_, err = tx.Exec(ctx, "UPDATE bank_files SET state = 'in_doubt' WHERE company_id = $1", payouttest.Company)
 			return err
 		})
 		for range 3 {
@@ -203,23 +165,23 @@ func TestAFileIsSubmittedOnceWhereverTheProgramIsKilled(t *testing.T) {
 		}
 		b.is(bank.UnknownOutcome, payout.UnknownOutcome)
 		if n := b.files(); n != 0 {
-			t.Fatalf("%d files are visible again", n)
+			b.Fatalf("%d files are visible again", n)
 		}
 		// Staff decide after asking the bank; deciding about another file fails.
-		b.write(func(ctx context.Context, tx *db.Tx) error {
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
 			if err := bank.Resend(ctx, tx, 2); !errors.Is(err, bank.ErrNoFile) {
-				t.Errorf("no file: %v", err)
+				b.Errorf("no file: %v", err)
 			}
 			return bank.Resend(ctx, tx, 1)
 		})
 		b.send()
 		if got, err := os.ReadFile(filepath.Join(b.root, "out", f.Name)); err != nil || !bytes.Equal(got, body) {
-			t.Errorf("not the same file: %v", err)
+			b.Errorf("not the same file: %v", err)
 		}
 		b.is(bank.Sent, payout.Sent)
-		b.write(func(ctx context.Context, tx *db.Tx) error {
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
 			if err := bank.ConfirmReceived(ctx, tx, 1); !errors.Is(err, bank.ErrOutcomeKnown) {
-				t.Errorf("known outcome: %v", err)
+				b.Errorf("known outcome: %v", err)
 			}
 			return nil
 		})
@@ -232,29 +194,19 @@ func (b *fixture) statement(name string, entries ...iso20022.Entry) bank.Respons
 	var out bytes.Buffer
 	w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: name, ID: name, Created: time.Unix(0, 0),
 		Account: "1"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	b.Must(err)
 	for _, e := range entries {
-		if err := w.Entry(e); err != nil {
-			b.Fatal(err)
-		}
+		b.Must(w.Entry(e))
 	}
-	if err := w.Close(); err != nil {
-		b.Fatal(err)
-	}
+	b.Must(w.Close())
 	return b.response(name, out.Bytes())
 }
 
 func (b *fixture) response(name string, body []byte) (found bank.Response) {
 	b.Helper()
-	if err := os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600); err != nil {
-		b.Fatal(err)
-	}
-	if err := b.e.Collect(b.Context(), b.d); err != nil {
-		b.Fatal(err)
-	}
-	b.write(func(ctx context.Context, tx *db.Tx) error {
+	b.Must(os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600))
+	b.Must(b.e.Collect(b.Context(), b.DB))
+	b.Write(func(ctx context.Context, tx *db.Tx) error {
 		all, err := bank.Responses(ctx, tx, false, 100)
 		for _, a := range all {
 			if a.Checksum == bank.ChecksumOf(body) || a.Checksum == bank.IncompleteChecksum(name, body) {
@@ -280,52 +232,47 @@ func one(id string, a money.Amount, credit bool, reason, kind string) iso20022.E
 
 // Each fact that a bank reports is booked once, even if several files report it. Invalid statements change nothing.
 func TestResponsesAreBookedOnce(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newFixture(t, d, 3) // three outputs of 1, 2 and 3 euros
+	run(t, 3, func(b *fixture) {
 		b.send()
 		f := b.file()
 		if got := b.balance(ledger.InTransit, f.ID); got != eur(600) {
-			t.Fatalf("%s in transit", got)
+			b.Fatalf("%s in transit", got)
 		}
 		// The debit is reported before the rejection of one payment: the response is pending and is read again.
 		if a := b.statement("early", debit(eur(400), "S0000001")); a.Settled || len(a.Problems) != 1 {
-			t.Errorf("%+v", a)
+			b.Errorf("%+v", a)
 		}
 		status, err := iso20022.Status{ID: "A1", Order: "S0000001", Code: "PART", Payments: []iso20022.PaymentStatus{
 			{ID: "S0000001P00002", Code: "RJCT", Reasons: []iso20022.Reason{{Code: "AC01"}}},
 			{ID: "S0000009P00001", Code: "RJCT"},
 			{ID: "S0000001P00001", Code: "XXXX"}}}.Write(time.Unix(0, 0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b.Must(err)
 		// The status report also names a payment of another file, and has an unknown status for one payment.
 		if a := b.response("status", status); !a.Settled || len(a.Problems) != 2 ||
 			!strings.Contains(strings.Join(a.Problems, ""), `"XXXX"`) {
-			t.Errorf("%+v", a)
+			b.Errorf("%+v", a)
 		}
 		strange := one("S0000001P00003", eur(300), true, "AC04", "RRTN")
 		strange.Status = "WXYZ"
 		if a := b.statement("strange", strange); !strings.Contains(fmt.Sprint(a), `the status "WXYZ"`) {
-			t.Errorf("%+v", a)
+			b.Errorf("%+v", a)
 		}
-		if err := b.e.Collect(t.Context(), b.d); err != nil {
-			t.Fatal(err)
-		}
+		b.Must(b.e.Collect(b.Context(), b.DB))
 		for id, want := range map[string]payout.State{"out_1": payout.Fulfilled, "out_2": payout.Failed,
 			"out_3": payout.Fulfilled} {
-			if o := b.state(id); o.State != want || want == payout.Failed && o.Reason != "AC01" {
-				t.Errorf("%s is %s %s, want %s", id, o.State, o.Reason, want)
+			if o := b.Load(id); o.State != want || want == payout.Failed && o.Reason != "AC01" {
+				b.Errorf("%s is %s %s, want %s", id, o.State, o.Reason, want)
 			}
 		}
 		check := func(atBank, transit, fees, owed1, owed2, owed3 int64) {
-			t.Helper()
+			b.Helper()
 			got := []money.Amount{b.balance(ledger.Bank, "sandbox"), b.balance(ledger.InTransit, f.ID),
 				b.balance(ledger.BankFee, "sandbox"),
 				b.balance(ledger.OutputPayable, "out_1"), b.balance(ledger.OutputPayable, "out_2"),
 				b.balance(ledger.OutputPayable, "out_3")}
 			want := []money.Amount{eur(atBank), eur(transit), eur(fees), eur(owed1), eur(owed2), eur(owed3)}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("the ledger has %v, want %v", got, want)
+				b.Errorf("the ledger has %v, want %v", got, want)
 			}
 		}
 		check(-400, 0, 0, 0, 200, 0)
@@ -339,8 +286,8 @@ func TestResponsesAreBookedOnce(t *testing.T) {
 		b.statement("back", back)
 		b.statement("back again", back)
 		check(-170, 0, 70, 0, 200, 300)
-		if o := b.state("out_3"); o.State != payout.Returned || o.Reason != "AC04" {
-			t.Errorf("%+v", o)
+		if o := b.Load("out_3"); o.State != payout.Returned || o.Reason != "AC04" {
+			b.Errorf("%+v", o)
 		}
 		// Each of these entries is a problem for staff and changes nothing.
 		for i, e := range []iso20022.Entry{
@@ -351,19 +298,19 @@ func TestResponsesAreBookedOnce(t *testing.T) {
 			one("X", eur(100), false, "", "ESCT"), debit(eur(999), "S0000001"),
 		} {
 			if a := b.statement(fmt.Sprintf("odd%d", i), e); len(a.Problems) != 1 {
-				t.Errorf("%d: %+v", i, a)
+				b.Errorf("%d: %+v", i, a)
 			}
 		}
 		if a := b.response("junk", []byte("junk")); len(a.Problems) != 1 {
-			t.Errorf("%+v", a)
+			b.Errorf("%+v", a)
 		}
 		check(-170, 0, 70, 0, 200, 300)
 		var n int64
-		b.write(func(ctx context.Context, tx *db.Tx) error {
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
 			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM events WHERE name = 'payout.returned'").Scan(&n)
 		})
 		if n != 1 {
-			t.Errorf("%d payout.returned events", n)
+			b.Errorf("%d payout.returned events", n)
 		}
 	})
 }
@@ -381,12 +328,11 @@ func (b *fixture) read() {
 // A payee can send a small amount with the payment's reference: that is not a return. A bank may withhold at most the
 // account's return fee; if more is missing, staff decide.
 func TestOnlyTheBankReturnsAPayment(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newFixture(t, d, 1) // one output of one euro
+	run(t, 1, func(b *fixture) {
 		b.read()
 		b.send()
 		suspense := func() (n int) {
-			b.write(func(ctx context.Context, tx *db.Tx) error {
+			b.Write(func(ctx context.Context, tx *db.Tx) error {
 				waits, err := bankreceipt.List(ctx, tx, false, 10)
 				n = len(waits)
 				return err
@@ -395,20 +341,20 @@ func TestOnlyTheBankReturnsAPayment(t *testing.T) {
 		}
 		early := one("X", eur(3), true, "", "ESCT")
 		if a := b.statement("early", debit(eur(99), "S0000001"), early); a.Settled || suspense() != 1 {
-			t.Errorf("a pending debit delays a credit: %+v", a)
+			b.Errorf("a pending debit delays a credit: %+v", a)
 		}
 		early.Credit, early.Details[0].Credit, early.Reversal = false, false, true
 		if a := b.statement("reversal", early); len(a.Problems) != 0 || suspense() != 0 {
-			t.Errorf("a reversed credit stays: %+v", a)
+			b.Errorf("a reversed credit stays: %+v", a)
 		}
 		b.statement("paid", debit(eur(100), "S0000001"))
 		check := func(what string, a bank.Response, problems int, state payout.State, fees, owed int64) {
-			t.Helper()
-			o := b.state("out_1")
+			b.Helper()
+			o := b.Load("out_1")
 			got := fmt.Sprint(len(a.Problems), o.State, b.balance(ledger.BankFee, "sandbox"),
 				b.balance(ledger.OutputPayable, "out_1"))
 			if want := fmt.Sprint(problems, state, eur(fees), eur(owed)); got != want {
-				t.Errorf("%s: %s, want %s: %q", what, got, want, a.Problems)
+				b.Errorf("%s: %s, want %s: %q", what, got, want, a.Problems)
 			}
 		}
 		check("a credit with its reference", b.statement("cent", one("S0000001P00001", eur(1), true, "", "ESCT")), 0,
@@ -417,19 +363,19 @@ func TestOnlyTheBankReturnsAPayment(t *testing.T) {
 		whole.Reference, whole.Servicer = "w", "w"
 		check("a credit of the whole amount", b.statement("whole", whole), 0, payout.Fulfilled, 0, 0)
 		if n := suspense(); n != 2 {
-			t.Errorf("%d credits in suspense, want both", n)
+			b.Errorf("%d credits in suspense, want both", n)
 		}
 		check("a return of too little", b.statement("little", one("S0000001P00001", eur(49), true, "AC04", "RRTN")), 0,
 			payout.Fulfilled, 0, 0)
 		if n := suspense(); n != 3 {
-			t.Errorf("%d credits in suspense, want also the part", n)
+			b.Errorf("%d credits in suspense, want also the part", n)
 		}
-		b.write(func(ctx context.Context, tx *db.Tx) error {
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
 			if err := bank.RecordReturn(ctx, tx, 1, 1, eur(101), bankreceipt.ClearParts); err == nil {
-				t.Error("a return above the payment was accepted")
+				b.Error("a return above the payment was accepted")
 			}
 			if err := bank.RecordReturn(ctx, tx, 9, 1, eur(1), bankreceipt.ClearParts); !errors.Is(err, bank.ErrNoFile) {
-				t.Errorf("no file: %v", err)
+				b.Errorf("no file: %v", err)
 			}
 			return bank.RecordReturn(ctx, tx, 1, 1, eur(49), bankreceipt.ClearParts)
 		})
@@ -441,9 +387,8 @@ func TestOnlyTheBankReturnsAPayment(t *testing.T) {
 
 // A server lists a response while the bank writes it. An incomplete response stays in the drop; it is read when it is
 // complete. If it stays unchanged for the timeout, it becomes a problem for staff.
-func TestAnResponseIsReadWhenItIsComplete(t *testing.T) {
-	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		b := newFixture(t, d, 1)
+func TestAResponseIsReadWhenItIsComplete(t *testing.T) {
+	run(t, 1, func(b *fixture) {
 		b.send()
 		var out bytes.Buffer
 		w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: "s", ID: "s", Created: time.Unix(0, 0),
@@ -451,55 +396,53 @@ func TestAnResponseIsReadWhenItIsComplete(t *testing.T) {
 		if err == nil {
 			err = errors.Join(w.Entry(debit(eur(100), "S0000001")), w.Close())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		b.Must(err)
 		there := func(name string, want bool) {
-			t.Helper()
+			b.Helper()
 			if _, err := os.Stat(filepath.Join(b.root, "in", name)); (err == nil) != want {
-				t.Errorf("%s is there: %v, want %v", name, err == nil, want)
+				b.Errorf("%s is there: %v, want %v", name, err == nil, want)
 			}
 		}
 		whole := out.Bytes()
 		for _, n := range []int{0, 1, len(whole) / 2, len(whole) - 5} {
 			if a := b.response("s.xml", whole[:n]); a.Settled || a.Facts != 0 {
-				t.Errorf("%d bytes of %d: %+v", n, len(whole), a)
+				b.Errorf("%d bytes of %d: %+v", n, len(whole), a)
 			}
 			there("s.xml", true)
-			clock.Advance(bank.IncompleteTimeout - time.Second) // each part is younger than the timeout
+			b.Clock.Advance(bank.IncompleteTimeout - time.Second) // each part is younger than the timeout
 		}
-		if o := b.state("out_1"); o.State != payout.Sent {
-			t.Errorf("the output is %s", o.State)
+		if o := b.Load("out_1"); o.State != payout.Sent {
+			b.Errorf("the output is %s", o.State)
 		}
 		if a := b.response("s.xml", whole); !a.Settled || a.Facts != 1 || len(a.Problems) != 0 ||
-			b.state("out_1").State != payout.Fulfilled {
-			t.Errorf("the whole: %+v, and the output is %s", a, b.state("out_1").State)
+			b.Load("out_1").State != payout.Fulfilled {
+			b.Errorf("the whole: %+v, and the output is %s", a, b.Load("out_1").State)
 		}
 		there("s.xml", false)
 		for _, junk := range []string{"101 half of a header", "<Document", "x"} {
 			b.response("junk", []byte(junk))
-			clock.Advance(bank.IncompleteTimeout)
+			b.Clock.Advance(bank.IncompleteTimeout)
 			if a := b.response("junk", []byte(junk)); !a.Settled || len(a.Problems) != 1 {
-				t.Errorf("%q: %+v", junk, a)
+				b.Errorf("%q: %+v", junk, a)
 			}
 			there("junk", false)
 		}
 		for _, name := range []string{"junk", "t.xml"} { // a new file may begin like an archived one
 			if a := b.response(name, []byte("<Document")); a.Settled {
-				t.Errorf("%s: %+v", name, a)
+				b.Errorf("%s: %+v", name, a)
 			}
 			there(name, true)
 		}
 		b.response("empty", nil)
-		clock.Advance(24 * time.Hour)
+		b.Clock.Advance(24 * time.Hour)
 		if a := b.response("empty", nil); a.Settled {
-			t.Errorf("an empty file: %+v", a)
+			b.Errorf("an empty file: %+v", a)
 		}
 		there("empty", true)
-		b.write(func(ctx context.Context, tx *db.Tx) error {
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
 			all, err := bank.Responses(ctx, tx, false, 100)
 			if len(all) != 6 {
-				t.Errorf("%d responses are stored, want a complete, three unreadable and two pending ones", len(all))
+				b.Errorf("%d responses are stored, want a complete, three unreadable and two pending ones", len(all))
 			}
 			return err
 		})
@@ -509,41 +452,19 @@ func TestAnResponseIsReadWhenItIsComplete(t *testing.T) {
 // A database restored from a backup lacks the files made since. A bank's response about such a file pauses payouts.
 // Staff mark the payments that it made, each once. Then payouts continue, under numbers that no file had.
 func TestARestoredBackupPaysEachOutputOnce(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newFixture(t, d, 1)
+	run(t, 1, func(b *fixture) {
 		b.send()
-		paused := func() (why string) {
-			b.write(func(ctx context.Context, tx *db.Tx) (err error) { why, err = payout.Paused(ctx, tx); return err })
-			return why
-		}
 		b.statement("unknown", debit(eur(500), "S0000007"))
-		if !strings.Contains(paused(), "S0000007") {
-			t.Fatalf("payouts go on: %q", paused())
+		if !strings.Contains(b.Paused(), "S0000007") {
+			b.Fatalf("payouts go on: %q", b.Paused())
 		}
-		b.write(func(ctx context.Context, tx *db.Tx) error {
-			outs := []payout.Output{}
-			for i := range 3 {
-				o := payout.Output{CompanyID: company, ID: fmt.Sprintf("out_again_%d", i), PayrollID: "prl_2",
-					PaymentID: fmt.Sprintf("pmt_again_%d", i), Rail: payout.RailBank,
-					Amount: eur(500), Input: eur(500), Destination: json.RawMessage(payee)}
-				outs = append(outs, o)
-				if err := ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: o.ID, Purpose: "owe",
-					Lines: []ledger.Line{
-						ledger.Debit(ledger.FXPosition, "", o.Amount),
-						ledger.Credit(ledger.OutputPayable, o.ID, o.Amount)}}); err != nil {
-					return err
-				}
-			}
-			return errors.Join(payout.Add(tx, outs), bank.SkipNumbers(ctx, tx, 1000))
-		})
-		cut := func() {
-			if err := b.e.Prepare(b.Context(), b.d, company); err != nil {
-				b.Fatal(err)
-			}
+		for i := range 3 {
+			b.queue(fmt.Sprintf("out_again_%d", i), eur(500))
 		}
-		cut()
+		b.Write(func(ctx context.Context, tx *db.Tx) error { return bank.SkipNumbers(ctx, tx, 1000) })
+		b.prepare()
 		found := func(output, name string) error {
-			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return b.DB.Write(b.Context(), func(ctx context.Context, tx *db.Tx) error {
 				_, err := bank.MarkPaid(ctx, tx, output, name, "sandbox")
 				return err
 			})
@@ -558,23 +479,23 @@ func TestARestoredBackupPaysEachOutputOnce(t *testing.T) {
 			{"out_again_1", "S0002000P00002", nil},
 		} {
 			if err := found(c.output, c.name); !errors.Is(err, c.want) {
-				t.Errorf("%s by %s: %v, want %v", c.output, c.name, err, c.want)
+				b.Errorf("%s by %s: %v, want %v", c.output, c.name, err, c.want)
 			}
 		}
-		if o := b.state("out_again_0"); o.State != payout.Fulfilled || b.balance(ledger.Bank, "sandbox") != eur(-1000) ||
+		if o := b.Load("out_again_0"); o.State != payout.Fulfilled || b.balance(ledger.Bank, "sandbox") != eur(-1000) ||
 			b.balance(ledger.OutputPayable, o.ID) != eur(0) {
-			t.Errorf("%+v, %s at the bank", o, b.balance(ledger.Bank, "sandbox"))
+			b.Errorf("%+v, %s at the bank", o, b.balance(ledger.Bank, "sandbox"))
 		}
-		b.write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "") })
+		b.Pause("")
 		b.statement("again", debit(eur(501), "S0000007"))
-		if err := found("out_again_2", "S0000007P00003"); !errors.Is(err, payout.ErrNotPaused) || paused() != "" {
-			t.Errorf("%v, %q", err, paused())
+		if err := found("out_again_2", "S0000007P00003"); !errors.Is(err, payout.ErrNotPaused) || b.Paused() != "" {
+			b.Errorf("%v, %q", err, b.Paused())
 		}
-		cut()
-		b.write(func(ctx context.Context, tx *db.Tx) error {
+		b.prepare()
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
 			all, err := bank.List(ctx, tx, false, 10)
 			if len(all) != 2 || all[0].Number != 2001 || all[0].Payments != 1 {
-				t.Errorf("%+v", all)
+				b.Errorf("%+v", all)
 			}
 			return err
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/rickar/cal/v2/ecb"
 	"github.com/rickar/cal/v2/gb"
 	"github.com/rickar/cal/v2/us"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // The calendars agree for 40 years with those of a third-party library.
@@ -45,10 +46,7 @@ const accountsJSON = `[
 		"routing":"091400606","calendar":"us","cut_off":"17:30","zone":"America/New_York"}]`
 
 func TestFilesAreExecutedOnBusinessDays(t *testing.T) {
-	accounts, err := ReadAccounts(strings.NewReader(accountsJSON))
-	if err != nil {
-		t.Fatal(err)
-	}
+	accounts := testkit.Must(ReadAccounts(strings.NewReader(accountsJSON)))
 	for _, c := range []struct{ account, now, want string }{
 		{"eur", "2026-03-02T13:59:59Z", "2026-03-02"}, // 14:59 in Berlin, a Monday
 		{"eur", "2026-03-02T14:00:00Z", "2026-03-03"},
@@ -62,10 +60,7 @@ func TestFilesAreExecutedOnBusinessDays(t *testing.T) {
 		{"usd", "2026-11-25T12:00:00Z", "2026-11-27"}, // Thanksgiving is the 26th
 	} {
 		for _, a := range accounts {
-			now, err := time.Parse(time.RFC3339, c.now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			now := testkit.Must(time.Parse(time.RFC3339, c.now))
 			if got := a.executionDay(now).Format(time.DateOnly); a.ID == c.account && got != c.want {
 				t.Errorf("%s at %s is executed on %s, want %s", c.account, c.now, got, c.want)
 			}

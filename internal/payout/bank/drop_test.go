@@ -18,19 +18,15 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // key returns a key pair: the private key as PEM and as a signer, and the public key as a line.
 func key(t *testing.T) (private []byte, signer ssh.Signer, line []byte) {
 	t.Helper()
 	_, secret, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, err := ssh.MarshalPrivateKey(secret, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
+	block := testkit.Must(ssh.MarshalPrivateKey(secret, ""))
 	if signer, err = ssh.NewSignerFromKey(secret); err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +46,7 @@ func sshd(t *testing.T, root string, openssh bool) SFTP {
 		return nil, nil
 	}}
 	config.AddHostKey(host)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))
 	var work sync.WaitGroup
 	t.Cleanup(func() { l.Close(); work.Wait() })
 	work.Go(func() {
@@ -100,10 +93,7 @@ func serve(conn net.Conn, config *ssh.ServerConfig, root string, openssh bool) {
 func TestDrops(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, root string) *Drop{
 		"folder": func(t *testing.T, root string) *Drop {
-			d, err := OpenFolder(root)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := testkit.Must(OpenFolder(root))
 			return d
 		},
 		"OpenSSH": func(t *testing.T, root string) *Drop { return server(t, root, true) },
@@ -118,24 +108,16 @@ func TestDrops(t *testing.T) {
 
 func server(t *testing.T, root string, openssh bool) *Drop {
 	for _, part := range []string{partOut, partTaken, partIn} {
-		if err := os.Mkdir(filepath.Join(root, part), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, os.Mkdir(filepath.Join(root, part), 0o700))
 	}
-	d, err := OpenSFTP(sshd(t, root, openssh))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Must(OpenSFTP(sshd(t, root, openssh)))
 	return d
 }
 
 func keepsTheContract(t *testing.T, root string, d *Drop) {
 	ctx := t.Context()
 	seen := func() []string {
-		files, err := filepath.Glob(filepath.Join(root, "out", "*.xml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := testkit.Must(filepath.Glob(filepath.Join(root, "out", "*.xml")))
 		return files
 	}
 	release := func(token string, want payout.Outcome) {
@@ -152,9 +134,7 @@ func keepsTheContract(t *testing.T, root string, d *Drop) {
 	}
 	// The bank does not see a staged file, and staging with one token does not affect another.
 	for _, token := range []string{"a", "b"} {
-		if err := d.Stage(ctx, "S0000001.xml", token, []byte("<order/>")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, d.Stage(ctx, "S0000001.xml", token, []byte("<order/>")))
 	}
 	if err := d.Stage(ctx, "S0000001.xml", "a", []byte("<another/>")); err == nil {
 		t.Fatal("a staged file was overwritten")
@@ -179,9 +159,7 @@ func keepsTheContract(t *testing.T, root string, d *Drop) {
 	}
 	found(true)
 	release("a", payout.Accepted)
-	if err := os.Remove(filepath.Join(root, "taken", "S0000001.xml")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, os.Remove(filepath.Join(root, "taken", "S0000001.xml")))
 	found(false)
 	release("a", payout.Unknown)
 	if n := len(seen()); n != 0 {
@@ -198,9 +176,7 @@ func keepsTheContract(t *testing.T, root string, d *Drop) {
 	// Responses are listed, read and moved to "done", also a second one of the same name.
 	for range 2 {
 		for _, name := range []string{"b.xml", "a.xml", ".hidden", "c d.xml"} {
-			if err := os.WriteFile(filepath.Join(root, "in", name), []byte("response "+name), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, os.WriteFile(filepath.Join(root, "in", name), []byte("response "+name), 0o600))
 		}
 		names, err := d.Responses(ctx)
 		if err != nil || strings.Join(names, " ") != "a.xml b.xml" {
@@ -213,13 +189,9 @@ func keepsTheContract(t *testing.T, root string, d *Drop) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, err)
 			for range 2 {
-				if err := d.Done(ctx, name); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Check(t, d.Done(ctx, name))
 			}
 		}
 	}
@@ -244,10 +216,7 @@ func TestSFTPTrustsOnlyTheConfiguredHostKey(t *testing.T) {
 	} {
 		s := right
 		change(&s)
-		d, err := OpenSFTP(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := testkit.Must(OpenSFTP(s))
 		if err := d.Stage(t.Context(), "S0000001.xml", "a", []byte("x")); err == nil {
 			t.Errorf("%s: it was staged", name)
 		}
@@ -255,7 +224,7 @@ func TestSFTPTrustsOnlyTheConfiguredHostKey(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if _, err := d.Find(t.Context(), "S0000001.xml"); err == nil {
-			t.Errorf("%s: it responseed", name)
+			t.Errorf("%s: it responded", name)
 		}
 	}
 	for name, s := range map[string]SFTP{"no key": {Address: "a:1", User: "u", HostKey: otherHost},

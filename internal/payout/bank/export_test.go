@@ -2,7 +2,6 @@ package bank
 
 import (
 	"context"
-	"errors"
 
 	"github.com/stipend/stipend/internal/payout/payouttest"
 )
@@ -26,14 +25,7 @@ type broken struct {
 }
 
 func (b *broken) do(ctx context.Context, fn func(dir) error) error {
-	if b.connection == payouttest.LostBefore {
-		return errors.New("connection refused")
-	}
-	err := b.files.do(ctx, fn)
-	if b.connection == payouttest.LostAfter {
-		return errors.New("connection reset")
-	}
-	return err
+	return b.connection.Send(func() error { return b.files.do(ctx, fn) })
 }
 
 // Break returns a function that sets the state of a drop's connection.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
@@ -26,29 +26,29 @@ func back(payment string, a money.Amount, name string) iso20022.Entry {
 // agrees with the bank's account, and the payment stays fulfilled. Each part counts once. It leaves suspense when
 // staff record the return of the payment, when the bank takes it back, or when it is assigned to a company.
 func TestAReturnedPartWaitsInSuspense(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newFixture(t, d, 3) // three outputs of 1, 2 and 3 euros
+	run(t, 3, func(b *fixture) {
 		b.read()
 		b.send()
 		account := int64(0) // balance of the account at the bank, in cents
 		say := func(name string, problems int, moved int64, entries ...iso20022.Entry) {
-			t.Helper()
+			b.Helper()
 			account += moved
+			b.Clock.Advance(time.Second)
 			if a := b.statement(name, entries...); !a.Settled || len(a.Problems) != problems {
-				t.Errorf("%s: %+v", name, a)
+				b.Errorf("%s: %+v", name, a)
 			}
 		}
 		check := func(what, waits string, first payout.State, fees, owed int64) {
-			t.Helper()
-			got := fmt.Sprint(b.state("out_1").State, b.balance(ledger.BankFee, "sandbox"),
+			b.Helper()
+			got := fmt.Sprint(b.Load("out_1").State, b.balance(ledger.BankFee, "sandbox"),
 				b.balance(ledger.OutputPayable, "out_1"))
 			if want := fmt.Sprint(first, eur(fees), eur(owed)); got != want {
-				t.Errorf("%s: %s, want %s", what, got, want)
+				b.Errorf("%s: %s, want %s", what, got, want)
 			}
-			b.write(func(ctx context.Context, tx *db.Tx) error {
+			b.Write(func(ctx context.Context, tx *db.Tx) error {
 				places, err := ledger.ByDimension(ctx, tx, ledger.Bank)
 				if len(places) != 1 || places[0] != (ledger.DimensionBalance{Dim: "sandbox", Amount: eur(account)}) {
-					t.Errorf("%s: the ledger has %v at the bank, which has %d", what, places, account)
+					b.Errorf("%s: the ledger has %v at the bank, which has %d", what, places, account)
 				}
 				if err != nil {
 					return err
@@ -56,23 +56,23 @@ func TestAReturnedPartWaitsInSuspense(t *testing.T) {
 				amounts, rest := "", map[string]money.Amount{}
 				for _, w := range b.suspended(ctx, tx) {
 					if w.Reason != bankreceipt.ReasonPayment {
-						t.Errorf("%s: %+v", what, w)
+						b.Errorf("%s: %+v", what, w)
 					}
 					amounts += w.Amount.String() + " "
 					rest[w.ID] = w.Amount
 				}
 				if amounts != waits {
-					t.Errorf("%s: %q wait in suspense, want %q", what, amounts, waits)
+					b.Errorf("%s: %q wait in suspense, want %q", what, amounts, waits)
 				}
 				on2500, err := ledger.ByDimension(ctx, tx, ledger.SuspenseUnknown)
 				for _, p := range on2500 {
 					if rest[p.Dim] != p.Amount.Neg() {
-						t.Errorf("%s: %s has %s on account 2500", what, p.Dim, p.Amount)
+						b.Errorf("%s: %s has %s on account 2500", what, p.Dim, p.Amount)
 					}
 					delete(rest, p.Dim)
 				}
 				if len(rest) > 0 {
-					t.Errorf("%s: not on account 2500: %v", what, rest)
+					b.Errorf("%s: not on account 2500: %v", what, rest)
 				}
 				return err
 			})
@@ -93,22 +93,22 @@ func TestAReturnedPartWaitsInSuspense(t *testing.T) {
 		both.Details = append(both.Details, whole)
 		say("both", 0, 70+260, both)
 		check("in one entry with a return", "0.40 0.05 0.05 0.70 ", payout.Fulfilled, 40, 0)
-		if two, three := b.state("out_2").State, b.state("out_3").State; two != payout.Fulfilled || three != payout.Returned {
-			t.Errorf("%s and %s", two, three)
+		if two, three := b.Load("out_2").State, b.Load("out_3").State; two != payout.Fulfilled || three != payout.Returned {
+			b.Errorf("%s and %s", two, three)
 		}
 
 		cameBack := func(cents int64) error {
-			return d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return b.DB.Write(b.Context(), func(ctx context.Context, tx *db.Tx) error {
 				return bank.RecordReturn(ctx, tx, 1, 1, eur(cents), bankreceipt.ClearParts)
 			})
 		}
 		if err := cameBack(49); err == nil {
-			t.Error("a return below the sum of the parts was accepted")
+			b.Error("a return below the sum of the parts was accepted")
 		}
 		check("refused", "0.40 0.05 0.05 0.70 ", payout.Fulfilled, 40, 0)
 		for range 2 {
 			if err := cameBack(50); err != nil {
-				t.Error(err)
+				b.Error(err)
 			}
 			check("the parts were the whole return", "0.70 ", payout.Returned, 90, 100)
 		}
@@ -121,19 +121,19 @@ func TestAReturnedPartWaitsInSuspense(t *testing.T) {
 		check("the bank takes a part back", "", payout.Returned, 90, 100)
 
 		say("more2", 0, 30, back("S0000001P00002", eur(30), "r6"))
-		b.write(func(ctx context.Context, tx *db.Tx) error {
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
 			_, err := bankreceipt.Assign(ctx, tx, b.suspended(ctx, tx)[0].ID, ledger.Operator)
 			return err
 		})
 		check("assigned", "", payout.Returned, 90, 100)
-		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		if err := b.DB.Write(b.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return bank.RecordReturn(ctx, tx, 1, 2, eur(30), bankreceipt.ClearParts)
 		}); err == nil {
-			t.Error("a return of an assigned part was accepted")
+			b.Error("a return of an assigned part was accepted")
 		}
 		check("rejected after the assignment", "", payout.Returned, 90, 100)
-		if o := b.state("out_2"); o.State != payout.Fulfilled {
-			t.Errorf("%s", o.State)
+		if o := b.Load("out_2"); o.State != payout.Fulfilled {
+			b.Errorf("%s", o.State)
 		}
 		// Without Config.Statement a part is not booked.
 		b.e.Config().Statement = nil
@@ -146,8 +146,6 @@ func TestAReturnedPartWaitsInSuspense(t *testing.T) {
 func (b *fixture) suspended(ctx context.Context, tx *db.Tx) []bankreceipt.Transfer {
 	b.Helper()
 	waits, err := bankreceipt.List(ctx, tx, false, 10)
-	if err != nil {
-		b.Fatal(err)
-	}
+	b.Must(err)
 	return waits
 }

@@ -5,15 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/payouttest"
@@ -21,25 +19,20 @@ import (
 
 // The bank rail keeps the contract of payout.Rail with a simulated bank that reads files from a directory.
 func TestRail(t *testing.T) {
-	payouttest.Run(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) payouttest.Outside {
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		sealer, err := identity.NewSealer(make([]byte, 32))
-		must(err)
-		root := t.TempDir()
+	payouttest.Run(t, func(f *payouttest.Fixture) payouttest.Outside {
+		root := f.TempDir()
 		drop, simulated, err := bank.OpenSandbox(root)
-		must(err)
-		rail, err := bank.New(bank.Config{
-			Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer, Changed: unchanged, Log: slog.New(slog.DiscardHandler),
-			Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
-				return bank.Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
-			},
-		})
-		must(err)
+		f.Must(err)
+		rail, err := bank.New(config(f, drop))
+		f.Must(err)
+		// collect makes the rail read the responses that the bank wrote by the function.
+		collect := func(respond func(now time.Time) error) {
+			t.Helper()
+			now, err := f.DB.Now(f.Context())
+			f.Must(err)
+			f.Must(respond(now))
+			f.Must(rail.Collect(f.Context(), f.DB))
+		}
 		payees := 0
 		to := func(iban string) payout.Output {
 			payees++ // each payee has a unique name, by which Executed counts payments
@@ -66,29 +59,25 @@ func TestRail(t *testing.T) {
 			Unpayable: func() payout.Output { return payout.Output{Amount: eur(100), Destination: json.RawMessage(`{}`)} },
 			Set:       bank.Break(drop),
 			Advance: func() {
-				now, err := d.Now(t.Context())
-				must(err)
-				must(readOrders())
-				must(simulated.ProcessFiles(now))
-				must(rail.Collect(t.Context(), d))
+				f.Must(readOrders())
+				collect(simulated.ProcessFiles)
 			},
 			Revert: func(o payout.Output) {
-				now, err := d.Now(t.Context())
-				must(err)
-				var at bank.Attempt
-				must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-					at, err = bank.Latest(ctx, tx, o.CompanyID, o.ID)
-					return err
-				}))
-				must(simulated.Return(at.Number, at.Position, at.Amount, false, "AC04", now))
-				must(rail.Collect(t.Context(), d))
+				collect(func(now time.Time) error {
+					var at bank.Attempt
+					f.Read(func(ctx context.Context, tx *db.Tx) (err error) {
+						at, err = bank.Latest(ctx, tx, o.CompanyID, o.ID)
+						return err
+					})
+					return simulated.Return(at.Number, at.Position, at.Amount, false, "AC04", now)
+				})
 			},
 			Reverted: payout.Returned,
 			Executed: func(o payout.Output) (n int) {
 				var data struct {
 					Name string `json:"account_holder_name"`
 				}
-				must(json.Unmarshal(o.Destination, &data))
+				f.Must(json.Unmarshal(o.Destination, &data))
 				for _, body := range orders {
 					n += bytes.Count(body, []byte("<Nm>"+data.Name+"</Nm>"))
 				}

@@ -28,11 +28,11 @@ func TestPayoutsAreSentInOneTransactionAndBookedOnce(t *testing.T) {
 		w.watch()
 		sent := w.states(payout.Sent, payout.Sent)
 		if sent[0].TxID == "" || sent[0].TxID != sent[1].TxID || sent[0].Vout == sent[1].Vout {
-			t.Fatalf("not one transaction: %+v", sent)
+			w.Fatalf("not one transaction: %+v", sent)
 		}
 		fee, batch := w.fee(), sent[0].BatchID
 		if fee <= 0 {
-			t.Fatalf("a fee of %d", fee)
+			w.Fatalf("a fee of %d", fee)
 		}
 		for _, o := range outs {
 			w.holds(ledger.OutputPayable, o.ID, 0)
@@ -45,10 +45,10 @@ func TestPayoutsAreSentInOneTransactionAndBookedOnce(t *testing.T) {
 		w.holds(ledger.HotWallet, "", -fee)
 		w.holds(ledger.NetworkFee, "payout", fee)
 		if changed := w.Changed(); len(changed) != 1 || changed[0].PayrollID != payouttest.Payroll {
-			t.Fatalf("payout.changed jobs: %v", changed)
+			w.Fatalf("payout.changed jobs: %v", changed)
 		}
 		if n := len(w.node.sent); n != 1 {
-			t.Fatalf("%d broadcasts", n)
+			w.Fatalf("%d broadcasts", n)
 		}
 		w.mine(3)
 		w.states(payout.Fulfilled, payout.Fulfilled)
@@ -65,12 +65,12 @@ func TestOneInvalidAddressBlocksNoOther(t *testing.T) {
 		w.watch()
 		outs = w.states(payout.Failed, payout.Sent, payout.Failed)
 		if outs[0].Reason != payout.ReasonBadAddress || outs[2].Reason != bitcoinrail.ReasonDust {
-			t.Fatalf("reasons %q %q", outs[0].Reason, outs[2].Reason)
+			w.Fatalf("reasons %q %q", outs[0].Reason, outs[2].Reason)
 		}
 		w.holds(ledger.OutputPayable, outs[0].ID, 100_000)
 		w.Write(func(ctx context.Context, tx *db.Tx) error {
 			if err := payout.Correct(ctx, tx, outs[1]); !errors.Is(err, payout.ErrProcessing) {
-				t.Fatalf("a sent output was changed: %v", err)
+				w.Fatalf("a sent output was changed: %v", err)
 			}
 			fixed := outs[0]
 			fixed.Address, fixed.Destination = good, []byte(`{"address":"`+good+`"}`)
@@ -78,11 +78,11 @@ func TestOneInvalidAddressBlocksNoOther(t *testing.T) {
 				return err
 			}
 			if err := payout.Correct(ctx, tx, fixed); !errors.Is(err, payout.ErrProcessing) {
-				t.Fatalf("corrected twice from one version: %v", err)
+				w.Fatalf("corrected twice from one version: %v", err)
 			}
 			fixed.Amount = money.New(money.USD, 1)
 			if err := payout.Correct(ctx, tx, fixed); err == nil {
-				t.Fatal("a Bitcoin output in dollars was accepted")
+				w.Fatal("a Bitcoin output in dollars was accepted")
 			}
 			return nil
 		})
@@ -101,7 +101,8 @@ func TestAFailedBroadcastSendsTheSameBytesAgain(t *testing.T) {
 		"the answer is lost":      {true, errors.New("connection reset"), payout.UnknownOutcome},
 		"the request is lost":     {false, errors.New("connection reset"), payout.UnknownOutcome},
 		"it is refused and found": {true, fmt.Errorf("%w: txn-mempool-conflict", chain.ErrRejected), payout.Sent},
-		"it is refused":           {false, fmt.Errorf("%w: mempool min fee not met", chain.ErrRejected), payout.UnknownOutcome},
+		"it is refused": {false, fmt.Errorf("%w: mempool min fee not met", chain.ErrRejected),
+			payout.UnknownOutcome},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(w *fixture) {
@@ -111,7 +112,7 @@ func TestAFailedBroadcastSendsTheSameBytesAgain(t *testing.T) {
 				w.Drain()
 				first := w.states(c.want)[0]
 				if first.TxID == "" {
-					t.Fatal("no txid")
+					w.Fatal("no txid")
 				}
 				w.node.broadcast = nil
 				if c.deliver {
@@ -122,7 +123,7 @@ func TestAFailedBroadcastSendsTheSameBytesAgain(t *testing.T) {
 				w.states(payout.Sent)
 				w.mine(1)
 				if last := w.states(payout.Fulfilled)[0]; last.TxID != first.TxID {
-					t.Fatalf("a second transaction: %s, %s", first.TxID, last.TxID)
+					w.Fatalf("a second transaction: %s, %s", first.TxID, last.TxID)
 				}
 				w.sentOnlyOnce()
 			})
@@ -147,7 +148,7 @@ func TestARestartBetweenBroadcastAndRecordPaysOnce(t *testing.T) {
 			return w.rail.Send(ctx, d, payouttest.Company, stored)
 		}}
 		if err := job.NewRunner(w.DB, table, nil, w.Log).Drain(w.Context()); err == nil {
-			t.Fatal("the crash did not happen")
+			w.Fatal("the crash did not happen")
 		}
 		w.states(payout.Prepared)
 		w.node.broadcast = nil
@@ -169,7 +170,7 @@ func TestPausedPayoutsAreNotBroadcast(t *testing.T) {
 		w.watch()
 		w.states(payout.Queued, payout.Queued)
 		if len(w.node.sent) != 0 {
-			t.Fatal("broadcast while paused")
+			w.Fatal("broadcast while paused")
 		}
 		w.Pause("")
 		w.node.answer(false, errors.New("timeout"))
@@ -180,7 +181,7 @@ func TestPausedPayoutsAreNotBroadcast(t *testing.T) {
 		calls := len(w.node.sent)
 		w.wait(time.Minute)
 		if len(w.node.sent) != calls {
-			t.Fatal("signed bytes were broadcast while paused")
+			w.Fatal("signed bytes were broadcast while paused")
 		}
 		w.Pause("")
 		w.wait(2 * time.Minute)
@@ -242,13 +243,13 @@ func TestAShortWalletPaysTheOldestFirst(t *testing.T) {
 			return all
 		}
 		if got := queued(); !slices.Equal(got, []int64{50_000, 900_000}) {
-			t.Fatalf("%d are queued, want the second and the third", got)
+			w.Fatalf("%d are queued, want the second and the third", got)
 		}
 		w.delayed("insufficient_funds")
 		w.fund(2_000_000)
 		w.wait(2 * time.Minute)
 		if got := queued(); len(got) != 0 {
-			t.Fatalf("%d are still queued", got)
+			w.Fatalf("%d are still queued", got)
 		}
 	})
 }
@@ -284,7 +285,7 @@ func TestTwoRunnersPayEachOutputOnce(t *testing.T) {
 		}
 		for addr, n := range want {
 			if got[addr] != n {
-				t.Fatalf("%s gets %d, want %d", addr, got[addr], n)
+				w.Fatalf("%s gets %d, want %d", addr, got[addr], n)
 			}
 		}
 	})
@@ -312,7 +313,7 @@ func TestALongQueueIsPaidByChainedTransactions(t *testing.T) {
 			txs[o.TxID] = true
 		}
 		if len(txs) != 2 {
-			t.Fatalf("%d transactions", len(txs))
+			w.Fatalf("%d transactions", len(txs))
 		}
 	})
 }
@@ -322,7 +323,7 @@ func TestOutputsOnHoldAndOfOtherRailsStayQueued(t *testing.T) {
 		w.fund(5_000_000)
 		outs := w.release(1_000_000)
 		if n := w.Hold(); n != 1 {
-			t.Errorf("%d outputs are on hold, want 1", n)
+			w.Errorf("%d outputs are on hold, want 1", n)
 		}
 		w.Queue(payout.Output{PaymentID: "pay_bank", Rail: payout.RailBank, Amount: money.New(money.EUR, 36_800),
 			Input: money.New(money.USD, 40_000), Destination: []byte(`{"iban":"x"}`)})
@@ -374,12 +375,12 @@ func TestOneTransactionPaysManyOutputs(t *testing.T) {
 		for _, o := range outs {
 			positions[o.Vout] = true
 			if o.TxID == "" || o.TxID != outs[0].TxID {
-				t.Fatalf("not in the one transaction: %+v", o)
+				w.Fatalf("not in the one transaction: %+v", o)
 			}
 			w.holds(ledger.OutputPayable, o.ID, 0)
 		}
 		if len(positions) != len(outs) {
-			t.Fatalf("%d positions for %d outputs", len(positions), len(outs))
+			w.Fatalf("%d positions for %d outputs", len(positions), len(outs))
 		}
 		w.watch()
 		w.all(payout.Sent)
@@ -395,16 +396,16 @@ func TestOneTransactionPaysManyOutputs(t *testing.T) {
 			at := string(payout.Queued) // the history has no row for an output's first state
 			for i, c := range changes {
 				if c.From != at || c.Version != int64(i)+2 {
-					t.Fatalf("the history of version %d: %+v", o.Version, changes)
+					w.Fatalf("the history of version %d: %+v", o.Version, changes)
 				}
 				at = c.To
 			}
 			if at != string(payout.Fulfilled) || o.Version != int64(len(changes))+1 {
-				t.Fatalf("the history of version %d: %+v", o.Version, changes)
+				w.Fatalf("the history of version %d: %+v", o.Version, changes)
 			}
 		}
 		if n := len(w.node.sent); n != 1 {
-			t.Fatalf("%d broadcasts", n)
+			w.Fatalf("%d broadcasts", n)
 		}
 	})
 }
@@ -436,8 +437,7 @@ func TestManyOutputsWaitAndAreThenPaid(t *testing.T) {
 				c.delay(w)
 				outs := w.outputsOf(amounts(60)...)
 				for i := range outs {
-					outs[i].ID = fmt.Sprintf("out_%02d", i)
-					outs[i].PaymentID = fmt.Sprintf("pay_%02d", i)
+					outs[i].ID, outs[i].PaymentID = fmt.Sprintf("out_%02d", i), fmt.Sprintf("pay_%02d", i)
 				}
 				w.Queue(outs...)
 				w.watch()
@@ -459,7 +459,7 @@ func TestOneInvalidAddressAmongManyFailsAlone(t *testing.T) {
 		w.watch()
 		for _, o := range w.outputs() {
 			if want := map[bool]payout.State{true: payout.Failed, false: payout.Sent}[o.Address == "invalid"]; o.State != want {
-				t.Fatalf("%s is %s, want %s", o.Address, o.State, want)
+				w.Fatalf("%s is %s, want %s", o.Address, o.State, want)
 			}
 		}
 	})
@@ -470,7 +470,7 @@ func TestNothingIsSentThatCannotBeStored(t *testing.T) {
 	run(t, func(w *fixture) {
 		w.fund(5_000_000)
 		do := func(statements map[db.Engine][]string) {
-			t.Helper()
+			w.Helper()
 			w.Write(func(ctx context.Context, tx *db.Tx) error {
 				for _, sql := range statements[w.DB.Engine()] {
 					if _, err := tx.Exec(ctx, sql); err != nil {
@@ -488,11 +488,11 @@ func TestNothingIsSentThatCannotBeStored(t *testing.T) {
 		})
 		w.release(1_000_000)
 		if err := w.Runner.Drain(w.Context()); err == nil {
-			t.Fatal("no error for a full disk")
+			w.Fatal("no error for a full disk")
 		}
 		w.states(payout.Queued)
 		if len(w.node.sent) != 0 {
-			t.Fatal("broadcast without being stored")
+			w.Fatal("broadcast without being stored")
 		}
 		do(map[db.Engine][]string{db.SQLite: {"DROP TRIGGER no_room"},
 			db.Postgres: {"DROP TRIGGER no_room ON payout_batches"}})

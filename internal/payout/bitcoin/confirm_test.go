@@ -35,14 +35,14 @@ func TestAStuckTransactionIsReplacedWithAHigherFee(t *testing.T) {
 				w.wait(7 * time.Hour)
 				after, newFee := w.states(payout.Sent, payout.Sent)[0], w.fee()
 				if after.TxID == before.TxID || after.Vout != before.Vout || after.BatchID != before.BatchID {
-					t.Fatalf("no replacement: %+v", after)
+					w.Fatalf("no replacement: %+v", after)
 				}
 				a, b := w.decode(0), w.decode(-1)
 				if a.TxIn[0].PreviousOutPoint != b.TxIn[0].PreviousOutPoint || a.TxOut[0].Value != b.TxOut[0].Value {
-					t.Fatal("the replacement has another input or amount")
+					w.Fatal("the replacement has another input or amount")
 				}
 				if newFee <= oldFee {
-					t.Fatalf("fee %d after %d", newFee, oldFee)
+					w.Fatalf("fee %d after %d", newFee, oldFee)
 				}
 				w.mine(1)
 				done := w.states(payout.Fulfilled, payout.Fulfilled)[0]
@@ -51,7 +51,7 @@ func TestAStuckTransactionIsReplacedWithAHigherFee(t *testing.T) {
 					wantTx, wantFee = before.TxID, oldFee
 				}
 				if fee := w.fee(); done.TxID != wantTx || fee != wantFee {
-					t.Fatalf("%s with fee %d, want %s with %d", done.TxID, fee, wantTx, wantFee)
+					w.Fatalf("%s with fee %d, want %s with %d", done.TxID, fee, wantTx, wantFee)
 				}
 				w.holds(ledger.InTransit, done.BatchID, 0)
 				// The change of the confirmed transaction can be spent, whichever transaction that is.
@@ -61,7 +61,7 @@ func TestAStuckTransactionIsReplacedWithAHigherFee(t *testing.T) {
 				w.watch()
 				for _, o := range w.outputs() {
 					if o.State == payout.Queued {
-						t.Fatal("the wallet cannot spend the change")
+						w.Fatal("the wallet cannot spend the change")
 					}
 				}
 			})
@@ -85,17 +85,17 @@ func TestAReorganizationRevertsOnlyTheConfirmation(t *testing.T) {
 		calls := len(w.node.sent)
 		w.wait(time.Hour)
 		if len(w.node.sent) == calls {
-			t.Fatal("not broadcast again")
+			w.Fatal("not broadcast again")
 		}
 		w.sentOnlyOnce()
 		w.mine(2)
 		last := w.states(payout.Fulfilled)[0]
 		if last.TxID != first.TxID {
-			t.Fatal("a new transaction")
+			w.Fatal("a new transaction")
 		}
 		w.holds(ledger.InTransit, last.BatchID, 0)
 		if fee := w.fee(); fee <= 0 || fee > 2_000 {
-			t.Fatalf("fee %d", fee)
+			w.Fatalf("fee %d", fee)
 		}
 	})
 }
@@ -134,7 +134,7 @@ func TestOnlyAFinalConflictReopensAPayout(t *testing.T) {
 				w.wait(time.Hour)
 				again := w.states(payout.Sent)[0]
 				if again.TxID == doubt.TxID || again.BatchID == doubt.BatchID {
-					t.Fatalf("not paid again: %+v", again)
+					w.Fatalf("not paid again: %+v", again)
 				}
 				w.holds(ledger.InTransit, doubt.BatchID, 0)
 				w.mine(1)
@@ -176,7 +176,7 @@ func TestASilentWitnessIsAskedOncePerBroadcast(t *testing.T) {
 		w.Must(err)
 		w.Must(rail.Send(w.Context(), w.DB, payouttest.Company, ids))
 		if witness.asked != 1 {
-			t.Errorf("asked %d times", witness.asked)
+			w.Errorf("asked %d times", witness.asked)
 		}
 		w.states(payout.UnknownOutcome, payout.UnknownOutcome)
 	})
@@ -231,7 +231,7 @@ func TestAConflictAlsoEndsDependentTransactions(t *testing.T) {
 		w.watch()
 		before := w.states(payout.Sent, payout.Sent)
 		if before[0].TxID == before[1].TxID {
-			t.Fatal("no chain of transactions to test")
+			w.Fatal("no chain of transactions to test")
 		}
 		first := w.decode(0)
 		w.Must(w.node.Evict(w.Context(), first.TxID()))
@@ -243,7 +243,7 @@ func TestAConflictAlsoEndsDependentTransactions(t *testing.T) {
 		w.mine(1)
 		for i, o := range w.states(payout.Fulfilled, payout.Fulfilled) {
 			if o.TxID == before[0].TxID || o.TxID == before[1].TxID {
-				t.Fatalf("output %d: %+v", i, o)
+				w.Fatalf("output %d: %+v", i, o)
 			}
 			w.paid(o)
 			w.holds(ledger.InTransit, before[i].BatchID, 0)
@@ -254,13 +254,13 @@ func TestAConflictAlsoEndsDependentTransactions(t *testing.T) {
 func TestBumpRefusesHarmfulReplacements(t *testing.T) {
 	run(t, func(w *fixture) {
 		bump := func(batch string, rate int64, want error) {
-			t.Helper()
+			w.Helper()
 			err := w.DB.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error {
 				_, err := w.rail.Bump(ctx, tx, payouttest.Company, batch, rate)
 				return err
 			})
 			if !errors.Is(err, want) {
-				t.Fatalf("bump: %v, want %v", err, want)
+				w.Fatalf("bump: %v, want %v", err, want)
 			}
 		}
 		w.fund(2_000_000)

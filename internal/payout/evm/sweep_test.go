@@ -9,9 +9,8 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evmtest"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/db/dbtest"
-	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout/payouttest"
 )
 
 // Deposits are swept to the hot wallet, tokens after gas was sent to their address, on a network that charges
@@ -19,57 +18,53 @@ import (
 // completely.
 func TestDepositsAreSweptOnARealNode(t *testing.T) {
 	node := evmtest.Start(t)
-	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		w := newRealFixture(t, d, clock, node)
+	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+		w := newRealFixture(f, node)
 		ether := node.Chain(t, money.ETH)
-		w.must(node.SetDataFee(t.Context(), 500_000_000_000_000)) // the data fee exceeds the cost of all gas
-		pool := chain.NewPool(d, "base", w.keys.Deriver())
+		w.Must(node.SetDataFee(t.Context(), 500_000_000_000_000)) // the data fee exceeds the cost of all gas
+		pool := chain.NewPool(w.DB, "base", w.keys.Deriver())
 		var tokens, coins string
-		w.must(d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			if tokens, err = pool.NewAddress(ctx, tx, company, "clm_1"); err == nil {
-				coins, err = pool.NewAddress(ctx, tx, company, "clm_2")
+		w.Write(func(ctx context.Context, tx *db.Tx) (err error) {
+			if tokens, err = pool.NewAddress(ctx, tx, payouttest.Company, "clm_1"); err == nil {
+				coins, err = pool.NewAddress(ctx, tx, payouttest.Company, "clm_2")
 			}
 			return err
-		}))
+		})
 		before, _, err := w.lab.Paid(t.Context(), money.USDC)
-		w.must(err)
+		w.Must(err)
 		_, err = w.lab.PayAll(t.Context(), chain.Output{Address: tokens, Amount: 9_000_000})
-		w.must(err)
+		w.Must(err)
 		_, err = ether.PayAll(t.Context(), chain.Output{Address: coins, Amount: 50_000_000})
-		w.must(err)
+		w.Must(err)
 		for range 6 {
 			w.mine()
 		}
 
 		for i := range 6 {
-			w.must(w.rail.Sweep(t.Context(), d))
+			w.Must(w.rail.Sweep(t.Context(), w.DB))
 			if i%2 == 0 { // the node receives the broadcast, but its answer is lost
 				node.SetConnection(evmtest.ResponsesLost)
 			}
-			w.must(w.runner.Drain(t.Context()))
+			w.Drain()
 			node.SetConnection(evmtest.Connected)
 			w.wait(time.Minute)
 			w.mine()
 		}
 
 		got, _, err := w.lab.Paid(t.Context(), money.USDC)
-		w.must(err)
+		w.Must(err)
 		if n := got[w.hot] - before[w.hot]; n != 9_000_000 {
 			t.Errorf("%d of the tokens arrived", n)
 		}
 		_, times, err := w.lab.Paid(t.Context(), money.ETH)
-		w.must(err)
+		w.Must(err)
 		state, err := node.State(t.Context(), coins)
-		w.must(err)
+		w.Must(err)
 		// The margin of the data fee remains at the address: the node would reject the transaction without it.
 		if left := state.Balances[money.ETH]; left < 500_000 || left > 1_000_000 || state.Nonce != 1 || times[tokens] != 1 {
 			t.Errorf("%d are left after %d transactions, and gas came %d times", left, state.Nonce, times[tokens])
 		}
-		w.must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			report, err := ledger.Check(ctx, tx)
-			if len(report.Problems) > 0 {
-				t.Errorf("ledger: %v", report.Problems)
-			}
+		w.Read(func(ctx context.Context, tx *db.Tx) error {
 			var open int
 			failed := tx.QueryRow(ctx, "SELECT COUNT(*) FROM payout_batches WHERE state <> 'fulfilled'").Scan(&open)
 			if open > 0 || failed != nil {
@@ -100,8 +95,8 @@ func TestDepositsAreSweptOnARealNode(t *testing.T) {
 					t.Errorf("%q: %d are missing, %v", line, n, failed)
 				}
 			}
-			return err
-		}))
-		w.must(node.SetDataFee(t.Context(), 0))
+			return failed
+		})
+		w.Must(node.SetDataFee(t.Context(), 0))
 	})
 }

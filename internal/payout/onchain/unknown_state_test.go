@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // A batch in a state that only a newer version knows is not changed. Each job reports the state, and works again once
@@ -23,13 +24,7 @@ func TestABatchInAnUnknownStateIsNotChanged(t *testing.T) {
 		c := &Carrier{Config: Config{Rail: payout.RailBitcoin, Chain: "bitcoin-test", Native: money.BTC,
 			NudgeEvery: time.Hour, Log: slog.New(slog.DiscardHandler)}}
 		write := func(f func(ctx context.Context, tx *db.Tx) error) error { return d.Write(t.Context(), f) }
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		must(write(func(ctx context.Context, tx *db.Tx) error {
+		testkit.Check(t, write(func(ctx context.Context, tx *db.Tx) error {
 			b := Batch{CompanyID: "com_1", ID: "pob_1", Chain: c.Chain, TxID: "aa", Asset: money.BTC, Purpose: PurposePayout}
 			if err := insertBatch(ctx, tx, b); err != nil {
 				return err
@@ -38,15 +33,14 @@ func TestABatchInAnUnknownStateIsNotChanged(t *testing.T) {
 		}))
 		set := func(state string) {
 			t.Helper()
-			must(write(func(ctx context.Context, tx *db.Tx) error {
+			testkit.Check(t, write(func(ctx context.Context, tx *db.Tx) error {
 				_, err := tx.Exec(ctx, "UPDATE payout_batches SET state = $1", state)
 				return err
 			}))
 		}
 		run := func(handle job.BatchHandler, payload any) error {
 			t.Helper()
-			text, err := json.Marshal(payload)
-			must(err)
+			text := testkit.Must(json.Marshal(payload))
 			return write(func(ctx context.Context, tx *db.Tx) error {
 				return handle(ctx, tx, []job.Job{{CompanyID: "com_1", Payload: text}})
 			})
@@ -61,7 +55,7 @@ func TestABatchInAnUnknownStateIsNotChanged(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		must(d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		testkit.Check(t, d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			all, err := readBatches(ctx, tx, c.Chain, "com_1", []string{"pob_1"})
 			if len(all) != 1 || all[0].State != "elsewhere" || all[0].Version != 1 {
 				t.Errorf("changed to %+v", all)
@@ -69,6 +63,6 @@ func TestABatchInAnUnknownStateIsNotChanged(t *testing.T) {
 			return err
 		}))
 		set("sent")
-		must(run(c.Confirm, chain.TxRef{Chain: c.Chain, TxID: "aa"}))
+		testkit.Check(t, run(c.Confirm, chain.TxRef{Chain: c.Chain, TxID: "aa"}))
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 var _ chaintest.AccountChain = testChain{}
@@ -77,10 +78,7 @@ func (l testChain) SignOwn(
 
 func TestSourceAndWatcher(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		network, err := evm.Lookup("base")
-		if err != nil {
-			t.Fatal(err)
-		}
+		network := testkit.Must(evm.Lookup("base"))
 		open := func(t *testing.T, d *db.DB) chaintest.Chain {
 			var seed string
 			if err := d.Read(t.Context(), func(_ context.Context, tx *db.Tx) error {
@@ -89,14 +87,8 @@ func TestSourceAndWatcher(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			xprv, err := evm.MasterFromSeed([]byte(seed))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := evm.ParseXPriv(xprv)
-			if err != nil {
-				t.Fatal(err)
-			}
+			xprv := testkit.Must(evm.MasterFromSeed([]byte(seed)))
+			s := testkit.Must(evm.ParseXPriv(xprv))
 			return testChain{evmsim.New(d, network), s}
 		}
 		chaintest.Run(t, d, open)

@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // agents has, by currency and payment scheme, how a file names the payee's bank if the account has no IBAN. It is ""
@@ -47,10 +48,7 @@ func TestEveryCountryHasAValidFile(t *testing.T) {
 	local := map[string]bool{}
 	for _, asset := range money.All() {
 		for _, country := range destination.Countries(asset) {
-			req, err := destination.Fields(string(asset), country)
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := testkit.Must(destination.Fields(string(asset), country))
 			schemes := map[string]bool{}
 			for _, f := range req.Fields {
 				if f.Key == "rail" {
@@ -65,10 +63,7 @@ func TestEveryCountryHasAValidFile(t *testing.T) {
 			}
 			for scheme := range schemes {
 				data, given := sample(req.Fields, scheme)
-				text, err := json.Marshal(data)
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := testkit.Must(json.Marshal(data))
 				a, ok := bank.ChooseAccount(accounts, asset, country, scheme)
 				if !ok {
 					t.Fatalf("no account in %s", asset)

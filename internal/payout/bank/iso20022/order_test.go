@@ -27,15 +27,9 @@ func schema(t *testing.T, name string) []byte {
 		t.Fatalf("%v; run tools/install.sh iso20022", err)
 	}
 	defer z.Close()
-	f, err := z.Open(name + ".xsd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(z.Open(name + ".xsd"))
 	defer f.Close()
-	b, err := io.ReadAll(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testkit.Must(io.ReadAll(f))
 	return b
 }
 
@@ -45,15 +39,11 @@ func conforms(t *testing.T, name string, messages ...[]byte) {
 	dir := t.TempDir()
 	testkit.NotQuick(t, "xmllint")
 	at := filepath.Join(dir, name+".xsd")
-	if err := os.WriteFile(at, schema(t, name), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, os.WriteFile(at, schema(t, name), 0o600))
 	args := []string{"--noout", "--nonet", "--schema", at}
 	for i, message := range messages {
 		file := filepath.Join(dir, fmt.Sprintf("%d.xml", i))
-		if err := os.WriteFile(file, message, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, os.WriteFile(file, message, 0o600))
 		args = append(args, file)
 	}
 	if out, err := exec.Command("xmllint", args...).CombinedOutput(); err != nil {
@@ -93,17 +83,11 @@ func TestOrdersConformToTheSchema(t *testing.T) {
 	dinar := order(transfer(1, money.New(money.KWD, 5001)))
 	for name, o := range map[string]Order{"SEPA": sepa, "local": mixed, "no decimals": yen, "three decimals": dinar} {
 		t.Run(name, func(t *testing.T) {
-			b, err := o.Write()
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := testkit.Must(o.Write())
 			conforms(t, "pain.001.001.09", b)
 		})
 	}
-	b, err := sepa.Write()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testkit.Must(sepa.Write())
 	for _, want := range []string{"<NbOfTxs>2</NbOfTxs>", "<CtrlSum>1234.57</CtrlSum>",
 		"<ReqdExctnDt>\n    <Dt>2026-03-02</Dt>", `<InstdAmt Ccy="EUR">1234.56</InstdAmt>`, "<ChrgBr>SLEV</ChrgBr>"} {
 		if !bytes.Contains(b, []byte(want)) {
@@ -155,10 +139,7 @@ func TestReadStatusReadsEveryReason(t *testing.T) {
 		answer.Payments = append(answer.Payments,
 			PaymentStatus{ID: "S00000012P" + code, Code: "RJCT", Reasons: []Reason{{code, []string{"words"}}}})
 	}
-	b, err := answer.Write(day("2026-03-02"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testkit.Must(answer.Write(day("2026-03-02")))
 	conforms(t, "pain.002.001.10", b)
 	got, err := ReadStatus(bytes.NewReader(b))
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(answer) {
@@ -202,36 +183,26 @@ func TestReadStatusReadsGroupsAndPayments(t *testing.T) {
 func TestStatementsConformToTheSchema(t *testing.T) {
 	all := readFile(t, "camt053_v08.xml")
 	var out bytes.Buffer
-	w, err := WriteStatement(&out, all.statements[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testkit.Must(WriteStatement(&out, all.statements[0]))
 	for _, e := range all.entries {
 		if e.Err != nil {
 			continue
 		}
-		if err := w.Entry(e); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, w.Entry(e))
 	}
 	if err := w.Entry(Entry{Amount: eur(5), Booked: day("2026-03-02"),
 		Details: []Detail{{Creditor: Party{"A", "12345", "200000"}}}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, w.Close())
 	report := strings.NewReplacer("camt.053.001.08", "camt.052.001.08", "BkToCstmrStmt>", "BkToCstmrAcctRpt>", "Stmt>",
 		"Rpt>").Replace(out.String())
 	conforms(t, "camt.052.001.08", []byte(report))
 }
 
 func FuzzReadStatus(f *testing.F) {
-	b, err := Status{ID: "A1", Order: "S1", Code: "PART",
-		Payments: []PaymentStatus{{ID: "S1P1", Code: "RJCT", Reasons: []Reason{{Code: "AC04"}}}}}.Write(day("2026-03-02"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	b := testkit.Must(Status{ID: "A1", Order: "S1", Code: "PART",
+		Payments: []PaymentStatus{{ID: "S1P1", Code: "RJCT", Reasons: []Reason{{Code: "AC04"}}}}}.Write(day("2026-03-02")))
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, err := ReadStatus(bytes.NewReader(b)); err != nil && err.Error() == "" {

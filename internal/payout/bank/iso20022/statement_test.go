@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 func day(text string) time.Time {
@@ -47,15 +48,9 @@ func readAll(in io.Reader) (all read, err error) {
 
 func readFile(t *testing.T, name string) read {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := testkit.Must(os.Open(filepath.Join("testdata", name)))
 	defer f.Close()
-	all, err := readAll(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := testkit.Must(readAll(f))
 	return all
 }
 
@@ -140,10 +135,7 @@ func TestWrittenStatementsAreReadUnchanged(t *testing.T) {
 	for _, name := range []string{"camt053_v08.xml", "camt054.xml"} {
 		first := readFile(t, name)
 		var out bytes.Buffer
-		w, err := WriteStatement(&out, first.statements[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := testkit.Must(WriteStatement(&out, first.statements[0]))
 		var entries []Entry
 		for _, e := range first.entries {
 			if e.Err != nil {
@@ -151,17 +143,10 @@ func TestWrittenStatementsAreReadUnchanged(t *testing.T) {
 			}
 			e.Valued = e.Valued.Truncate(24 * time.Hour)
 			entries = append(entries, e)
-			if err := w.Entry(e); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, w.Entry(e))
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		again, err := readAll(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, w.Close())
+		again := testkit.Must(readAll(&out))
 		first.statements[0].Message = BankStatement
 		if diff := cmp.Diff(read{first.statements, entries}, again, same, cmp.AllowUnexported(read{})); diff != "" {
 			t.Error(diff)
@@ -171,10 +156,7 @@ func TestWrittenStatementsAreReadUnchanged(t *testing.T) {
 		Created: day("2026-03-02")}); err == nil {
 		t.Error("an identification of 36 characters")
 	}
-	w, err := WriteStatement(io.Discard, Statement{File: "1", ID: "1", Account: "1", Created: day("2026-03-02")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testkit.Must(WriteStatement(io.Discard, Statement{File: "1", ID: "1", Account: "1", Created: day("2026-03-02")}))
 	if err := w.Entry(Entry{Amount: eur(-1)}); err == nil {
 		t.Error("a negative booking")
 	}
@@ -293,10 +275,7 @@ var byText = cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sp
 // No input makes the reader panic or loop, and reading twice gives the same result.
 func FuzzReadStatements(f *testing.F) {
 	for _, name := range []string{"camt053_v08.xml", "camt053_v02.xml", "camt054.xml"} {
-		b, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := testkit.Must(os.ReadFile(filepath.Join("testdata", name)))
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/moov-io/ach"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 var ours = Originator{
@@ -30,17 +31,9 @@ func entry(n int, cents int64) Entry {
 func TestAThirdPartyReaderReadsWrittenFiles(t *testing.T) {
 	saver, firm := entry(2, 7), entry(3, 100_00)
 	saver.Savings, firm.Company = true, true
-	b, err := file(entry(1, 1234_56), saver, firm, entry(4, MaxCents), entry(5, MaxCents)).Write()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := ach.NewReader(bytes.NewReader(b)).Read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := got.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	b := testkit.Must(file(entry(1, 1234_56), saver, firm, entry(4, MaxCents), entry(5, MaxCents)).Write())
+	got := testkit.Must(ach.NewReader(bytes.NewReader(b)).Read())
+	testkit.Check(t, got.Validate())
 	type line struct {
 		sec, code, id, account, name string
 		cents                        int
@@ -128,10 +121,7 @@ func back(t *testing.T, code, trace string) []byte {
 			"text of the bank", e.TraceNumber
 		e.Addenda99, e.Category = a, ach.CategoryReturn
 	}
-	b, err := ach.NewBatch(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testkit.Must(ach.NewBatch(h))
 	b.AddEntry(e)
 	if err := b.Create(); err != nil {
 		t.Fatalf("%s: %v", code, err)
@@ -142,13 +132,9 @@ func back(t *testing.T, code, trace string) []byte {
 		"260304", "0900"
 	f.SetHeader(fh)
 	f.AddBatch(b)
-	if err := f.Create(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, f.Create())
 	var out bytes.Buffer
-	if err := ach.NewWriter(&out).Write(f); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, ach.NewWriter(&out).Write(f))
 	return out.Bytes()
 }
 
@@ -202,23 +188,14 @@ func TestCorrectionReadsTheDataOfEachCode(t *testing.T) {
 		"C05": {Type: all.Type}, "C06": {Account: all.Account, Type: all.Type},
 		"C07": {Routing: all.Routing, Account: all.Account, Type: all.Type},
 	} {
-		written, err := file().WriteResponses([]Response{{Code: code, ID: "S0000012P00001", Trace: "091400600000001",
+		written := testkit.Must(file().WriteResponses([]Response{{Code: code, ID: "S0000012P00001", Trace: "091400600000001",
 			Name:      "Zoe",
-			Corrected: all.Corrected(code)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := Read(bytes.NewReader(written))
-		if err != nil {
-			t.Fatal(err)
-		}
+			Corrected: all.Corrected(code)}}))
+		got := testkit.Must(Read(bytes.NewReader(written)))
 		if c, err := got.Responses[0].Correction(); err != nil || c != want {
 			t.Errorf("%s: %+v, %v; want %+v", code, c, err, want)
 		}
-		theirs, err := ach.NewReader(bytes.NewReader(written)).Read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		theirs := testkit.Must(ach.NewReader(bytes.NewReader(written)).Read())
 		data := theirs.NotificationOfChange[0].GetEntries()[0].Addenda98.ParseCorrectedData()
 		if data == nil || data.AccountNumber != want.Account || data.RoutingNumber != want.Routing ||
 			data.Name != want.Name ||
@@ -246,22 +223,13 @@ func TestAThirdPartyReaderReadsWrittenResponses(t *testing.T) {
 		{Code: "C01", ID: "S0000012P00002", Trace: "091400600000002", Name: "Zoe", Corrected: "1918171614"},
 		{Code: "R61", ID: "S0000012P00003", Trace: "091400600000003", Name: "Zoe", Cents: 6, Debit: true},
 	}
-	b, err := file().WriteResponses(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := testkit.Must(file().WriteResponses(want))
 	got, err := Read(bytes.NewReader(b))
 	if err != nil || fmt.Sprint(got.Responses) != fmt.Sprint(want) || !got.Responses[2].Dishonored() {
 		t.Errorf("%+v, %v", got, err)
 	}
-	b, err = file().WriteResponses(want[:2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs, err := ach.NewReader(bytes.NewReader(b)).Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b = testkit.Must(file().WriteResponses(want[:2]))
+	theirs := testkit.Must(ach.NewReader(bytes.NewReader(b)).Read())
 	if len(theirs.ReturnEntries) != 1 || len(theirs.NotificationOfChange) != 1 ||
 		theirs.ReturnEntries[0].GetEntries()[0].Addenda99.ReturnCode != "R03" {
 		t.Errorf("%+v", theirs)
@@ -300,11 +268,8 @@ func TestReadRejectsInconsistentFiles(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	b, err := file().WriteResponses([]Response{{Code: "R03", ID: "S0000012P00001", Trace: "091400600000001", Cents: 5},
-		{Code: "C01", ID: "x", Corrected: "1"}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	b := testkit.Must(file().WriteResponses([]Response{{Code: "R03", ID: "S0000012P00001", Trace: "091400600000001", Cents: 5},
+		{Code: "C01", ID: "x", Corrected: "1"}}))
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := Read(bytes.NewReader(b))
