@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -102,171 +101,202 @@ func Spend(
 	return raw, txid
 }
 
-// Run tests a source against the contract of chain.Source.
-func Run(t *testing.T, d *db.DB, factory Factory) {
-	lab := factory(t, d)
-	src, ctx := lab.Source(), t.Context()
-	accounts, _ := lab.(AccountChain)
-	var wallet *bitcoin.Signer
-	var keys chain.Deriver
-	if accounts != nil {
-		keys = accounts.Deriver()
-	} else {
-		wallet = NewSigner(t, d)
-		keys = wallet.Deriver()
-	}
-	addr := func(i uint32) string {
-		a := testkit.Must(keys.Address(chain.External, i))
-		return a
-	}
-
-	t.Run("blocks are linked by their hashes", func(t *testing.T) {
-		testkit.Check(t, lab.Mine(ctx, 3))
-		height, hash, err := src.Tip(ctx)
-		testkit.Check(t, err)
-		for range 3 {
-			b := testkit.Must(src.Block(ctx, hash))
-			at := testkit.Must(src.BlockHash(ctx, height))
-			if b.Hash != hash || at != hash || b.Time.IsZero() || accounts == nil &&
-				(len(b.Txs) == 0 || !b.Txs[0].Coinbase || len(b.Txs[0].Inputs) != 0) {
-				t.Fatalf("block %d: %+v, by height %s", height, b, at)
-			}
-			if b.Height != -1 && b.Height != height {
-				t.Fatalf("height %d, want %d or -1", b.Height, height)
-			}
-			height, hash = height-1, b.Prev
-		}
-	})
-	t.Run("unknown blocks and transactions are not found", func(t *testing.T) {
-		height, _, err := src.Tip(ctx)
-		testkit.Check(t, err)
-		none := strings.Repeat("ab", 32)
-		if accounts != nil {
-			none = "0x" + none
-		}
-		_, e1 := src.BlockHash(ctx, height+1)
-		_, e2 := src.Block(ctx, none)
-		_, e3 := src.Tx(ctx, none)
-		for i, err := range []error{e1, e2, e3} {
-			if !errors.Is(err, chain.ErrNotFound) {
-				t.Errorf("%d: %v", i, err)
-			}
-		}
-	})
-	t.Run("a payment is pending and is mined", func(t *testing.T) {
-		pay := []chain.Output{{Address: addr(0), Amount: 70_000}, {Address: addr(1), Amount: 80_000}}
-		if accounts != nil {
-			pay = pay[:1] // one payment, since those of a contract are known only after a block has executed it
-		}
-		txid := testkit.Must(lab.PayAll(ctx, pay...))
-		waiting := testkit.Must(src.Mempool(ctx))
-		if !slices.Contains(waiting, txid) {
-			t.Fatalf("mempool %v lacks %s", waiting, txid)
-		}
-		tx := testkit.Must(src.Tx(ctx, txid))
-		if tx.ID != txid || tx.Coinbase || len(tx.Inputs) == 0 {
-			t.Fatalf("%+v", tx)
-		}
-		for i, want := range pay {
-			if got := tx.Outputs[i]; got.Vout != uint32(i) || got.Address != want.Address || got.Amount != want.Amount {
-				t.Fatalf("%+v", tx)
-			}
-		}
-		again := func() error {
-			if accounts != nil {
-				return accounts.Rebroadcast(ctx, txid)
-			}
-			return src.Broadcast(ctx, tx.Raw)
-		}
-		testkit.Check(t, again()) // the transaction is pending
-		testkit.Check(t, lab.Mine(ctx, 1))
-		_, hash, err := src.Tip(ctx)
-		testkit.Check(t, err)
-		b := testkit.Must(src.Block(ctx, hash))
-		if !slices.ContainsFunc(b.Txs, func(t chain.Tx) bool { return t.ID == txid && len(t.Outputs) == len(tx.Outputs) }) {
-			t.Fatal("not mined")
-		}
-		if waiting, err = src.Mempool(ctx); err != nil || slices.Contains(waiting, txid) {
-			t.Fatalf("still waits: %v", err)
-		}
-		testkit.Check(t, again()) // the transaction was mined
-	})
-	t.Run("a broken transaction is rejected", func(t *testing.T) {
-		if accounts != nil {
-			brokenByAccount(t, accounts, addr(2))
-			return
-		}
-		txid := testkit.Must(lab.PayAll(ctx, chain.Output{Address: addr(2), Amount: 90_000}))
-		testkit.Check(t, lab.Mine(ctx, 1))
-		coin := chain.WalletCoin{Outpoint: chain.Outpoint{TxID: txid}, Address: addr(2), Amount: 90_000,
-			Branch: chain.External, Index: 2}
-		raw, _ := Spend(t, wallet, []chain.WalletCoin{coin}, chain.Output{Address: addr(3), Amount: 80_000})
-		var msg wire.MsgTx
-		testkit.Check(t, msg.Deserialize(bytes.NewReader(raw)))
-		msg.TxOut[0].Value++ // invalidates the signature
-		for name, bad := range map[string][]byte{"signature": bitcoin.Serialize(&msg), "bytes": {1, 2, 3}} {
-			if err := src.Broadcast(ctx, bad); !errors.Is(err, chain.ErrRejected) {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-		testkit.Check(t, src.Broadcast(ctx, raw))
-		testkit.Check(t, lab.Mine(ctx, 1))
-		// The coin is spent. The conflicting transaction must neither succeed nor be rejected for good.
-		rival, _ := Spend(t, wallet, []chain.WalletCoin{coin}, chain.Output{Address: addr(4), Amount: 70_000})
-		if err := src.Broadcast(ctx, rival); err == nil {
-			t.Error("a double spend was accepted")
-		}
-	})
-	t.Run("a reorganization changes hashes and brings transactions back", func(t *testing.T) {
-		txid := testkit.Must(lab.PayAll(ctx, chain.Output{Address: addr(5), Amount: 60_000}))
-		testkit.Check(t, lab.Mine(ctx, 2))
-		height, _, err := src.Tip(ctx)
-		testkit.Check(t, err)
-		before := testkit.Must(src.BlockHash(ctx, height-1))
-		below := testkit.Must(src.BlockHash(ctx, height-2))
-		testkit.Check(t, lab.Reorg(ctx, 2))
-		after := testkit.Must(src.BlockHash(ctx, height-1))
-		same := testkit.Must(src.BlockHash(ctx, height-2))
-		if after == before || same != below {
-			t.Fatalf("before %s after %s, below %s same %s", before, after, below, same)
-		}
-		if higher, _, err := src.Tip(ctx); err != nil || higher != height+1 {
-			t.Fatalf("tip %d: %v", higher, err)
-		}
-		waiting := testkit.Must(src.Mempool(ctx))
-		if !slices.Contains(waiting, txid) {
-			t.Fatal("the transaction is lost")
-		}
-		testkit.Check(t, lab.Mine(ctx, 1))
-	})
-	t.Run("fee rate", func(t *testing.T) {
-		rate, err := src.FeeRate(ctx)
-		if testkit.Check(t, err); rate < 1 {
-			t.Fatal(fmt.Sprint(rate))
-		}
-	})
+// source is a source with the keys of a wallet, for the cases of Run.
+type source struct {
+	*testing.T
+	chain.Source
+	lab      Chain
+	accounts AccountChain    // set on EVM networks only
+	wallet   *bitcoin.Signer // set on Bitcoin only
+	keys     chain.Deriver
 }
 
-// brokenByAccount tests which transactions of an account a node rejects, and for which the outcome is unknown.
-func brokenByAccount(t *testing.T, lab AccountChain, to string) {
-	ctx, src := t.Context(), lab.Source()
-	hot := testkit.Must(lab.Deriver().Address(chain.Change, 0))
-	testkit.Check(t, lab.Fund(ctx, hot, 1_000_000_000, 1_000_000))
-	raw, txid, _, err := lab.SignOwn(ctx, 0, 2_000_000_000, chain.Output{Address: to, Amount: 80_000})
-	testkit.Check(t, err)
-	truncated := raw[:len(raw)-1]
-	for name, bad := range map[string][]byte{"bytes": {1, 2, 3}, "cut": truncated} {
-		if err := src.Broadcast(ctx, bad); !errors.Is(err, chain.ErrRejected) {
-			t.Errorf("%s: %v", name, err)
+// Run tests a source against the contract of chain.Source.
+func Run(t *testing.T, d *db.DB, factory Factory) {
+	s := source{lab: factory(t, d)}
+	s.Source = s.lab.Source()
+	if s.accounts, _ = s.lab.(AccountChain); s.accounts != nil {
+		s.keys = s.accounts.Deriver()
+	} else {
+		s.wallet = NewSigner(t, d)
+		s.keys = s.wallet.Deriver()
+	}
+	for _, c := range []struct {
+		name string
+		f    func(s *source)
+	}{
+		{"blocks are linked by their hashes", (*source).linkedBlocks},
+		{"unknown blocks and transactions are not found", (*source).unknown},
+		{"a payment is pending and is mined", (*source).payment},
+		{"a broken transaction is rejected", (*source).rejected},
+		{"a reorganization changes hashes and brings transactions back", (*source).reorganization},
+		{"fee rate", func(s *source) {
+			if rate := testkit.Must(s.FeeRate(s.Context())); rate < 1 {
+				s.Fatal(rate)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := s
+			s.T = t
+			c.f(&s)
+		})
+	}
+}
+
+func (s *source) address(i uint32) string { return testkit.Must(s.keys.Address(chain.External, i)) }
+
+func (s *source) pay(outputs ...chain.Output) (txid string) {
+	return testkit.Must(s.lab.PayAll(s.Context(), outputs...))
+}
+
+func (s *source) mine(n int) { testkit.Check(s, s.lab.Mine(s.Context(), n)) }
+
+func (s *source) tip() (height int64, hash string) {
+	height, hash, err := s.Tip(s.Context())
+	testkit.Check(s, err)
+	return height, hash
+}
+
+func (s *source) hashAt(height int64) string { return testkit.Must(s.BlockHash(s.Context(), height)) }
+
+func (s *source) waits(txid string) bool {
+	return slices.Contains(testkit.Must(s.Mempool(s.Context())), txid)
+}
+
+func (s *source) linkedBlocks() {
+	s.mine(3)
+	height, hash := s.tip()
+	for range 3 {
+		b, at := testkit.Must(s.Block(s.Context(), hash)), s.hashAt(height)
+		if b.Hash != hash || at != hash || b.Time.IsZero() || s.accounts == nil &&
+			(len(b.Txs) == 0 || !b.Txs[0].Coinbase || len(b.Txs[0].Inputs) != 0) {
+			s.Fatalf("block %d: %+v, by height %s", height, b, at)
+		}
+		if b.Height != -1 && b.Height != height {
+			s.Fatalf("height %d, want %d or -1", b.Height, height)
+		}
+		height, hash = height-1, b.Prev
+	}
+}
+
+func (s *source) unknown() {
+	height, _ := s.tip()
+	none := strings.Repeat("ab", 32)
+	if s.accounts != nil {
+		none = "0x" + none
+	}
+	_, e1 := s.BlockHash(s.Context(), height+1)
+	_, e2 := s.Block(s.Context(), none)
+	_, e3 := s.Tx(s.Context(), none)
+	for i, err := range []error{e1, e2, e3} {
+		if !errors.Is(err, chain.ErrNotFound) {
+			s.Errorf("%d: %v", i, err)
 		}
 	}
-	testkit.Check(t, src.Broadcast(ctx, raw))
-	testkit.Check(t, lab.Mine(ctx, 1))
-	testkit.Check(t, src.Broadcast(ctx, raw))
-	// The nonce is spent. The conflicting transaction must neither succeed nor be rejected for good.
-	rival, other, _, err := lab.SignOwn(ctx, 0, 3_000_000_000, chain.Output{Address: to, Amount: 70_000})
-	testkit.Check(t, err)
-	if err := src.Broadcast(ctx, rival); err == nil || errors.Is(err, chain.ErrRejected) || other == txid {
-		t.Errorf("a second spend of a nonce: %v", err)
+}
+
+func (s *source) payment() {
+	pay := []chain.Output{{Address: s.address(0), Amount: 70_000}, {Address: s.address(1), Amount: 80_000}}
+	if s.accounts != nil {
+		pay = pay[:1] // one payment, since those of a contract are known only after a block has executed it
 	}
+	txid := s.pay(pay...)
+	if !s.waits(txid) {
+		s.Fatalf("the mempool lacks %s", txid)
+	}
+	tx := testkit.Must(s.Tx(s.Context(), txid))
+	if tx.ID != txid || tx.Coinbase || len(tx.Inputs) == 0 {
+		s.Fatalf("%+v", tx)
+	}
+	for i, want := range pay {
+		if got := tx.Outputs[i]; got.Vout != uint32(i) || got.Address != want.Address || got.Amount != want.Amount {
+			s.Fatalf("%+v", tx)
+		}
+	}
+	again := func() {
+		if s.accounts != nil {
+			testkit.Check(s, s.accounts.Rebroadcast(s.Context(), txid))
+		} else {
+			testkit.Check(s, s.Broadcast(s.Context(), tx.Raw))
+		}
+	}
+	again() // the transaction is pending
+	s.mine(1)
+	_, hash := s.tip()
+	b := testkit.Must(s.Block(s.Context(), hash))
+	if !slices.ContainsFunc(b.Txs, func(t chain.Tx) bool { return t.ID == txid && len(t.Outputs) == len(tx.Outputs) }) {
+		s.Fatal("not mined")
+	}
+	if s.waits(txid) {
+		s.Fatal("it still waits")
+	}
+	again() // the transaction was mined
+}
+
+// wantRejected broadcasts invalid bytes.
+func (s *source) wantRejected(invalid map[string][]byte) {
+	for name, bad := range invalid {
+		if err := s.Broadcast(s.Context(), bad); !errors.Is(err, chain.ErrRejected) {
+			s.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// rejected tests which transactions a node rejects. One that conflicts with a mined transaction must neither succeed
+// nor be rejected for good.
+func (s *source) rejected() {
+	if s.accounts != nil {
+		s.rejectedOfAccount()
+		return
+	}
+	coin := chain.WalletCoin{Outpoint: chain.Outpoint{TxID: s.pay(chain.Output{Address: s.address(2), Amount: 90_000})},
+		Address: s.address(2), Amount: 90_000, Branch: chain.External, Index: 2}
+	s.mine(1)
+	raw, _ := Spend(s, s.wallet, []chain.WalletCoin{coin}, chain.Output{Address: s.address(3), Amount: 80_000})
+	var msg wire.MsgTx
+	testkit.Check(s, msg.Deserialize(bytes.NewReader(raw)))
+	msg.TxOut[0].Value++ // invalidates the signature
+	s.wantRejected(map[string][]byte{"signature": bitcoin.Serialize(&msg), "bytes": {1, 2, 3}})
+	testkit.Check(s, s.Broadcast(s.Context(), raw))
+	s.mine(1)
+	rival, _ := Spend(s, s.wallet, []chain.WalletCoin{coin}, chain.Output{Address: s.address(4), Amount: 70_000})
+	if err := s.Broadcast(s.Context(), rival); err == nil {
+		s.Error("a double spend was accepted")
+	}
+}
+
+func (s *source) rejectedOfAccount() {
+	hot := testkit.Must(s.keys.Address(chain.Change, 0))
+	testkit.Check(s, s.accounts.Fund(s.Context(), hot, 1_000_000_000, 1_000_000))
+	raw, txid, _, err := s.accounts.SignOwn(s.Context(), 0, tip, chain.Output{Address: s.address(2), Amount: 80_000})
+	testkit.Check(s, err)
+	s.wantRejected(map[string][]byte{"bytes": {1, 2, 3}, "truncated": raw[:len(raw)-1]})
+	testkit.Check(s, s.Broadcast(s.Context(), raw))
+	s.mine(1)
+	testkit.Check(s, s.Broadcast(s.Context(), raw))
+	rival, other, _, err := s.accounts.SignOwn(s.Context(), 0, 3_000_000_000,
+		chain.Output{Address: s.address(2), Amount: 70_000})
+	testkit.Check(s, err)
+	if err := s.Broadcast(s.Context(), rival); err == nil || errors.Is(err, chain.ErrRejected) || other == txid {
+		s.Errorf("a second spend of a nonce: %v", err)
+	}
+}
+
+func (s *source) reorganization() {
+	txid := s.pay(chain.Output{Address: s.address(5), Amount: 60_000})
+	s.mine(2)
+	height, _ := s.tip()
+	before, below := s.hashAt(height-1), s.hashAt(height-2)
+	testkit.Check(s, s.lab.Reorg(s.Context(), 2))
+	if after, same := s.hashAt(height-1), s.hashAt(height-2); after == before || same != below {
+		s.Fatalf("before %s after %s, below %s same %s", before, after, below, same)
+	}
+	if higher, _ := s.tip(); higher != height+1 {
+		s.Fatalf("tip %d", higher)
+	}
+	if !s.waits(txid) {
+		s.Fatal("the transaction is lost")
+	}
+	s.mine(1)
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 
@@ -87,11 +89,42 @@ func (b *fixture) newAddress() (addr string) {
 	return addr
 }
 
-func (b *fixture) pay(outputs ...chain.Output) string {
+// pay broadcasts a payment to a new address, without a step of the watcher.
+func (b *fixture) pay(amount int64) (txid string) {
+	b.Helper()
+	return b.payTo(chain.Output{Address: b.newAddress(), Amount: amount})
+}
+
+func (b *fixture) payTo(outputs ...chain.Output) string {
 	b.Helper()
 	txid, err := b.chain.PayAll(b.Context(), outputs...)
 	b.must(err)
 	return txid
+}
+
+// replace replaces a payment in the mempool, without a step of the watcher.
+func (b *fixture) replace(txid string, outputs ...chain.Output) string {
+	b.Helper()
+	rival, err := b.chain.Replace(b.Context(), txid, outputs...)
+	b.must(err)
+	return rival
+}
+
+func (b *fixture) broadcast(raw []byte) {
+	b.Helper()
+	b.must(b.chain.Source().Broadcast(b.Context(), raw))
+}
+
+func (b *fixture) evict(txid string) {
+	b.Helper()
+	b.must(b.chain.Evict(b.Context(), txid))
+	b.sync()
+}
+
+func (b *fixture) reorg(depth int) {
+	b.Helper()
+	b.must(b.chain.Reorg(b.Context(), depth))
+	b.sync()
 }
 
 func (b *fixture) output(txid string, vout uint32) (o chain.WatchedOutput) {
@@ -201,359 +234,237 @@ func (b *fixture) wantChanges(outpoints ...chain.Outpoint) {
 	}
 }
 
+// watcherCases are the cases of every chain.
+var watcherCases = map[string]func(b *fixture){
+	"exact payment":                   (*fixture).exactPayment,
+	"split payment":                   (*fixture).splitPayment,
+	"two outputs of one transaction":  (*fixture).outputsOfOneTransaction,
+	"requirement changes":             (*fixture).requirementChanges,
+	"replaced by a payment to us":     (*fixture).replacedByAPaymentToUs,
+	"replaced by a payment to others": func(b *fixture) { b.replacedByOthers(b.restart, b.sync) },
+	"replaced unseen, found in the block": func(b *fixture) {
+		b.replacedByOthers(func() {}, func() { b.mine(1) }) // the block comes before the next mempool scan
+	},
+	"evicted and back":                   (*fixture).evictedAndBack,
+	"reorganization with a double spend": (*fixture).doubleSpend,
+	"catch-up after a stop":              (*fixture).catchUp,
+	"two watchers of one chain":          (*fixture).twoWatchers,
+}
+
 // RunWatcher tests a watcher over a source.
 func RunWatcher(t *testing.T, d *db.DB, factory Factory) {
-	accounts := false
-	run := func(name string, f func(b *fixture)) {
-		t.Run(name, func(t *testing.T) {
-			b := newFixture(t, d, factory)
-			accounts = b.accounts != nil
-			f(b)
-		})
-	}
-	run("exact payment", func(b *fixture) {
-		addr := b.newAddress()
-		txid := b.pay(chain.Output{Address: addr, Amount: 100_000})
-		b.sync()
-		o := b.want(txid, 0, chain.Seen, false)
-		if o.Amount != 100_000 || o.Address != addr || o.CompanyID != company || o.ObjectID != "obj_1" ||
-			o.FirstSeen.IsZero() || o.Height != 0 {
-			b.Fatalf("%+v", o)
-		}
-		b.wantChanges(chain.Outpoint{TxID: txid})
-		b.require(txid, 0, 2)
-		b.mine(1)
-		if o = b.want(txid, 0, chain.Mined, false); o.Depth != 1 || o.BlockHash == "" {
-			b.Fatalf("%+v", o)
-		}
-		b.wantChanges(chain.Outpoint{TxID: txid})
-		b.mine(1)
-		b.want(txid, 0, chain.Mined, true)
-		b.wantChanges(chain.Outpoint{TxID: txid})
-		b.mine(1)
-		b.sync()
-		b.wantChanges() // a second step changes nothing
-		if again := b.output(txid, 0); again.FirstSeen != o.FirstSeen {
-			b.Errorf("first seen changed from %v to %v", o.FirstSeen, again.FirstSeen)
-		}
-	})
-	run("split payment", func(b *fixture) {
-		addr := b.newAddress()
-		one := b.pay(chain.Output{Address: addr, Amount: 40_000})
-		b.sync()
-		two := b.pay(chain.Output{Address: addr, Amount: 60_000})
-		b.mine(6)
-		b.want(one, 0, chain.Mined, true)
-		b.want(two, 0, chain.Mined, true)
-		b.read(func(ctx context.Context, tx *db.Tx) error {
-			all, err := chain.OutputsOf(ctx, tx, b.name, company, "obj_1")
-			if len(all) != 2 || all[0].TxID != one {
-				b.Errorf("%v", all)
-			}
-			return err
-		})
-	})
-	run("two outputs of one transaction", func(b *fixture) {
-		if _, one := b.chain.(interface{ PaysOne() }); one {
-			return
-		}
-		addr, other := b.newAddress(), b.newAddress()
-		txid := b.pay(chain.Output{Address: addr, Amount: 40_000}, chain.Output{Address: other, Amount: 50_000},
-			chain.Output{Address: addr, Amount: 60_000})
-		b.sync()
-		if b.accounts != nil { // a contract's payments are known only after a block has executed them
-			b.mine(1)
-		}
-		b.wantChanges(chain.Outpoint{TxID: txid}, chain.Outpoint{TxID: txid, Vout: 1}, chain.Outpoint{TxID: txid, Vout: 2})
-		b.mine(1)
-		for vout, amount := range []int64{40_000, 50_000, 60_000} {
-			if o := b.want(txid, uint32(vout), chain.Mined, false); o.Amount != amount {
-				b.Errorf("%+v", o)
-			}
-		}
-	})
-	run("requirement changes", func(b *fixture) {
-		txid := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
-		b.sync()
-		b.require(txid, 0, 0)
-		b.want(txid, 0, chain.Seen, true)
-		b.require(txid, 0, 3)
-		b.want(txid, 0, chain.Seen, false)
-		b.mine(2)
-		b.want(txid, 0, chain.Mined, false)
-		b.require(txid, 0, 2)
-		b.want(txid, 0, chain.Mined, true)
-	})
-	run("replaced by a payment to us", func(b *fixture) {
-		addr := b.newAddress()
-		old := b.pay(chain.Output{Address: addr, Amount: 40_000})
-		b.sync()
-		b.changes()
-		txid, err := b.chain.Replace(b.Context(), old, chain.Output{Address: addr, Amount: 41_000})
-		b.must(err)
-		b.sync()
-		if o := b.want(old, 0, chain.Replaced, false); o.ReplacedBy != txid {
-			b.Errorf("replaced by %s, want %s", o.ReplacedBy, txid)
-		}
-		b.want(txid, 0, chain.Seen, false)
-		b.wantChanges(chain.Outpoint{TxID: old}, chain.Outpoint{TxID: txid})
-		b.mine(6)
-		b.want(old, 0, chain.Replaced, false)
-		b.want(txid, 0, chain.Mined, true)
-	})
-	run("replaced by a payment to others", func(b *fixture) {
-		old := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
-		b.sync()
-		b.restart()
-		txid, err := b.chain.Replace(b.Context(), old)
-		b.must(err)
-		b.sync()
-		if o := b.want(old, 0, chain.Replaced, false); o.ReplacedBy != txid {
-			b.Errorf("replaced by %s, want %s", o.ReplacedBy, txid)
-		}
-	})
-	run("replaced unseen, found in the block", func(b *fixture) {
-		old := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
-		b.sync()
-		txid, err := b.chain.Replace(b.Context(), old)
-		b.must(err)
-		b.mine(1) // the block comes before the next mempool scan
-		if o := b.want(old, 0, chain.Replaced, false); o.ReplacedBy != txid {
-			b.Errorf("replaced by %s, want %s", o.ReplacedBy, txid)
-		}
-	})
-	run("evicted and back", func(b *fixture) {
-		txid := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
-		b.sync()
-		b.changes()
-		known, err := b.chain.Source().Tx(b.Context(), txid)
-		b.must(err)
-		again := func() error { return b.chain.Source().Broadcast(b.Context(), known.Raw) }
-		if b.accounts != nil {
-			again = func() error { return b.accounts.Rebroadcast(b.Context(), txid) }
-		}
-		b.must(b.chain.Evict(b.Context(), txid))
-		b.sync()
-		b.want(txid, 0, chain.Evicted, false)
-		b.wantChanges(chain.Outpoint{TxID: txid})
-		b.must(again())
-		b.sync()
-		b.want(txid, 0, chain.Seen, false)
-		b.wantChanges(chain.Outpoint{TxID: txid})
-		b.mine(6)
-		b.want(txid, 0, chain.Mined, true)
-	})
+	cases := maps.Clone(watcherCases)
 	for depth := 1; depth <= 6; depth++ {
-		run(fmt.Sprintf("reorganization of %d", depth), func(b *fixture) {
-			older := b.pay(chain.Output{Address: b.newAddress(), Amount: 30_000})
-			b.mine(1)
-			b.require(older, 0, 1)
-			txid := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
-			b.mine(1)
-			b.require(txid, 0, 1)
-			if depth > 1 {
-				b.mine(depth - 1)
-			}
-			b.want(txid, 0, chain.Mined, true)
-			b.changes()
-			before := b.output(txid, 0)
-			b.must(b.chain.Reorg(b.Context(), depth))
-			b.sync()
-			b.want(txid, 0, chain.Seen, false)
-			b.want(older, 0, chain.Mined, true)
-			b.wantChanges(chain.Outpoint{TxID: txid})
-			b.mine(1)
-			after := b.want(txid, 0, chain.Mined, true)
-			if after.BlockHash == before.BlockHash || after.FirstSeen != before.FirstSeen {
-				b.Errorf("before %+v, after %+v", before, after)
-			}
-			b.wantChanges(chain.Outpoint{TxID: txid})
-		})
+		cases[fmt.Sprintf("reorganization of %d", depth)] = func(b *fixture) { b.reorganization(depth) }
 	}
-	run("reorganization with a double spend", func(b *fixture) {
-		txid := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
-		b.mine(1)
-		b.require(txid, 0, 1)
-		b.must(b.chain.Reorg(b.Context(), 1))
-		rival, err := b.chain.Replace(b.Context(), txid)
-		b.must(err)
-		b.mine(1)
-		if o := b.want(txid, 0, chain.Replaced, false); o.ReplacedBy != rival {
-			b.Errorf("replaced by %s, want %s", o.ReplacedBy, rival)
-		}
-	})
-	run("catch-up after a stop", func(b *fixture) {
-		early, late := b.newAddress(), b.newAddress()
-		first := b.pay(chain.Output{Address: early, Amount: 40_000})
-		b.mine(1)
-		b.require(first, 0, 1)
-		b.restart()
-		// While the program is down, its last block leaves the best chain and others follow.
-		b.must(b.chain.Reorg(b.Context(), 1))
-		b.must(b.chain.Mine(b.Context(), 1))
-		second, err := b.chain.PayAll(b.Context(), chain.Output{Address: late, Amount: 50_000})
-		b.must(err)
-		b.must(b.chain.Mine(b.Context(), 12))
-		b.sync()
-		b.want(first, 0, chain.Mined, true)
-		b.want(second, 0, chain.Mined, true)
-		b.read(func(ctx context.Context, tx *db.Tx) error {
-			height, hash, err := chain.Tip(ctx, tx, b.name)
-			if err != nil {
-				return err
-			}
-			h, at, err := b.chain.Source().Tip(ctx)
-			if h != height || at != hash {
-				b.Errorf("cursor at %d %s, tip at %d %s", height, hash, h, at)
-			}
-			return err
-		})
-	})
-	run("two watchers of one chain", func(b *fixture) {
-		txid := b.pay(chain.Output{Address: b.newAddress(), Amount: 40_000})
-		second := chain.NewWatcher(b.d, b.name, b.chain.Source(), 1, slog.New(slog.DiscardHandler))
-		b.must(b.chain.Mine(b.Context(), 8))
-		done := make(chan error)
-		go func() { done <- second.Sync(b.Context()) }()
-		b.sync()
-		b.must(<-done)
-		b.want(txid, 0, chain.Mined, true)
-	})
-	if accounts {
-		runAccounts(run)
+	if _, ok := factory(t, d).(AccountChain); ok {
+		maps.Copy(cases, accountCases)
 	} else {
-		runCoins(run)
+		maps.Copy(cases, coinCases)
+	}
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) { cases[name](newFixture(t, d, factory)) })
 	}
 }
 
-// runCoins tests transactions of the service on Bitcoin.
-func runCoins(run func(name string, f func(b *fixture))) {
-	run("own transaction and its change", func(b *fixture) {
-		from := b.newAddress()
-		funded := b.pay(chain.Output{Address: from, Amount: 1_000_000})
-		b.mine(6)
-		coins := b.coins()
-		if len(coins) != 1 || coins[0].TxID != funded || coins[0].Unconfirmed != 0 {
-			b.Fatalf("%+v", coins)
+func (b *fixture) exactPayment() {
+	addr := b.newAddress()
+	txid := b.payTo(chain.Output{Address: addr, Amount: 100_000})
+	b.sync()
+	o := b.want(txid, 0, chain.Seen, false)
+	if o.Amount != 100_000 || o.Address != addr || o.CompanyID != company || o.ObjectID != "obj_1" ||
+		o.FirstSeen.IsZero() || o.Height != 0 {
+		b.Fatalf("%+v", o)
+	}
+	b.wantChanges(chain.Outpoint{TxID: txid})
+	b.require(txid, 0, 2)
+	b.mine(1)
+	if o = b.want(txid, 0, chain.Mined, false); o.Depth != 1 || o.BlockHash == "" {
+		b.Fatalf("%+v", o)
+	}
+	b.wantChanges(chain.Outpoint{TxID: txid})
+	b.mine(1)
+	b.want(txid, 0, chain.Mined, true)
+	b.wantChanges(chain.Outpoint{TxID: txid})
+	b.mine(1)
+	b.sync()
+	b.wantChanges() // a second step changes nothing
+	if again := b.output(txid, 0); again.FirstSeen != o.FirstSeen {
+		b.Errorf("first seen changed from %v to %v", o.FirstSeen, again.FirstSeen)
+	}
+}
+
+func (b *fixture) splitPayment() {
+	addr := b.newAddress()
+	one := b.payTo(chain.Output{Address: addr, Amount: 40_000})
+	b.sync()
+	two := b.payTo(chain.Output{Address: addr, Amount: 60_000})
+	b.mine(6)
+	b.want(one, 0, chain.Mined, true)
+	b.want(two, 0, chain.Mined, true)
+	b.read(func(ctx context.Context, tx *db.Tx) error {
+		all, err := chain.OutputsOf(ctx, tx, b.name, company, "obj_1")
+		if len(all) != 2 || all[0].TxID != one {
+			b.Errorf("%v", all)
 		}
-		var change string
-		var raw []byte
-		var txid string
-		b.write(func(ctx context.Context, tx *db.Tx) (err error) {
-			if change, err = b.pool.NewChangeAddress(ctx, tx, company, "batch_1"); err != nil {
-				return err
-			}
-			raw, txid = Spend(b.T, b.keys, coins, chain.Output{Address: from, Amount: 300_000},
-				chain.Output{Address: change, Amount: 695_000})
-			if err := chain.Reserve(ctx, tx, b.name, []chain.Outpoint{coins[0].Outpoint}, "batch_1"); err != nil {
-				return err
-			}
-			return chain.WatchTx(ctx, tx, b.name, txid, company, "batch_1", 2)
-		})
-		b.wantTx(txid, chain.Watched, false)
-		if len(b.coins()) != 0 {
-			b.Error("a reserved coin is offered")
-		}
-		if err := b.d.Write(b.Context(), func(ctx context.Context, tx *db.Tx) error {
-			return chain.Reserve(ctx, tx, b.name, []chain.Outpoint{coins[0].Outpoint}, "batch_2")
-		}); err == nil {
-			b.Error("a coin was reserved twice")
-		}
-		b.changes()
-		b.must(b.chain.Source().Broadcast(b.Context(), raw))
-		b.sync()
-		b.wantTx(txid, chain.Seen, false)
-		if o := b.output(funded, 0); o.SpendState != chain.Spent || o.SpentBy != txid {
+		return err
+	})
+}
+
+func (b *fixture) outputsOfOneTransaction() {
+	if _, one := b.chain.(interface{ PaysOne() }); one {
+		return
+	}
+	addr, other := b.newAddress(), b.newAddress()
+	txid := b.payTo(chain.Output{Address: addr, Amount: 40_000}, chain.Output{Address: other, Amount: 50_000},
+		chain.Output{Address: addr, Amount: 60_000})
+	b.sync()
+	if b.accounts != nil { // a contract's payments are known only after a block has executed them
+		b.mine(1)
+	}
+	b.wantChanges(chain.Outpoint{TxID: txid}, chain.Outpoint{TxID: txid, Vout: 1}, chain.Outpoint{TxID: txid, Vout: 2})
+	b.mine(1)
+	for vout, amount := range []int64{40_000, 50_000, 60_000} {
+		if o := b.want(txid, uint32(vout), chain.Mined, false); o.Amount != amount {
 			b.Errorf("%+v", o)
 		}
-		// The change can be spent at once, but the payment to the wallet itself only after it is confirmed. Only the
-		// payment causes a job.
-		if coins := b.coins(); len(coins) != 1 || coins[0].Address != change || coins[0].Unconfirmed != 1 ||
-			coins[0].Branch != chain.Change {
-			b.Fatalf("%+v", coins)
+	}
+}
+
+func (b *fixture) requirementChanges() {
+	txid := b.pay(40_000)
+	b.sync()
+	b.require(txid, 0, 0)
+	b.want(txid, 0, chain.Seen, true)
+	b.require(txid, 0, 3)
+	b.want(txid, 0, chain.Seen, false)
+	b.mine(2)
+	b.want(txid, 0, chain.Mined, false)
+	b.require(txid, 0, 2)
+	b.want(txid, 0, chain.Mined, true)
+}
+
+func (b *fixture) wantReplaced(old, by string) {
+	b.Helper()
+	if o := b.want(old, 0, chain.Replaced, false); o.ReplacedBy != by {
+		b.Errorf("replaced by %s, want %s", o.ReplacedBy, by)
+	}
+}
+
+func (b *fixture) replacedByAPaymentToUs() {
+	addr := b.newAddress()
+	old := b.payTo(chain.Output{Address: addr, Amount: 40_000})
+	b.sync()
+	b.changes()
+	txid := b.replace(old, chain.Output{Address: addr, Amount: 41_000})
+	b.sync()
+	b.wantReplaced(old, txid)
+	b.want(txid, 0, chain.Seen, false)
+	b.wantChanges(chain.Outpoint{TxID: old}, chain.Outpoint{TxID: txid})
+	b.mine(6)
+	b.want(old, 0, chain.Replaced, false)
+	b.want(txid, 0, chain.Mined, true)
+}
+
+// replacedByOthers replaces a payment by one that pays the service nothing. The watcher learns of it by follow.
+func (b *fixture) replacedByOthers(before, follow func()) {
+	old := b.pay(40_000)
+	b.sync()
+	before()
+	txid := b.replace(old)
+	follow()
+	b.wantReplaced(old, txid)
+}
+
+func (b *fixture) evictedAndBack() {
+	txid := b.pay(40_000)
+	b.sync()
+	b.changes()
+	known, err := b.chain.Source().Tx(b.Context(), txid)
+	b.must(err)
+	b.evict(txid)
+	b.want(txid, 0, chain.Evicted, false)
+	b.wantChanges(chain.Outpoint{TxID: txid})
+	if b.accounts != nil {
+		b.must(b.accounts.Rebroadcast(b.Context(), txid))
+	} else {
+		b.broadcast(known.Raw)
+	}
+	b.sync()
+	b.want(txid, 0, chain.Seen, false)
+	b.wantChanges(chain.Outpoint{TxID: txid})
+	b.mine(6)
+	b.want(txid, 0, chain.Mined, true)
+}
+
+func (b *fixture) reorganization(depth int) {
+	older := b.pay(30_000)
+	b.mine(1)
+	b.require(older, 0, 1)
+	txid := b.pay(40_000)
+	b.mine(1)
+	b.require(txid, 0, 1)
+	if depth > 1 {
+		b.mine(depth - 1)
+	}
+	before := b.want(txid, 0, chain.Mined, true)
+	b.changes()
+	b.reorg(depth)
+	b.want(txid, 0, chain.Seen, false)
+	b.want(older, 0, chain.Mined, true)
+	b.wantChanges(chain.Outpoint{TxID: txid})
+	b.mine(1)
+	after := b.want(txid, 0, chain.Mined, true)
+	if after.BlockHash == before.BlockHash || after.FirstSeen != before.FirstSeen {
+		b.Errorf("before %+v, after %+v", before, after)
+	}
+	b.wantChanges(chain.Outpoint{TxID: txid})
+}
+
+func (b *fixture) doubleSpend() {
+	txid := b.pay(40_000)
+	b.mine(1)
+	b.require(txid, 0, 1)
+	b.must(b.chain.Reorg(b.Context(), 1))
+	rival := b.replace(txid)
+	b.mine(1)
+	b.wantReplaced(txid, rival)
+}
+
+// catchUp stops the watcher while the last block leaves the best chain and others follow.
+func (b *fixture) catchUp() {
+	late := b.newAddress()
+	first := b.pay(40_000)
+	b.mine(1)
+	b.require(first, 0, 1)
+	b.restart()
+	b.must(b.chain.Reorg(b.Context(), 1))
+	b.must(b.chain.Mine(b.Context(), 1))
+	second := b.payTo(chain.Output{Address: late, Amount: 50_000})
+	b.must(b.chain.Mine(b.Context(), 12))
+	b.sync()
+	b.want(first, 0, chain.Mined, true)
+	b.want(second, 0, chain.Mined, true)
+	b.read(func(ctx context.Context, tx *db.Tx) error {
+		height, hash, err := chain.Tip(ctx, tx, b.name)
+		if err != nil {
+			return err
 		}
-		got := b.changes()
-		if len(got) != 2 {
-			b.Errorf("jobs: %v", got)
+		h, at, err := b.chain.Source().Tip(ctx)
+		if h != height || at != hash {
+			b.Errorf("cursor at %d %s, tip at %d %s", height, hash, h, at)
 		}
-		b.must(b.chain.Evict(b.Context(), txid))
-		b.sync()
-		b.wantTx(txid, chain.Watched, false)
-		if o := b.output(funded, 0); o.SpendState != chain.Reserved || len(b.coins()) != 0 {
-			b.Errorf("%+v, coins %v", o, b.coins())
-		}
-		b.must(b.chain.Source().Broadcast(b.Context(), raw))
-		b.mine(1)
-		b.wantTx(txid, chain.Mined, false)
-		if coins := b.coins(); len(coins) != 1 || coins[0].Unconfirmed != 0 {
-			b.Errorf("%+v", coins)
-		}
-		b.mine(1)
-		b.wantTx(txid, chain.Mined, true)
-		b.must(b.chain.Reorg(b.Context(), 2))
-		b.sync()
-		b.wantTx(txid, chain.Seen, false)
-		b.mine(2)
-		if w := b.wantTx(txid, chain.Mined, true); w.Depth != 2 {
-			b.Errorf("%+v", w)
-		}
+		return err
 	})
-	run("a coin is paid and spent while the watcher is stopped", func(b *fixture) {
-		from := b.newAddress()
-		elsewhere, err := b.keys.Deriver().Address(chain.External, 1_000_000) // an address that no pool has assigned
-		b.must(err)
-		b.pay(chain.Output{Address: from, Amount: 1_000_000})
-		b.mine(6)
-		coin := b.coins()[0]
-		coin.TxID, err = b.chain.PayAll(b.Context(), chain.Output{Address: from, Amount: coin.Amount})
-		b.must(err)
-		coin.Vout = 0
-		b.must(b.chain.Mine(b.Context(), 2))
-		theft, thief := Spend(b.T, b.keys, []chain.WalletCoin{coin}, chain.Output{Address: elsewhere, Amount: 900_000})
-		b.must(b.chain.Source().Broadcast(b.Context(), theft))
-		b.must(b.chain.Mine(b.Context(), 2))
-		b.sync()
-		if o := b.want(coin.TxID, 0, chain.Mined, false); o.SpendState != chain.Spent || o.SpentBy != thief || o.Depth != 4 {
-			b.Errorf("%+v", o)
-		}
-	})
-	run("own transaction loses its coin", func(b *fixture) {
-		from := b.newAddress()
-		b.pay(chain.Output{Address: from, Amount: 1_000_000})
-		b.mine(6)
-		coins := b.coins()
-		raw, txid := Spend(b.T, b.keys, coins, chain.Output{Address: from, Amount: 990_000})
-		b.write(func(ctx context.Context, tx *db.Tx) error {
-			if err := chain.Reserve(ctx, tx, b.name, []chain.Outpoint{coins[0].Outpoint}, "batch_1"); err != nil {
-				return err
-			}
-			return chain.WatchTx(ctx, tx, b.name, txid, company, "batch_1", 2)
-		})
-		b.must(b.chain.Source().Broadcast(b.Context(), raw))
-		b.sync()
-		// Someone else who holds the key signs a transaction with a higher fee.
-		theft, rival := Spend(b.T, b.keys, coins, chain.Output{Address: from, Amount: 900_000})
-		b.must(b.chain.Source().Broadcast(b.Context(), theft))
-		b.sync()
-		if w := b.wantTx(txid, chain.Conflicted, false); w.ConflictedBy != rival || w.Height != 0 {
-			b.Errorf("%+v", w)
-		}
-		b.want(txid, 0, chain.Replaced, false)
-		b.mine(1)
-		if w := b.wantTx(txid, chain.Conflicted, false); w.Height == 0 {
-			b.Errorf("%+v", w)
-		}
-		b.mine(1)
-		b.wantTx(txid, chain.Conflicted, true)
-		b.must(b.chain.Reorg(b.Context(), 2))
-		b.sync()
-		b.wantTx(txid, chain.Conflicted, false)
-		b.must(b.chain.Evict(b.Context(), rival))
-		b.sync()
-		b.wantTx(txid, chain.Watched, false)
-		b.must(b.chain.Source().Broadcast(b.Context(), raw))
-		b.mine(2)
-		b.wantTx(txid, chain.Mined, true)
-		b.want(rival, 0, chain.Replaced, false)
-	})
+}
+
+func (b *fixture) twoWatchers() {
+	txid := b.pay(40_000)
+	second := chain.NewWatcher(b.d, b.name, b.chain.Source(), 1, slog.New(slog.DiscardHandler))
+	b.must(b.chain.Mine(b.Context(), 8))
+	done := make(chan error)
+	go func() { done <- second.Sync(b.Context()) }()
+	b.sync()
+	b.must(<-done)
+	b.want(txid, 0, chain.Mined, true)
 }

@@ -238,9 +238,7 @@ func TestBlocksAndAccountsOfAnEVMNetwork(t *testing.T) {
 		}
 		other = node.Spec()
 		other.Tokens = []evm.Token{{Asset: money.USDC, Contract: node.Payer.String()}}
-		if c, err = evm.NewClient(evm.Options{URL: node.URL, Network: other}); err != nil {
-			t.Fatal(err)
-		}
+		c = testkit.Must(evm.NewClient(evm.Options{URL: node.URL, Network: other}))
 		if _, _, err := c.Tip(ctx); !errors.Is(err, evm.ErrWrongToken) {
 			t.Errorf("token: %v", err)
 		}

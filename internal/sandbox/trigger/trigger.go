@@ -23,100 +23,85 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/apiclient"
 )
 
+// step is a part of a trigger. It calls the API.
+type step = func(context.Context, *Client) error
+
+// fields are the members of a JSON object.
+type fields = map[string]any
+
 // trigger describes and causes an event.
 type trigger struct {
 	how string
-	do  func(ctx context.Context, c *Client) error
+	do  step
+}
+
+// only returns a step that makes an object and ignores its ID.
+func only(create func(*Client, context.Context) (string, error)) step {
+	return func(ctx context.Context, c *Client) error {
+		_, err := create(c, ctx)
+		return err
+	}
 }
 
 var triggers = map[string]trigger{
-	"recipient.created": {"creates a recipient", func(ctx context.Context, c *Client) error {
-		_, err := c.MakeRecipient(ctx)
-		return err
-	}},
-	"recipient.status_update": {"creates a recipient and gives them a destination", func(ctx context.Context,
-		c *Client) error {
-		_, err := c.makePayee(ctx)
-		return err
-	}},
-	"distribution.changed": {"creates a recipient and gives them a destination", func(ctx context.Context,
-		c *Client) error {
-		_, err := c.makePayee(ctx)
-		return err
-	}},
-	"distribution.correction_asked": {"pays a payroll to a bank account whose number the bank wants changed",
+	"recipient.created":       {"creates a recipient", only((*Client).MakeRecipient)},
+	"recipient.status_update": {"creates a recipient with a destination", only((*Client).makePayee)},
+	"distribution.changed":    {"creates a recipient with a destination", only((*Client).makePayee)},
+	"distribution.correction_asked": {"pays a payroll to a bank account whose number the bank asks to correct",
 		askCorrection},
-	"user.create_user": {"creates a user", func(ctx context.Context, c *Client) error {
-		_, err := c.makeUser(ctx)
-		return err
-	}},
-	"user.kyc_status_update":      {"creates a user and has their verification approved", verifyUser},
-	"user.funding_account_status": {"creates a verified user and opens a funding account for them", openFunding},
-	"company.kyb_status_update": {"hands in what the verification of the company needs, or has it decided anew",
-		verifyCompany},
-	"invitation.revoked": {"invites a worker and takes the invitation back", revokeInvitation},
-	"invitation.sent": {"invites a worker", func(ctx context.Context, c *Client) error {
-		_,
-			err := c.Invite(ctx)
-		return err
-	}},
-	"invitation.accepted": {"invites a worker and accepts by the link in the mail that the sandbox kept",
+	"user.create_user":            {"creates a user", only((*Client).makeUser)},
+	"user.kyc_status_update":      {"creates a user and approves the user's verification", only((*Client).MakeVerified)},
+	"user.funding_account_status": {"creates a verified user with a funding account", only((*Client).makeFunding)},
+	"company.kyb_status_update":   {"takes the next step of the company's verification", verifyCompany},
+	"invitation.revoked":          {"invites a worker and revokes the invitation", revokeInvitation},
+	"invitation.sent":             {"invites a worker", only((*Client).Invite)},
+	"invitation.accepted": {"invites a worker and accepts by the link in the mail that the sandbox stored",
 		acceptInvitation},
-	"invitation.expired": {"invites a worker and lets the invitation end (moves the clock by 14 days)",
+	"invitation.expired": {"invites a worker and lets the invitation expire (advances the clock by 14 days)",
 		outliveInvitation},
-	"invoice.created": {"creates a user and a payer, and writes an invoice", func(ctx context.Context,
-		c *Client) error {
-		return writeInvoice(ctx, c, false)
-	}},
-	"invoice.status_update": {"drafts an invoice and sends it", func(ctx context.Context,
-		c *Client) error {
-		return writeInvoice(ctx, c, true)
-	}},
-	"payroll.funding_reverted":   {"creates a payroll and pays it in a block that is thrown out again", revertFunding},
+	"invoice.created":       {"creates a user and a payer, and creates an invoice", writeInvoice(false)},
+	"invoice.status_update": {"creates a draft of an invoice and sends it", writeInvoice(true)},
+	"payroll.funding_reverted": {"creates a payroll and pays it in a block that then leaves the chain",
+		revertFunding},
 	"payroll.created":            {"creates a payroll", payrollThen()},
 	"payroll.funding_detected":   {"creates a payroll and pays it", payrollThen(Pay("exact"))},
 	"payroll.status_update":      {"creates a payroll and pays it", payrollThen(Pay("exact"))},
 	"user.payment_status_update": {"creates a payroll and pays it", payrollThen(Pay("exact"))},
-	"payroll.funding_late":       {"creates a payroll and pays it too late (moves the clock)", payrollThen(Pay("late"))},
-	"payroll.quote_expired":      {"creates a payroll and lets its quote end (moves the clock)", payrollThen(outlive)},
-	"payroll.quote_refreshed": {"creates a payroll, lets its quote end and asks for another (moves the clock)",
+	"payroll.funding_late": {"creates a payroll and pays it too late (advances the clock)",
+		payrollThen(Pay("late"))},
+	"payroll.quote_expired": {"creates a payroll and lets its quote expire (advances the clock)", payrollThen(outlive)},
+	"payroll.quote_refreshed": {"creates a payroll, lets its quote expire and requests another (advances the clock)",
 		payrollThen(outlive, refresh)},
-	"payout.delayed": {
-		"pays a payroll while the simulated chain asks for more than payouts may cost (for every company, for some seconds)",
-		delayPayout},
-	"payout.returned": {"pays a payroll to a bank account, and has the bank send it back", returnPayout},
-	"withdrawal.created": {
-		"pays a payroll too much, and takes what is left over to the first destination of the company in bitcoin", takeOut},
-	"withdrawal.status_update": {
-		"pays a payroll too much, and takes what is left over to the first destination of the company in bitcoin", takeOut},
+	"payout.delayed": {"pays a payroll while the fee rate of the simulated chain is above the limit (for every company, " +
+		"for some seconds)", delayPayout},
+	"payout.returned": {"pays a payroll to a bank account, and lets the bank return the payment", returnPayout},
+	"withdrawal.created": {"pays too much for a payroll, and withdraws the excess to the company's first destination " +
+		"in bitcoin", withdraw},
+	"withdrawal.status_update": {"pays too much for a payroll, and withdraws the excess to the company's first " +
+		"destination in bitcoin", withdraw},
 	"claim.created":       {"creates a claim", claimThen()},
-	"claim.status_update": {"creates a claim and pays it", claimThen(payClaim)},
-	"claim.quote_expired": {"creates a claim and lets its quote end (moves the clock)", claimThen(outliveClaim)},
-	"claim.quote_refreshed": {"creates a claim, lets its quote end and asks for another (moves the clock)",
+	"claim.status_update": {"creates a claim and pays it", claimThen(payClaim("exact"))},
+	"claim.quote_expired": {"creates a claim and lets its quote expire (advances the clock)", claimThen(outliveClaim)},
+	"claim.quote_refreshed": {"creates a claim, lets its quote expire and requests another (advances the clock)",
 		claimThen(outliveClaim, refreshClaim)},
-	"wallet.created": {"asks for a wallet in a currency that the sandbox holds no money in", refusedWallet},
-	"wallet.deposit_update": {"pays coins to the company's wallet in bitcoin, and asks for one where there is none",
+	"wallet.created": {"requests a wallet in a currency that the sandbox does not have", requestWallet("XRP")},
+	"wallet.deposit_update": {"pays to the company's bitcoin wallet, which it requests if there is none",
 		payWallet},
-	"wallet.status_update":     {"asks for a wallet in a currency that the sandbox holds no money in", refusedWallet},
-	"merchant.settings_update": {"saves the merchant settings as they are", saveSettings},
-	"payer.created": {"creates a user and a payer of theirs", func(ctx context.Context, c *Client) error {
-		_,
-			_, err := c.makePayer(ctx)
-		return err
-	}},
-	"payer.status_update": {"creates a user and a payer of theirs, and deletes the payer", deletePayer},
-	"refund.created": {"creates a claim, pays it too much, and offers what is too much back",
-		claimThen(overpayClaim, offerRefund)},
-	"refund.status_update": {
-		"creates a claim, pays it too much, and offers what is too much twice: the first offer ends", claimThen(overpayClaim,
-			offerRefund, offerRefund)},
-	"settlement.created": {
-		"creates a claim and pays it, and settles what it brought (changes the merchant settings meanwhile)", settle},
-	"transfer.received": {"opens a funding account for a user, and transfers to it", transferIn},
-	"transfer.status_update": {
-		"creates a payroll that is funded by bank, transfers to it, and has the bank take it back", takeTransferBack},
+	"wallet.status_update":     {"requests a wallet in a currency that the sandbox does not have", requestWallet("XRP")},
+	"merchant.settings_update": {"saves the merchant settings unchanged", saveSettings},
+	"payer.created":            {"creates a user with a payer", makePayer},
+	"payer.status_update":      {"creates a user with a payer, and deletes the payer", deletePayer},
+	"refund.created": {"creates a claim, pays too much, and offers the excess as a refund",
+		claimThen(payClaim("over"), offerRefund)},
+	"refund.status_update": {"creates a claim, pays too much, and offers the refund twice, which ends the first offer",
+		claimThen(payClaim("over"), offerRefund, offerRefund)},
+	"settlement.created": {"creates a claim, pays it, and settles the proceeds (changes the merchant settings meanwhile)",
+		settle},
+	"transfer.received": {"opens a funding account for a user, and transfers money to it", transferIn},
+	"transfer.status_update": {"creates a payroll that is funded by bank, transfers the money, and lets the bank " +
+		"reverse it", reverseTransfer},
 	"webhook.status_update": {"registers an endpoint, disables it and deletes it", disableEndpoint},
-	"webhook.test":          {"has the first endpoint of the company tested", pingFirst},
+	"webhook.test":          {"sends a test event to the company's first endpoint", pingFirst},
 }
 
 // Run causes an event, waits for it and returns it.
@@ -146,31 +131,58 @@ func How(event string) string { return triggers[event].how }
 // Client creates the objects of events.
 type Client struct{ *apiclient.Client }
 
-// interval is the pause between two requests while a function waits for a change.
-const interval = 100 * time.Millisecond
-
-// awaitNext waits for the first event with a name after the event with the ID after.
-func (c *Client) awaitNext(ctx context.Context, after, name string) (json.RawMessage, error) {
-	tick := time.NewTicker(interval)
+// poll calls ready until it returns true, or fails when ctx ends. The error of ready ends it only with true.
+func poll(ctx context.Context, ready func() (bool, error)) error {
+	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		page, err := c.EventsAfter(ctx, after, name)
-		if err == nil && len(page.Data) > 0 {
-			return page.Data[0], nil
+		done, err := ready()
+		if done {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), err)
+			return errors.Join(context.Cause(ctx), err)
 		case <-tick.C:
 		}
 	}
+}
+
+// awaitNext waits for the first event with a name after the event with the ID after.
+func (c *Client) awaitNext(ctx context.Context, after, name string) (event json.RawMessage, err error) {
+	err = poll(ctx, func() (bool, error) {
+		page, err := c.EventsAfter(ctx, after, name)
+		if err != nil || len(page.Data) == 0 {
+			return false, err
+		}
+		event = page.Data[0]
+		return true, nil
+	})
+	return event, err
+}
+
+// create makes an object with a POST request and returns the member id of the response.
+func (c *Client) create(ctx context.Context, path, id string, body fields) (string, error) {
+	var made map[string]json.RawMessage
+	if err := c.Post(ctx, path, body, &made); err != nil {
+		return "", err
+	}
+	var text string
+	err := json.Unmarshal(made[id], &text)
+	return text, err
+}
+
+// advance advances the clock of the sandbox.
+func (c *Client) advance(ctx context.Context, by time.Duration) error {
+	return c.Post(ctx, "/api/sandbox/clock", fields{"advance_seconds": int64(by / time.Second)}, nil)
 }
 
 func (c *Client) company(ctx context.Context) (string, error) {
 	var company struct {
 		ID string `json:"company_id"`
 	}
-	return company.ID, c.Get(ctx, "/api/company", &company)
+	err := c.Get(ctx, "/api/company", &company)
+	return company.ID, err
 }
 
 // MakeRecipient creates a recipient in GB and returns the recipient's path in the API.
@@ -183,13 +195,10 @@ func (c *Client) makeRecipientIn(ctx context.Context, country string) (path stri
 	if err != nil {
 		return "", err
 	}
-	var made struct {
-		ID string `json:"recipient_id"`
-	}
-	err = c.Post(ctx, "/api/company/"+company+"/recipients/create", map[string]string{
+	id, err := c.create(ctx, "/api/company/"+company+"/recipients/create", "recipient_id", fields{
 		"first_name": "Ada", "last_name": "Example", "country": country, "external_id": "trigger-" + uuid.NewString(),
-	}, &made)
-	return "/api/company/" + company + "/recipients/" + made.ID, err
+	})
+	return "/api/company/" + company + "/recipients/" + id, err
 }
 
 // makePayee creates a recipient with a destination and returns the recipient's ID.
@@ -201,23 +210,17 @@ func (c *Client) makePayee(ctx context.Context) (string, error) {
 	return path[strings.LastIndexByte(path, '/')+1:], c.GiveDestination(ctx, path)
 }
 
-// newAddress returns a new address on the simulated chain.
-func newAddress() (string, error) {
-	wallet, err := sandbox.NewWallet("regtest")
-	if err != nil {
-		return "", err
-	}
-	return wallet.Deriver().Address(chain.External, 0)
-}
-
-// GiveDestination adds a new address as the destination of the recipient at path.
+// GiveDestination adds a new address on the simulated chain as the destination of the recipient at path.
 func (c *Client) GiveDestination(ctx context.Context, path string) error {
-	address, err := newAddress()
+	wallet, err := sandbox.NewWallet("regtest")
 	if err != nil {
 		return err
 	}
-	return c.Post(ctx, path+"/distribution", map[string]any{"symbol": "BTC",
-		"distribution_data": map[string]string{"address": address}}, nil)
+	address, err := wallet.Deriver().Address(chain.External, 0)
+	if err != nil {
+		return err
+	}
+	return c.Post(ctx, path+"/distribution", fields{"symbol": "BTC", "distribution_data": fields{"address": address}}, nil)
 }
 
 // Made is a payroll that a trigger created.
@@ -229,8 +232,18 @@ type Made struct {
 	} `json:"quote"`
 }
 
+// then runs steps with an object that a trigger created.
+func then[T any](ctx context.Context, c *Client, made T, steps []func(context.Context, *Client, T) error) error {
+	for _, step := range steps {
+		if err := step(ctx, c, made); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // payrollThen creates a payroll of one payee and runs the steps with it.
-func payrollThen(steps ...func(context.Context, *Client, Made) error) func(context.Context, *Client) error {
+func payrollThen(steps ...func(context.Context, *Client, Made) error) step {
 	return func(ctx context.Context, c *Client) error {
 		payee, err := c.makePayee(ctx)
 		if err != nil {
@@ -243,25 +256,25 @@ func payrollThen(steps ...func(context.Context, *Client, Made) error) func(conte
 // PayTo creates a payroll that pays one payee and runs the steps with it.
 func PayTo(payee string, steps ...func(context.Context, *Client, Made) error) func(context.Context, *Client) error {
 	return func(ctx context.Context, c *Client) error {
-		var p Made
-		if err := c.Post(ctx, "/api/company/payroll/create", map[string]any{
-			"currency": "USD", "to_pay": []map[string]any{{"user_id": payee, "amount_fiat": json.Number("100.00")}},
-		}, &p); err != nil {
+		made, err := c.makePayroll(ctx, payee, fields{"currency": "USD"})
+		if err != nil {
 			return err
 		}
-		for _, step := range steps {
-			if err := step(ctx, c, p); err != nil {
-				return err
-			}
-		}
-		return nil
+		return then(ctx, c, made, steps)
 	}
+}
+
+// makePayroll creates a payroll that pays one payee.
+func (c *Client) makePayroll(ctx context.Context, payee string, of fields) (made Made, err error) {
+	of["to_pay"] = []fields{{"user_id": payee, "amount_fiat": json.Number("100.00")}}
+	err = c.Post(ctx, "/api/company/payroll/create", of, &made)
+	return made, err
 }
 
 // Pay returns a step that pays a payroll with a deposit of a kind.
 func Pay(kind string) func(context.Context, *Client, Made) error {
 	return func(ctx context.Context, c *Client, p Made) error {
-		return c.Post(ctx, "/api/sandbox/deposit", map[string]string{"payroll_id": p.PayrollID, "kind": kind}, nil)
+		return c.Post(ctx, "/api/sandbox/deposit", fields{"payroll_id": p.PayrollID, "kind": kind}, nil)
 	}
 }
 
@@ -280,6 +293,13 @@ func revertFunding(ctx context.Context, c *Client) error {
 	}
 }
 
+// restore calls undo, even after a timeout of ctx, and adds its error to err.
+func restore(ctx context.Context, err *error, undo func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	*err = errors.Join(*err, undo(ctx))
+}
+
 // delayedRate is a fee rate above the limit of payouts, in sat/vB.
 const delayedRate = 1_000
 
@@ -293,17 +313,13 @@ func delayPayout(ctx context.Context, c *Client) (err error) {
 		Before int64 `json:"previous_sat_per_vbyte"`
 	}
 	set := func(ctx context.Context, rate int64) error {
-		return c.Post(ctx, "/api/sandbox/fee-rate", map[string]int64{"sat_per_vbyte": rate}, &fee)
+		return c.Post(ctx, "/api/sandbox/fee-rate", fields{"sat_per_vbyte": rate}, &fee)
 	}
 	if err := set(ctx, delayedRate); err != nil {
 		return err
 	}
 	before := fee.Before
-	defer func() { // reset the rate even after a timeout
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		err = errors.Join(err, set(ctx, before))
-	}()
+	defer restore(ctx, &err, func(ctx context.Context) error { return set(ctx, before) })
 	if err := payrollThen(Pay("exact"))(ctx, c); err != nil {
 		return err
 	}
@@ -311,12 +327,19 @@ func delayPayout(ctx context.Context, c *Client) (err error) {
 	return err
 }
 
+// requestWallet returns a step that requests a wallet in a currency. If the request is rejected it can be repeated.
+func requestWallet(currency string) step {
+	return func(ctx context.Context, c *Client) error {
+		return c.Post(ctx, "/api/wallets/request", fields{"currency": currency}, nil)
+	}
+}
+
 // payWallet pays a small amount to the address of the company's bitcoin wallet.
 func payWallet(ctx context.Context, c *Client) error {
-	if err := c.Post(ctx, "/api/wallets/request", map[string]string{"currency": "BTC"}, nil); err != nil {
+	if err := requestWallet("BTC")(ctx, c); err != nil {
 		return err
 	}
-	for {
+	return poll(ctx, func() (bool, error) {
 		var have struct {
 			Wallets []struct {
 				ID       string `json:"wallet_id"`
@@ -325,24 +348,20 @@ func payWallet(ctx context.Context, c *Client) error {
 			} `json:"wallets"`
 		}
 		if err := c.Get(ctx, "/api/wallets", &have); err != nil {
-			return err
+			return true, err
 		}
 		for _, w := range have.Wallets {
 			if w.Currency == "BTC" && w.Address != "" {
-				return c.Post(ctx, "/api/sandbox/deposit", map[string]any{"wallet_id": w.ID, "kind": "exact",
-					"amount": json.Number("0.001")}, nil)
+				return true, c.Post(ctx, "/api/sandbox/deposit",
+					fields{"wallet_id": w.ID, "kind": "exact", "amount": json.Number("0.001")}, nil)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+		return false, nil
+	})
 }
 
-// takeOut withdraws a small amount to a destination of the company, once the balance is sufficient.
-func takeOut(ctx context.Context, c *Client) error {
+// withdraw withdraws a small amount to a destination of the company, once the balance is sufficient.
+func withdraw(ctx context.Context, c *Client) error {
 	type destination struct {
 		ID       string `json:"destination_id"`
 		Currency string `json:"currency"`
@@ -355,69 +374,48 @@ func takeOut(ctx context.Context, c *Client) error {
 	}
 	i := slices.IndexFunc(to.Destinations, func(d destination) bool { return d.Currency == "BTC" })
 	if i < 0 {
-		return errors.New("the company has no destination in bitcoin; its owner names one at /wallets/destinations/new")
+		return errors.New("the company has no destination in bitcoin; its owner adds one at /wallets/destinations/new")
 	}
 	if err := payrollThen(Pay("over"))(ctx, c); err != nil {
 		return err
 	}
 	return once(ctx, func() error {
-		return c.Post(ctx, "/api/wallets/withdraw", map[string]any{"destination_id": to.Destinations[i].ID,
-			"amount": json.Number("0.0001")}, nil)
+		return c.Post(ctx, "/api/wallets/withdraw",
+			fields{"destination_id": to.Destinations[i].ID, "amount": json.Number("0.0001")}, nil)
 	}, "insufficient_balance")
 }
 
 func outlive(ctx context.Context, c *Client, p Made) error {
-	if err := c.outliveQuote(ctx, p.Quote.From, p.Quote.To); err != nil {
+	if err := c.advance(ctx, p.Quote.To.Sub(p.Quote.From)+time.Second); err != nil {
 		return err
 	}
 	return c.awaitEvent(ctx, "payroll.quote_expired", p.PayrollID)
 }
 
-// outliveQuote advances the clock past the end of a quote, which is valid from a time to another.
-func (c *Client) outliveQuote(ctx context.Context, from, to time.Time) error {
-	return c.Post(ctx, "/api/sandbox/clock", map[string]int64{"advance_seconds": int64(to.Sub(from)/time.Second) + 1}, nil)
-}
-
 // once calls do until it succeeds, or fails with an error that contains none of the reasons.
 func once(ctx context.Context, do func() error, reasons ...string) error {
-	for {
+	return poll(ctx, func() (bool, error) {
 		err := do()
-		if err == nil || !slices.ContainsFunc(reasons, func(reason string) bool {
-			return strings.Contains(err.Error(),
-				reason)
-		}) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+		return err == nil || !slices.ContainsFunc(reasons, func(reason string) bool {
+			return strings.Contains(err.Error(), reason)
+		}), err
+	})
 }
 
 // awaitEvent waits for an event of a payroll or claim.
 func (c *Client) awaitEvent(ctx context.Context, name, objectID string) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
+	return poll(ctx, func() (bool, error) {
 		var page apiclient.EventPage
 		err := c.Get(ctx, "/api/events?order=desc&limit=100&name="+name, &page)
-		for _, body := range page.Data {
-			if bytes.Contains(body, []byte(objectID)) {
-				return nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
-		case <-tick.C:
-		}
-	}
+		found := slices.ContainsFunc(page.Data, func(event json.RawMessage) bool {
+			return bytes.Contains(event, []byte(objectID))
+		})
+		return found, err
+	})
 }
 
 func refresh(ctx context.Context, c *Client, p Made) error {
-	return c.Post(ctx, "/api/company/payroll/quote/refresh", map[string]string{"payroll_id": p.PayrollID}, nil)
+	return c.Post(ctx, "/api/company/payroll/quote/refresh", fields{"payroll_id": p.PayrollID}, nil)
 }
 
 // Invite invites a worker and returns the email address.
@@ -427,8 +425,8 @@ func (c *Client) Invite(ctx context.Context) (email string, err error) {
 		return "", err
 	}
 	email = "trigger-" + uuid.NewString() + "@sandbox.example"
-	return email, c.Post(ctx, "/api/company/worker/invite", map[string]string{"company_id": company, "email": email,
-		"role": "contractor"}, nil)
+	return email, c.Post(ctx, "/api/company/worker/invite",
+		fields{"company_id": company, "email": email, "role": "contractor"}, nil)
 }
 
 func revokeInvitation(ctx context.Context, c *Client) error {
@@ -436,15 +434,14 @@ func revokeInvitation(ctx context.Context, c *Client) error {
 	if err != nil {
 		return err
 	}
-	return c.Post(ctx, "/api/company/worker/invite/revoke", map[string]string{"email": email}, nil)
+	return c.Post(ctx, "/api/company/worker/invite/revoke", fields{"email": email}, nil)
 }
 
 func outliveInvitation(ctx context.Context, c *Client) error {
 	if _, err := c.Invite(ctx); err != nil {
 		return err
 	}
-	return c.Post(ctx, "/api/sandbox/clock", map[string]int64{"advance_seconds": int64((14*24*time.Hour +
-		time.Minute) / time.Second)}, nil)
+	return c.advance(ctx, 14*24*time.Hour+time.Minute)
 }
 
 var invitationLink = regexp.MustCompile(`/invitation/[A-Za-z0-9_-]+`)
@@ -455,30 +452,27 @@ func acceptInvitation(ctx context.Context, c *Client) error {
 	if err != nil {
 		return err
 	}
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
+	err = poll(ctx, func() (bool, error) {
 		var mails struct {
 			Data []struct{ To, Text string }
 		}
 		if err := c.Get(ctx, "/api/sandbox/mails", &mails); err != nil {
-			return err
+			return true, err
 		}
 		for _, m := range mails.Data {
 			if link := invitationLink.FindString(m.Text); m.To == email && link != "" {
-				return c.fillIn(ctx, link+"/accept", url.Values{
+				return true, c.fillIn(ctx, link+"/accept", url.Values{
 					"first_name": {"Ada"}, "last_name": {"Example"}, "date_of_birth": {"1990-01-31"}, "country": {"DE"},
-					"street_address": {"Beispielweg 1"},
-					"city":           {"Berlin"}, "zip": {"10115"},
+					"street_address": {"Beispielweg 1"}, "city": {"Berlin"}, "zip": {"10115"},
 				})
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w; a sandbox with a mail server keeps no mails", context.Cause(ctx))
-		case <-tick.C:
-		}
+		return false, nil
+	})
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w; a sandbox with a mail server stores no mails", err)
 	}
+	return err
 }
 
 // fillIn submits the form of a web page as a browser does.
@@ -503,16 +497,11 @@ func (c *Client) fillIn(ctx context.Context, path string, form url.Values) error
 
 // makeUser creates a user of the company and returns the ID.
 func (c *Client) makeUser(ctx context.Context) (string, error) {
-	var made struct {
-		ID string `json:"user_id"`
-	}
-	err := c.Post(ctx, "/api/user/create", map[string]string{
+	return c.create(ctx, "/api/user/create", "user_id", fields{
 		"email": "trigger-" + uuid.NewString() + "@sandbox.example", "phone_number": "+4930901820", "phone_country": "DE",
-		"first_name": "Ada", "last_name": "Example",
-		"date_of_birth": "1990-01-31", "street_address": "Beispielweg 1", "city": "Berlin", "state": "Berlin", "zip": "10115",
-		"country": "DE", "product": "worker",
-	}, &made)
-	return made.ID, err
+		"first_name": "Ada", "last_name": "Example", "date_of_birth": "1990-01-31", "street_address": "Beispielweg 1",
+		"city": "Berlin", "state": "Berlin", "zip": "10115", "country": "DE", "product": "worker",
+	})
 }
 
 // MakeVerified creates a verified user and returns the user's ID.
@@ -521,17 +510,7 @@ func (c *Client) MakeVerified(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return user, c.Post(ctx, "/api/sandbox/kyc", map[string]string{"user_id": user, "result": "approved"}, nil)
-}
-
-func verifyUser(ctx context.Context, c *Client) error {
-	_, err := c.MakeVerified(ctx)
-	return err
-}
-
-func openFunding(ctx context.Context, c *Client) error {
-	_, err := c.makeFunding(ctx)
-	return err
+	return user, c.Post(ctx, "/api/sandbox/kyc", fields{"user_id": user, "result": "approved"}, nil)
 }
 
 // makeFunding opens a funding account for a verified user and returns its ID.
@@ -546,12 +525,8 @@ func (c *Client) makeFunding(ctx context.Context) (string, error) {
 	if err := c.Get(ctx, "/api/user/funding/account/tos?user_id="+user, &terms); err != nil {
 		return "", err
 	}
-	var made struct {
-		ID string `json:"funding_account_id"`
-	}
-	err = c.Post(ctx, "/api/user/funding/account", map[string]string{"user_id": user, "currency": "EUR",
-		"terms_version": terms.Version}, &made)
-	return made.ID, err
+	return c.create(ctx, "/api/user/funding/account", "funding_account_id",
+		fields{"user_id": user, "currency": "EUR", "terms_version": terms.Version})
 }
 
 func transferIn(ctx context.Context, c *Client) error {
@@ -559,10 +534,8 @@ func transferIn(ctx context.Context, c *Client) error {
 	if err != nil {
 		return err
 	}
-	return c.Post(ctx, "/api/sandbox/bank-deposit", map[string]any{
-		"funding_account_id": account, "amount": json.Number("100.00"), "currency": "EUR", "reference": "trigger-" +
-			uuid.NewString(),
-	}, nil)
+	return c.Post(ctx, "/api/sandbox/bank-deposit", fields{"funding_account_id": account,
+		"amount": json.Number("100.00"), "currency": "EUR", "reference": "trigger-" + uuid.NewString()}, nil)
 }
 
 // onePixel is a PNG of one pixel, which a sandbox accepts as a document.
@@ -580,7 +553,7 @@ func verifyCompany(ctx context.Context, c *Client) error {
 		return err
 	}
 	decide := func(result string) error {
-		return c.Post(ctx, "/api/sandbox/kyb", map[string]string{"company_id": company.ID, "result": result}, nil)
+		return c.Post(ctx, "/api/sandbox/kyb", fields{"company_id": company.ID, "result": result}, nil)
 	}
 	switch company.State {
 	case "submitted", "in_review", "ubo_pending":
@@ -591,92 +564,78 @@ func verifyCompany(ctx context.Context, c *Client) error {
 		return fmt.Errorf("the verification of the company has ended: %s", company.State)
 	}
 	at := "/api/companies/" + company.ID
-	if err := c.Post(ctx, "/api/companies", map[string]string{
+	if err := c.Post(ctx, "/api/companies", fields{
 		"company_id": company.ID, "name": company.Name, "country": company.Country, "registration_number": "HRB 1",
-		"incorporation_date": "2001-02-03",
-		"street_address":     "Beispielweg 1", "city": "Berlin",
+		"incorporation_date": "2001-02-03", "street_address": "Beispielweg 1", "city": "Berlin",
 	}, nil); err != nil {
 		return err
 	}
-	var owner struct {
-		ID string `json:"ubo_id"`
-	}
-	if err := c.Post(ctx, at+"/ubo", map[string]any{
-		"first_name": "Ada", "last_name": "Example", "date_of_birth": "1970-01-31", "country": "DE",
-		"ownership_percentage": 60,
-	}, &owner); err != nil && company.State == "" {
+	owner, err := c.create(ctx, at+"/ubo", "ubo_id", fields{"first_name": "Ada", "last_name": "Example",
+		"date_of_birth": "1970-01-31", "country": "DE", "ownership_percentage": 60})
+	if err != nil && company.State == "" {
 		return err
 	}
-	for _, paper := range []map[string]string{
-		{"doc_type": "certificate_of_incorporation"}, {"doc_type": "shareholder_register"}, {"doc_type": "passport",
-			"category": "front", "ubo_id": owner.ID},
-	} {
-		if _, ofOwner := paper["ubo_id"]; ofOwner && owner.ID == "" {
-			continue // the owner was added before
-		}
-		paper["issuing_country"], paper["base64_image"] = company.Country, onePixel
-		if err := c.Post(ctx, at+"/documents", paper, nil); err != nil {
+	documents := []fields{{"doc_type": "certificate_of_incorporation"}, {"doc_type": "shareholder_register"}}
+	if owner != "" { // otherwise the owner was added before
+		documents = append(documents, fields{"doc_type": "passport", "category": "front", "ubo_id": owner})
+	}
+	for _, document := range documents {
+		document["issuing_country"], document["base64_image"] = company.Country, onePixel
+		if err := c.Post(ctx, at+"/documents", document, nil); err != nil {
 			return err
 		}
 	}
-	return c.Post(ctx, at+"/kyb", map[string]string{}, nil)
+	return c.Post(ctx, at+"/kyb", fields{}, nil)
 }
 
-// makePayer creates a payer of a user, and returns the IDs of both.
-func (c *Client) makePayer(ctx context.Context) (user, payer string, err error) {
-	if user, err = c.makeUser(ctx); err != nil {
-		return "", "", err
+// withPayer creates a user with a payer and calls do with the IDs of both.
+func withPayer(ctx context.Context, c *Client, do func(user, payer string) error) error {
+	user, err := c.makeUser(ctx)
+	if err != nil {
+		return err
 	}
-	var made struct {
-		ID string `json:"external_company_id"`
-	}
-	err = c.Post(ctx, "/api/user/payer/create", map[string]string{
+	payer, err := c.create(ctx, "/api/user/payer/create", "external_company_id", fields{
 		"user_id": user, "name": "Sandbox Client", "company_type": "client", "payroll_invoice_currency": "USD",
-	}, &made)
-	return user, made.ID, err
+	})
+	if err != nil {
+		return err
+	}
+	return do(user, payer)
+}
+
+func makePayer(ctx context.Context, c *Client) error {
+	return withPayer(ctx, c, func(string, string) error { return nil })
 }
 
 func deletePayer(ctx context.Context, c *Client) error {
-	user, payer, err := c.makePayer(ctx)
-	if err != nil {
-		return err
-	}
-	return c.Post(ctx, "/api/user/payer/delete", map[string]string{"user_id": user, "external_company_id": payer}, nil)
+	return withPayer(ctx, c, func(user, payer string) error {
+		return c.Post(ctx, "/api/user/payer/delete", fields{"user_id": user, "external_company_id": payer}, nil)
+	})
 }
 
-// writeInvoice creates an invoice of a user, either sent at once or first as a draft.
-func writeInvoice(ctx context.Context, c *Client, draft bool) error {
-	user, payer, err := c.makePayer(ctx)
-	if err != nil {
-		return err
+// writeInvoice returns a step that creates an invoice of a user, either sent at once or first as a draft.
+func writeInvoice(draft bool) step {
+	return func(ctx context.Context, c *Client) error {
+		return withPayer(ctx, c, func(user, payer string) error {
+			invoice, err := c.create(ctx, "/api/user/invoice/create", "invoice_id", fields{
+				"user_id": user, "external_company_id": payer, "draft": draft,
+				"items": []fields{{"description": "Work", "unit_price": 100}},
+			})
+			if err != nil || !draft {
+				return err
+			}
+			return c.Post(ctx, "/api/user/invoice/send", fields{"user_id": user, "invoice_id": invoice}, nil)
+		})
 	}
-	var invoice struct {
-		ID string `json:"invoice_id"`
-	}
-	if err := c.Post(ctx, "/api/user/invoice/create", map[string]any{
-		"user_id": user, "external_company_id": payer, "draft": draft, "items": []map[string]any{{"description": "Work",
-			"unit_price": 100}},
-	}, &invoice); err != nil || !draft {
-		return err
-	}
-	return c.Post(ctx, "/api/user/invoice/send", map[string]string{"user_id": user, "invoice_id": invoice.ID}, nil)
-}
-
-// refusedWallet requests a wallet that is rejected, so that it can be requested again; an existing wallet would only
-// be returned.
-func refusedWallet(ctx context.Context, c *Client) error {
-	return c.Post(ctx, "/api/wallets/request", map[string]string{"currency": "XRP"}, nil)
 }
 
 func disableEndpoint(ctx context.Context, c *Client) error {
-	var made struct {
-		ID string `json:"webhook_id"`
-	}
-	if err := c.Post(ctx, "/api/webhooks", map[string]any{"url": "http://127.0.0.1:9/",
-		"description": "made by stipend trigger", "events": []string{"webhook.test"}}, &made); err != nil {
+	endpoint, err := c.create(ctx, "/api/webhooks", "webhook_id", fields{"url": "http://127.0.0.1:9/",
+		"description": "made by stipend trigger", "events": []string{"webhook.test"}})
+	if err != nil {
 		return err
 	}
-	at := "/api/webhooks/" + made.ID
+	at := "/api/webhooks/" + endpoint
 	return errors.Join(c.Post(ctx, at+"/disable", nil, nil), c.Do(ctx, http.MethodDelete, at, nil, nil))
 }
 

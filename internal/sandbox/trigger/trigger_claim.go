@@ -3,7 +3,6 @@ package trigger
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/stipend/stipend/internal/money"
@@ -17,35 +16,29 @@ type madeClaim struct {
 }
 
 // claimThen creates a claim and runs the steps with it.
-func claimThen(steps ...func(context.Context, *Client, madeClaim) error) func(context.Context, *Client) error {
+func claimThen(steps ...func(context.Context, *Client, madeClaim) error) step {
 	return func(ctx context.Context, c *Client) error {
 		var made madeClaim
-		if err := c.Post(ctx, "/api/merchant/claim/create", map[string]any{
+		if err := c.Post(ctx, "/api/merchant/claim/create", fields{
 			"payer_id": "trigger", "amount": json.Number("100.00"), "denomination_currency": "USD", "funding_currency": "BTC",
 		}, &made); err != nil {
 			return err
 		}
-		for _, step := range steps {
-			if err := step(ctx, c, made); err != nil {
-				return err
-			}
-		}
-		return nil
+		return then(ctx, c, made, steps)
 	}
 }
 
-func payClaim(ctx context.Context, c *Client, made madeClaim) error {
-	return c.Post(ctx, "/api/sandbox/deposit", map[string]string{"claim_id": made.ID, "kind": "exact"}, nil)
-}
-
-func overpayClaim(ctx context.Context, c *Client, made madeClaim) error {
-	return c.Post(ctx, "/api/sandbox/deposit", map[string]string{"claim_id": made.ID, "kind": "over"}, nil)
+// payClaim returns a step that pays a claim with a deposit of a kind.
+func payClaim(kind string) func(context.Context, *Client, madeClaim) error {
+	return func(ctx context.Context, c *Client, made madeClaim) error {
+		return c.Post(ctx, "/api/sandbox/deposit", fields{"claim_id": made.ID, "kind": kind}, nil)
+	}
 }
 
 // offerRefund offers the excess payment of a claim as a refund, once it is confirmed.
 func offerRefund(ctx context.Context, c *Client, made madeClaim) error {
 	return once(ctx, func() error {
-		return c.Post(ctx, "/api/merchant/claim/refund", map[string]string{"claim_id": made.ID}, nil)
+		return c.Post(ctx, "/api/merchant/claim/refund", fields{"claim_id": made.ID}, nil)
 	}, "invalid_state")
 }
 
@@ -72,25 +65,23 @@ func settle(ctx context.Context, c *Client) (err error) {
 	if err := c.Post(ctx, "/api/merchant/settings", settingsOfClaims{Currency: string(money.BTC)}, nil); err != nil {
 		return err
 	}
-	defer func() { // restore the settings even after a timeout
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		err = errors.Join(err, c.Post(ctx, "/api/merchant/settings", before, nil))
-	}()
-	return claimThen(payClaim, func(ctx context.Context, c *Client, _ madeClaim) error {
+	defer restore(ctx, &err, func(ctx context.Context) error {
+		return c.Post(ctx, "/api/merchant/settings", before, nil)
+	})
+	return claimThen(payClaim("exact"), func(ctx context.Context, c *Client, _ madeClaim) error {
 		return once(ctx, func() error {
-			return c.Post(ctx, "/api/merchant/settlements", map[string]string{"currency": string(money.BTC)}, nil)
+			return c.Post(ctx, "/api/merchant/settlements", fields{"currency": string(money.BTC)}, nil)
 		}, "insufficient_balance", "amount_too_small")
 	})(ctx, c)
 }
 
 func outliveClaim(ctx context.Context, c *Client, made madeClaim) error {
-	if err := c.outliveQuote(ctx, made.From, made.To); err != nil {
+	if err := c.advance(ctx, made.To.Sub(made.From)+time.Second); err != nil {
 		return err
 	}
 	return c.awaitEvent(ctx, "claim.quote_expired", made.ID)
 }
 
 func refreshClaim(ctx context.Context, c *Client, made madeClaim) error {
-	return c.Post(ctx, "/api/merchant/claim/quote/refresh", map[string]string{"claim_id": made.ID}, nil)
+	return c.Post(ctx, "/api/merchant/claim/quote/refresh", fields{"claim_id": made.ID}, nil)
 }
