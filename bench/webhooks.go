@@ -369,8 +369,11 @@ func (b *bench) deliveries(ctx context.Context, name string, set webhookSetting)
 		_ = r.Close() // closes the hanging requests
 		done.Wait()
 	}()
-	sender := delivery.NewSender(delivery.Options{DB: d, Sealer: sealer, Env: identity.Sandbox, Policy: policy,
+	sender, err := delivery.NewSender(delivery.Options{DB: d, Sealer: sealer, Env: identity.Sandbox, Policy: policy,
 		Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return out, err
+	}
 	self := &process{pid: os.Getpid()} // the sender and the receiver run in this process
 	debug.FreeOSMemory()
 	self.forgetPeak()

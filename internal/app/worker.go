@@ -47,11 +47,14 @@ func (s *Service) startWorker(ctx, background context.Context) error {
 	if s.simulatedBank != nil {
 		maps.Copy(table, sandbox.BankJobs(s.simulatedBank, byBank))
 	}
-	runner := job.NewRunner(s.db, table, s.periodic(rails), s.log)
-	s.work.Go(func() { runner.Run(background) })
-	hooks := delivery.NewSender(delivery.Options{
+	hooks, err := delivery.NewSender(delivery.Options{
 		DB: s.db, Sealer: s.sealer, Env: s.cfg.Env, Policy: s.policy, Log: s.log,
 	})
+	if err != nil {
+		return err
+	}
+	runner := job.NewRunner(s.db, table, s.periodic(rails), s.log)
+	s.work.Go(func() { runner.Run(background) })
 	s.work.Go(func() { hooks.Run(background) })
 	return nil
 }

@@ -29,7 +29,11 @@ func TestWebhooks(t *testing.T) {
 		policy := delivery.Policy{Loopback: true}
 		b := newService(t, d, func(deps *Deps) { deps.Webhooks = delivery.Setup{Sealer: sealer, Policy: policy} })
 		log := slog.New(slog.DiscardHandler)
-		sender := delivery.NewSender(delivery.Options{DB: d, Sealer: sealer, Env: identity.Sandbox, Policy: policy, Log: log})
+		sender, err := delivery.NewSender(delivery.Options{DB: d, Sealer: sealer, Env: identity.Sandbox, Policy: policy,
+			Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
 		runner := job.NewRunner(d, job.Table{
 			delivery.JobClear: {Tx: delivery.Clear}, delivery.JobReplay: {Tx: delivery.HandleReplay},
 		}, nil, log)

@@ -66,7 +66,11 @@ func (w *world) newSender(d *db.DB, change ...func(*delivery.Options)) *delivery
 	for _, f := range change {
 		f(&o)
 	}
-	return delivery.NewSender(o)
+	sender, err := delivery.NewSender(o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return sender
 }
 
 func (w *world) write(f func(context.Context, *db.Tx) error) {

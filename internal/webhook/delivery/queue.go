@@ -90,8 +90,11 @@ type Sender struct {
 	work    sync.WaitGroup
 }
 
-// NewSender returns a sender.
-func NewSender(o Options) *Sender {
+// NewSender returns a sender. It returns an error if the database, sealer, environment or log is missing.
+func NewSender(o Options) (*Sender, error) {
+	if o.DB == nil || o.Sealer == nil || o.Env == "" || o.Log == nil {
+		return nil, errors.New("delivery: a sender needs a database, a sealer, an environment and a log")
+	}
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
@@ -104,7 +107,7 @@ func NewSender(o Options) *Sender {
 	}
 	o.DB.OnNotice(webhook.NoticeNew, s.signal)
 	o.DB.OnNotice(noticeDue, s.signal)
-	return s
+	return s, nil
 }
 
 func (s *Sender) signal() {
