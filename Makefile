@@ -29,7 +29,7 @@ test: ## run all tests on both databases (PKG=./internal/money/... narrows them)
 
 .PHONY: quick
 quick: ## run the tests that need no PostgreSQL, node or browser, on SQLite (PKG=./internal/money/... narrows them)
-	@go test -short -vet=off -trimpath -timeout 5m $(PKG)
+	@go test -short -vet=off -trimpath -ldflags="-s -w" -timeout 5m $(PKG)
 
 .PHONY: screenshots
 screenshots: ## take the pictures of docs/ again, from a running sandbox in Chromium

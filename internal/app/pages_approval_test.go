@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -31,8 +32,9 @@ func (o *companyBrowser) colleague() (v *webtest.Visitor, setRole func(role stri
 	if err := o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		sealer, err := identity.NewSealer(make([]byte, 32))
 		if err == nil {
-			user, err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{Password: password,
-				Profile: identity.Profile{Email: email, FirstName: "Katherine", LastName: "Johnson"}})
+			user, err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{
+				PasswordHash: testkit.PasswordHash(o.T, password),
+				Profile:      identity.Profile{Email: email, FirstName: "Katherine", LastName: "Johnson"}})
 		}
 		return err
 	}); err != nil {

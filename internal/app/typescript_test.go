@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // A program that uses openapi-fetch compiles with the types that openapi-typescript generates from the contract, and
 // the service answers its requests.
 func TestTypeScriptSample(t *testing.T) {
+	testkit.NotQuick(t, "node")
 	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {

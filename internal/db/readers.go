@@ -10,46 +10,44 @@ import (
 // maxReaders is the number of concurrent read transactions on SQLite.
 const maxReaders = 8
 
-// reader is a connection for read transactions, with its prepared statements. It is opened at its first use.
+// reader is a connection for read transactions, with its prepared statements.
 type reader struct {
 	conn       *sql.Conn
 	statements statementCache
 }
 
 // readers is a pool of SQLite connections for read transactions. The pool of package sql would parse and plan every
-// statement again, which takes longer than executing most of them.
+// statement again, which takes longer than executing most of them. The connection used last is used first: its
+// statements are prepared, and no more connections are opened than are in use at the same time.
 type readers struct {
 	from *sql.DB
-	idle chan *reader
+	free chan struct{} // one value for each read transaction that may still begin
 
 	mu     sync.Mutex
+	idle   []*reader // the one used last is at the end
 	closed bool
 }
 
 func (p *readers) open(from *sql.DB) {
 	from.SetMaxOpenConns(maxReaders)
 	from.SetMaxIdleConns(-1) // connections that this pool discards are closed
-	p.from, p.idle = from, make(chan *reader, maxReaders)
+	p.from, p.free = from, make(chan struct{}, maxReaders)
 	for range maxReaders {
-		p.idle <- &reader{}
+		p.free <- struct{}{}
 	}
 }
 
 // begin waits for a free connection and begins a transaction on it. The caller must call end.
 func (p *readers) begin(ctx context.Context) (*reader, error) {
-	var r *reader
 	select {
-	case r = <-p.idle:
+	case <-p.free:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if r.conn == nil {
-		conn, err := p.from.Conn(ctx)
-		if err != nil {
-			p.idle <- r
-			return nil, err
-		}
-		r.conn, r.statements = conn, statementCache{}
+	r, err := p.take(ctx)
+	if err != nil {
+		p.free <- struct{}{}
+		return nil, err
 	}
 	if _, err := r.conn.ExecContext(ctx, "BEGIN"); err != nil {
 		p.end(r)
@@ -58,34 +56,43 @@ func (p *readers) begin(ctx context.Context) (*reader, error) {
 	return r, nil
 }
 
+// take returns the idle connection that was used last, or opens one.
+func (p *readers) take(ctx context.Context) (*reader, error) {
+	p.mu.Lock()
+	if last := len(p.idle) - 1; last >= 0 {
+		r := p.idle[last]
+		p.idle = p.idle[:last]
+		p.mu.Unlock()
+		return r, nil
+	}
+	p.mu.Unlock()
+	conn, err := p.from.Conn(ctx)
+	return &reader{conn: conn, statements: statementCache{}}, err
+}
+
 // end rolls the transaction back and releases the connection, or closes it if the rollback fails.
 func (p *readers) end(r *reader) {
 	_, err := r.conn.ExecContext(context.Background(), "ROLLBACK")
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if err != nil || p.closed {
 		_ = r.close()
+	} else {
+		p.idle = append(p.idle, r)
 	}
-	p.idle <- r
+	p.mu.Unlock()
+	p.free <- struct{}{}
 }
 
-func (r *reader) close() (err error) {
-	if r.conn != nil {
-		err = errors.Join(r.statements.close(), r.conn.Close())
-	}
-	r.conn, r.statements = nil, nil
-	return err
-}
+func (r *reader) close() error { return errors.Join(r.statements.close(), r.conn.Close()) }
 
 // close closes the idle connections. The others are closed when their transactions end.
 func (p *readers) close() (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	for range len(p.idle) {
-		r := <-p.idle
+	for _, r := range p.idle {
 		err = errors.Join(err, r.close())
-		p.idle <- r
 	}
+	p.idle = nil
 	return errors.Join(err, p.from.Close())
 }

@@ -74,7 +74,7 @@ func (x *till) hire(email string) identity.Principal {
 	var user identity.User
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
 		if user, err = identity.CreateUser(ctx, tx, x.server.Sealer,
-			identity.NewUser{Password: "wire of eleven inches", Profile: identity.Profile{Email: email}}); err != nil {
+			identity.NewUser{Profile: identity.Profile{Email: email}}); err != nil {
 			return err
 		}
 		return identity.AddMember(ctx, tx, identity.Member{CompanyID: x.company, UserID: user.ID, Role: identity.RoleAdmin})

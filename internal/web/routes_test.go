@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web"
 	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/ui"
@@ -29,7 +30,8 @@ func TestEveryPageForEveryRole(t *testing.T) {
 		sealer, err := identity.NewSealer(make([]byte, 32))
 		if err == nil {
 			_, err = identity.CreateUser(ctx, tx, sealer,
-				identity.NewUser{Password: pagetest.Password, Profile: identity.Profile{Email: "alone@acme.example"}})
+				identity.NewUser{PasswordHash: testkit.PasswordHash(t, pagetest.Password),
+					Profile: identity.Profile{Email: "alone@acme.example"}})
 		}
 		return err
 	})

@@ -65,9 +65,8 @@ func run(t *testing.T, f func(x *fixture)) {
 				return err
 			}
 			for i, p := range []*identity.Principal{&x.owner, &x.second} {
-				u, err := identity.CreateUser(ctx, tx, sealer, identity.NewUser{
-					Password: "wire of eleven inches", Profile: identity.Profile{Email: fmt.Sprintf("%d@acme.example", i)},
-				})
+				u, err := identity.CreateUser(ctx, tx, sealer,
+					identity.NewUser{Profile: identity.Profile{Email: fmt.Sprintf("%d@acme.example", i)}})
 				if err != nil {
 					return err
 				}

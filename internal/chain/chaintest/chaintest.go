@@ -11,13 +11,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/btcsuite/btcd/chaincfg/v2"
 	"github.com/btcsuite/btcd/chainhash/v2"
 	"github.com/btcsuite/btcd/wire/v2"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/testkit"
 )
 
@@ -55,15 +55,33 @@ type AccountChain interface {
 // test checks only its own transactions.
 type Factory func(t *testing.T, d *db.DB) Chain
 
-// StartWatching creates the cursor of the chain called name, with a simulated chain, for tests that need addresses
-// and no blocks.
+// StartWatching creates the cursor of the chain called name at the first block of regtest, for tests that need
+// addresses and no blocks. The simulated chain continues from that block.
 func StartWatching(t testing.TB, d *db.DB, name string) {
 	t.Helper()
-	if err := chain.NewWatcher(d, name, bitcoinsim.New(d), 1,
-		slog.New(slog.DiscardHandler)).Sync(t.Context()); err != nil {
+	now, err := d.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := emptyChain{block: chain.Block{Hash: chaincfg.RegressionNetParams.GenesisHash.String(), Time: now}}
+	if err := chain.NewWatcher(d, name, source, 1, slog.New(slog.DiscardHandler)).Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
+
+// emptyChain is the source of a chain that has one block and no transactions.
+type emptyChain struct {
+	chain.Source // nil: nothing else is requested
+	block        chain.Block
+}
+
+func (emptyChain) Network() string { return "regtest" }
+
+func (c emptyChain) Tip(context.Context) (int64, string, error) { return 0, c.block.Hash, nil }
+
+func (c emptyChain) Block(context.Context, string) (chain.Block, error) { return c.block, nil }
+
+func (emptyChain) Mempool(context.Context) ([]string, error) { return nil, nil }
 
 // NewSigner returns the signer of a new key, so that tests on the same chain do not share addresses.
 func NewSigner(t testing.TB, d *db.DB) *bitcoin.Signer {

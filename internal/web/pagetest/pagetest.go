@@ -34,6 +34,7 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/web"
@@ -169,6 +170,7 @@ func NewFixture(t *testing.T, d *db.DB, roles ...string) *Fixture {
 	}
 	x.Write(func(ctx context.Context, tx *db.Tx) (err error) {
 		x.Users = map[string]identity.User{}
+		hash := testkit.PasswordHash(t, Password)
 		if x.Company, err = identity.CreateCompany(ctx, tx,
 			identity.NewCompany{Name: "Acme", Email: "office@acme.example", Country: "US"}); err != nil {
 			return err
@@ -179,7 +181,7 @@ func NewFixture(t *testing.T, d *db.DB, roles ...string) *Fixture {
 		}
 		for _, role := range roles {
 			if x.Users[role], err = identity.CreateUser(ctx, tx, sealer,
-				identity.NewUser{Password: Password, Profile: identity.Profile{
+				identity.NewUser{PasswordHash: hash, Profile: identity.Profile{
 					Email: role + "@acme.example", FirstName: "Ada", LastName: "Lovelace"}}); err != nil {
 				return err
 			}
