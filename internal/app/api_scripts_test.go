@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +21,8 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/sandbox"
@@ -34,6 +38,10 @@ func TestAPIScripts(t *testing.T) {
 		d := &scriptClient{apiClient: newAPIClient(t, s), companies: map[string]string{}}
 		receiver := httptest.NewServer(d)
 		t.Cleanup(receiver.Close)
+		scans, err := os.ReadFile("../kyc/testdata/65-scans.jpeg")
+		if err != nil {
+			t.Fatal(err)
+		}
 		apiscript.Run(t, apiscript.Service{
 			BaseURL: s.Ready().BaseURL,
 			Variables: map[string]string{
@@ -42,6 +50,7 @@ func TestAPIScripts(t *testing.T) {
 				"recipient": d.seed.Recipients[0].RecipientID, "admin": sandbox.SeedID("usr", "admin"),
 				"client": d.seed.ClientID, "secret": d.seed.ClientSecret, "callback": d.seed.RedirectURI,
 				"base_url": s.Ready().BaseURL, "auth_url": s.Ready().AuthURL, "receiver": receiver.URL,
+				"person": person, "scan": pixel, "scans65": base64.StdEncoding.EncodeToString(scans),
 			},
 			Authorization: d.authorization,
 			Stored:        func() any { return d.stored() },
@@ -51,6 +60,11 @@ func TestAPIScripts(t *testing.T) {
 		d.checkLedgerBalances()
 	})
 }
+
+// person has the members of a user, except the address.
+const person = `{"first_name": "Ada", "last_name": "Lovelace", "phone_number": "+4930901820", "phone_country": "DE",
+	"date_of_birth": "1990-12-10", "street_address": "1 Example Street", "city": "Berlin", "state": "BE", "zip": "10115",
+	"country": "DE", "product": "worker"}`
 
 // scriptClient does for scripts what the API cannot do. It also receives webhooks: a GET of a path returns the last
 // webhook that was sent there.
@@ -88,24 +102,54 @@ func (d *scriptClient) authorization(t *testing.T, name string) string {
 	case "token":
 		return d.token(strings.Fields(rest)...)
 	case "key":
-		return d.key(t, strings.Fields(rest)...)
+		company, scopes := d.seed.CompanyID, strings.Fields(rest)
+		if strings.HasPrefix(rest, "com_") {
+			company, scopes = scopes[0], scopes[1:]
+		}
+		return d.key(t, company, scopes...)
 	case "user":
-		return d.tokenOf(rest, identity.AllScopes().List()...)
+		words := strings.Fields(rest)
+		return d.userToken(t, words[0], words[1:])
 	}
 	return name
 }
 
-// key returns the Authorization header of a new API key of the seeded company.
-func (d *scriptClient) key(t *testing.T, scopes ...identity.Scope) (auth string) {
+// key returns the Authorization header of a new API key of a company.
+func (d *scriptClient) key(t *testing.T, companyID string, scopes ...identity.Scope) (auth string) {
 	d.write(t, func(ctx context.Context, tx *db.Tx) error {
-		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: d.seed.CompanyID,
-			Name: "Key", Scopes: identity.NewScopes(scopes...)})
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: companyID,
+			Name: "Key of " + companyID, Scopes: identity.NewScopes(scopes...)})
 		if err != nil {
 			return err
 		}
-		_, key, err := identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: d.seed.CompanyID,
+		_, key, err := identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: companyID,
 			AppID: app.ID})
 		auth = "Basic " + key
+		return err
+	})
+	return auth
+}
+
+// userToken returns the Authorization header of a user, signed in through an app of their company. Without scopes the
+// token has all.
+func (d *scriptClient) userToken(t *testing.T, userID string, scopes []identity.Scope) (auth string) {
+	if len(scopes) == 0 {
+		scopes = identity.AllScopes().List()
+	}
+	d.write(t, func(ctx context.Context, tx *db.Tx) error {
+		user, err := identity.GetUser(ctx, tx, d.s.Sealer(), userID)
+		if err != nil {
+			return err
+		}
+		company := cmp.Or(user.CompanyID, d.seed.CompanyID)
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: company,
+			Name: "Token of " + userID, Scopes: identity.AllScopes()})
+		if err != nil {
+			return err
+		}
+		_, token, err := identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{
+			CompanyID: company, AppID: app.ID, UserID: userID, Scopes: identity.NewScopes(scopes...)})
+		auth = "Bearer " + token
 		return err
 	})
 	return auth
@@ -118,20 +162,26 @@ func (d *scriptClient) write(t *testing.T, f func(context.Context, *db.Tx) error
 	}
 }
 
-// stored counts the rows that requests of people and payees write, and their versions.
+// stored counts the rows that requests write, and their versions.
 func (d *scriptClient) stored() string {
-	text := fmt.Sprint(d.effects())
+	query := "SELECT ''"
 	for _, table := range []string{
 		"users", "company_users", "recipients", "destination_owners", "destinations", "destination_changes", "invitations",
 		"mails WHERE template <> 'payment_sent'", "webhook_endpoints", "claims", "withdrawals",
-		"events WHERE name LIKE 'user.%' OR name LIKE 'recipient.%' OR name LIKE 'distribution.%'",
+		"events WHERE name LIKE 'user.%' OR name LIKE 'recipient.%' OR name LIKE 'distribution.%' " +
+			"OR name LIKE 'invoice.%'",
+		"payers", "invoices", "vendor_documents", "vendor_document_chunks", "funding_accounts", "funding_receipts", "wallets",
+		"subjects", "documents", "document_chunks", "tax_ids", "verifications", "owners", "company_profiles", "idempotency",
 	} {
-		text += fmt.Sprint(" ", d.count("SELECT COUNT(*) FROM "+table))
+		query += " || ' ' || (SELECT CAST(COUNT(*) AS TEXT) FROM " + table + ")"
 	}
-	for _, table := range []string{"users", "recipients", "destination_owners"} {
-		text += fmt.Sprint(" ", d.count("SELECT CAST(COALESCE(SUM(version), 0) AS BIGINT) FROM "+table))
+	for _, table := range []string{"users", "recipients", "destination_owners", "payers", "invoices", "vendor_documents",
+		"verifications"} {
+		query += " || ' ' || (SELECT CAST(COALESCE(SUM(version), 0) AS TEXT) FROM " + table + ")"
 	}
-	return text
+	var text string
+	d.read(func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query).Scan(&text) })
+	return fmt.Sprint(d.effects(), text)
 }
 
 // set does what a step "set" names:
@@ -140,6 +190,10 @@ func (d *scriptClient) stored() string {
 //	set $app app                                  an app of the company: its client ID, and $app_secret
 //	set $code code CLIENT [verifier=V] [scope=S]  the authorization code with which the administrator allows an app
 //	set $id correction OWNER MEMBER VALUE         a correction that the bank asks for the owner's first destination
+//	set $text text VALUE                          the value
+//	set $deposit credit COMPANY 100.00 USD        a deposit to the company's balance
+//	set $verified verified COMPANY                the company is verified
+//	set $limit limit COMPANY 100.00 USD           the company's payments above a limit wait for an approval
 func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value string)) {
 	words := strings.Fields(what)
 	d.write(t, func(ctx context.Context, tx *db.Tx) error {
@@ -178,6 +232,30 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 			}
 			code, err := oauth.Grant(ctx, tx, identity.Sandbox, admin, d.seed.CompanyID, r)
 			set(name, code)
+			return err
+		case "text":
+			set(name, strings.TrimSpace(strings.TrimPrefix(what, "text")))
+			return nil
+		case "credit":
+			a, err := money.Parse(money.Asset(words[3]), words[2])
+			if err != nil {
+				return err
+			}
+			id := tx.NewID("dep")
+			set(name, id)
+			return ledger.Post(tx, ledger.Journal{CompanyID: words[1], SourceType: "bank_deposit", SourceID: id,
+				Purpose: "credit", Lines: []ledger.Line{ledger.Debit(ledger.Bank, "", a), ledger.Credit(ledger.CompanyFunds, "", a)}})
+		case "verified":
+			_, err := tx.Exec(ctx, "UPDATE companies SET kyb_status = 'approved' WHERE company_id = $1", words[1])
+			return err
+		case "limit":
+			a, err := money.Parse(money.Asset(words[3]), words[2])
+			if err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, `INSERT INTO approval_limits (company_id, currency, amount, proposal_id, proposed_by,
+				proposed_currency, proposed_amount, updated_at) VALUES ($1, $2, $3, '', '', '', 0, 0)`, words[1],
+				words[3], a.Units())
 			return err
 		case "correction":
 			first := func() (destination.Destination, error) {

@@ -334,7 +334,7 @@ func (d *apiClient) stranger() (company string, other *apiClient) {
 		if err != nil {
 			return err
 		}
-		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: c.ID, Name: "App",
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: c.ID, Name: "App of " + c.ID,
 			Scopes: identity.AllScopes()})
 		if err != nil {
 			return err

@@ -64,6 +64,7 @@ func (s schema) flaws(required bool, good any) (all []flaw) {
 		}
 		all = append(all,
 			flaw{what: "empty", bad: "", harmless: !required},
+			flaw{what: "blank", bad: "   ", harmless: !required},
 			flaw{what: "too long", bad: strings.Repeat("x", length), byDecoder: s.MaxLength > 0},
 			flaw{what: "with a control character", bad: text + "\u0007", byDecoder: !s.free()},
 			flaw{what: "with a bidirectional control", bad: text + "\u202e", byDecoder: !s.free()})
@@ -381,7 +382,7 @@ func (b *malformedInput) tryBody(o *operation) (accepted bool) {
 			value = b.sample(s)
 		}
 		for _, f := range s.flaws(required, value) {
-			f.harmless = f.harmless || stubbed[o.name] == at[0] && f.what == "empty"
+			f.harmless = f.harmless || stubbed[o.name] == at[0] && (f.what == "empty" || f.what == "blank")
 			send(b.with(good, content.Schema, at, f.bad), at, f)
 		}
 	})

@@ -10,10 +10,11 @@
 //	GET /api/company/payrolls/$payroll
 //	~ 200 {"status": "expired"}
 //
-// A request is a method, a path and a JSON body, which may continue on lines that begin with a space or tab. Lines
-// after it are headers; an empty value leaves a header out. The line that begins with ">" is the response: its status,
-// and the members that its body must have. "~" instead of ">" repeats the request until the response is as expected.
-// Lines after it are headers whose value must contain the given text.
+// A request is a method, a path and a JSON body, which may continue on lines that begin with a space or tab. In a body
+// such as $good + {"amount": 0} the members of the later object replace those of the earlier one. Lines after it are
+// headers; an empty value leaves a header out. The line that begins with ">" is the response: its status, and the members
+// that its body must have. "~" instead of ">" repeats the request until the response is as expected. Lines after it are
+// headers whose value must contain the given text.
 //
 // In an expected body an object needs only the members that matter, an array all its elements, or, if one of them is
 // "…", at least the others. "*" is any value, "…text…" any string that contains text, "!text" any other string, and
@@ -30,10 +31,10 @@
 //	GET /api/company/payrolls?$query
 //	> 422 {"errors": [{"in": "query", "pointer": "$pointer"}]}
 //
-// Further steps: "as NAME" sends the following requests as another caller, "clock +15m" advances the sandbox's clock,
-// "set $name KIND …" does what the API cannot do and sets a variable to its result, "rows 2 TABLE WHERE …" counts stored
-// rows, "snapshot" and "unchanged" check that the requests between them stored nothing. "#" begins a comment line. A file
-// has several scripts, each below a line "-- name --"; they share the service, and nothing else.
+// Further steps: "as NAME" sends the following requests as another caller, "clock +15m" advances the sandbox's clock and
+// sets $now and $today, "set $name KIND …" does what the API cannot do and sets a variable to its result, "rows 2 TABLE
+// WHERE …" counts stored rows, "snapshot" and "unchanged" check that the requests between them stored nothing. "#" begins
+// a comment line. A file has several scripts, each below a line "-- name --"; they share the service, and nothing else.
 package apiscript
 
 import (
@@ -164,6 +165,9 @@ func (r *runner) run(s script) {
 				r.Errorf("%s:%d: stored %v before, %v now", r.file, r.line, r.stored, now)
 			}
 		case word == "set":
+			for ; i+1 < len(s.lines) && strings.HasPrefix(s.lines[i+1], " "); i++ {
+				rest += "\n" + s.lines[i+1]
+			}
 			name, what, _ := strings.Cut(rest, " ")
 			r.service.Set(r.T, strings.TrimPrefix(name, "$"), r.replace(what), func(name, value string) {
 				r.variables[name] = value
@@ -257,7 +261,7 @@ func (r *runner) do(st step) {
 	defer end.Stop()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	body := r.replace(st.body)
+	body := r.join(r.replace(st.body))
 	for {
 		set := maps.Clone(r.variables)
 		got, problem := r.send(st, body)
@@ -275,6 +279,31 @@ func (r *runner) do(st step) {
 		case <-again.C:
 		}
 	}
+}
+
+// join returns one object with the members of the objects in a body. A later object replaces members of earlier ones.
+func (r *runner) join(body string) string {
+	parts := strings.Split(body, "} + {")
+	if len(parts) == 1 {
+		return body
+	}
+	whole := map[string]json.RawMessage{}
+	for i, part := range parts {
+		if i > 0 {
+			part = "{" + part
+		}
+		if i < len(parts)-1 {
+			part += "}"
+		}
+		if err := json.Unmarshal([]byte(part), &whole); err != nil {
+			r.Fatalf("%s:%d: %s: %v", r.file, r.line, part, err)
+		}
+	}
+	text, err := json.Marshal(whole)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return string(text)
 }
 
 func (r *runner) send(st step, body string) (got, problem string) {
@@ -482,6 +511,11 @@ func (r *runner) advance(text string) {
 	if err != nil {
 		r.Fatalf("%s:%d: clock: %v", r.file, r.line, err)
 	}
-	body := fmt.Sprintf(`{"advance_seconds":%d}`, int64(by.Seconds()))
-	r.do(step{line: r.line, method: "POST", path: "/api/sandbox/clock", body: body, status: http.StatusOK})
+	for year := 365 * 24 * time.Hour; by > 0; by -= year { // the most at a time
+		body := fmt.Sprintf(`{"advance_seconds":%d}`, int64(min(by, year).Seconds()))
+		delete(r.variables, "now")
+		r.do(step{line: r.line, method: "POST", path: "/api/sandbox/clock", body: body, status: http.StatusOK,
+			expected: `{"now": "$now"}`})
+		r.variables["today"], _, _ = strings.Cut(r.variables["now"], "T")
+	}
 }

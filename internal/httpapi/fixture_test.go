@@ -2,27 +2,27 @@ package httpapi
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/virtualaccount"
-	"github.com/stipend/stipend/internal/wallet"
 )
 
 // rule describes the values of a member that its valid value does not show.
@@ -259,182 +259,136 @@ func (b *fixture) exec(query string, args ...any) (n int64, err error) {
 	return n, err
 }
 
-// openWallets runs the jobs that decide requests for wallets.
-func (b *fixture) openWallets(allowUnverified bool) {
-	b.t.Helper()
-	opener, err := wallet.New(wallet.Config{Pool: chain.NewPool(b.db, "regtest", nil), AllowUnverified: allowUnverified})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.drain(job.Table{wallet.JobOpen: {Tx: opener.Open}})
-}
-
-func TestWallets(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newService(t, d, nil)
-		made, _ := ask[members](b, "POST", "/api/wallets/request", `{"company_id":"`+b.company+`","currency":"USD"}`)
-		id := made["wallet_id"].(string)
-		if made["status"] != "pending" || made["company_id"] != b.company || made["currency"] != "USD" {
-			t.Errorf("%v", made)
-		}
-		ask[members](b, "POST", "/api/wallets/request", `{"currency":"XRP"}`)
-		b.credit("dep_1", money.New(money.EUR, 500))
-		b.credit("dep_2", money.New(money.USD, 100_00))
-		pay := func(method, amount string) reply {
-			return b.do("POST", "/api/company/payroll/create",
-				`{"funding_method":"`+method+`","to_pay":[{"user_id":"`+b.payee()+`","amount_fiat":`+amount+`}]}`,
-				"Idempotency-Key", "k"+method+amount)
-		}
-		if got := pay(id, "60"); got.status != 422 || !strings.Contains(got.text, `"/funding_method"`) {
-			t.Errorf("a wallet that is not open yet: %d %s", got.status, got.text)
-		}
-		b.openWallets(false)
-		if again, _ := ask[members](b, "POST", "/api/wallets/request", `{"currency":"USD"}`); again["wallet_id"] != id ||
-			again["status"] != "in_progress" {
-			t.Errorf("before the company is verified: %v", again)
-		}
-		if _, err := b.exec("UPDATE jobs SET run_at = 0"); err != nil {
-			t.Fatal(err)
-		}
-		b.openWallets(true)
-		// pending, in_progress, completed
-		if n := b.tally("SELECT COUNT(*) FROM events WHERE object_id = $1 AND name LIKE 'wallet.%'", id); n != 3 {
-			t.Errorf("%d events", n)
-		}
-		_, text := ask[members](b, "GET", "/api/wallets", "")
-		for _, want := range []string{
-			`{"wallet_id":"` + id + `","currency":"USD","status":"completed","available":100.00,"reserved":0.00,` +
-				`"claims":0.00,"address":"","networks":[]}`,
-			`{"wallet_id":"","currency":"EUR","status":"","available":5.00,"reserved":0.00,"claims":0.00,"address":"",` +
-				`"networks":[]}`, `"status":"rejected"`,
-		} {
-			if !strings.Contains(text, want) {
-				t.Errorf("no %s in %s", want, text)
-			}
-		}
-
-		for _, c := range []struct{ method, amount string }{{id, "60.00"}, {"wallet", "39.99"}} {
-			got := pay(c.method, c.amount)
-			if got.status != 200 || strings.Contains(got.text, `"quote"`) {
-				t.Fatalf("%d %s", got.status, got.text)
-			}
-			detail, text := ask[members](b, "GET", "/api/company/payrolls/"+got.json(t)["payroll_id"].(string), "")
-			if detail["status"] != "received" || detail["funding_state"] != "funded" {
-				t.Errorf("%s", text)
-			}
-		}
-		if got := pay(id, "0.02"); got.status != 409 || got.json(t)["code"] != "insufficient_balance" {
-			t.Errorf("%d %s", got.status, got.text)
-		}
-		if got := pay("wal_000", "0.01"); got.status != 422 {
-			t.Errorf("%d %s", got.status, got.text)
-		}
-		first := pay(id, "60.00").json(t)["payroll_id"].(string) // replayed: the same one
-		if off, _ := ask[members](b, "POST", "/api/company/payroll/cancel",
-			`{"payroll_id":"`+first+`"}`); off["status"] != "cancelled" {
-			t.Errorf("%v", off)
-		}
-		ask[members](b, "POST", "/api/company/payroll/cancel", `{"payroll_id":"`+first+`"}`)
-		_, text = ask[members](b, "GET", "/api/wallets", "")
-		if !strings.Contains(text, `"available":60.01,"reserved":39.99`) {
-			t.Errorf("%s", text)
-		}
-
-		page, text := ask[members](b, "GET", "/api/wallets/transactions?currency=USD&per_page=3", "")
-		rows := page["data"].([]any)
-		if page["meta"].(members)["total"] != 4.0 || len(rows) != 3 || !strings.Contains(text, `"amount":60.00,`+
-			`"balance":60.01`) || !strings.Contains(text, `"amount":-60.00`) {
-			t.Fatalf("%s", text)
-		}
-		if row := rows[0].(members); row["type"] != "payroll_cancelled" || row["payroll_id"] != first {
-			t.Errorf("%v", row)
-		}
-		if _, text := ask[members](b, "GET", "/api/wallets/transactions?page=2&per_page=3&currency=USD",
-			""); !strings.Contains(text, `"deposit_id":"dep_2"`) || !strings.Contains(text, `"type":"bank_deposit"`) {
-			t.Errorf("%s", text)
-		}
-		if _, text := ask[members](b, "GET", "/api/wallets/transactions?to=2020-01-01", ""); !strings.Contains(text,
-			`"data":[]`) {
-			t.Errorf("%s", text)
-		}
-		for path, name := range map[string]string{
-			"currency=usd": "currency", "from=yesterday": "from", "to=1&to=2": "to", "page=0": "page",
-		} {
-			if got := b.do("GET", "/api/wallets/transactions?"+path, ""); got.status != 422 ||
-				!strings.Contains(got.text, `"pointer":"`+name+`"`) {
-				t.Errorf("%s: %d %s", path, got.status, got.text)
-			}
-		}
-		refuseBadInput(b, "POST", "/api/wallets/request", members{"company_id": b.company, "currency": "EUR"},
-			map[string]rule{"company_id": {id: true}, "currency": {required: true}})
-		b.refused("POST", "/api/wallets/request", "off by case", members{"currency": "eur"}, "currency", false)
-
-		other := b.otherCompany()
-		if _, text := ask[members](other, "GET", "/api/wallets", ""); text != `{"wallets":[]}` {
-			t.Errorf("a otherCompany sees %s", text)
-		}
-		for _, path := range []string{"/api/wallets?company_id=", "/api/wallets/transactions?company_id="} {
-			if got := other.do("GET", path+b.company, ""); got.status != 404 {
-				t.Errorf("a otherCompany gets %s: %d", path, got.status)
-			}
-		}
-		if got := other.do("POST", "/api/wallets/request",
-			`{"company_id":"`+b.company+`","currency":"USD"}`); got.status != 404 {
-			t.Errorf("%d %s", got.status, got.text)
-		}
-		if got := other.do("POST", "/api/company/payroll/create",
-			`{"funding_method":"`+id+`","to_pay":[{"user_id":"`+other.payee()+`","amount_fiat":1}]}`, "Idempotency-Key",
-			"k"); got.status != 422 {
-			t.Errorf("a otherCompany pays from the wallet: %d %s", got.status, got.text)
-		}
-		b.checkLedger()
-	})
-}
-
-// Twenty concurrent payrolls of 10.00 compete for a balance of 70.00. Seven succeed, and the ledger shows exactly
-// those.
-func TestConcurrentPayrollsDoNotOverspendTheBalance(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newService(t, d, nil)
-		b.credit("dep_1", money.New(money.USD, 70_00))
-		payee := b.payee()
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		count := map[string]int{}
-		for i := range 20 {
-			wg.Go(func() {
-				got := b.do("POST", "/api/company/payroll/create",
-					`{"funding_method":"wallet","to_pay":[{"user_id":"`+payee+`","amount_fiat":10}]}`,
-					"Idempotency-Key", fmt.Sprint("k", i))
-				mu.Lock()
-				defer mu.Unlock()
-				if got.status == 200 {
-					count["paid"]++
-				} else {
-					count[fmt.Sprint(got.json(t)["code"])]++
-				}
-			})
-		}
-		wg.Wait()
-		if count["paid"] != 7 || count["insufficient_balance"] != 13 {
-			t.Errorf("%v", count)
-		}
-		if _, text := ask[members](b, "GET", "/api/wallets", ""); !strings.Contains(text,
-			`"available":0.00,"reserved":70.00`) {
-			t.Errorf("%s", text)
-		}
-		page, _ := ask[members](b, "GET", "/api/company/payrolls?status="+string(payroll.Received), "")
-		if page["meta"].(members)["total"] != 7.0 {
-			t.Errorf("%v", page["meta"])
-		}
-		b.checkLedger()
-	})
-}
-
 func encode(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
 	}
 	return string(text)
+}
+
+// keyWith creates an API key of the company with the given scopes.
+func (b *fixture) keyWith(scopes ...identity.Scope) (key string) {
+	b.t.Helper()
+	err := b.db.Write(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
+			CompanyID: b.company, Name: "Other", Scopes: identity.NewScopes(scopes...),
+		})
+		if err != nil {
+			return err
+		}
+		_, key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox,
+			identity.NewAPIKey{CompanyID: b.company, AppID: app.ID})
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return "Basic " + key
+}
+
+// worker creates a user of the company with a BTC destination and returns the ID.
+func (b *fixture) worker(name string) string {
+	b.t.Helper()
+	id := b.user(name)
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		if _, err := payee.AddWorker(ctx, tx, b.company, id, payee.Contractor); err != nil {
+			return err
+		}
+		by := identity.Principal{Kind: identity.KindAPIKey, CompanyID: b.company, Scopes: identity.AllScopes()}
+		_, err := destination.Create(ctx, tx, destination.Setup{Sealer: b.server.Sealer, BitcoinNetwork: "regtest"}, by,
+			destination.CreateParams{OwnerID: id, Symbol: "EUR", Data: []byte(bankData)})
+		return err
+	})
+	return id
+}
+
+// billed creates a payer of a user, invoiced in USD, and returns the ID.
+func (b *fixture) billed(userID string) string {
+	b.t.Helper()
+	made, _ := ask[members](b, "POST", "/api/user/payer/create", `{"user_id":"`+userID+`","name":"Northwind",`+
+		`"company_type":"client","payroll_invoice_currency":"USD"}`)
+	return made["external_company_id"].(string)
+}
+
+// invoice creates an invoice of 100.00 USD and returns the ID.
+func (b *fixture) invoice(userID, payerID string) string {
+	b.t.Helper()
+	made, _ := ask[members](b, "POST", "/api/user/invoice/create",
+		`{"user_id":"`+userID+`","external_company_id":"`+payerID+`","items":[{"description":"Work","unit_price":100}]}`)
+	return made["invoice_id"].(string)
+}
+
+// pay creates a payroll of one item, funded from the balance.
+func (b *fixture) pay(key, item string, more ...string) reply {
+	return b.do("POST", "/api/company/payroll/create", `{"funding_method":"wallet",`+strings.Join(more,
+		"")+`"to_pay":[`+item+`]}`, "Idempotency-Key", key)
+}
+
+// settle sets the state of every output of a payroll and runs its jobs.
+func (b *fixture) settle(payrollID string, state payout.State) {
+	b.t.Helper()
+	pay := b.server.Payroll
+	b.drain(job.Table{payroll.JobRelease: {Tx: pay.Release}})
+	b.write(func(ctx context.Context, tx *db.Tx) error {
+		n, err := tx.Exec(ctx, "UPDATE outputs SET state = $1 WHERE company_id = $2 AND payroll_id = $3", string(state),
+			b.company, payrollID)
+		if n == 0 {
+			b.t.Error("the payroll has no outputs")
+		}
+		job.Enqueue(tx, job.New{
+			CompanyID: b.company, Kind: payout.JobChanged, Payload: map[string]string{"payroll_id": payrollID},
+		})
+		return err
+	})
+	b.drain(job.Table{payout.JobChanged: {Tx: pay.Settle}})
+}
+
+func (b *fixture) tally(query string, args ...any) (n int64) {
+	b.t.Helper()
+	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return tx.QueryRow(ctx, query, args...).Scan(&n)
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+// approve sets the state of the verification of a user.
+func (b *fixture) approve(userID, status string) {
+	b.t.Helper()
+	if n, err := b.exec("UPDATE users SET kyc_status = $1 WHERE user_id = $2", status, userID); n != 1 || err != nil {
+		b.t.Fatal(n, err)
+	}
+}
+
+func goodPayer(userID string) members {
+	return members{
+		"user_id": userID, "name": "Northwind GmbH", "email": "ap@northwind.example", "company_type": "client",
+		"payroll_invoice_currency": "EUR",
+		"website":                  "https://northwind.example/about", "street_address": "1 Example Street",
+		"street_address_2": "Floor 2",
+		"city":             "Berlin",
+		"region":           "BE", "zip": "10115", "country": "DE",
+	}
+}
+
+func pdf(more string) string {
+	return base64.StdEncoding.EncodeToString([]byte("%PDF-1.7\n" + more + "\n%%EOF\n"))
+}
+
+func (b *fixture) paper(more string) string {
+	b.t.Helper()
+	made, _ := ask[members](b, "POST", "/api/vendor/payroll/documents", encode(members{"base64_document": pdf(more)}))
+	return made["document_id"].(string)
+}
+
+// query reads one row.
+func (b *fixture) query(sql string, dest ...any) {
+	b.t.Helper()
+	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return tx.QueryRow(ctx, sql).Scan(dest...)
+	}); err != nil {
+		b.t.Error(err)
+	}
 }
