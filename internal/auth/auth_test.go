@@ -22,6 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 type fixture struct {
@@ -34,9 +35,7 @@ type fixture struct {
 func run(t *testing.T, f func(x *fixture)) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		s, err := identity.NewSealer(make([]byte, 32))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		f(&fixture{t, d, clock, s})
 	})
 }
@@ -45,9 +44,7 @@ func run(t *testing.T, f func(x *fixture)) {
 func (x *fixture) write(fn func(ctx context.Context, tx *db.Tx) error) {
 	x.Helper()
 	x.clock.Advance(time.Second)
-	if err := x.d.Write(x.Context(), fn); err != nil {
-		x.Fatal(err)
-	}
+	dbtest.Write(x, x.d, fn)
 }
 
 // fails runs fn in a transaction and wants an error.
@@ -90,15 +87,11 @@ func (x *fixture) mails(companyID string) (all []mail.StoredMail) {
 	x.Helper()
 	mailer := &mail.Mailer{From: &netmail.Address{Address: "a@example.com"}, BaseURL: "https://x", Sealer: x.sealer}
 	table := job.Table{auth.JobLink: {Tx: auth.HandleLink(x.sealer)}, mail.JobSend: {Net: mailer.Send}}
-	if err := job.NewRunner(x.d, table, nil, slog.New(slog.DiscardHandler)).Drain(x.Context()); err != nil {
-		x.Fatal(err)
-	}
-	if err := x.d.Read(x.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+	testkit.NoError(x, job.NewRunner(x.d, table, nil, slog.New(slog.DiscardHandler)).Drain(x.Context()))
+	dbtest.Read(x, x.d, func(ctx context.Context, tx *db.Tx) (err error) {
 		all, _, err = mail.List(ctx, tx, companyID, 0, 1000)
 		return err
-	}); err != nil {
-		x.Fatal(err)
-	}
+	})
 	return all
 }
 
@@ -274,9 +267,7 @@ func TestSecondFactor(t *testing.T) {
 		})
 		code := func(at time.Time) string {
 			text, err := totp.GenerateCode(pending.Key, at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return text
 		}
 		if !strings.HasPrefix(pending.URI, "otpauth://totp/Stipend:ada@example.com?") {
@@ -462,9 +453,7 @@ func TestInvalidPasskeyResponsesAreRejected(t *testing.T) {
 	run(t, func(x *fixture) {
 		p := auth.Person{User: x.user("ada@example.com"), Language: "en"}
 		relying, err := auth.NewRelying("https://pay.example.com")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		x.write(func(ctx context.Context, tx *db.Tx) error {
 			options, err := relying.BeginPasskey(ctx, tx, p.User)
 			if err != nil || !strings.Contains(options, `"userVerification":"required"`) ||
@@ -491,9 +480,7 @@ func TestInvalidPasskeyResponsesAreRejected(t *testing.T) {
 			return auth.RemovePasskey(ctx, tx, p, "pky_x")
 		})
 		x.clock.Advance(24 * time.Hour)
-		if err := auth.Forget(t.Context(), x.d); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, auth.Forget(t.Context(), x.d))
 		x.write(func(ctx context.Context, tx *db.Tx) error {
 			var n int
 			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM passkey_challenges").Scan(&n); err != nil || n != 0 {

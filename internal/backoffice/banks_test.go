@@ -26,6 +26,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/treasury"
 )
 
@@ -50,22 +51,14 @@ func openBranch(t *testing.T, d *db.DB, clock *dbtest.Clock) *branch {
 		{"id":"eur","currency":"EUR","format":"pain.001","name":"Stipend",
 		"number":"` + iban + `",
 		"country":"DE","calendar":"target","cut_off":"15:00","zone":"Europe/Berlin","return_fee":"5.00"}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	sealer, err := identity.NewSealer(make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	funds, err := treasury.New(treasury.Bounded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	b := &branch{T: t, d: d, clock: clock, funds: funds, root: t.TempDir(), accounts: accounts}
 	drop, err := bank.OpenFolder(b.root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if b.files, err = bank.New(bank.Config{Log: slog.New(slog.DiscardHandler), Drop: drop, Accounts: accounts,
 		Sealer: sealer,
 		Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
@@ -83,9 +76,7 @@ func openBranch(t *testing.T, d *db.DB, clock *dbtest.Clock) *branch {
 
 func (b *branch) write(f func(context.Context, *db.Tx) error) {
 	b.Helper()
-	if err := b.d.Write(b.Context(), f); err != nil {
-		b.Fatal(err)
-	}
+	dbtest.Write(b, b.d, f)
 }
 
 // pay has a file made of one payment for each amount.
@@ -108,20 +99,14 @@ func (b *branch) pay(company string, amounts ...int64) {
 		}
 		return payout.Add(tx, outs)
 	})
-	if err := b.files.Prepare(b.Context(), b.d, company); err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, b.files.Prepare(b.Context(), b.d, company))
 }
 
 // says has the bank leave a message, and the service read it.
 func (b *branch) says(name string, body []byte) {
 	b.Helper()
-	if err := os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600); err != nil {
-		b.Fatal(err)
-	}
-	if err := b.files.Collect(b.Context(), b.d); err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600))
+	testkit.NoError(b, b.files.Collect(b.Context(), b.d))
 }
 
 // closes ends a day at the bank: a statement of the next number, which begins where the one before it ended, and a new
@@ -158,9 +143,7 @@ func (b *branch) statement(opened int64, entries []iso20022.Entry) []byte {
 	if err == nil {
 		err = w.Close()
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 	return out.Bytes()
 }
 
@@ -180,9 +163,7 @@ func debit(units int64, name string) iso20022.Entry {
 func (b *branch) compare(what string, want ...string) Report {
 	b.Helper()
 	r, err := Reconcile(b.Context(), b.d, Sources{Chain: "bitcoin", Banks: b.accounts})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 	var got []string
 	for _, d := range r.Differences {
 		got = append(got, d.Kind+" "+d.Object)
@@ -263,9 +244,7 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 		// The bank says twice over that it has paid: by an answer, and by a statement with another amount.
 		b.pay("com_2", 10_00)
 		status, err := iso20022.Status{ID: "A2", Order: "S0000002", Code: "ACSC"}.Write(clock.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		b.says("status.xml", status)
 		b.closes(debit(11_00, "S0000002"))
 		b.closes()
@@ -293,33 +272,25 @@ func TestTheChannelsAndTheBooksAreCompared(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		node := lightningtest.Start(t)
 		client, err := lightning.NewClient(node.Options())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		request, err := client.AddInvoice(t.Context(), lightning.NewInvoice{
 			Preimage: [32]byte{7}, Amount: 5_000, Memo: "Order 7", Expiry: time.Hour,
 		})
 		if err == nil {
 			err = node.Pay(t.Context(), request)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		compare := func() Report {
 			r, err := Reconcile(t.Context(), d, Sources{Chain: "bitcoin", Channels: client})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return r
 		}
 		sats := money.New(money.BTC, 5_000)
-		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 			return ledger.Post(tx, ledger.Journal{CompanyID: "com_1", SourceType: "test", SourceID: "1", Purpose: "paid",
 				Lines: []ledger.Line{
 					ledger.Debit(ledger.ChannelBalance, "", sats), ledger.Credit(ledger.CompanyFunds, "", sats)}})
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		if r := compare(); !r.Clean() || len(r.NotCompared) != 0 {
 			t.Errorf("%+v", r)
 		}

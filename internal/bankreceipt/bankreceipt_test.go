@@ -26,6 +26,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/virtualaccount"
@@ -50,9 +51,7 @@ func run(t *testing.T, f func(b *fixture)) {
 	t.Helper()
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		sealer, err := identity.NewSealer(bytes.Repeat([]byte{7}, 32))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		b := &fixture{T: t, d: d, sealer: sealer}
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "DE"})
@@ -95,16 +94,12 @@ func run(t *testing.T, f func(b *fixture)) {
 
 func (b *fixture) write(f func(context.Context, *db.Tx) error) {
 	b.Helper()
-	if err := b.d.Write(b.Context(), f); err != nil {
-		b.Fatal(err)
-	}
+	dbtest.Write(b, b.d, f)
 }
 
 func (b *fixture) read(f func(context.Context, *db.Tx) error) {
 	b.Helper()
-	if err := b.d.Read(b.Context(), f); err != nil {
-		b.Fatal(err)
-	}
+	dbtest.Read(b, b.d, f)
 }
 
 // createInvoice creates an invoice of the user to the payer.
@@ -179,9 +174,7 @@ func (c credit) entry() string {
 func (b *fixture) mustImport(kind string, credits ...credit) Summary {
 	b.Helper()
 	s, err := b.importMessage(kind, credits...)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.NoError(b, err)
 	return s
 }
 

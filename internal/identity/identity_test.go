@@ -12,22 +12,14 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 func sealer(t *testing.T) *identity.Sealer {
 	t.Helper()
 	s, err := identity.NewSealer([]byte(strings.Repeat("k", 32)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return s
-}
-
-func write(t *testing.T, d *db.DB, fn func(ctx context.Context, tx *db.Tx) error) {
-	t.Helper()
-	if err := d.Write(t.Context(), fn); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func authenticate(t *testing.T, d *db.DB, scheme, credential, env string) (p identity.Principal, err error) {
@@ -56,7 +48,7 @@ func TestAPIKeys(t *testing.T) {
 		var company identity.Company
 		var keyID, key, expiring string
 		scopes := identity.NewScopes(identity.CompanyWorkersPay, identity.CompanyWorkerList)
-		write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 			company, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US", FeeBps: 100})
 			if err != nil {
 				return err
@@ -122,7 +114,7 @@ func TestAPIKeys(t *testing.T) {
 		if !p.NeedsTouch(clock.Now()) {
 			t.Error("NeedsTouch is false for a key that was never used")
 		}
-		write(t, d, func(ctx context.Context, tx *db.Tx) error { return identity.Touch(ctx, tx, p) })
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error { return identity.Touch(ctx, tx, p) })
 		if p, _ = authenticate(t, d, "Basic", key, identity.Sandbox); p.NeedsTouch(clock.Now()) || p.LastUsed.IsZero() {
 			t.Errorf("after a touch: %v", p.LastUsed)
 		}
@@ -132,7 +124,7 @@ func TestAPIKeys(t *testing.T) {
 			t.Errorf("revoking another company's key: %v", err)
 		}
 		for range 2 {
-			write(t, d, func(ctx context.Context, tx *db.Tx) error { return identity.RevokeAPIKey(ctx, tx, company.ID, keyID) })
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error { return identity.RevokeAPIKey(ctx, tx, company.ID, keyID) })
 		}
 		if _, err := authenticate(t, d, "Basic", key, identity.Sandbox); !errors.Is(err, identity.ErrInvalidToken) {
 			t.Errorf("revoked: %v", err)
@@ -152,7 +144,7 @@ func TestAccessTokens(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		var token, secret string
 		var app identity.App
-		write(t, d, func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 			c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US"})
 			if err != nil {
 				return err
@@ -180,7 +172,7 @@ func TestAccessTokens(t *testing.T) {
 			t.Errorf("token as Basic: %v", err)
 		}
 		clock.Advance(89 * 24 * time.Hour)
-		write(t, d, func(ctx context.Context, tx *db.Tx) error { return identity.Touch(ctx, tx, p) })
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error { return identity.Touch(ctx, tx, p) })
 		clock.Advance(89 * 24 * time.Hour)
 		if _, err := authenticate(t, d, "Bearer", token, identity.Sandbox); err != nil {
 			t.Errorf("used within 90 days: %v", err)
@@ -204,7 +196,7 @@ func TestUsers(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		s := sealer(t)
 		var u identity.User
-		write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 			u, err = identity.CreateUser(ctx, tx, s, identity.NewUser{Password: "correct horse battery",
 				Profile: identity.Profile{
 					Email: "Ada@Example.com", FirstName: "Ada", LastName: "Lovelace", Country: "gb", Details: identity.Details{
@@ -272,9 +264,7 @@ func TestCompanyActsOnlyForUsersItCreated(t *testing.T) {
 		mustCreate := func(company, email string) identity.User {
 			t.Helper()
 			u, err := create(company, email)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return u
 		}
 		ours, theirs := mustCreate("com_1", "ada@example.com"), mustCreate("com_2", "ADA@example.com")
@@ -283,7 +273,7 @@ func TestCompanyActsOnlyForUsersItCreated(t *testing.T) {
 		if f, _ := apierr.As(err); !errors.Is(err, identity.ErrUserExists) || f.Meta["user_id"] != ours.ID {
 			t.Errorf("the same address in one company: %v", err)
 		}
-		write(t, d, func(ctx context.Context, tx *db.Tx) error { // as after accepting an invitation
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error { // as after accepting an invitation
 			return identity.AddMember(ctx, tx, identity.Member{CompanyID: "com_1", UserID: free.ID, Role: "worker"})
 		})
 		key := func(company string) identity.Principal {
@@ -323,7 +313,7 @@ func TestCompanyActsOnlyForUsersItCreated(t *testing.T) {
 		if ours.CompanyID != "com_1" || free.CompanyID != "" {
 			t.Errorf("CompanyID is %q and %q, want com_1 and none", ours.CompanyID, free.CompanyID)
 		}
-		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 			u, err := identity.UserByEmail(ctx, tx, "ada@example.com")
 			if u.ID != free.ID {
 				t.Errorf("signs in as %+v", u)
@@ -333,9 +323,7 @@ func TestCompanyActsOnlyForUsersItCreated(t *testing.T) {
 				t.Errorf("the empty address signs in as %+v", unknown)
 			}
 			return errors.Join(err, err2)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 	})
 }
 
@@ -361,7 +349,7 @@ func TestInvalidProfileFieldsAreReported(t *testing.T) {
 func TestRedirectURIs(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		var company identity.Company
-		write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 			company, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US",
 				Email: "office@acme.example"})
 			return err
@@ -418,9 +406,7 @@ func TestSealer(t *testing.T) {
 	both, _ := identity.NewSealer([]byte(strings.Repeat("n", 32)), []byte(strings.Repeat("o", 32)))
 	here := identity.SealContext{Table: "t", Column: "c", Row: "1"}
 	sealed, err := old.Seal(here, []byte("secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if plain, err := both.Open(here, sealed); err != nil || string(plain) != "secret" {
 		t.Errorf("an older key: %q %v", plain, err)
 	}
@@ -464,9 +450,7 @@ func TestMinimumAge(t *testing.T) {
 		{"1990-12-10T00:00:00Z", "2026-05-01", false},
 	} {
 		now, err := time.Parse(time.DateOnly, c.today)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		var problems apierr.List
 		identity.Profile{Details: identity.Details{DateOfBirth: c.born}}.Check(&problems, now)
 		if problems.Empty() != c.ok {
@@ -564,7 +548,7 @@ func TestMisleadingAppNamesAreRejected(t *testing.T) {
 		for name, status := range map[string]string{
 			"Stripe": identity.KYBApproved, "Acme": "", "Verified Books": identity.KYBApproved,
 		} {
-			write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 				publishers[name], err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: name, Country: "US",
 					Email: "office@example.com", KYBStatus: status})
 				return err

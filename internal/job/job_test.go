@@ -15,19 +15,17 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 func enqueue(t *testing.T, d *db.DB, n int, kind string) {
 	t.Helper()
-	err := d.Write(context.Background(), func(_ context.Context, tx *db.Tx) error {
+	dbtest.Write(t, d, func(_ context.Context, tx *db.Tx) error {
 		for range n {
 			job.Enqueue(tx, job.New{CompanyID: "com_1", Kind: kind, Payload: map[string]string{"id": "x"}})
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // newRunner returns a runner without periodic work and without a log.
@@ -82,16 +80,13 @@ func TestFailedJobIsRolledBackAndRetried(t *testing.T) {
 		if runs != 3 {
 			t.Errorf("%d runs", runs)
 		}
-		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 			pending, dead, err := job.Count(ctx, tx)
 			if pending != 0 || dead != 0 {
 				t.Errorf("%d pending, %d dead", pending, dead)
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	})
 }
 
@@ -122,7 +117,7 @@ func TestFailingJobDiesAndCanBeRetried(t *testing.T) {
 		}
 		want := func(pending, dead int64) {
 			t.Helper()
-			if err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+			dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 				gotPending, gotDead, err := job.Count(ctx, tx)
 				if gotPending != pending || gotDead != dead {
 					t.Errorf("%d pending, %d dead; want %d and %d", gotPending, gotDead, pending, dead)
@@ -133,22 +128,18 @@ func TestFailingJobDiesAndCanBeRetried(t *testing.T) {
 					t.Errorf("%+v", list)
 				}
 				return errors.Join(err, failed)
-			}); err != nil {
-				t.Fatal(err)
-			}
+			})
 		}
 		want(2, 1)
 		retry := func(id string, want int64) {
 			t.Helper()
-			if err := d.Write(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 				n, err := job.Retry(ctx, tx, id)
 				if n != want {
 					t.Errorf("%d of %q retried, want %d", n, id, want)
 				}
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			})
 		}
 		retry("job_none", 0)
 		retry("", 1)
@@ -165,9 +156,7 @@ func TestLeaseHasOneHolder(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		take := func(holder string) bool {
 			held, err := job.Lease(context.Background(), d, "watcher", holder, time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return held
 		}
 		if !take("a") || take("b") || !take("a") {
@@ -183,7 +172,7 @@ func TestLeaseHasOneHolder(t *testing.T) {
 func TestFailingJobDoesNotAffectJobsOfItsTransaction(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, _ *dbtest.Clock) {
 		broken := errors.New("broken")
-		if err := d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
+		dbtest.Write(t, d, func(_ context.Context, tx *db.Tx) error {
 			for i := range 41 {
 				payload := "good"
 				if i == 20 {
@@ -192,9 +181,7 @@ func TestFailingJobDoesNotAffectJobsOfItsTransaction(t *testing.T) {
 				job.Enqueue(tx, job.New{CompanyID: "com_1", Kind: "write", Payload: payload})
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		r := newRunner(d, job.Table{"write": {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
 			var payload string
 			err := errors.Join(j.Decode(&payload), db.SetSetting(ctx, tx, j.ID, payload))
@@ -206,7 +193,7 @@ func TestFailingJobDoesNotAffectJobsOfItsTransaction(t *testing.T) {
 		if err := r.Drain(context.Background()); !errors.Is(err, broken) {
 			t.Error(err)
 		}
-		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 			var good, bad int64
 			err := tx.QueryRow(ctx, `SELECT SUM(CASE WHEN value = 'good' THEN 1 ELSE 0 END),
 				SUM(CASE WHEN value = 'bad' THEN 1 ELSE 0 END) FROM settings`).Scan(&good, &bad)
@@ -219,9 +206,6 @@ func TestFailingJobDoesNotAffectJobsOfItsTransaction(t *testing.T) {
 			}
 			return errors.Join(err, failed)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	})
 }
 
@@ -245,15 +229,13 @@ func TestBatchHandlerGetsAllJobsOfATransaction(t *testing.T) {
 			return nil
 		}
 		r := newRunner(d, job.Table{"many": {Batch: write}})
-		if err := d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
+		dbtest.Write(t, d, func(_ context.Context, tx *db.Tx) error {
 			for range 5 {
 				job.Enqueue(tx, job.New{CompanyID: "com_1", Kind: "many", Payload: "good"})
 			}
 			job.Enqueue(tx, job.New{CompanyID: "com_1", Kind: "many", Payload: "bad"})
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		want := func(done int64) {
 			t.Helper()
 			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // A leader's work ends when another holder takes its expired lease, and begins again when the lease is free.
@@ -31,9 +32,7 @@ func TestLeaderWorksWhileItHoldsTheLease(t *testing.T) {
 		}()
 		lease := func(holder string, length time.Duration) bool {
 			held, err := job.Lease(ctx, d, "leader", holder, length)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return held
 		}
 		<-begun

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // source is what the documentation must agree with: for each package below internal, its functions, those that build
@@ -34,7 +35,7 @@ func readSource(t *testing.T) source {
 	t.Helper()
 	s := source{byPackage{}, byPackage{}, byPackage{}, byPackage{}, byPackage{}}
 	files := token.NewFileSet()
-	if err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	testkit.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err
 		}
@@ -65,9 +66,7 @@ func readSource(t *testing.T) source {
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return s
 }
 
@@ -156,9 +155,7 @@ func names(cell string) (all []string) {
 // does not exist.
 func TestEveryPostingRuleIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/ledger.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	s := readSource(t)
 	accounts, posting, purposes := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for line := range strings.Lines(string(text)) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 func sats(n int64) money.Amount { return money.New(money.BTC, n) }
@@ -32,28 +33,22 @@ func transfer(units int64, debit ledger.Code, debitDim string, credit ledger.Cod
 // check reports the problems that ledger.Check finds.
 func check(t *testing.T, d *db.DB) {
 	t.Helper()
-	err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+	dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 		r, err := ledger.Check(ctx, tx)
 		for _, p := range r.Problems {
 			t.Error(p)
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func balance(t *testing.T, d *db.DB, c ledger.Code, dim string) (units int64) {
 	t.Helper()
-	err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+	dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 		a, err := ledger.Balance(ctx, tx, "com_1", c, dim, money.BTC)
 		units = a.Units()
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return units
 }
 
@@ -77,9 +72,7 @@ func TestPostRefusesInvalidJournals(t *testing.T) {
 
 func TestGuardedAccountIsNeverOverdrawn(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		if err := post(d, "in", "fund", transfer(1000, ledger.HotWallet, "", ledger.CompanyFunds, "")...); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, post(d, "in", "fund", transfer(1000, ledger.HotWallet, "", ledger.CompanyFunds, "")...))
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		ok, refused := 0, 0
@@ -112,18 +105,14 @@ func TestGuardedAccountIsNeverOverdrawn(t *testing.T) {
 func TestEachFactIsPostedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		lines := transfer(7, ledger.HotWallet, "", ledger.Escrow, "p")
-		if err := post(d, "a", "fund", lines...); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, post(d, "a", "fund", lines...))
 		if err := post(d, "a", "fund", lines...); !db.IsUnique(err) {
 			t.Errorf("the second time: %v", err)
 		}
 		if got := balance(t, d, ledger.Escrow, "p"); got != 7 {
 			t.Errorf("the balance is %d", got)
 		}
-		if err := post(d, "a", "unfund", transfer(7, ledger.Escrow, "p", ledger.HotWallet, "")...); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, post(d, "a", "unfund", transfer(7, ledger.Escrow, "p", ledger.HotWallet, "")...))
 		if got := balance(t, d, ledger.Escrow, "p"); got != 0 {
 			t.Errorf("after the reversal the balance is %d", got)
 		}
@@ -141,10 +130,8 @@ func TestCheckFindsChangedRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dbtest.Run(t, func(t *testing.T, d *db.DB) {
-				if err := post(d, "a", "fund", transfer(7, ledger.HotWallet, "", ledger.Escrow, "p")...); err != nil {
-					t.Fatal(err)
-				}
-				err := d.Write(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+				testkit.NoError(t, post(d, "a", "fund", transfer(7, ledger.HotWallet, "", ledger.Escrow, "p")...))
+				dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 					if _, err := tx.Exec(ctx, sql); err != nil {
 						return err
 					}
@@ -154,9 +141,6 @@ func TestCheckFindsChangedRows(t *testing.T) {
 					}
 					return err
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
 			})
 		})
 	}
@@ -166,10 +150,8 @@ func TestCheckFindsChangedRows(t *testing.T) {
 // PostgreSQL aborts some of them as deadlocks, each after a second.
 func TestOppositeTransfersDoNotDeadlock(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		if err := post(d, "fund", "fund", ledger.Debit(ledger.HotWallet, "", sats(2_000_000)),
-			ledger.Credit(ledger.Escrow, "a", sats(1_000_000)), ledger.Credit(ledger.Escrow, "b", sats(1_000_000))); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, post(d, "fund", "fund", ledger.Debit(ledger.HotWallet, "", sats(2_000_000)),
+			ledger.Credit(ledger.Escrow, "a", sats(1_000_000)), ledger.Credit(ledger.Escrow, "b", sats(1_000_000))))
 		var all sync.WaitGroup
 		for i := range 8 {
 			from, to := "a", "b"

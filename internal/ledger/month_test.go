@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // A past month is closed once, with the balance of each account. A later change of its lines is found.
@@ -18,21 +19,15 @@ func TestPastMonthsAreClosed(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		fund := func(source string, sats int64) {
 			t.Helper()
-			if err := post(d, source, "fund", transfer(sats, ledger.HotWallet, "", ledger.CompanyFunds, "")...); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, post(d, source, "fund", transfer(sats, ledger.HotWallet, "", ledger.CompanyFunds, "")...))
 		}
 		read := func(f func(ctx context.Context, tx *db.Tx) error) {
 			t.Helper()
-			if err := d.Read(t.Context(), f); err != nil {
-				t.Fatal(err)
-			}
+			dbtest.Read(t, d, f)
 		}
 		closed := func() (text string) {
 			t.Helper()
-			if err := ledger.ClosePeriods(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, ledger.ClosePeriods(t.Context(), d))
 			read(func(ctx context.Context, tx *db.Tx) error {
 				all, err := ledger.Closings(ctx, tx, "com_1", ledger.CompanyFunds, money.BTC, 10)
 				for _, m := range all {
@@ -83,12 +78,10 @@ func TestPastMonthsAreClosed(t *testing.T) {
 		if got := problems(); len(got) != 0 {
 			t.Errorf("%v", got)
 		}
-		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 			_, err := tx.Exec(ctx, "UPDATE ledger_lines SET amount = amount + 1 WHERE code = '1000'")
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		want := "account 1000 of company com_1 in BTC changed after month " + name(2)
 		if got := problems(); len(got) != 2 || !strings.Contains(got[0], want) {
 			t.Errorf("%v", got)

@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 func TestOperatorMovementsAreRolledUp(t *testing.T) {
@@ -56,37 +57,29 @@ func TestOperatorMovementsAreRolledUp(t *testing.T) {
 			}
 		}
 		check(2 * journals)
-		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 			if n, err := rollUp(ctx, tx, money.BTC, 4); n != 4 || err != nil {
 				return fmt.Errorf("%d of 4: %w", n, err)
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		check(2*journals - 4)
 		for range 2 {
-			if err := RollUp(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, RollUp(t.Context(), d))
 			check(0)
 		}
 		// Check compares the balance with the accounts.
-		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 			_, err := tx.Exec(ctx, "UPDATE operator_balances SET balance = balance + 1 WHERE asset = 'BTC'")
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		})
+		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 			report, err := Check(ctx, tx)
 			if len(report.Problems) != 1 {
 				t.Errorf("a wrong balance: %v", report.Problems)
 			}
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 	})
 }
 
@@ -97,14 +90,10 @@ func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 		var processes []*db.DB
 		for i := range 2 {
 			d, err := db.Open(t.Context(), db.Options{URL: url})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			t.Cleanup(func() { _ = d.Close() }) // nothing is left to write
 			if i == 0 {
-				if err := d.Migrate(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, d.Migrate(t.Context()))
 			}
 			processes = append(processes, d)
 		}
@@ -142,12 +131,10 @@ func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 		for round := range rounds {
 			post(processes[round%2], Operator, fmt.Sprint(round), Debit(HotWallet, "", sats(1)), Credit(FXPosition, "", sats(1)))
 			if round%2 == 0 { // in the other rounds the movement is not rolled up
-				if err := processes[0].Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				testkit.NoError(t, processes[0].Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 					_, err := DebitOperator(ctx, tx, money.BTC)
 					return err
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 			}
 			var wg sync.WaitGroup
 			var got [2]bool
@@ -163,7 +150,7 @@ func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 				t.Errorf("round %d: processes that spent the only unit: %v", round, got)
 			}
 		}
-		if err := processes[1].Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		testkit.NoError(t, processes[1].Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			owned, err := OperatorBalances(ctx, tx, money.BTC, money.USD, money.EUR)
 			if err != nil {
 				return err
@@ -176,8 +163,6 @@ func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 				t.Errorf("Check: %v", report.Problems)
 			}
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	})
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 const base = "https://pay.example.com"
@@ -52,9 +53,7 @@ type delivered struct {
 func startServer(t *testing.T, cert *tls.Config) *smtpServer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	p := &smtpServer{addr: l.Addr().String()}
 	s := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &session{server: p}, nil }))
 	s.Domain, s.AllowInsecureAuth, s.TLSConfig = "localhost", cert == nil, cert
@@ -144,18 +143,14 @@ func parse(t *testing.T, raw []byte) parts {
 	r := multipart.NewReader(m.Body, params["boundary"])
 	for i, want := range []string{"text/plain", "text/html"} {
 		part, err := r.NextRawPart()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		kind, params, _ := mime.ParseMediaType(part.Header.Get("Content-Type"))
 		if kind != want || !strings.EqualFold(params["charset"], "utf-8") ||
 			part.Header.Get("Content-Transfer-Encoding") != "quoted-printable" {
 			t.Errorf("part %d is %v", i, part.Header)
 		}
 		body, err := io.ReadAll(quotedprintable.NewReader(part))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if i == 0 {
 			p.text = strings.ReplaceAll(string(body), "\r\n", "\n")
 		} else {
@@ -210,13 +205,10 @@ func drain(d *db.DB, x *mail.Mailer) error {
 
 func waiting(t *testing.T, d *db.DB) (due, parked int64) {
 	t.Helper()
-	err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) (err error) {
+	dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 		due, parked, err = job.Count(ctx, tx)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return due, parked
 }
 
@@ -224,13 +216,10 @@ func waiting(t *testing.T, d *db.DB) (due, parked int64) {
 func stored(t *testing.T, d *db.DB) string {
 	t.Helper()
 	var all string
-	err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+	dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 		return tx.QueryRow(ctx, "SELECT state || '|' || reason || '|' || data || subject || body_text || body_html FROM "+
 			"mails").Scan(&all)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return all
 }
 
@@ -254,15 +243,11 @@ func TestAMailIsSentOnceAsTextAndHTMLAndItsTokenIsDeleted(t *testing.T) {
 		if all := stored(t, d); !strings.HasPrefix(all, "queued||v1.") || strings.Contains(all, "s3cr3t") {
 			t.Errorf("the row of the queued mail is %q", all)
 		}
-		if err := drain(d, x); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, drain(d, x))
 		if err := enqueue(t, d, invitation()); err != nil { // and once more after it was sent
 			t.Fatal(err)
 		}
-		if err := drain(d, x); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, drain(d, x))
 		mails := server.all()
 		if len(mails) != 1 {
 			t.Fatalf("%d mails were sent, want 1", len(mails))
@@ -309,24 +294,17 @@ func TestAMailThatIsSentAgainHasTheSameMessageID(t *testing.T) {
 		server := startServer(t, nil)
 		x := mailer(t, "smtp://"+server.addr)
 		for range 2 {
-			if err := enqueue(t, d, invitation()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, enqueue(t, d, invitation()))
 			var id string
-			err := d.Write(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 				if err := tx.QueryRow(ctx, "SELECT mail_id FROM mails").Scan(&id); err != nil {
 					return err
 				}
 				_, err := tx.Exec(ctx, `UPDATE mails SET state = 'queued', data = '{"Company":"Acme","Token":"t"}'`)
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := x.Send(context.Background(), d, job.Job{CompanyID: "com_1", Kind: mail.JobSend,
-				Payload: []byte(`{"mail_id":"` + id + `"}`)}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, x.Send(context.Background(), d, job.Job{CompanyID: "com_1", Kind: mail.JobSend,
+				Payload: []byte(`{"mail_id":"` + id + `"}`)}))
 		}
 		mails := server.all()
 		if len(mails) != 2 {
@@ -354,9 +332,7 @@ func TestTemporaryErrorsAreRetriedAndPermanentOnesAreNot(t *testing.T) {
 			answers = answers[1:]
 			return err
 		}
-		if err := enqueue(t, d, invitation()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, enqueue(t, d, invitation()))
 		err := drain(d, x)
 		if err == nil || strings.Contains(err.Error(), "ada@") || !strings.Contains(err.Error(), "451") {
 			t.Errorf("a temporary error: %v; want its code, but not the address", err)
@@ -383,13 +359,9 @@ func TestMailsAreStoredWithoutAServer(t *testing.T) {
 		x.Sandbox = true
 		other := invitation()
 		other.CompanyID = "com_2"
-		if err := enqueue(t, d, invitation(), other); err != nil {
-			t.Fatal(err)
-		}
-		if err := drain(d, x); err != nil {
-			t.Fatal(err)
-		}
-		err := d.Read(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+		testkit.NoError(t, enqueue(t, d, invitation(), other))
+		testkit.NoError(t, drain(d, x))
+		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 			mails, total, err := mail.List(ctx, tx, "com_1", 0, 10)
 			if err != nil || total != 1 || len(mails) != 1 {
 				t.Fatalf("%d of %d mails, %v", len(mails), total, err)
@@ -402,9 +374,6 @@ func TestMailsAreStoredWithoutAServer(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	})
 }
 
@@ -445,12 +414,8 @@ func TestNamesCannotBecomeHeadersOrParagraphs(t *testing.T) {
 	m := invitation()
 	m.Data = mail.InvitationData{Company: "Acme\r\nBcc: eve@example.com\r\n\r\nPay \u202eevil here: https://evil.example",
 		Token: "t"}
-	if err := enqueue(t, d, m); err != nil {
-		t.Fatal(err)
-	}
-	if err := drain(d, mailer(t, "smtp://"+server.addr)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, enqueue(t, d, m))
+	testkit.NoError(t, drain(d, mailer(t, "smtp://"+server.addr)))
 	mails := server.all()
 	got := parse(t, mails[0].raw)
 	if len(mails[0].to) != 1 || got.header.Get("Bcc") != "" || strings.Contains(got.text, "\nPay") ||
@@ -476,9 +441,7 @@ func TestPasswordsAreSentToOtherMachinesOnlyWithTLS(t *testing.T) {
 	bare := startServer(t, nil)
 	x := mailer(t, "smtp://stipend:pass%20word@"+bare.addr)
 	x.Server.RequireTLS()
-	if err := enqueue(t, d, invitation()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, enqueue(t, d, invitation()))
 	if err := drain(d, x); err == nil || len(bare.all()) != 0 || bare.user != "" {
 		t.Errorf("a server without TLS received %d mails and the password of %q: %v", len(bare.all()), bare.user, err)
 	}
@@ -492,9 +455,7 @@ func TestPasswordsAreSentToOtherMachinesOnlyWithTLS(t *testing.T) {
 		}
 		m := invitation()
 		m.Key = name
-		if err := enqueue(t, d, m); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, enqueue(t, d, m))
 		err := drain(d, x)
 		if trusted && (err != nil || len(secure.all()) != 1 || secure.user != "stipend") {
 			t.Errorf("a server with a trusted certificate received %d mails from %q: %v", len(secure.all()), secure.user, err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 var at = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -65,9 +67,7 @@ func TestEveryMailIsCompleteInEveryLanguage(t *testing.T) {
 	for template, variants := range samples {
 		for i, data := range variants {
 			encoded, err := json.Marshal(data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			subjects := map[string]bool{}
 			for _, tag := range languages {
 				l, err := x.render(row{id: "mail_1", template: template, language: tag.String(), data: string(encoded)}, false)

@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // Mails above the limit are dropped, except the newest, which is sent after a day. All companies count together.
@@ -27,21 +28,15 @@ func TestMailsPerAddressAndDayAreLimited(t *testing.T) {
 		send := func(m mail.Message) {
 			t.Helper()
 			clock.Advance(time.Second)
-			if err := enqueue(t, d, m); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, enqueue(t, d, m))
 		}
 		for n := range mail.MaxToAddress {
 			send(changed([]string{"com_1", "com_2"}[n%2], n))
 		}
-		if err := drain(d, x); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, drain(d, x))
 		for n := range 5 {
 			send(changed("com_1", 100+n))
-			if err := drain(d, x); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, drain(d, x))
 		}
 		invited := invitation()
 		invited.To = "victim@example.com"
@@ -49,16 +44,12 @@ func TestMailsPerAddressAndDayAreLimited(t *testing.T) {
 		other := changed("com_1", 200)
 		other.To = "other@example.com"
 		send(other)
-		if err := drain(d, x); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, drain(d, x))
 		if n := len(server.all()); n != mail.MaxToAddress+2 {
 			t.Errorf("%d mails were sent within a day", n)
 		}
 		clock.Advance(24 * time.Hour)
-		if err := drain(d, x); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, drain(d, x))
 		mails := server.all()
 		if len(mails) != mail.MaxToAddress+3 {
 			t.Fatalf("%d mails were sent after a day", len(mails))
@@ -70,18 +61,14 @@ func TestMailsPerAddressAndDayAreLimited(t *testing.T) {
 			t.Errorf("%d jobs are left", due+parked)
 		}
 		clock.Advance(24 * time.Hour)
-		if err := mail.Forget(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		testkit.NoError(t, mail.Forget(t.Context(), d))
+		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 			var n int
 			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM mail_counts").Scan(&n); err != nil || n != 0 {
 				t.Errorf("%d counters remain: %v", n, err)
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 	})
 }
 
@@ -102,12 +89,8 @@ func TestOtherMailsDoNotSuppressASecurityNotice(t *testing.T) {
 		for n := range mail.MaxToAddress + 5 {
 			all = append(all, changed("com_1", mail.WebhookAdded, n), changed("com_2", mail.KeyCreated, n))
 		}
-		if err := enqueue(t, d, append(all, changed("com_1", mail.KeyCreated, 0))...); err != nil {
-			t.Fatal(err)
-		}
-		if err := drain(d, x); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, enqueue(t, d, append(all, changed("com_1", mail.KeyCreated, 0))...))
+		testkit.NoError(t, drain(d, x))
 		if n := len(server.all()); n != 2*mail.MaxToAddress+1 {
 			t.Errorf("%d mails were sent", n)
 		}
@@ -134,12 +117,8 @@ func TestMailsOfUnverifiedCompaniesAreLimitedAndHaveNoLinksInNames(t *testing.T)
 				})
 			}
 		}
-		if err := enqueue(t, d, all...); err != nil {
-			t.Fatal(err)
-		}
-		if err := drain(d, x); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, enqueue(t, d, all...))
+		testkit.NoError(t, drain(d, x))
 		sent := map[string]int{}
 		for _, m := range server.all() {
 			company, _, _ := strings.Cut(m.to[0], "-")
@@ -163,12 +142,8 @@ func TestCompaniesAreUnverifiedByDefault(t *testing.T) {
 	x.Verified = nil
 	m := mail.Message{CompanyID: "com_1", To: "ada@example.com", Template: mail.MemberInvited, Key: "1", Sealer: sealer(),
 		Data: mail.MemberInvitedData{Company: "evil.example/login", Role: "viewer", Token: "t", Expires: expires}}
-	if err := enqueue(t, d, m); err != nil {
-		t.Fatal(err)
-	}
-	if err := drain(d, x); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, enqueue(t, d, m))
+	testkit.NoError(t, drain(d, x))
 	if mails := server.all(); len(mails) != 1 || strings.Contains(parse(t, mails[0].raw).text, "evil.example") {
 		t.Errorf("%q", mails)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/oauth"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 const redirectURI = "https://app.example/cb?x=1"
@@ -44,9 +45,7 @@ func run(t *testing.T, f func(x *fixture)) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		x := &fixture{T: t, d: d, clock: clock}
 		sealer, err := identity.NewSealer(make([]byte, 32))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		x.write(func(ctx context.Context, tx *db.Tx) (err error) {
 			create := func(name string) (c identity.Company) {
 				if err == nil {
@@ -84,9 +83,7 @@ func run(t *testing.T, f func(x *fixture)) {
 
 func (x *fixture) write(fn func(ctx context.Context, tx *db.Tx) error) {
 	x.Helper()
-	if err := x.d.Write(x.Context(), fn); err != nil {
-		x.Fatal(err)
-	}
+	dbtest.Write(x, x.d, fn)
 }
 
 // check runs Check for valid parameters with some changed.
@@ -104,9 +101,7 @@ func (x *fixture) check(change func(p *oauth.Params)) (r oauth.Request, err erro
 func (x *fixture) grant(change func(p *oauth.Params)) (code string) {
 	x.Helper()
 	r, err := x.check(change)
-	if err != nil {
-		x.Fatal(err)
-	}
+	testkit.NoError(x, err)
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
 		code, err = oauth.Grant(ctx, tx, identity.Sandbox, x.user, x.company.ID, r)
 		return err
@@ -192,9 +187,7 @@ func TestCheck(t *testing.T) {
 func TestGrantNeedsAMemberWithARole(t *testing.T) {
 	run(t, func(x *fixture) {
 		r, err := x.check(asIs[oauth.Params])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for role, want := range map[string]error{identity.RoleOwner: nil, identity.RoleAdmin: nil,
 			identity.RoleDeveloper: nil, identity.RoleViewer: oauth.ErrRole, "unknown": oauth.ErrRole} {
 			err := x.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // wanted computes a list in memory from all recipients of a company: the result that the database must return.
@@ -65,12 +66,10 @@ func (w world) all(by identity.Principal) (all []payee.Recipient) {
 
 func (w world) list(by identity.Principal, p payee.ListParams) (s payee.Slice[payee.Recipient]) {
 	w.Helper()
-	if err := w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+	dbtest.Read(w, w.d, func(ctx context.Context, tx *db.Tx) (err error) {
 		s, err = payee.List(ctx, tx, by, p)
 		return err
-	}); err != nil {
-		w.Fatal(err)
-	}
+	})
 	return s
 }
 
@@ -217,9 +216,7 @@ func TestTotalsFollowEveryChange(t *testing.T) {
 			}
 		}
 		r, err := w.create(w.by, person("Ada", "Lovelace"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if _, err := w.create(w.by, with(person("Bob", "Babbage"), "b")); err != nil {
 			t.Fatal(err)
 		}
@@ -284,9 +281,7 @@ func TestConcurrentChangesAreCountedOnce(t *testing.T) {
 		var ids []string
 		for i := range 6 {
 			r, err := w.create(w.by, person("P", fmt.Sprint("Person", i)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			ids = append(ids, r.ID)
 		}
 		var wg sync.WaitGroup

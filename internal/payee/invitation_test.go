@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 func (w world) invite(by identity.Principal, email string) (v payee.Invitation, err error) {
@@ -110,9 +111,7 @@ func TestInvitationIsAccepted(t *testing.T) {
 		n := ada
 		n.Email = "mallory@example.com" // ignored: the mail went to Ada
 		id, err := w.accept(token, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			u, err := identity.GetUser(ctx, tx, nil, id)
 			if err != nil || u.Email != "Ada@example.com" || u.FirstName != "Ada" {
@@ -164,9 +163,7 @@ func TestInvitationIsAcceptedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)
 		v, err := w.invite(w.by, "ada@example.com")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		token := w.token(v)
 		var wg sync.WaitGroup
 		errs := make([]error, 10)
@@ -193,9 +190,7 @@ func TestInvitationEnds(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := open(t, d)
 		v, err := w.invite(w.by, "ada@example.com")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		old := w.token(v)
 		if _, err := w.invite(w.by, "ADA@example.com"); !errors.Is(err, payee.ErrAlreadyOpen) {
 			t.Errorf("a second open one: %v", err)
@@ -206,9 +201,7 @@ func TestInvitationEnds(t *testing.T) {
 
 		// On the thirteenth day, resending gives 14 more days, and the old link stops working.
 		clock.Advance(13 * 24 * time.Hour)
-		if err := w.resend("ada@example.com"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, w.resend("ada@example.com"))
 		if _, err := w.look(old); !errors.Is(err, apierr.NotFoundErr) {
 			t.Errorf("the old link: %v", err)
 		}
@@ -251,9 +244,7 @@ func TestInvitationEnds(t *testing.T) {
 
 		// An expired invitation can be resent while it has resends left; a new one starts its own count.
 		for range 2 {
-			if err := w.resend("ada@example.com"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, w.resend("ada@example.com"))
 		}
 		if err := w.resend("ada@example.com"); !errors.Is(err, payee.ErrResendLimit) {
 			t.Errorf("the fourth: %v", err)
@@ -281,9 +272,7 @@ func TestRevokedInvitationsCount(t *testing.T) {
 			if errors.Is(err, payee.ErrResendLimit) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			mails++
 			token := w.token(v)
 			if mails%2 == 0 {

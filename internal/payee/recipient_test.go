@@ -15,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // world is two companies; the first one acts.
@@ -28,9 +29,7 @@ type world struct {
 func open(t *testing.T, d *db.DB) world {
 	t.Helper()
 	s, err := identity.NewSealer([]byte(strings.Repeat("k", 32)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	w := world{T: t, d: d, s: s}
 	w.write(func(ctx context.Context, tx *db.Tx) error {
 		for _, by := range []*identity.Principal{&w.by, &w.other} {
@@ -47,9 +46,7 @@ func open(t *testing.T, d *db.DB) world {
 
 func (w world) write(fn func(ctx context.Context, tx *db.Tx) error) {
 	w.Helper()
-	if err := w.d.Write(w.Context(), fn); err != nil {
-		w.Fatal(err)
-	}
+	dbtest.Write(w, w.d, fn)
 }
 
 func (w world) create(by identity.Principal, p payee.CreateParams) (r payee.Recipient, err error) {
@@ -67,13 +64,11 @@ func person(first, last string) payee.CreateParams {
 // events returns the names of an object's events.
 func (w world) events(object string) (names []string) {
 	w.Helper()
-	if err := w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) error {
+	dbtest.Read(w, w.d, func(ctx context.Context, tx *db.Tx) error {
 		rows, err := tx.Query(ctx, "SELECT name FROM events WHERE object_id = $1 ORDER BY sequence", object)
 		names, err = db.Collect(rows, err, func(r *db.Rows) (n string, err error) { return n, r.Scan(&n) })
 		return err
-	}); err != nil {
-		w.Fatal(err)
-	}
+	})
 	return names
 }
 
@@ -83,9 +78,7 @@ func TestCreate(t *testing.T) {
 		p := person("Ada", "Lovelace")
 		p.ExternalID, p.Email, p.DateOfBirth = "é-1", "ada@example.com", "1990-12-10"
 		r, err := w.create(w.by, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if !strings.HasPrefix(r.ID, "rec_") || r.Status != payee.Pending || r.Role != payee.Contractor ||
 			r.Type != payee.TypeUser || r.Name != "Ada Lovelace" {
 			t.Errorf("%+v", r)
@@ -289,13 +282,9 @@ func TestWorkersAndPayees(t *testing.T) {
 		})
 		firm, err := w.create(w.by, payee.CreateParams{Name: "Acme", Type: "company",
 			Profile: identity.Profile{Country: "DE"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		foreign, err := w.create(w.other, person("F", "X"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		var made identity.User
 		w.write(func(ctx context.Context, tx *db.Tx) (err error) {
 			made, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{CompanyID: w.by.CompanyID,

@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/requestlog"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // fixture is a log on a database with a fixed clock.
@@ -47,14 +48,11 @@ func (b *fixture) list(company string, f requestlog.Filter, n int) (all []reques
 	b.Helper()
 	f.Limit = n
 	for {
-		err := b.d.Read(b.Context(), func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Read(b, b.d, func(ctx context.Context, tx *db.Tx) error {
 			some, next, err := requestlog.List(ctx, tx, company, f)
 			all, f.After = append(all, some...), next
 			return err
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
 		if f.After == "" {
 			return all
 		}
@@ -156,7 +154,7 @@ func TestListFiltersEntries(t *testing.T) {
 			}
 		}
 		line := b.list("com_a", requestlog.Filter{}, 1)[0]
-		err := b.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Read(t, b.d, func(ctx context.Context, tx *db.Tx) error {
 			if got, err := requestlog.Get(ctx, tx, "com_a", line.Ref); err != nil || got != line {
 				t.Errorf("%+v, %v", got, err)
 			}
@@ -167,9 +165,6 @@ func TestListFiltersEntries(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	})
 }
 
@@ -209,9 +204,7 @@ func TestEntriesExpire(t *testing.T) {
 		if got := len(b.list("com_a", requestlog.Filter{}, 100)); got != 1 {
 			t.Errorf("%d entries are visible, want the newer one", got)
 		}
-		if err := requestlog.Prune(t.Context(), b.d); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, requestlog.Prune(t.Context(), b.d))
 		b.clock.Set(b.clock.Now().Add(-time.Hour)) // makes undeleted entries visible again
 		if a, other := len(b.list("com_a", requestlog.Filter{}, 5000)),
 			len(b.list("com_b", requestlog.Filter{}, 5000)); a != 1 || other != 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // ofac has the format of sdn.xml, with invented entries.
@@ -57,9 +58,7 @@ const un = `<?xml version="1.0" encoding="UTF-8" standalone="yes"?>
 func parse(t *testing.T, text string) *screening.List {
 	t.Helper()
 	l, err := screening.Parse(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return l
 }
 
@@ -159,12 +158,8 @@ func TestAListIsReloadedWhenItsFileChanges(t *testing.T) {
 	at := time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 	write := func(text string, at time.Time) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		testkit.NoError(t, os.Chtimes(path, at, at))
 	}
 	s := newScreener(t, screening.Options{Paths: []string{path}, Threshold: 85, MaxAge: 72 * time.Hour})
 	if _, err := s.Load(); err == nil {
@@ -214,12 +209,10 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 		screen := func(subject screening.Subject) (blocked map[string]bool) {
 			t.Helper()
 			other := screening.Subject{ID: "rec_2", Names: []string{"Ada Example"}}
-			if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 				blocked, err = s.Screen(ctx, tx, "com_1", []screening.Subject{subject, other})
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			})
 			if blocked["rec_2"] {
 				t.Error("a subject without a hit is blocked")
 			}
@@ -227,12 +220,10 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 		}
 		hits := func(state screening.State) (all []screening.Hit) {
 			t.Helper()
-			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 				all, err = screening.Hits(ctx, tx, state, 100)
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			})
 			return all
 		}
 		decide := func(id string, to screening.State) error {
@@ -252,9 +243,7 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 			strings.Contains(open[0].Matched, "sandboxov") {
 			t.Fatalf("%+v", open)
 		}
-		if err := decide(open[0].ID, screening.Cleared); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, decide(open[0].ID, screening.Cleared))
 		if err := decide(open[0].ID, screening.Confirmed); !errors.Is(err, screening.ErrNoHit) {
 			t.Errorf("a cleared hit is confirmed: %v", err)
 		}
@@ -274,9 +263,7 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 		if confirmed.Kind != screening.KindAddress {
 			confirmed = hits(screening.Open)[1]
 		}
-		if err := decide(confirmed.ID, screening.Confirmed); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, decide(confirmed.ID, screening.Confirmed))
 		if !screen(subject)["rec_1"] {
 			t.Error("a subject with a confirmed hit is not blocked")
 		}
@@ -308,9 +295,7 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 func newScreener(t *testing.T, o screening.Options) *screening.Screener {
 	t.Helper()
 	s, err := screening.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return s
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/virtualaccount"
 )
 
@@ -197,18 +198,14 @@ type fixture struct {
 func newFixture(t *testing.T, d *db.DB) *fixture {
 	t.Helper()
 	sealer, err := identity.NewSealer(make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	b := &bank{}
 	x := &fixture{T: t, d: d, bank: b, service: &virtualaccount.Service{Bank: b, Sealer: sealer}, currency: "USD"}
-	if err := x.write(func(ctx context.Context, tx *db.Tx) error {
+	testkit.NoError(t, x.write(func(ctx context.Context, tx *db.Tx) error {
 		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US"})
 		x.by = identity.Principal{Kind: identity.KindAPIKey, CompanyID: c.ID, Scopes: identity.AllScopes()}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return x
 }
 
@@ -248,9 +245,7 @@ func (x *fixture) do(step string) error {
 	}
 	at := strings.IndexAny(step, "+-")
 	amount, err := money.Parse(money.USD, strings.TrimPrefix(step[at:], "+"))
-	if err != nil {
-		x.Fatal(err)
-	}
+	testkit.NoError(x, err)
 	r := virtualaccount.Receipt{Reference: step[:at], Amount: amount}
 	if step[:at] == "unknown" {
 		r.Unknown = "adjustment"
@@ -262,7 +257,7 @@ func (x *fixture) do(step string) error {
 // account returns the company's newest account and checks that the ledger agrees with its balance.
 func (x *fixture) account() (a virtualaccount.Account) {
 	x.Helper()
-	if err := x.d.Read(x.Context(), func(ctx context.Context, tx *db.Tx) error {
+	dbtest.Read(x, x.d, func(ctx context.Context, tx *db.Tx) error {
 		all, err := x.service.List(ctx, tx, x.by, "")
 		if err != nil || len(all) == 0 {
 			return errors.Join(err, errors.New("no account"))
@@ -273,8 +268,6 @@ func (x *fixture) account() (a virtualaccount.Account) {
 			x.Errorf("the ledger: %s", report.Problems)
 		}
 		return err
-	}); err != nil {
-		x.Fatal(err)
-	}
+	})
 	return a
 }

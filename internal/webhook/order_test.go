@@ -28,18 +28,11 @@ func example[P any](t webhook.Type[P]) func(objectID string, sequence int64) web
 	}
 }
 
-func write(t *testing.T, d *db.DB, f func(context.Context, *db.Tx) error) {
-	t.Helper()
-	if err := d.Write(t.Context(), f); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // next returns all new events, reading limit at a time.
 func next(t *testing.T, d *db.DB, limit int) (all []webhook.StoredEvent) {
 	t.Helper()
 	for more := true; more; {
-		write(t, d, func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 			some, err := webhook.Next(ctx, tx, limit)
 			more = len(some) > 0
 			all = append(all, some...)
@@ -54,7 +47,7 @@ func TestAnObjectsEventsKeepTheirOrder(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		emit := func(object, name string, sequence int64) {
 			t.Helper()
-			write(t, d, func(ctx context.Context, tx *db.Tx) error {
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 				e := eventOf[name](object, sequence)
 				if sequence == 0 {
 					return webhook.EmitNext(ctx, tx, e)
@@ -99,11 +92,11 @@ func TestEventsAreInCommitOrder(t *testing.T) {
 			names = append(names, e.ObjectID)
 		}
 	}
-	write(t, d, func(_ context.Context, tx *db.Tx) error {
+	dbtest.Write(t, d, func(_ context.Context, tx *db.Tx) error {
 		if err := emit(tx, "first"); err != nil {
 			return err
 		}
-		write(t, other, func(_ context.Context, tx *db.Tx) error { return emit(tx, "second") })
+		dbtest.Write(t, other, func(_ context.Context, tx *db.Tx) error { return emit(tx, "second") })
 		undone := errors.New("undone")
 		if err := other.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
 			return errors.Join(emit(tx, "third"), undone)

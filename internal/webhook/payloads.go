@@ -6,8 +6,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Payloads of events, sent as the member "data". The contract's schemas are generated from these types. Members
-// without a doc tag have the same meaning as elsewhere in the interface.
+// Payloads of events, sent as the member "data". The contract's schemas are generated from these types and
+// [MemberDocs].
 type (
 	// PayrollData is a payroll after a change.
 	PayrollData struct {
@@ -46,7 +46,7 @@ type (
 		Network string `json:"network"`
 	}
 
-	// PayrollQuoteData is a payroll's quote that expired or was made.
+	// PayrollQuoteData is a quote of a payroll that was created or has expired.
 	PayrollQuoteData struct {
 		PayrollID            string       `json:"payroll_id"`
 		PayrollQuote                      //
@@ -83,7 +83,7 @@ type (
 		Payment      Payment `json:"payment"`
 	}
 
-	// Payment is how far a payment has come.
+	// Payment is the progress of a payment.
 	Payment struct {
 		SubpayrollID *string         `json:"subpayroll_id"`
 		Received     bool            `json:"received"`
@@ -135,7 +135,7 @@ type (
 		FundingDetails     FundingDetails `json:"funding_details"`
 	}
 
-	// ClaimQuoteData is a claim's quote that expired or was made.
+	// ClaimQuoteData is a quote of a claim that was created or has expired.
 	ClaimQuoteData struct {
 		ClaimID              string      `json:"claim_id"`
 		ClaimPrice                       //
@@ -157,7 +157,7 @@ type (
 		ExpiresAt      string      `json:"expires_at" format:"date-time"`
 	}
 
-	// SettlementData is what claims brought in and the balance received.
+	// SettlementData is a settlement: money of claims that was credited to the company's balance.
 	SettlementData struct {
 		SettlementID string      `json:"settlement_id"`
 		CompanyID    string      `json:"company_id"`
@@ -180,7 +180,7 @@ type (
 		Origins       []string    `json:"origins"`
 	}
 
-	// PayoutDelayedData is payouts of one currency that were released and wait.
+	// PayoutDelayedData summarizes the released payouts of one currency that cannot be sent yet.
 	PayoutDelayedData struct {
 		Reason   string       `json:"reason" enum:"fee_too_high,insufficient_funds,not_estimated"`
 		Waiting  int64        `json:"waiting"`

@@ -3,18 +3,19 @@ package webhook_test
 import (
 	"encoding/json"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
 // TestEveryEventIsDocumented holds that docs/webhooks.md lists every event with when it is sent, and no other.
 func TestEveryEventIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/webhooks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	var want strings.Builder
 	want.WriteString("| Event | When it is sent |\n|---|---|\n")
 	for _, d := range webhook.Declarations() {
@@ -43,6 +44,19 @@ func TestAnEventNeedsASequence(t *testing.T) {
 	} {
 		if webhook.Emit(nil, e) == nil {
 			t.Errorf("%+v was stored", e)
+		}
+	}
+}
+
+func TestMemberDocsNameExistingMembers(t *testing.T) {
+	for payload, docs := range webhook.MemberDocs {
+		for member := range docs {
+			if !slices.ContainsFunc(reflect.VisibleFields(payload), func(f reflect.StructField) bool {
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				return name == member
+			}) {
+				t.Errorf("%s has no member %s", payload, member)
+			}
 		}
 	}
 }

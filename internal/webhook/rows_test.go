@@ -9,6 +9,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // The cost of storing and reading new events does not grow with the number of earlier events, even before the
@@ -17,15 +18,11 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
 	const old, fresh, most = 20_000, 100, 300
 	payload, err := json.Marshal(PayrollCreated.Example)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	data := string(payload)
 	write := func(f func(context.Context, *db.Tx) error) {
 		t.Helper()
-		if err := d.Write(t.Context(), f); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Write(t, d, f)
 	}
 	write(func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO events
@@ -43,10 +40,8 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 	for round := range int64(7) { // PostgreSQL caches the plan at the sixth execution
 		write(func(ctx context.Context, tx *db.Tx) error {
 			read := func() (n int64) { // also counts the rows that earlier transactions of the connection read
-				if err := tx.QueryRow(ctx, `SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
-					WHERE relname = 'events'`).Scan(&n); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, tx.QueryRow(ctx, `SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
+					WHERE relname = 'events'`).Scan(&n))
 				return n
 			}
 			before := read()
@@ -77,7 +72,7 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 // SQLite does not count rows, so this test checks the index that the query plan names.
 func TestEarlierEventsAreNotReadBySQLite(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
-	if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+	dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 		for _, q := range []struct {
 			query string
 			args  []any
@@ -99,7 +94,5 @@ func TestEarlierEventsAreNotReadBySQLite(t *testing.T) {
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 }

@@ -13,22 +13,14 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 func sealer(t *testing.T) *identity.Sealer {
 	t.Helper()
 	s, err := identity.NewSealer(make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return s
-}
-
-func write(t *testing.T, d *db.DB, fn func(ctx context.Context, tx *db.Tx) error) {
-	t.Helper()
-	if err := d.Write(t.Context(), fn); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func find(t *testing.T, d *db.DB, token string) (s session.Session, err error) {
@@ -46,13 +38,13 @@ func TestSessions(t *testing.T) {
 		var open, closed, other identity.Company
 		start := func(begin func(context.Context, *db.Tx, string) (string, error)) (token string) {
 			t.Helper()
-			write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 				token, err = begin(ctx, tx, user.ID)
 				return err
 			})
 			return token
 		}
-		write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 			user, err = identity.CreateUser(ctx, tx, sealer(t), identity.NewUser{
 				Profile: identity.Profile{Email: "ada@example.com", FirstName: "Ada"}})
 			if err != nil {
@@ -87,7 +79,7 @@ func TestSessions(t *testing.T) {
 		}
 
 		// A new role takes effect in the existing session.
-		write(t, d, func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 			return identity.AddMember(ctx, tx, identity.Member{CompanyID: open.ID, UserID: user.ID, Role: identity.RoleAdmin})
 		})
 		if s, err = find(t, d, token); err != nil || !s.Manages() || !s.Administers() {
@@ -128,13 +120,13 @@ func TestSessions(t *testing.T) {
 		if s, _ = find(t, d, token); s.SignedInFreshly(clock.Now()) {
 			t.Error("the first sign-in is still fresh")
 		}
-		write(t, d, func(ctx context.Context, tx *db.Tx) error { return session.Prove(ctx, tx, s) })
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error { return session.Prove(ctx, tx, s) })
 		if s, _ = find(t, d, token); !s.ProvenFreshly(clock.Now()) {
 			t.Error("Prove had no effect")
 		}
 
 		// EndOthers and End.
-		write(t, d, func(ctx context.Context, tx *db.Tx) error { return session.EndOthers(ctx, tx, s) })
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error { return session.EndOthers(ctx, tx, s) })
 		if _, err := find(t, d, proven); !errors.Is(err, apierr.NotFoundErr) {
 			t.Errorf("another session after EndOthers: %v", err)
 		}
@@ -144,7 +136,7 @@ func TestSessions(t *testing.T) {
 			}
 		}
 		ended := start(session.Start)
-		write(t, d, func(ctx context.Context, tx *db.Tx) error { return session.End(ctx, tx, ended) })
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error { return session.End(ctx, tx, ended) })
 		if _, err := find(t, d, ended); !errors.Is(err, apierr.NotFoundErr) {
 			t.Errorf("after End: %v", err)
 		}
@@ -157,7 +149,7 @@ func TestSessions(t *testing.T) {
 				if !s.NeedsTouch(clock.Now()) {
 					t.Error("NeedsTouch is false after an idle time")
 				}
-				write(t, d, func(ctx context.Context, tx *db.Tx) error { return session.Touch(ctx, tx, s) })
+				dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error { return session.Touch(ctx, tx, s) })
 			}
 		}
 		for name, token := range map[string]string{"unused": idle, "used for its whole life": token} {
@@ -165,9 +157,7 @@ func TestSessions(t *testing.T) {
 				t.Errorf("a session %s: %v", name, err)
 			}
 		}
-		if err := session.Forget(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, session.Forget(t.Context(), d))
 		var left int
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM sessions").Scan(&left)
@@ -200,7 +190,7 @@ func TestAttemptsAreLimited(t *testing.T) {
 		neighbor := netip.MustParseAddr("2001:db8::2") // of the same /64
 		attempt := func(email string, from netip.Addr) (allowed bool) {
 			t.Helper()
-			write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 				_, allowed, err = session.Attempt(ctx, tx, email, from)
 				return err
 			})
@@ -213,7 +203,7 @@ func TestAttemptsAreLimited(t *testing.T) {
 				t.Fatalf("attempt %d is not allowed", i+1)
 			}
 		}
-		write(t, d, func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 			return session.Succeeded(ctx, tx, "user0@example.com", home)
 		})
 		if !attempt("other@example.com", neighbor) || attempt("other@example.com", neighbor) {
@@ -241,7 +231,7 @@ func TestAttemptsAreLimited(t *testing.T) {
 
 		// One-time codes and mails.
 		code := func() (allowed bool) {
-			write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 				allowed, err = session.AttemptCode(ctx, tx, "usr_1")
 				return err
 			})
@@ -257,7 +247,7 @@ func TestAttemptsAreLimited(t *testing.T) {
 		}
 		for i := range session.MaxMails + 1 {
 			var send, allowed bool
-			write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 				send, allowed, err = session.AttemptMail(ctx, tx, "ada@example.com", home)
 				return err
 			})

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // Run runs f on SQLite and on PostgreSQL, as subtests. The database is migrated and empty, uses the real clock, and
@@ -77,6 +78,18 @@ func Open(t testing.TB, o db.Options) *db.DB {
 	}
 	t.Cleanup(func() { d.Close() })
 	return d
+}
+
+// Write runs f in a transaction that writes. The test fails at once if the transaction does.
+func Write(t testing.TB, d *db.DB, f func(context.Context, *db.Tx) error) {
+	t.Helper()
+	testkit.NoError(t, d.Write(context.Background(), f))
+}
+
+// Read runs f in a transaction that reads. The test fails at once if the transaction does.
+func Read(t testing.TB, d *db.DB, f func(context.Context, *db.Tx) error) {
+	t.Helper()
+	testkit.NoError(t, d.Read(context.Background(), f))
 }
 
 // SQLite returns the URL of a migrated, empty SQLite database, which is removed when the test ends.

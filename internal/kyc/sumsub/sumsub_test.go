@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/kyc/sumsub"
 	"github.com/stipend/stipend/internal/kyc/sumsub/sumsubtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -81,9 +82,7 @@ func TestFetch(t *testing.T) {
 		}
 		review, err := json.Marshal(map[string]any{"reviewStatus": c.status, "reviewResult": map[string]any{
 			"reviewAnswer": c.answer, "reviewRejectType": c.rejectType, "rejectLabels": labels}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		v.Decide(string(review))
 		got, err := p.Fetch(t.Context(), "app1")
 		if err != nil || got.State != c.want || !slices.Equal(got.Reasons, reasons) {

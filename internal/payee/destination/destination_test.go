@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // world is a company with one payee in Germany, and a second company.
@@ -31,9 +32,7 @@ type world struct {
 func open(t *testing.T, d *db.DB) world {
 	t.Helper()
 	s, err := identity.NewSealer([]byte(strings.Repeat("k", 32)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	w := world{T: t, d: d, setup: destination.Setup{Sealer: s, BitcoinNetwork: "regtest"}}
 	w.must(func(ctx context.Context, tx *db.Tx) error {
 		for _, by := range []*identity.Principal{&w.by, &w.other} {
@@ -53,16 +52,12 @@ func open(t *testing.T, d *db.DB) world {
 
 func (w world) must(fn func(ctx context.Context, tx *db.Tx) error) {
 	w.Helper()
-	if err := w.d.Write(w.Context(), fn); err != nil {
-		w.Fatal(err)
-	}
+	dbtest.Write(w, w.d, fn)
 }
 
 func (w world) read(fn func(ctx context.Context, tx *db.Tx) error) {
 	w.Helper()
-	if err := w.d.Read(w.Context(), fn); err != nil {
-		w.Fatal(err)
-	}
+	dbtest.Read(w, w.d, fn)
 }
 
 func (w world) create(by identity.Principal, owner, symbol, data string) (d destination.Destination, err error) {
@@ -150,9 +145,7 @@ func TestLifeOfDestinations(t *testing.T) {
 			t.Fatalf("%+v %v", second, err)
 		}
 		third, err := w.create(w.by, w.payee, "BTC", btc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if _, err := w.create(w.by, w.payee, "BTC", btc); !errors.Is(err, destination.ErrLimit) {
 			t.Errorf("a fourth: %v", err)
 		}
@@ -184,12 +177,8 @@ func TestLifeOfDestinations(t *testing.T) {
 		if got := w.allocations(); !slices.Equal(got, []int{100, 0, 0}) {
 			t.Fatalf("a refused change left %v", got)
 		}
-		if err := w.allocate(w.by, share(second.ID, "70"), share(first.ID, "30")); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.allocate(w.by, share(third.ID, "50"), share(first.ID, "50")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, w.allocate(w.by, share(second.ID, "70"), share(first.ID, "30")))
+		testkit.NoError(t, w.allocate(w.by, share(third.ID, "50"), share(first.ID, "50")))
 		if got := w.allocations(); !slices.Equal(got, []int{50, 0, 50}) {
 			t.Errorf("those not named are not 0: %v", got)
 		}
@@ -258,14 +247,10 @@ func TestDeleteAgainstAllocate(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)
 		first, err := w.create(w.by, w.payee, "BTC", btc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for range 15 {
 			second, err := w.create(w.by, w.payee, "BTC", btc)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			var wg sync.WaitGroup
 			var deleted, allocated error
 			wg.Go(func() { deleted = w.remove(w.by, second.ID) })
@@ -281,9 +266,7 @@ func TestDeleteAgainstAllocate(t *testing.T) {
 				t.Fatalf("deleted: %v; allocated: %v; total %d", deleted, allocated, sum)
 			}
 			if allocated == nil {
-				if err := errors.Join(w.allocate(w.by, share(first.ID, "100")), w.remove(w.by, second.ID)); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, errors.Join(w.allocate(w.by, share(first.ID, "100")), w.remove(w.by, second.ID)))
 			}
 		}
 	})
@@ -315,10 +298,8 @@ func TestAUserInTwoCompanies(t *testing.T) {
 		if _, err := w.create(own, u.ID, "BTC", btc); err != nil {
 			t.Fatal(err)
 		}
-		if err := job.NewRunner(d, job.Table{payee.JobActivate: {Tx: payee.HandleActivate}}, nil,
-			nil).Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, job.NewRunner(d, job.Table{payee.JobActivate: {Tx: payee.HandleActivate}}, nil,
+			nil).Drain(t.Context()))
 		w.read(func(ctx context.Context, tx *db.Tx) error {
 			for _, by := range []identity.Principal{w.by, w.other} {
 				if r, err := payee.Get(ctx, tx, by, "", u.ID); err != nil || r.Status != payee.Active {
@@ -336,9 +317,7 @@ func TestAFrozenCompanyChangesNoDestinations(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)
 		was, err := w.create(w.by, w.payee, "BTC", btc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		var u identity.User
 		w.must(func(ctx context.Context, tx *db.Tx) (err error) {
 			if u, err = identity.CreateUser(ctx, tx, w.setup.Sealer,

@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 func TestEveryBankAccountIsUsable(t *testing.T) {
@@ -203,9 +204,7 @@ func TestFiat(t *testing.T) {
 				return
 			}
 			var members map[string]any
-			if err := json.Unmarshal(clean, &members); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, json.Unmarshal(clean, &members))
 			key, value, _ := strings.Cut(c.want, "=")
 			if members[key] != value || d.Rail != RailBank || d.Country != c.country {
 				t.Errorf("%s is %v; %+v", key, members[key], d)

@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/virtualaccount/stripe"
 )
@@ -37,36 +38,28 @@ func TestReceiptsAreBookedOnce(t *testing.T) {
 		bank, connected := open(t)
 		b := &forgetful{Bank: connected}
 		sealer, err := identity.NewSealer(make([]byte, 32))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		s := &virtualaccount.Service{Bank: b, Sealer: sealer}
 		var by identity.Principal
 		ask := func() (a virtualaccount.Account) {
 			t.Helper()
-			if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) (err error) {
 				a, err = s.Open(ctx, tx, by, "", "EUR", virtualaccount.TermsVersion)
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			})
 			return a
 		}
-		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 			c, err := identity.CreateCompany(ctx, tx,
 				identity.NewCompany{Name: "Acme", Country: "DE", Email: "ops@acme.example", KYBStatus: identity.KYCApproved})
 			by = identity.Principal{Kind: identity.KindAPIKey, CompanyID: c.ID, Scopes: identity.AllScopes()}
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		if a := ask(); a.State != virtualaccount.Pending {
 			t.Fatalf("%+v", a)
 		}
 		runner := job.NewRunner(d, job.Table{virtualaccount.JobOpen: {Net: s.HandleOpen}}, nil, slog.New(slog.DiscardHandler))
-		if err := runner.Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, runner.Drain(t.Context()))
 		if a := ask(); a.State != virtualaccount.Active || a.IBAN != "NL91ABNA0417164300" || a.Provider != stripeName {
 			t.Fatalf("%+v", a)
 		}
@@ -78,9 +71,7 @@ func TestReceiptsAreBookedOnce(t *testing.T) {
 			}
 			b.lost = round == 1 // without a cursor all receipts are returned again
 			for range 2 {
-				if err := s.Collect(t.Context(), d); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, s.Collect(t.Context(), d))
 			}
 			if a := ask(); a.Balance.Units() != want {
 				t.Errorf("the balance is %s, want %d cents", a.Balance, want)
@@ -113,7 +104,7 @@ func TestReceiptsAreBookedOnce(t *testing.T) {
 			t.Errorf("the balance is %s after everything was taken back", a.Balance)
 		}
 		want = -200
-		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 			if err := ledger.CheckNoDebt(ctx, tx, by.CompanyID); !errors.Is(err, ledger.ErrInsufficient) {
 				t.Errorf("2.00 EUR are not owed: %v", err)
 			}
@@ -122,9 +113,7 @@ func TestReceiptsAreBookedOnce(t *testing.T) {
 				t.Errorf("the bank has %s", held)
 			}
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 	})
 }
 

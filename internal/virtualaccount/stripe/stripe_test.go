@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/virtualaccount/stripe"
 )
@@ -204,9 +205,7 @@ func TestReceipts(t *testing.T) {
 	collect := func() (n int) {
 		t.Helper()
 		got, next, err := b.Receipts(t.Context(), "cus_1", money.EUR, cursor)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		for _, r := range got {
 			if r.Amount.Asset() != money.EUR || r.Amount.Units() <= 0 || len(seen) > 0 && r.Reference <= seen[len(seen)-1] {
 				t.Errorf("%+v after %v", r, seen)

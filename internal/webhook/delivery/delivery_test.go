@@ -27,6 +27,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/webhook"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
@@ -47,9 +48,7 @@ var local = delivery.Policy{Loopback: true}
 func newWorld(t *testing.T, d *db.DB, clock *dbtest.Clock, change ...func(*delivery.Options)) *world {
 	t.Helper()
 	sealer, err := identity.NewSealer(make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	w := &world{T: t, d: d, clock: clock, setup: delivery.Setup{Sealer: sealer, Policy: local}}
 	w.by = w.company()
 	w.sender = w.newSender(d, change...)
@@ -75,9 +74,7 @@ func (w *world) newSender(d *db.DB, change ...func(*delivery.Options)) *delivery
 
 func (w *world) write(f func(context.Context, *db.Tx) error) {
 	w.Helper()
-	if err := w.d.Write(w.Context(), f); err != nil {
-		w.Fatal(err)
-	}
+	dbtest.Write(w, w.d, f)
 }
 
 func (w *world) company() (by identity.Principal) {
@@ -125,47 +122,35 @@ func (w *world) emit(name, object string, sequence int64) {
 
 func (w *world) drain() {
 	w.Helper()
-	if err := w.sender.Drain(w.Context()); err != nil {
-		w.Fatal(err)
-	}
-	if err := w.jobs.Drain(w.Context()); err != nil {
-		w.Fatal(err)
-	}
-	if err := w.sender.Drain(w.Context()); err != nil {
-		w.Fatal(err)
-	}
+	testkit.NoError(w, w.sender.Drain(w.Context()))
+	testkit.NoError(w, w.jobs.Drain(w.Context()))
+	testkit.NoError(w, w.sender.Drain(w.Context()))
 }
 
 func (w *world) read(id string) (e delivery.Endpoint) {
 	w.Helper()
-	if err := w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+	dbtest.Read(w, w.d, func(ctx context.Context, tx *db.Tx) (err error) {
 		e, err = delivery.Get(ctx, tx, w.by, id)
 		return err
-	}); err != nil {
-		w.Fatal(err)
-	}
+	})
 	return e
 }
 
 func (w *world) deliveries(id, state string) (all []delivery.Delivery) {
 	w.Helper()
-	if err := w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+	dbtest.Read(w, w.d, func(ctx context.Context, tx *db.Tx) (err error) {
 		all, _, err = delivery.Deliveries(ctx, tx, w.by, id, delivery.DeliveriesParams{State: state, Limit: 1000})
 		return err
-	}); err != nil {
-		w.Fatal(err)
-	}
+	})
 	return all
 }
 
 func (w *world) attempts(id, eventID string) (attempts []delivery.Attempt) {
 	w.Helper()
-	if err := w.d.Read(w.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+	dbtest.Read(w, w.d, func(ctx context.Context, tx *db.Tx) (err error) {
 		_, _, attempts, err = delivery.GetDelivery(ctx, tx, w.by, id, eventID)
 		return err
-	}); err != nil {
-		w.Fatal(err)
-	}
+	})
 	return attempts
 }
 
@@ -292,9 +277,7 @@ func TestDeliveriesAreSignedAndFiltered(t *testing.T) {
 			t.Fatal(listed, err)
 		}
 		data, err := json.Marshal(webhook.PayrollCreated.Example)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		want := fmt.Sprintf(`{"event":"payroll.created","data":%s,"id":%q,"created":"2026-01-15T12:00:00.000Z",`+
 			`"environment":"sandbox","api_version":"2.0","sequence":1}`, data, listed[0].ID)
 		for _, g := range all.all() {

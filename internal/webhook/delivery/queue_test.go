@@ -159,13 +159,11 @@ func TestAReceiverThatWasDownForThreeDaysGetsAllEvents(t *testing.T) {
 // object returns the ID of the object of the event in a request.
 func (g got) object(t *testing.T, w *world) (object string) {
 	t.Helper()
-	if err := w.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+	dbtest.Read(t, w.d, func(ctx context.Context, tx *db.Tx) error {
 		ev, err := webhook.Get(ctx, tx, w.by.CompanyID, g.event.ID)
 		object = ev.ObjectID
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	return object
 }
 
@@ -344,9 +342,7 @@ func TestAnotherProcessContinuesAfterACrash(t *testing.T) {
 		clock := dbtest.NewClock()
 		open := func() *db.DB {
 			d, err := db.Open(t.Context(), db.Options{URL: url, Clock: clock.Now})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			return d
 		}
 		d := open()
@@ -418,20 +414,16 @@ func TestPrune(t *testing.T) {
 		w.emit("payroll.created", "prl_new", 1)
 		w.drain()
 		left := func() (n int) {
-			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 				events, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: w.by.CompanyID, Limit: 10})
 				n = len(events)
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			})
 			return n
 		}
 		for _, c := range []struct{ days, events int }{{0, 2}, {2, 1}, {30, 0}} {
 			clock.Advance(time.Duration(c.days) * 24 * time.Hour)
-			if err := delivery.Prune(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, delivery.Prune(t.Context(), d))
 			if n, sent := left(), len(w.deliveries(e.ID, "")); n != c.events || sent != c.events {
 				t.Errorf("%d days later: %d events, %d deliveries, want %d", c.days, n, sent, c.events)
 			}

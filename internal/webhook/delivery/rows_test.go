@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -18,15 +19,11 @@ import (
 func TestABacklogIsNotRead(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
 	sealer, err := identity.NewSealer(make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	const pending, most = 20_000, 1000
 	write := func(f func(context.Context, *db.Tx) error) {
 		t.Helper()
-		if err := d.Write(t.Context(), f); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Write(t, d, f)
 	}
 	var e Endpoint
 	write(func(ctx context.Context, tx *db.Tx) (err error) {
@@ -62,10 +59,8 @@ func TestABacklogIsNotRead(t *testing.T) {
 	for round := range 3 {
 		write(func(ctx context.Context, tx *db.Tx) error {
 			read := func() (rows int64) {
-				if err := tx.QueryRow(ctx, `SELECT seq_tup_read + COALESCE(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables
-					WHERE relname = 'webhook_deliveries'`).Scan(&rows); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, tx.QueryRow(ctx, `SELECT seq_tup_read + COALESCE(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables
+					WHERE relname = 'webhook_deliveries'`).Scan(&rows))
 				return rows
 			}
 			q := &queue{companyID: e.CompanyID, endpointID: e.ID, holder: "me"}
@@ -120,7 +115,7 @@ func writeBuffers(ctx context.Context, tx *db.Tx) error {
 // SQLite does not count rows, so this test checks the index that the query plan names.
 func TestABacklogIsNotReadBySQLite(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
-	if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+	dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 		for _, n := range []int{1, 8, 64} {
 			args := make([]any, 2+n)
 			for i := range args {
@@ -140,7 +135,5 @@ func TestABacklogIsNotReadBySQLite(t *testing.T) {
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 }

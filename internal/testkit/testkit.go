@@ -1,4 +1,5 @@
-// Package testkit supports tests: it determines which tests a quick run omits. Its subpackages have fixtures.
+// Package testkit supports tests: it determines which tests a quick run omits, and shortens error checks. Its
+// subpackages have fixtures.
 package testkit
 
 import "testing"
@@ -9,5 +10,16 @@ func NotQuick(t testing.TB, needs string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skipf("not in a quick run: it needs %s", needs)
+	}
+}
+
+// NoError fails the test at once if err is not nil.
+func NoError(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
