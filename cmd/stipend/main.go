@@ -51,7 +51,7 @@ func run() int {
 	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return 0
 	default:
-		fmt.Fprintf(os.Stderr, "stipend: %v\n", err)
+		fmt.Fprintf(os.Stderr, "stipend: %s\n", cli.Text(err))
 		return 1
 	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
@@ -108,7 +106,7 @@ type BankReceivedCmd struct {
 
 // Run records it.
 func (c BankReceivedCmd) Run(ctx context.Context, std Streams) error {
-	return changeFile(ctx, std, c.Storage, c.File, bank.ConfirmReceived, "The bank has %s.\n")
+	return changeFile(ctx, std, c.Storage, c.File, bank.ConfirmReceived, "The bank has %s.")
 }
 
 // BankResendCmd sends a file again.
@@ -125,7 +123,7 @@ number.`
 
 // Run queues the file.
 func (c BankResendCmd) Run(ctx context.Context, std Streams) error {
-	return changeFile(ctx, std, c.Storage, c.File, bank.Resend, "%s is sent again.\n")
+	return changeFile(ctx, std, c.Storage, c.File, bank.Resend, "%s is sent again.")
 }
 
 // changeFile changes the state of a file, and prints done with its name.
@@ -138,11 +136,9 @@ func changeFile(
 	if err != nil {
 		return fmt.Errorf("%q is not a file; want S0000012, or 12", file)
 	}
-	if err := writeDB(ctx, at, func(ctx context.Context, tx *db.Tx) error { return change(ctx, tx, number) }); err != nil {
-		return err
-	}
-	fmt.Fprintf(std.Out, done, bank.FileReference(number))
-	return nil
+	return writeDB(ctx, at, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		return fmt.Sprintf(done, bank.FileReference(number)), change(ctx, tx, number)
+	})
 }
 
 // BankPaidCmd marks an output as paid.
@@ -163,15 +159,14 @@ the bank's statement by the file's name.`
 
 // Run marks the output.
 func (c BankPaidCmd) Run(ctx context.Context, std Streams) error {
-	var o payout.Output
-	err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) (err error) {
-		o, err = bank.MarkPaid(ctx, tx, c.Output, c.Payment, c.Account)
-		return errors.Join(err, backoffice.RecordCommand(ctx, tx, "bank.paid", c.Output, c.Payment))
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		o, err := bank.MarkPaid(ctx, tx, c.Output, c.Payment, c.Account)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s was paid %s %s by %s.", o.ID, o.Amount, o.Amount.Asset(), c.Payment),
+			backoffice.RecordCommand(ctx, tx, "bank.paid", c.Output, c.Payment)
 	})
-	if err == nil {
-		fmt.Fprintf(std.Out, "%s was paid %s %s by %s.\n", o.ID, o.Amount, o.Amount.Asset(), c.Payment)
-	}
-	return err
 }
 
 // BankReturnedCmd records that a payment was returned.
@@ -194,19 +189,16 @@ func (c BankReturnedCmd) Run(ctx context.Context, std Streams) error {
 	if !ok || of.Position == 0 {
 		return fmt.Errorf("%q is not a payment; want S0000012P00003", c.Payment)
 	}
-	if err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
 		f, err := bank.Find(ctx, tx, of.File)
 		if err != nil {
-			return err
+			return "", err
 		}
 		returned, err := money.Parse(f.Total.Asset(), c.Amount)
 		if err != nil {
-			return err
+			return "", err
 		}
-		return bank.RecordReturn(ctx, tx, of.File, of.Position, returned, bankreceipt.ClearParts)
-	}); err != nil {
-		return err
-	}
-	fmt.Fprintf(std.Out, "%s was returned.\n", bank.PaymentReference(of.File, of.Position))
-	return nil
+		return bank.PaymentReference(of.File, of.Position) + " was returned.",
+			bank.RecordReturn(ctx, tx, of.File, of.Position, returned, bankreceipt.ClearParts)
+	})
 }

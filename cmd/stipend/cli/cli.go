@@ -6,12 +6,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
 
@@ -77,9 +77,35 @@ func readDB(ctx context.Context, s app.Storage, f func(context.Context, *db.Tx) 
 	return withDB(ctx, s, func(ctx context.Context, d *db.DB) error { return d.Read(ctx, f) })
 }
 
-// writeDB writes to a database that exists.
-func writeDB(ctx context.Context, s app.Storage, f func(context.Context, *db.Tx) error) error {
-	return withDB(ctx, s, func(ctx context.Context, d *db.DB) error { return d.Write(ctx, f) })
+// writeDB writes to a database that exists, and prints the line that f returns once the transaction is committed.
+func writeDB(ctx context.Context, s app.Storage, std Streams, f func(context.Context, *db.Tx) (string, error)) error {
+	return withDB(ctx, s, func(ctx context.Context, d *db.DB) error { return write(ctx, d, std, f) })
+}
+
+// write is like writeDB, on an open database.
+func write(ctx context.Context, d *db.DB, std Streams, f func(context.Context, *db.Tx) (string, error)) error {
+	var done string
+	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		done, err = f(ctx, tx)
+		return err
+	}); err != nil {
+		return err
+	}
+	fmt.Fprintln(std.Out, done)
+	return nil
+}
+
+// table prints rows below a header whose columns are separated by tabs. The function rows calls row with the cells of
+// each row.
+func table(w io.Writer, header string, rows func(row func(cells ...any))) error {
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	if header != "" {
+		fmt.Fprintln(t, header)
+	}
+	rows(func(cells ...any) {
+		fmt.Fprintf(t, strings.Repeat("%v\t", len(cells)-1)+"%v\n", cells...)
+	})
+	return t.Flush()
 }
 
 // WalletFlags are the environment and the keys of the Bitcoin wallet, for commands that derive addresses.
@@ -96,12 +122,13 @@ func (f WalletFlags) config() (c app.Config) {
 	return c
 }
 
-// plain returns an error of the API as its text alone.
-func plain(err error) error {
+// Text returns the text of an error. An error of the API is its sentence, without the code.
+func Text(err error) string {
+	text := err.Error()
 	if f, ok := apierr.As(err); ok {
-		return errors.New(f.Detail)
+		text = strings.Replace(text, f.Error(), f.Detail, 1)
 	}
-	return err
+	return text
 }
 
 // required returns an error if the value of a flag is blank.

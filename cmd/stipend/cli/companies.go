@@ -38,18 +38,19 @@ type CompanyDecision struct {
 	Reason  string `required:"" help:"Reason, for the audit log."`
 }
 
-// run makes the decision and records it in the audit log.
+// run makes the decision, records it in the audit log and prints done.
 func (c CompanyDecision) run(
-	ctx context.Context, action string, decide func(ctx context.Context, tx *db.Tx, companyID string) error,
+	ctx context.Context, std Streams, action string,
+	decide func(ctx context.Context, tx *db.Tx, companyID string) error, done string,
 ) error {
 	if err := required("--reason", c.Reason); err != nil {
 		return err
 	}
-	return writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
 		if err := decide(ctx, tx, c.Company); err != nil {
-			return err
+			return "", err
 		}
-		return backoffice.RecordCommand(ctx, tx, action, c.Company, c.Reason)
+		return done, backoffice.RecordCommand(ctx, tx, action, c.Company, c.Reason)
 	})
 }
 
@@ -58,11 +59,8 @@ type CompaniesFreezeCmd struct{ CompanyDecision }
 
 // Run freezes the company.
 func (c CompaniesFreezeCmd) Run(ctx context.Context, std Streams) error {
-	err := c.run(ctx, backoffice.Freeze, backoffice.FreezeCompany)
-	if err == nil {
-		fmt.Fprintln(std.Out, "The company is frozen. Payouts that were broadcast or sent to a bank cannot be stopped.")
-	}
-	return err
+	return c.run(ctx, std, backoffice.Freeze, backoffice.FreezeCompany,
+		"The company is frozen. Payouts that were broadcast or sent to a bank cannot be stopped.")
 }
 
 // CompaniesUnfreezeCmd ends a freeze.
@@ -70,9 +68,5 @@ type CompaniesUnfreezeCmd struct{ CompanyDecision }
 
 // Run ends the freeze.
 func (c CompaniesUnfreezeCmd) Run(ctx context.Context, std Streams) error {
-	err := c.run(ctx, backoffice.Unfreeze, backoffice.UnfreezeCompany)
-	if err == nil {
-		fmt.Fprintln(std.Out, "The company is not frozen any more.")
-	}
-	return err
+	return c.run(ctx, std, backoffice.Unfreeze, backoffice.UnfreezeCompany, "The company is not frozen any more.")
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db"
@@ -27,15 +26,11 @@ before --years have passed since the last one. It cannot be undone.`
 
 // Run erases in one transaction. It also deletes stored responses that name the subject.
 func (c EraseCmd) Run(ctx context.Context, std Streams) error {
-	err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
 		names, err := kyc.Erase(ctx, tx, c.Subject, c.Years)
 		if err != nil {
-			return err
+			return "", err
 		}
-		return httpapi.ForgetAnswers(ctx, tx, names)
+		return "Erased for good.", httpapi.ForgetAnswers(ctx, tx, names)
 	})
-	if err == nil {
-		fmt.Fprintln(std.Out, "Erased for good.")
-	}
-	return err
 }

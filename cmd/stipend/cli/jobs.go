@@ -44,18 +44,16 @@ type JobsRetryCmd struct {
 
 // Run makes the jobs due now.
 func (c JobsRetryCmd) Run(ctx context.Context, std Streams) error {
-	var n int64
-	if err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) (err error) {
-		if n, err = job.Retry(ctx, tx, c.Job); err != nil || n == 0 {
-			return err
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		n, err := job.Retry(ctx, tx, c.Job)
+		switch {
+		case err != nil:
+			return "", err
+		case n > 0:
+			err = backoffice.RecordCommand(ctx, tx, backoffice.RetryJob, c.Job, "stipend jobs retry")
+		case c.Job != "":
+			err = errors.New("there is no such dead job")
 		}
-		return backoffice.RecordCommand(ctx, tx, backoffice.RetryJob, c.Job, "stipend jobs retry")
-	}); err != nil {
-		return err
-	}
-	if n == 0 && c.Job != "" {
-		return errors.New("there is no such dead job")
-	}
-	fmt.Fprintf(std.Out, "%d jobs are due again.\n", n)
-	return nil
+		return fmt.Sprintf("%d jobs are due again.", n), err
+	})
 }

@@ -33,14 +33,13 @@ func (l LedgerCheckCmd) Run(ctx context.Context, std Streams) error {
 }
 
 func checkLedger(ctx context.Context, std Streams, d *db.DB) error {
-	var report ledger.Report
-	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		report, err = ledger.Check(ctx, tx)
-		return err
-	}); err != nil {
-		return err
-	}
-	return printReport(std.Out, report)
+	return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		report, err := ledger.Check(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return printReport(std.Out, report)
+	})
 }
 
 // printReport prints a trial balance and problems. It returns ledger.ErrWrong if there is a problem.
@@ -81,16 +80,15 @@ func (c LedgerSuspenseCmd) Run(ctx context.Context, std Streams) error {
 		if err != nil {
 			return err
 		}
-		t := tabwriter.NewWriter(std.Out, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(t, "DEPOSIT\tASSET\tAMOUNT\tFIRST SEEN\tADDRESS\tTRANSACTION\tCOMPANY")
-		for _, p := range all {
-			company := p.CompanyID
-			if company == chain.UnassignedCompany {
-				company = "unknown"
+		return table(std.Out, "DEPOSIT\tASSET\tAMOUNT\tFIRST SEEN\tADDRESS\tTRANSACTION\tCOMPANY", func(row func(...any)) {
+			for _, p := range all {
+				company := p.CompanyID
+				if company == chain.UnassignedCompany {
+					company = "unknown"
+				}
+				row(p.ID, p.Amount.Asset(), p.Amount, p.FirstSeen.Format("2006-01-02 15:04"), p.Address,
+					fmt.Sprintf("%s:%d", p.TxID, p.Vout), company)
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s:%d\t%s\n", p.ID, p.Amount.Asset(), p.Amount,
-				p.FirstSeen.Format("2006-01-02 15:04"), p.Address, p.TxID, p.Vout, company)
-		}
-		return t.Flush()
+		})
 	})
 }

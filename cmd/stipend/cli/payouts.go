@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/backoffice"
@@ -65,11 +64,11 @@ func printPayouts(w io.Writer, reason string, counts map[payout.State]int64, unk
 	} else {
 		fmt.Fprintf(w, "Payouts are paused: %s.\n", reason)
 	}
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	for _, state := range slices.Sorted(maps.Keys(counts)) {
-		fmt.Fprintf(t, "%s\t%d\n", state, counts[state])
-	}
-	if err := t.Flush(); err != nil {
+	if err := table(w, "", func(row func(...any)) {
+		for _, state := range slices.Sorted(maps.Keys(counts)) {
+			row(state, counts[state])
+		}
+	}); err != nil {
 		return err
 	}
 	if len(unknown) > 0 {
@@ -100,16 +99,8 @@ func (c PayoutsPauseCmd) Run(ctx context.Context, std Streams) error {
 	if err := required("--reason", c.Reason); err != nil {
 		return err
 	}
-	err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
-		if err := payout.SetPaused(ctx, tx, c.Reason); err != nil {
-			return err
-		}
-		return backoffice.RecordCommand(ctx, tx, "payouts.pause", "", c.Reason)
-	})
-	if err == nil {
-		fmt.Fprintln(std.Out, "Payouts are paused. Payouts that were broadcast or sent to a bank cannot be stopped.")
-	}
-	return err
+	return setPaused(ctx, c.Storage, std, c.Reason, "payouts.pause", c.Reason,
+		"Payouts are paused. Payouts that were broadcast or sent to a bank cannot be stopped.")
 }
 
 // PayoutsResumeCmd resumes payouts.
@@ -117,16 +108,17 @@ type PayoutsResumeCmd struct{ app.Storage }
 
 // Run resumes payouts.
 func (c PayoutsResumeCmd) Run(ctx context.Context, std Streams) error {
-	err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
-		if err := payout.SetPaused(ctx, tx, ""); err != nil {
-			return err
+	return setPaused(ctx, c.Storage, std, "", backoffice.Resume, "stipend payouts resume", "Payouts are resumed.")
+}
+
+// setPaused pauses payouts for a reason, or resumes them if it is empty. It records the action and prints done.
+func setPaused(ctx context.Context, s app.Storage, std Streams, reason, action, note, done string) error {
+	return writeDB(ctx, s, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		if err := payout.SetPaused(ctx, tx, reason); err != nil {
+			return "", err
 		}
-		return backoffice.RecordCommand(ctx, tx, backoffice.Resume, "", "stipend payouts resume")
+		return done, backoffice.RecordCommand(ctx, tx, action, "", note)
 	})
-	if err == nil {
-		fmt.Fprintln(std.Out, "Payouts are resumed.")
-	}
-	return err
 }
 
 // PayoutsQueuedCmd lists queued outputs.
@@ -139,13 +131,11 @@ func (c PayoutsQueuedCmd) Run(ctx context.Context, std Streams) error {
 		if err != nil {
 			return err
 		}
-		t := tabwriter.NewWriter(std.Out, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(t, "OUTPUT\tAMOUNT\tASSET\tRAIL\tADDRESS\tPAYROLL\tCOMPANY")
-		for _, o := range all {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-				o.ID, o.Amount, o.Amount.Asset(), o.Rail, dash(o.Address), dash(o.PayrollID), o.CompanyID)
-		}
-		return t.Flush()
+		return table(std.Out, "OUTPUT\tAMOUNT\tASSET\tRAIL\tADDRESS\tPAYROLL\tCOMPANY", func(row func(...any)) {
+			for _, o := range all {
+				row(o.ID, o.Amount, o.Amount.Asset(), o.Rail, dash(o.Address), dash(o.PayrollID), o.CompanyID)
+			}
+		})
 	})
 }
 
@@ -194,14 +184,9 @@ func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
 		if err != nil {
 			return fmt.Errorf("transaction %s: %w", c.TxID, err)
 		}
-		var o payout.Output
-		err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			o, err = mark(ctx, tx, t)
-			return err
+		return write(ctx, d, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+			o, err := mark(ctx, tx, t)
+			return fmt.Sprintf("%s was paid %s %s by %s, output %d.", o.ID, o.Amount, o.Amount.Asset(), o.TxID, o.Vout), err
 		})
-		if err == nil {
-			fmt.Fprintf(std.Out, "%s was paid %s %s by %s, output %d.\n", o.ID, o.Amount, o.Amount.Asset(), o.TxID, o.Vout)
-		}
-		return err
 	})
 }

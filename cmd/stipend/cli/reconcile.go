@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/backoffice"
@@ -99,7 +98,7 @@ func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// world returns the nodes and bank accounts to compare with.
+// sources returns the nodes and bank accounts to compare with.
 func (c ReconcileCmd) sources(d *db.DB) (w backoffice.Sources, err error) {
 	w.Chain = app.BitcoinChain
 	if w.Node, err = c.node(d); err != nil {
@@ -128,12 +127,11 @@ func (c ReconcileCmd) sources(d *db.DB) (w backoffice.Sources, err error) {
 func PrintReconciliation(w io.Writer, r backoffice.Report) error {
 	fmt.Fprintf(w, "%s: %d coins and accounts, %s, up to block %d.\n", r.ID, r.Coins, r.Total, r.Height)
 	if !r.Clean() {
-		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(t, "DIFFERENCE\tOBJECT\tLEDGER\tOUTSIDE")
-		for _, d := range r.Differences {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", d.Kind, d.Object, d.Ledger, d.Actual)
-		}
-		if err := t.Flush(); err != nil {
+		if err := table(w, "DIFFERENCE\tOBJECT\tLEDGER\tOUTSIDE", func(row func(...any)) {
+			for _, d := range r.Differences {
+				row(d.Kind, d.Object, d.Ledger, d.Actual)
+			}
+		}); err != nil {
 			return err
 		}
 	}

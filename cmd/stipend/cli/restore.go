@@ -62,26 +62,22 @@ func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return fmt.Errorf("--bitcoin-xpub: %w", err)
 	}
-	var watched int
-	err = writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) (err error) {
-		if watched, err = chain.RecoverAddresses(ctx, tx, app.BitcoinChain, keys, c.Skip, c.Watch); err != nil {
-			return err
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		watched, err := chain.RecoverAddresses(ctx, tx, app.BitcoinChain, keys, c.Skip, c.Watch)
+		if err != nil {
+			return "", err
 		}
 		onEVM, err := c.watchEVM(ctx, tx, full.EVMXPub)
 		if err != nil {
-			return err
+			return "", err
 		}
-		watched += onEVM
 		if err := bank.SkipNumbers(ctx, tx, c.SkipFiles); err != nil {
-			return err
+			return "", err
 		}
-		return payout.SetPaused(ctx, tx, "the database was restored from a backup; find the payouts made since, then resume")
+		return fmt.Sprintf("Payouts are paused. The next %d addresses are skipped, and %d of them are watched. "+
+				"Now start the service.", c.Skip, watched+onEVM),
+			payout.SetPaused(ctx, tx, "the database was restored from a backup; find the payouts made since, then resume")
 	})
-	if err == nil {
-		fmt.Fprintf(std.Out, "Payouts are paused. The next %d addresses are skipped, and %d of them are watched. "+
-			"Now start the service.\n", c.Skip, watched)
-	}
-	return err
 }
 
 // watchEVM skips and watches addresses on the EVM networks in use, and returns the number of watched ones.

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -106,30 +105,24 @@ type HitDecision struct {
 }
 
 // decide stores the decision and prints its effect.
-func (c HitDecision) decide(ctx context.Context, out io.Writer, to screening.State) error {
+func (c HitDecision) decide(ctx context.Context, std Streams, to screening.State) error {
 	if err := required("--reason", c.Reason); err != nil {
 		return err
 	}
 	if err := required("--by", c.By); err != nil {
 		return err
 	}
-	var h screening.Hit
-	var blocked bool
-	err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) (err error) {
-		h, blocked, err = backoffice.DecideHit(ctx, tx, c.Hit, to, c.By, c.Reason)
-		return err
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		h, blocked, err := backoffice.DecideHit(ctx, tx, c.Hit, to, c.By, c.Reason)
+		done := "Cleared. Payments of %s are released."
+		switch {
+		case to == screening.Confirmed:
+			done = "Confirmed. %s is not paid."
+		case blocked:
+			done = "Cleared. %s still waits: other hits are open or confirmed."
+		}
+		return fmt.Sprintf(done, h.SubjectID), err
 	})
-	switch {
-	case err != nil:
-		return err
-	case to == screening.Confirmed:
-		fmt.Fprintf(out, "Confirmed. %s is not paid.\n", h.SubjectID)
-	case blocked:
-		fmt.Fprintf(out, "Cleared. %s still waits: other hits are open or confirmed.\n", h.SubjectID)
-	default:
-		fmt.Fprintf(out, "Cleared. Payments of %s are released.\n", h.SubjectID)
-	}
-	return nil
 }
 
 // ScreeningClearCmd clears a hit.
@@ -137,7 +130,7 @@ type ScreeningClearCmd struct{ HitDecision }
 
 // Run clears the hit.
 func (c ScreeningClearCmd) Run(ctx context.Context, std Streams) error {
-	return c.decide(ctx, std.Out, screening.Cleared)
+	return c.decide(ctx, std, screening.Cleared)
 }
 
 // ScreeningConfirmCmd confirms a hit.
@@ -145,7 +138,7 @@ type ScreeningConfirmCmd struct{ HitDecision }
 
 // Run confirms the hit.
 func (c ScreeningConfirmCmd) Run(ctx context.Context, std Streams) error {
-	return c.decide(ctx, std.Out, screening.Confirmed)
+	return c.decide(ctx, std, screening.Confirmed)
 }
 
 // ScreeningTryCmd searches the lists.

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/stipend/stipend/internal/app"
@@ -49,17 +48,11 @@ func (c StaffCredentials) create(
 	if err != nil {
 		return err
 	}
-	var member backoffice.StaffMember
-	var created backoffice.Credentials
-	if err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) (err error) {
-		member, created, err = f(ctx, tx, sealer)
-		return err
-	}); err != nil {
-		return err
-	}
-	fmt.Fprintf(std.Out, "%s <%s> signs in at /operations.\nPassword       %s\nAuthenticator  %s\n               %s\n"+
-		"This is shown once.\n", member.Name, member.Email, created.Password, created.Secret, created.URI)
-	return nil
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		member, created, err := f(ctx, tx, sealer)
+		return fmt.Sprintf("%s <%s> signs in at /operations.\nPassword       %s\nAuthenticator  %s\n               %s\n"+
+			"This is shown once.", member.Name, member.Email, created.Password, created.Secret, created.URI), err
+	})
 }
 
 // StaffAddCmd adds a member of staff.
@@ -100,13 +93,9 @@ type StaffRemoveCmd struct {
 
 // Run removes the member.
 func (c StaffRemoveCmd) Run(ctx context.Context, std Streams) error {
-	err := writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
-		return backoffice.Remove(ctx, tx, c.Email)
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		return "Removed.", backoffice.Remove(ctx, tx, c.Email)
 	})
-	if err == nil {
-		fmt.Fprintln(std.Out, "Removed.")
-	}
-	return err
 }
 
 // StaffListCmd lists the staff.
@@ -119,11 +108,10 @@ func (c StaffListCmd) Run(ctx context.Context, std Streams) error {
 		if err != nil {
 			return err
 		}
-		t := tabwriter.NewWriter(std.Out, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(t, "ID\tNAME\tEMAIL\tSINCE")
-		for _, o := range all {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", o.ID, o.Name, o.Email, o.Created.Format(time.DateOnly))
-		}
-		return t.Flush()
+		return table(std.Out, "ID\tNAME\tEMAIL\tSINCE", func(row func(...any)) {
+			for _, o := range all {
+				row(o.ID, o.Name, o.Email, o.Created.Format(time.DateOnly))
+			}
+		})
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/bankreceipt"
@@ -51,7 +50,7 @@ func (c TransfersImportCmd) Run(ctx context.Context, std Streams) error {
 		var problems []error
 		for _, name := range c.Files {
 			if err := importFile(ctx, d, std, name, accounts); err != nil {
-				problems = append(problems, fmt.Errorf("%s: %w", name, plain(err)))
+				problems = append(problems, fmt.Errorf("%s: %s", name, Text(err)))
 			}
 		}
 		return errors.Join(problems...)
@@ -98,13 +97,12 @@ func (c TransfersListCmd) Run(ctx context.Context, std Streams) error {
 			fmt.Fprintln(std.Out, "Nothing is in suspense.")
 			return nil
 		}
-		w := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "TRANSFER\tBOOKED\tAMOUNT\tSTATE\tOWNER\tFROM\tREFERENCE")
-		for _, t := range all {
-			fmt.Fprintf(w, "%s\t%s\t%s %s\t%s (%s)\t%s\t%s %s\t%s\n", t.ID, t.BookedOn, t.Amount, t.Amount.Asset(), t.State,
-				t.Reason, dash(t.OwnerID), oneLine(t.Debtor), t.DebtorAccount, oneLine(strings.Join(t.Lines, " / ")))
-		}
-		return w.Flush()
+		return table(std.Out, "TRANSFER\tBOOKED\tAMOUNT\tSTATE\tOWNER\tFROM\tREFERENCE", func(row func(...any)) {
+			for _, t := range all {
+				row(t.ID, t.BookedOn, fmt.Sprintf("%s %s", t.Amount, t.Amount.Asset()), fmt.Sprintf("%s (%s)", t.State, t.Reason),
+					dash(t.OwnerID), oneLine(t.Debtor)+" "+t.DebtorAccount, oneLine(strings.Join(t.Lines, " / ")))
+			}
+		})
 	})
 }
 
@@ -127,13 +125,10 @@ type TransfersAssignCmd struct {
 
 // Run credits the transfer.
 func (c TransfersAssignCmd) Run(ctx context.Context, std Streams) error {
-	return plain(writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
 		t, err := bankreceipt.Assign(ctx, tx, c.ID, c.To)
-		if err == nil {
-			fmt.Fprintf(std.Out, "%s %s are credited to %s.\n", t.Amount, t.Amount.Asset(), t.OwnerID)
-		}
-		return err
-	}))
+		return fmt.Sprintf("%s %s are credited to %s.", t.Amount, t.Amount.Asset(), t.OwnerID), err
+	})
 }
 
 // TransfersSendBackCmd posts a return.
@@ -144,12 +139,9 @@ type TransfersSendBackCmd struct {
 
 // Run posts the return.
 func (c TransfersSendBackCmd) Run(ctx context.Context, std Streams) error {
-	return plain(writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
 		t, err := bankreceipt.SendBack(ctx, tx, c.ID)
-		if err == nil {
-			fmt.Fprintf(std.Out, "%s %s are posted as returned. Order the return at the bank, unless it was made already.\n",
-				t.Amount, t.Amount.Asset())
-		}
-		return err
-	}))
+		return fmt.Sprintf("%s %s are posted as returned. Order the return at the bank, unless it was made already.",
+			t.Amount, t.Amount.Asset()), err
+	})
 }

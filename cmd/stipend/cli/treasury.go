@@ -225,11 +225,9 @@ func (c TreasuryLimitCmd) Run(ctx context.Context, std Streams) error {
 			return err
 		}
 	}
-	err = writeDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error { return treasury.SetLimit(ctx, tx, l) })
-	if err == nil {
-		fmt.Fprintf(std.Out, "The operator keeps %s %s.\n", l.Least, a)
-	}
-	return plain(err)
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		return fmt.Sprintf("The operator keeps %s %s.", l.Least, a), treasury.SetLimit(ctx, tx, l)
+	})
 }
 
 // TreasuryAddressCmd prints the operator's address.
@@ -249,34 +247,21 @@ func (c TreasuryAddressCmd) Run(ctx context.Context, std Streams) error {
 		return fmt.Errorf("--bitcoin-xpub: %w", err)
 	}
 	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		var address string
-		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			address, err = treasury.OperatorAddress(ctx, tx, chain.NewPool(d, app.BitcoinChain, keys))
-			return err
+		return write(ctx, d, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+			return treasury.OperatorAddress(ctx, tx, chain.NewPool(d, app.BitcoinChain, keys))
 		})
-		if err == nil {
-			fmt.Fprintln(std.Out, address)
-		}
-		return plain(err)
 	})
 }
 
 // book posts a booking and prints whether it is new.
 func book(ctx context.Context, s app.Storage, std Streams, f func(context.Context, *db.Tx) (bool, error)) error {
-	var booked bool
-	err := writeDB(ctx, s, func(ctx context.Context, tx *db.Tx) (err error) {
-		booked, err = f(ctx, tx)
-		return err
+	return writeDB(ctx, s, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		booked, err := f(ctx, tx)
+		if booked {
+			return "Booked.", err
+		}
+		return "This was booked before; nothing has changed.", err
 	})
-	switch {
-	case err != nil:
-		return plain(err)
-	case booked:
-		fmt.Fprintln(std.Out, "Booked.")
-	default:
-		fmt.Fprintln(std.Out, "This was booked before; nothing has changed.")
-	}
-	return nil
 }
 
 // TreasuryDepositCmd posts a deposit.
@@ -410,27 +395,21 @@ func (c TreasurySendCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
-	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		var id string
-		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			if own, err := chain.IsOwnAddress(ctx, tx, app.BitcoinChain, address); err != nil {
-				return err
-			} else if own {
-				return destination.ErrOwnAddress
-			}
-			id = tx.NewID("out")
-			if err := t.Send(ctx, tx, id, x); err != nil {
-				return err
-			}
-			return payout.Add(tx, []payout.Output{{
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		if own, err := chain.IsOwnAddress(ctx, tx, app.BitcoinChain, address); err != nil {
+			return "", err
+		} else if own {
+			return "", destination.ErrOwnAddress
+		}
+		id := tx.NewID("out")
+		if err := t.Send(ctx, tx, id, x); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s BTC are sent as %s. When they have arrived at the exchange, post them: "+
+				"stipend treasury deposit %s BTC --at exchange:NAME --reference …", x, id, x),
+			payout.Add(tx, []payout.Output{{
 				CompanyID: ledger.Operator, ID: id, PayrollID: treasury.OperatorObject, PaymentID: id,
 				Rail: payout.RailBitcoin, Amount: x, Input: x, Address: address,
 			}})
-		})
-		if err == nil {
-			fmt.Fprintf(std.Out, "%s BTC are sent as %s. When they have arrived at the exchange, post them: "+
-				"stipend treasury deposit %s BTC --at exchange:NAME --reference …\n", x, id, x)
-		}
-		return plain(err)
 	})
 }
