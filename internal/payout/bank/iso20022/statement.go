@@ -1,6 +1,7 @@
 package iso20022
 
 import (
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -221,37 +222,27 @@ func ReadStatements(in io.Reader, fn func(*Statement, *Entry) error) error {
 		return fmt.Errorf("iso20022: message %.40q is not an account statement, report or notification", kind)
 	}
 	file := ""
-	for heads := 0; ; heads++ {
-		if heads > maxHeads {
+	heads := 0
+	if err := r.children(r.resetPart, func(e xml.StartElement) error {
+		if heads++; heads > maxHeads {
 			return r.withPosition(fmt.Errorf("%w: over %d statements", ErrTooMuch, maxHeads))
-		}
-		r.resetPart()
-		e, ok, err := r.child()
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return r.end()
 		}
 		switch e.Name.Local {
 		case "GrpHdr":
 			var head struct {
 				ID string `xml:"MsgId"`
 			}
-			if err := r.decode(&head, e); err != nil {
-				return err
-			}
+			err := r.decode(&head, e)
 			file = strings.TrimSpace(head.ID)
+			return err
 		case inner:
-			if err := r.statement(&Statement{Message: kind, File: file}, fn); err != nil {
-				return err
-			}
-		default:
-			if err := r.skip(); err != nil {
-				return err
-			}
+			return r.statement(&Statement{Message: kind, File: file}, fn)
 		}
+		return r.skip()
+	}); err != nil {
+		return err
 	}
+	return r.end()
 }
 
 // end reads to the end of the file, to detect a truncated one.
@@ -276,85 +267,79 @@ func (r *reader) statement(s *Statement, fn func(*Statement, *Entry) error) erro
 		begun = true
 		return fn(s, nil)
 	}
-	note := func(err error) {
-		if s.Err == nil {
-			s.Err = err
-		}
-	}
-	for {
-		r.resetTokens()
-		e, ok, err := r.child()
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return begin()
-		}
-		text := func(to *string) error {
-			err := r.decode(to, e)
-			*to = strings.TrimSpace(*to)
-			return err
-		}
+	if err := r.children(r.resetTokens, func(e xml.StartElement) error {
 		switch e.Name.Local {
 		case "Id":
-			err = text(&s.ID)
+			return r.text(&s.ID, e)
 		case "ElctrncSeqNb":
-			err = text(&s.Sequence)
+			return r.text(&s.Sequence, e)
 		case "CreDtTm":
-			var at string
-			if err = text(&at); err == nil {
-				s.Created, err = parseTime(at)
-				note(err)
-				err = nil
-			}
+			return r.readTime(&s.Created, &s.Err, e)
 		case "FrToDt":
-			var period struct {
-				From string `xml:"FrDtTm"`
-				To   string `xml:"ToDtTm"`
-			}
-			if err = r.decode(&period, e); err == nil {
-				var bad error
-				if s.From, bad = parseTime(period.From); bad != nil {
-					note(bad)
+			return r.children(func() {}, func(e xml.StartElement) error {
+				switch e.Name.Local {
+				case "FrDtTm":
+					return r.readTime(&s.From, &s.Err, e)
+				case "ToDtTm":
+					return r.readTime(&s.To, &s.Err, e)
 				}
-				if s.To, bad = parseTime(period.To); bad != nil {
-					note(bad)
-				}
-			}
+				return r.skipWithin()
+			})
 		case "Acct":
 			var a account
-			err = r.decode(&a, e)
+			err := r.decode(&a, e)
 			s.Account, s.Currency, s.Owner, s.Bank = a.number(), strings.TrimSpace(a.Currency), deref(a.Owner),
 				firstOf(deref(a.BIC), deref(a.OldBIC))
+			return err
 		case "Bal":
 			if len(s.Balances) >= 100 {
 				return r.withPosition(fmt.Errorf("%w: over 100 balances", ErrTooMuch))
 			}
 			var b balance
-			if err = r.decode(&b, e); err == nil {
-				read, bad := b.read()
-				if bad != nil {
-					note(bad)
-					continue
-				}
+			if err := r.decode(&b, e); err != nil {
+				return err
+			}
+			if read, err := b.read(); err != nil {
+				note(&s.Err, err)
+			} else {
 				s.Balances = append(s.Balances, read)
 			}
+			return nil
 		case "Ntry":
-			if err = begin(); err != nil {
+			if err := begin(); err != nil {
 				return err
 			}
 			r.resetPart()
-			var entry *Entry
-			if entry, err = r.entry(); err == nil {
-				err = fn(s, entry)
+			entry, err := r.entry()
+			if err != nil {
+				return err
 			}
-		default:
-			err = r.skip()
+			return fn(s, entry)
 		}
-		if err != nil {
-			return err
-		}
+		return r.skip()
+	}); err != nil {
+		return err
 	}
+	return begin()
+}
+
+// note stores the first error of a statement or an entry.
+func note(first *error, err error) {
+	if *first == nil {
+		*first = err
+	}
+}
+
+// readTime decodes a time. It stores the error of an invalid one in bad.
+func (r *reader) readTime(to *time.Time, bad *error, start xml.StartElement) error {
+	var text string
+	err := r.text(&text, start)
+	if err == nil {
+		var invalid error
+		*to, invalid = parseTime(text)
+		note(bad, invalid)
+	}
+	return err
 }
 
 func (b balance) read() (Balance, error) {
@@ -377,86 +362,69 @@ func (b balance) read() (Balance, error) {
 func (r *reader) entry() (*Entry, error) {
 	var e Entry
 	var amount Amount
-	note := func(err error) {
-		if e.Err == nil {
-			e.Err = err
-		}
-	}
 	var transactions []transaction
 	sided := false
-	for {
-		start, ok, err := r.child()
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			break
-		}
-		text := func(to *string) error {
-			err := r.decode(to, start)
-			*to = strings.TrimSpace(*to)
-			return err
-		}
-		day := func(to *time.Time) error {
-			var d date
-			if err := r.decode(&d, start); err != nil {
-				return err
-			}
+	day := func(to *time.Time, start xml.StartElement) error {
+		var d date
+		err := r.decode(&d, start)
+		if err == nil {
 			var bad error
 			*to, bad = d.time()
-			note(bad)
-			return nil
+			note(&e.Err, bad)
 		}
+		return err
+	}
+	if err := r.children(func() {}, func(start xml.StartElement) (err error) {
 		switch start.Name.Local {
 		case "NtryRef":
-			err = text(&e.Reference)
+			return r.text(&e.Reference, start)
 		case "AcctSvcrRef":
-			err = text(&e.Servicer)
+			return r.text(&e.Servicer, start)
 		case "Amt":
-			err = r.decode(&amount, start)
+			return r.decode(&amount, start)
 		case "CdtDbtInd":
 			var side string
-			err = text(&side)
+			err = r.text(&side, start)
 			e.Credit, sided = side == "CRDT", side == "CRDT" || side == "DBIT"
 		case "RvslInd":
 			var word string
-			err = text(&word)
+			err = r.text(&word, start)
 			e.Reversal = word == "true" || word == "1"
 		case "Sts":
 			var st status
 			err = r.decode(&st, start)
 			e.Status = firstOf(st.Code, st.Text)
 		case "BookgDt":
-			err = day(&e.Booked)
+			return day(&e.Booked, start)
 		case "ValDt":
-			err = day(&e.Valued)
+			return day(&e.Valued, start)
 		case "BkTxCd":
 			var t bookingType
 			err = r.decode(&t, start)
 			e.Type = t.read()
 		case "AddtlNtryInf":
-			err = text(&e.Info)
+			return r.text(&e.Info, start)
 		case "NtryDtls":
 			transactions, err = r.details(&e, transactions)
 		default:
-			err = r.skipWithin()
+			return r.skipWithin()
 		}
-		if err != nil {
-			return nil, err
-		}
+		return err
+	}); err != nil {
+		return nil, err
 	}
 	var err error
 	if e.Amount, err = amount.Money(); err != nil {
-		note(err)
+		note(&e.Err, err)
 	}
 	if !sided {
-		note(errors.New("iso20022: the entry is neither credit nor debit"))
+		note(&e.Err, errors.New("iso20022: the entry is neither credit nor debit"))
 	}
 	if !slices.Contains([]string{"BOOK", "PDNG", "INFO", "FUTR"}, e.Status) {
-		note(fmt.Errorf("iso20022: the status %.10q of the entry is unknown", e.Status))
+		note(&e.Err, fmt.Errorf("iso20022: the status %.10q of the entry is unknown", e.Status))
 	}
 	for i := range transactions {
-		e.Details = append(e.Details, transactions[i].read(&e, len(transactions) == 1, note))
+		e.Details = append(e.Details, transactions[i].read(&e, len(transactions) == 1))
 	}
 	return &e, nil
 }
@@ -465,40 +433,31 @@ func (r *reader) entry() (*Entry, error) {
 func (r *reader) skipWithin() error { return r.withPosition(r.d.Skip()) }
 
 func (r *reader) details(of *Entry, all []transaction) ([]transaction, error) {
-	for {
-		r.resetTokens()
-		start, ok, err := r.child()
-		if err != nil || !ok {
-			return all, err
-		}
-		if start.Name.Local == "Btch" {
+	err := r.children(r.resetTokens, func(start xml.StartElement) error {
+		switch start.Name.Local {
+		case "Btch":
 			var b Batch
-			if err := r.decode(&b, start); err != nil {
-				return all, err
-			}
+			err := r.decode(&b, start)
 			if of.Batch == (Batch{}) {
 				of.Batch = Batch{idText(b.MessageID), idText(b.PaymentInfoID)}
 			}
-			continue
-		}
-		if start.Name.Local != "TxDtls" {
-			if err := r.skipWithin(); err != nil {
-				return all, err
+			return err
+		case "TxDtls":
+			if len(all) >= maxUnits {
+				return r.withPosition(fmt.Errorf("%w: over %d transactions in one entry", ErrTooMuch, maxUnits))
 			}
-			continue
+			var t transaction
+			err := r.decode(&t, start)
+			all = append(all, t)
+			return err
 		}
-		if len(all) >= maxUnits {
-			return all, r.withPosition(fmt.Errorf("%w: over %d transactions in one entry", ErrTooMuch, maxUnits))
-		}
-		var t transaction
-		if err := r.decode(&t, start); err != nil {
-			return all, err
-		}
-		all = append(all, t)
-	}
+		return r.skipWithin()
+	})
+	return all, err
 }
 
-func (t *transaction) read(e *Entry, only bool, note func(error)) Detail {
+// read converts a transaction of an entry. only states whether the entry has no other transaction.
+func (t *transaction) read(e *Entry, only bool) Detail {
 	refs := t.References
 	if refs == nil {
 		refs = new(references)
@@ -540,12 +499,12 @@ func (t *transaction) read(e *Entry, only bool, note func(error)) Detail {
 	switch {
 	case amount != nil:
 		if d.Amount, err = amount.Money(); err != nil {
-			note(err)
+			note(&e.Err, err)
 		}
 	case only:
 		d.Amount = e.Amount
 	default:
-		note(errors.New("iso20022: one of several transactions has no amount"))
+		note(&e.Err, errors.New("iso20022: one of several transactions has no amount"))
 	}
 	for _, c := range t.Charges {
 		list := c.Records
@@ -555,7 +514,7 @@ func (t *transaction) read(e *Entry, only bool, note func(error)) Detail {
 		for _, c := range list {
 			a, err := c.Amount.Money()
 			if err != nil {
-				note(err)
+				note(&e.Err, err)
 				continue
 			}
 			d.Charges = append(d.Charges, Charge{a, strings.TrimSpace(c.Side) == "CRDT"})

@@ -88,53 +88,42 @@ func ReadStatus(in io.Reader) (Status, error) {
 		return Status{}, fmt.Errorf("iso20022: message %.40q is not a status report", kind)
 	}
 	var s Status
-	for {
-		r.resetTokens()
-		e, ok, err := r.child()
-		if err != nil {
-			return s, err
-		}
-		if !ok {
-			return s, r.end()
-		}
+	if err := r.children(r.resetTokens, func(e xml.StartElement) error {
 		switch e.Name.Local {
 		case "GrpHdr":
 			var head struct {
 				ID string `xml:"MsgId"`
 			}
-			err = r.decode(&head, e)
+			err := r.decode(&head, e)
 			s.ID = strings.TrimSpace(head.ID)
+			return err
 		case "OrgnlGrpInfAndSts":
 			var whole struct {
 				Order   string         `xml:"OrgnlMsgId"`
 				Status  string         `xml:"GrpSts"`
 				Reasons []statusReason `xml:"StsRsnInf"`
 			}
-			err = r.decode(&whole, e)
+			err := r.decode(&whole, e)
 			s.Order, s.Code, s.Reasons = strings.TrimSpace(whole.Order), strings.TrimSpace(whole.Status), reasons(whole.Reasons)
+			return err
 		case "OrgnlPmtInfAndSts":
-			err = r.group(&s)
-		default:
-			err = r.skipWithin()
+			return r.group(&s)
 		}
-		if err != nil {
-			return s, r.withPosition(err)
-		}
+		return r.skipWithin()
+	}); err != nil {
+		return s, err
 	}
+	return s, r.end()
 }
 
+// group reads the status of a payment group and of its payments.
 func (r *reader) group(s *Status) error {
-	for {
-		r.resetTokens()
-		e, ok, err := r.child()
-		if err != nil || !ok {
-			return err
-		}
+	return r.children(r.resetTokens, func(e xml.StartElement) (err error) {
 		switch e.Name.Local {
 		case "PmtInfSts":
 			var status string
-			if err = r.decode(&status, e); err == nil && s.Code == "" {
-				s.Code = strings.TrimSpace(status)
+			if err = r.text(&status, e); s.Code == "" {
+				s.Code = status
 			}
 		case "StsRsnInf":
 			var why statusReason
@@ -143,7 +132,7 @@ func (r *reader) group(s *Status) error {
 			}
 		case "TxInfAndSts":
 			if len(s.Payments) >= maxUnits {
-				return fmt.Errorf("%w: over %d payments in one report", ErrTooMuch, maxUnits)
+				return r.withPosition(fmt.Errorf("%w: over %d payments in one report", ErrTooMuch, maxUnits))
 			}
 			var p statusPayment
 			if err = r.decode(&p, e); err == nil {
@@ -151,12 +140,10 @@ func (r *reader) group(s *Status) error {
 					Code: strings.TrimSpace(p.Status), Reasons: reasons(p.Reasons)})
 			}
 		default:
-			err = r.skipWithin()
+			return r.skipWithin()
 		}
-		if err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 func reasons(in []statusReason) []Reason {

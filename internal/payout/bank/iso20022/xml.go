@@ -152,6 +152,27 @@ func (r *reader) child() (xml.StartElement, bool, error) {
 	}
 }
 
+// children calls f with each child element of the current one, until f fails. It calls reset before it reads a child.
+func (r *reader) children(reset func(), f func(xml.StartElement) error) error {
+	for {
+		reset()
+		start, ok, err := r.child()
+		if err != nil || !ok {
+			return err
+		}
+		if err := f(start); err != nil {
+			return err
+		}
+	}
+}
+
+// text decodes the trimmed text of an element.
+func (r *reader) text(to *string, start xml.StartElement) error {
+	err := r.decode(to, start)
+	*to = strings.TrimSpace(*to)
+	return err
+}
+
 // decode decodes an element into v.
 func (r *reader) decode(v any, start xml.StartElement) error {
 	return r.withPosition(r.d.DecodeElement(v, &start))

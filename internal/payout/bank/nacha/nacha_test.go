@@ -268,8 +268,8 @@ func TestReadRejectsInconsistentFiles(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	b := testkit.Must(file().WriteResponses([]Response{{Code: "R03", ID: "S0000012P00001", Trace: "091400600000001", Cents: 5},
-		{Code: "C01", ID: "x", Corrected: "1"}}))
+	b := testkit.Must(file().WriteResponses([]Response{
+		{Code: "R03", ID: "S0000012P00001", Trace: "091400600000001", Cents: 5}, {Code: "C01", ID: "x", Corrected: "1"}}))
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := Read(bytes.NewReader(b))
