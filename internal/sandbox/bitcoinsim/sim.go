@@ -13,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/btcsuite/btcd/btcutil/v2"
@@ -26,6 +24,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/sandbox/simulated"
 )
 
 const (
@@ -36,20 +35,16 @@ const (
 	// fee is the fee of a payment of the faucet, in satoshis. A replacement pays that much more.
 	fee = 1_000
 	// calmFee is the default fee rate of the chain, in sat/vB.
-	calmFee    = 2
-	settingFee = "sim.fee_rate"
+	calmFee = 2
 )
 
 // Chain is the simulated chain of a database. All values with the same database are the same chain. It is safe for
 // concurrent use.
 type Chain struct {
-	d      *db.DB
+	store  *simulated.Store
 	faucet *bitcoin.Signer
 	home   string // the faucet's address
 	script string // output script of the faucet's address, in hexadecimal
-
-	mu    sync.Mutex // serializes changes in this process
-	begun bool
 }
 
 // New returns the simulated chain of a database. The first call of a method creates the chain.
@@ -71,45 +66,13 @@ func New(d *db.DB) *Chain {
 	if err != nil {
 		panic(err)
 	}
-	return &Chain{d: d, faucet: faucet, home: home, script: hex.EncodeToString(script)}
+	c := &Chain{faucet: faucet, home: home, script: hex.EncodeToString(script)}
+	c.store = &simulated.Store{DB: d, Begin: c.begin, FeeSetting: "sim.fee_rate", FeeRate: calmFee}
+	return c
 }
 
 // Home returns the faucet's address. Money sent there can be paid out again.
 func (c *Chain) Home() string { return c.home }
-
-// write runs a function that changes the chain. It creates the chain first if necessary.
-func (c *Chain) write(ctx context.Context, fn func(context.Context, *db.Tx) error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := c.begin(ctx, tx); err != nil {
-			return err
-		}
-		return fn(ctx, tx)
-	})
-}
-
-// ready creates the chain, if necessary, before a read.
-func (c *Chain) ready(ctx context.Context) error {
-	c.mu.Lock()
-	begun := c.begun
-	c.mu.Unlock()
-	if begun {
-		return nil
-	}
-	err := c.write(ctx, func(context.Context, *db.Tx) error { return nil })
-	c.mu.Lock()
-	c.begun = err == nil
-	c.mu.Unlock()
-	return err
-}
-
-func (c *Chain) read(ctx context.Context, fn func(context.Context, *db.Tx) error) error {
-	if err := c.ready(ctx); err != nil {
-		return err
-	}
-	return c.d.Read(ctx, fn)
-}
 
 // begin creates the genesis block and the block that fills the faucet.
 func (c *Chain) begin(ctx context.Context, tx *db.Tx) error {
@@ -192,7 +155,7 @@ func (c *Chain) mine(ctx context.Context, tx *db.Tx, height int64, txs []stored,
 
 // Mine adds n blocks. The first one includes the whole mempool.
 func (c *Chain) Mine(ctx context.Context, n int) error {
-	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		height, _, err := tip(ctx, tx)
 		if err != nil {
 			return err
@@ -215,7 +178,7 @@ func (c *Chain) Mine(ctx context.Context, n int) error {
 // Reorg replaces the last depth blocks by depth+1 empty blocks. The transactions of the old blocks return to the
 // mempool until the next Mine. The genesis block cannot be replaced.
 func (c *Chain) Reorg(ctx context.Context, depth int) error {
-	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		height, _, err := tip(ctx, tx)
 		if err != nil {
 			return err
@@ -259,7 +222,7 @@ func (c *Chain) PayAll(ctx context.Context, outputs ...chain.Output) (txid strin
 	for _, o := range outputs {
 		total += o.Amount
 	}
-	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err = c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		coins, err := faucetCoins(ctx, tx, c.script, total)
 		if err != nil {
 			return err
@@ -302,7 +265,7 @@ func (c *Chain) pay(ctx context.Context, tx *db.Tx, coins []chain.WalletCoin, to
 // Replace replaces a payment of the faucet in the mempool by one with a higher fee. The new payment spends the same
 // coins and pays the given outputs; without outputs all money returns to the faucet.
 func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Output) (newTxID string, err error) {
-	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err = c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		old, err := loadTx(ctx, tx, txid)
 		if err != nil {
 			return err
@@ -344,7 +307,7 @@ func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Outpu
 
 // Evict drops a transaction and its descendants from the mempool.
 func (c *Chain) Evict(ctx context.Context, txid string) error {
-	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		t, err := loadTx(ctx, tx, txid)
 		if err != nil {
 			return err
@@ -449,115 +412,85 @@ func (c *Chain) Network() string { return network }
 
 // Tip implements chain.Source.
 func (c *Chain) Tip(ctx context.Context) (height int64, hash string, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+	hash, err = simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (hash string, err error) {
 		height, hash, err = tip(ctx, tx)
-		return err
+		return hash, err
 	})
 	return height, hash, err
 }
 
 // BlockHash implements chain.Source.
 func (c *Chain) BlockHash(ctx context.Context, height int64) (hash string, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (string, error) {
 		header, err := activeHeader(ctx, tx, height)
-		hash = header.BlockHash().String()
-		return err
+		if err != nil {
+			return "", err
+		}
+		return header.BlockHash().String(), nil
 	})
-	if err != nil {
-		return "", err
-	}
-	return hash, nil
 }
 
 // Block implements chain.Source.
 func (c *Chain) Block(ctx context.Context, hash string) (chain.Block, error) {
-	var b chain.Block
-	err := c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (b chain.Block, err error) {
 		height, header, err := loadBlock(ctx, tx, hash)
 		if err != nil {
-			return err
+			return b, err
 		}
 		b = chain.Block{Height: height, Hash: hash, Prev: header.PrevBlock.String(), Time: header.Timestamp.UTC()}
 		raws, err := blockTxs(ctx, tx, hash)
 		if err != nil {
-			return err
+			return b, err
 		}
 		for _, raw := range raws {
 			t, err := bitcoin.DecodeTx(raw, network)
 			if err != nil {
-				return err
+				return b, err
 			}
 			b.Txs = append(b.Txs, t)
 		}
-		return nil
+		return b, nil
 	})
-	return b, err
 }
 
 // Mempool implements chain.Source.
 func (c *Chain) Mempool(ctx context.Context) (txids []string, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		txids, err = mempoolIDs(ctx, tx)
-		return err
-	})
-	return txids, err
+	return simulated.Read(ctx, c.store, mempoolIDs)
 }
 
 // Tx implements chain.Source; like a node with an index, it knows mined transactions too.
 func (c *Chain) Tx(ctx context.Context, txid string) (chain.Tx, error) {
-	var t stored
-	err := c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		t, err = loadTx(ctx, tx, txid)
+	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (chain.Tx, error) {
+		t, err := loadTx(ctx, tx, txid)
 		if err == nil && t.state == "dropped" {
 			err = chain.ErrNotFound
 		}
-		return err
+		if err != nil {
+			return chain.Tx{}, err
+		}
+		return bitcoin.DecodeTx(bitcoin.Serialize(t.msg), network)
 	})
-	if err != nil {
-		return chain.Tx{}, err
-	}
-	return bitcoin.DecodeTx(bitcoin.Serialize(t.msg), network)
 }
 
 // Broadcast implements chain.Source.
 func (c *Chain) Broadcast(ctx context.Context, raw []byte) error {
-	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error { return accept(ctx, tx, raw) })
+	return c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return accept(ctx, tx, raw) })
 }
 
 // FeeRate implements chain.Source. It returns the rate set by [Chain.SetFeeRate], or calmFee.
 func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		rate, err = feeRate(ctx, tx)
-		return err
-	})
-	return rate, err
+	return simulated.Read(ctx, c.store, c.store.Fee)
 }
 
 // SetFeeRate sets the fee rate that FeeRate returns, in sat/vB, and returns the previous one. The mempool and blocks
 // still accept lower rates.
 func (c *Chain) SetFeeRate(ctx context.Context, rate int64) (before int64, err error) {
-	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if before, err = feeRate(ctx, tx); err != nil {
-			return err
-		}
-		return db.SetSetting(ctx, tx, settingFee, strconv.FormatInt(rate, 10))
-	})
-	return before, err
-}
-
-func feeRate(ctx context.Context, tx *db.Tx) (int64, error) {
-	text, err := db.Setting(ctx, tx, settingFee)
-	if err != nil || text == "" {
-		return calmFee, err
-	}
-	return strconv.ParseInt(text, 10, 64)
+	return c.store.SetFee(ctx, rate)
 }
 
 // Coin implements chain.UTXOSource.
 func (c *Chain) Coin(ctx context.Context, o chain.Outpoint) (sats int64, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		sats, err = minedCoin(ctx, tx, o)
-		return err
+	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (int64, error) {
+		return minedCoin(ctx, tx, o)
 	})
-	return sats, err
 }

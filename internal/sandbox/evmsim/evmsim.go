@@ -13,14 +13,13 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/sandbox/simulated"
 )
 
 const (
@@ -37,13 +36,10 @@ const (
 // Chain is a simulated network of a database. All values with the same name and database are the same network. It is
 // safe for concurrent use.
 type Chain struct {
-	d       *db.DB
+	store   *simulated.Store
 	network evm.Network
 	faucet  *evm.Signer
 	home    string // the faucet's address
-
-	mu    sync.Mutex // serializes changes in this process
-	begun bool
 }
 
 // New returns a simulated network in a database. The first call of a method creates the network.
@@ -61,39 +57,17 @@ func New(d *db.DB, network evm.Network) *Chain {
 	if err != nil {
 		panic(err)
 	}
-	return &Chain{d: d, network: network, faucet: faucet, home: home}
+	c := &Chain{network: network, faucet: faucet, home: home}
+	c.store = &simulated.Store{DB: d, Begin: c.begin, FeeSetting: "sim.base_fee." + network.Name, FeeRate: calmFee}
+	return c
 }
 
-// write runs a function that changes the network. It creates the network first if necessary.
-func (c *Chain) write(ctx context.Context, fn func(context.Context, *db.Tx) error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		switch _, err := tip(ctx, tx, c.network.Name); {
-		case errors.Is(err, chain.ErrNotFound):
-			if err := insertBlock(ctx, tx, c.network.Name, block{hash: c.hash(tx), height: 0, mined: tx.Now()}); err != nil {
-				return err
-			}
-		case err != nil:
-			return err
-		}
-		return fn(ctx, tx)
-	})
-}
-
-func (c *Chain) read(ctx context.Context, fn func(context.Context, *db.Tx) error) error {
-	c.mu.Lock()
-	begun := c.begun
-	c.mu.Unlock()
-	if !begun {
-		if err := c.write(ctx, func(context.Context, *db.Tx) error { return nil }); err != nil {
-			return err
-		}
-		c.mu.Lock()
-		c.begun = true
-		c.mu.Unlock()
+// begin creates the genesis block.
+func (c *Chain) begin(ctx context.Context, tx *db.Tx) error {
+	if _, err := tip(ctx, tx, c.network.Name); !errors.Is(err, chain.ErrNotFound) {
+		return err
 	}
-	return c.d.Read(ctx, fn)
+	return insertBlock(ctx, tx, c.network.Name, block{hash: c.hash(tx), height: 0, mined: tx.Now()})
 }
 
 // hash returns a random block hash.
@@ -104,7 +78,7 @@ func (c *Chain) hash(tx *db.Tx) string {
 
 // Mine adds n blocks. The first one executes the waiting transactions that can be executed.
 func (c *Chain) Mine(ctx context.Context, n int) error {
-	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for i := range n {
 			if err := c.mine(ctx, tx, i > 0); err != nil {
 				return err
@@ -116,19 +90,17 @@ func (c *Chain) Mine(ctx context.Context, n int) error {
 
 // Settle mines a block if a transaction waits in the mempool or needs more confirmations.
 func (c *Chain) Settle(ctx context.Context) error {
-	due := false
-	err := c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+	due, err := simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (bool, error) {
 		ids, err := waitingIDs(ctx, tx, c.network.Name)
-		if due = len(ids) > 0; err != nil || due {
-			return err
+		if err != nil || len(ids) > 0 {
+			return true, err
 		}
 		busy, err := lastBusy(ctx, tx, c.network.Name)
 		if err != nil || busy == 0 {
-			return err
+			return false, err
 		}
 		b, err := tip(ctx, tx, c.network.Name)
-		due = b.height < busy+after
-		return err
+		return b.height < busy+after, err
 	})
 	if err != nil || !due {
 		return err
@@ -149,7 +121,7 @@ func (c *Chain) mine(ctx context.Context, tx *db.Tx, empty bool) error {
 	if err != nil {
 		return err
 	}
-	base, err := baseFee(ctx, tx, c.network.Name)
+	base, err := c.store.Fee(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -229,7 +201,7 @@ func (c *Chain) move(ctx context.Context, tx *db.Tx, t stored, to evm.Address, m
 // Reorg replaces the last depth blocks by depth+1 empty blocks. The transactions of the old blocks wait in the mempool
 // until the next Mine. The genesis block cannot be replaced.
 func (c *Chain) Reorg(ctx context.Context, depth int) error {
-	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for range depth {
 			b, err := tip(ctx, tx, c.network.Name)
 			if err != nil {
@@ -270,7 +242,7 @@ func (c *Chain) Reorg(ctx context.Context, depth int) error {
 
 // Fund credits an account with newly created coins.
 func (c *Chain) Fund(ctx context.Context, account string, amount money.Amount) error {
-	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return add(ctx, tx, c.network.Name, account, amount.Asset(), amount.Units())
 	})
 }
@@ -285,7 +257,7 @@ func (c *Chain) Pay(ctx context.Context, address string, amount money.Amount) (t
 	if err != nil {
 		return "", err
 	}
-	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err = c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		nonce, err := nonceOf(ctx, tx, c.network.Name, c.home)
 		if err != nil {
 			return err
@@ -330,7 +302,7 @@ func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Outpu
 			return "", err
 		}
 	}
-	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err = c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		old, err := loadTx(ctx, tx, c.network.Name, txid)
 		if err != nil {
 			return err
@@ -355,7 +327,7 @@ func (c *Chain) drop(ctx context.Context, tx *db.Tx, t stored) error {
 
 // Evict drops a waiting transaction from the network.
 func (c *Chain) Evict(ctx context.Context, txid string) error {
-	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		t, err := loadTx(ctx, tx, c.network.Name, txid)
 		if err == nil && t.state != "mempool" {
 			err = fmt.Errorf("evmsim: %s does not wait", txid)
@@ -433,39 +405,34 @@ func (c *Chain) Spec() evm.Network { return c.network }
 
 // Tip implements chain.Source.
 func (c *Chain) Tip(ctx context.Context) (height int64, hash string, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
-		b, err := tip(ctx, tx, c.network.Name)
-		height, hash = b.height, b.hash
-		return err
+	b, err := simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (block, error) {
+		return tip(ctx, tx, c.network.Name)
 	})
-	return height, hash, err
+	return b.height, b.hash, err
 }
 
 // BlockHash implements chain.Source.
 func (c *Chain) BlockHash(ctx context.Context, height int64) (hash string, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
-		b, err := blockAt(ctx, tx, c.network.Name, height)
-		hash = b.hash
-		return err
+	b, err := simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (block, error) {
+		return blockAt(ctx, tx, c.network.Name, height)
 	})
-	return hash, err
+	return b.hash, err
 }
 
 // Block implements chain.Source.
-func (c *Chain) Block(ctx context.Context, hash string) (out chain.Block, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+func (c *Chain) Block(ctx context.Context, hash string) (chain.Block, error) {
+	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (out chain.Block, err error) {
 		b, err := blockOf(ctx, tx, c.network.Name, hash)
 		if err != nil {
-			return err
+			return out, err
 		}
 		out = chain.Block{Height: b.height, Hash: b.hash, Prev: b.prev, Time: b.mined}
 		txs, err := inBlock(ctx, tx, c.network.Name, hash)
 		for _, t := range txs {
 			out.Txs = append(out.Txs, c.show(t))
 		}
-		return err
+		return out, err
 	})
-	return out, err
 }
 
 // show converts a stored transaction to the form that a watcher reads.
@@ -485,44 +452,39 @@ func (c *Chain) show(t stored) chain.Tx {
 }
 
 // Mempool implements chain.Source.
-func (c *Chain) Mempool(ctx context.Context) (ids []string, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		ids, err = waitingIDs(ctx, tx, c.network.Name)
-		return err
+func (c *Chain) Mempool(ctx context.Context) ([]string, error) {
+	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) ([]string, error) {
+		return waitingIDs(ctx, tx, c.network.Name)
 	})
-	return ids, err
 }
 
 // Raw returns a transaction's bytes, in any state.
-func (c *Chain) Raw(ctx context.Context, txid string) (raw []byte, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		raw, err = rawOf(ctx, tx, c.network.Name, txid)
-		return err
+func (c *Chain) Raw(ctx context.Context, txid string) ([]byte, error) {
+	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) ([]byte, error) {
+		return rawOf(ctx, tx, c.network.Name, txid)
 	})
-	return raw, err
 }
 
 // Tx implements chain.Source; it knows mined transactions too.
-func (c *Chain) Tx(ctx context.Context, txid string) (out chain.Tx, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+func (c *Chain) Tx(ctx context.Context, txid string) (chain.Tx, error) {
+	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (chain.Tx, error) {
 		t, err := loadTx(ctx, tx, c.network.Name, txid)
-		if err == nil {
-			out = c.show(t)
+		if err != nil {
+			return chain.Tx{}, err
 		}
-		return err
+		return c.show(t), nil
 	})
-	return out, err
 }
 
 // Broadcast implements chain.Source.
 func (c *Chain) Broadcast(ctx context.Context, raw []byte) error {
-	return c.write(ctx, func(ctx context.Context, tx *db.Tx) error { return c.accept(ctx, tx, raw) })
+	return c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return c.accept(ctx, tx, raw) })
 }
 
 // BroadcastAll implements chain.Broadcaster.
 func (c *Chain) BroadcastAll(ctx context.Context, raws [][]byte) []error {
 	errs := make([]error, len(raws))
-	err := c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	err := c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for i, raw := range raws {
 			if errs[i] = c.accept(ctx, tx, raw); errs[i] != nil && !errors.Is(errs[i], chain.ErrRejected) && !errors.Is(errs[i],
 				errNonce) {
@@ -541,74 +503,53 @@ func (c *Chain) BroadcastAll(ctx context.Context, raws [][]byte) []error {
 
 // FeeRate implements chain.Source. It returns the rate set by [Chain.SetFeeRate], or calmFee.
 func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		rate, err = baseFee(ctx, tx, c.network.Name)
-		return err
-	})
+	rate, err = simulated.Read(ctx, c.store, c.store.Fee)
 	return rate + calmTip, err
 }
 
 // SetFeeRate sets the fee rate that the following blocks require, in wei per unit of gas, and returns the previous
 // one. Blocks include no transaction that pays less.
 func (c *Chain) SetFeeRate(ctx context.Context, wei int64) (before int64, err error) {
-	err = c.write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if before, err = baseFee(ctx, tx, c.network.Name); err != nil {
-			return err
-		}
-		return db.SetSetting(ctx, tx, settingFee+c.network.Name, strconv.FormatInt(wei, 10))
-	})
-	return before, err
-}
-
-const settingFee = "sim.base_fee."
-
-func baseFee(ctx context.Context, tx *db.Tx, network string) (int64, error) {
-	text, err := db.Setting(ctx, tx, settingFee+network)
-	if err != nil || text == "" {
-		return calmFee, err
-	}
-	return strconv.ParseInt(text, 10, 64)
+	return c.store.SetFee(ctx, wei)
 }
 
 // State implements evm.Node.
-func (c *Chain) State(ctx context.Context, account string) (s evm.State, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+func (c *Chain) State(ctx context.Context, account string) (evm.State, error) {
+	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (s evm.State, err error) {
 		b, err := tip(ctx, tx, c.network.Name)
 		if err != nil {
-			return err
+			return s, err
 		}
 		s = evm.State{Height: b.height, Tip: calmTip}
 		if s.Nonce, err = nonceOf(ctx, tx, c.network.Name, account); err != nil {
-			return err
+			return s, err
 		}
-		if s.BaseFee, err = baseFee(ctx, tx, c.network.Name); err != nil {
-			return err
+		if s.BaseFee, err = c.store.Fee(ctx, tx); err != nil {
+			return s, err
 		}
 		s.Balances, err = c.holds(ctx, tx, account)
-		return err
+		return s, err
 	})
-	return s, err
 }
 
 // Balances implements evm.Node. It knows only the balances at the newest block.
-func (c *Chain) Balances(ctx context.Context, accounts []string, height int64) (all map[money.Asset]int64, err error) {
-	err = c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+func (c *Chain) Balances(ctx context.Context, accounts []string, height int64) (map[money.Asset]int64, error) {
+	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (map[money.Asset]int64, error) {
 		if b, err := tip(ctx, tx, c.network.Name); err != nil || b.height != height {
-			return errors.Join(chain.ErrNotFound, err)
+			return nil, errors.Join(chain.ErrNotFound, err)
 		}
-		all = map[money.Asset]int64{}
+		all := map[money.Asset]int64{}
 		for _, account := range accounts {
 			holds, err := c.holds(ctx, tx, account)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			for asset, units := range holds {
 				all[asset] += units
 			}
 		}
-		return nil
+		return all, nil
 	})
-	return all, err
 }
 
 func (c *Chain) holds(ctx context.Context, tx *db.Tx, account string) (all map[money.Asset]int64, err error) {
@@ -627,8 +568,8 @@ func (c *Chain) holds(ctx context.Context, tx *db.Tx, account string) (all map[m
 
 // Estimate implements evm.Node. Its errors have the texts of geth.
 func (c *Chain) Estimate(ctx context.Context, from string, calls []evm.Call) ([]evm.Estimate, error) {
-	all := make([]evm.Estimate, len(calls))
-	err := c.read(ctx, func(ctx context.Context, tx *db.Tx) error {
+	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) ([]evm.Estimate, error) {
+		all := make([]evm.Estimate, len(calls))
 		holds, err := c.holds(ctx, tx, from)
 		for i, call := range calls {
 			gas, _, moved, can := c.effect(call)
@@ -646,7 +587,6 @@ func (c *Chain) Estimate(ctx context.Context, from string, calls []evm.Call) ([]
 			}
 			all[i] = evm.Estimate{Verdict: refused.Verdict(call), Refusal: refused.Error()}
 		}
-		return err
+		return all, err
 	})
-	return all, err
 }
