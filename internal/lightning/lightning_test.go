@@ -24,7 +24,7 @@ const company, object = "com_1", "clm_1"
 
 // fixture is a service with a simulated node and a job runner.
 type fixture struct {
-	t     *testing.T
+	*testing.T
 	d     *db.DB
 	clock *dbtest.Clock
 	node  *lightningtest.Node
@@ -36,10 +36,10 @@ type fixture struct {
 func run(t *testing.T, f func(b *fixture)) {
 	t.Helper()
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		sealer := testkit.Must(identity.NewSealer(make([]byte, 32)))
-		b := &fixture{t: t, d: d, clock: clock, node: lightningtest.Start(t), paid: map[string]int{}}
+		b := &fixture{T: t, d: d, clock: clock, node: lightningtest.Start(t), paid: map[string]int{}}
 		b.node.SetClock(clock.Now)
-		b.s = &lightning.Service{Client: client(t, b.node.Options()), Sealer: sealer}
+		b.s = &lightning.Service{Client: client(t, b.node.Options()),
+			Sealer: testkit.Must(identity.NewSealer(make([]byte, 32)))}
 		b.jobs = job.NewRunner(d, job.Table{
 			lightning.JobInvoice: {Net: b.s.HandleInvoice},
 			lightning.JobPaid: {Net: func(_ context.Context, _ *db.DB, j job.Job) error {
@@ -53,115 +53,118 @@ func run(t *testing.T, f func(b *fixture)) {
 	})
 }
 
-// ask creates an invoice of 5,000 sat that expires after 15 minutes.
-func (b *fixture) ask(quoteID string) {
-	b.t.Helper()
+// create replaces the invoices of an object by one of 5,000 sat that expires after 15 minutes. A job then creates it
+// at the node.
+func (b *fixture) create(objectID, quoteID string) {
+	b.Helper()
 	b.clock.Advance(time.Second)
-	b.write(func(ctx context.Context, tx *db.Tx) error {
-		if err := lightning.CancelAll(ctx, tx, company, object); err != nil {
+	testkit.Check(b, b.d.Write(b.Context(), func(ctx context.Context, tx *db.Tx) error {
+		if err := lightning.CancelAll(ctx, tx, company, objectID); err != nil {
 			return err
 		}
-		return b.s.Create(tx, lightning.InvoiceParams{CompanyID: company, ObjectID: object, QuoteID: quoteID,
-			Amount: money.New(money.BTC, 5_000),
-			Memo:   "Order 7", ExpiresAt: tx.Now().Add(15 * time.Minute)})
-	})
+		return b.s.Create(tx, lightning.InvoiceParams{CompanyID: company, ObjectID: objectID, QuoteID: quoteID,
+			Amount: money.New(money.BTC, 5_000), Memo: "Order 7", ExpiresAt: tx.Now().Add(15 * time.Minute)})
+	}))
+}
+
+// open creates an invoice at the node and returns it.
+func (b *fixture) open(quoteID string) lightning.Invoice {
+	b.Helper()
+	b.create(object, quoteID)
+	b.drain()
+	return b.last(lightning.Open)
 }
 
 func (b *fixture) end() {
-	b.t.Helper()
-	b.write(func(ctx context.Context, tx *db.Tx) error { return lightning.CancelAll(ctx, tx, company, object) })
-}
-
-func (b *fixture) write(f func(context.Context, *db.Tx) error) {
-	b.t.Helper()
-	if err := b.d.Write(b.t.Context(), f); err != nil {
-		b.t.Fatal(err)
-	}
+	b.Helper()
+	testkit.Check(b, b.d.Write(b.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return lightning.CancelAll(ctx, tx, company, object)
+	}))
 }
 
 func (b *fixture) drain() {
-	b.t.Helper()
-	if err := b.jobs.Drain(b.t.Context()); err != nil {
-		b.t.Fatal(err)
-	}
+	b.Helper()
+	testkit.Check(b, b.jobs.Drain(b.Context()))
 }
 
-// invoices returns the object's invoices, the oldest first.
-func (b *fixture) invoices() (all []lightning.Invoice) {
-	b.t.Helper()
-	if err := b.d.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-		all, err = lightning.ForObject(ctx, tx, company, object)
+// invoices returns the invoices of an object, the oldest first.
+func (b *fixture) invoices(objectID string) (all []lightning.Invoice) {
+	b.Helper()
+	testkit.Check(b, b.d.Read(b.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		all, err = lightning.ForObject(ctx, tx, company, objectID)
 		return err
-	}); err != nil {
-		b.t.Fatal(err)
-	}
+	}))
 	return all
 }
 
 // last returns the newest invoice, and fails unless it has the given state.
 func (b *fixture) last(want lightning.State) lightning.Invoice {
-	b.t.Helper()
-	all := b.invoices()
+	b.Helper()
+	all := b.invoices(object)
 	i := all[len(all)-1]
 	if i.State != want {
-		b.t.Fatalf("the invoice is %s, want %s", i.State, want)
+		b.Fatalf("the invoice is %s, want %s", i.State, want)
 	}
 	return i
 }
 
 func (b *fixture) pay(i lightning.Invoice) {
-	b.t.Helper()
-	if err := b.node.Pay(b.t.Context(), i.Request); err != nil {
-		b.t.Fatal(err)
-	}
+	b.Helper()
+	testkit.Check(b, b.node.Pay(b.Context(), i.Request))
 }
 
-// watch runs Watch until the newest invoice is paid.
-func (b *fixture) watch() {
-	b.t.Helper()
-	ctx, stop := context.WithCancel(b.t.Context())
+// watchUntilPaid runs Watch until the object's newest invoice is paid, and returns the error of Watch.
+func (b *fixture) watchUntilPaid(objectID string) error {
+	b.Helper()
+	ctx, stop := context.WithCancel(b.Context())
+	defer stop()
 	done := make(chan error, 1)
 	go func() { done <- b.s.Watch(ctx, b.d) }()
-	for all := b.invoices(); all[len(all)-1].State != lightning.Paid; all = b.invoices() {
+	for all := b.invoices(objectID); all[len(all)-1].State != lightning.Paid; all = b.invoices(objectID) {
 		select {
 		case err := <-done:
-			b.t.Fatalf("the watch ended: %v", err)
+			b.Fatalf("the watch ended: %v", err)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	stop()
-	if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-		b.t.Errorf("the watch ended: %v", err)
+	return <-done
+}
+
+func (b *fixture) watch() {
+	b.Helper()
+	if err := b.watchUntilPaid(object); err != nil && !errors.Is(err, context.Canceled) {
+		b.Errorf("the watch ended: %v", err)
 	}
 	b.drain()
 }
 
 func TestAnInvoiceIsCreatedShownAndPaid(t *testing.T) {
 	run(t, func(b *fixture) {
-		b.ask("quo_1")
+		b.create(object, "quo_1")
 		if i := b.last(lightning.Requested); i.Request != "" {
-			t.Error("a payment request before there is an invoice")
+			b.Error("a payment request before there is an invoice")
 		}
 		b.drain()
 		i := b.last(lightning.Open)
 		r, err := lightning.Decode(i.Request)
 		if err != nil || r.Msat != 5_000_000 || r.Hash.String() != i.Hash || r.Memo != "Order 7" ||
 			!r.Created.Add(r.Expiry).Equal(i.ExpiresAt) {
-			t.Errorf("%+v, %v", r, err)
+			b.Errorf("%+v, %v", r, err)
 		}
-		if shown, ok := lightning.Current(b.invoices(), "quo_1"); !ok || shown.ID != i.ID {
-			t.Errorf("shown is %+v", shown)
+		if shown, ok := lightning.Current(b.invoices(object), "quo_1"); !ok || shown.ID != i.ID {
+			b.Errorf("shown is %+v", shown)
 		}
 		if err := b.node.PayMsat(i.Request, 5_100_999); err != nil { // some wallets pay slightly more
-			t.Fatal(err)
+			b.Fatal(err)
 		}
 		b.watch()
 		i = b.last(lightning.Paid)
 		if i.Paid.Units() != 5_100 || i.SettledAt.IsZero() || b.paid[i.ID] != 1 {
-			t.Errorf("paid %s at %s, reported %d times", i.Paid, i.SettledAt, b.paid[i.ID])
+			b.Errorf("paid %s at %s, reported %d times", i.Paid, i.SettledAt, b.paid[i.ID])
 		}
-		if _, ok := lightning.Current(b.invoices(), "quo_1"); ok {
-			t.Error("a paid invoice is shown")
+		if _, ok := lightning.Current(b.invoices(object), "quo_1"); ok {
+			b.Error("a paid invoice is shown")
 		}
 	})
 }
@@ -171,24 +174,20 @@ func TestAnInvoiceIsCreatedShownAndPaid(t *testing.T) {
 func TestPaymentsWhileNothingWatchedAreRecorded(t *testing.T) {
 	run(t, func(b *fixture) {
 		for round := range 3 {
-			b.ask("quo_" + string(rune('a'+round)))
-			b.drain()
-			b.pay(b.last(lightning.Open))
+			b.pay(b.open("quo_" + string(rune('a'+round))))
 			b.watch()
 			if i := b.last(lightning.Paid); b.paid[i.ID] != 1 {
-				t.Errorf("round %d: reported %d times", round, b.paid[i.ID])
+				b.Errorf("round %d: reported %d times", round, b.paid[i.ID])
 			}
 		}
 		// The node also has invoices that the service did not create.
 		other := lightning.NewInvoice{Preimage: [32]byte{9}, Amount: 1, Expiry: time.Hour}
-		request := testkit.Must(b.s.Client.AddInvoice(t.Context(), other))
-		testkit.Check(t, b.node.Pay(t.Context(), request))
-		b.ask("quo_z")
-		b.drain()
-		b.pay(b.last(lightning.Open))
+		request := testkit.Must(b.s.Client.AddInvoice(b.Context(), other))
+		testkit.Check(t, b.node.Pay(b.Context(), request))
+		b.pay(b.open("quo_z"))
 		b.watch()
 		if len(b.paid) != 4 {
-			t.Errorf("reported %v", b.paid)
+			b.Errorf("reported %v", b.paid)
 		}
 	})
 }
@@ -199,36 +198,15 @@ func TestAnInvoiceInAnUnknownStateStopsNoOther(t *testing.T) {
 	run(t, func(b *fixture) {
 		const later = "HALF_SETTLED"
 		setLater := func(i lightning.Invoice) {
-			t.Helper()
-			testkit.Check(t, b.node.SetState(i.Request, later))
-		}
-		paid := func(i lightning.Invoice) (is bool) {
-			t.Helper()
-			if err := b.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				all, err := lightning.ForObject(ctx, tx, company, i.ObjectID)
-				is = len(all) == 1 && all[0].State == lightning.Paid
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
-			return is
+			b.Helper()
+			testkit.Check(b, b.node.SetState(i.Request, later))
 		}
 		var all []lightning.Invoice
 		for n := range 8 {
 			object := fmt.Sprintf("clm_%d", n+2)
-			b.write(func(ctx context.Context, tx *db.Tx) error {
-				return b.s.Create(tx, lightning.InvoiceParams{CompanyID: company, ObjectID: object, QuoteID: "quo_1",
-					Amount: money.New(money.BTC, 5_000), Memo: "x",
-					ExpiresAt: tx.Now().Add(15 * time.Minute)})
-			})
+			b.create(object, "quo_1")
 			b.drain()
-			if err := b.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				some, err := lightning.ForObject(ctx, tx, company, object)
-				all = append(all, some...)
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			all = append(all, b.invoices(object)...)
 		}
 		// the order in which the service checks them
 		slices.SortFunc(all, func(a, b lightning.Invoice) int { return strings.Compare(a.ID, b.ID) })
@@ -237,29 +215,13 @@ func TestAnInvoiceInAnUnknownStateStopsNoOther(t *testing.T) {
 			setLater(i)
 		}
 		b.pay(before)
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		done := make(chan error, 1)
-		go func() { done <- b.s.Watch(ctx, b.d) }()
-		until := func(i lightning.Invoice) {
-			t.Helper()
-			for !paid(i) {
-				select {
-				case err := <-done:
-					t.Fatalf("the watch ended: %v", err)
-				case <-time.After(5 * time.Millisecond):
-				}
-			}
-		}
-		until(before)
-		stop()
-		if err := <-done; err == nil || !strings.Contains(err.Error(), later) {
-			t.Errorf("the watch ended: %v", err)
+		if err := b.watchUntilPaid(before.ObjectID); err == nil || !strings.Contains(err.Error(), later) {
+			b.Errorf("the watch ended: %v", err)
 		}
 		b.pay(unknown)
 		setLater(unknown)
 		b.pay(after)
-		ctx, stop = context.WithCancel(t.Context())
+		ctx, stop := context.WithCancel(b.Context())
 		defer stop()
 		reported := ""
 		err := b.s.Client.Subscribe(ctx, 1, func(n lightning.NodeInvoice) error { // settlements after the first one
@@ -268,7 +230,7 @@ func TestAnInvoiceInAnUnknownStateStopsNoOther(t *testing.T) {
 			return nil
 		})
 		if reported != after.Hash || err == nil || !strings.Contains(err.Error(), later) {
-			t.Errorf("reported %s, then %v; want %s", reported, err, after.Hash)
+			b.Errorf("reported %s, then %v; want %s", reported, err, after.Hash)
 		}
 	})
 }
@@ -277,21 +239,21 @@ func TestAnInvoiceInAnUnknownStateStopsNoOther(t *testing.T) {
 func TestAnInvoiceIsCreatedOnce(t *testing.T) {
 	run(t, func(b *fixture) {
 		b.node.Stop()
-		b.ask("quo_1")
-		if err := b.jobs.Drain(t.Context()); err == nil {
-			t.Error("no error although the node is down")
+		b.create(object, "quo_1")
+		if err := b.jobs.Drain(b.Context()); err == nil {
+			b.Error("no error although the node is down")
 		}
 		testkit.Check(t, b.node.Restart())
 		b.node.LoseResponses(1)
 		b.clock.Advance(10 * time.Second)
-		if err := b.jobs.Drain(t.Context()); err == nil {
-			t.Error("no error although the response was lost")
+		if err := b.jobs.Drain(b.Context()); err == nil {
+			b.Error("no error although the response was lost")
 		}
 		b.clock.Advance(10 * time.Second)
 		b.drain()
 		b.last(lightning.Open)
 		if n := b.node.Count(lightning.NodeOpen); n != 1 {
-			t.Errorf("the node has %d invoices", n)
+			b.Errorf("the node has %d invoices", n)
 		}
 	})
 }
@@ -299,70 +261,60 @@ func TestAnInvoiceIsCreatedOnce(t *testing.T) {
 // A new quote gets a new invoice, and the old one cannot be paid any more.
 func TestANewInvoiceCancelsTheOld(t *testing.T) {
 	run(t, func(b *fixture) {
-		b.ask("quo_1")
-		b.drain()
-		old := b.last(lightning.Open)
-		b.ask("quo_2")
-		if _, ok := lightning.Current(b.invoices(), "quo_1"); ok {
-			t.Error("the old invoice is still shown")
+		old := b.open("quo_1")
+		b.create(object, "quo_2")
+		if _, ok := lightning.Current(b.invoices(object), "quo_1"); ok {
+			b.Error("the old invoice is still shown")
 		}
 		b.drain()
-		if err := b.node.Pay(t.Context(), old.Request); !errors.Is(err, lightningtest.ErrNoInvoice) {
-			t.Errorf("the old invoice: %v", err)
+		if err := b.node.Pay(b.Context(), old.Request); !errors.Is(err, lightningtest.ErrNoInvoice) {
+			b.Errorf("the old invoice: %v", err)
 		}
-		if all := b.invoices(); all[0].State != lightning.Ended || all[1].State != lightning.Open {
-			t.Errorf("%s and %s", all[0].State, all[1].State)
+		if all := b.invoices(object); all[0].State != lightning.Ended || all[1].State != lightning.Open {
+			b.Errorf("%s and %s", all[0].State, all[1].State)
 		}
 	})
 }
 
-// An invoice is canceled while it is being paid, or before it was created.
+// A payment counts once, whether the invoice was canceled, expired or was not watched when it was paid.
 func TestAnInvoiceIsCanceledWhileItIsPaid(t *testing.T) {
-	run(t, func(b *fixture) {
-		b.ask("quo_1")
-		b.end()
-		b.drain()
-		b.last(lightning.Ended)
-		if n := b.node.Count(lightning.NodeOpen); n != 0 {
-			t.Errorf("%d invoices can be paid", n)
-		}
-
-		b.ask("quo_2")
-		b.drain()
-		i := b.last(lightning.Open)
-		b.end()
-		b.pay(i)
-		b.drain()
-		if i = b.last(lightning.Paid); b.paid[i.ID] != 1 || i.Paid.Units() != 5_000 {
-			t.Errorf("paid %s, reported %d times", i.Paid, b.paid[i.ID])
-		}
-
-		b.ask("quo_3")
-		b.drain()
-		b.pay(b.last(lightning.Open))
-		b.clock.Advance(16 * time.Minute) // no watch ran in the meantime
-		b.drain()
-		if i = b.last(lightning.Paid); b.paid[i.ID] != 1 {
-			t.Errorf("reported %d times", b.paid[i.ID])
-		}
-
-		b.ask("quo_4")
-		b.drain()
-		b.clock.Advance(16 * time.Minute)
-		b.drain()
-		b.last(lightning.Ended)
-		if n := b.node.Count(lightning.NodeOpen); n != 0 {
-			t.Errorf("%d invoices can be paid", n)
-		}
-	})
+	for name, c := range map[string]struct {
+		steps func(b *fixture)
+		want  lightning.State
+	}{
+		"canceled before it was created": {func(b *fixture) { b.create(object, "quo_1"); b.end() }, lightning.Ended},
+		"canceled, then paid": {func(b *fixture) {
+			i := b.open("quo_1")
+			b.end()
+			b.pay(i)
+		}, lightning.Paid},
+		"paid without a watch, then expired": {func(b *fixture) {
+			b.pay(b.open("quo_1"))
+			b.clock.Advance(16 * time.Minute)
+		}, lightning.Paid},
+		"expired": {func(b *fixture) { b.open("quo_1"); b.clock.Advance(16 * time.Minute) }, lightning.Ended},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(b *fixture) {
+				c.steps(b)
+				b.drain()
+				i := b.last(c.want)
+				if times := b.paid[i.ID]; (times == 1) != (c.want == lightning.Paid) || times > 1 ||
+					times == 1 && i.Paid.Units() != 5_000 {
+					b.Errorf("paid %s, reported %d times", i.Paid, times)
+				}
+				if n := b.node.Count(lightning.NodeOpen); n != 0 {
+					b.Errorf("%d invoices can be paid", n)
+				}
+			})
+		})
+	}
 }
 
 // Invoices of a replaced node do not block the queue, and their payments count when the node is configured again.
 func TestANodeIsReplaced(t *testing.T) {
 	run(t, func(b *fixture) {
-		b.ask("quo_1")
-		b.drain()
-		old, i := b.s.Client, b.last(lightning.Open)
+		old, i := b.s.Client, b.open("quo_1")
 		second := lightningtest.Start(t)
 		second.SetClock(b.clock.Now)
 		b.s.Client = client(t, second.Options())
@@ -371,16 +323,12 @@ func TestANodeIsReplaced(t *testing.T) {
 		b.drain()
 		b.last(lightning.Ended)
 		b.s.Client = old
-		b.ask("quo_2")
-		b.drain()
-		b.pay(b.last(lightning.Open))
+		b.pay(b.open("quo_2"))
 		b.watch()
-		b.ask("quo_3")
-		b.drain()
-		b.pay(b.last(lightning.Open))
+		b.pay(b.open("quo_3"))
 		b.watch()
 		if len(b.paid) != 2 {
-			t.Errorf("reported %v", b.paid)
+			b.Errorf("reported %v", b.paid)
 		}
 	})
 }

@@ -56,7 +56,7 @@ type Node struct {
 	order         []*invoice
 	settled       []*invoice
 	settlement    chan struct{} // closed and replaced at each settlement
-	locked        bool
+	walletLocked  bool
 	lostResponses int
 	tamper        func(*lightning.Request)
 	refused       int
@@ -166,51 +166,37 @@ func (n *Node) Restart() error {
 	return nil
 }
 
-// SetClock replaces the node's clock, by which invoices expire.
-func (n *Node) SetClock(now func() time.Time) {
+// locked runs f with the lock of the node's state.
+func (n *Node) locked(f func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.now = now
+	f()
 }
+
+// SetClock replaces the node's clock, by which invoices expire.
+func (n *Node) SetClock(now func() time.Time) { n.locked(func() { n.now = now }) }
 
 // Lock locks the wallet: until Unlock every call fails, as after the start of a real node.
-func (n *Node) Lock() { n.setLocked(true) }
+func (n *Node) Lock() { n.locked(func() { n.walletLocked = true }) }
 
 // Unlock unlocks the wallet.
-func (n *Node) Unlock() { n.setLocked(false) }
-
-func (n *Node) setLocked(locked bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.locked = locked
-}
+func (n *Node) Unlock() { n.locked(func() { n.walletLocked = false }) }
 
 // LoseResponses makes the next count calls that add an invoice take effect without a response.
-func (n *Node) LoseResponses(count int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.lostResponses = count
-}
+func (n *Node) LoseResponses(count int) { n.locked(func() { n.lostResponses = count }) }
 
 // TamperRequests sets a function that changes the content of each new payment request; nil removes it.
 func (n *Node) TamperRequests(change func(*lightning.Request)) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.tamper = change
+	n.locked(func() { n.tamper = change })
 }
 
 // Redirect makes the node redirect every request to url.
-func (n *Node) Redirect(url string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.redirect = url
-}
+func (n *Node) Redirect(url string) { n.locked(func() { n.redirect = url }) }
 
 // Refused returns the number of requests without the correct macaroon.
-func (n *Node) Refused() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.refused
+func (n *Node) Refused() (count int) {
+	n.locked(func() { count = n.refused })
+	return count
 }
 
 // Count returns the number of invoices in a state.
@@ -325,7 +311,7 @@ const (
 
 func (n *Node) serve(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
-	elsewhere, locked, right := n.redirect, n.locked,
+	elsewhere, locked, right := n.redirect, n.walletLocked,
 		r.Header.Get("Grpc-Metadata-Macaroon") == hex.EncodeToString(n.Macaroon)
 	if !right {
 		n.refused++
