@@ -182,18 +182,9 @@ func (n *Node) CopyBlocks(ctx context.Context, from *Node) error {
 
 // install returns the path of the binary. It installs the binary if necessary.
 func install(ctx context.Context) (string, error) {
-	root, err := os.Getwd()
+	root, err := testkit.Root()
 	if err != nil {
 		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-			break
-		}
-		if root == filepath.Dir(root) {
-			return "", errors.New("the test does not run inside the project")
-		}
-		root = filepath.Dir(root)
 	}
 	bin := filepath.Join(root, ".tools", "bin")
 	binary := filepath.Join(bin, "btcd")

@@ -13,7 +13,6 @@ import (
 	"embed"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -23,7 +22,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,21 +204,9 @@ func (n *Node) SetConnection(l Connection) { n.connection.Store(int32(l)) }
 
 // install returns the path of the binary. tools/install.sh installs it if necessary.
 func install(ctx context.Context) (string, error) {
-	_, here, _, _ := runtime.Caller(0)
-	root := filepath.Join(filepath.Dir(here), "..", "..", "..")
-	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil { // the test was built with -trimpath
-		if root, err = os.Getwd(); err != nil {
-			return "", err
-		}
-		for {
-			if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-				break
-			}
-			if root == filepath.Dir(root) {
-				return "", errors.New("the test does not run inside the project")
-			}
-			root = filepath.Dir(root)
-		}
+	root, err := testkit.Root()
+	if err != nil {
+		return "", err
 	}
 	binary := filepath.Join(root, ".tools", "anvil", "node_modules", "@foundry-rs", "anvil-linux-amd64", "bin", "anvil")
 	if _, err := os.Stat(binary); err == nil {

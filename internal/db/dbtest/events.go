@@ -12,11 +12,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stipend/stipend/internal/httpapi/openapitest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // eventSchemas returns the schemas of the committed contract.
 var eventSchemas = sync.OnceValues(func() (*openapitest.Events, error) {
-	root, err := moduleRoot()
+	root, err := testkit.Root()
 	if err != nil {
 		return nil, err
 	}

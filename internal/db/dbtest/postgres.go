@@ -75,7 +75,7 @@ type Server struct {
 var shared = sync.OnceValues(func() (*Server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	root, err := moduleRoot()
+	root, err := testkit.Root()
 	if err != nil {
 		return nil, err
 	}
@@ -428,24 +428,6 @@ func schemaDigest() (string, error) {
 		sum.Write(data)
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:16], nil
-}
-
-// moduleRoot returns the directory of go.mod.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("not inside the module: no go.mod above the working directory")
-		}
-		dir = parent
-	}
 }
 
 func tail(path string) string {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // Failover is a primary server with an asynchronous standby, which may lack the primary's last commits.
@@ -21,7 +22,7 @@ type Failover struct{ primary, standby *Server }
 
 // StartFailover starts both servers and creates a database. Close stops the servers.
 func StartFailover(ctx context.Context, name string) (*Failover, error) {
-	root, err := moduleRoot()
+	root, err := testkit.Root()
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/btcdtest"
 	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/freeport"
 )
 
@@ -97,24 +98,15 @@ func (p *Pair) start(t testing.TB) error {
 }
 
 func findBinary() (string, error) {
-	dir, err := os.Getwd()
+	root, err := testkit.Root()
 	if err != nil {
 		return "", err
 	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if binary := filepath.Join(dir, ".tools", "bin", "lnd"); exists(filepath.Join(dir, "go.mod")) {
-			if !exists(binary) {
-				return "", errors.New("there is no .tools/bin/lnd; install it by tools/install.sh lnd")
-			}
-			return binary, nil
-		}
+	binary := filepath.Join(root, ".tools", "bin", "lnd")
+	if _, err := os.Stat(binary); err != nil {
+		return "", errors.New("there is no .tools/bin/lnd; install it by tools/install.sh lnd")
 	}
-	return "", errors.New("the test does not run inside the project")
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+	return binary, nil
 }
 
 // secure starts a TLS proxy for the Bitcoin node's API, because lnd requires TLS.

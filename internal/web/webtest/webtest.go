@@ -5,7 +5,6 @@ package webtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -87,18 +86,9 @@ func Start(t testing.TB) *Browser {
 
 // readAxe returns axe-core from .tools in the module's root directory.
 func readAxe() (string, error) {
-	dir, err := os.Getwd()
+	dir, err := testkit.Root()
 	if err != nil {
 		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("webtest: no go.mod above the working directory")
-		}
-		dir = filepath.Dir(dir)
 	}
 	script, err := os.ReadFile(filepath.Join(dir, ".tools", "npm", "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
