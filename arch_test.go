@@ -1,7 +1,5 @@
-// Package stipend_test holds the rules about the tree itself. They are tests, so they are true.
-//
-// A rule that must be broken is broken here, in a list, with the reason beside it. A line in a list that nothing needs
-// any more fails too, so the lists stay as short as the truth.
+// Package stipend_test checks rules about the source tree, such as the import graph. Each exception is an entry of a
+// list below, with its reason. An entry that is no longer needed fails the test, too.
 package stipend_test
 
 import (
@@ -78,7 +76,7 @@ var sideways = map[string]string{
 		"final states",
 }
 
-// Who may do what most packages must not. The keys are packages, with what is below them, or single files.
+// Exceptions from the rules. The keys are packages, including those below them, or single files.
 var (
 	clockAndChance = map[string]string{
 		"internal/db":           "makes the time and the ids of a transaction",
@@ -112,7 +110,7 @@ var (
 	}
 )
 
-// floats are the files that need one, for what is no money. Everywhere else an amount could pass through it unseen.
+// floats are the files that use floating-point numbers for values other than money.
 var floats = map[string]string{
 	"bench":                                     "rates, times and shares",
 	"internal/web/company/wallet_files.go":      "widths on paper",
@@ -173,7 +171,7 @@ func TestImportsGoDownOnly(t *testing.T) {
 			continue
 		}
 		for _, f := range files {
-			if f.test { // a test may import anything
+			if f.test { // tests may import any package
 				continue
 			}
 			for _, spec := range f.ast.Imports {
@@ -311,8 +309,7 @@ func TestAmountsAreNeverFloats(t *testing.T) {
 	unused(t, "floats", floats, used)
 }
 
-// A test that skips itself looks like one that passed, and one that sleeps is slow on a quick machine and wrong on a
-// slow one.
+// A skipped test looks like a successful one. A test that sleeps is slow on a fast machine and fails on a slow one.
 func TestTestsNeitherSkipNorSleep(t *testing.T) {
 	used := map[string]bool{}
 	for _, files := range tree(t) {
@@ -339,7 +336,7 @@ func TestTestsNeitherSkipNorSleep(t *testing.T) {
 	unused(t, "skips", skips, used)
 }
 
-// The picture in docs/architecture.md lists the same packages as layers, from the top down.
+// The list of packages in docs/architecture.md has the same order as layers, from the highest to the lowest.
 func TestArchitectureDocumentMatchesLayers(t *testing.T) {
 	text, err := os.ReadFile("docs/architecture.md")
 	if err != nil {
@@ -369,7 +366,7 @@ func TestArchitectureDocumentMatchesLayers(t *testing.T) {
 	}
 }
 
-// A package is a word of the field. These are words for whatever found no place.
+// Packages have names of the domain. The names below say nothing about a package's content.
 func TestPackagesHaveNamesOfTheField(t *testing.T) {
 	for dir := range tree(t) {
 		if slices.Contains([]string{"utils", "util", "common", "helpers", "models", "service", "services", "types", "misc"},
@@ -381,7 +378,7 @@ func TestPackagesHaveNamesOfTheField(t *testing.T) {
 
 // file is one parsed Go file.
 type file struct {
-	name string // from the root, with slashes
+	name string // path from the root of the repository, with slashes
 	test bool
 	ast  *ast.File
 	set  *token.FileSet
@@ -404,7 +401,7 @@ func (f file) imports(name string) string {
 	return ""
 }
 
-// uses reports each mention of a package's names, called or passed on.
+// uses calls report for each use of one of the names of a package.
 func (f file) uses(pkg string, names []string, report func(at, what string)) {
 	local := f.imports(pkg)
 	if local == "" {
@@ -461,7 +458,7 @@ var parsed = sync.OnceValues(func() (map[string][]file, error) {
 	return dirs, err
 })
 
-// eachCode visits the files that are part of the service: no tests, and no packages that only serve tests.
+// eachCode calls visit for each file of the service, without tests and packages that only support tests.
 func eachCode(t *testing.T, visit func(file)) {
 	t.Helper()
 	dirs := tree(t)
@@ -474,7 +471,7 @@ func eachCode(t *testing.T, visit func(file)) {
 	}
 }
 
-// allowed says whether a file is listed, itself or by a package above it, and notes what listed it.
+// allowed reports whether a list has an entry for a file or for a package above it, and marks the entry as used.
 func allowed(name string, list map[string]string, used map[string]bool) bool {
 	for key := name; key != "."; key = path.Dir(key) {
 		if list[key] != "" {
@@ -485,7 +482,7 @@ func allowed(name string, list map[string]string, used map[string]bool) bool {
 	return false
 }
 
-// unused fails the lines of a list that nothing needed.
+// unused reports each entry of a list that was not used.
 func unused(t *testing.T, name string, list map[string]string, used map[string]bool) {
 	t.Helper()
 	for _, key := range slices.Sorted(maps.Keys(list)) {
@@ -505,7 +502,7 @@ func layer(dir string) (int, bool) {
 	return 0, false
 }
 
-// base is the listed package that a package belongs to.
+// base returns the package in layers that a package belongs to: itself or a package above it.
 func base(dir string) string {
 	for d := dir; d != "."; d = path.Dir(d) {
 		for _, packages := range layers {

@@ -12,8 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// table is what the migrations say about a table. The comment above CREATE TABLE ends with a line "-- Writer: package"
-// and, for a table whose keys need not start with company_id, has a line "-- Shared: reason." before it.
+// table describes a table of the migrations. The comment above CREATE TABLE ends with a line "-- Writer: package". A
+// table with keys that do not start with company_id has a line "-- Shared: reason." before it.
 type table struct {
 	file, about, shared, writer string
 }
@@ -86,8 +86,8 @@ func TestEveryTableIsDescribed(t *testing.T) {
 	}
 }
 
-// writes are the exceptions from the rule that only its writer changes a table: files that write, with what is below
-// them.
+// writes are the exceptions from the rule that only the named writer changes a table. The keys are files, or
+// directories with all files below them.
 var writes = map[string]string{
 	"bench": "measures bare SQL, and prepares data for measurements",
 
@@ -137,7 +137,7 @@ func TestEveryTableHasOneWriter(t *testing.T) {
 	unused(t, "writes", writes, used)
 }
 
-// A group whose table does not exist would not be written before a statement that reads its rows.
+// Buffered rows are flushed before a statement that reads their table. A misspelled table name would prevent that.
 func TestBufferedWritesNameExistingTables(t *testing.T) {
 	known := tables(t)
 	eachCode(t, func(f file) {
@@ -153,7 +153,7 @@ func TestBufferedWritesNameExistingTables(t *testing.T) {
 			if !ok || name.Sel.Name != "NewGroup" && name.Sel.Name != "BulkInsert" {
 				return true
 			}
-			arguments := call.Args[1:] // of NewGroup; the first is its function
+			arguments := call.Args[1:] // the table names of NewGroup follow its function
 			if name.Sel.Name == "BulkInsert" {
 				arguments = call.Args[:1]
 			}
@@ -172,8 +172,8 @@ func TestBufferedWritesNameExistingTables(t *testing.T) {
 	})
 }
 
-// Rows of a company start with the company, in every key and index: so one schema serves one file, one server, and a
-// PostgreSQL whose rows are distributed over machines by company.
+// Every key and index of a table with rows of companies starts with company_id, so that PostgreSQL can distribute the
+// rows over several machines by company.
 func TestTheCompanyComesFirst(t *testing.T) {
 	known := tables(t)
 	used, numbers := map[string]bool{}, map[string]string{}

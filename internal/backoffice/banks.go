@@ -16,25 +16,25 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// bankAccount is an account at a bank with its postings and statements.
+// bankAccount is an account of the operator at a bank, with its postings and statements.
 type bankAccount struct {
-	name       string // name in reports
+	name       string // name of the account in reports
 	number     string
 	currency   money.Asset
-	places     []string // its dimensions of account 1020; several if files of two formats are paid from it
+	places     []string // dimensions of ledger account 1020; several if the account pays files of two formats
 	zone       bank.Account
 	statements []bankreceipt.Statement
 	subjects   map[string]*subject
-	books      int64 // its balance in the ledger
+	books      int64 // balance of the account in the ledger
 }
 
 // subject is an item of the ledger and the statements: a payment file, a transfer, or a transaction of the operator.
 type subject struct {
 	name          string
 	books, stated int64
-	booked        bool // in the ledger
+	booked        bool // whether the ledger has a posting about the subject
 	onStatement   bool
-	day           string // day of its newest posting
+	day           string // day of the newest posting about the subject
 }
 
 func (s *subject) off() int64 { return s.books - s.stated }
@@ -122,7 +122,7 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 	if err != nil {
 		return nil, err
 	}
-	others := map[string]int64{} // by place and currency
+	others := map[string]int64{} // units posted to unlisted accounts, by dimension and currency
 	err = ledger.EachMovement(ctx, tx, ledger.Bank, func(m ledger.Movement) {
 		units, currency := m.Amount.Units(), m.Amount.Asset()
 		a := find(currency, func(a *bankAccount) bool { return slices.Contains(a.places, m.Dim) })
@@ -141,7 +141,7 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 			if n, ok := bank.FindReference(m.Purpose); ok {
 				name = bank.FileReference(n.File)
 			}
-		default: // a payroll posts its funding by deposit
+		default: // a payroll's funding: the purpose has the deposit's ID
 			for _, part := range strings.Split(m.Purpose, ":") {
 				name = cmp.Or(transfers[part], name)
 			}
@@ -178,7 +178,7 @@ func (a *bankAccount) sequence(r *Report) {
 			continue
 		}
 		before := a.statements[i-1]
-		// A bank counts from 1 again each year.
+		// Banks restart the sequence number at 1 each year, so a lower number is not a gap.
 		if s.Opening != before.Closing || before.Sequence > 0 && s.Sequence > before.Sequence+1 {
 			r.differ(StatementMissing, fmt.Sprintf("%s, between %s of %s and %s of %s", a.name, before.ID, before.Closes, s.ID,
 				s.Closes), "",
@@ -207,11 +207,11 @@ func (a *bankAccount) compare(r *Report, totals []bankreceipt.StatementTotal) {
 		}
 	}
 	open = explain(open, first.Opens)
-	late := int64(0) // posted after the newest statement
+	late := int64(0) // units posted after the newest statement
 	for _, s := range open {
 		object := a.name + ", " + s.name
 		switch {
-		case s.booked && !s.onStatement && s.day < first.Opens: // included in the first opening balance
+		case s.booked && !s.onStatement && s.day < first.Opens: // the first opening balance includes this subject
 		case s.booked && s.day >= last.Closes:
 			late += s.off()
 		case !s.booked:
@@ -232,8 +232,8 @@ func (a *bankAccount) compare(r *Report, totals []bankreceipt.StatementTotal) {
 	}
 }
 
-// explain removes pairs of subjects that differ by the same amount in opposite directions: the ledger and the bank use
-// different references for them. It matches the oldest first, and ignores subjects that the first opening balance
+// explain removes pairs of subjects with opposite differences of the same amount, for which the ledger and the bank
+// use different references. It matches the oldest first, and ignores subjects that the first opening balance
 // includes.
 func explain(open []*subject, opens string) []*subject {
 	gone := map[*subject]bool{}

@@ -41,8 +41,8 @@ type branch struct {
 	root     string
 	files    *bank.Rail
 	accounts []bank.Account
-	number   int64 // of the newest statement
-	balance  int64 // with which it closed
+	number   int64 // number of the newest statement
+	balance  int64 // closing balance of the newest statement, in cents
 }
 
 func openBranch(t *testing.T, d *db.DB, clock *dbtest.Clock) *branch {
@@ -79,7 +79,7 @@ func (b *branch) write(f func(context.Context, *db.Tx) error) {
 	dbtest.Write(b, b.d, f)
 }
 
-// pay has a file made of one payment for each amount.
+// pay creates a payment file with one payment for each amount.
 func (b *branch) pay(company string, amounts ...int64) {
 	b.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error {
@@ -102,15 +102,15 @@ func (b *branch) pay(company string, amounts ...int64) {
 	testkit.NoError(b, b.files.Prepare(b.Context(), b.d, company))
 }
 
-// says has the bank leave a message, and the service read it.
+// says imports a message of the bank.
 func (b *branch) says(name string, body []byte) {
 	b.Helper()
 	testkit.NoError(b, os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600))
 	testkit.NoError(b, b.files.Collect(b.Context(), b.d))
 }
 
-// closes ends a day at the bank: a statement of the next number, which begins where the one before it ended, and a new
-// day.
+// closes imports a statement with the entries of the day, which starts with the previous closing balance, and
+// advances the clock by a day.
 func (b *branch) closes(entries ...iso20022.Entry) {
 	b.Helper()
 	b.number++
@@ -159,7 +159,7 @@ func debit(units int64, name string) iso20022.Entry {
 	return iso20022.Entry{Reference: name, Amount: eur(units), Batch: iso20022.Batch{MessageID: name}}
 }
 
-// compare wants exactly these differences, by kind and by what they are about.
+// compare reconciles and checks the differences, each given as its kind and its object.
 func (b *branch) compare(what string, want ...string) Report {
 	b.Helper()
 	r, err := Reconcile(b.Context(), b.d, Sources{Chain: "bitcoin", Banks: b.accounts})
@@ -176,11 +176,12 @@ func (b *branch) compare(what string, want ...string) Report {
 	return r
 }
 
-// Account 1020 agrees with the bank's statements, whichever came first. Each difference is reported.
+// Reconciliation reports no difference between account 1020 and the bank's statements, in whatever order the messages
+// arrive, and reports each error of a posting or statement.
 func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		b := openBranch(t, d, clock)
-		b.write(func(ctx context.Context, tx *db.Tx) error { // money that the operator can withdraw
+		b.write(func(ctx context.Context, tx *db.Tx) error { // income of the operator, so that it can withdraw money
 			_, err := treasury.Deposit(ctx, tx, treasury.Booking{
 				Place: treasury.Place{Kind: treasury.PlaceBank, Name: "elsewhere"}, Reference: "1",
 			}, eur(1000_00))
@@ -193,7 +194,7 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 		b.closes(credit(900_00, "from Eve"))
 		b.closes(debit(300_00, "S0000001"))
 		b.compare("a credit in suspense and a file that was paid")
-		// A payment comes back less what the bank kept, and the bank takes a fee.
+		// The bank returns a payment less its own deduction, and charges a fee.
 		back := iso20022.Entry{Reference: "back", Amount: eur(95_00), Credit: true, Type: iso20022.Type{
 			Domain: "PMNT", Family: "RCDT", SubFamily: "RRTN",
 		},
@@ -204,7 +205,8 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 			Details: []iso20022.Detail{{EndToEndID: "S0000001P00002", Amount: eur(20)}}}
 		b.closes(back, fee)
 		b.compare("what came back, and a fee")
-		// A part of the other payment comes back, which is counted for it in the end.
+		// The bank returns a part of the other payment. Staff then record the return of the whole payment, which
+		// includes the part.
 		part := back
 		part.Reference, part.Amount = "part", eur(30_00)
 		part.Details = []iso20022.Detail{
@@ -241,7 +243,7 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 		})
 		b.compare("a person booked it under another name")
 
-		// The bank says twice over that it has paid: by an answer, and by a statement with another amount.
+		// The bank confirms a payment twice: in a status message, and in a statement with another amount.
 		b.pay("com_2", 10_00)
 		status, err := iso20022.Status{ID: "A2", Order: "S0000002", Code: "ACSC"}.Write(clock.Now())
 		testkit.NoError(t, err)
@@ -267,7 +269,8 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 	})
 }
 
-// The Lightning node has at least what came over Lightning; what it has beyond that is nobody's concern here.
+// The Lightning node must have at least the balance of account 1001. A higher balance of the node is not a
+// difference.
 func TestTheChannelsAndTheBooksAreCompared(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		node := lightningtest.Start(t)
@@ -308,8 +311,8 @@ func TestTheChannelsAndTheBooksAreCompared(t *testing.T) {
 	})
 }
 
-// Older bookings stand under the account's number, newer ones under its id: both are the account. What nobody lists is
-// named.
+// Older postings use the number of a bank account as dimension, newer ones its ID. Reconciliation adds both. It lists
+// a dimension of an unknown account as not compared.
 func TestOlderPlacesAreTheAccounts(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		b := openBranch(t, d, clock)

@@ -12,7 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// WriteOff gives up what a company owes. It costs the operator money, so it needs a second person whatever the amount.
+// WriteOff is the action of writing off a company's debt. It needs two members of staff for any amount, because the
+// operator bears the cost.
 const WriteOff = "debt.write_off"
 
 var (
@@ -41,7 +42,7 @@ func (s *Service) RequestWriteOff(ctx context.Context, tx *db.Tx, by Session, co
 	return request(ctx, tx, by, r)
 }
 
-// debtOf returns what the company of a request owes, and how much of it is to be written off.
+// debtOf returns the debt that a request concerns, and the amount to write off.
 func debtOf(ctx context.Context, tx *db.Tx, r approval.Request) (d ledger.Debt, x money.Amount, err error) {
 	if d, err = ledger.DebtOf(ctx, tx, r.CompanyID, r.ObjectID); err != nil {
 		return d, x, err

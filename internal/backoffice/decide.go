@@ -22,27 +22,29 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// Actions that two members of staff do together.
+// Actions that one member of staff requests and another one approves, unless stated otherwise.
 const (
 	Resume  = "payouts.resume"
-	Release = approval.Release // of a payroll, a withdrawal or a refund
-	// Credit credits a transfer in suspense, and SendBack returns it. One member of staff does so up to the release limit.
+	Release = approval.Release // releases a payroll, a withdrawal or a refund above the release limit
+	// Credit credits a transfer in suspense, and SendBack returns it. One member of staff suffices up to the release
+	// limit.
 	Credit   = "transfer.credit"
 	SendBack = "transfer.send_back"
-	// Freeze takes one member of staff, Unfreeze takes two.
+	// Freeze needs one member of staff, Unfreeze needs two.
 	Freeze   = "company.freeze"
 	Unfreeze = "company.unfreeze"
-	// ClearHit decides that a screening match is another person. Confirming a match takes one member of staff.
+	// ClearHit decides that a screening match is a different person. Confirming a match needs one member of staff
+	// only.
 	ClearHit = "hit.clear"
 )
 
-// RetryJob is the action of retrying a dead job, by one member of staff.
+// RetryJob is the action of retrying a dead job. It needs one member of staff only.
 const RetryJob = "jobs.retry"
 
 // Request is an action that one member of staff requests and another one approves.
 type Request struct {
 	approval.Request
-	Name string // of the requester
+	Name string // name of the requester
 }
 
 // Requests returns the open requests, oldest first.
@@ -89,8 +91,8 @@ func (s *Service) Pause(ctx context.Context, tx *db.Tx, by Session, reason strin
 	return record(ctx, tx, by.Member, AuditEntry{Action: "payouts.pause", Reason: reason})
 }
 
-// Freeze freezes a company immediately: it can change nothing, and none of its payments leaves. It sends no event and
-// no mail, because a company under investigation must not be informed in every case.
+// Freeze freezes a company immediately: the company cannot change anything, and none of its payments is sent. Freeze
+// sends no event and no mail, because a company under investigation must not always be informed.
 func (s *Service) Freeze(ctx context.Context, tx *db.Tx, by Session, companyID, reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {
@@ -105,13 +107,14 @@ func (s *Service) Freeze(ctx context.Context, tx *db.Tx, by Session, companyID, 
 	})
 }
 
-// RetryJob has a parked job run again. One operator does it: a job does what was decided before.
+// RetryJob makes a dead job run again. One member of staff suffices, because the job only completes an earlier
+// decision.
 func (s *Service) RetryJob(ctx context.Context, tx *db.Tx, by Session, jobID, reason string) error {
 	reason, err := reasonOf(reason)
 	if err != nil {
 		return err
 	}
-	if jobID == "" { // all dead jobs
+	if jobID == "" { // job.Retry would retry all dead jobs
 		return errNothing
 	}
 	n, err := job.Retry(ctx, tx, jobID)
@@ -124,7 +127,7 @@ func (s *Service) RetryJob(ctx context.Context, tx *db.Tx, by Session, jobID, re
 	return record(ctx, tx, by.Member, AuditEntry{Action: RetryJob, ObjectID: jobID, Reason: reason})
 }
 
-// FreezeCompany is [Service.Freeze] at the machine.
+// FreezeCompany freezes a company like [Service.Freeze], for the command line. It does not write to the audit log.
 func FreezeCompany(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err := changeStatus(ctx, tx, companyID, identity.CompanyActive, identity.CompanyFrozen); err != nil {
 		return err
@@ -198,7 +201,7 @@ func request(ctx context.Context, tx *db.Tx, by Session, r approval.Request) err
 	})
 }
 
-// why returns the reason of an act, with its target.
+// why returns the reason for the audit log, preceded by the request's target.
 func why(r approval.Request) string {
 	if r.Target == "" {
 		return r.Reason
@@ -229,7 +232,7 @@ func (s *Service) DecideTransfer(ctx context.Context, tx *db.Tx, by Session, tra
 	return s.decide(ctx, tx, by, t.Amount, r)
 }
 
-// decide does an action of an amount up to the release limit, and requests it above.
+// decide performs an action if its amount is within the release limit, and opens a request otherwise.
 func (s *Service) decide(ctx context.Context, tx *db.Tx, by Session, amount money.Amount, r approval.Request) error {
 	above, err := s.deps.ReleaseLimit.Above(ctx, tx, amount)
 	if err != nil {
@@ -290,7 +293,7 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 	return s.do(ctx, tx, by, r)
 }
 
-// do does an action that was decided.
+// do performs an action that was decided.
 func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r approval.Request) error {
 	switch r.Action {
 	case Resume:

@@ -16,7 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// Actions on deposits in suspense. One member of staff does them up to the release limit.
+// Actions on deposits in suspense. One member of staff suffices up to the release limit.
 const (
 	CreditDeposit = "deposit.credit"
 	ReturnDeposit = "deposit.send_back"

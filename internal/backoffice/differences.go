@@ -10,8 +10,8 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// ReconcileSettled repeats a comparison that found differences, since they may come from jobs of a new block that have
-// not run yet.
+// ReconcileSettled makes at most reconcileTries comparisons, reconcileAgain apart, because the jobs of a new block
+// may not have run yet.
 const (
 	reconcileAgain = 5 * time.Second
 	reconcileTries = 3

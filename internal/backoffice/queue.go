@@ -27,22 +27,22 @@ const (
 	Suspense = "suspense" // received money that matches nothing
 	Late     = "late"     // money that came too late for its payroll or claim
 	Debts    = "debts"    // debts of companies after reversed deposits
-	OnHold   = "on_hold"  // everything else that waits
+	OnHold   = "on_hold"  // payments that are on hold for another reason
 )
 
 // Queues lists all queues.
 var Queues = []string{InDoubt, Releases, Hits, Returned, Suspense, Late, Debts, OnHold}
 
-// MostItems is the number of items of a queue that are read at most.
+// MostItems is the maximum number of items that are read of a queue.
 const MostItems = 200
 
 // Item is an entry of a queue.
 type Item struct {
 	CompanyID, ObjectID string
-	OfID                string // ID of its payroll, claim or withdrawal; "" if the object is one
+	OfID                string // ID of the payroll, claim or withdrawal of the object; "" if the object is one
 	State, Reason       string
 	Amount              money.Amount
-	Detail              string // the transaction, or the entry that a match is similar to
+	Detail              string // transaction of a payment, or list entry of a screening match
 	Since               time.Time
 }
 

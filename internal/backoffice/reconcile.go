@@ -20,7 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// Difference is a difference between the ledger and a node or bank.
+// Difference is a contradiction between the ledger and a node or bank.
 type Difference struct {
 	Kind   string `json:"kind"`
 	Object string `json:"object"` // a coin, transaction or account
@@ -55,8 +55,8 @@ const (
 type Report struct {
 	ID          string       `json:"id"`
 	At          time.Time    `json:"at"`
-	Height      int64        `json:"height"` // of Bitcoin
-	Coins       int64        `json:"coins"`  // number of coins and accounts that were compared
+	Height      int64        `json:"height"` // height of the Bitcoin chain
+	Coins       int64        `json:"coins"`  // number of compared coins and accounts
 	Total       string       `json:"total"`  // total value of the coins
 	Differences []Difference `json:"differences"`
 	NotCompared []string     `json:"not_compared"` // accounts that could not be compared
@@ -138,7 +138,7 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w Sources, coins [
 	}
 	var total int64
 	for _, c := range coins {
-		if c.Change || c.Confirmed { // other coins are not posted yet
+		if c.Change || c.Confirmed { // an unconfirmed deposit is not posted yet
 			total += c.Amount
 		}
 	}
@@ -148,8 +148,8 @@ func (r *Report) compareBooks(ctx context.Context, tx *db.Tx, w Sources, coins [
 		switch {
 		case l.Code == ledger.HotWallet && l.Debit.Asset() == money.BTC:
 			booked = l.Debit.Units()
-		case l.Code == ledger.OtherWallets, l.Code == ledger.Bank: // compared by network and bank account below
-		case l.Code == ledger.ChannelBalance && w.Channels != nil: // compared with the node
+		case l.Code == ledger.OtherWallets, l.Code == ledger.Bank: // compared by network and bank account
+		case l.Code == ledger.ChannelBalance && w.Channels != nil: // compareChannels compares this account with the node
 		case l.Code >= ledger.HotWallet && l.Code < ledger.ClearingDeposits && !l.Debit.IsZero():
 			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s: %s %s", l.Code, l.Code.Name(), l.Debit, l.Debit.Asset()))
 		}
@@ -291,7 +291,7 @@ func (r *Report) compareAccounts(ctx context.Context, d *db.DB, node evm.Node) e
 		world[asset] += units
 	}
 	for asset := range books {
-		world[asset] += 0 // assets that no address holds
+		world[asset] += 0 // adds assets that no address holds
 	}
 	for _, asset := range slices.Sorted(maps.Keys(world)) {
 		off := world[asset] - books[asset]

@@ -32,12 +32,12 @@ import (
 
 // Durations of a session.
 const (
-	Idle  = time.Hour        // it ends after this time without use
-	Life  = 8 * time.Hour    // it ends after this time
-	Fresh = 15 * time.Minute // actions are permitted for this time after signing in; reading is permitted always
+	Idle  = time.Hour        // a session ends after this time without use
+	Life  = 8 * time.Hour    // a session ends after this time in any case
+	Fresh = 15 * time.Minute // a session permits actions for this time after the sign-in, and reading until it ends
 )
 
-// attempts is the kind under which sign-in attempts are counted.
+// attempts is the name under which package session counts the sign-in attempts of staff.
 const attempts = "operator"
 
 // Errors that staff see.
@@ -73,17 +73,17 @@ type Session struct {
 // MayAct reports whether the session is fresh enough for actions.
 func (s Session) MayAct(now time.Time) bool { return now.Sub(s.Since) < Fresh }
 
-// Deps are what a Service needs. All are required, except that Setup may have no networks.
+// Deps are the dependencies of a Service. All are required; Setup may have no networks.
 type Deps struct {
 	Sealer       *identity.Sealer
-	Payroll      *payroll.Service      // resumed when its release is approved
-	ReleaseLimit approval.ReleaseLimit // above it, one member of staff requests and another approves
-	Setup        destination.Setup     // knows which addresses can be paid
+	Payroll      *payroll.Service      // resumes a payroll whose release was approved
+	ReleaseLimit approval.ReleaseLimit // a payment above this limit needs two members of staff
+	Setup        destination.Setup     // validates the addresses to which deposits are returned
 	// Screen reports whether an address is on a sanctions list.
 	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (blocked bool, err error)
 }
 
-// Service does what staff do.
+// Service performs the actions of staff.
 type Service struct{ deps Deps }
 
 // New returns a Service. It refuses a missing dependency. A zero ReleaseLimit requires a second person for every
@@ -125,9 +125,9 @@ func Add(ctx context.Context, tx *db.Tx, s *identity.Sealer, name, email string)
 	})
 }
 
-// arm sets a new password and authenticator secret.
+// setCredentials sets a new password and authenticator secret.
 func (o *StaffMember) setCredentials(s *identity.Sealer) (c Credentials, err error) {
-	c.Password = identity.NewRecoveryCode() // 80 random bits that are easy to type
+	c.Password = identity.NewRecoveryCode() // a password of 80 random bits that is easy to type
 	if o.hash, err = identity.HashPassword(c.Password); err != nil {
 		return c, err
 	}

@@ -124,7 +124,9 @@ func TestAPIKeys(t *testing.T) {
 			t.Errorf("revoking another company's key: %v", err)
 		}
 		for range 2 {
-			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error { return identity.RevokeAPIKey(ctx, tx, company.ID, keyID) })
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
+				return identity.RevokeAPIKey(ctx, tx, company.ID, keyID)
+			})
 		}
 		if _, err := authenticate(t, d, "Basic", key, identity.Sandbox); !errors.Is(err, identity.ErrInvalidToken) {
 			t.Errorf("revoked: %v", err)

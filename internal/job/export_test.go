@@ -8,7 +8,8 @@ import (
 // RenewEvery is the interval at which a lease is renewed.
 const RenewEvery = renewEvery
 
-// ManualTicks replaces the tickers of periodic work by channels that the test sends to, one for each interval.
+// ManualTicks replaces the tickers of periodic work. The returned function gives the channel on which a test sends
+// ticks of an interval.
 func (r *Runner) ManualTicks() func(every time.Duration) chan<- time.Time {
 	channels := map[time.Duration]chan time.Time{renewEvery: make(chan time.Time)}
 	for _, p := range r.periodic {

@@ -45,7 +45,7 @@ type New struct {
 // Job is a claimed job.
 type Job struct {
 	CompanyID, ID, Kind string
-	Attempt             int // 1 at the first run
+	Attempt             int // number of the attempt, starting at 1
 	Payload             []byte
 }
 
@@ -74,8 +74,8 @@ type Entry struct {
 	Batch BatchHandler
 	Net   NetHandler
 
-	// Limit is how many run at once in one process: transactions of up to batchSize jobs for Tx and Batch, jobs for Net.
-	// Zero means defaultTransactions or defaultNetwork.
+	// Limit is the maximum number of concurrent transactions of one process (Tx and Batch, each with up to batchSize
+	// jobs) or of concurrent jobs (Net). Zero means defaultTransactions or defaultNetwork.
 	Limit int
 }
 
@@ -128,28 +128,28 @@ type Table map[string]Entry
 type Periodic struct {
 	Name    string
 	Every   time.Duration
-	Timeout time.Duration // of one run; zero means defaultTimeout
+	Timeout time.Duration // time limit of one run; zero means defaultTimeout
 	Run     func(ctx context.Context) error
 }
 
 const (
 	lease         = 45 * time.Second
-	singleTimeout = lease - 5*time.Second // of a job that runs by itself
-	batchTimeout  = lease / 3             // of jobs that share a transaction
+	singleTimeout = lease - 5*time.Second // time limit of a job that has its own transaction
+	batchTimeout  = lease / 3             // time limit of jobs that share a transaction
 	batchSize     = 32
 	pollEvery     = 250 * time.Millisecond
 	maxAttempts   = 20
 	maxBackoff    = time.Hour
 
-	defaultTransactions = 1 // so that no two transactions of one process decide about the same object
+	defaultTransactions = 1 // one, so that two transactions of a process never process the same object concurrently
 	defaultNetwork      = 8
 
 	defaultTimeout = 10 * time.Minute
-	leaseMargin    = 30 * time.Second // beyond the interval of periodic work
+	leaseMargin    = 30 * time.Second // time that a lease lasts beyond the interval of periodic work
 	renewEvery     = leaseMargin / 3
 )
 
-// due is the in-process topic that wakes the runners.
+// due is the topic of the in-process notices that wake the runners.
 const due = "job.due"
 
 // ErrRetryLater marks an error as temporary: the job is retried however often it fails.
@@ -183,12 +183,12 @@ func Enqueue(tx *db.Tx, n New) {
 type Runner struct {
 	d        *db.DB
 	table    Table
-	kinds    []string // in a fixed order, for a fixed claim statement
+	kinds    []string // kinds in a fixed order, so that the text of the claim statement is always the same
 	periodic []Periodic
 	log      *slog.Logger
 	holder   string
 	wake     chan struct{}
-	ticks    func(time.Duration) (ticks <-chan time.Time, stop func()) // of periodic work and its leases
+	ticks    func(time.Duration) (ticks <-chan time.Time, stop func()) // returns a ticker; replaced in tests
 }
 
 // NewRunner returns a runner. It does not claim jobs of kinds that the table lacks: a newer version of the program
@@ -241,8 +241,8 @@ func (r *Runner) Run(ctx context.Context) {
 	periodic.Wait()
 }
 
-// await returns when there may be jobs to start: some were enqueued, a slot that jobs wait for is free, or it is time
-// to poll.
+// await waits until jobs may have to be started: jobs were enqueued, a slot is free for which jobs are due, or the
+// polling interval has passed.
 func (r *Runner) await(ctx context.Context, s *slots, tick <-chan time.Time) {
 	for {
 		select {
@@ -288,8 +288,8 @@ type slots struct {
 
 	mu      sync.Mutex
 	running map[string]int
-	waiting map[string]bool // kinds that may have more due jobs than there were free slots
-	err     error           // the first of a job
+	waiting map[string]bool // kinds for which more jobs may be due than slots were free
+	err     error           // first error of a job
 }
 
 func newSlots(table Table) *slots {
@@ -458,7 +458,7 @@ func recoverTo(err *error) {
 	}
 }
 
-// failed schedules the next attempt of a job, or none, and returns err with the job's name.
+// failed schedules the next attempt of a failed job, or marks it as dead, and returns err with the job's name.
 func (r *Runner) failed(ctx context.Context, j Job, err error) error {
 	level := slog.LevelWarn
 	dead := j.Attempt >= maxAttempts && !isRetryLater(err)

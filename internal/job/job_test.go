@@ -112,7 +112,7 @@ func TestFailingJobDiesAndCanBeRetried(t *testing.T) {
 		}
 		r := job.NewRunner(d, table, nil, slog.New(slog.DiscardHandler))
 		for range 25 {
-			_ = r.Drain(context.Background()) // the error is expected
+			_ = r.Drain(context.Background()) // the job fails, as intended
 			clock.Advance(2 * time.Hour)
 		}
 		want := func(pending, dead int64) {
@@ -265,7 +265,7 @@ func TestBatchHandlerGetsAllJobsOfATransaction(t *testing.T) {
 	})
 }
 
-// A job that another job enqueues runs, and a failure of it does not undo the job that enqueued it.
+// A job can enqueue another one. If that one fails, the first one is not rolled back.
 func TestJobsEnqueuedByJobsRun(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		broken := errors.New("broken")
@@ -325,8 +325,8 @@ func start(t *testing.T, r *job.Runner) {
 	})
 }
 
-// Jobs that hang occupy the slots of their kind only: those of another kind all complete meanwhile, also one that is
-// enqueued after every slot of the hanging kind is taken.
+// Hanging jobs occupy only the slots of their kind. Jobs of another kind complete, even one that is enqueued after
+// the hanging kind has taken all its slots.
 func TestHangingJobsDelayOnlyTheirKind(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		const hanging, releases, limit = 64, 200, 8
@@ -370,11 +370,11 @@ func TestHangingJobsDelayOnlyTheirKind(t *testing.T) {
 	})
 }
 
-// Handlers that use a transaction may rely on it that no other transaction of their kind runs in the process. SQLite
-// executes one transaction at a time anyway.
+// Two transactions of one kind never run concurrently in a process. The test needs PostgreSQL, because SQLite has one
+// writer anyway.
 func TestTransactionsOfAKindRunOneAtATime(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
-	const jobs = 40 // more than share a transaction
+	const jobs = 40 // more jobs than one transaction takes
 	enqueue(t, d, jobs, "decide")
 	first, letGo, others := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var calls, running, most atomic.Int64
@@ -399,7 +399,7 @@ func TestTransactionsOfAKindRunOneAtATime(t *testing.T) {
 		}},
 	}))
 	<-first
-	for range 3 { // the runner claims jobs again while the transaction runs
+	for range 3 { // lets the runner claim jobs while the transaction runs
 		enqueue(t, d, 1, "other")
 		<-others
 	}
@@ -431,12 +431,12 @@ func TestFreeSlotsAreFilledContinuously(t *testing.T) {
 			return nil
 		}}}))
 		<-stuck
-		others.Wait() // with one of the two slots occupied
+		others.Wait() // the other jobs complete in one slot, while the first job occupies the other
 		close(letGo)
 	})
 }
 
-// logged collects what is logged.
+// logged collects log entries.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -485,8 +485,8 @@ func TestPanickingPeriodicWorkIsLoggedAndRunsAgain(t *testing.T) {
 	})
 }
 
-// While periodic work runs, its lease is renewed, and no other runner starts it. The work of a runner that loses its
-// lease all the same is canceled.
+// The runner renews the lease of running periodic work, so no other runner starts it. If the lease is lost
+// nevertheless, the work is canceled.
 func TestLeaseOfPeriodicWorkIsRenewed(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		began, end := make(chan context.Context), make(chan struct{})
@@ -501,7 +501,7 @@ func TestLeaseOfPeriodicWorkIsRenewed(t *testing.T) {
 		ctx := <-began
 		renewed := func() {
 			ticks(job.RenewEvery) <- time.Time{}
-			ticks(job.RenewEvery) <- time.Time{} // received once the renewal before it is done
+			ticks(job.RenewEvery) <- time.Time{} // the runner receives a tick only after the renewal of the previous one
 		}
 		other := newRunner(d, nil)
 		mine := job.Periodic{Name: "sweep", Every: time.Hour, Run: func(context.Context) error {
@@ -524,7 +524,7 @@ func TestLeaseOfPeriodicWorkIsRenewed(t *testing.T) {
 		if err := other.RunLeased(t.Context(), mine); err != nil || !ran {
 			t.Errorf("an expired lease was not taken over: %v", err)
 		}
-		select { // the renewal before it may have found out
+		select { // the previous renewal may have detected the loss already
 		case ticks(job.RenewEvery) <- time.Time{}:
 			<-ctx.Done()
 		case <-ctx.Done():

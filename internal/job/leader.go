@@ -11,10 +11,10 @@ import (
 // Leader describes work that one process of a service does at a time, for as long as it holds a lease.
 type Leader struct {
 	DB     *db.DB
-	Name   string        // of the lease
+	Name   string        // name of the lease
 	Holder string        // names this process
-	Length time.Duration // of the lease, which is renewed after a third of it
-	Pause  time.Duration // before the lease is requested again
+	Length time.Duration // duration of the lease; it is renewed after a third of this time
+	Pause  time.Duration // time between two attempts to get the lease
 	Report func(error)   // called with each error of the lease and of the work
 }
 

@@ -39,7 +39,7 @@ func TestLeaderWorksWhileItHoldsTheLease(t *testing.T) {
 		if lease("b", time.Hour) {
 			t.Error("another holder got the lease of a leader at work")
 		}
-		clock.Advance(time.Minute) // as if the leader had not renewed in time
+		clock.Advance(time.Minute) // the lease expires before the leader renews it
 		for !lease("b", time.Hour) {
 			clock.Advance(time.Minute)
 		}

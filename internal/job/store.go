@@ -15,8 +15,8 @@ func insert(tx *db.Tx, companyID, kind string, payload []byte, at time.Time) {
 	jobRows.Add(tx, []any{companyID, tx.NewID("job"), kind, string(payload), db.Micros(at)})
 }
 
-// claim leases due jobs, of each kind as many as there is room for, the longest due first. Two runners that pick the
-// same row meet in the UPDATE: the second one finds that it is no longer due.
+// claim leases due jobs, for each kind at most as many as there are free slots, the longest due first. If two runners
+// select the same row, the UPDATE of the second one finds that the row is no longer due.
 func claim(ctx context.Context, tx *db.Tx, kinds []string, room []int) ([]Job, error) {
 	args := []any{db.Micros(tx.Now().Add(lease)), db.Micros(tx.Now())}
 	var due strings.Builder
@@ -39,8 +39,8 @@ func claim(ctx context.Context, tx *db.Tx, kinds []string, room []int) ([]Job, e
 	})
 }
 
-// completeAll deletes jobs, and returns those that this runner still held: another one takes a job over when its
-// lease ends.
+// completeAll deletes jobs and returns those whose lease this runner still held. The others were taken over by
+// another runner.
 func completeAll(ctx context.Context, tx *db.Tx, jobs []Job) (mine []Job, err error) {
 	statements, deleted := make([]db.Statement, len(jobs)), make([]int64, len(jobs))
 	for i, j := range jobs {
@@ -101,7 +101,7 @@ func ListDead(ctx context.Context, tx *db.Tx, limit int) ([]Dead, error) {
 	})
 }
 
-// Retry makes a dead job due as if it were new, or all dead jobs if id is empty. It returns how many.
+// Retry makes a dead job due as a new one, or all dead jobs if id is empty. It returns the number of jobs.
 func Retry(ctx context.Context, tx *db.Tx, id string) (int64, error) {
 	tx.Notify(due)
 	return tx.Exec(ctx, `UPDATE jobs SET dead_at = 0, attempt = 0, run_at = $1

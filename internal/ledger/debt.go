@@ -13,7 +13,7 @@ import (
 type Debt struct {
 	OwnerID string
 	Dim     string       // the deposit that was reversed, or ""
-	Amount  money.Amount // negative if the money came in again after the debt was settled
+	Amount  money.Amount // amount owed; negative if the money came in again after the debt was settled
 }
 
 // ID returns the deposit of the debt, or else its asset: it identifies the debt among those of its owner.

@@ -17,8 +17,8 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 )
 
-// source is what the documentation must agree with: for each package below internal, its functions, those that build
-// postings, its tests (with test support packages), the purposes that it posts under, and its string literals.
+// source is the content of the source code that docs/ledger.md must match: for each package below internal, its
+// functions, those that build postings, its tests, the purposes of its postings, and its string literals.
 type source struct{ funcs, posting, tests, purposes, literals byPackage }
 
 // byPackage is a set of names per package.
@@ -70,7 +70,7 @@ func readSource(t *testing.T) source {
 	return s
 }
 
-// read collects what a function posts.
+// read adds the purposes and literals of a function, and notes whether it builds postings.
 func (s source) read(pkg string, fn *ast.FuncDecl) {
 	ast.Inspect(fn, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -119,7 +119,7 @@ func called(call *ast.CallExpr) (name, from string) {
 	return "", ""
 }
 
-// purpose notes the literal beginning of an expression.
+// purpose adds the literal beginning of an expression to the purposes, and reports whether there is one.
 func (s source) purpose(pkg string, e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -137,7 +137,7 @@ func (s source) purpose(pkg string, e ast.Expr) bool {
 	return false
 }
 
-// prefix cuts what a purpose is numbered with.
+// prefix returns a purpose without the number or ID at its end.
 func prefix(purpose string) string {
 	return regexp.MustCompile(`[:. ].*`).ReplaceAllString(purpose, "")
 }
@@ -151,8 +151,8 @@ func names(cell string) (all []string) {
 	return all
 }
 
-// docs/ledger.md names every account, every posting purpose and every function that builds a posting, and nothing that
-// does not exist.
+// docs/ledger.md lists every account, every purpose of a posting and every function that builds postings, and no
+// others.
 func TestEveryPostingRuleIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/ledger.md")
 	testkit.NoError(t, err)

@@ -236,7 +236,7 @@ func flush(ctx context.Context, tx *db.Tx, items []*posting) error {
 	return lowerBalances(ctx, tx, keys, deltas)
 }
 
-// operatorChanges returns what a journal adds to the operator's balances.
+// operatorChanges returns the amounts that a journal adds to the operator's balances.
 func (j Journal) operatorChanges() ([]money.Amount, error) {
 	var sums []money.Amount
 	for _, l := range j.Lines {
@@ -255,8 +255,8 @@ func (j Journal) operatorChanges() ([]money.Amount, error) {
 	return slices.DeleteFunc(sums, money.Amount.IsZero), nil
 }
 
-// DebitOperator returns the operator's balances of assets to a transaction that is going to pay out of them. The
-// balances include the transaction's own postings. Until it ends, other callers for one of these assets wait.
+// DebitOperator returns the operator's balances of assets, including the postings of the transaction, to a caller
+// that is about to pay from them. Until the transaction ends, other callers for one of these assets wait.
 func DebitOperator(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.Asset]money.Amount, error) {
 	assets = slices.Clone(assets)
 	slices.Sort(assets) // every transaction locks the rows in the same order
@@ -327,7 +327,7 @@ func Total(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Ass
 // TrialLine is the total of an account in one asset.
 type TrialLine struct {
 	Code  Code
-	Debit money.Amount // negative for a credit balance
+	Debit money.Amount // debits less credits; negative for a credit balance
 }
 
 // Report is the outcome of Check.
@@ -335,7 +335,7 @@ type Report struct {
 	Journals int64
 	Lines    int64
 	Trial    []TrialLine
-	Problems []string // empty: the ledger is consistent
+	Problems []string // descriptions of the contradictions; empty if the ledger is consistent
 }
 
 // Check verifies the ledger from its rows: every journal has lines and balances per asset, every guarded balance is the

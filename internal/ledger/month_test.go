@@ -52,7 +52,7 @@ func TestPastMonthsAreClosed(t *testing.T) {
 		if got := closed(); got != "" {
 			t.Errorf("closed during the month: %s", got)
 		}
-		clock.Advance(begins(1) + 30*time.Minute) // transactions that began in the month may still commit
+		clock.Advance(begins(1) + 30*time.Minute) // half an hour after the month: too early to close it
 		fund("b", 7)
 		if got := closed(); got != "" {
 			t.Errorf("closed half an hour after the month: %s", got)

@@ -68,7 +68,7 @@ func TestOperatorMovementsAreRolledUp(t *testing.T) {
 			testkit.NoError(t, RollUp(t.Context(), d))
 			check(0)
 		}
-		// Check compares the balance with the accounts.
+		// Check reports an operator balance that differs from the accounts.
 		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 			_, err := tx.Exec(ctx, "UPDATE operator_balances SET balance = balance + 1 WHERE asset = 'BTC'")
 			return err
@@ -91,7 +91,7 @@ func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 		for i := range 2 {
 			d, err := db.Open(t.Context(), db.Options{URL: url})
 			testkit.NoError(t, err)
-			t.Cleanup(func() { _ = d.Close() }) // nothing is left to write
+			t.Cleanup(func() { _ = d.Close() }) // an error of Close loses no data of the test
 			if i == 0 {
 				testkit.NoError(t, d.Migrate(t.Context()))
 			}
@@ -105,14 +105,14 @@ func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		// spend spends the unit if there is one, and reports whether there was.
+		// spend debits one unit if the operator has it, and reports whether it did.
 		spend := func(d *db.DB, id string) (got bool) {
 			if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				owned, err := DebitOperator(ctx, tx, money.BTC, money.USD)
 				if got = err == nil && owned[money.BTC].Units() > 0; !got {
 					return err
 				}
-				for range 20 { // gives the other process time to read
+				for range 20 { // lets the other process read between the reads and writes of this one
 					if _, err := OperatorBalances(ctx, tx, money.BTC); err != nil {
 						return err
 					}
@@ -130,7 +130,7 @@ func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 		const rounds = 6
 		for round := range rounds {
 			post(processes[round%2], Operator, fmt.Sprint(round), Debit(HotWallet, "", sats(1)), Credit(FXPosition, "", sats(1)))
-			if round%2 == 0 { // in the other rounds the movement is not rolled up
+			if round%2 == 0 { // in every second round, the movement is in the balance; in the others it is separate
 				testkit.NoError(t, processes[0].Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 					_, err := DebitOperator(ctx, tx, money.BTC)
 					return err

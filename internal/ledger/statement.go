@@ -16,15 +16,15 @@ type Holding struct {
 type Entry struct {
 	JournalID, SourceType, SourceID, Purpose string
 
-	Amount   money.Amount // positive for a credit
-	Balance  money.Amount // after the journal
+	Amount   money.Amount // change of the balance; positive for a credit
+	Balance  money.Amount // balance after the journal
 	BookedAt time.Time
 }
 
 // Period selects a page of an account's entries.
 type Period struct {
 	Asset    money.Asset // "" for all assets
-	From, To time.Time   // posted in [From, To); a zero time is no bound
+	From, To time.Time   // selects entries posted at From or later and before To; a zero time is no bound
 	Oldest   bool        // oldest first; otherwise newest first
 	Limit    int
 	Offset   int64

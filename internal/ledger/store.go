@@ -216,7 +216,7 @@ func count(ctx context.Context, tx *db.Tx) (journals, lines int64, err error) {
 // DimensionBalance is the balance of one dimension of an account in one asset, for example of a network or a bank.
 type DimensionBalance struct {
 	Dim    string
-	Amount money.Amount // debits less credits
+	Amount money.Amount // balance as debits less credits
 }
 
 // ByDimension returns the balances of an account by dimension, over all companies.
@@ -236,7 +236,7 @@ func ByDimension(ctx context.Context, tx *db.Tx, c Code) ([]DimensionBalance, er
 type Movement struct {
 	Dim                           string
 	SourceType, SourceID, Purpose string
-	Amount                        money.Amount // positive for a debit
+	Amount                        money.Amount // amount of the change; positive for a debit
 	BookedAt                      time.Time
 }
 

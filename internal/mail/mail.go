@@ -62,7 +62,7 @@ type (
 	InvitationData struct {
 		Company string
 		Role    string // contractor, employee or vendor
-		Token   string // of the link /invitation/{token}
+		Token   string // token of the link /invitation/{token}
 		Expires time.Time
 	}
 
@@ -90,7 +90,7 @@ type (
 	DestinationChangedData struct {
 		Name        string
 		Change      string // Added, Replaced, Removed or Reallocated
-		Destination string // masked; "" for several
+		Destination string // masked destination destination; "" if several changed
 		At          time.Time
 	}
 
@@ -106,7 +106,7 @@ type (
 	// AppConnectedData notifies a person that an app may act for them.
 	AppConnectedData struct {
 		Name, App, Company string
-		Scopes             []string // descriptions
+		Scopes             []string // descriptions of the scopes
 		At                 time.Time
 	}
 
@@ -125,7 +125,7 @@ type (
 
 	// SignUpData confirms the email address of a person who signs up.
 	SignUpData struct {
-		Token   string // of the link /sign-up/{token}
+		Token   string // token of the link /sign-up/{token}
 		Expires time.Time
 	}
 
@@ -135,7 +135,7 @@ type (
 	// PasswordResetData lets a person choose a password.
 	PasswordResetData struct {
 		Name    string
-		Token   string // of the link /password/{token}
+		Token   string // token of the link /password/{token}
 		Expires time.Time
 	}
 
@@ -143,21 +143,21 @@ type (
 	MemberInvitedData struct {
 		Company string
 		Role    string // owner, admin, developer or viewer
-		Token   string // of the link /join/{token}
+		Token   string // token of the link /join/{token}
 		Expires time.Time
 	}
 
 	// AccountChangedData notifies a person of a change of their credentials, so that they notice an unintended change.
 	AccountChangedData struct {
 		Name   string
-		Change string // FactorAdded and so on
+		Change string // one of the constants below, such as FactorAdded
 		At     time.Time
 	}
 
 	// CompanyChangedData notifies the administrators of a company of a change of its members, apps, keys or webhooks.
 	CompanyChangedData struct {
 		Name, Company string
-		Change        string // KeyCreated and so on
+		Change        string // one of the constants below, such as KeyCreated
 		Detail        string // the app, the member with the role, or the URL of the endpoint without its query
 		At            time.Time
 	}
@@ -234,9 +234,9 @@ type Message struct {
 	CompanyID string // tenant of the row; "" for a mail that no company caused
 	To        string
 	Template  string // one of the constants above
-	Language  string // BCP 47; "" means English
-	Data      any    // the type of the template
-	Key       string // at most one mail is sent per company, template and key
+	Language  string // language as a BCP 47 tag; "" means English
+	Data      any    // data of the type that belongs to the template
+	Key       string // prevents duplicates: one mail is sent per company, template and key
 	// Sealer encrypts Data. It is required if Data has a Token.
 	Sealer *identity.Sealer
 }
@@ -304,7 +304,7 @@ func LanguageOf(country string) string {
 type Mailer struct {
 	Server  *SMTP         // nil stores mails for [List] instead of sending them
 	From    *mail.Address // sender; its domain is part of the Message-IDs
-	BaseURL string        // of links, without a slash at the end
+	BaseURL string        // base URL of links, without a slash at the end
 	Sandbox bool          // marks every mail as one of a sandbox
 	Sealer  *identity.Sealer
 	// Verified reports whether a company is verified. Other companies may send fewer mails, and names in their mails are
@@ -325,7 +325,7 @@ func (x *Mailer) Send(ctx context.Context, d *db.DB, j job.Job) error {
 		return err
 	})
 	if errors.Is(err, db.ErrNoRows) {
-		return nil // dropped, because a mail with its key exists
+		return nil // the mail was dropped, because another one has the same key
 	}
 	if err != nil || m.state != queued {
 		return err

@@ -38,8 +38,8 @@ type smtpServer struct {
 
 	mu    sync.Mutex
 	mails []delivered
-	fail  func(to string) error // result of RCPT
-	user  string                // of the most recent authentication
+	fail  func(to string) error // returns the server's response to the command RCPT
+	user  string                // user name of the most recent authentication
 }
 
 type delivered struct {
@@ -237,14 +237,14 @@ func TestAMailIsSentOnceAsTextAndHTMLAndItsTokenIsDeleted(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		server := startServer(t, nil)
 		x := mailer(t, "smtp://stipend:pass%20word@"+server.addr)
-		if err := enqueue(t, d, invitation(), invitation()); err != nil { // twice in one transaction
+		if err := enqueue(t, d, invitation(), invitation()); err != nil { // the same mail twice in one transaction
 			t.Fatal(err)
 		}
 		if all := stored(t, d); !strings.HasPrefix(all, "queued||v1.") || strings.Contains(all, "s3cr3t") {
 			t.Errorf("the row of the queued mail is %q", all)
 		}
 		testkit.NoError(t, drain(d, x))
-		if err := enqueue(t, d, invitation()); err != nil { // and once more after it was sent
+		if err := enqueue(t, d, invitation()); err != nil { // the same mail again after it was sent
 			t.Fatal(err)
 		}
 		testkit.NoError(t, drain(d, x))

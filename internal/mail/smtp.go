@@ -78,7 +78,7 @@ func (s *SMTP) send(ctx context.Context, msg *gomail.Msg) error {
 		options = append(options, gomail.WithSSL())
 	case s.local:
 		options = append(options, gomail.WithTLSPolicy(gomail.TLSOpportunistic))
-		auth = gomail.SMTPAuthPlainNoEnc // the password does not leave the machine
+		auth = gomail.SMTPAuthPlainNoEnc // permitted without TLS, because the password does not leave this machine
 	default:
 		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory))
 	}
@@ -104,8 +104,8 @@ func (s *SMTP) send(ctx context.Context, msg *gomail.Msg) error {
 	}
 	code := failed.ErrorCode()
 	if code >= 500 && code < 600 {
-		// Only the recipient and the content are permanent. A rejected sender is a configuration error: sending is retried
-		// until it is fixed.
+		// Only rejections of the recipient or the content are permanent. A rejected sender is a configuration error,
+		// so sending is retried until it is corrected.
 		switch failed.Reason {
 		case gomail.ErrSMTPRcptTo:
 			return &rejection{"recipient refused", code}

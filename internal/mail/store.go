@@ -62,7 +62,7 @@ func find(ctx context.Context, tx *db.Tx, companyID, id string) (row, error) {
 // result is the final state of a mail.
 type result struct {
 	state, reason string
-	Content       // only of a stored mail
+	Content       // rendered texts; only for the state stored
 }
 
 // finish stores the result of a queued mail and deletes its data. It does not change a mail that already has a result.

@@ -31,8 +31,8 @@ var (
 
 // catalog contains the texts of one language.
 type catalog struct {
-	Hello       string           `json:"hello"`         // if the name is known
-	HelloNoName string           `json:"hello_no_name"` // otherwise
+	Hello       string           `json:"hello"`         // greeting if the name is known
+	HelloNoName string           `json:"hello_no_name"` // greeting if the name is unknown
 	Sandbox     string           `json:"sandbox"`
 	Link        string           `json:"link"` // introduces the URL of the button
 	Mails       map[string]texts `json:"mails"`
@@ -41,7 +41,7 @@ type catalog struct {
 // texts are the texts of one mail in one language. Each is a template over the mail's data.
 type texts struct {
 	Subject    string      `json:"subject"`
-	Paragraphs []string    `json:"paragraphs"` // an empty result is omitted
+	Paragraphs []string    `json:"paragraphs"` // paragraphs; an empty one is omitted
 	Facts      [][2]string `json:"facts"`      // label and value; omitted if the value is empty
 	Button     string      `json:"button"`     // label of the link
 	Why        string      `json:"why"`        // why the recipient gets this mail
@@ -65,7 +65,7 @@ func readCatalogs() map[language.Tag]catalog {
 	for _, tag := range languages {
 		data, err := files.ReadFile("texts/" + tag.String() + ".json")
 		if err != nil {
-			panic(err) // impossible: the file is embedded
+			panic(err) // cannot happen, because the file is embedded
 		}
 		var c catalog
 		if err := json.Unmarshal(data, &c); err != nil {

@@ -40,7 +40,7 @@ func TestMailsPerAddressAndDayAreLimited(t *testing.T) {
 		}
 		invited := invitation()
 		invited.To = "victim@example.com"
-		send(invited) // another template
+		send(invited) // a mail of another template is counted separately
 		other := changed("com_1", 200)
 		other.To = "other@example.com"
 		send(other)

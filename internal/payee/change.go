@@ -46,7 +46,7 @@ func (c *Changes) on(r Recipient, d identity.Details) CreateParams {
 	}
 	derived := r.Type == TypeUser && r.Name == strings.TrimSpace(r.FirstName+" "+r.LastName)
 	if derived && c.Name == nil {
-		p.Name = "" // derived from the first and last name
+		p.Name = "" // a person's name is composed of the first and last name
 	}
 	set(&p.ExternalID, c.ExternalID)
 	set(&p.Role, c.Role)
@@ -92,7 +92,7 @@ func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		if err != nil || done {
 			return changed, err
 		}
-		// The recipient changed after it was read, so the changes may no longer be valid.
+		// A concurrent transaction changed the recipient. Read it again, because the changes may no longer be valid.
 	}
 }
 
@@ -170,8 +170,8 @@ func Reactivate(ctx context.Context, tx *db.Tx, by identity.Principal, companyID
 	})
 }
 
-// move makes a recipient inactive, or ends that. Its guard expects the state that was read; if a concurrent
-// transaction changed it, move starts again.
+// move deactivates or reactivates a recipient. If a concurrent transaction changed the recipient's state, move reads
+// it again and repeats.
 func move(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string, inactive bool,
 	guard func(context.Context, *db.Tx, Recipient) (Recipient, bool, error)) (Recipient, error) {
 	if err := mayChange(ctx, tx, by, companyID); err != nil {

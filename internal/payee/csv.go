@@ -22,8 +22,8 @@ const MaxImport = 10_000
 // Outcomes of a row of an import.
 const (
 	ImportCreated  = "created"
-	ImportExisting = "existing" // a recipient with its external ID exists; nothing changed
-	ImportValid    = "valid"    // it would be created; set in a dry run only
+	ImportExisting = "existing" // a recipient with this external ID exists and was not changed
+	ImportValid    = "valid"    // result of a dry run: the recipient would be created
 	ImportFailed   = "failed"
 )
 
@@ -31,8 +31,8 @@ const (
 type Imported struct {
 	Row         int
 	Status      string
-	RecipientID string         // of the recipient created or found
-	Problems    []apierr.Field // of a failed row; Pointer is the column's name
+	RecipientID string         // ID of the created or existing recipient
+	Problems    []apierr.Field // problems of a failed row; Pointer is the column's name
 }
 
 // column maps a column to a member of the recipient's payload.
@@ -63,7 +63,7 @@ var importColumns = []column{
 	{"zip", func(p *CreateParams) *string { return &p.Zip }},
 }
 
-// shown are columns of an export that an import ignores, so that an exported file can be imported.
+// shown are the columns of an export that an import ignores, so that an exported file can be imported unchanged.
 var shown = []string{"id", "status", "created"}
 
 func aboutFile(code, message string) error {
@@ -112,14 +112,14 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		if id := person.r.ExternalID; row.Status == ImportValid && id != "" {
 			if before, twice := first[id]; twice {
 				row.Status = ImportFailed
-				// The row reports the problem; the import continues.
+				// The problem is in the row's result, and the import continues.
 				row.Problems = []apierr.Field{{Code: ErrExternalID.Code, Pointer: "external_id",
 					Message: fmt.Sprintf("Row %d has the same external_id.", before)}}
 			} else {
 				first[id] = number
 			}
 		}
-		// A file with many mistakes must not cause a response many times its size.
+		// Limit the problems, so that the response to a file with many mistakes is not much larger than the file.
 		row.Problems = row.Problems[:min(len(row.Problems), max(1, mostProblems-reported))]
 		reported += len(row.Problems)
 		person.at = len(rows)
@@ -164,10 +164,10 @@ const mostProblems = 1000
 
 // importing is a valid row that is about to be created.
 type importing struct {
-	at      int // index of the row
+	at      int // index of the row in the file
 	r       Recipient
 	profile identity.Profile
-	details string // sealed
+	details string // encrypted personal details
 }
 
 // readHeader starts to read a file. Spreadsheets may write a byte order mark, and semicolons in locales with decimal

@@ -2,7 +2,8 @@ package payee
 
 import "testing"
 
-// SetFewMatches lowers fewMatches for one test.
+// SetFewMatches sets fewMatches until the test ends, so that a list of few recipients uses the queries for long
+// lists.
 func SetFewMatches(t *testing.T, n int) {
 	before := fewMatches
 	fewMatches = n

@@ -31,7 +31,7 @@ const (
 	InvitationSent     = "sent"
 	InvitationAccepted = "accepted"
 	InvitationExpired  = "expired"
-	InvitationRevoked  = "revoked" // by the company, or declined by the person; see Invitation.Reason
+	InvitationRevoked  = "revoked" // the company revoked it, or the person declined; see Invitation.Reason
 )
 
 // Reasons why an invitation is revoked.
@@ -57,11 +57,11 @@ const (
 // own workers. Accepting through the link proves access to the mailbox.
 type Invitation struct {
 	CompanyID, ID string
-	CompanyName   string // set by InvitationByToken only
+	CompanyName   string // name of the company; only InvitationByToken sets it
 	Email, Role   string
 	State, Reason string
 	Resends       int
-	UserID        string // of the person who accepted, "" otherwise
+	UserID        string // ID of the person who accepted; "" before
 	Version       int64
 	Sent, Expires time.Time
 	Created       time.Time
@@ -133,7 +133,7 @@ func (v *Invitation) renew(now time.Time) (token string) {
 	return identity.NewLinkToken()
 }
 
-// inviting returns the ID of the company that wants to invite or revoke, if the principal may do so.
+// inviting returns the ID of the company that the principal may invite workers to and revoke invitations of.
 func inviting(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (identity.Company, error) {
 	id, err := by.Company(companyID)
 	if err != nil {

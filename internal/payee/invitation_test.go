@@ -109,7 +109,7 @@ func TestInvitationIsAccepted(t *testing.T) {
 			t.Errorf("an empty profile: %v", err)
 		}
 		n := ada
-		n.Email = "mallory@example.com" // ignored: the mail went to Ada
+		n.Email = "mallory@example.com" // AcceptInvitation ignores this address and uses that of the invitation
 		id, err := w.accept(token, n)
 		testkit.NoError(t, err)
 		_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -242,7 +242,8 @@ func TestInvitationEnds(t *testing.T) {
 			t.Errorf("events %v", got)
 		}
 
-		// An expired invitation can be resent while it has resends left; a new one starts its own count.
+		// An expired invitation can be resent up to the limit. A new invitation to the same address starts a new
+		// count.
 		for range 2 {
 			testkit.NoError(t, w.resend("ada@example.com"))
 		}
@@ -262,7 +263,7 @@ func TestInvitationEnds(t *testing.T) {
 	})
 }
 
-// Revoking does not avoid the limit of mails.
+// Mails of a revoked invitation count toward the limit of mails to an address.
 func TestRevokedInvitationsCount(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := open(t, d)

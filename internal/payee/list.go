@@ -20,7 +20,7 @@ type Page struct{ Number, PerPage int }
 // Page sizes.
 const (
 	DefaultPerPage = 20
-	MaxPerPage     = 100 // larger values are reduced to this
+	MaxPerPage     = 100 // a larger PerPage is reduced to this value
 )
 
 // norm applies the default and the maximum. Values below 1 are problems of the request.
@@ -56,19 +56,19 @@ func (p Page) offset(total int) (offset int, ok bool) {
 type Slice[T any] struct {
 	Items []T
 	Total int
-	Page  Page // with the default and maximum applied
+	Page  Page // the requested page, with the default and maximum applied
 }
 
 // ListParams are the filters of a company's recipients. Empty ones do not filter.
 type ListParams struct {
 	CompanyID string // "" means the principal's
-	Search    string // a part of the name or email, in any case
+	Search    string // part of the name or email address; case does not matter
 	Role      string
 	Type      string
 	Status    string
 	Country   string
 	SortBy    string // name, email or created
-	SortDir   string // asc or desc; without SortBy newest first
+	SortDir   string // asc or desc; ignored without SortBy, which lists the newest first
 	Page      Page
 }
 
@@ -144,7 +144,7 @@ type Worker struct {
 type WorkersParams struct {
 	CompanyID string // "" means the principal's
 	UserID    string
-	Email     string // the full address, in any case
+	Email     string // complete email address; case does not matter
 	Page      Page
 }
 

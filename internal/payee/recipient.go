@@ -50,7 +50,7 @@ const (
 // Recipient is one company's record of a payee.
 type Recipient struct {
 	CompanyID, ID, RelationshipID string
-	UserID                        string // of a worker with a login, else ""
+	UserID                        string // ID of the user, if the payee is a worker with a login; otherwise ""
 	Type, Role, Status            string
 	Name, FirstName, LastName     string
 	Email, Country, ExternalID    string
@@ -78,7 +78,7 @@ type CreateParams struct {
 	Role       string // "" means contractor
 	Department string
 	VendorType string
-	Name       string // of a firm; of a person it comes from the first and last name unless given
+	Name       string // name of a company, or of a person; default for a person: first and last name
 	identity.Profile
 }
 
@@ -115,7 +115,7 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return r, emitCreated(tx, r)
 }
 
-// CreateWithID creates a recipient under ids that the caller chooses, without an event: the first data of a sandbox.
+// CreateWithID creates a recipient with given IDs and without an event. It is for the initial data of a sandbox.
 func CreateWithID(ctx context.Context, tx *db.Tx, s *identity.Sealer, id, relationshipID string, p CreateParams) error {
 	r, profile, err := p.check(tx.Now())
 	if err != nil {
@@ -193,7 +193,8 @@ func emitCreated(tx *db.Tx, r Recipient) error {
 	return webhook.Emit(tx, webhook.RecipientCreated.Event(r.CompanyID, r.ID, r.Version, r.eventData()))
 }
 
-// emit emits an event of a recipient, who may be a person with other events: of destinations, or of a verification.
+// emit emits an event of a recipient. The sequence is shared with events of other packages about the same person,
+// such as verifications.
 func emit(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.RecipientData], r Recipient) error {
 	return webhook.EmitNext(ctx, tx, event.Event(r.CompanyID, r.ID, 0, r.eventData()))
 }

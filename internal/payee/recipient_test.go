@@ -18,7 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 )
 
-// world is two companies; the first one acts.
+// world has two companies. by is the principal of the first one, which the tests use.
 type world struct {
 	*testing.T
 	d         *db.DB
@@ -272,7 +272,7 @@ func TestWorkersAndPayees(t *testing.T) {
 				identity.NewUser{Profile: identity.Profile{Email: "bob@example.com"}}); err != nil {
 				return err
 			}
-			for range 2 { // the second time nothing is new
+			for range 2 { // the second call changes nothing
 				if _, err := payee.AddWorker(ctx, tx, w.by.CompanyID, ada.ID, ""); err != nil {
 					return err
 				}
@@ -369,7 +369,7 @@ func TestWorkersAndPayees(t *testing.T) {
 	})
 }
 
-// give inserts destinations, which package destination writes; it is in a higher layer.
+// give inserts destinations with these allocations directly, because package destination imports package payee.
 func give(w world, owner string, allocations ...int64) {
 	w.Helper()
 	w.write(func(ctx context.Context, tx *db.Tx) error {

@@ -23,9 +23,9 @@ func Screen(tx *db.Tx, companyID, id string) {
 // enqueued when the destinations used for payments change, and when a payee becomes active again.
 const JobPayable = "recipient.payable"
 
-// Moved enqueues the jobs that follow a change of a payee's destinations, for every company that pays the payee:
-// JobScreen if screen is set, because a destination is new, and JobPayable if elsewhere is set, because payments now
-// go to other destinations.
+// Moved enqueues jobs after a change of a payee's destinations, for every company that pays the payee: JobScreen if
+// screen is set, because a destination is new, and JobPayable if elsewhere is set, because payments now go to another
+// account.
 func Moved(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee, screen, elsewhere bool) error {
 	companies := []string{by.CompanyID}
 	if owner.UserID != "" {

@@ -100,7 +100,7 @@ func upsertWorker(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) (
 	return false, refresh(ctx, tx, r, onboarded)
 }
 
-// refresh copies a user's profile to the worker's row of one company, if there is one.
+// refresh copies a user's profile to the user's recipient row of one company, if there is one.
 func refresh(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) error {
 	for {
 		old, err := selectOne(ctx, tx, r.CompanyID, r.ID)
@@ -218,8 +218,8 @@ func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (
 	return found, nil
 }
 
-// settle updates a recipient's state from the allocations: active if they total 100, pending otherwise. moved is
-// false if the state was right already.
+// settle updates a recipient's state from the allocations: active if they total 100, pending otherwise. moved reports
+// whether the state changed.
 func settle(ctx context.Context, tx *db.Tx, companyID, id string) (r Recipient, moved bool, err error) {
 	const full = "(SELECT COALESCE(SUM(allocation), 0) FROM destinations WHERE owner_id = $2) = 100"
 	r, moved, err = guarded(tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,

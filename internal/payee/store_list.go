@@ -34,7 +34,7 @@ type query struct {
 	companyID                   string
 	search                      string // part of a name or email, as [key] writes it
 	country, role, kind, status string
-	sortBy                      string // a column of the indexes recipients_by_…
+	sortBy                      string // one of the columns that the indexes recipients_by_… are on
 	descending                  bool
 	page                        Page
 }
@@ -165,7 +165,7 @@ func (q query) gather(ctx context.Context, tx *db.Tx, from string,
 		ORDER BY `+q.order("p.sort_key", q.descending), f.args...)
 	ids, err = db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&total, &id) })
 	if len(ids) == 1 && ids[0] == "" {
-		ids = nil // the page is past the end
+		ids = nil // the query returns one row with an empty ID for a page past the end
 	}
 	return ids, total, err
 }

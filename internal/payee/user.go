@@ -64,7 +64,7 @@ func UpdateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 		return identity.User{}, err
 	}
 	for _, company := range companies {
-		if company != by.CompanyID { // a transaction touches one company
+		if company != by.CompanyID { // a transaction changes rows of one company only
 			job.Enqueue(tx, job.New{CompanyID: company, Kind: JobRefresh, Payload: JobPayload{u.ID}})
 		}
 	}

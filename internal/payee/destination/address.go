@@ -21,8 +21,8 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// Each function here returns an address in its normal spelling, or the reason why it is not valid. It verifies the
-// network's checksum; where there is none (Solana, and Ethereum addresses in a single case), it verifies what it can.
+// The functions below return an address in its normal spelling, or the reason why it is invalid. They verify the
+// network's checksum, or the format where there is no checksum (Solana, and Ethereum addresses in a single case).
 
 // bitcoinAddress reads base58check, bech32 and bech32m (BIP 13, 173, 350).
 func bitcoinAddress(text, network string) (addr, why string) {
@@ -148,7 +148,7 @@ const cashAlphabet = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 func cashAddress(text string) (addr, why string) {
 	const prefix, wrongForm = "bitcoincash",
 		"This is not an address of Bitcoin Cash (bitcoincash:q… or p…), or it has a mistyped character."
-	if strings.ToUpper(text) == text { // all capitals are valid, mixed case is not
+	if strings.ToUpper(text) == text { // CashAddr permits upper case or lower case, but not both
 		text = strings.ToLower(text)
 	}
 	body := strings.TrimPrefix(text, prefix+":")
@@ -168,7 +168,7 @@ func cashAddress(text string) (addr, why string) {
 		values = append(values, byte(v))
 	}
 	payload, err := bech32.ConvertBits(values[len(prefix)+1:len(values)-8], 5, 8, false)
-	// The version byte has the kind, a key's or a script's hash, and the size, 160 bits.
+	// The version byte encodes the type of the hash, of a key or a script, and its size, which must be 160 bits.
 	if err != nil || cashPolymod(values) != 0 || len(payload) != 21 || payload[0] != 0 && payload[0] != 8 {
 		return "", wrongForm
 	}

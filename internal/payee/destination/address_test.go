@@ -8,9 +8,9 @@ import (
 // The addresses are from the networks' own specifications and documentation.
 func TestAddresses(t *testing.T) {
 	for rail, c := range map[string]struct {
-		good  map[string]string // input → stored form
+		good  map[string]string // stored form by input
 		wrong []string
-		check bool // has a checksum that detects one changed character
+		check bool // whether a checksum detects one changed character
 	}{
 		RailEVM: { // the test cases of EIP-55
 			good: map[string]string{
@@ -74,7 +74,7 @@ func TestAddresses(t *testing.T) {
 		for typed, want := range c.good {
 			if want == "" {
 				want = typed
-				if rail == RailEVM { // a single case has no checksum; it is stored with one
+				if rail == RailEVM { // an address in a single case has no checksum; the stored form has one
 					want, _ = evmAddress(strings.ToLower(typed))
 				}
 			}

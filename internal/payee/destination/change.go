@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Change is one entry in the history of an owner's destinations. It is kept permanently, also for removed
+// Change is one entry in the history of an owner's destinations. Entries are never deleted, not even those of removed
 // destinations.
 type Change struct {
 	ID             string
@@ -22,7 +22,7 @@ type Change struct {
 	DistributionID string
 	Action         string // added, replaced, removed, reallocated
 	By             Actor
-	Before, After  json.RawMessage // a [State]; null before it was added and after it was removed
+	Before, After  json.RawMessage // [State] of the destination before and after the change; null if it did not exist
 	At             time.Time
 }
 
@@ -43,7 +43,7 @@ type State struct {
 	Allocation int             `json:"allocation"`
 }
 
-// change is a destination before and after; nil for none.
+// change is a destination before and after a change; nil where it did not exist.
 type change struct{ before, after *Destination }
 
 func (c change) either() Destination {
@@ -60,8 +60,8 @@ func state(d *Destination) (json.RawMessage, error) {
 	return json.Marshal(State{d.Kind, d.Symbol, d.Network, d.Data, d.Allocation})
 }
 
-// tell records a change of an owner's destinations and notifies the company and the owner, so that the owner notices
-// a change by someone else. It also stores the time of a change that affects payments; see [ChangedSince].
+// tell records a change of an owner's destinations, and mails the company and the owner, so that the owner notices a
+// change that someone else made. If the change affects payments, tell stores its time; see [ChangedSince].
 func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Payee, version int64, action string,
 	changes ...change) error {
 	e := webhook.DestinationChangeData{RecipientID: owner.ID, UserID: owner.UserID, Change: action}

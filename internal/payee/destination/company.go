@@ -7,8 +7,9 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Own checks and seals a company's own destination, in its country, by the rules and with the pointers of [Create].
-// It stores nothing; the caller does. It returns ErrCurrency for a currency that no rail pays out.
+// Own validates and encrypts a destination that belongs to a company, by the rules of the company's country and with
+// the problem pointers of [Create]. The caller stores it. Own returns ErrCurrency for a currency that no rail pays
+// out.
 func (s Setup) Own(ctx context.Context, tx *db.Tx, companyID, country, symbol string,
 	data []byte) (Destination, error) {
 	d, clean, err := s.checked(ctx, tx, CreateParams{Symbol: symbol, Data: data}, country)

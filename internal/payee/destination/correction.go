@@ -26,21 +26,21 @@ import (
 var ErrCorrection = apierr.New(apierr.Conflict, "invalid_state",
 	"The bank does not ask for this correction of the destination, or not any more.")
 
-// Correction is a destination as its bank asks for it.
+// Correction is the corrected form of a destination that a bank requested.
 type Correction struct {
 	ID      string          `json:"correction_id"`
 	Code    string          `json:"code"`   // the bank's code, such as C01
 	Reason  string          `json:"reason"` // the code's meaning in short, such as account number
 	Members []string        `json:"members"`
-	Data    json.RawMessage `json:"data"` // the full data of the destination, masked
+	Data    json.RawMessage `json:"data"` // complete corrected data of the destination, masked
 	Asked   time.Time       `json:"asked"`
 	Sealed  string          `json:"sealed"`
 }
 
-// Asked is a bank's request for a correction.
+// Asked is a bank's request to correct a destination.
 type Asked struct {
-	CompanyID                      string      // the company that made the payment
-	Was                            Destination // the destination of the payment
+	CompanyID                      string      // company that made the payment
+	Was                            Destination // destination of the payment, as it was then
 	Code, Reason                   string
 	Members                        map[string]string // corrected members of distribution_data
 	PayrollID, PaymentID, OutputID string
@@ -50,7 +50,7 @@ type Asked struct {
 // that changed since the payment, and removed destinations, are ignored. It returns an error for data that is not
 // valid for the destination.
 func AskCorrection(ctx context.Context, tx *db.Tx, setup Setup, a Asked) error {
-	if a.Was.OwnerID == a.CompanyID { // a company's own destination is not changed, but removed and added again
+	if a.Was.OwnerID == a.CompanyID { // a company cannot change its own destinations, only add and remove
 		c := Correction{ID: tx.NewID("cor"), Code: a.Code, Reason: a.Reason, Members: a.members(), Asked: tx.Now()}
 		return a.tell(ctx, tx, payee.Payee{ID: a.CompanyID}, c)
 	}
@@ -112,7 +112,7 @@ func (s Setup) correct(d Destination, a Asked) (*Correction, error) {
 		}
 	}
 	for _, name := range []string{"account_number", "routing_number"} {
-		if now[name] != then[name] { // it is another account now
+		if now[name] != then[name] { // the owner has changed the account since the payment
 			return nil, nil
 		}
 	}
@@ -124,7 +124,7 @@ func (s Setup) correct(d Destination, a Asked) (*Correction, error) {
 	}
 	c := &Correction{Code: a.Code, Reason: a.Reason}
 	for name, value := range next {
-		// members of the earlier request are accepted together with this one
+		// Accepting this correction also accepts the members of the earlier request.
 		if text, is := value.(string); is && now[name] != text {
 			c.Members = append(c.Members, name)
 		}
@@ -182,7 +182,7 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 		}
 	}
 	if owner.UserID != "" {
-		return nil // only the payee can accept it
+		return nil // only the payee can accept the correction
 	}
 	about.Payee = owner.Name
 	people, err := auth.Administrators(ctx, tx, company)

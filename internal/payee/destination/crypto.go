@@ -17,7 +17,7 @@ import (
 // network is a network on which an asset can be paid.
 type network struct {
 	name string
-	rail string // determines the format of addresses
+	rail string // rail, which determines the format of addresses
 }
 
 // networks are the networks of each asset, the safest first: the EVM networks of the registry, then those that are only
@@ -56,7 +56,7 @@ var examples = map[string]string{
 	RailXRP:         "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn",
 	RailStellar:     "GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ"}
 
-// bitcoinExamples are by network: an address of one is refused on another.
+// bitcoinExamples are example addresses by network. An address of one network is rejected on another.
 var bitcoinExamples = map[string]string{
 	"bitcoin": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "regtest": "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080",
 	"testnet": "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx", "signet": "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx",
@@ -82,7 +82,8 @@ var tokenContracts = func() (all []string) {
 	)
 }()
 
-// Networks names those on which a symbol is paid, and none for a currency of banks.
+// Networks returns the names of the networks on which an asset can be paid. It returns none for a currency that banks
+// pay.
 func (s Setup) Networks(symbol money.Asset) []string {
 	var names []string
 	for _, n := range s.networks(symbol) {
@@ -213,9 +214,8 @@ func (s Setup) address(text string, on network) (addr, why string) {
 	return addr, why
 }
 
-// AddressOn is the normal form of an address to which money leaves on a chain that the installation pays on, and not
-// one of the
-// service's own.
+// AddressOn returns the normal form of an address on a chain that this installation pays on. It rejects addresses of
+// the service itself.
 func (s Setup) AddressOn(ctx context.Context, tx *db.Tx, chainName, text string) (string, error) {
 	on := network{chainName, RailEVM}
 	if chainName == s.Chain {
@@ -233,7 +233,8 @@ func (s Setup) AddressOn(ctx context.Context, tx *db.Tx, chainName, text string)
 	return addr, err
 }
 
-// side is a member beside the address by which a shared address finds its customer.
+// side is a member of distribution_data in addition to the address, such as a memo. With it, an exchange finds the
+// customer of a shared address.
 type side struct {
 	key, label, example string
 	read                func(string) (value, why string)

@@ -77,14 +77,14 @@ type Destination struct {
 	Scheme     string          `json:"scheme,omitempty"` // a payment scheme of the bank's country, such as "ach" or "pix"
 	Country    string          `json:"country,omitempty"`
 	Network    string          `json:"network,omitempty"`
-	Address    string          `json:"address,omitempty"` // on a chain; "" for a bank destination
+	Address    string          `json:"address,omitempty"` // address on a blockchain; "" for a bank destination
 	Tag        string          `json:"tag,omitempty"`
 	Memo       string          `json:"transfer_memo,omitempty"`
-	Data       json.RawMessage `json:"data"` // masked
+	Data       json.RawMessage `json:"data"` // destination data, with bank data masked
 	Sealed     string          `json:"sealed,omitempty"`
 	Allocation int             `json:"allocation"`
 	Created    time.Time       `json:"created"`
-	Correction *Correction     `json:"-"` // that a bank asks for, nil for none; snapshots have none
+	Correction *Correction     `json:"-"` // correction that a bank requested, or nil; never in a stored snapshot
 }
 
 // Payable reports whether this installation pays out an asset on a network, or on any network for "": bank
@@ -156,7 +156,7 @@ type UpdateParams struct {
 	OwnerID, ID string
 	Symbol      string          // "" keeps the symbol
 	Kind        string          // "" or what the symbol is
-	Data        json.RawMessage // as for Create
+	Data        json.RawMessage // data of the destination, as for Create
 }
 
 // Update replaces the data of a destination, by the rules of Create. Payments that are being sent keep the
@@ -209,8 +209,8 @@ func Preview(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal,
 	return old, changed, err
 }
 
-// checked is check with the one rule that needs the database: the service's own addresses are refused. A payment to
-// one would look like a deposit and could fund another payroll.
+// checked is check with the rule that needs the database: addresses of the service itself are rejected, because a
+// payment to one would look like a deposit.
 func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country string) (Destination, []byte, error) {
 	d, clean, err := s.check(p, country)
 	name := s.Chain
@@ -236,14 +236,14 @@ func sealedAt(d Destination) identity.SealContext {
 	return identity.SealContext{Table: "destinations", Column: "sealed", Row: d.OwnerID + "/" + d.ID}
 }
 
-// allocated returns the state of a destination in the history.
+// allocated returns the text by which the history describes an allocation.
 func allocated(percent int) string { return "allocation " + strconv.Itoa(percent) }
 
 // changeable returns an owner whose destinations the principal may change.
 func changeable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (payee.Payee, error) {
 	owner, err := payee.Owner(ctx, tx, by, id)
 	if err != nil || by.CompanyID == "" || owner.UserID != "" && owner.UserID == by.UserID {
-		return owner, err // a person's own change does not depend on who pays them
+		return owner, err // a person may change their own destinations even if the company is frozen
 	}
 	company, err := identity.CompanyByID(ctx, tx, by.CompanyID)
 	if err != nil {
@@ -423,8 +423,8 @@ func (d Destination) Hint() string {
 	return ""
 }
 
-// ForOwners returns the destinations of many owners, oldest first, masked. Owners without any are missing. It does
-// not check access; callers have resolved the owners before.
+// ForOwners returns the destinations of many owners, oldest first, with bank data masked. Owners without destinations
+// are missing. It does not check access, so callers must have resolved the owners.
 func ForOwners(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Destination, error) {
 	return selectFor(ctx, tx, owners)
 }

@@ -242,7 +242,8 @@ func TestManyCreateAtOnce(t *testing.T) {
 	})
 }
 
-// TestDeleteAgainstAllocate runs both concurrently many times: allocations always total 100.
+// TestDeleteAgainstAllocate deletes a destination while allocations are set, many times. The allocations always total
+// 100.
 func TestDeleteAgainstAllocate(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)

@@ -34,14 +34,14 @@ type Field struct {
 	Type      string      `json:"type"` // text, select, email, phone, group
 	Required  bool        `json:"required"`
 	MinLength int         `json:"min_length,omitempty"`
-	MaxLength int         `json:"max_length,omitempty"` // 0 for any length that the pattern allows
+	MaxLength int         `json:"max_length,omitempty"` // maximum length; 0 if the pattern alone limits it
 	Pattern   string      `json:"pattern,omitempty"`
 	Example   string      `json:"example,omitempty"`
-	Options   []Option    `json:"options,omitempty"`    // of a select
-	DependsOn *Dependency `json:"depends_on,omitempty"` // required only if another member has a value
+	Options   []Option    `json:"options,omitempty"`    // choices of a select field
+	DependsOn *Dependency `json:"depends_on,omitempty"` // the field is required only if another member has this value
 	Checksum  string      `json:"checksum,omitempty"`
 	Rail      string      `json:"rail"`
-	Fields    []Field     `json:"fields,omitempty"` // of a group, whose value is an object
+	Fields    []Field     `json:"fields,omitempty"` // members of a group, which is an object
 }
 
 // Option is one choice of a select field.
@@ -56,10 +56,10 @@ type Dependency struct {
 	Value string `json:"value"`
 }
 
-// account is one way to reach bank accounts, ready to check a destination's data.
+// account is one format of bank accounts, with the compiled checks of its fields.
 type account struct {
 	*country.BankAccount
-	scheme string // the first word of the rail, which selects one of several
+	scheme string // first word of the rail's name, which selects one of several rails
 	fields []field
 }
 
@@ -208,7 +208,7 @@ func span(re *syntax.Regexp) (least, most int) {
 			least, most = min(least, l), max(most, m)
 		}
 		return least, most
-	default: // anchors and the like have no length
+	default: // anchors match no characters
 		return 0, 0
 	}
 }
@@ -318,7 +318,7 @@ func checkFiat(d Destination, members map[string]any, code string) (Destination,
 	return d, full, err
 }
 
-// quote returns the start of a problem's message, which names the field's row.
+// quote returns the beginning of a problem's message: the country, the currency and the name of the field.
 func (a *account) quote(f Field) string {
 	return fmt.Sprintf("%s %s (%s): %s", a.Country.Code, a.Currency, a.Rail, f.Label)
 }
@@ -518,7 +518,7 @@ func refuseUnknown(problems *apierr.List, at string, members map[string]any, kno
 	}
 }
 
-// open has the members that name the bank or the kind of account, not the account.
+// open has the names of members that are not masked, because they do not identify an account.
 const open = " account_holder_name account_holder_type account_type bic bank_code bank_name branch_code sort_code " +
 	"routing_number bsb ifsc institution_number transit_number pix_key_type id_type purpose_code channel "
 

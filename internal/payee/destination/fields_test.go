@@ -51,9 +51,9 @@ func TestExamplesPassTheirChecks(t *testing.T) {
 		}
 		switch b.Country.Code {
 		case "BR":
-			delete(clean, "pix_key_type") // keys have no example
+			delete(clean, "pix_key_type") // PIX keys have no example
 		case "AR":
-			delete(clean, "alias") // exactly one of the two is allowed
+			delete(clean, "alias") // cbu_cvu and alias exclude each other
 		}
 		var problems apierr.List
 		a.checkAll(&problems, clean)
@@ -111,7 +111,7 @@ func TestFiat(t *testing.T) {
 		currency money.Asset
 		country  string
 		data     string
-		want     string // problems, or one member to check, as member=value
+		want     string // expected problems, or one expected member, as member=value
 	}{
 		"iban": {"EUR", "DE", `{` + holder + `,"iban":"de89 3704 0044 0532 0130 00"}`,
 			"iban=DE89370400440532013000"},
@@ -242,7 +242,7 @@ func TestCrypto(t *testing.T) {
 		setup  Setup
 		symbol string
 		data   string
-		want   string // the address, or "code pointer"
+		want   string // expected address, or code and pointer of the problem
 	}{
 		"regtest in a sandbox": {sandbox, "BTC", `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}`,
 			"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"},
@@ -353,7 +353,7 @@ func TestCrypto(t *testing.T) {
 			on = network{"solana", RailSolana}
 		}
 		if _, why := live.address(contract, on); !strings.Contains(why, "contract") && on.rail != RailSolana {
-			t.Errorf("%s: %s", contract, why) // otherwise the contract's address would be accepted
+			t.Errorf("%s: %s", contract, why) // an invalid address in this list would permit payments to the contract
 		}
 	}
 }

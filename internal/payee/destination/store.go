@@ -157,7 +157,8 @@ func selectChanges(ctx context.Context, tx *db.Tx, ownerID string, limit,
 	return some, total, err
 }
 
-// markMoved stores that the destinations used for payments changed now. The caller holds the owner's lock.
+// markMoved stores the present time as that of the latest change of the destinations used for payments. The caller
+// must hold the owner's lock.
 func markMoved(ctx context.Context, tx *db.Tx, ownerID string) error {
 	_, err := tx.Exec(ctx, "UPDATE destination_owners SET destination_changed_at = $2 WHERE owner_id = $1", ownerID,
 		db.Micros(tx.Now()))
