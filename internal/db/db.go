@@ -69,10 +69,9 @@ type DB struct {
 	listeners *listeners
 
 	// SQLite
-	writer     *sql.DB // two connections: the committer's, and one for migrations
-	writerConn *sql.Conn
-	statements statementCache // of writerConn
-	readers    readers
+	writer    *sql.DB // two connections: writeConn, and one for migrations
+	writeConn sqliteConn
+	readers   readers
 
 	// PostgreSQL
 	pool         *pgxpool.Pool
@@ -80,11 +79,12 @@ type DB struct {
 
 	// Group commit
 	queue      chan *request
-	committing atomic.Int64 // committers that are executing a batch
-	pending    atomic.Int64 // calls of Write that have not returned
-	filling    sync.Mutex   // held by the committer that fills its batch
-	load       int64        // the recent maximum of pending, decaying with each batch; guarded by filling
-	batchTime  atomic.Int64 // the moving average of the duration of a batch, in nanoseconds
+	committing atomic.Int64  // committers that are executing a batch
+	pending    atomic.Int64  // calls of Write that have not returned
+	filling    sync.Mutex    // held by the committer that fills its batch
+	load       int64         // the recent maximum of pending, decaying with each batch; guarded by filling
+	batchTime  atomic.Int64  // the moving average of the duration of a batch, in nanoseconds
+	executed   chan struct{} // receives after a committer has executed a batch
 	stop       chan struct{}
 	stopping   sync.Once
 	running    sync.WaitGroup // committers
@@ -95,7 +95,8 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 	if opt.Clock == nil {
 		opt.Clock = time.Now
 	}
-	d := &DB{opt: opt, queue: make(chan *request, queueSize), stop: make(chan struct{}), listeners: &listeners{}}
+	d := newDB(opt)
+	d.listeners = &listeners{}
 	switch {
 	case strings.HasPrefix(opt.URL, "sqlite:"):
 		if err := d.openSQLite(ctx, strings.TrimPrefix(opt.URL, "sqlite:")); err != nil {
@@ -116,6 +117,11 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 	return d, nil
 }
 
+func newDB(opt Options) *DB {
+	return &DB{opt: opt, queue: make(chan *request, queueSize), executed: make(chan struct{}, 1),
+		stop: make(chan struct{})}
+}
+
 func (d *DB) startCommitters() {
 	committers := 1
 	if d.engine == Postgres {
@@ -134,8 +140,8 @@ func (d *DB) WithPool(ctx context.Context, opt Options) (*DB, error) {
 		return d, nil
 	}
 	opt.URL, opt.Clock, opt.AdjustableClock = d.opt.URL, d.opt.Clock, d.opt.AdjustableClock
-	b := &DB{opt: opt, queue: make(chan *request, queueSize), stop: make(chan struct{}), listeners: d.listeners,
-		hasTimelines: d.hasTimelines}
+	b := newDB(opt)
+	b.listeners, b.hasTimelines = d.listeners, d.hasTimelines
 	if err := b.openPostgres(ctx); err != nil {
 		return nil, err
 	}
@@ -161,10 +167,11 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 		return err
 	}
 	d.writer.SetMaxOpenConns(2)
-	if d.writerConn, err = d.writer.Conn(ctx); err != nil {
+	conn, err := d.writer.Conn(ctx)
+	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
-	d.statements = statementCache{}
+	d.writeConn = sqliteConn{conn, map[string]*sql.Stmt{}}
 	// A reader's cache is invalid after each commit, so it needs only the pages that one transaction reads twice.
 	from, err := open("query_only(1)", "cache_size(-8192)")
 	if err != nil {
@@ -221,7 +228,7 @@ func (d *DB) Close() error {
 		d.pool.Close()
 		return nil
 	}
-	return errors.Join(d.statements.close(), d.writerConn.Close(), d.readers.close(), d.writer.Close())
+	return errors.Join(d.writeConn.close(), d.readers.close(), d.writer.Close())
 }
 
 // Ping returns an error if the database does not answer.
@@ -273,7 +280,7 @@ func (d *DB) Read(ctx context.Context, fn func(context.Context, *Tx) error) erro
 		return classify(err)
 	}
 	defer d.readers.end(r)
-	return d.readWith(ctx, sqliteConn{prepared{r.conn, r.statements}}, fn)
+	return d.readWith(ctx, r, fn)
 }
 
 func (d *DB) readWith(ctx context.Context, c conn, fn func(context.Context, *Tx) error) error {

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -84,10 +83,14 @@ func (d *DB) commitLoop() {
 		}
 		d.execute(batch)
 		d.committing.Add(-1)
+		select {
+		case d.executed <- struct{}{}:
+		default:
+		}
 	}
 }
 
-// next waits for a request and returns it with all others that are queued, at most maxBatch. It returns none when the
+// next waits for a request and returns it with others that are queued, at most maxBatch. It returns none when the
 // database is closed and the queue is empty. One committer fills its batch at a time; otherwise one would take nearly
 // all requests and the others would commit almost nothing.
 func (d *DB) next() (batch []*request) {
@@ -95,11 +98,8 @@ func (d *DB) next() (batch []*request) {
 	defer d.filling.Unlock()
 	select {
 	case r := <-d.queue:
-		batch = append(batch, r)
+		batch = d.gather(append(batch, r))
 	case <-d.stop:
-	}
-	if len(batch) > 0 {
-		d.gather()
 	}
 	for len(batch) < maxBatch {
 		select {
@@ -117,24 +117,34 @@ func (d *DB) next() (batch []*request) {
 }
 
 const (
-	minGather  = 2 * time.Millisecond
+	gatherLoad = 4                    // the least number of calls in progress at which a committer waits
+	gathered   = 12                   // requests that are enough for a batch
+	minGather  = 2 * time.Millisecond // the bounds of the wait
 	maxGather  = 6 * time.Millisecond
-	gatherStep = 200 * time.Microsecond
-	gatherLoad = 16 // the least load at which a committer waits
-	gathered   = 12 // queued requests that are enough for a batch
 )
 
-// gather waits for more requests while other committers are executing: for the average duration of a batch, between
-// minGather and maxGather. Clients whose request was just committed are about to send the next one, and a commit for
-// many costs little more than one for few. Under low load it does not wait, because waiting would cost more than
-// sharing a commit saves.
-func (d *DB) gather() {
+// gather adds requests to a batch while other committers execute theirs: until it has three quarters of the calls in
+// progress or gathered, but not longer than a batch takes on average. Callers whose request was just committed are
+// about to send the next one, and a commit of many costs little more than a commit of one. Under low load it does not
+// wait, because waiting would cost more than sharing a commit saves.
+func (d *DB) gather(batch []*request) []*request {
 	d.load = max(d.pending.Load(), d.load*7/8)
-	limit := min(max(minGather, time.Duration(d.batchTime.Load())), maxGather)
-	for waited := time.Duration(0); waited < limit && d.committing.Load() > 0 && len(d.queue) < gathered &&
-		max(d.pending.Load(), d.load) >= gatherLoad; waited += gatherStep {
-		time.Sleep(gatherStep)
+	if d.load < gatherLoad {
+		return batch
 	}
+	enough := int(min(d.load*3/4, gathered))
+	limit := time.NewTimer(min(max(minGather, time.Duration(d.batchTime.Load())), maxGather))
+	defer limit.Stop()
+	for len(batch) < enough && d.committing.Load() > 0 {
+		select {
+		case r := <-d.queue:
+			batch = append(batch, r)
+		case <-d.executed: // checks again whether a committer is executing
+		case <-limit.C:
+			return batch
+		}
+	}
+	return batch
 }
 
 // execute executes a batch: in one transaction, or each function in its own if that fails.
@@ -282,8 +292,7 @@ func (d *DB) begin(ctx context.Context) (c conn, commit func() error, end func()
 		}
 		return p, func() error { return p.commit(ctx) }, func() { p.end(ctx) }, nil
 	}
-	sc := d.writerConn
-	if _, err := sc.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+	if _, err := d.writeConn.exec(ctx, "BEGIN IMMEDIATE", nil); err != nil {
 		return nil, nil, nil, err
 	}
 	ended := false
@@ -292,71 +301,14 @@ func (d *DB) begin(ctx context.Context) (c conn, commit func() error, end func()
 			return nil
 		}
 		ended = true
-		_, err := sc.ExecContext(context.WithoutCancel(ctx), how)
+		_, err := d.writeConn.exec(context.WithoutCancel(ctx), how, nil)
 		if err != nil && how == "COMMIT" {
-			_, _ = sc.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+			_, _ = d.writeConn.exec(context.WithoutCancel(ctx), "ROLLBACK", nil)
 		}
 		return err
 	}
 	commit = func() error { return finish("COMMIT") }
-	return sqliteConn{prepared{sc, d.statements}}, commit, func() { _ = finish("ROLLBACK") }, nil
-}
-
-// statementCache holds the prepared statements of a SQLite connection: parsing a small statement costs more than
-// executing it. It is used by one transaction at a time, so it has no lock.
-type statementCache map[string]*sql.Stmt
-
-const maxStatements = 500
-
-// close closes the statements. It must be called before the connection is closed: while a statement is open, SQLite
-// keeps the connection's files and memory.
-func (c statementCache) close() (err error) {
-	for _, s := range c {
-		err = errors.Join(err, s.Close())
-	}
-	clear(c)
-	return err
-}
-
-// prepared executes statements with the cache of their connection.
-type prepared struct {
-	c     *sql.Conn
-	cache statementCache
-}
-
-func (p prepared) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
-	if s, ok := p.cache[query]; ok {
-		return s, nil
-	}
-	s, err := p.c.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	if len(p.cache) >= maxStatements {
-		for text, old := range p.cache {
-			_ = old.Close()
-			delete(p.cache, text)
-			break
-		}
-	}
-	p.cache[query] = s
-	return s, nil
-}
-
-func (p prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	s, err := p.stmt(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	return s.ExecContext(ctx, args...)
-}
-
-func (p prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	s, err := p.stmt(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	return s.QueryContext(ctx, args...)
+	return d.writeConn, commit, func() { _ = finish("ROLLBACK") }, nil
 }
 
 // listeners are the functions registered by OnNotice, by topic.

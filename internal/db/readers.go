@@ -10,12 +10,6 @@ import (
 // maxReaders is the number of concurrent read transactions on SQLite.
 const maxReaders = 8
 
-// reader is a connection for read transactions, with its prepared statements.
-type reader struct {
-	conn       *sql.Conn
-	statements statementCache
-}
-
 // readers is a pool of SQLite connections for read transactions. The pool of package sql would parse and plan every
 // statement again, which takes longer than executing most of them. The connection used last is used first: its
 // statements are prepared, and no more connections are opened than are in use at the same time.
@@ -24,7 +18,7 @@ type readers struct {
 	free chan struct{} // one value for each read transaction that may still begin
 
 	mu     sync.Mutex
-	idle   []*reader // the one used last is at the end
+	idle   []sqliteConn // the one used last is at the end
 	closed bool
 }
 
@@ -38,26 +32,26 @@ func (p *readers) open(from *sql.DB) {
 }
 
 // begin waits for a free connection and begins a transaction on it. The caller must call end.
-func (p *readers) begin(ctx context.Context) (*reader, error) {
+func (p *readers) begin(ctx context.Context) (r sqliteConn, err error) {
 	select {
 	case <-p.free:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return r, ctx.Err()
 	}
-	r, err := p.take(ctx)
+	r, err = p.take(ctx)
 	if err != nil {
 		p.free <- struct{}{}
-		return nil, err
+		return r, err
 	}
-	if _, err := r.conn.ExecContext(ctx, "BEGIN"); err != nil {
+	if _, err := r.exec(ctx, "BEGIN", nil); err != nil {
 		p.end(r)
-		return nil, err
+		return r, err
 	}
 	return r, nil
 }
 
 // take returns the idle connection that was used last, or opens one.
-func (p *readers) take(ctx context.Context) (*reader, error) {
+func (p *readers) take(ctx context.Context) (sqliteConn, error) {
 	p.mu.Lock()
 	if last := len(p.idle) - 1; last >= 0 {
 		r := p.idle[last]
@@ -67,12 +61,12 @@ func (p *readers) take(ctx context.Context) (*reader, error) {
 	}
 	p.mu.Unlock()
 	conn, err := p.from.Conn(ctx)
-	return &reader{conn: conn, statements: statementCache{}}, err
+	return sqliteConn{conn, map[string]*sql.Stmt{}}, err
 }
 
 // end rolls the transaction back and releases the connection, or closes it if the rollback fails.
-func (p *readers) end(r *reader) {
-	_, err := r.conn.ExecContext(context.Background(), "ROLLBACK")
+func (p *readers) end(r sqliteConn) {
+	_, err := r.exec(context.Background(), "ROLLBACK", nil)
 	p.mu.Lock()
 	if err != nil || p.closed {
 		_ = r.close()
@@ -82,8 +76,6 @@ func (p *readers) end(r *reader) {
 	p.mu.Unlock()
 	p.free <- struct{}{}
 }
-
-func (r *reader) close() error { return errors.Join(r.statements.close(), r.conn.Close()) }
 
 // close closes the idle connections. The others are closed when their transactions end.
 func (p *readers) close() (err error) {

@@ -3,9 +3,9 @@ package db
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // insertRows returns how many rows one statement inserts into a table with a number of columns on SQLite: a power of
@@ -20,36 +20,52 @@ func insertRows(columns int) int {
 
 const maxInsertBinds = 128
 
-// sqlRunner executes statements on a connection.
-type sqlRunner interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+// sqliteConn is a SQLite connection that prepares each statement once: parsing a small statement costs more than
+// executing it. It is used by one transaction at a time, so it has no lock.
+type sqliteConn struct {
+	c        *sql.Conn
+	prepared map[string]*sql.Stmt
 }
 
-type sqliteConn struct{ r sqlRunner }
+const maxStatements = 500
 
-var sqliteTexts sync.Map // query with $1 → the same with ?1
+func (c sqliteConn) statement(ctx context.Context, query string) (*sql.Stmt, error) {
+	if s, ok := c.prepared[query]; ok {
+		return s, nil
+	}
+	s, err := c.c.PrepareContext(ctx, sqliteText(query))
+	if err != nil {
+		return nil, err
+	}
+	if len(c.prepared) >= maxStatements {
+		for text, old := range c.prepared {
+			_ = old.Close()
+			delete(c.prepared, text)
+			break
+		}
+	}
+	c.prepared[query] = s
+	return s, nil
+}
+
+// close closes the statements, then the connection: while a statement is open, SQLite keeps the connection's files and
+// memory.
+func (c sqliteConn) close() (err error) {
+	for _, s := range c.prepared {
+		err = errors.Join(err, s.Close())
+	}
+	return errors.Join(err, c.c.Close())
+}
 
 // sqliteText rewrites the placeholders of a query for SQLite, which takes $1 for a name and would assign arguments in
 // order of appearance. Placeholders in ascending order become plain "?", because the driver's time for numbered ones
 // is quadratic.
 func sqliteText(query string) string {
-	if t, ok := sqliteTexts.Load(query); ok {
-		return t.(string)
+	if text := plainBinds(query); text != "" {
+		return text
 	}
-	text := plainBinds(query)
-	if text == "" {
-		text = strings.ReplaceAll(query, "$", "?")
-	}
-	if len(query) < maxCachedText {
-		sqliteTexts.Store(query, text)
-	}
-	return text
+	return strings.ReplaceAll(query, "$", "?")
 }
-
-// maxCachedText is the length above which the text of a query is not cached. An insert of 64 rows into the widest
-// table is shorter.
-const maxCachedText = 1 << 15
 
 // plainBinds returns the query with "?" for each placeholder, or "" if the placeholders are not numbered 1, 2, 3 and
 // so on.
@@ -79,15 +95,23 @@ func plainBinds(query string) string {
 }
 
 func (c sqliteConn) exec(ctx context.Context, query string, args []any) (int64, error) {
-	res, err := c.r.ExecContext(ctx, sqliteText(query), args...)
+	s, err := c.statement(ctx, query)
 	if err != nil {
 		return 0, err
 	}
-	return res.RowsAffected()
+	result, err := s.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 func (c sqliteConn) query(ctx context.Context, query string, args []any) (*Rows, error) {
-	rows, err := c.r.QueryContext(ctx, sqliteText(query), args...)
+	s, err := c.statement(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.QueryContext(ctx, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 
@@ -41,7 +42,6 @@ func (s *server) serveRoute(rt route, in *input) func(*responseWriter, *http.Req
 }
 
 func (s *servedRoute) serve(w *responseWriter, r *http.Request) error {
-	ctx := r.Context()
 	c := &request{server: s.server}
 	if err := s.authorize(c, w, r); err != nil {
 		return err
@@ -63,18 +63,12 @@ func (s *servedRoute) serve(w *responseWriter, r *http.Request) error {
 		return err
 	}
 	w.body = requestlog.Truncate(body)
-	v, err := s.in.read(r, body)
-	if err != nil {
-		return err
+	var out []byte
+	if key == "" || s.rt.kind != write {
+		out, err = s.decodeAndDo(c, w, r, body, nil)
+	} else {
+		out, err = s.doWithKey(c, w, r, body, idempotencyKey{keyAccount(c.by), s.template, key})
 	}
-	if s.in.company != nil && !c.actsFor(v.Elem().FieldByIndex(s.in.company)) {
-		return s.denyOtherCompany(ctx, c.by, s.template, w.requestID)
-	}
-	var sum string // computed here so that a large body can be freed before the handler runs
-	if key != "" && s.rt.kind == write {
-		sum = fingerprint(r, s.in, body)
-	}
-	out, err := s.do(ctx, c, w, v.Interface(), key, sum)
 	if err != nil {
 		return err
 	}
@@ -85,6 +79,42 @@ func (s *servedRoute) serve(w *responseWriter, r *http.Request) error {
 		send(w, http.StatusOK, out)
 	}
 	return nil
+}
+
+// doWithKey returns the response of a write with an idempotency key.
+func (s *servedRoute) doWithKey(c *request, w *responseWriter, r *http.Request, body []byte, key idempotencyKey) (
+	out []byte, err error,
+) {
+	k := &keyedWrite{idempotencyKey: key}
+	sent := sentDigest(key, r, body)
+	if sum, ok := s.answered.fingerprint(sent); ok {
+		k.fingerprint = sum
+		out, err = s.doOnce(r.Context(), w, k, nil, nil)
+	}
+	if k.fingerprint == "" || errors.Is(err, errNotStored) {
+		out, err = s.decodeAndDo(c, w, r, body, k)
+	}
+	if err == nil {
+		s.answered.add(sent, k.fingerprint)
+	}
+	return out, err
+}
+
+// decodeAndDo decodes and executes a request. key is nil if the request has no idempotency key.
+func (s *servedRoute) decodeAndDo(c *request, w *responseWriter, r *http.Request, body []byte, key *keyedWrite) (
+	out []byte, err error,
+) {
+	v, err := s.in.read(r, body)
+	if err != nil {
+		return nil, err
+	}
+	if s.in.company != nil && !c.actsFor(v.Elem().FieldByIndex(s.in.company)) {
+		return nil, s.denyOtherCompany(r.Context(), c.by, s.template, w.requestID)
+	}
+	if key != nil { // computed here so that a large body can be freed before the handler runs
+		key.fingerprint = fingerprint(r, s.in, body)
+	}
+	return s.do(r.Context(), c, w, v.Interface(), key)
 }
 
 // authorize authenticates the caller and checks the rate limit, the scope and the kind of credential.
@@ -139,7 +169,7 @@ func (in *input) read(r *http.Request, body []byte) (v reflect.Value, err error)
 
 // do runs the handler in the transaction of its kind and returns the response body, or nil if a file was sent.
 func (s *servedRoute) do(
-	ctx context.Context, c *request, w *responseWriter, asked any, key, fingerprint string,
+	ctx context.Context, c *request, w *responseWriter, asked any, key *keyedWrite,
 ) (out []byte, err error) {
 	h := s.rt.handler
 	if h.preprocess != nil {
@@ -171,14 +201,22 @@ func (s *servedRoute) do(
 		err = within(ctx, nil)
 	case s.rt.kind == read:
 		err = s.DB.Read(ctx, within)
-	case key == "":
+	case key == nil:
 		err = s.DB.Write(ctx, within, ahead...)
 	default:
-		var replayed bool
-		out, replayed, err = s.once(ctx, idempotencyKey{keyAccount(c.by), s.template, key}, fingerprint, h, run, ahead)
-		if replayed && err == nil {
-			w.Header().Set("Idempotent-Replayed", "true")
-		}
+		return s.doOnce(ctx, w, key, run, ahead)
+	}
+	return out, err
+}
+
+// doOnce executes a write with an idempotency key, or returns its stored response and says so in a header.
+func (s *servedRoute) doOnce(
+	ctx context.Context, w *responseWriter, key *keyedWrite, run func(context.Context, *db.Tx) ([]byte, error),
+	ahead []db.Prefetch,
+) ([]byte, error) {
+	out, replayed, err := s.once(ctx, key.idempotencyKey, key.fingerprint, s.rt.handler, run, ahead)
+	if replayed && err == nil {
+		w.Header().Set("Idempotent-Replayed", "true")
 	}
 	return out, err
 }

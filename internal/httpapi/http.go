@@ -242,6 +242,7 @@ type server struct {
 	denials       *ratelimit.Limiter // audit rows of cross-company requests per credential
 	principals    principals
 	inflight      inflight
+	answered      answered
 	duplicateWait time.Duration
 	contract      func() document
 }

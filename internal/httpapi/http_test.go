@@ -430,6 +430,10 @@ func TestIdempotency(t *testing.T) {
 		if again.text != first.text || again.header.Get("Idempotent-Replayed") != "true" {
 			t.Fatalf("the replay differs: %s, %s", again.text, first.text)
 		}
+		same := b.do("POST", "/keyed/a", `{"items":[{"amount":1,"name":"é"}],"color":"red"}`, "Idempotency-Key", "k1")
+		if same.text != first.text || same.header.Get("Idempotent-Replayed") != "true" {
+			t.Fatalf("the replay of an identical request differs: %s, %s", same.text, first.text)
+		}
 		for name, got := range map[string]reply{
 			"another body": b.do("POST", "/keyed/a", `{"items":[{"amount":2,"name":"é"}],"color":"red"}`, "Idempotency-Key",
 				"k1"),
@@ -481,6 +485,10 @@ func TestIdempotencyKeysExpire(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if got := b.do("POST", "/try/b", good, "Idempotency-Key", "k"); got.status != 200 ||
+			got.header.Get("Idempotent-Replayed") != "" {
+			t.Errorf("an identical request after its key was deleted: %d %s", got.status, got.text)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -20,6 +21,12 @@ import (
 // header.
 type idempotencyKey struct {
 	account, route, value string
+}
+
+// A keyedWrite is a write with an idempotency key and the fingerprint of its request.
+type keyedWrite struct {
+	idempotencyKey
+	fingerprint string
 }
 
 // keyLife is how long an idempotency key and its response are stored.
@@ -66,8 +73,46 @@ func fingerprint(r *http.Request, in *input, body []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// sentDigest returns a digest of a request as it was sent, with its key and account.
+func sentDigest(key idempotencyKey, r *http.Request, body []byte) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q %q %t\n", key.account, key.route, key.value, r.URL.RequestURI(), body != nil)
+	h.Write(body)
+	h.Sum(sum[:0])
+	return sum
+}
+
+// answered remembers the fingerprints of requests that have succeeded, by the digest of what was sent. An identical
+// request is not decoded again: it was valid, and its account had access.
+type answered struct {
+	mu           sync.Mutex
+	fingerprints map[[sha256.Size]byte]string
+}
+
+const mostAnswered = 10_000
+
+func (a *answered) fingerprint(sent [sha256.Size]byte) (string, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f, ok := a.fingerprints[sent]
+	return f, ok
+}
+
+func (a *answered) add(sent [sha256.Size]byte, fingerprint string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fingerprints == nil || len(a.fingerprints) >= mostAnswered {
+		a.fingerprints = map[[sha256.Size]byte]string{}
+	}
+	a.fingerprints[sent] = fingerprint
+}
+
+// errNotStored means that a key has no stored response.
+var errNotStored = errors.New("httpapi: no response is stored")
+
 // once runs a write at most once per key and reports whether it returns the response of an earlier request. The
-// response is stored in the transaction of the write, so a failed write leaves the key unused.
+// response is stored in the transaction of the write, so a failed write leaves the key unused. If run is nil, it returns
+// a stored response or errNotStored.
 //
 // Concurrent requests with the same key run one at a time within a process. Those that waited for a successful one
 // get its response from memory, without the database. Requests in two processes meet at the primary key of the
@@ -93,7 +138,10 @@ func (s *server) once(
 		if err != nil {
 			return err
 		}
-		if replayed = found; !found {
+		if replayed = found; !found && run == nil {
+			return nil // errNotStored, without a rollback of the functions that share the transaction
+		}
+		if !found {
 			return s.runAndStore(ctx, tx, key, fingerprint, h, run, &body)
 		}
 		if stored.fingerprint != fingerprint {
@@ -109,6 +157,9 @@ func (s *server) once(
 		}
 		return nil
 	}, append(prefetch, storedResponses.Prefetch(key))...)
+	if err == nil && !replayed && run == nil {
+		err = errNotStored
+	}
 	if err != nil {
 		return nil, false, err
 	}
