@@ -56,8 +56,8 @@ func NewGroup[T any](write func(ctx context.Context, tx *Tx, items []T) error, t
 }
 
 // PreCommit returns a group that is written directly before the commit, after all others. Statements of the
-// transaction do not see its rows. Its own statements must wait for nothing but the commits of other transactions
-// (see [Tx.Lock]).
+// transaction do not see its rows. write must not add items to other groups. If it calls only [Tx.Lock] and [Tx.Queue],
+// its statements are sent to PostgreSQL together with the commit, so locks that they take are held only for the commit.
 func PreCommit[T any](write func(ctx context.Context, tx *Tx, items []T) error) *Group[T] {
 	return &Group[T]{preCommit, nil, write}
 }
@@ -80,6 +80,9 @@ func (g *Group[T]) Add(tx *Tx, item T) {
 		tx.buffers[g] = b
 	}
 	b.all = append(b.all, item)
+	if tx.flushing {
+		tx.execs++ // the item is perhaps not of the current function, so it cannot be removed
+	}
 }
 
 // Buffered returns the items that are not written yet, those of all functions that share the transaction.
@@ -148,8 +151,8 @@ func StoredOnly(ctx context.Context) context.Context {
 
 // writeNamed writes the groups whose tables a statement names, and all groups before them in writeOrder.
 func (t *Tx) writeNamed(ctx context.Context, query string) error {
-	if t.flushing || len(t.buffers) == 0 {
-		return nil
+	if t.flushing || len(t.buffers) == 0 || t.failed != nil {
+		return t.failed
 	}
 	last := -1
 	for _, b := range t.buffers {
@@ -163,7 +166,8 @@ func (t *Tx) writeNamed(ctx context.Context, query string) error {
 	return t.flush(ctx, last+1)
 }
 
-// flush writes the groups before a position, in order.
+// flush writes the groups before a position, in order. A group that contains only items of earlier functions does not
+// count as a change of the current one. After an error the transaction can only be rolled back: rows may be missing.
 func (t *Tx) flush(ctx context.Context, before int) error {
 	if t.flushing {
 		return nil
@@ -180,16 +184,21 @@ func (t *Tx) flush(ctx context.Context, before int) error {
 		if first == nil {
 			return nil
 		}
-		t.execs++ // from now on, a function's changes cannot be removed from the buffers
-		if err := first.write(ctx, t); err != nil {
-			return err
+		if first.len() > t.before[first] {
+			t.execs++
+		}
+		delete(t.before, first)
+		if t.failed = first.write(ctx, t); t.failed != nil {
+			return t.failed
 		}
 	}
 }
 
-// finish writes all buffered items. On PostgreSQL the statements of PreCommit groups are sent with the commit, so
-// that other transactions wait only for the commit.
+// finish writes all buffered items, those of PreCommit groups last.
 func (t *Tx) finish(ctx context.Context) error {
+	if t.failed != nil {
+		return t.failed
+	}
 	if err := t.flush(ctx, preCommit); err != nil {
 		return err
 	}
@@ -206,18 +215,17 @@ func (t *Tx) finish(ctx context.Context) error {
 	return nil
 }
 
-// mark returns the number of items in each buffer, for rewind.
-func (t *Tx) mark() map[buffer]int {
-	m := make(map[buffer]int, len(t.buffers))
+// mark records which buffered items exist before a function runs, for rewind.
+func (t *Tx) mark() {
+	t.began, t.before = t.execs, make(map[buffer]int, len(t.buffers))
 	for _, b := range t.buffers {
-		m[b] = b.len()
+		t.before[b] = b.len()
 	}
-	return m
 }
 
-// rewind removes the items that were added since mark. Nothing may have been written since.
-func (t *Tx) rewind(m map[buffer]int) {
+// rewind removes the items that the current function has added. None of them may have been written.
+func (t *Tx) rewind() {
 	for _, b := range t.buffers {
-		b.truncate(m[b])
+		b.truncate(t.before[b])
 	}
 }

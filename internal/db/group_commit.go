@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,20 +237,21 @@ func (d *DB) attempt(batch []*request) error {
 	written := false
 	for _, r := range batch {
 		r.err = nil
-		mark, execs := tx.mark(), tx.execs
-		tx.began = execs
+		tx.mark()
 		// The function gets its caller's values (request ID, trace) but not its cancellation.
 		fctx, stop := context.WithTimeout(context.WithoutCancel(r.ctx), batchTimeout)
 		r.err = runRecovered(fctx, tx, r.fn)
 		stop()
-		if r.err == nil {
+		switch {
+		case tx.failed != nil:
+			return cmp.Or(r.err, tx.failed)
+		case r.err == nil:
 			written = true
-			continue
-		}
-		if tx.execs != execs || !isFault(r.err) || len(batch) == 1 {
+		case tx.execs != tx.began || !isFault(r.err) || len(batch) == 1:
 			return r.err // it changed rows, or a statement failed
+		default:
+			tx.rewind()
 		}
-		tx.rewind(mark)
 	}
 	if !written {
 		return nil

@@ -2,10 +2,15 @@ package db_test
 
 import (
 	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 func TestATransactionSeesItsBufferedWrites(t *testing.T) {
@@ -76,6 +81,88 @@ func TestAFailedFunctionLeavesNoBufferedWrites(t *testing.T) {
 			return err
 		}); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// A function that reads a table writes the rows that others of its transaction have buffered for it. If it then returns
+// an error, the others commit and do not run again.
+func TestARefusalAfterAReadDoesNotAffectItsTransaction(t *testing.T) {
+	settings := db.BulkInsert("settings", "key", "value")
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		one, err := d.WithPool(t.Context(), db.Options{Committers: 1})
+		testkit.NoError(t, err)
+		started, release := make(chan struct{}), make(chan struct{})
+		var runs [4]int
+		var errs [4]error
+		var wg sync.WaitGroup
+		for i, fn := range []func(context.Context, *db.Tx) error{
+			func(context.Context, *db.Tx) error {
+				close(started)
+				<-release
+				return nil
+			},
+			func(_ context.Context, tx *db.Tx) error {
+				settings.Add(tx, []any{"key_1", "a"})
+				return nil
+			},
+			func(ctx context.Context, tx *db.Tx) error {
+				if v, err := db.Setting(ctx, tx, "key_1"); v != "a" || err != nil {
+					t.Errorf("it reads %q, %v", v, err)
+				}
+				settings.Add(tx, []any{"key_2", "a"})
+				return errRefused
+			},
+			func(_ context.Context, tx *db.Tx) error {
+				settings.Add(tx, []any{"key_3", "a"})
+				return nil
+			},
+		} {
+			wg.Go(func() {
+				errs[i] = one.Write(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+					runs[i]++
+					return fn(ctx, tx)
+				})
+			})
+			if i == 0 {
+				<-started
+			}
+			for one.Queued() < i {
+				runtime.Gosched()
+			}
+		}
+		close(release)
+		wg.Wait()
+		if runs != [4]int{1, 1, 1, 1} || !errors.Is(errs[2], errRefused) || errors.Join(errs[0], errs[1], errs[3]) != nil {
+			t.Errorf("the functions ran %v times and returned %v", runs, errs)
+		}
+		if got := settingKeys(t, d); !slices.Equal(got, []string{"key_1", "key_3"}) {
+			t.Errorf("stored %v", got)
+		}
+	})
+}
+
+// If a group cannot be written, the transaction does not commit, even if the function ignores the error.
+func TestAGroupThatCannotBeWrittenFailsItsTransaction(t *testing.T) {
+	broken := db.NewGroup(func(context.Context, *db.Tx, []string) error { return errRefused }, "settings")
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			if _, err := tx.Exec(ctx, "INSERT INTO settings (key, value) VALUES ('key_1', 'a')"); err != nil {
+				return err
+			}
+			broken.Add(tx, "lost")
+			for range 2 {
+				if _, err := db.Setting(ctx, tx, "key_1"); !errors.Is(err, errRefused) {
+					t.Errorf("a statement after the failure: %v", err)
+				}
+			}
+			return nil
+		})
+		if !errors.Is(err, errRefused) {
+			t.Errorf("the transaction ended with %v", err)
+		}
+		if got := settingKeys(t, d); len(got) != 0 {
+			t.Errorf("stored %v", got)
 		}
 	})
 }

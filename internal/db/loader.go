@@ -2,13 +2,13 @@ package db
 
 import "context"
 
-// Loader reads values by key. Functions that share a transaction share what it has read. A caller that knows a key
-// before the transaction begins passes it to [DB.Write] as a [Prefetch]; all such keys are read in one round trip
-// before the first function runs.
+// Loader reads values by key, and keeps them for the functions that share the transaction. The values that a caller
+// names with a [Prefetch] in [DB.Write] are read before the first function runs: on PostgreSQL together, with BEGIN.
 //
-// A function sees its own changes: after it has changed rows, a value is read again. It may miss a change that
-// another function of the transaction has made since the value was read, as it may miss a concurrent commit. Create a
-// loader once, in a package variable.
+// A value is read again if the function that gets it has executed a statement that may change rows since it began and
+// since the value was read. Items that it has added to a [Group] count when they are written, not before. A value may
+// lack what other functions of the transaction changed after it was read, as it may lack what was committed
+// concurrently. Create a loader once, in a package variable.
 type Loader[K comparable, V any] struct {
 	statements func(tx *Tx, keys []K, found func(K, V)) []Statement
 }

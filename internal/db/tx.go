@@ -29,10 +29,12 @@ type Tx struct {
 	conn     conn
 	now      time.Time
 	readOnly bool
-	execs    int              // statements that may have changed rows
+	execs    int              // statements of functions that may have changed rows
 	began    int              // execs when the current function began
 	buffers  map[any]buffer   // by group
+	before   map[buffer]int   // items in each buffer that are not of the current function
 	flushing bool             // a group is being written
+	failed   error            // of a group that could not be written: the transaction must not commit
 	notices  []string         // topics to notify after the commit
 	loaded   map[Prefetch]any // what loaders have read
 }
@@ -95,16 +97,16 @@ func (t *Tx) NewID(prefix string) string {
 	return prefix + "_" + idEncoding.EncodeToString(b[:])
 }
 
-// before prepares the transaction for a statement: it refuses a write in a read-only transaction, and writes the
+// prepare prepares the transaction for a statement: it refuses a write in a read-only transaction, and writes the
 // buffered rows of the tables that the statement names.
-func (t *Tx) before(ctx context.Context, query string, writes bool) error {
+func (t *Tx) prepare(ctx context.Context, query string, writes bool) error {
 	if writes && t.readOnly {
 		return errReadOnly
 	}
 	if err := t.writeNamed(ctx, query); err != nil {
 		return err
 	}
-	if writes {
+	if writes && !t.flushing {
 		t.execs++
 	}
 	return nil
@@ -112,7 +114,7 @@ func (t *Tx) before(ctx context.Context, query string, writes bool) error {
 
 // Exec executes a statement and returns the number of rows that it changed.
 func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	if err := t.before(ctx, query, true); err != nil {
+	if err := t.prepare(ctx, query, true); err != nil {
 		return 0, err
 	}
 	return t.conn.exec(ctx, query, args)
@@ -121,7 +123,7 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 // ExecOne executes a guarded statement. It returns [ErrConflict] if the statement does not change exactly one row. On
 // PostgreSQL the error may be returned by a later statement or the commit; the transaction never commits.
 func (t *Tx) ExecOne(ctx context.Context, query string, args ...any) error {
-	if err := t.before(ctx, query, true); err != nil {
+	if err := t.prepare(ctx, query, true); err != nil {
 		return err
 	}
 	return t.conn.execOne(ctx, query, args)
@@ -130,7 +132,7 @@ func (t *Tx) ExecOne(ctx context.Context, query string, args ...any) error {
 // Queue executes a statement without waiting for its result. On PostgreSQL it is sent with a later statement or the
 // commit, which returns its error.
 func (t *Tx) Queue(ctx context.Context, query string, args ...any) error {
-	if err := t.before(ctx, query, true); err != nil {
+	if err := t.prepare(ctx, query, true); err != nil {
 		return err
 	}
 	return t.conn.queue(ctx, query, args)
@@ -139,7 +141,7 @@ func (t *Tx) Queue(ctx context.Context, query string, args ...any) error {
 // Batch executes statements in order, in one round trip on PostgreSQL. Each sees the changes of those before it.
 func (t *Tx) Batch(ctx context.Context, statements []Statement) error {
 	for _, s := range statements {
-		if err := t.before(ctx, s.Query, s.Row == nil || !t.readOnly && returnsChanges(s.Query)); err != nil {
+		if err := t.prepare(ctx, s.Query, s.Row == nil || !t.readOnly && returnsChanges(s.Query)); err != nil {
 			return err
 		}
 	}
@@ -151,7 +153,7 @@ func (t *Tx) Batch(ctx context.Context, statements []Statement) error {
 
 // Query executes a statement that returns rows. Close the rows before the next statement.
 func (t *Tx) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
-	if err := t.before(ctx, query, !t.readOnly && returnsChanges(query)); err != nil {
+	if err := t.prepare(ctx, query, !t.readOnly && returnsChanges(query)); err != nil {
 		return nil, err
 	}
 	return t.conn.query(ctx, query, args)
@@ -169,7 +171,7 @@ func (t *Tx) Insert(ctx context.Context, table string, columns []string, rows []
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := t.before(ctx, table, true); err != nil {
+	if err := t.prepare(ctx, table, true); err != nil {
 		return err
 	}
 	return t.conn.insert(ctx, table, columns, rows)

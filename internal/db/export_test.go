@@ -1,0 +1,4 @@
+package db
+
+// Queued returns the number of writes that wait for a committer.
+func (d *DB) Queued() int { return len(d.queue) }
