@@ -23,6 +23,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // moment is when a process is killed.
@@ -65,9 +66,7 @@ type line struct {
 func newLine(t *testing.T, to string) *line {
 	t.Helper()
 	target, err := neturl.Parse(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	l := &line{offered: map[string]int{}}
 	rewrite := func(r *httputil.ProxyRequest) { r.Out.URL.Host, r.Out.URL.Scheme = target.Host, target.Scheme }
 	node := httputil.ReverseProxy{Rewrite: rewrite,
@@ -181,22 +180,14 @@ func (w *world) live(round int, at moment) {
 func (w *world) createUnheard(i int) {
 	w.t.Helper()
 	for before := range i {
-		if err := w.create(before); err != nil {
-			w.t.Fatal(err)
-		}
+		testkit.Check(w.t, w.create(before))
 	}
 	body, err := json.Marshal(w.order(i))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Check(w.t, err)
 	at, err := neturl.Parse(w.ready.BaseURL)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Check(w.t, err)
 	deaf, err := new(net.Dialer).DialContext(w.t.Context(), "tcp", at.Host)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Check(w.t, err)
 	defer deaf.Close()
 	if _, err := fmt.Fprintf(deaf,
 		"POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Basic %s\r\nContent-Type: application/json\r\n"+
@@ -208,9 +199,7 @@ func (w *world) createUnheard(i int) {
 		var list struct {
 			Data []payroll `json:"data"`
 		}
-		if err := w.call(http.MethodGet, "/api/company/payrolls?external_id="+externalID(i), "", nil, &list); err != nil {
-			w.t.Fatal(err)
-		}
+		testkit.Check(w.t, w.call(http.MethodGet, "/api/company/payrolls?external_id="+externalID(i), "", nil, &list))
 		if len(list.Data) == 1 {
 			w.unheard[i] = list.Data[0].PayrollID
 		}
@@ -243,9 +232,7 @@ func (w *world) verifyOnce(payrolls int) {
 		if err == nil {
 			err = tx.Deserialize(bytes.NewReader(bytesOf))
 		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testkit.Check(w.t, err)
 		found := false
 		for line := range paid {
 			found = found || strings.HasPrefix(line, tx.TxID())

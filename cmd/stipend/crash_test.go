@@ -68,9 +68,7 @@ func killedAtAnyMoment(t *testing.T, binary, url string, node *btcdtest.Node) {
 		w.start(time.Hour)
 		w.takeOver()
 		for again := time.Now().Add(longestLife); !done && time.Now().Before(again); <-look.C {
-			if err := w.step(2*crashes - 1); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, w.step(2*crashes-1))
 			done = w.fulfilled()
 		}
 		if time.Now().After(deadline) {
@@ -115,9 +113,7 @@ func build(t *testing.T) string {
 	t.Helper()
 	testkit.NotQuick(t, "minutes")
 	binary, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	return binary
 }
 
@@ -177,12 +173,8 @@ func (w *world) start(life time.Duration) {
 	cmd.Stderr = w.log
 	cmd.Env = append(os.Environ(), w.env...)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Check(w.t, err)
+	testkit.Check(w.t, cmd.Start())
 	w.process, w.exited = cmd, make(chan struct{})
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	if err == nil {
@@ -256,9 +248,7 @@ func (w *world) addPayee() payee {
 	program := make([]byte, 20)
 	_, _ = rand.Read(program) // never fails
 	a, err := address.NewAddressWitnessPubKeyHash(program, &chaincfg.RegressionNetParams)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Check(w.t, err)
 	return w.hire(money.BTC, a.EncodeAddress(), map[string]any{"address": a.EncodeAddress()})
 }
 
@@ -272,11 +262,9 @@ func (w *world) hire(symbol money.Asset, address string, data map[string]any) pa
 	var made struct {
 		RecipientID string `json:"recipient_id"`
 	}
-	if err := w.call(http.MethodPost, "/api/company/"+company+"/recipients/create", "", map[string]any{
+	testkit.Check(w.t, w.call(http.MethodPost, "/api/company/"+company+"/recipients/create", "", map[string]any{
 		"first_name": "Payee", "last_name": "Number", "country": country,
-	}, &made); err != nil {
-		w.t.Fatal(err)
-	}
+	}, &made))
 	if err := w.call(http.MethodPost, "/api/company/"+company+"/recipients/"+made.RecipientID+"/distribution", "",
 		map[string]any{
 			"symbol": symbol, "distribution_data": data,
@@ -372,9 +360,7 @@ func (w *world) fund(i int) error {
 		return nil
 	}
 	amount, err := money.Parse(w.funding(i), p.Quote.Amount.String())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Check(w.t, err)
 	pay := w.node.PayAll
 	if amount.Asset() == money.USDC {
 		pay = w.rails.lab.PayAll
@@ -388,9 +374,7 @@ func (w *world) fund(i int) error {
 
 // mine mines a block; an error means that the service is gone.
 func (w *world) mine() error {
-	if err := w.node.Mine(w.t.Context(), 1); err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Check(w.t, w.node.Mine(w.t.Context(), 1))
 	var list json.RawMessage
 	return w.call(http.MethodGet, "/api/company/payrolls?per_page=1", "", nil, &list)
 }
@@ -409,9 +393,7 @@ type detail struct {
 
 func (w *world) detail(p payroll) (d detail) {
 	w.t.Helper()
-	if err := w.call(http.MethodGet, "/api/company/payrolls/"+p.PayrollID, "", nil, &d); err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Check(w.t, w.call(http.MethodGet, "/api/company/payrolls/"+p.PayrollID, "", nil, &d))
 	return d
 }
 
@@ -449,18 +431,12 @@ func (w *world) paidBlocks(src chain.Source) map[string]int {
 	ctx := w.t.Context()
 	found := map[string]int{}
 	tip, _, err := src.Tip(ctx)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Check(w.t, err)
 	for h := int64(1); h <= tip; h++ {
 		hash, err := src.BlockHash(ctx, h)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testkit.Check(w.t, err)
 		block, err := src.Block(ctx, hash)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testkit.Check(w.t, err)
 		for _, tx := range block.Txs {
 			for _, out := range tx.Outputs {
 				for _, p := range w.payees {
@@ -490,9 +466,7 @@ func (w *world) verify() {
 			to := payees[payment.UserID]
 			for _, o := range payment.Outputs {
 				amount, err := money.Parse(to.symbol, o.Amount.String())
-				if err != nil {
-					w.t.Fatal(err)
-				}
+				testkit.Check(w.t, err)
 				if want := share(i, slices.Index(of, to)); to.symbol == money.USD && amount != want || to.symbol == money.USDC &&
 					amount.Units() != want.Units()*10_000 {
 					w.t.Errorf("%s of payroll %d gets %s %s, want %s", to.address, i, amount, to.symbol, want)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 const (
@@ -113,16 +114,12 @@ func TestMemoryRunsOut(t *testing.T) {
 func (w *world) starve(little int64) {
 	w.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.process.Process.Pid))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Check(w.t, err)
 	var kib int64
 	_, after, _ := strings.Cut(string(status), "VmData:")
 	if _, err := fmt.Sscan(after, &kib); err != nil {
 		w.t.Fatal(err)
 	}
 	most := uint64(kib<<10 + little)
-	if err := unix.Prlimit(w.process.Process.Pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Check(w.t, unix.Prlimit(w.process.Process.Pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: most, Max: most}, nil))
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/evmtest"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // rails has the rails other than Bitcoin: a real EVM node, and a bank behind a directory.
@@ -48,21 +49,15 @@ func openRails(t *testing.T) *rails {
 	node := evmtest.Start(t)
 	r.lab = node.Chain(t, money.USDC)
 	xprv, err := evm.MasterFromSeed([]byte(evmKey))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	signer, err := evm.ParseXPriv(xprv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	hot, err := signer.Deriver().HotAddress()
 	r.hot, r.gas = hot, node.Chain(t, money.ETH)
 	if err == nil {
 		_, r.bank, err = bank.OpenSandbox(r.desk)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	accounts, err := json.Marshal([]bank.Account{
 		{ID: "usd", Currency: money.USD, Format: bank.FormatNACHA, Name: "Example Payments Inc", Number: "987654321",
 			CompanyID: "1234567890",
@@ -76,9 +71,7 @@ func openRails(t *testing.T) *rails {
 	if err == nil {
 		err = os.WriteFile(list, accounts, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	r.nodes = []string{"--evm-rpc", "base=" + node.URL, "--evm-chain-id", fmt.Sprintf("base=%d", evmtest.ChainID)}
 	for _, token := range node.Spec().Tokens {
 		if token.Asset == money.USDC {
@@ -118,12 +111,8 @@ func (r *rails) addPayees(w *world) {
 // step mines a block, and lets the bank process and answer waiting files.
 func (r *rails) step(t *testing.T) {
 	t.Helper()
-	if err := r.lab.Mine(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.take(t); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, r.lab.Mine(t.Context(), 1))
+	testkit.Check(t, r.take(t))
 }
 
 // lurk kills a process at a random time after it began to write a bank file: staged, recorded, submitted, recorded

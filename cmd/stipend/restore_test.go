@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/btcdtest"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // A database restored from a backup does not know which payments were made and which addresses were issued since.
@@ -42,9 +43,7 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 		}
 	}
 	w.stop()
-	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, os.CopyFS(backup, os.DirFS(data)))
 	w.start(time.Hour)
 	w.until("everybody is paid", func() bool { return w.step(0) == nil && w.fulfilled() })
 	w.until("another payroll is created", func() bool { return w.fund(1) == nil })
@@ -52,12 +51,8 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 	before := w.onChain()
 	w.stop()
 
-	if err := os.RemoveAll(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(data, os.DirFS(backup)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, os.RemoveAll(data))
+	testkit.Check(t, os.CopyFS(data, os.DirFS(backup)))
 	w.command("restored")
 	w.start(time.Hour)
 	w.until("the payroll is funded and released", func() bool {
@@ -67,9 +62,7 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 		return w.mine() == nil && strings.Contains(w.command("payouts", "status"), "not known here:")
 	})
 	for range 10 {
-		if err := w.mine(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, w.mine())
 	}
 	if status := w.command("payouts", "status"); !strings.Contains(status, "paused") || !strings.Contains(status,
 		"queued  3\n") {
@@ -127,9 +120,7 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 // to it by itself, and waits for a person before it pays outputs that are unpaid there.
 func TestAPromotedStandbyPaysNobodyTwice(t *testing.T) {
 	servers, err := dbtest.StartFailover(t.Context(), "stipend")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	defer servers.Close()
 	w := &world{t: t, binary: build(t), url: servers.URL("stipend"), node: btcdtest.Start(t), paid: map[string]bool{},
 		created: map[int]payroll{}}
@@ -144,14 +135,10 @@ func TestAPromotedStandbyPaysNobodyTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := servers.Cut(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, servers.Cut(t.Context()))
 	w.until("everybody is paid", func() bool { return w.step(0) == nil && w.fulfilled() })
 	before := w.onChain()
-	if err := servers.Promote(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, servers.Promote(t.Context()))
 	w.until("the service goes on with the standby, which does not know that anybody is paid", func() bool {
 		var d detail
 		return w.mine() == nil && w.call(http.MethodGet, "/api/company/payrolls/"+w.created[0].PayrollID, "", nil,
@@ -162,9 +149,7 @@ func TestAPromotedStandbyPaysNobodyTwice(t *testing.T) {
 		return w.mine() == nil && strings.Contains(status, "replaced") && strings.Contains(status, "not known here:")
 	})
 	for range 10 {
-		if err := w.mine(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, w.mine())
 	}
 	if status := w.command("payouts", "status"); !strings.Contains(status, "paused") || !strings.Contains(status,
 		"queued  3\n") {
@@ -209,9 +194,7 @@ func terminated(t *testing.T, url string) {
 	}
 	w.until("payrolls are created and paid into the mempool", func() bool { return w.fund(0) == nil })
 	for i := range funded {
-		if err := w.fund(i); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, w.fund(i))
 	}
 	client := *w
 	client.created = map[int]payroll{}
@@ -260,9 +243,7 @@ func terminated(t *testing.T, url string) {
 // stop terminates the service and checks that it ends without an error.
 func (w *world) stop() {
 	w.t.Helper()
-	if err := w.process.Process.Signal(syscall.SIGTERM); err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Check(w.t, w.process.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-w.exited:
 	case <-time.After(30 * time.Second):

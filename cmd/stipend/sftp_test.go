@@ -22,6 +22,7 @@ import (
 
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // The service submits its files to a bank's SFTP server and reads the responses. It refuses a server with another
@@ -32,21 +33,15 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 	s := openBankServer(t, filepath.Join(dir, "bank"))
 	desk := filepath.Join(dir, "desk")
 	_, teller, err := bank.OpenSandbox(desk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	accounts, err := json.Marshal([]bank.Account{{ID: "eur", Currency: money.EUR, Format: bank.FormatPain,
 		Name:   "Example Payments GmbH",
 		Number: "DE89370400440532013000", Country: "DE", Calendar: bank.Target, CutOff: "15:00", Zone: "Europe/Berlin"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	for name, file := range map[string][]byte{"STIPEND_BANK_ACCOUNTS": accounts, "STIPEND_BANK_SFTP_KEY_FILE": s.user,
 		"STIPEND_BANK_SFTP_HOST_KEY_FILE": s.hostKey} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, file, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, os.WriteFile(path, file, 0o600))
 		t.Setenv(name, path)
 	}
 	t.Setenv("STIPEND_BANK_SFTP", "sftp://stipend@"+s.address+"//")
@@ -56,9 +51,7 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 	const iban = "DE02120300000000202051"
 	w.payees = []payee{w.hire(money.EUR, iban, map[string]any{"account_holder_name": "Ada Example",
 		"account_holder_type": "individual", "iban": iban})}
-	if err := w.create(0); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, w.create(0))
 	if err := w.call(http.MethodPost, "/api/sandbox/deposit", "", map[string]any{"payroll_id": w.created[0].PayrollID,
 		"kind": "exact"}, &struct{}{}); err != nil {
 		t.Fatal(err)
@@ -84,13 +77,9 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 	}
 
 	// The bank accepts the file and answers. Its responses are incomplete at first.
-	if err := os.Rename(filepath.Join(s.root, "out", "S0000001.xml"), filepath.Join(desk, "out",
-		"S0000001.xml")); err != nil {
-		t.Fatal(err)
-	}
-	if err := teller.ProcessFiles(time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, os.Rename(filepath.Join(s.root, "out", "S0000001.xml"), filepath.Join(desk, "out",
+		"S0000001.xml")))
+	testkit.Check(t, teller.ProcessFiles(time.Now()))
 	names, err := filepath.Glob(filepath.Join(desk, "in", "*.xml"))
 	if err != nil || len(names) != 2 {
 		t.Fatal(names, err)
@@ -98,17 +87,11 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 	give := func(half int, how int) { // the bank continues to write its file, in whichever directory it is
 		for _, name := range names {
 			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, err)
 			f, err := os.OpenFile(filepath.Join(s.root, "in", filepath.Base(name)), os.O_WRONLY|how, 0o600)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, err)
 			_, err = f.Write([][]byte{text[:len(text)/2], text[len(text)/2:]}[half])
-			if err := errors.Join(err, f.Close()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, errors.Join(err, f.Close()))
 		}
 	}
 	look := func(what string, ok func() bool) { // a new process reads responses at its start
@@ -146,26 +129,18 @@ func openBankServer(t *testing.T, root string) *bankServer {
 	t.Helper()
 	s := &bankServer{root: root, did: map[string]int{}}
 	for _, part := range []string{"out", "taken", "in"} {
-		if err := os.MkdirAll(filepath.Join(root, part), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, os.MkdirAll(filepath.Join(root, part), 0o700))
 	}
 	key := func() (ed25519.PrivateKey, ssh.Signer) {
 		_, secret, err := ed25519.GenerateKey(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		signer, err := ssh.NewSignerFromKey(secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		return secret, signer
 	}
 	secret, user := key()
 	block, err := ssh.MarshalPrivateKey(secret, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	_, stranger := key()
 	_, s.own = key()
 	s.user, s.hostKey = pem.EncodeToMemory(block), ssh.MarshalAuthorizedKey(s.own.PublicKey())
@@ -177,9 +152,7 @@ func openBankServer(t *testing.T, root string) *bankServer {
 	}}
 	s.config.AddHostKey(stranger)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	s.address = l.Addr().String()
 	var work sync.WaitGroup
 	t.Cleanup(func() { l.Close(); work.Wait() })

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -97,10 +98,8 @@ func TestKilledBetweenDeliveriesNoneIsLost(t *testing.T) {
 			ID     string `json:"webhook_id"`
 			Secret string `json:"secret"`
 		}
-		if err := w.call(http.MethodPost, "/api/webhooks", "", map[string]any{"url": server.URL,
-			"events": []string{"payroll.*"}}, &endpoint); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, w.call(http.MethodPost, "/api/webhooks", "", map[string]any{"url": server.URL,
+			"events": []string{"payroll.*"}}, &endpoint))
 		var err error
 		if r.verifier, err = standardwebhooks.NewWebhook(endpoint.Secret); err != nil {
 			t.Fatal(err)
@@ -135,10 +134,8 @@ func TestKilledBetweenDeliveriesNoneIsLost(t *testing.T) {
 		defer look.Stop()
 		for deadline := time.Now().Add(patience); ; <-look.C {
 			var open struct{ Data []json.RawMessage }
-			if err := w.call(http.MethodGet, "/api/webhooks/"+endpoint.ID+"/deliveries?status=pending", "", nil,
-				&open); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, w.call(http.MethodGet, "/api/webhooks/"+endpoint.ID+"/deliveries?status=pending", "", nil,
+				&open))
 			if len(open.Data) == 0 {
 				break
 			}
@@ -163,12 +160,10 @@ func TestKilledBetweenDeliveriesNoneIsLost(t *testing.T) {
 func happen(t *testing.T, url, companyID string) {
 	t.Helper()
 	d, err := db.Open(t.Context(), db.Options{URL: url, AdjustableClock: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	defer d.Close()
 	for from := 0; from < hookEvents; from += 1000 {
-		if err := d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
+		testkit.Check(t, d.Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
 			for i := from; i < from+1000; i++ {
 				object := fmt.Sprintf("prl_%d", i/hookSequence)
 				data := webhook.PayrollStatusUpdate.Example
@@ -179,17 +174,13 @@ func happen(t *testing.T, url, companyID string) {
 				}
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 
 // outliveLease advances the sandbox's clock past the killed process's leases.
 func (w *world) outliveLease() {
 	w.t.Helper()
-	if err := w.call(http.MethodPost, "/api/sandbox/clock", "", map[string]any{"advance_seconds": 61},
-		&json.RawMessage{}); err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Check(w.t, w.call(http.MethodPost, "/api/sandbox/clock", "", map[string]any{"advance_seconds": 61},
+		&json.RawMessage{}))
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/apiscript"
 )
 
@@ -39,9 +40,7 @@ func TestAPIScripts(t *testing.T) {
 		receiver := httptest.NewServer(d)
 		t.Cleanup(receiver.Close)
 		scans, err := os.ReadFile("../kyc/testdata/65-scans.jpeg")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		apiscript.Run(t, apiscript.Service{
 			BaseURL: s.Ready().BaseURL,
 			Variables: map[string]string{
@@ -157,9 +156,7 @@ func (d *scriptClient) userToken(t *testing.T, userID string, scopes []identity.
 
 func (d *scriptClient) write(t *testing.T, f func(context.Context, *db.Tx) error) {
 	t.Helper()
-	if err := d.s.DB().Write(t.Context(), f); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, d.s.DB().Write(t.Context(), f))
 }
 
 // stored counts the rows that requests write, and their versions.

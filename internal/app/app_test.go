@@ -62,9 +62,7 @@ func start(t *testing.T, url string, change ...func(*app.Config)) *service {
 		c, begin = c.Complete(), app.StartUnchecked
 	}
 	s, err := begin(t.Context(), c, testLogger(t.Output(), "warn"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), app.StopTimeout)
 		defer cancel()
@@ -114,9 +112,7 @@ func TestFromCreateToFulfilled(t *testing.T) {
 				{CompanyID: seed.Recipients[1].RecipientID, AmountFiat: "49.50"},
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		v, f, sum := created.VolumeInputInInputCurrency, created.Fees, created.TotalInputInInputCurrency
 		if v != "900.00" || f != "9.00" || sum != "909.00" {
 			t.Errorf("volume %s, fees %s, total %s; want 900.00, 9.00, 909.00", v, f, sum)
@@ -146,9 +142,7 @@ func TestFromCreateToFulfilled(t *testing.T) {
 		eventually(t, 30*time.Second, "an email for each payment", func() bool {
 			var mails struct{ Data []kept }
 			door := &apiclient.Client{BaseURL: s.Ready().BaseURL, Key: seed.APIKey}
-			if err := door.Get(t.Context(), "/api/sandbox/mails?per_page=100", &mails); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, door.Get(t.Context(), "/api/sandbox/mails?per_page=100", &mails))
 			sent = slices.DeleteFunc(mails.Data, func(m kept) bool { return m.Template != "payment_sent" })
 			return len(sent) == len(last.Payments)
 		})
@@ -200,14 +194,10 @@ func TestServeAnswersAndStops(t *testing.T) {
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	res, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	return res.StatusCode, string(body)
 }
 
@@ -215,16 +205,12 @@ func get(t *testing.T, url string) (int, string) {
 func TestReadyLine(t *testing.T) {
 	s := start(t, dbtest.SQLite(t))
 	line, err := json.Marshal(s.Ready())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	if bytes.Contains(line, []byte("\n")) {
 		t.Error("serve printed more than one line")
 	}
 	var got map[string]any
-	if err := json.Unmarshal(line, &got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, json.Unmarshal(line, &got))
 	seed := sandbox.DefaultSeed()
 	want := map[string]any{
 		"base_url": s.Ready().BaseURL, "auth_url": s.Ready().BaseURL, "metrics_url": s.Ready().MetricsURL,
@@ -253,17 +239,13 @@ func TestReadyLine(t *testing.T) {
 func TestSeed(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		sealer, err := identity.NewSealer(sandbox.DataKey())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		c := defaults(t).Complete()
 		for range 2 {
-			if err := sandbox.WriteSeed(t.Context(), d, sandbox.SeedOptions{
+			testkit.Check(t, sandbox.WriteSeed(t.Context(), d, sandbox.SeedOptions{
 				Sealer: sealer, Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: c.BitcoinNetwork, Chain: app.BitcoinChain},
 				FeeBps: c.FeeBps,
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		seed := sandbox.DefaultSeed()
 		err = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -311,9 +293,7 @@ func TestSeed(t *testing.T) {
 			_, err = payer.Get(ctx, tx, seed.CompanyID, seed.PayerID)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 	})
 }
 
@@ -323,18 +303,14 @@ func TestPayoutFailureInTheSandbox(t *testing.T) {
 	seed := s.Ready().Seed
 	api := &apiclient.Client{BaseURL: s.Ready().BaseURL, Key: seed.APIKey}
 	var made createdPayroll
-	if err := api.Post(t.Context(), "/api/company/payroll/create", map[string]any{
+	testkit.Check(t, api.Post(t.Context(), "/api/company/payroll/create", map[string]any{
 		"to_pay": []map[string]any{
 			{"user_id": seed.Workers[0].UserID, "amount_fiat": 100}, {"user_id": seed.Workers[1].UserID, "amount_fiat": 100},
 		},
-	}, &made); err != nil {
-		t.Fatal(err)
-	}
+	}, &made))
 	var detail payrollDetail
 	path := "/api/company/payrolls/" + made.PayrollID
-	if err := api.Get(t.Context(), path, &detail); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, api.Get(t.Context(), path, &detail))
 	if err := api.Post(t.Context(), "/api/sandbox/payout-failure", map[string]any{"subpayroll_id": detail.Payments[0].ID},
 		nil); err != nil {
 		t.Fatal(err)
@@ -345,9 +321,7 @@ func TestPayoutFailureInTheSandbox(t *testing.T) {
 	}
 	eventually(t, 60*time.Second, "one payment fulfilled, one that needs action", func() bool {
 		detail = payrollDetail{}
-		if err := api.Get(t.Context(), path, &detail); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, api.Get(t.Context(), path, &detail))
 		return detail.Payments[0].Status == "action_required" && detail.Payments[1].Status == "fulfilled"
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // germanIBAN returns a German IBAN. It pads the digits of the bank and account to eighteen.
@@ -50,9 +51,7 @@ func (d *apiClient) hire(country, symbol, data string) (id string) {
 
 func (d *apiClient) decode(r response, to any) {
 	d.Helper()
-	if err := json.Unmarshal([]byte(r.text), to); err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, json.Unmarshal([]byte(r.text), to))
 }
 
 func ach(number string) string {
@@ -118,9 +117,7 @@ func TestPayoutsToBanks(t *testing.T) {
 		for _, p := range detail.Payments {
 			by[p.UserID] = p
 			a, err := money.Parse(money.Asset(p.Outputs[0].Currency), p.Outputs[0].Volume.String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, err)
 			to := owed
 			if p.Status == "fulfilled" {
 				to = left
@@ -382,9 +379,7 @@ func (d *apiClient) corrected(o *companyBrowser, payee string) {
 		return tx.QueryRow(ctx, "SELECT destination FROM outputs WHERE payroll_id = $1", next.PayrollID).Scan(&stored)
 	})
 	var to destination.Destination
-	if err := json.Unmarshal([]byte(stored), &to); err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, json.Unmarshal([]byte(stored), &to))
 	if data, err := destination.Reveal(d.s.Sealer(), to); err != nil || !strings.Contains(string(data),
 		`"account_number":"1918171614"`) {
 		d.Errorf("the next payment went to %s, %v", to.Data, err)

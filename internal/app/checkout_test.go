@@ -18,6 +18,7 @@ import (
 
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -179,14 +180,10 @@ func TestLiveCheckoutsOfOneReader(t *testing.T) {
 	follow := func() (status int, leave func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.s.Ready().BaseURL+path+"/live", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		r.Header.Set("Accept", "text/event-stream")
 		got, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		t.Cleanup(func() { got.Body.Close() })
 		return got.StatusCode, cancel
 	}
@@ -218,16 +215,12 @@ func TestCheckoutIsPolled(t *testing.T) {
 	_, other := p.claim()
 	ask := func(path, tag string) (status int, header http.Header) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.s.Ready().BaseURL+path+"/live", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		if tag != "" {
 			r.Header.Set("If-None-Match", tag)
 		}
 		got, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		defer got.Body.Close()
 		return got.StatusCode, got.Header
 	}
@@ -394,16 +387,10 @@ func (p *customer) refundRefusesServiceAddress(b *webtest.Browser, own string) {
 func readQR(t *testing.T, picture []byte) string {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(picture))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	bitmap, err := gozxing.NewBinaryBitmapFromImage(img)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	got, err := qrcode.NewQRCodeReader().Decode(bitmap, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	return got.GetText()
 }

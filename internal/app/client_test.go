@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // apiClient sends requests to a service, with the API key of the seeded company unless another caller is set.
@@ -147,9 +148,7 @@ func (d *apiClient) create(body string) createdPayroll {
 
 func (d *apiClient) created(r response) (made createdPayroll) {
 	d.Helper()
-	if err := json.Unmarshal([]byte(r.text), &made); err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, json.Unmarshal([]byte(r.text), &made))
 	return made
 }
 
@@ -203,9 +202,7 @@ func (s payrollView) deposits(status string) (n int) {
 
 func (d *apiClient) payroll(payrollID string) (v payrollView) {
 	d.Helper()
-	if err := json.Unmarshal([]byte(d.ok("GET", "/api/company/payrolls/"+payrollID, "").text), &v); err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, json.Unmarshal([]byte(d.ok("GET", "/api/company/payrolls/"+payrollID, "").text), &v))
 	return v
 }
 
@@ -235,9 +232,7 @@ func (d *apiClient) fulfilled(payroll string) payrollView {
 // read reads from the service's database.
 func (d *apiClient) read(f func(context.Context, *db.Tx) error) {
 	d.Helper()
-	if err := d.s.DB().Read(d.Context(), f); err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, d.s.DB().Read(d.Context(), f))
 }
 
 // balance returns the balance of an account in bitcoin.
@@ -271,9 +266,7 @@ func (d *apiClient) checkFunds(want int64) {
 func (d *apiClient) sats(n json.Number) int64 {
 	d.Helper()
 	a, err := money.Parse(money.BTC, n.String())
-	if err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, err)
 	return a.Units()
 }
 
@@ -343,9 +336,7 @@ func (d *apiClient) stranger() (company string, other *apiClient) {
 		_, key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: c.ID, AppID: app.ID})
 		return err
 	})
-	if err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, err)
 	return company, d.as("Basic " + key)
 }
 
@@ -366,8 +357,6 @@ func (d *apiClient) tokenOf(userID string, scopes ...identity.Scope) string {
 		})
 		return err
 	})
-	if err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, err)
 	return "Bearer " + token
 }

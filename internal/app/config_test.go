@@ -14,14 +14,13 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/lightning/lightningtest"
 	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 func defaults(t *testing.T) app.Config {
 	t.Helper()
 	c, err := app.Defaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	return c
 }
 
@@ -71,17 +70,11 @@ func TestProductionRefusesSandboxKeysUnderAnyName(t *testing.T) {
 		t.Fatalf("complete production settings: %v", err)
 	}
 	sandboxPub, err := publicKey(sandbox.BitcoinKey())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	other, err := newKey(t, "bitcoin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	otherPub, err := publicKey(other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	for name, tt := range map[string]struct {
 		change func(*app.Config)
 		want   string
@@ -160,9 +153,7 @@ func TestRefusalsKeepSecrets(t *testing.T) {
 func TestEverySettingIsAFlagAndAnEnvironmentVariable(t *testing.T) {
 	var commands cli.CLI
 	parser, err := kong.New(&commands, cli.Options()...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	for _, f := range parser.Model.Children[0].Flags {
 		want := "STIPEND_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		if len(f.Envs) != 1 || f.Envs[0] != want || f.Help == "" {
@@ -182,9 +173,7 @@ func TestEverySettingIsAFlagAndAnEnvironmentVariable(t *testing.T) {
 // Production accepts the settings that keys new prints.
 func TestNewKeysAreProductionKeys(t *testing.T) {
 	var out strings.Builder
-	if err := (cli.KeysNewCmd{Network: "bitcoin"}).Run(cli.Streams{Out: &out}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, (cli.KeysNewCmd{Network: "bitcoin"}).Run(cli.Streams{Out: &out}))
 	set := map[string]string{}
 	for line := range strings.Lines(out.String()) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(name, "#") {
@@ -205,9 +194,7 @@ func TestNewKeysAreProductionKeys(t *testing.T) {
 		t.Errorf("%v\n%s", err, shown.String())
 	}
 	d, err := bitcoin.ParseXPub(c.BitcoinXPub, "bitcoin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	if a, err := d.Address(0, 0); err != nil || !strings.HasPrefix(a, "bc1q") {
 		t.Errorf("first address %q, %v", a, err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // cutProxy is a proxy in front of a PostgreSQL server. It closes connections when a test asks for it, depending on
@@ -39,20 +40,14 @@ type cutProxy struct {
 func newCutProxy(t *testing.T, url string) (*cutProxy, string) {
 	t.Helper()
 	c, err := pgconn.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	s := &cutProxy{}
 	s.network, s.address = pgconn.NetworkAddress(c.Host, c.Port)
 	dir, err := os.MkdirTemp("", "cut") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	way, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(dir,
 		".s.PGSQL."+strconv.Itoa(int(c.Port))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	t.Cleanup(func() {
 		_ = way.Close()
 		_ = os.RemoveAll(dir)
@@ -204,12 +199,10 @@ func TestTransactionsThatMeetAreTriedAgain(t *testing.T) {
 	server := dbtest.Open(t, db.Options{URL: url})
 	do := func(sql string) {
 		t.Helper()
-		if err := server.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		testkit.Check(t, server.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			_, err := tx.Exec(ctx, sql)
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	do("CREATE SEQUENCE met") // a rollback does not reset a sequence
 	do(`CREATE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

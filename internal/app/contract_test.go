@@ -15,6 +15,7 @@ import (
 
 	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/httpapi/openapitest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // The tests of this package check every response against the contract.
@@ -30,13 +31,9 @@ func init() {
 // code generates are the same document.
 func TestTheCommittedContractIsTheServedOne(t *testing.T) {
 	committed, err := os.ReadFile("../../api/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	var compact bytes.Buffer
-	if err := json.Compact(&compact, committed); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, json.Compact(&compact, committed))
 	if !bytes.Equal(compact.Bytes(), httpapi.Document()) {
 		t.Error("api/openapi.json is not the contract of the code: run make generate and review the difference; versions " +
 			"2.x allow only additions")
@@ -50,21 +47,15 @@ var state = regexp.MustCompile(`^(status|[a-z]+_status|[a-z]+_state)$`)
 // of the form that the service creates.
 func TestTheContractIsComplete(t *testing.T) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(httpapi.Document()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()
-	if err := compiler.AddResource("contract.json", document); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, compiler.AddResource("contract.json", document))
 	valid := func(pointer string, example any) {
 		t.Helper()
 		s, err := compiler.Compile("contract.json#" + pointer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		if err := s.Validate(example); err != nil {
 			t.Errorf("%s: its example is not valid: %v", pointer, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -23,9 +24,7 @@ func TestDocsInABrowser(t *testing.T) {
 			Tags    []string
 		}
 	}
-	if err := json.Unmarshal([]byte(text), &contract); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, json.Unmarshal([]byte(text), &contract))
 	p := webtest.Start(t).Open(s.Ready().BaseURL+"/docs#tag/payrolls", webtest.Look{})
 	eventually(t, time.Minute, "the page lists the operations of payrolls", func() bool {
 		return strings.Contains(p.Text(), contract.Paths["/api/company/payroll/create"]["post"].Summary)
@@ -55,9 +54,7 @@ func TestDocsInABrowser(t *testing.T) {
 	press := func(what string) {
 		t.Helper()
 		label, err := json.Marshal(what)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		eventually(t, time.Minute, what, func() bool {
 			return webtest.Evaluate[bool](p, `(() => {
 				const all = [...document.querySelectorAll("button")].filter(b => b.textContent.replace(/\s+/g, " ").includes(`+string(label)+`));

@@ -25,6 +25,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/sandbox/apiclient"
 	"github.com/stipend/stipend/internal/sandbox/trigger"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -46,10 +47,8 @@ func TestListenAndTrigger(t *testing.T) {
 		}
 	}))
 	defer receiver.Close()
-	if err := client.API().Post(t.Context(), "/api/webhooks", map[string]any{"url": receiver.URL + "/endpoint",
-		"events": []string{"claim.*"}}, nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, client.API().Post(t.Context(), "/api/webhooks", map[string]any{"url": receiver.URL + "/endpoint",
+		"events": []string{"claim.*"}}, nil))
 	ctx, stop := context.WithCancel(t.Context())
 	out, in := io.Pipe()
 	var done sync.WaitGroup
@@ -76,9 +75,7 @@ func TestListenAndTrigger(t *testing.T) {
 	<-printed
 	secret := strings.TrimSpace(strings.TrimPrefix(<-printed, "Signing secret: "))
 	verifier, err := standardwebhooks.NewWebhook(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	seen := map[string]bool{}
 	for _, name := range trigger.Events() {
 		var text bytes.Buffer
@@ -146,9 +143,7 @@ func TestListenOutlivesARestart(t *testing.T) {
 		start := func() *service {
 			s := boot(t, url)
 			target, err := neturl.Parse(s.Ready().BaseURL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, err)
 			at.Store(target)
 			return s
 		}
@@ -164,9 +159,7 @@ func TestListenOutlivesARestart(t *testing.T) {
 		// them.
 		own := &trigger.Client{Client: cli.Client{BaseURL: first.Ready().BaseURL}.API()}
 		marker, err := own.MakeRecipient(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		eventually(t, 30*time.Second, "the events before the listener have numbers", func() bool {
 			page, err := own.EventsAfter(t.Context(), "", "recipient.created")
 			return err == nil && slices.ContainsFunc(page.Data,
@@ -190,9 +183,7 @@ func TestListenOutlivesARestart(t *testing.T) {
 		defer stop()
 		<-ready
 		seeded, err := cli.Client{BaseURL: first.Ready().BaseURL}.API().EventsAfter(t.Context(), "", "recipient.created")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		wanted := make([]string, len(seeded.Data)) // a new listener must not receive these
 		happen := func(s *service, n int) {
 			c := &trigger.Client{Client: cli.Client{BaseURL: s.Ready().BaseURL}.API()}
@@ -203,17 +194,13 @@ func TestListenOutlivesARestart(t *testing.T) {
 			}
 			for {
 				page, err := c.EventsAfter(t.Context(), "", "recipient.created")
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Check(t, err)
 				if len(page.Data) < len(wanted)+n {
 					continue // has no number yet
 				}
 				for _, body := range page.Data[len(wanted):] {
 					var head apiclient.EventHead
-					if err := json.Unmarshal(body, &head); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Check(t, json.Unmarshal(body, &head))
 					wanted = append(wanted, head.ID)
 				}
 				return
@@ -234,9 +221,7 @@ func TestListenOutlivesARestart(t *testing.T) {
 			t.Errorf("stipend listen printed %q", text)
 		}
 		happen(first, 2) // no listener receives these yet
-		if err := first.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, first.Stop(t.Context()))
 		second := start()
 		happen(second, 3)
 		expect(5)
@@ -364,9 +349,7 @@ func checkEvents(t *testing.T, s *service) (needed map[string]bool) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	return needed
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning/lndtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // A payer pays a claim through a channel between two real LND nodes, on the chain of a real Bitcoin node.
@@ -25,9 +26,7 @@ func TestClaimOverLND(t *testing.T) {
 		d := newAPIClient(t, s)
 		for range 2 { // the service finds the second payment by the node's index
 			id := d.claimOf("100.00")["claim_id"].(string)
-			if err := pair.Pay(t.Context(), d.invoiceOf(id, 200_000)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, pair.Pay(t.Context(), d.invoiceOf(id, 200_000)))
 			d.claimIs(id, "paid", "none")
 		}
 		if got := d.balance(ledger.ChannelBalance, "").Units(); got != 400_000 || d.merchant() != 198_00 {

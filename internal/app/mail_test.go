@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/sandbox/trigger"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -69,9 +70,7 @@ func (o *mailServer) got(to, subject string) bool {
 // The service sends each kind of email when its cause happens, as text and HTML, over a real SMTP connection.
 func TestMailsArriveBySMTP(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	o := &mailServer{mails: map[string][]string{}}
 	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
 		return &mailSession{mailServer: o},
@@ -90,9 +89,7 @@ func TestMailsArriveBySMTP(t *testing.T) {
 	c := &trigger.Client{Client: cli.Client{BaseURL: s.Ready().BaseURL}.API()}
 
 	invited, err := c.Invite(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	if _, err := c.MakeVerified(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -100,13 +97,9 @@ func TestMailsArriveBySMTP(t *testing.T) {
 		ID string `json:"recipient_id"`
 	}
 	at := "/api/company/" + s.Ready().Seed.CompanyID + "/recipients/"
-	if err := c.Post(t.Context(), at+"create", map[string]string{"first_name": "Ada", "last_name": "Example",
-		"country": "GB", "email": "ada@example.com"}, &payee); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.GiveDestination(t.Context(), at+payee.ID); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, c.Post(t.Context(), at+"create", map[string]string{"first_name": "Ada", "last_name": "Example",
+		"country": "GB", "email": "ada@example.com"}, &payee))
+	testkit.Check(t, c.GiveDestination(t.Context(), at+payee.ID))
 	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
 		w.WriteHeader(http.StatusGone)
@@ -115,12 +108,8 @@ func TestMailsArriveBySMTP(t *testing.T) {
 	var endpoint struct {
 		ID string `json:"webhook_id"`
 	}
-	if err := c.Post(t.Context(), "/api/webhooks", map[string]any{"url": gone.URL}, &endpoint); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Post(t.Context(), "/api/webhooks/"+endpoint.ID+"/test", nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, c.Post(t.Context(), "/api/webhooks", map[string]any{"url": gone.URL}, &endpoint))
+	testkit.Check(t, c.Post(t.Context(), "/api/webhooks/"+endpoint.ID+"/test", nil, nil))
 	seed := s.Ready().Seed
 	partner := oauth2.Config{ClientID: seed.ClientID, RedirectURL: seed.RedirectURI,
 		Scopes:   []string{"c_company_worker_list"},
@@ -135,16 +124,12 @@ func TestMailsArriveBySMTP(t *testing.T) {
 		"email": "bea@example.com"}, &payee); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Post(t.Context(), at+payee.ID+"/distribution", map[string]any{"symbol": "EUR",
+	testkit.Check(t, c.Post(t.Context(), at+payee.ID+"/distribution", map[string]any{"symbol": "EUR",
 		"distribution_data": map[string]string{
 			"account_holder_name": "Bea Example", "account_holder_type": "individual", "iban": germanIBAN("370400440990" +
 				reasonNumber("AC04")),
-		}}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := trigger.PayTo(payee.ID, trigger.Pay("exact"))(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+		}}, nil))
+	testkit.Check(t, trigger.PayTo(payee.ID, trigger.Pay("exact"))(t.Context(), c))
 
 	for _, wanted := range []struct{ to, subject string }{
 		{invited, "invites you to get paid"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // raw is a connection on which a client can write any bytes.
@@ -24,13 +25,9 @@ type raw struct {
 func dial(t *testing.T, s *service) *raw {
 	t.Helper()
 	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.Ready().BaseURL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, c.SetDeadline(time.Now().Add(time.Minute)))
 	return &raw{t, c, bufio.NewReader(c)}
 }
 
@@ -92,9 +89,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if len(answered) > 0 {
 		t.Error("the server answered on a third connection, want two at most")
 	}
-	if err := second.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, second.Close())
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}

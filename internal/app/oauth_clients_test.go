@@ -15,6 +15,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -37,21 +38,15 @@ func agree(t *testing.T, v *webtest.Visitor, admin sandbox.SeedAdmin, address st
 func callCompany(t *testing.T, client *http.Client, s *service, token string) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Ready().BaseURL+"/api/company/workers", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	got, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	defer got.Body.Close()
 	text, err := io.ReadAll(got.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	return got.StatusCode, string(text)
 }
 
@@ -102,9 +97,7 @@ func TestOAuthClientsOfOthers(t *testing.T) {
 // redirected to. Then it prints the token.
 func runNodeClient(t *testing.T, s *service, browser *webtest.Visitor, name string) {
 	modules, err := filepath.Abs("../../.tools/npm/oauth")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	if _, err := os.Stat(filepath.Join(modules, "node_modules", name)); err != nil {
 		t.Fatalf("npm's %s is not installed; run tools/install.sh oauth", name)
 	}
@@ -113,16 +106,10 @@ func runNodeClient(t *testing.T, s *service, browser *webtest.Visitor, name stri
 		seed.ClientSecret, seed.RedirectURI)
 	node.Stderr = t.Output()
 	in, err := node.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	out, err := node.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
+	testkit.Check(t, node.Start())
 	lines := bufio.NewScanner(out)
 	next := func() string {
 		t.Helper()
@@ -149,9 +136,7 @@ func runNodeClient(t *testing.T, s *service, browser *webtest.Visitor, name stri
 	if said := next(); said != "revoked" {
 		t.Errorf("the client printed %q", said)
 	}
-	if err := node.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, node.Wait())
 	if status, _ := callCompany(t, http.DefaultClient, s, token); status != http.StatusUnauthorized {
 		t.Errorf("a call with a revoked token: %d", status)
 	}

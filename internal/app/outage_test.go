@@ -22,6 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // Two processes of each role share one PostgreSQL database and nothing else. Either can answer a request, and each
@@ -237,9 +238,7 @@ func fill(t *testing.T, d *db.DB, full bool) {
 	default:
 		err = run("DROP TRIGGER no_room ON payrolls", "DROP FUNCTION no_room()")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 }
 
 // When a node is down, the service still starts and answers reads. It creates no new addresses, because it would not
@@ -284,9 +283,7 @@ func nodeThatIsDown(t *testing.T, start func(testing.TB) *btcdtest.Node) {
 	// and in the end it switches to the second node's chain.
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 	}
 	must(second.Mine(t.Context(), chain.MaxDivergence+2))
 	d.alarm(chain.Behind, true)
@@ -311,9 +308,7 @@ type brokenLine struct {
 func newBrokenLine(t *testing.T, to string) *brokenLine {
 	t.Helper()
 	target, err := neturl.Parse(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	c := &brokenLine{user: target.User}
 	proxy := httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Host,
@@ -395,9 +390,7 @@ func TestALockedTable(t *testing.T) {
 	d.as("").metrics()
 	stop.Store(true)
 	release()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, <-done)
 	all.Wait()
 	close(answers)
 	for r := range answers {
@@ -437,12 +430,10 @@ func TestAReplacedServerPausesPayouts(t *testing.T) {
 	d.deposit(made.PayrollID, "exact", "")
 	d.fulfilled(made.PayrollID)
 	// The database now records an older timeline than the server's.
-	if err := s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+	testkit.Check(t, s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		return db.SetSetting(ctx, tx,
 			"db.timeline", "00000000")
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	made = d.payTwo("25.00")
 	d.deposit(made.PayrollID, "exact", "")
 	why := ""
@@ -486,17 +477,11 @@ func TestClocksThatDisagree(t *testing.T) {
 func (d *apiClient) metrics() string {
 	d.Helper()
 	req, err := http.NewRequestWithContext(d.Context(), http.MethodGet, d.s.Ready().MetricsURL, nil)
-	if err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, err)
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, err)
 	return string(text)
 }

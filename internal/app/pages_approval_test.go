@@ -23,13 +23,11 @@ func (o *companyBrowser) colleague() (v *webtest.Visitor, setRole func(role stri
 	var user identity.User
 	setRole = func(role string) {
 		o.Helper()
-		if err := o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
+		testkit.Check(o, o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return identity.AddMember(ctx, tx, identity.Member{CompanyID: o.d.seed.CompanyID, UserID: user.ID, Role: role})
-		}); err != nil {
-			o.Fatal(err)
-		}
+		}))
 	}
-	if err := o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+	testkit.Check(o, o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		sealer, err := identity.NewSealer(make([]byte, 32))
 		if err == nil {
 			user, err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{
@@ -37,9 +35,7 @@ func (o *companyBrowser) colleague() (v *webtest.Visitor, setRole func(role stri
 				Profile:      identity.Profile{Email: email, FirstName: "Katherine", LastName: "Johnson"}})
 		}
 		return err
-	}); err != nil {
-		o.Fatal(err)
-	}
+	}))
 	setRole(identity.RoleAdmin)
 	v = webtest.NewVisitor(o.T, o.s.Ready().BaseURL)
 	if got := v.Submit(v.Get("/sign-in"), "/sign-in", "email", email, "password",

@@ -28,6 +28,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/freeport"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
@@ -45,9 +46,7 @@ func employ(t *testing.T, s *service, name string) *staffBrowser {
 	var out bytes.Buffer
 	c := cli.StaffAddCmd{StaffCredentials: cli.StaffCredentials{Storage: s.cfg.Storage, Email: strings.ToLower(name) +
 		"@house.example"}, Name: name}
-	if err := c.Run(t.Context(), cli.Streams{Out: &out}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, c.Run(t.Context(), cli.Streams{Out: &out}))
 	said := func(what string) string {
 		return regexp.MustCompile(what + ` +(\S+)`).FindStringSubmatch(out.String())[1]
 	}
@@ -58,9 +57,7 @@ func employ(t *testing.T, s *service, name string) *staffBrowser {
 func (o *staffBrowser) code(t *testing.T) string {
 	t.Helper()
 	code, err := totp.GenerateCode(o.secret, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	return code
 }
 
@@ -94,9 +91,7 @@ func TestOperations(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		address, err := freeport.Free() // the address stays the same after a restart, so that sessions stay valid
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		limit := func(c *app.Config) { c.ReleaseLimit, c.Listen = "500 USD", address }
 		o := openCompanyBrowser(t, database, limit)
 		ada := o.d.seed.Workers[0].UserID
@@ -190,9 +185,7 @@ func TestOperations(t *testing.T) {
 		})
 		o.says(second.Get(at), "a strange &lt;b&gt;payout&lt;/b&gt;", "Payouts are paused")
 		second.sends(t, at, at+"/requests", http.StatusSeeOther, "reason", "it was ours")
-		if err := o.s.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, o.s.Stop(t.Context()))
 		s := boot(t, database, limit)
 		o.s, o.d = s, newAPIClient(t, s)
 		if why := o.paused(); !strings.Contains(why, "strange") {
@@ -222,10 +215,8 @@ func TestOperations(t *testing.T) {
 		mary := employ(t, s, "Mary").signIn(t)
 		o.says(mary.Get(at+"/acts"), "Paused payouts", "Approved resuming payouts", "Requested a release",
 			"Approved a release", "called back", "Added a staff member", "CLI")
-		if err := (cli.StaffRemoveCmd{Storage: s.cfg.Storage, Email: mary.email}).Run(t.Context(),
-			cli.Streams{Out: &bytes.Buffer{}}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, (cli.StaffRemoveCmd{Storage: s.cfg.Storage, Email: mary.email}).Run(t.Context(),
+			cli.Streams{Out: &bytes.Buffer{}}))
 		if got := mary.Get(at); got.Location() != at+"/sign-in" {
 			t.Errorf("a removed operator: %d", got.Status)
 		}
@@ -273,10 +264,8 @@ func (o *companyBrowser) suspend(amounts ...string) {
 			<NtryDtls><TxDtls><RltdPties><Dbtr><Pty><Nm>A &lt;b&gt; Payer</Nm></Pty></Dbtr></RltdPties><RmtInf><Ustrd>of %s</Ustrd></RmtInf></TxDtls></NtryDtls></Ntry>`, amount, freshKey(), amount)
 	}
 	file := filepath.Join(o.TempDir(), "camt.xml")
-	if err := os.WriteFile(file,
-		[]byte(`<Document><BkToCstmrStmt><Stmt><Id>1</Id><Acct><Id><IBAN>DE89370400440532013000</IBAN></Id></Acct>`+entries.String()+`</Stmt></BkToCstmrStmt></Document>`), 0o600); err != nil {
-		o.Fatal(err)
-	}
+	testkit.Check(o, os.WriteFile(file,
+		[]byte(`<Document><BkToCstmrStmt><Stmt><Id>1</Id><Acct><Id><IBAN>DE89370400440532013000</IBAN></Id></Acct>`+entries.String()+`</Stmt></BkToCstmrStmt></Document>`), 0o600))
 	o.d.prints(fmt.Sprintf("0 credited, %d in suspense", len(amounts)), cli.TransfersImportCmd{Storage: o.s.cfg.Storage,
 		Files: []string{file}})
 }
@@ -337,9 +326,7 @@ func TestReconciliation(t *testing.T) {
 			t.Helper()
 			r, err := backoffice.Reconcile(t.Context(), o.s.DB(), backoffice.Sources{Chain: app.BitcoinChain, Node: node,
 				Accounts: []evm.Node{o.s.EVM()[0].Node}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Check(t, err)
 			return r
 		}
 		finds := func(kind, object string) {
@@ -354,15 +341,13 @@ func TestReconciliation(t *testing.T) {
 		}
 		set := func(statement string, args ...any) {
 			t.Helper()
-			if err := o.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			testkit.Check(t, o.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				n, err := tx.Exec(ctx, statement, args...)
 				if err == nil && n == 0 {
 					err = errors.New("nothing was changed")
 				}
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		made := o.d.create(pays("", "1000", o.d.seed.Workers[0].UserID))
 		o.d.deposit(made.PayrollID, "over", "")
@@ -442,12 +427,10 @@ func TestReconciliation(t *testing.T) {
 // paused returns the reason that payouts are paused, as the engine reads it.
 func (o *companyBrowser) paused() (why string) {
 	o.Helper()
-	if err := o.s.DB().Read(o.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+	testkit.Check(o, o.s.DB().Read(o.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		why, err = payout.Paused(ctx, tx)
 		return err
-	}); err != nil {
-		o.Fatal(err)
-	}
+	}))
 	return why
 }
 
@@ -459,13 +442,11 @@ func TestOperationsInABrowser(t *testing.T) {
 	o.d.deposit(made.PayrollID, "exact", "")
 	o.d.until(made.PayrollID, "on hold", func(v payrollView) bool { return v.Status == "on_hold" })
 	o.suspend("5.00")
-	if err := o.s.DB().Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
+	testkit.Check(t, o.s.DB().Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
 		owed := money.New(money.USD, 9_00)
 		return ledger.Post(tx, ledger.Journal{CompanyID: "com_gone", SourceType: "test", SourceID: "1", Purpose: "owe",
 			Lines: []ledger.Line{ledger.Debit(ledger.DueFromCustomer, "", owed), ledger.Credit(ledger.Bank, "", owed)}})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	b := webtest.Start(t)
 	p := b.Open(base+"/operations/sign-in", webtest.Look{Width: 320})
 	p.Audit()

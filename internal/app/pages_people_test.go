@@ -25,6 +25,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -175,9 +176,7 @@ func TestRecipientPages(t *testing.T) {
 func (o *companyBrowser) address() string {
 	o.Helper()
 	all, err := sandbox.SeedAddresses("regtest", 9)
-	if err != nil {
-		o.Fatal(err)
-	}
+	testkit.Check(o, err)
 	return all[8]
 }
 
@@ -274,7 +273,7 @@ func TestWalletAndInvoicePages(t *testing.T) {
 func (o *companyBrowser) bankStatement() {
 	o.Helper()
 	for i, cents := range []int64{100_00, 20_00} {
-		if err := o.s.DB().Write(o.Context(), func(_ context.Context, tx *db.Tx) error {
+		testkit.Check(o, o.s.DB().Write(o.Context(), func(_ context.Context, tx *db.Tx) error {
 			a := money.New(money.USD, cents)
 			lines := []ledger.Line{ledger.Debit(ledger.Bank, "", a), ledger.Credit(ledger.CompanyFunds, "", a)}
 			if i == 1 {
@@ -282,14 +281,12 @@ func (o *companyBrowser) bankStatement() {
 			}
 			return ledger.Post(tx, ledger.Journal{CompanyID: o.d.seed.CompanyID, SourceType: "bank_deposit",
 				SourceID: fmt.Sprint("rcp_", i), Purpose: "credit", Lines: lines})
-		}); err != nil {
-			o.Fatal(err)
-		}
+		}))
 	}
 	o.says(o.Get("/wallets?asset=USD"), "camt.053 (USD)")
 	var head iso20022.Statement
 	var entries []iso20022.Entry
-	if err := iso20022.ReadStatements(strings.NewReader(o.Get("/wallets/statement.xml?asset=USD").Text),
+	testkit.Check(o, iso20022.ReadStatements(strings.NewReader(o.Get("/wallets/statement.xml?asset=USD").Text),
 		func(s *iso20022.Statement, e *iso20022.Entry) error {
 			if e == nil {
 				head = *s
@@ -297,9 +294,7 @@ func (o *companyBrowser) bankStatement() {
 				entries = append(entries, *e)
 			}
 			return nil
-		}); err != nil {
-		o.Fatal(err)
-	}
+		}))
 	if len(entries) != 2 || !entries[0].Credit || entries[0].Amount != money.New(money.USD, 100_00) || entries[1].Credit ||
 		entries[1].Details[0].EndToEndID != "rcp_1" ||
 		len(head.Balances) != 2 || head.Balances[0].Amount != money.Zero(money.USD) ||

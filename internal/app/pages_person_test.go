@@ -17,6 +17,7 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -167,9 +168,7 @@ func TestFromSignUpToTheFirstCallInABrowser(t *testing.T) {
 	p.Send(register)
 	p.Send("form[action='/account/factor/begin'] button")
 	code, err := totp.GenerateCode(regexp.MustCompile(`[A-Z2-7]{32}`).FindString(p.Text()), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	p.Fill("#code", code)
 	p.Send("form[action='/account/factor/confirm'] button")
 	p.Send("main a[href='/settings/api']")

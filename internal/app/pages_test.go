@@ -20,6 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -199,9 +200,7 @@ func (o *companyBrowser) role(role string) {
 		return identity.AddMember(ctx, tx, identity.Member{CompanyID: o.s.Ready().Seed.CompanyID,
 			UserID: sandbox.SeedID("usr", "admin"), Role: role})
 	})
-	if err != nil {
-		o.Fatal(err)
-	}
+	testkit.Check(o, err)
 }
 
 // A user makes a payroll by typing amounts next to the payees. The form shows each error next to its field. Nothing
@@ -348,9 +347,7 @@ func (o *companyBrowser) picture(p *webtest.Page, name string) {
 	if *screenshots == "" {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), p.Picture(), 0o644); err != nil {
-		o.Fatal(err)
-	}
+	testkit.Check(o, os.WriteFile(filepath.Join(*screenshots, name+".png"), p.Picture(), 0o644))
 }
 
 // A user makes a payroll in a browser without JavaScript, then funds it and watches it live with JavaScript. The user
@@ -406,10 +403,8 @@ func TestPayrollInABrowser(t *testing.T) {
 	b.Check(base + "/payrolls/" + id)
 
 	file := filepath.Join(t.TempDir(), "payments.csv")
-	if err := os.WriteFile(file,
-		[]byte("payee,amount\n"+seed.Workers[0].Email+",20\n"+seed.Recipients[1].RecipientID+",30\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, os.WriteFile(file,
+		[]byte("payee,amount\n"+seed.Workers[0].Email+",20\n"+seed.Recipients[1].RecipientID+",30\n"), 0o600))
 	p = b.Open(base+"/payrolls/import", webtest.Look{})
 	p.Do(chromedp.SetUploadFiles("#file", []string{file}))
 	p.Send("main button")

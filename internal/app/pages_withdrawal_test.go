@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -118,9 +119,7 @@ func TestWithdrawalPages(t *testing.T) {
 
 		// When the month is over, it is closed, and its files can be downloaded.
 		o.d.advance(32 * 24 * time.Hour)
-		if err := ledger.ClosePeriods(t.Context(), o.s.DB()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, ledger.ClosePeriods(t.Context(), o.s.DB()))
 		admin := o.s.Ready().Seed.Admin
 		o.Submit(o.Get("/sign-in"), "/sign-in", "email", admin.Email, "password", admin.Password)
 		o.says(o.Get("/wallets?asset=BTC"), "Closed months in BTC", "0.00002000\u00a0BTC",

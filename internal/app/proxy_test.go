@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/cmd/stipend/cli"
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // Behind a trusted proxy, the rate limits count the client that the proxy names. They ignore addresses that the
@@ -21,15 +22,11 @@ func TestLimitsCountClientsBehindTrustedProxies(t *testing.T) {
 		d.Helper()
 		req, err := http.NewRequestWithContext(d.Context(), http.MethodPost, d.s.Ready().BaseURL+"/oauth2/token",
 			strings.NewReader("grant_type=authorization_code"))
-		if err != nil {
-			d.Fatal(err)
-		}
+		testkit.Check(d, err)
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		req.Header["X-Forwarded-For"] = forwarded
 		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			d.Fatal(err)
-		}
+		testkit.Check(d, err)
 		res.Body.Close()
 		return res.StatusCode
 	}
@@ -127,9 +124,7 @@ func TestAnEmbeddedDatabaseIsServedOnce(t *testing.T) {
 	if !strings.Contains(out.String(), "sandbox, published") {
 		t.Errorf("%s", out.String())
 	}
-	if err := s.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, s.Stop(t.Context()))
 	if err := (cli.MigrateCmd{Storage: c.Storage}).Run(t.Context(), cli.Streams{Out: &out}); err != nil {
 		t.Errorf("migrate after the service stopped: %v", err)
 	}
@@ -138,9 +133,7 @@ func TestAnEmbeddedDatabaseIsServedOnce(t *testing.T) {
 	other.DataDir = filepath.Join(t.TempDir(), "new", "directory")
 	other.Listen, other.MetricsListen = "127.0.0.1:0", ""
 	fresh, err := app.Start(t.Context(), other, testLogger(t.Output(), "error"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	if err := fresh.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}

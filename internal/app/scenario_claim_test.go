@@ -21,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -350,9 +351,7 @@ func claimRefunded(d *apiClient) {
 	if err := d.accept(id, url, own); err == nil {
 		d.Errorf("the service accepted one of its own addresses")
 	}
-	if err := d.accept(id, url, home); err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, d.accept(id, url, home))
 	if err := d.accept(id, url, home); !errors.Is(err, claim.ErrLink) {
 		d.Errorf("accept with a link that was already used: %v", err)
 	}
@@ -380,9 +379,7 @@ func claimRefundedLate(d *apiClient) {
 		d.Errorf("%v", link)
 	}
 	d.refused(409, "invalid_state", "POST", "/api/merchant/claim/quote/refresh", `{"claim_id":"`+id+`"}`)
-	if err := d.accept(id, link["refund_url"].(string), d.s.Bitcoin().Home()); err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, d.accept(id, link["refund_url"].(string), d.s.Bitcoin().Home()))
 	d.claimIs(id, "refunded", "none")
 	if d.merchant() != had {
 		d.Errorf("the merchant got %d cents of a refunded claim", d.merchant()-had)

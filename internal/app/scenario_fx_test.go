@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // run runs a command on the service's database and returns its output.
@@ -65,12 +66,10 @@ func paidFromOperatorCoins(d *apiClient) {
 	statement := filepath.Join(d.TempDir(), "camt.xml")
 	entry := `<Ntry><Amt Ccy="EUR">%s</Amt><CdtDbtInd>CRDT</CdtDbtInd><Sts>BOOK</Sts><BookgDt><Dt>2026-03-02</Dt></BookgDt><AcctSvcrRef>%s</AcctSvcrRef>
 		<NtryDtls><TxDtls><RmtInf><Ustrd>%s</Ustrd></RmtInf></TxDtls></NtryDtls></Ntry>`
-	if err := os.WriteFile(statement,
+	testkit.Check(d, os.WriteFile(statement,
 		[]byte(`<Document><BkToCstmrStmt><Stmt><Id>1</Id><Acct><Id><IBAN>DE89370400440532013000</IBAN></Id></Acct>`+
 			fmt.Sprintf(entry, "1000.00", "A", strings.ToUpper(strings.ReplaceAll(d.seed.CompanyID, "_", " ")))+
-			fmt.Sprintf(entry, "5.00", "B", "hello")+`</Stmt></BkToCstmrStmt></Document>`), 0o600); err != nil {
-		d.Fatal(err)
-	}
+			fmt.Sprintf(entry, "5.00", "B", "hello")+`</Stmt></BkToCstmrStmt></Document>`), 0o600))
 	had := d.balanceIn(ledger.CompanyFunds, "", money.EUR)
 	d.prints("1 credited, 1 in suspense, 0 returned; 0 imported before", cli.TransfersImportCmd{Storage: storage,
 		Files: []string{statement}})
@@ -99,9 +98,7 @@ func paidFromOperatorCoins(d *apiClient) {
 			} `json:"outputs"`
 		} `json:"payments"`
 	}
-	if err := json.Unmarshal([]byte(d.ok("GET", "/api/company/payrolls/"+made.PayrollID, "").text), &paid); err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, json.Unmarshal([]byte(d.ok("GET", "/api/company/payrolls/"+made.PayrollID, "").text), &paid))
 	if o := paid.Payments[0].Outputs[0]; o.Volume != "0.00200000" || o.RateBase != "BTC" || o.Rate != "50000" {
 		d.Errorf("%+v", o)
 	}
@@ -127,13 +124,9 @@ func paidFromOperatorCoins(d *apiClient) {
 
 	// The operator sends some of it to an exchange and gets dollars back.
 	wallet, err := sandbox.SeedWallet()
-	if err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, err)
 	address, err := wallet.Deriver().Address(0, 77)
-	if err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, err)
 	key := cli.WalletFlags{Env: app.Sandbox}
 	if _, err := d.run(cli.TreasurySendCmd{Storage: storage, WalletFlags: key, Amount: "1000",
 		Address: address}); err == nil {

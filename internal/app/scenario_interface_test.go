@@ -15,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 func sameKeyAgain(d *apiClient) {
@@ -184,9 +185,7 @@ func foreignCompany(d *apiClient) {
 func deadCredentials(d *apiClient) {
 	var keyID, key string
 	write := func(f func(context.Context, *db.Tx) error) {
-		if err := d.s.DB().Write(d.Context(), f); err != nil {
-			d.Fatal(err)
-		}
+		testkit.Check(d, d.s.DB().Write(d.Context(), f))
 	}
 	write(func(ctx context.Context, tx *db.Tx) (err error) {
 		keyID, key, err = identity.CreateAPIKey(ctx, tx, identity.Sandbox, identity.NewAPIKey{CompanyID: d.seed.CompanyID,
@@ -288,9 +287,7 @@ func injection(d *apiClient) {
 				}
 			}
 			quoted, err := json.Marshal(text)
-			if err != nil {
-				d.Fatal(err)
-			}
+			testkit.Check(d, err)
 			d.refused(404, "not_found", "POST", "/api/company/payroll/cancel", `{"payroll_id":`+string(quoted)+`}`)
 		}
 		d.refused(404, "not_found", "POST", "/api/company/payroll/cancel", `{"payroll_id":"x"}`, "Idempotency-Key",
@@ -301,9 +298,7 @@ func injection(d *apiClient) {
 	// The service stores a text unchanged, and a search finds it.
 	text := "O'Brien'); DROP TABLE payments; -- %_ " + freshKey()
 	quoted, err := json.Marshal(text)
-	if err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, err)
 	d.create(pays(`"external_id":`+string(quoted)+`,`, "25.00", d.seed.Workers[0].UserID))
 	if rows := d.ok("GET", "/api/company/payrolls?external_id="+escape(text),
 		"").read(d)["data"].([]any); len(rows) != 1 || rows[0].(object)["external_id"] != text {
@@ -332,9 +327,7 @@ func sanctionedPayees(d *apiClient) {
 		eventually(d.T, 20*time.Second, path+" is "+want, func() bool { return status(path) == want })
 	}
 	addresses, err := sandbox.SeedAddresses("regtest", 8)
-	if err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, err)
 	hit := func(id string) (hit string) {
 		d.Helper()
 		d.read(func(ctx context.Context, tx *db.Tx) error {
@@ -346,12 +339,10 @@ func sanctionedPayees(d *apiClient) {
 	}
 	decide := func(hit string, to screening.State) {
 		d.Helper()
-		if err := d.s.DB().Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
+		testkit.Check(d, d.s.DB().Write(d.Context(), func(ctx context.Context, tx *db.Tx) error {
 			_, _, err := backoffice.DecideHit(ctx, tx, hit, to, "Officer", "compared the passports")
 			return err
-		}); err != nil {
-			d.Fatal(err)
-		}
+		}))
 	}
 
 	// Before the payroll: the company can't pay a recipient with a listed name, and can't reactivate the recipient.

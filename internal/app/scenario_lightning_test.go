@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/lightning/lightningtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // Payers can also pay claims over Lightning. Each scenario is a client of a whole sandbox with a simulated LND node.
@@ -58,9 +59,7 @@ func TestLightning(t *testing.T) {
 func file(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, os.WriteFile(path, content, 0o600))
 	return path
 }
 
@@ -99,16 +98,12 @@ func (d *apiClient) noInvoice(n *lightningtest.Node, id, request string) {
 
 func (d *apiClient) payInvoice(n *lightningtest.Node, request string) {
 	d.Helper()
-	if err := n.Pay(d.Context(), request); err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, n.Pay(d.Context(), request))
 }
 
 func restart(d *apiClient, n *lightningtest.Node) {
 	d.Helper()
-	if err := n.Restart(); err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, n.Restart())
 }
 
 func lightningPaid(d *apiClient, n *lightningtest.Node) {
@@ -145,9 +140,7 @@ func lightningPaid(d *apiClient, n *lightningtest.Node) {
 func lightningOverpaid(d *apiClient, n *lightningtest.Node) {
 	had := d.merchant()
 	id := d.claimOf("100.00")["claim_id"].(string)
-	if err := n.PayMsat(d.invoiceOf(id, 200_000), 200_100_999); err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, n.PayMsat(d.invoiceOf(id, 200_000), 200_100_999))
 	v := d.claimIs(id, "paid", "overpaid")
 	if v["refundable_amount"] != "0.00000100" || d.merchant()-had != 99_00 || d.balance(ledger.RefundPayable,
 		id).Units() != 100 {

@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 func underThenTopUp(d *apiClient) {
@@ -302,16 +303,12 @@ func thousandPayees(d *apiClient) {
 			Fees   json.Number `json:"fees"`
 		} `json:"payments"`
 	}
-	if err := json.Unmarshal([]byte(d.ok("GET", "/api/company/payrolls/"+made.PayrollID, "").text), &parts); err != nil {
-		d.Fatal(err)
-	}
+	testkit.Check(d, json.Unmarshal([]byte(d.ok("GET", "/api/company/payrolls/"+made.PayrollID, "").text), &parts))
 	sum := money.Zero(money.USD)
 	for _, p := range parts.Payments {
 		for _, n := range []json.Number{p.Amount, p.Fees} {
 			a, err := money.Parse(money.USD, n.String())
-			if err != nil {
-				d.Fatal(err)
-			}
+			testkit.Check(d, err)
 			if sum, err = sum.Add(a); err != nil {
 				d.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 type walletView struct {
@@ -62,9 +63,7 @@ func walletReceivesCoins(d *apiClient) {
 			return d.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", chain.JobOutput) == 0
 		})
 		one, err := money.Parse(asset, x.amount)
-		if err != nil {
-			d.Fatal(err)
-		}
+		testkit.Check(d, err)
 		type coming struct {
 			WalletID string      `json:"wallet_id"`
 			Status   string      `json:"status"`

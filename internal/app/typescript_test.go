@@ -18,20 +18,14 @@ func TestTypeScriptSample(t *testing.T) {
 	testkit.NotQuick(t, "node")
 	t.Parallel()
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	modules, dir := filepath.Join(root, ".tools/contract/node_modules"), t.TempDir()
 	if _, err := os.Stat(filepath.Join(modules, "openapi-fetch")); err != nil {
 		t.Fatal("npm's openapi-fetch is not installed; run tools/install.sh contract")
 	}
-	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
 	sample, err := os.ReadFile(filepath.Join(root, "docs/samples/ts/payroll.mts"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	run := func(program string, args ...string) (string, error) {
 		c := exec.CommandContext(t.Context(), program, args...)
 		c.Dir = dir
@@ -44,9 +38,7 @@ func TestTypeScriptSample(t *testing.T) {
 	}
 	misspelt := strings.Replace(string(sample), "amount_fiat", "amount_fait", 1)
 	for name, text := range map[string]string{"payroll.mts": string(sample), "misspelt.mts": misspelt} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	out, err := run("node_modules/.bin/tsc", "--strict", "--module", "nodenext", "--target", "es2022", "payroll.mts",
 		"misspelt.mts")

@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/kyc/sumsub/sumsubtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // pixel is a PNG image of one pixel.
@@ -47,9 +48,7 @@ func TestTheVendorReachesTheService(t *testing.T) {
 	})
 	d := newAPIClient(t, s)
 	now, err := s.DB().Now(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	const path = "/callbacks/verification/sumsub"
 	body := `{"applicantId":"somebody","type":"applicantReviewed","createdAtMs":"` +
 		now.UTC().Format("2006-01-02 15:04:05.000") + `"}`

@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // secondNode answers requests as a second node of the sandbox's simulated chain. It can be down, ahead, or on a fork.
@@ -162,9 +163,7 @@ func TestASecondNode(t *testing.T) {
 		second.fork.Store(int64(d.figure("stipend_chain_height")))
 		d.alarm(chain.Contradicted, true)
 		d.deposit(made.PayrollID, "exact", "")
-		if err := o.s.Bitcoin().Mine(t.Context(), 10); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, o.s.Bitcoin().Mine(t.Context(), 10))
 		second.chain.Store(nil) // a node that contradicted ours and then goes down still counts as contradicting
 		d.alarm(chain.WitnessSilent, true)
 		priced(http.StatusServiceUnavailable)
@@ -196,13 +195,9 @@ func TestWitnessesOfNetworks(t *testing.T) {
 	c := defaults(t)
 	c.EVMRPC = map[string]string{"ethereum": "http://127.0.0.1:1", "base": "http://127.0.0.1:2"}
 	c.EVMWitness = map[string]string{"base": "https://user:password@node.example/v3/key"}
-	if err := c.Check(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, c.Check())
 	all, err := c.Complete().OpenEVM(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	for _, a := range all {
 		if base := a.Network.Name == "base"; len(a.Witnesses) > 0 != base || base && a.Witnesses[0].Name != "node.example" {
 			t.Errorf("%s has the witnesses %+v", a.Network.Name, a.Witnesses)

@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stipend/stipend/cmd/stipend/cli"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 var (
@@ -27,23 +28,17 @@ var (
 func TestDocumentedCommandsExist(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	files, err := filepath.Glob(filepath.Join(root, "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	for _, pattern := range []string{"docs/*.md", "docs/adr/*.md"} {
 		more, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		files = append(files, more...)
 	}
 	cli := kong.Must(new(cli.CLI), cli.Options()...)
 	lines := 0
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		for line := range strings.Lines(string(text)) {
 			line = strings.TrimRight(line, "\n")
 			if m := codeLine.FindStringSubmatch(line); m != nil {
@@ -98,14 +93,10 @@ func TestEveryCommandCanBeCalled(t *testing.T) {
 	}
 	walk(reflect.TypeFor[cli.CLI]())
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Check(t, err)
 	for _, name := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Check(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			if s, ok := n.(*ast.TypeSpec); ok && strings.HasSuffix(s.Name.Name, "Cmd") && !called[s.Name.Name] {
 				t.Errorf("%s: no field of the command line has the type %s", name, s.Name.Name)

@@ -10,22 +10,21 @@ import (
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // Dead jobs are listed with their error and retried by a command, which is audited.
 func TestParkedJobsAtTheMachine(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		d := dbtest.Open(t, db.Options{URL: url})
-		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		testkit.Check(t, d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return tx.Insert(ctx, "jobs", []string{"company_id", "job_id", "kind", "payload", "run_at", "attempt", "dead_at",
 				"last_error"}, [][]any{
 				{"com_1", "job_stuck", "mail.send", "{}", int64(1e15), int64(20), int64(1e15), "smtp: 451"},
 				{"com_1", "job_other", "kyc.check", "{}", int64(2e15), int64(9), int64(2e15), "no answer"},
 				{"com_1", "job_going", "kyc.check", "{}", int64(1e15), int64(2), int64(0), ""},
 			})
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		at := app.Storage{DatabaseURL: url}
 		lists := func(want string) {
 			t.Helper()
