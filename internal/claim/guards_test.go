@@ -10,10 +10,8 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/payee/destination"
-	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -45,22 +43,17 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 }
 
 func TestNoClaimWhileTheChainIsNotWatched(t *testing.T) {
-	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		till := newTill(t, d, clock, simLab{bitcoinsim.New(d)})
-		blind := errors.New("not watched")
-		till.guards.CheckWatched = func(context.Context, *db.Tx) error { return blind }
-		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			_, err := till.claims.Create(ctx, tx, till.by, claim.CreateParams{PayerID: "customer", AmountText: "100",
-				Currency: "USD"})
-			return err
-		}); !errors.Is(err, blind) {
-			t.Errorf("%v", err)
+	run(t, func(m *merchant) {
+		notWatched := errors.New("not watched")
+		m.guards.CheckWatched = func(context.Context, *db.Tx) error { return notWatched }
+		if _, err := m.tryCreate(); !errors.Is(err, notWatched) {
+			m.Errorf("%v", err)
 		}
 	})
 }
 
-// newWithdrawals returns a withdrawal service whose guards allow everything.
-func newWithdrawals(t *testing.T) *withdrawal.Service {
+// newWithdrawals returns a withdrawal service with guards that allow every withdrawal.
+func newWithdrawals(t testing.TB) *withdrawal.Service {
 	t.Helper()
 	s, err := withdrawal.New(withdrawal.Config{
 		Setup: destination.Setup{Sealer: &identity.Sealer{}}, AllowUnverified: true,
