@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -12,64 +13,68 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// bring gives the operator some of an asset, in its wallet or at its bank.
-func (h *fixture) bring(x money.Amount) {
-	h.t.Helper()
-	at := ledger.Bank
-	if x.Asset().IsCrypto() {
-		at = ledger.HotWallet
+// storeOf returns the account of the wallet or the bank that stores an asset.
+func storeOf(a money.Asset) ledger.Code {
+	if a.IsCrypto() {
+		return ledger.HotWallet
 	}
-	h.write(func(_ context.Context, tx *db.Tx) error {
-		return ledger.Post(tx, ledger.Journal{CompanyID: ledger.Operator, SourceType: "fx", SourceID: tx.NewID("dep"),
-			Purpose: "deposit",
-			Lines:   []ledger.Line{ledger.Debit(at, "", x), ledger.Credit(ledger.FXPosition, "", x)}})
-	})
+	return ledger.Bank
+}
+
+// bring credits the operator.
+func (h *env) bring(x money.Amount) {
+	h.Helper()
+	h.Transfer(ledger.Operator, "fx", "", "deposit", storeOf(x.Asset()), ledger.FXPosition, x)
 }
 
 // fill credits a company's balance.
-func (h *fixture) fill(companyID string, x money.Amount) {
-	h.t.Helper()
-	at := ledger.Bank
-	if x.Asset().IsCrypto() {
-		at = ledger.HotWallet
-	}
-	h.write(func(_ context.Context, tx *db.Tx) error {
-		return ledger.Post(tx, ledger.Journal{CompanyID: companyID, SourceType: "bank_deposit",
-			SourceID: tx.NewID("dep"), Purpose: "credit",
-			Lines: []ledger.Line{ledger.Debit(at, "", x), ledger.Credit(ledger.CompanyFunds, "", x)}})
+func (h *env) fill(companyID string, x money.Amount) {
+	h.Helper()
+	h.Transfer(companyID, "bank_deposit", "", "credit", storeOf(x.Asset()), ledger.CompanyFunds, x)
+}
+
+// owned returns the operator's balance.
+func (h *env) owned(a money.Asset) money.Amount {
+	h.Helper()
+	return fixture.Get(h.Fixture, func(ctx context.Context, tx *db.Tx) (money.Amount, error) {
+		all, err := ledger.OperatorBalances(ctx, tx, a)
+		return all[a], err
 	})
 }
 
-func (h *fixture) owned(a money.Asset) (x money.Amount) {
-	h.t.Helper()
-	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		all, err := ledger.OperatorBalances(ctx, tx, a)
-		x = all[a]
-		return err
-	}); err != nil {
-		h.t.Fatal(err)
+func (h *env) wantOwned(want money.Amount) {
+	h.Helper()
+	if got := h.owned(want.Asset()); got != want {
+		h.Errorf("the operator has %s %s, want %s", got, got.Asset(), want)
 	}
-	return x
+}
+
+// fillRich credits another company, and wantRich checks that its balance is unchanged.
+func (h *env) fillRich() { h.Helper(); h.fill("com_rich", sats(900_000_000)) }
+
+func (h *env) wantRich() {
+	h.Helper()
+	h.WantCount(1, "ledger_balances WHERE company_id = 'com_rich' AND code = $1 AND balance = 900000000",
+		ledger.CompanyFunds)
 }
 
 // boundFiat limits exchanges into bank currencies to the operator's balance.
-func (h *fixture) boundFiat() {
-	h.t.Helper()
+func (h *env) boundFiat() {
+	h.Helper()
 	var err error
 	if h.s.Treasury, err = treasury.New(treasury.Bounded); err != nil {
-		h.t.Fatal(err)
+		h.Fatal(err)
 	}
 }
 
-func (h *fixture) bound(l treasury.Limit) {
-	h.t.Helper()
-	h.write(func(ctx context.Context, tx *db.Tx) error { return treasury.SetLimit(ctx, tx, l) })
+func (h *env) bound(l treasury.Limit) {
+	h.Helper()
+	h.Write(func(ctx context.Context, tx *db.Tx) error { return treasury.SetLimit(ctx, tx, l) })
 }
-
-func eur(cents int64) money.Amount { return money.New(money.EUR, cents) }
 
 // fromEuros returns a payroll from the balance in euros to a payee who wants bitcoin: 500.00 USD, which is 0.01 BTC.
 func fromEuros(payee, amount string) CreateParams {
@@ -89,96 +94,69 @@ func codesOf(err error) (codes []string) {
 	return codes
 }
 
-func TestABalanceInEurosPaysBitcoinsOfTheHouse(t *testing.T) {
-	run(t, func(h *fixture) {
+func TestABalanceInEurosPaysBitcoinsOfTheOperator(t *testing.T) {
+	run(t, func(h *env) {
 		h.bring(sats(3_000_000))
-		h.fill(h.by.CompanyID, eur(1_000_00))
+		h.fill(h.By.CompanyID, eur(1_000_00))
 		p := h.create(fromEuros("rec_btc", "500"))
 		h.release(p.ID)
-		got := h.get(p.ID)
-		if got.State != Released || len(got.Payments) != 1 || len(got.Payments[0].Outputs) != 1 {
-			t.Fatalf("%s with %+v", got.State, got.Payments)
+		h.wantState(p, Released)
+		paid := h.wantPayment(p, 0, Released, "", 1)
+		out := paid.Outputs[0]
+		if out.Amount != sats(1_000_000) || out.Input != usd(500_00) || out.Rate.Base() != money.BTC ||
+			out.Rate.Cmp(rate(money.BTC, money.USD, "50000")) != 0 {
+			h.Errorf("an output of %s for %s at %s %s", out.Amount, out.Input, out.Rate, out.Rate.Base())
 		}
-		out := got.Payments[0].Outputs[0]
-		if out.Amount != sats(1_000_000) || out.Input != usd(500_00) || out.Rate.Cmp(rate(money.BTC, money.USD,
-			"50000")) != 0 || out.Rate.Base() != money.BTC {
-			t.Errorf("an output of %s for %s at %s %s", out.Amount, out.Input, out.Rate, out.Rate.Base())
-		}
-		if left := h.owned(money.BTC); left != sats(2_000_000) {
-			t.Errorf("the operator has %s BTC left", left)
-		}
-		if got := h.balance(ledger.OutputPayable, out.ID, money.BTC); got != 1_000_000 {
-			t.Errorf("%d sat are owed to the output", got)
-		}
-		if got := h.balance(ledger.PayeePayable, got.Payments[0].ID, money.USD); got != 0 {
-			t.Errorf("%d cents are still owed", got)
-		}
+		h.wantOwned(sats(2_000_000))
+		h.WantBalance(ledger.OutputPayable, out.ID, sats(1_000_000))
+		h.WantBalance(ledger.PayeePayable, paid.ID, usd(0))
 	})
 }
 
 // Another company's coins are in the same wallet, and the ledger separates them: a payroll from euros is refused at
 // creation, and waits if the operator's coins are gone by the release.
-func TestNobodyIsPaidWithCoinsOfAnotherCompany(t *testing.T) {
-	run(t, func(h *fixture) {
-		h.fill("com_rich", sats(900_000_000))
-		h.fill(h.by.CompanyID, eur(10_000_00))
+func TestCoinsOfAnotherCompanyPayNoPayee(t *testing.T) {
+	run(t, func(h *env) {
+		h.fillRich()
+		h.fill(h.By.CompanyID, eur(10_000_00))
 		_, err := h.tryCreate(fromEuros("rec_btc", "500"))
 		if got := codesOf(err); len(got) != 1 || got[0] != "currency_not_supported /to_pay/0/user_id" {
-			t.Fatalf("without coins of the operator: %v", err)
+			h.Fatalf("without coins of the operator: %v", err)
 		}
 
 		h.bring(sats(1_000_000))
 		first, second := h.create(fromEuros("rec_btc", "500")), h.create(fromEuros("rec_btc", "500"))
 		h.release(first.ID)
 		h.release(second.ID)
-		if got := h.get(first.ID); got.Payments[0].State != Released {
-			t.Errorf("the first is %s", got.Payments[0].State)
-		}
-		waits := h.get(second.ID).Payments[0]
-		if waits.State != OnHold || waits.Reason != ReasonConversion || len(waits.Outputs) != 0 {
-			t.Errorf("the second is %s (%s) with %d outputs", waits.State, waits.Reason, len(waits.Outputs))
-		}
-		if got := h.balance(ledger.PayeePayable, waits.ID, money.USD); got != 500_00 {
-			t.Errorf("%d cents are owed to the second", got)
-		}
-		if got := h.count("SELECT COALESCE(SUM(amount), 0) FROM outputs WHERE asset = 'BTC'"); got != 1_000_000 {
-			t.Errorf("%d sat leave, of 1000000 that the operator had", got)
+		h.wantPayment(first, 0, Released, "", 1)
+		waits := h.wantPayment(second, 0, OnHold, ReasonConversion, 0)
+		h.WantBalance(ledger.PayeePayable, waits.ID, usd(500_00))
+		if got := h.Count("SELECT COALESCE(SUM(amount), 0) FROM outputs WHERE asset = 'BTC'"); got != 1_000_000 {
+			h.Errorf("the outputs have %d sat, and the operator had 1000000", got)
 		}
 
 		h.retryExchange()
-		if got := h.get(second.ID).Payments[0]; got.State != OnHold {
-			t.Errorf("tried again with nothing, the second is %s", got.State)
-		}
+		h.wantPayment(second, 0, OnHold, ReasonConversion, 0)
 		h.bring(sats(1_000_000))
 		h.retryExchange()
-		if got := h.get(second.ID); got.State != Released || got.Payments[0].State != Released ||
-			got.Payments[0].Outputs[0].Amount != sats(1_000_000) {
-			t.Errorf("once there are coins, the second is %s, %s", got.State, got.Payments[0].State)
+		h.wantState(second, Released)
+		if m := h.wantPayment(second, 0, Released, "", 1); m.Outputs[0].Amount != sats(1_000_000) {
+			h.Errorf("outputs %+v", m.Outputs)
 		}
-		if left := h.owned(money.BTC); !left.IsZero() {
-			t.Errorf("the operator has %s BTC left", left)
-		}
-		if rich := h.count("SELECT balance FROM ledger_balances WHERE company_id = 'com_rich'"); rich != 900_000_000 {
-			t.Errorf("the other company has %d sat", rich)
-		}
+		h.wantOwned(sats(0))
+		h.wantRich()
 	})
 }
 
 // retryExchange runs the periodic retry.
-func (h *fixture) retryExchange() {
-	h.t.Helper()
-	if err := RetryConversions(h.t.Context(), h.d); err != nil {
-		h.t.Fatal(err)
+func (h *env) retryExchange() {
+	h.Helper()
+	if err := RetryConversions(h.Context(), h.DB); err != nil {
+		h.Fatal(err)
 	}
-	var waiting []Issue
-	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-		waiting, err = WaitingForConversion(ctx, tx)
-		return err
-	}); err != nil {
-		h.t.Fatal(err)
-	}
-	if n := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobRelease); n < int64(len(waiting)) {
-		h.t.Errorf("%d jobs for %d payrolls", n, len(waiting))
+	waiting := fixture.Get(h.Fixture, WaitingForConversion)
+	if n := h.Count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobRelease); n < int64(len(waiting)) {
+		h.Errorf("%d jobs for %d payrolls", n, len(waiting))
 	}
 	for _, w := range waiting {
 		h.release(w.PayrollID)
@@ -186,96 +164,84 @@ func (h *fixture) retryExchange() {
 }
 
 // Coins at an exchange belong to the operator, but cannot pay a payee before they are back.
-func TestCoinsAtAnExchangeAreNotAtHand(t *testing.T) {
-	run(t, func(h *fixture) {
-		h.fill("com_rich", sats(900_000_000))
-		h.fill(h.by.CompanyID, eur(10_000_00))
-		h.write(func(ctx context.Context, tx *db.Tx) error {
+func TestCoinsAtAnExchangePayNoPayee(t *testing.T) {
+	run(t, func(h *env) {
+		h.fillRich()
+		h.fill(h.By.CompanyID, eur(10_000_00))
+		h.Write(func(ctx context.Context, tx *db.Tx) error {
 			_, err := treasury.Deposit(ctx, tx, treasury.Booking{Place: treasury.Place{Kind: treasury.PlaceExchange,
 				Name: "kraken"}, Reference: "1"}, sats(5_000_000))
 			return err
 		})
 		if _, err := h.tryCreate(fromEuros("rec_btc", "500")); err == nil {
-			t.Error("coins at an exchange paid a payee")
+			h.Error("coins at an exchange paid a payee")
 		}
 	})
 }
 
-func TestLimitsBoundWhatIsExchanged(t *testing.T) {
-	run(t, func(h *fixture) {
+func TestExchangesStayWithinTheLimits(t *testing.T) {
+	run(t, func(h *env) {
 		h.bring(sats(10_000_000))
-		h.fill(h.by.CompanyID, eur(100_000_00))
+		h.fill(h.By.CompanyID, eur(100_000_00))
 		h.bound(treasury.Limit{Asset: money.BTC, Least: sats(8_000_000), Most: sats(1_500_000)})
 		if _, err := h.tryCreate(fromEuros("rec_btc", "750.01")); err == nil {
-			t.Error("one payout took more than it may")
+			h.Error("one payout took more than it may")
 		}
 		p := h.create(fromEuros("rec_btc", "750"))
 		h.release(p.ID)
 		if _, err := h.tryCreate(fromEuros("rec_btc", "300")); err == nil {
-			t.Error("the operator went below what it keeps")
+			h.Error("the operator went below what it keeps")
 		}
 		h.create(fromEuros("rec_btc", "250"))
 		if got := h.owned(money.EUR); got.Sign() <= 0 {
-			t.Errorf("the operator has %s of the euros that it was paid with", got)
+			h.Errorf("the operator has %s of the euros that it was paid with", got)
 		}
 	})
 }
 
 // In production bank currencies are limited too: the companies' money is at the same bank.
-func TestEurosComeFromTheOperatorOrItsBank(t *testing.T) {
-	run(t, func(h *fixture) {
+func TestEurosStayWithinTheOperatorsLimit(t *testing.T) {
+	run(t, func(h *env) {
 		h.boundFiat()
 		h.fill("com_rich", eur(1_000_000_00))
 		if _, err := h.tryCreate(CreateParams{ToPay: worked}); err == nil {
-			t.Error("euros were promised that the operator does not have")
+			h.Error("euros were promised that the operator does not have")
 		}
 		h.bound(treasury.Limit{Asset: money.EUR, Least: eur(-400_00)})
 		p, second := h.create(CreateParams{ToPay: worked}), h.create(CreateParams{ToPay: worked})
-		h.deposit(p, "dep_1", 2_020_000, "confirmed")
-		h.deposit(second, "dep_2", 2_020_000, "confirmed")
+		h.fund(p, "confirmed")
+		h.fund(second, "confirmed")
 		h.release(p.ID)
 		h.release(second.ID)
-		if got := h.get(p.ID).Payments[1]; got.State != Released || h.owned(money.EUR) != eur(-368_00) {
-			t.Errorf("%s (%s); the operator has %s EUR", got.State, got.Reason, h.owned(money.EUR))
-		}
-		if got := h.get(second.ID).Payments; got[0].State != Released || got[1].State != OnHold ||
-			got[1].Reason != ReasonConversion {
-			t.Errorf("the second: in bitcoin %s, in euros %s (%s)", got[0].State, got[1].State, got[1].Reason)
-		}
+		h.wantPayment(p, 1, Released, "", 1)
+		h.wantOwned(eur(-368_00))
+		h.wantPayment(second, 0, Released, "", 1)
+		h.wantPayment(second, 1, OnHold, ReasonConversion, 0)
 		h.bring(eur(400_00))
 		h.retryExchange()
-		if got := h.get(second.ID); got.State != Released {
-			t.Errorf("the second is %s once there are euros", got.State)
-		}
+		h.wantState(second, Released)
 	})
 }
 
 // Several companies need the operator's only coins, in one transaction.
 func TestOperatorCoinsArePaidOnce(t *testing.T) {
-	run(t, func(h *fixture) {
+	run(t, func(h *env) {
 		const companies = 4
 		h.bring(sats(1_500_000))
-		h.fill("com_rich", sats(900_000_000))
+		h.fillRich()
 		var payrolls []Payroll
-		mine := h.by
+		mine := h.By
+		payee := "rec_btc"
 		for i := range companies {
 			if i > 0 {
-				h.write(func(ctx context.Context, tx *db.Tx) error {
-					c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: fmt.Sprintf("Company %d", i),
-						Country: "DE"})
-					h.by.CompanyID = c.ID
-					return err
-				})
-				h.payee(fmt.Sprintf("rec_btc%d", i), map[money.Asset]int{money.BTC: 100})
+				payee = fmt.Sprintf("rec_btc%d", i)
+				h.UseCompany(identity.NewCompany{Name: fmt.Sprintf("Company %d", i), Country: "DE"})
+				h.payee(payee, map[money.Asset]int{money.BTC: 100})
 			}
-			h.fill(h.by.CompanyID, eur(1_000_00))
-			id := "rec_btc"
-			if i > 0 {
-				id = fmt.Sprintf("rec_btc%d", i)
-			}
-			payrolls = append(payrolls, h.create(fromEuros(id, "500")))
+			h.fill(h.By.CompanyID, eur(1_000_00))
+			payrolls = append(payrolls, h.create(fromEuros(payee, "500")))
 		}
-		h.write(func(ctx context.Context, tx *db.Tx) error { // jobs that are due together share a transaction
+		h.Write(func(ctx context.Context, tx *db.Tx) error { // jobs that are due together share a transaction
 			for _, p := range payrolls {
 				found, err := find(ctx, tx, p.CompanyID, p.ID)
 				if err != nil {
@@ -287,26 +253,21 @@ func TestOperatorCoinsArePaidOnce(t *testing.T) {
 			}
 			return nil
 		})
-		h.by = mine
-		if got := h.count("SELECT COUNT(*) FROM outputs"); got != 1 {
-			t.Errorf("%d outputs of 1000000 sat, of 1500000 that the operator had", got)
-		}
-		if got := h.count("SELECT COUNT(*) FROM payments WHERE state = 'on_hold' AND reason = " +
-			"'conversion_unavailable'"); got != companies-1 {
-			t.Errorf("%d payments wait", got)
-		}
+		h.By = mine
+		h.WantCount(1, "outputs") // of 1,000,000 sat
+		h.WantCount(companies-1, "payments WHERE state = 'on_hold' AND reason = $1", ReasonConversion)
 	})
 }
 
 // For random payrolls and fundings, no unit is created or lost, the parts of each payment add up to it, and the
 // operator never pays out more of a coin than it owns.
 func TestExchangeLosesNothing(t *testing.T) {
-	run(t, func(h *fixture) {
+	run(t, func(h *env) {
 		seed := uint64(dbtest.Epoch.Unix())
 		random := rand.New(rand.NewPCG(seed, uint64(len(t.Name()))))
-		h.fill("com_rich", sats(900_000_000))
-		h.fill(h.by.CompanyID, eur(10_000_000_00))
-		h.fill(h.by.CompanyID, usd(10_000_000_00))
+		h.fillRich()
+		h.fill(h.By.CompanyID, eur(10_000_000_00))
+		h.fill(h.By.CompanyID, usd(10_000_000_00))
 		h.boundFiat()
 		assets := []money.Asset{money.BTC, money.EUR, money.USD, money.JPY}
 		for round := range 12 {
@@ -326,8 +287,8 @@ func TestExchangeLosesNothing(t *testing.T) {
 			p, err := h.tryCreate(CreateParams{ToPay: to, FundingMethod: MethodWallet, FundingCurrency: funding})
 			if err != nil {
 				if got := codesOf(err); len(got) == 0 ||
-					got[0][:len("currency_not_supported")] != "currency_not_supported" {
-					t.Fatalf("seed %d round %d: %v", seed, round, err)
+					!strings.HasPrefix(got[0], "currency_not_supported") {
+					h.Fatalf("seed %d round %d: %v", seed, round, err)
 				}
 				continue
 			}
@@ -335,25 +296,23 @@ func TestExchangeLosesNothing(t *testing.T) {
 			for _, m := range h.get(p.ID).Payments {
 				sum := usd(0)
 				for _, o := range m.Outputs {
-					sum = must(sum.Add(o.Input))
+					sum = fixture.Must(sum.Add(o.Input))
 					if exchanged := o.Input.Asset() != o.Amount.Asset(); exchanged &&
 						string(o.Amount.Asset()) != funding && o.Rate.IsZero() {
-						t.Errorf("seed %d: %s became %s %s without a rate", seed, o.Input, o.Amount, o.Amount.Asset())
+						h.Errorf("seed %d: %s became %s %s without a rate", seed, o.Input, o.Amount, o.Amount.Asset())
 					}
 				}
 				if m.State == Released && sum != m.Amount || m.State != Released && !sum.IsZero() {
-					t.Errorf("seed %d: a payment of %s that is %s has outputs of %s", seed, m.Amount, m.State, sum)
+					h.Errorf("seed %d: a payment of %s that is %s has outputs of %s", seed, m.Amount, m.State, sum)
 				}
 			}
 			if own := h.owned(money.BTC); own.Sign() < 0 {
-				t.Fatalf("seed %d round %d: the operator has %s BTC", seed, round, own)
+				h.Fatalf("seed %d round %d: the operator has %s BTC", seed, round, own)
 			}
 		}
-		if n := h.count("SELECT COUNT(*) FROM outputs WHERE asset = 'BTC'"); n == 0 {
-			t.Error("nobody was paid in bitcoin")
+		if n := h.Count("SELECT COUNT(*) FROM outputs WHERE asset = 'BTC'"); n == 0 {
+			h.Error("nobody was paid in bitcoin")
 		}
-		if rich := h.count("SELECT balance FROM ledger_balances WHERE company_id = 'com_rich'"); rich != 900_000_000 {
-			t.Errorf("the other company has %d sat", rich)
-		}
+		h.wantRich()
 	})
 }

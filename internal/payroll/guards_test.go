@@ -3,15 +3,12 @@ package payroll
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/screening"
@@ -44,97 +41,62 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 	}
 }
 
-// Without AllowUnverified, an unverified company creates no payroll.
-func TestAnUnverifiedCompanyCreatesNoPayroll(t *testing.T) {
-	run(t, func(h *fixture) {
-		h.s.AllowUnverified = Config{}.AllowUnverified
-		if _, err := h.tryCreate(CreateParams{ToPay: worked}); !errors.Is(err, ErrUnverified) {
-			t.Errorf("an unverified company: %v", err)
-		}
-		h.write(func(ctx context.Context, tx *db.Tx) error {
-			return identity.SetKYBStatus(ctx, tx, h.by.CompanyID, identity.KYBApproved)
-		})
-		h.create(CreateParams{ToPay: worked})
-	})
-}
-
 // No money is paid while any one guard refuses.
 func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 	broken := errors.New("the guard is broken")
-	for name, change := range map[string]func(*Guards){
-		"nobody can be screened": func(g *Guards) {
-			g.Screen = func(context.Context, *db.Tx, string, []destination.ScreeningSubject) (map[string]bool, error) {
-				return nil, screening.ErrUnavailable
-			}
-		},
-		"the company is blocked": func(g *Guards) {
-			g.Screen = func(_ context.Context, _ *db.Tx, companyID string, _ []destination.ScreeningSubject) (map[string]bool,
-				error) {
-				return map[string]bool{companyID: true}, nil
-			}
-		},
-		"every payee is blocked": func(g *Guards) {
-			g.Screen = func(_ context.Context, _ *db.Tx, _ string, payees []destination.ScreeningSubject) (map[string]bool,
-				error) {
-				blocked := map[string]bool{}
-				for _, p := range payees {
-					blocked[p.ID] = true
+	type subject = destination.ScreeningSubject
+	// screen returns a guard that blocks some of a company and its payees.
+	screen := func(blocked func(company string, payees []subject) []string, err error) func(*Guards) {
+		return func(g *Guards) {
+			g.Screen = func(_ context.Context, _ *db.Tx, company string, payees []subject) (map[string]bool, error) {
+				ids := map[string]bool{}
+				for _, id := range blocked(company, payees) {
+					ids[id] = true
 				}
-				return blocked, nil
+				return ids, err
 			}
-		},
-		"screening fails": func(g *Guards) {
-			g.Screen = func(context.Context, *db.Tx, string, []destination.ScreeningSubject) (map[string]bool,
-				error) {
-				return nil, broken
+		}
+	}
+	approve := func(err error) func(*Guards) {
+		return func(g *Guards) {
+			g.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return false, err }
+		}
+	}
+	for name, change := range map[string]func(*Guards){
+		"screening is unavailable": screen(func(string, []subject) []string { return nil }, screening.ErrUnavailable),
+		"screening fails":          screen(func(string, []subject) []string { return nil }, broken),
+		"the company is blocked":   screen(func(company string, _ []subject) []string { return []string{company} }, nil),
+		"every payee is blocked": screen(func(_ string, payees []subject) (ids []string) {
+			for _, p := range payees {
+				ids = append(ids, p.ID)
 			}
-		},
-		"the release is not approved": func(g *Guards) {
-			g.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool,
-				error) {
-				return false, nil
-			}
-		},
-		"the approval cannot be read": func(g *Guards) {
-			g.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool,
-				error) {
-				return false, broken
-			}
-		},
+			return ids
+		}, nil),
+		"the release is not approved": approve(nil),
+		"the approval cannot be read": approve(broken),
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, func(h *fixture) {
-				p := h.create(CreateParams{ToPay: worked})
-				h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
+			run(t, func(h *env) {
+				p := h.funded(worked...)
 				change(&h.s.guards)
-				err := h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-					return h.s.Release(ctx, tx, job.Job{CompanyID: h.by.CompanyID, ID: "job_1",
-						Payload: fmt.Appendf(nil, `{"payroll_id":%q}`, p.ID)})
-				})
+				err := h.DB.Write(h.Context(), h.Job(h.s.Release, "payroll_id", p.ID))
 				if err != nil && !errors.Is(err, broken) {
-					t.Fatal(err)
+					h.Fatal(err)
 				}
-				if n := h.count("SELECT COUNT(*) FROM outputs"); n != 0 {
-					t.Errorf("%d outputs", n)
-				}
+				h.WantCount(0, "outputs")
 			})
 		})
 	}
 }
 
 func TestNoQuoteWhileTheChainIsNotWatched(t *testing.T) {
-	run(t, func(h *fixture) {
-		blind := errors.New("not watched")
-		h.s.guards.CheckWatched = func(context.Context, *db.Tx, string) error { return blind }
-		err := h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			_, err := h.s.Create(ctx, tx, h.by, CreateParams{ToPay: worked})
-			return err
-		})
-		if !errors.Is(err, blind) {
-			t.Errorf("%v", err)
+	run(t, func(h *env) {
+		notWatched := errors.New("not watched")
+		h.s.guards.CheckWatched = func(context.Context, *db.Tx, string) error { return notWatched }
+		if _, err := h.tryCreate(CreateParams{ToPay: worked}); !errors.Is(err, notWatched) {
+			h.Errorf("%v", err)
 		}
-		if n := h.count("SELECT COUNT(*) FROM quotes") + h.count("SELECT COUNT(*) FROM payrolls"); n != 0 {
-			t.Errorf("%d quotes and payrolls", n)
-		}
+		h.WantCount(0, "quotes")
+		h.WantCount(0, "payrolls")
 	})
 }

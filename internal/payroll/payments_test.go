@@ -14,24 +14,20 @@ import (
 
 // The timeline of each payment has each of its versions, whether it changed together with the others or alone.
 func TestEachPaymentHasItsOwnStateAndHistory(t *testing.T) {
-	run(t, func(h *fixture) {
-		p := h.create(CreateParams{ToPay: append([]Payee{{AmountText: "50", UserID: "rec_mix"}}, worked...)})
-		h.deposit(p, "dep_1", p.Quote.Funding.Units(), "confirmed")
+	run(t, func(h *env) {
+		p := h.funded(append([]Payee{{AmountText: "50", UserID: "rec_mix"}}, worked...)...)
 		h.want(p.ID, Received, FundingFunded, Received)
 		h.destinations("rec_mix", nil) // no destination, so it cannot be released with the others
 		h.release(p.ID)
-		got := h.get(p.ID)
-		if got.Payments[0].State != ActionRequired || got.Payments[1].State != Released ||
-			got.Payments[2].State != Released {
-			h.t.Fatalf("%+v", got.Payments)
-		}
-		h.checkSteps(got)
-		if n := h.count("SELECT COUNT(*) FROM history h JOIN payments m ON m.company_id = h.company_id AND m.payment_id = " +
-			"h.object_id"); n != 6 {
-			h.t.Errorf("%d rows of history for 3 payments with 2 changes each, want 6", n)
-		}
-		if n := h.countEvents(webhook.UserPaymentStatusUpdate.Name, ""); n != 6 {
-			h.t.Errorf("%d events for 3 payments with 2 changes each, want 6", n)
+		h.wantPayment(p, 0, ActionRequired, ReasonNoDestination, 0)
+		h.wantPayment(p, 1, Released, "", 1)
+		h.wantPayment(p, 2, Released, "", 1)
+		h.checkSteps(h.get(p.ID))
+		// each of the three payments changed twice
+		h.WantCount(6, `history h
+			JOIN payments m ON m.company_id = h.company_id AND m.payment_id = h.object_id`)
+		if n := h.CountEvents(webhook.UserPaymentStatusUpdate.Name, ""); n != 6 {
+			h.Errorf("%d events for 3 payments with 2 changes each, want 6", n)
 		}
 		h.destinations("rec_mix", map[money.Asset]int{money.BTC: 100})
 		h.release(p.ID)
@@ -43,10 +39,10 @@ func TestEachPaymentHasItsOwnStateAndHistory(t *testing.T) {
 }
 
 func TestAStaleChangeOfPaymentsIsRefused(t *testing.T) {
-	run(t, func(h *fixture) {
+	run(t, func(h *env) {
 		p := h.create(CreateParams{ToPay: worked})
 		read := h.get(p.ID)
-		h.deposit(p, "dep_1", 2_020_000, "confirmed")
+		h.fund(p, "confirmed")
 		for name, change := range map[string]func(ctx context.Context, tx *db.Tx, all []Payment) error{
 			"of one": func(ctx context.Context, tx *db.Tx, all []Payment) error {
 				return read.updatePayment(ctx, tx, &all[0], Cancelled, "")
@@ -58,9 +54,8 @@ func TestAStaleChangeOfPaymentsIsRefused(t *testing.T) {
 				return read.updatePayments(ctx, tx, all[1:], Cancelled)
 			},
 		} {
-			err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				return change(ctx, tx,
-					slices.Clone(read.Payments))
+			err := h.DB.Write(h.Context(), func(ctx context.Context, tx *db.Tx) error {
+				return change(ctx, tx, slices.Clone(read.Payments))
 			})
 			if f, ok := apierr.As(err); !ok || f.Code != "retry_later" {
 				t.Errorf("a stale change %s: %v", name, err)
@@ -72,13 +67,12 @@ func TestAStaleChangeOfPaymentsIsRefused(t *testing.T) {
 
 // A change of several payments changes no other payment, even one in the same state.
 func TestAChangeOfSomePaymentsIsRefusedWhileOthersAreAlike(t *testing.T) {
-	run(t, func(h *fixture) {
+	run(t, func(h *env) {
 		p := h.create(CreateParams{ToPay: worked})
 		read := h.get(p.ID)
-		err := h.d.Write(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		h.WantFault("retry_later", func(ctx context.Context, tx *db.Tx) error {
 			return read.updatePayments(ctx, tx, read.Payments[1:], Cancelled)
 		})
-		_ = wantFault(h.t, err, "retry_later")
 		h.want(p.ID, Pending, FundingNone, Pending)
 	})
 }
