@@ -4,7 +4,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/btcdtest"
 	"github.com/stipend/stipend/internal/chain/chaintest"
 	"github.com/stipend/stipend/internal/db"
@@ -12,12 +11,9 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// simChain adapts the simulated chain to chaintest.Chain.
-type simChain struct{ *bitcoinsim.Chain }
-
-func (c simChain) Source() chain.Source { return c.Chain }
-
-func onSim(_ *testing.T, d *db.DB) chaintest.Chain { return simChain{bitcoinsim.New(d)} }
+func onSim(_ *testing.T, d *db.DB) chaintest.Chain {
+	return chaintest.Simulated{Chain: bitcoinsim.New(d)}
+}
 
 // onNode shares one node among all subtests of a test, because starting one takes longer than they do.
 func onNode(t *testing.T, start func(testing.TB) *btcdtest.Node) chaintest.Factory {

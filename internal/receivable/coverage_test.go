@@ -7,21 +7,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-func usd(cents int64) money.Amount { return money.New(money.USD, cents) }
-func sats(n int64) money.Amount    { return money.New(money.BTC, n) }
-
-func rate(base, quote money.Asset, text string) money.Rate {
-	return must(money.ParseRate(base, quote, text))
-}
+var usd, sats, rate = fixture.USD, fixture.Sats, fixture.Rate
 
 func TestTolerance(t *testing.T) {
 	for _, c := range []struct {
@@ -32,7 +21,7 @@ func TestTolerance(t *testing.T) {
 		{sats(2_020_000), 0, 294}, {sats(10_000), 0, 100}, {sats(2_020_000), 50, 10_100}, {sats(50), 0, 0},
 		{usd(1_000_00), 0, 0}, {usd(1_000_00), 100, 10_00},
 	} {
-		if got := must(tolerance(c.due, c.bps)); got.Units() != c.allowed {
+		if got := fixture.Must(tolerance(c.due, c.bps)); got.Units() != c.allowed {
 			t.Errorf("%s at %d bps: %s", c.due, c.bps, got)
 		}
 	}
@@ -43,7 +32,7 @@ func TestMoneyInPartsCoversWhatItCoversWhole(t *testing.T) {
 		price := rate(money.BTC, money.USD, fmt.Sprintf("%d.%08d", rapid.IntRange(100, 200_000).Draw(t, "dollars"),
 			rapid.IntRange(0, 99_999_999).Draw(t, "rest")))
 		total := usd(rapid.Int64Range(1_00, 1_000_000_00).Draw(t, "total"))
-		due := must(fundingDue(total, money.BTC, price))
+		due := fixture.Must(fundingDue(total, money.BTC, price))
 		c := coverage{total: total, asset: money.BTC}
 		left := due.Units()
 		for left > 0 {
@@ -55,7 +44,7 @@ func TestMoneyInPartsCoversWhatItCoversWhole(t *testing.T) {
 			if err := c.add("quo_1", price, sats(part)); err != nil {
 				t.Fatal(err)
 			}
-			room := must(c.room("quo_1", price))
+			room := fixture.Must(c.room("quo_1", price))
 			if room.Units() != left {
 				t.Fatalf("room for %d, want %d", room.Units(), left)
 			}
@@ -75,11 +64,11 @@ func TestTwoPricesCoverTogether(t *testing.T) {
 	if err := c.add("dep_late", rate(money.BTC, money.USD, "49000"), sats(2_020_000)); err != nil {
 		t.Fatal(err)
 	}
-	if left := must(c.remaining("")); left != usd(20_20) {
+	if left := fixture.Must(c.remaining("")); left != usd(20_20) {
 		t.Fatalf("%s remain, want 20.20", left)
 	}
 	second := rate(money.BTC, money.USD, "49000")
-	if need := must(c.need("quo_2", second)); need != sats(41_225) {
+	if need := fixture.Must(c.need("quo_2", second)); need != sats(41_225) {
 		t.Fatalf("needs %s", need)
 	}
 	if covered, _, _ := c.verdict("quo_2", second, 0); covered {

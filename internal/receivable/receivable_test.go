@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -53,6 +54,7 @@ func facts(deposits ...deposit.Deposit) Facts {
 
 func TestVerdict(t *testing.T) {
 	const confirmed, seen, reverted = deposit.Confirmed, deposit.Seen, deposit.Reverted
+	type list = []deposit.Deposit
 	type want struct {
 		counted, held, short        int64
 		covered, enough             bool
@@ -61,124 +63,68 @@ func TestVerdict(t *testing.T) {
 		completedBy                 string
 	}
 	for _, c := range []struct {
-		name  string
-		facts func() Facts
-		want  want
+		name     string
+		deposits list
+		change   func(*Facts)
+		want     want
 	}{
-		{"nothing came", func() Facts { return facts() }, want{left: 1_010_00}},
-		{
-			"all of it is seen", func() Facts { return facts(received("a", 2_020_000, 1, seen)) },
-			want{enough: true, waiting: true, anyCounts: true, completedBy: "tx_a"},
-		},
-		{
-			"all of it is confirmed", func() Facts { return facts(received("a", 2_020_000, 1, confirmed)) },
-			want{counted: 2_020_000, covered: true, enough: true, anyCounts: true, completedBy: "tx_a"},
-		},
-		{
-			"half is confirmed", func() Facts { return facts(received("a", 1_010_000, 1, confirmed)) },
-			want{counted: 1_010_000, left: 505_00, anyCounts: true},
-		},
-		{
-			"half is confirmed and half is seen", func() Facts {
-				return facts(received("a", 1_010_000, 1, confirmed), received("b", 1_010_000, 2, seen))
-			},
-			want{counted: 1_010_000, enough: true, waiting: true, anyCounts: true, completedBy: "tx_b"},
-		},
-		{
-			"the rest comes at another price", func() Facts {
-				return facts(received("a", 1_010_000, 1, confirmed), received("b", 1_262_500, 61, confirmed))
-			},
-			want{counted: 2_272_500, covered: true, enough: true, anyCounts: true, completedBy: "tx_b"},
-		},
-		{
-			"too much", func() Facts { return facts(received("a", 3_000_000, 1, confirmed)) },
-			want{counted: 2_020_000, covered: true, enough: true, anyCounts: true, completedBy: "tx_a"},
-		},
-		{
-			"too little, by less than any transaction can pay", func() Facts {
-				return facts(received("a", 2_019_800,
-					1, confirmed))
-			},
-			want{counted: 2_019_800, short: 250, covered: true, enough: true, left: 10, anyCounts: true,
-				completedBy: "tx_a"},
-		},
-		{
-			"too little, within the tolerance", func() Facts {
-				f := facts(received("a", 2_010_000, 1, confirmed))
-				f.ToleranceBps = 50
-				return f
-			},
-			want{counted: 2_010_000, short: 12_500, covered: true, enough: true, left: 5_00, anyCounts: true,
-				completedBy: "tx_a"},
-		},
-		{
-			"late", func() Facts { return facts(received("a", 2_020_000, 40, confirmed)) },
-			want{held: 2_020_000, left: 1_010_00},
-		},
-		{
-			"late, and accepted", func() Facts {
-				f := facts(received("a", 2_020_000, 40, confirmed))
-				f.Accepted = map[string]money.Rate{"a": rate(money.BTC, money.USD, "50000")}
-				return f
-			},
-			want{counted: 2_020_000, covered: true, enough: true, anyCounts: true, lateOne: true, completedBy: "tx_a"},
-		},
-		{
-			"in the grace period", func() Facts {
-				return facts(received("a", 30, 30, confirmed), received("b",
-					2_020_000, 30, confirmed))
-			},
-			want{counted: 2_020_000, covered: true, enough: true, anyCounts: true, lateOne: true, completedBy: "tx_b"},
-		},
-		{
-			"replaced by a payment that is confirmed", func() Facts {
-				return facts(received("a", 2_020_000, 1, deposit.Replaced), received("b", 2_020_000, 1, confirmed))
-			},
-			want{counted: 2_020_000, covered: true, enough: true, anyCounts: true, completedBy: "tx_b"},
-		},
-		{
-			"evicted", func() Facts { return facts(received("a", 2_020_000, 1, deposit.Evicted)) },
-			want{left: 1_010_00},
-		},
-		{
-			"a reorganization took the confirmations back", func() Facts {
-				return facts(received("a", 2_020_000, 1,
-					reverted))
-			},
-			want{enough: true, waiting: true, anyCounts: true, completedBy: "tx_a"},
-		},
-		{
-			"what is confirmed comes before what was seen first", func() Facts {
-				return facts(received("a", 2_020_000, 1, seen), received("b", 2_020_000, 2, confirmed))
-			},
-			want{counted: 2_020_000, covered: true, enough: true, waiting: true, anyCounts: true, completedBy: "tx_b"},
-		},
-		{
-			"spent", func() Facts {
-				f := facts(received("a", 2_020_000, 1, confirmed))
-				f.Spent = map[string]money.Amount{"a": sats(1_010_000)}
-				return f
-			},
-			want{counted: 1_010_000, left: 505_00, anyCounts: true},
-		},
-		{
-			"closed", func() Facts {
-				f := facts(received("a", 2_020_000, 1, confirmed))
-				f.Closed = true
-				return f
-			},
-			want{held: 2_020_000, left: 1_010_00},
-		},
-		{
-			"the quotes became void", func() Facts {
-				f := facts(received("a", 2_020_000, 1, confirmed), received("b", 1_262_500, 61, confirmed))
-				f.VoidUntil = begin.Add(45 * time.Minute)
-				return f
-			},
-			want{counted: 1_262_500, held: 2_020_000, left: 505_00, anyCounts: true},
-		},
+		{name: "no payment", want: want{left: 1_010_00}},
+		{name: "the full amount is seen", deposits: list{received("a", 2_020_000, 1, seen)},
+			want: want{enough: true, waiting: true, anyCounts: true, completedBy: "tx_a"}},
+		{name: "the full amount is confirmed", deposits: list{received("a", 2_020_000, 1, confirmed)},
+			want: want{counted: 2_020_000, covered: true, enough: true, anyCounts: true, completedBy: "tx_a"}},
+		{name: "half is confirmed", deposits: list{received("a", 1_010_000, 1, confirmed)},
+			want: want{counted: 1_010_000, left: 505_00, anyCounts: true}},
+		{name: "half is confirmed and half is seen",
+			deposits: list{received("a", 1_010_000, 1, confirmed), received("b", 1_010_000, 2, seen)},
+			want:     want{counted: 1_010_000, enough: true, waiting: true, anyCounts: true, completedBy: "tx_b"}},
+		{name: "the rest is paid at another price",
+			deposits: list{received("a", 1_010_000, 1, confirmed), received("b", 1_262_500, 61, confirmed)},
+			want:     want{counted: 2_272_500, covered: true, enough: true, anyCounts: true, completedBy: "tx_b"}},
+		{name: "too much", deposits: list{received("a", 3_000_000, 1, confirmed)},
+			want: want{counted: 2_020_000, covered: true, enough: true, anyCounts: true, completedBy: "tx_a"}},
+		{name: "too little, by less than any transaction can pay",
+			deposits: list{received("a", 2_019_800, 1, confirmed)},
+			want: want{counted: 2_019_800, short: 250, covered: true, enough: true, left: 10, anyCounts: true,
+				completedBy: "tx_a"}},
+		{name: "too little, within the tolerance", deposits: list{received("a", 2_010_000, 1, confirmed)},
+			change: func(f *Facts) { f.ToleranceBps = 50 },
+			want: want{counted: 2_010_000, short: 12_500, covered: true, enough: true, left: 5_00, anyCounts: true,
+				completedBy: "tx_a"}},
+		{name: "late", deposits: list{received("a", 2_020_000, 40, confirmed)},
+			want: want{held: 2_020_000, left: 1_010_00}},
+		{name: "late, and accepted", deposits: list{received("a", 2_020_000, 40, confirmed)},
+			change: func(f *Facts) { f.Accepted = map[string]money.Rate{"a": rate(money.BTC, money.USD, "50000")} },
+			want: want{counted: 2_020_000, covered: true, enough: true, anyCounts: true, lateOne: true,
+				completedBy: "tx_a"}},
+		{name: "in the grace period",
+			deposits: list{received("a", 30, 30, confirmed), received("b", 2_020_000, 30, confirmed)},
+			want: want{counted: 2_020_000, covered: true, enough: true, anyCounts: true, lateOne: true,
+				completedBy: "tx_b"}},
+		{name: "replaced by a payment that is confirmed",
+			deposits: list{received("a", 2_020_000, 1, deposit.Replaced), received("b", 2_020_000, 1, confirmed)},
+			want:     want{counted: 2_020_000, covered: true, enough: true, anyCounts: true, completedBy: "tx_b"}},
+		{name: "evicted", deposits: list{received("a", 2_020_000, 1, deposit.Evicted)}, want: want{left: 1_010_00}},
+		{name: "removed by a reorganization", deposits: list{received("a", 2_020_000, 1, reverted)},
+			want: want{enough: true, waiting: true, anyCounts: true, completedBy: "tx_a"}},
+		{name: "a confirmed payment counts before an earlier one",
+			deposits: list{received("a", 2_020_000, 1, seen), received("b", 2_020_000, 2, confirmed)},
+			want: want{counted: 2_020_000, covered: true, enough: true, waiting: true, anyCounts: true,
+				completedBy: "tx_b"}},
+		{name: "spent", deposits: list{received("a", 2_020_000, 1, confirmed)},
+			change: func(f *Facts) { f.Spent = map[string]money.Amount{"a": sats(1_010_000)} },
+			want:   want{counted: 1_010_000, left: 505_00, anyCounts: true}},
+		{name: "closed", deposits: list{received("a", 2_020_000, 1, confirmed)},
+			change: func(f *Facts) { f.Closed = true }, want: want{held: 2_020_000, left: 1_010_00}},
+		{name: "void quotes",
+			deposits: list{received("a", 2_020_000, 1, confirmed), received("b", 1_262_500, 61, confirmed)},
+			change:   func(f *Facts) { f.VoidUntil = begin.Add(45 * time.Minute) },
+			want:     want{counted: 1_262_500, held: 2_020_000, left: 505_00, anyCounts: true}},
 	} {
-		f := c.facts()
+		f := facts(c.deposits...)
+		if c.change != nil {
+			c.change(&f)
+		}
 		v, err := f.Evaluate()
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
@@ -216,9 +162,8 @@ func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
 		f := facts()
 		f.Accepted, f.Spent = map[string]money.Rate{}, map[string]money.Amount{}
 		for i := range rapid.IntRange(0, 6).Draw(t, "deposits") {
-			d := received(fmt.Sprint("dep_", i), rapid.Int64Range(1, 3_000_000).Draw(t, "amount"), rapid.IntRange(0,
-				100).Draw(t, "minute"),
-				rapid.SampledFrom(states).Draw(t, "state"))
+			d := received(fmt.Sprint("dep_", i), rapid.Int64Range(1, 3_000_000).Draw(t, "amount"),
+				rapid.IntRange(0, 100).Draw(t, "minute"), rapid.SampledFrom(states).Draw(t, "state"))
 			all = append(all, d)
 			if rapid.IntRange(0, 3).Draw(t, "spent") == 0 {
 				f.Spent[d.ID] = sats(rapid.Int64Range(0, d.Amount.Units()).Draw(t, "spent amount"))
@@ -253,14 +198,14 @@ func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
 		total := sats(0)
 		for _, p := range got.Parts {
 			i := slices.IndexFunc(all, func(d deposit.Deposit) bool { return d.ID == p.DepositID })
-			whole := must(must(p.Counted.Add(p.Excess)).Add(p.Held))
+			whole := fixture.Must(fixture.Must(p.Counted.Add(p.Excess)).Add(p.Held))
 			if spent, ok := f.Spent[p.DepositID]; ok {
-				whole = must(whole.Add(spent))
+				whole = fixture.Must(whole.Add(spent))
 			}
 			if whole != all[i].Amount {
 				t.Fatalf("%+v of a deposit of %s", p, all[i].Amount)
 			}
-			total = must(total.Add(whole))
+			total = fixture.Must(total.Add(whole))
 		}
 		if total != got.Confirmed {
 			t.Fatalf("the parts sum up to %s of %s", total, got.Confirmed)

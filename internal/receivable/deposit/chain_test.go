@@ -2,139 +2,63 @@ package deposit
 
 import (
 	"context"
-	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/chaintest"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/job"
-	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
-// TestWithAWatchedChain sends real transactions on the simulated chain through the watcher and its jobs.
+// TestWithAWatchedChain sends transactions of 2,020,000 sat on the simulated chain through the watcher and its jobs.
+// Payments of this value need two confirmations. Each step with a state and a time compares the last deposit.
 func TestWithAWatchedChain(t *testing.T) {
-	for name, play := range map[string]func(s *chainFixture){
-		"paid": func(s *chainFixture) {
-			txid := s.pay(2_020_000)
-			s.want(txid, Seen, true)
-			s.do(s.chain.Mine(s.t.Context(), 1))
-			s.want(txid, Seen, true) // 1,010 USD need two confirmations
-			s.do(s.chain.Mine(s.t.Context(), 1))
-			s.want(txid, Confirmed, true)
-		},
-		"fee raised after the quote's end": func(s *chainFixture) {
-			old := s.pay(2_020_000)
-			s.want(old, Seen, true)
-			s.clock.Advance(2 * validity)
-			txid, err := s.chain.Replace(s.t.Context(), old, chain.Output{Address: s.address, Amount: 2_020_000})
-			s.do(err)
-			s.want(txid, Seen, true)
-			s.want(old, Replaced, true)
-			s.do(s.chain.Mine(s.t.Context(), 2))
-			s.want(txid, Confirmed, true)
-		},
-		"taken back by the payer": func(s *chainFixture) {
-			txid := s.pay(2_020_000)
-			s.want(txid, Seen, true)
-			_, err := s.chain.Replace(s.t.Context(), txid)
-			s.do(err)
-			s.want(txid, Replaced, true)
-		},
-		"evicted": func(s *chainFixture) {
-			txid := s.pay(2_020_000)
-			s.want(txid, Seen, true)
-			s.do(s.chain.Evict(s.t.Context(), txid))
-			s.want(txid, Evicted, true)
-		},
-		"late": func(s *chainFixture) {
-			s.clock.Advance(validity)
-			txid := s.pay(2_020_000)
-			s.do(s.chain.Mine(s.t.Context(), 2))
-			s.want(txid, Confirmed, false)
-		},
-		"reorganised and mined again": func(s *chainFixture) {
-			txid := s.pay(2_020_000)
-			s.do(s.chain.Mine(s.t.Context(), 3))
-			s.want(txid, Confirmed, true)
-			s.do(s.chain.Reorg(s.t.Context(), 3))
-			s.want(txid, Reverted, true)
-			s.do(s.chain.Mine(s.t.Context(), 2))
-			s.want(txid, Confirmed, true)
-		},
+	for name, steps := range map[string]string{
+		"paid": "pay 2_020_000, seen in_time, mine 1, seen in_time, mine 1, confirmed in_time",
+		"replaced with a higher fee after the quote ended": "pay 2_020_000, seen in_time, wait 1h, " +
+			"replace 2_020_000, seen in_time, first replaced, mine 2, confirmed in_time",
+		"taken back by the payer": "pay 2_020_000, seen in_time, replace, first replaced",
+		"evicted":                 "pay 2_020_000, seen in_time, evict, evicted in_time",
+		"late":                    "wait 30m, pay 2_020_000, mine 2, confirmed late",
+		"reorganized and mined again": "pay 2_020_000, mine 3, confirmed in_time, reorg 3, reverted in_time, " +
+			"mine 2, confirmed in_time",
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *fixture) {
-				s := newChainFixture(t, h)
-				play(s)
+			run(t, func(h *env) {
+				c := h.watch(network, chaintest.Simulated{Chain: bitcoinsim.New(h.DB)})
+				h.open(c, chaintest.NewSigner(h, h.DB).Deriver(), "prl_1")
+				c.Play(steps, func(verb, rest string) {
+					txid, state, inTime := c.Paid[len(c.Paid)-1], State(verb), rest == "in_time"
+					if verb == "first" {
+						txid, state, inTime = c.Paid[0], State(rest), true
+					}
+					d := h.one(txid, 0)
+					if d.State != state || d.OnTime != inTime || d.Amount != fixture.Sats(2_020_000) {
+						h.Errorf("after %s: %s, in time %v, %s; want %s, %v", h.Clock.Now().Sub(dbtest.Epoch), d.State,
+							d.OnTime, d.Amount, state, inTime)
+					}
+					h.checkLedger()
+				})
 			})
 		})
 	}
 }
 
-// chainFixture is a fixture whose chain is watched.
-type chainFixture struct {
-	*fixture
-	chain   *bitcoinsim.Chain
-	watcher *chain.Watcher
-	jobs    *job.Runner
-	address string
-}
-
-func newChainFixture(t *testing.T, h *fixture) *chainFixture {
-	t.Helper()
-	s := &chainFixture{fixture: h, chain: bitcoinsim.New(h.d)}
+// watch starts the watcher of a chain and the jobs of its deposits.
+func (h *env) watch(name string, c chaintest.Chain) *fixture.Chain {
+	h.Helper()
 	h.exec("DELETE FROM chain_cursors WHERE chain = $1", network) // the watcher creates its own
-	log := slog.New(slog.DiscardHandler)
-	s.watcher = chain.NewWatcher(h.d, network, s.chain, 1, log)
-	s.jobs = job.NewRunner(h.d, job.Table{chain.JobOutput: {Batch: OutputsChanged}}, nil, log)
-	xprv, err := bitcoin.MasterFromSeed(make([]byte, 32), "regtest")
-	s.do(err)
-	signer, err := bitcoin.ParseXPriv(xprv, "regtest")
-	s.do(err)
-	pool := chain.NewPool(h.d, network, signer.Deriver())
-	s.do(pool.Start(t.Context()))
-	s.settle()
-	s.do(h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-		s.address, err = pool.NewAddress(ctx, tx, company, "prl_1")
-		return err
-	}))
-	s.do(s.chain.Mine(t.Context(), 1))
-	s.settle()
-	return s
+	return h.NewChain(name, c, job.Table{chain.JobOutput: {Batch: OutputsChanged}}, nil)
 }
 
-func (s *chainFixture) do(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *chainFixture) pay(sats int64) string {
-	s.t.Helper()
-	txid, err := s.chain.Pay(s.t.Context(), s.address, sats)
-	s.do(err)
-	return txid
-}
-
-// settle runs the watcher and its jobs.
-func (s *chainFixture) settle() {
-	s.t.Helper()
-	s.do(s.watcher.Sync(s.t.Context()))
-	s.do(s.jobs.Drain(s.t.Context()))
-}
-
-func (s *chainFixture) want(txid string, state State, timely bool) {
-	s.t.Helper()
-	s.settle()
-	d := s.one(txid, 0)
-	if d.State != state || d.OnTime != timely || d.Amount != money.New(money.BTC, 2_020_000) {
-		s.t.Errorf("after %s: %s, timely %v, %s; want %s, %v", s.clock.Now().Sub(dbtest.Epoch).Round(time.Second),
-			d.State, d.OnTime, d.Amount, state, timely)
-	}
-	s.checkLedger()
+// open assigns an address to an object, which Play pays.
+func (h *env) open(c *fixture.Chain, keys chain.Deriver, object string) {
+	h.Helper()
+	pool := chain.NewPool(h.DB, c.Name, keys)
+	c.Address = fixture.Do(h.Fixture, func(ctx context.Context, tx *db.Tx) (string, error) {
+		return pool.NewAddress(ctx, tx, company, object)
+	})
 }

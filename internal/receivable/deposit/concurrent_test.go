@@ -31,7 +31,7 @@ func TestConcurrentSyncKeepsTheNewerState(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			clock, url := dbtest.NewClock(), dbtest.Postgres(t)
 			open := func() *db.DB { return dbtest.Open(t, db.Options{URL: url, Clock: clock.Now}) }
-			runIn(t, open(), clock, func(t *testing.T, h *fixture) {
+			runIn(t, open(), clock, func(h *env) {
 				h.output("tx1", 0, "prl_1", 2_020_000)
 				h.sync("tx1", 0)
 				h.chain("tx1", c.first.state, c.first.confirmed, "")
@@ -54,7 +54,7 @@ func TestConcurrentSyncKeepsTheNewerState(t *testing.T) {
 				}
 				h.chain("tx1", c.then.state, c.then.confirmed, "")
 				go func() { done <- fast.Write(context.WithoutCancel(t.Context()), update) }()
-				for len(done) == 0 && h.count("SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'") == 0 {
+				for len(done) == 0 && h.Count("SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'") == 0 {
 					if err := t.Context().Err(); err != nil {
 						t.Fatal(err)
 					}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -27,43 +28,29 @@ const (
 	validity = 30 * time.Minute
 )
 
-// fixture is a test database with one payroll of 1,010.00 USD quoted at 2,020,000 sat. It acts as the watcher: it
-// writes the chain's rows and runs the jobs.
-type fixture struct {
-	t     testing.TB
-	d     *db.DB
-	clock *dbtest.Clock
-}
+// env is a test database with one payroll of 1,010.00 USD quoted at 2,020,000 sat. Tests store the rows that the
+// watcher of the chain would store, and run the jobs.
+type env struct{ *fixture.Fixture }
 
-func run(t *testing.T, f func(t *testing.T, h *fixture)) {
+func run(t *testing.T, f func(h *env)) {
 	t.Helper()
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) { runIn(t, d, clock, f) })
 }
 
-func runIn(t *testing.T, d *db.DB, clock *dbtest.Clock, f func(t *testing.T, h *fixture)) {
+func runIn(t *testing.T, d *db.DB, clock *dbtest.Clock, f func(h *env)) {
 	t.Helper()
-	h := &fixture{t, d, clock}
-	const ever = 10_000 * time.Hour
-	r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
-	if err := r.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	h.exec("INSERT INTO chain_cursors (chain, height, hash, updated) VALUES ($1, $2, $3, $4)", network, 100, "tip", 0)
-	h.quote("prl_1", money.New(money.USD, 1_010_00))
-	f(t, h)
+	h := &env{fixture.New(t, d, clock)}
+	h.By.CompanyID = company
+	h.Exec("INSERT INTO chain_cursors (chain, height, hash, updated) VALUES ($1, $2, $3, $4)", network, 100, "tip", 0)
+	h.quote("prl_1", fixture.USD(1_010_00))
+	f(h)
 	h.checkLedger()
 }
 
-func (h *fixture) write(f func(ctx context.Context, tx *db.Tx) error) {
-	h.t.Helper()
-	if err := h.d.Write(h.t.Context(), f); err != nil {
-		h.t.Fatal(err)
-	}
-}
-
-func (h *fixture) exec(query string, args ...any) {
-	h.t.Helper()
-	h.write(func(ctx context.Context, tx *db.Tx) error {
+// exec runs a statement that must change one row.
+func (h *env) exec(query string, args ...any) {
+	h.Helper()
+	h.Write(func(ctx context.Context, tx *db.Tx) error {
 		n, err := tx.Exec(ctx, query, args...)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows: %s", n, query)
@@ -72,9 +59,9 @@ func (h *fixture) exec(query string, args ...any) {
 	})
 }
 
-func (h *fixture) quote(object string, due money.Amount) {
-	h.t.Helper()
-	h.write(func(ctx context.Context, tx *db.Tx) error {
+func (h *env) quote(object string, due money.Amount) {
+	h.Helper()
+	h.Write(func(ctx context.Context, tx *db.Tx) error {
 		_, err := quote.Make(ctx, tx, quote.Params{
 			CompanyID: company, ObjectID: object, Due: due, Funding: money.BTC, Address: "a", Network: "regtest",
 			Validity: validity,
@@ -84,9 +71,9 @@ func (h *fixture) quote(object string, due money.Amount) {
 }
 
 // output inserts a watched output that was just seen.
-func (h *fixture) output(txid string, vout uint32, object string, amount int64) {
-	h.t.Helper()
-	h.write(func(ctx context.Context, tx *db.Tx) error {
+func (h *env) output(txid string, vout uint32, object string, amount int64) {
+	h.Helper()
+	h.Write(func(ctx context.Context, tx *db.Tx) error {
 		return tx.Insert(ctx, "chain_outputs", []string{
 			"chain", "txid", "vout", "company_id", "object_id", "address", "branch", "idx", "amount", "own",
 			"coinbase", "state", "height",
@@ -102,8 +89,8 @@ func (h *fixture) output(txid string, vout uint32, object string, amount int64) 
 }
 
 // chain updates a transaction's outputs as the watcher would.
-func (h *fixture) chain(txid, state string, confirmed bool, replacedBy string) {
-	h.t.Helper()
+func (h *env) chain(txid, state string, confirmed bool, replacedBy string) {
+	h.Helper()
 	height := 0
 	if state == "mined" {
 		height = 100
@@ -111,7 +98,7 @@ func (h *fixture) chain(txid, state string, confirmed bool, replacedBy string) {
 	if confirmed {
 		height = 90 // deep enough for any value
 	}
-	h.write(func(ctx context.Context, tx *db.Tx) error {
+	h.Write(func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx,
 			"UPDATE chain_outputs SET state = $1, confirmed = $2, replaced_by = $3, height = $4 WHERE chain = $5 AND txid = $6",
 			state, confirmed, replacedBy, height, network, txid)
@@ -120,86 +107,56 @@ func (h *fixture) chain(txid, state string, confirmed bool, replacedBy string) {
 }
 
 // sync runs the job of an output twice, as jobs may run.
-func (h *fixture) sync(txid string, vout uint32) {
-	h.t.Helper()
-	h.write(func(ctx context.Context, tx *db.Tx) error {
+func (h *env) sync(txid string, vout uint32) {
+	h.Helper()
+	h.Write(func(ctx context.Context, tx *db.Tx) error {
 		all := []job.Job{{CompanyID: company, Kind: chain.JobOutput, Payload: fmt.Appendf(nil,
 			`{"chain":%q,"txid":%q,"vout":%d}`, network, txid, vout)}}
 		return errors.Join(OutputsChanged(ctx, tx, all), OutputsChanged(ctx, tx, all))
 	})
 }
 
-func (h *fixture) deposits(object string) (all []Deposit) {
-	h.t.Helper()
-	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-		all, err = ForObject(ctx, tx, company, object)
-		return err
-	}); err != nil {
-		h.t.Fatal(err)
-	}
-	return all
+func (h *env) deposits(object string) []Deposit {
+	h.Helper()
+	return fixture.Get(h.Fixture, func(ctx context.Context, tx *db.Tx) ([]Deposit, error) {
+		return ForObject(ctx, tx, company, object)
+	})
 }
 
-func (h *fixture) one(txid string, vout uint32) Deposit {
-	h.t.Helper()
-	var d Deposit
-	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-		d, err = find(ctx, tx, company, network, chain.Outpoint{TxID: txid, Vout: vout})
-		return err
-	}); err != nil {
-		h.t.Fatal(err)
-	}
-	return d
+func (h *env) one(txid string, vout uint32) Deposit {
+	h.Helper()
+	return fixture.Get(h.Fixture, func(ctx context.Context, tx *db.Tx) (Deposit, error) {
+		return find(ctx, tx, company, network, chain.Outpoint{TxID: txid, Vout: vout})
+	})
 }
 
-func (h *fixture) count(query string, args ...any) (n int) {
-	h.t.Helper()
-	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		return tx.QueryRow(ctx, query,
-			args...).Scan(&n)
-	}); err != nil {
-		h.t.Fatal(err)
-	}
-	return n
+// report changes the state of a transaction's outputs and runs the job of its first output.
+func (h *env) report(txid, state string, confirmed bool) {
+	h.Helper()
+	h.chain(txid, state, confirmed, "")
+	h.sync(txid, 0)
 }
 
-func (h *fixture) balance(code ledger.Code, dim string) int64 {
-	h.t.Helper()
-	return h.balanceIn(code, dim, money.BTC)
+// receive stores an output that was just seen and runs its job.
+func (h *env) receive(txid, object string, amount int64) {
+	h.Helper()
+	h.output(txid, 0, object, amount)
+	h.sync(txid, 0)
 }
 
-func (h *fixture) balanceIn(code ledger.Code, dim string, asset money.Asset) int64 {
-	h.t.Helper()
-	var a money.Amount
-	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-		a, err = ledger.Balance(ctx, tx, company, code, dim, asset)
-		return err
-	}); err != nil {
-		h.t.Fatal(err)
-	}
-	return a.Units()
+func (h *env) unknown() []Deposit {
+	h.Helper()
+	return fixture.Get(h.Fixture, func(ctx context.Context, tx *db.Tx) ([]Deposit, error) { return UnknownToAll(ctx, tx, 10) })
 }
 
 // checkLedger checks that the clearing account has exactly the waiting deposits and that the ledger balances.
-func (h *fixture) checkLedger() {
-	h.t.Helper()
-	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		r, err := ledger.Check(ctx, tx)
-		if err == nil && len(r.Problems) > 0 {
-			err = fmt.Errorf("%w: %v", ledger.ErrWrong, r.Problems)
-		}
-		return err
-	}); err != nil {
-		h.t.Error(err)
-	}
-	var rows []Deposit
-	if err := h.d.Read(h.t.Context(), func(ctx context.Context, tx *db.Tx) error {
+func (h *env) checkLedger() {
+	h.Helper()
+	h.CheckLedger()
+	rows := fixture.Get(h.Fixture, func(ctx context.Context, tx *db.Tx) ([]Deposit, error) {
 		q, err := tx.Query(ctx, "SELECT "+columns+" FROM deposits WHERE company_id = $1", company)
-		rows, err = db.Collect(q, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
-		return err
-	}); err != nil {
-		h.t.Fatal(err)
-	}
+		return db.Collect(q, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
+	})
 	for _, d := range rows {
 		clearing, suspense := int64(0), int64(0)
 		if d.State.Waiting() && !d.Dust {
@@ -210,108 +167,90 @@ func (h *fixture) checkLedger() {
 		}
 		for code, want := range map[ledger.Code]int64{ledger.ClearingDeposits: clearing,
 			ledger.ContraDeposits: clearing, ledger.SuspenseUnknown: suspense} {
-			if got := h.balanceIn(code, d.ID, d.Amount.Asset()); got != want {
-				h.t.Errorf("%s deposit %s:%d: account %s has %d, want %d", d.State, d.TxID, d.Vout, code, got, want)
+			if got := h.Balance(code, d.ID, d.Amount.Asset()); got != want {
+				h.Errorf("%s deposit %s:%d: account %s has %d, want %d", d.State, d.TxID, d.Vout, code, got, want)
 			}
 		}
 	}
 }
 
 func TestADepositFollowsTheChain(t *testing.T) {
-	type move struct {
-		state     string
-		confirmed bool
-		want      State
-	}
-	for name, moves := range map[string][]move{
-		"paid":                {{"mined", false, Seen}, {"mined", true, Confirmed}},
-		"evicted":             {{"evicted", false, Evicted}},
-		"evicted and back":    {{"evicted", false, Evicted}, {"seen", false, Seen}, {"mined", true, Confirmed}},
-		"replaced":            {{"replaced", false, Replaced}},
-		"replaced, yet mined": {{"replaced", false, Replaced}, {"mined", false, Seen}, {"mined", true, Confirmed}},
-		"reorganised and back": {{"mined", true, Confirmed}, {"seen", false, Reverted}, {"mined", false,
-			Reverted}, {"mined", true, Confirmed}},
-		"reorganised out": {{"mined", true, Confirmed}, {"replaced", false, Replaced}},
-		"reorganised, then out": {{"mined", true, Confirmed}, {"seen", false, Reverted}, {"evicted", false,
-			Evicted}, {"mined", true, Confirmed}},
-		"reorganised again, again": {{"mined", true, Confirmed}, {"seen", false, Reverted}, {"mined", true,
-			Confirmed}, {"seen", false, Reverted}},
+	// Each step is a state of the transaction on the chain and the expected state of the deposit.
+	for name, steps := range map[string]string{
+		"paid":                   "mined seen, buried confirmed",
+		"evicted":                "evicted evicted",
+		"evicted and back":       "evicted evicted, seen seen, buried confirmed",
+		"replaced":               "replaced replaced",
+		"replaced, yet mined":    "replaced replaced, mined seen, buried confirmed",
+		"reorganized and back":   "buried confirmed, seen reverted, mined reverted, buried confirmed",
+		"reorganized, replaced":  "buried confirmed, replaced replaced",
+		"reorganized, evicted":   "buried confirmed, seen reverted, evicted evicted, buried confirmed",
+		"reorganized repeatedly": "buried confirmed, seen reverted, buried confirmed, seen reverted",
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, func(t *testing.T, h *fixture) {
-				h.output("tx1", 0, "prl_1", 2_020_000)
-				h.sync("tx1", 0)
+			run(t, func(h *env) {
+				h.receive("tx1", "prl_1", 2_020_000)
 				d := h.one("tx1", 0)
 				if d.State != Seen || !d.OnTime || d.QuoteID == "" || d.Wanted != 2 ||
-					d.Amount != money.New(money.BTC, 2_020_000) || d.Version != 1 {
-					t.Fatalf("%+v", d)
+					d.Amount != fixture.Sats(2_020_000) || d.Version != 1 {
+					h.Fatalf("%+v", d)
 				}
 				h.checkLedger()
-				for i, m := range moves {
-					jobs := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobChanged)
-					h.chain("tx1", m.state, m.confirmed, "")
-					h.sync("tx1", 0)
-					d = h.one("tx1", 0)
-					if d.State != m.want {
-						t.Fatalf("move %d: %s, want %s", i, d.State, m.want)
+				jobs := h.Count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobChanged)
+				for step := range strings.SplitSeq(steps, ", ") {
+					state, want, _ := strings.Cut(step, " ")
+					if State(want) != d.State {
+						jobs++
+					}
+					if state == "buried" {
+						h.report("tx1", "mined", true)
+					} else {
+						h.report("tx1", state, false)
+					}
+					if d = h.one("tx1", 0); d.State != State(want) {
+						h.Fatalf("%s: the deposit is %s", step, d.State)
 					}
 					h.checkLedger()
-					moved := 0
-					if i == 0 && m.want != Seen || i > 0 && m.want != moves[i-1].want {
-						moved = 1
-					}
-					if got := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobChanged) - jobs; got != moved {
-						t.Errorf("move %d: %d jobs, want %d", i, got, moved)
-					}
+					h.WantCount(jobs, "jobs WHERE kind = $1", JobChanged)
 				}
-				if n := h.count("SELECT COUNT(*) FROM history WHERE company_id = $1 AND object_id = $2", company,
-					d.ID); int64(n) != d.Version {
-					t.Errorf("%d history rows at version %d", n, d.Version)
-				}
-				if n := h.count("SELECT COUNT(*) FROM chain_outputs WHERE want_confirmations = 2"); n != 1 {
-					t.Error("the watcher does not have the required confirmations")
-				}
+				h.WantCount(d.Version, "history WHERE company_id = $1 AND object_id = $2", company, d.ID)
+				h.WantCount(1, "chain_outputs WHERE want_confirmations = 2")
 			})
 		})
 	}
 }
 
-func TestDetectedIsToldOnce(t *testing.T) {
-	run(t, func(t *testing.T, h *fixture) {
-		h.output("tx1", 0, "prl_1", 2_020_000)
-		h.sync("tx1", 0)
-		h.chain("tx1", "mined", true, "")
-		h.sync("tx1", 0)
-		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1", webhook.PayrollFundingDetected.Name); n != 1 {
-			t.Errorf("%d events", n)
-		}
+func TestADepositIsReportedOnce(t *testing.T) {
+	run(t, func(h *env) {
+		h.receive("tx1", "prl_1", 2_020_000)
+		h.report("tx1", "mined", true)
+		h.WantCount(1, "events WHERE name = $1", webhook.PayrollFundingDetected.Name)
 	})
 }
 
 // A payment seen just before the quote's end is in time, however late it confirms; one seen at its end is not.
 func TestFirstSightDecidesTimeliness(t *testing.T) {
-	run(t, func(t *testing.T, h *fixture) {
-		h.clock.Advance(validity - time.Microsecond)
+	run(t, func(h *env) {
+		h.Clock.Advance(validity - time.Microsecond)
 		h.output("early", 0, "prl_1", 1_000_000)
-		h.clock.Advance(time.Microsecond)
+		h.Clock.Advance(time.Microsecond)
 		h.output("late", 0, "prl_1", 1_000_000)
-		h.clock.Advance(40 * time.Minute)
+		h.Clock.Advance(40 * time.Minute)
 		for _, txid := range []string{"late", "early"} {
 			h.sync(txid, 0)
-			h.chain(txid, "mined", true, "")
-			h.sync(txid, 0)
+			h.report(txid, "mined", true)
 		}
 		if d := h.one("early", 0); !d.OnTime || d.State != Confirmed {
-			t.Errorf("early: %+v", d)
+			h.Errorf("early: %+v", d)
 		}
 		if d := h.one("late", 0); d.OnTime || d.State != Confirmed || d.QuoteID == "" {
-			t.Errorf("late: %+v", d)
+			h.Errorf("late: %+v", d)
 		}
 	})
 }
 
 func TestAReplacementKeepsTheFirstSight(t *testing.T) {
-	run(t, func(t *testing.T, h *fixture) {
+	run(t, func(h *env) {
 		for i, c := range []struct {
 			name   string
 			amount int64
@@ -329,13 +268,13 @@ func TestAReplacementKeepsTheFirstSight(t *testing.T) {
 				if c.other {
 					by = "elsewhere"
 				}
-				h.quote(object, money.New(money.USD, 1_010_00))
-				first := h.clock.Now()
+				h.quote(object, fixture.USD(1_010_00))
+				first := h.Clock.Now()
 				h.output(tx1, 0, object, 2_020_000)
 				if order != "old never processed before" {
 					h.sync(tx1, 0)
 				}
-				h.clock.Advance(validity)
+				h.Clock.Advance(validity)
 				h.output(tx2, 1, object, c.amount)
 				h.chain(tx1, "replaced", false, by)
 				if order == "old first" {
@@ -347,10 +286,10 @@ func TestAReplacementKeepsTheFirstSight(t *testing.T) {
 				}
 				old, d := h.one(tx1, 0), h.one(tx2, 1)
 				if old.State != Replaced || d.State != Seen || d.OnTime != c.inTime {
-					t.Errorf("%s, %s: old %+v, new %+v", c.name, order, old, d)
+					h.Errorf("%s, %s: old %+v, new %+v", c.name, order, old, d)
 				}
 				if c.inTime && !d.FirstSeen.Equal(first) {
-					t.Errorf("%s, %s: first seen %s, want %s", c.name, order, d.FirstSeen, first)
+					h.Errorf("%s, %s: first seen %s, want %s", c.name, order, d.FirstSeen, first)
 				}
 			}
 		}
@@ -359,7 +298,7 @@ func TestAReplacementKeepsTheFirstSight(t *testing.T) {
 
 // A replacement after the end of the price counts as in time only up to the amount that had been seen in time.
 func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
-	run(t, func(t *testing.T, h *fixture) {
+	run(t, func(h *env) {
 		for i, c := range []struct {
 			name   string
 			beside int64 // paid in time by another transaction
@@ -369,26 +308,26 @@ func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
 			next   []int64
 			inTime int64 // part of it in time
 		}{
-			{"a little, and then all of it", 0, [][]int64{{1_000}}, 0, []int64{2_020_000}, 0},
-			{"a little, and the rest beside it, and then all in one", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1,
+			{"a small part, and then the full amount", 0, [][]int64{{1_000}}, 0, []int64{2_020_000}, 0},
+			{"a small part, late the rest, and then one payment", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1,
 				[]int64{2_020_000}, 0},
-			{"a little, and the rest beside it, as it was", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1,
+			{"a small part, late the rest, and then the same two", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1,
 				[]int64{1_000, 2_019_000}, 1_000},
-			{"a little, the rest beside it in time, and then all in one", 0, [][]int64{{1_000}, {1_000, 2_019_000}},
+			{"a small part, the rest in time, and then one payment", 0, [][]int64{{1_000}, {1_000, 2_019_000}},
 				0, []int64{2_020_000}, 2_020_000},
-			{"half of it, and then two halves", 0, [][]int64{{1_010_000}}, 0, []int64{1_010_000, 1_010_000}, 1_010_000},
-			{"half of it, raised and raised, and then all of these", 0, [][]int64{{1_000_000}, {1_010_000},
-				{1_020_000}}, 0, []int64{1_020_000, 1_010_000, 1_000_000}, 1_020_000},
-			{"half of it beside another half, raised", 1_000_000, [][]int64{{1_020_000}}, 0, []int64{1_020_001},
-				1_020_001},
-			{"less than half of it beside a half, raised", 1_000_000, [][]int64{{1_019_999}}, 0, []int64{1_020_000}, 0},
-			{"two parts, as they were", 0, [][]int64{{900_000, 1_110_000}}, 0, []int64{900_000, 1_110_000}, 2_010_000},
+			{"a half, and then two halves", 0, [][]int64{{1_010_000}}, 0, []int64{1_010_000, 1_010_000}, 1_010_000},
+			{"a half, raised twice, and then the sum of all", 0, [][]int64{{1_000_000}, {1_010_000}, {1_020_000}}, 0,
+				[]int64{1_020_000, 1_010_000, 1_000_000}, 1_020_000},
+			{"a half beside another half, raised", 1_000_000, [][]int64{{1_020_000}}, 0, []int64{1_020_001}, 1_020_001},
+			{"less than a half beside a half, raised", 1_000_000, [][]int64{{1_019_999}}, 0, []int64{1_020_000}, 0},
+			{"two parts, and then the same two", 0, [][]int64{{900_000, 1_110_000}}, 0, []int64{900_000, 1_110_000},
+				2_010_000},
 			{"two parts, and then one", 0, [][]int64{{900_000, 1_110_000}}, 0, []int64{2_010_000}, 2_010_000},
-			{"two parts that are all of it, and then more", 0, [][]int64{{900_000, 1_120_000}}, 0, []int64{1_000_000,
-				1_120_000}, 2_120_000},
+			{"two parts of the full amount, and then more", 0, [][]int64{{900_000, 1_120_000}}, 0,
+				[]int64{1_000_000, 1_120_000}, 2_120_000},
 		} {
 			object := fmt.Sprint("prl_whole", i)
-			h.quote(object, money.New(money.USD, 1_010_00))
+			h.quote(object, fixture.USD(1_010_00))
 			pay := func(txid string, outputs []int64) {
 				for vout, amount := range outputs {
 					h.output(txid, uint32(vout), object, amount)
@@ -404,12 +343,12 @@ func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
 			}
 			for n, outputs := range append(c.olds, c.next) {
 				if n == last-c.late {
-					h.clock.Advance(validity)
+					h.Clock.Advance(validity)
 				}
 				for old := range n {
 					h.chain(name(old), "replaced", false, name(n))
 				}
-				h.clock.Advance(time.Second)
+				h.Clock.Advance(time.Second)
 				pay(name(n), outputs)
 				for old := range n {
 					for vout := range c.olds[old] {
@@ -424,7 +363,7 @@ func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
 				}
 			}
 			if inTime != c.inTime {
-				t.Errorf("%s: %d satoshis are in time, want %d", c.name, inTime, c.inTime)
+				h.Errorf("%s: %d satoshis are in time, want %d", c.name, inTime, c.inTime)
 			}
 		}
 	})
@@ -432,26 +371,25 @@ func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
 
 // The first sight is inherited along a chain of replacements.
 func TestReplacedTwice(t *testing.T) {
-	run(t, func(t *testing.T, h *fixture) {
-		first := h.clock.Now()
+	run(t, func(h *env) {
+		first := h.Clock.Now()
 		for i, txid := range []string{"tx1", "tx2", "tx3"} {
 			h.output(txid, 0, "prl_1", 2_020_000+int64(i))
 			if i > 0 {
 				h.chain(fmt.Sprint("tx", i), "replaced", false, txid)
 			}
 			h.sync(txid, 0)
-			h.clock.Advance(20 * time.Minute)
+			h.Clock.Advance(20 * time.Minute)
 		}
-		h.chain("tx3", "mined", true, "")
-		h.sync("tx3", 0)
+		h.report("tx3", "mined", true)
 		if d := h.one("tx3", 0); !d.OnTime || !d.FirstSeen.Equal(first) || d.State != Confirmed {
-			t.Errorf("%+v", d)
+			h.Errorf("%+v", d)
 		}
 	})
 }
 
-func TestEachOutputIsADepositOfItsOwn(t *testing.T) {
-	run(t, func(t *testing.T, h *fixture) {
+func TestEachOutputIsADeposit(t *testing.T) {
+	run(t, func(h *env) {
 		for vout := range uint32(3) {
 			h.output("tx1", vout, "prl_1", 700_000)
 			h.sync("tx1", vout)
@@ -462,23 +400,23 @@ func TestEachOutputIsADepositOfItsOwn(t *testing.T) {
 		}
 		all := h.deposits("prl_1")
 		if len(all) != 3 || all[0].ID == all[1].ID || all[2].State != Confirmed {
-			t.Errorf("%+v", all)
+			h.Errorf("%+v", all)
 		}
 	})
 }
 
 func TestConfirmationsByValue(t *testing.T) {
 	for _, c := range []struct{ cents, want int64 }{
-		{0, 1}, {999_99, 1}, {1_000_00, 2}, {9_999_99, 2}, {10_000_00, 3}, {99_999_99, 3}, {100_000_00, 6}, {1 << 60,
-			6},
+		{0, 1}, {999_99, 1}, {1_000_00, 2}, {9_999_99, 2}, {10_000_00, 3}, {99_999_99, 3}, {100_000_00, 6},
+		{1 << 60, 6},
 	} {
 		if got := confirmationsFor(money.New(money.USD, c.cents)); got != c.want {
 			t.Errorf("%d cents: %d, want %d", c.cents, got, c.want)
 		}
 	}
-	run(t, func(t *testing.T, h *fixture) {
-		h.quote("prl_small", money.New(money.USD, 500_00))
-		h.quote("prl_euro", money.New(money.EUR, 950_00)) // 1,032.61 USD
+	run(t, func(h *env) {
+		h.quote("prl_small", fixture.USD(500_00))
+		h.quote("prl_euro", fixture.EUR(950_00)) // 1,032.61 USD
 		h.quote("prl_rare", money.New(money.KWD, 50_000))
 		h.exec("DELETE FROM rates WHERE asset = $1", "KWD")
 		for i, c := range []struct {
@@ -497,10 +435,9 @@ func TestConfirmationsByValue(t *testing.T) {
 			{"prl_unknown", 1_000_000_00, 6}, // without an object
 		} {
 			txid := fmt.Sprint("tx", i)
-			h.output(txid, 0, c.object, c.amount)
-			h.sync(txid, 0)
+			h.receive(txid, c.object, c.amount)
 			if d := h.one(txid, 0); d.Wanted != c.want {
-				t.Errorf("%s %d: %d confirmations, want %d", c.object, c.amount, d.Wanted, c.want)
+				h.Errorf("%s %d: %d confirmations, want %d", c.object, c.amount, d.Wanted, c.want)
 			}
 		}
 	})
@@ -509,76 +446,54 @@ func TestConfirmationsByValue(t *testing.T) {
 // An output first seen in a block is confirmed at once if it has the confirmations that its value needs, even if they
 // are fewer than the watcher's default.
 func TestConfirmedAtFirstSight(t *testing.T) {
-	run(t, func(t *testing.T, h *fixture) {
+	run(t, func(h *env) {
 		h.output("tx1", 0, "prl_1", 2_020_000)
 		h.exec("UPDATE chain_outputs SET state = 'mined', height = 99 WHERE txid = $1", "tx1")
 		h.sync("tx1", 0)
 		if d := h.one("tx1", 0); d.State != Confirmed {
-			t.Errorf("%+v", d)
+			h.Errorf("%+v", d)
 		}
-		if n := h.count("SELECT COUNT(*) FROM events WHERE name = $1", webhook.PayrollFundingDetected.Name); n != 1 {
-			t.Errorf("%d events", n)
-		}
+		h.WantCount(1, "events WHERE name = $1", webhook.PayrollFundingDetected.Name)
 	})
 }
 
-func TestWhatNobodyExpectsGoesToSuspense(t *testing.T) {
-	run(t, func(t *testing.T, h *fixture) {
+func TestUnknownPaymentsGoToSuspense(t *testing.T) {
+	run(t, func(h *env) {
 		for i, object := range []string{"prl_gone", ""} {
 			txid := fmt.Sprint("tx", i)
-			h.output(txid, 0, object, 70_000)
-			h.sync(txid, 0)
-			h.chain(txid, "mined", true, "")
-			h.sync(txid, 0)
+			h.receive(txid, object, 70_000)
+			h.report(txid, "mined", true)
 		}
-		if got := h.balance(ledger.HotWallet, ""); got != 140_000 {
-			t.Errorf("the hot wallet has %d", got)
-		}
-		if err := h.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			all, err := UnknownToAll(ctx, tx, 10)
-			if len(all) != 2 {
-				t.Errorf("%d unknown deposits", len(all))
-			}
-			return err
-		}); err != nil {
-			t.Error(err)
+		h.WantBalance(ledger.HotWallet, "", fixture.Sats(140_000))
+		if all := h.unknown(); len(all) != 2 {
+			h.Errorf("%d unknown deposits", len(all))
 		}
 		h.checkLedger()
-		h.chain("tx0", "seen", false, "")
-		h.sync("tx0", 0)
-		if got := h.balance(ledger.HotWallet, ""); got != 70_000 {
-			t.Errorf("after the reorganisation the hot wallet has %d", got)
-		}
-		if n := h.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", JobChanged) +
-			h.count("SELECT COUNT(*) FROM events"); n != 0 {
-			t.Errorf("%d jobs or events about money that is nobody's", n)
-		}
+		h.report("tx0", "seen", false)
+		h.WantBalance(ledger.HotWallet, "", fixture.Sats(70_000))
+		h.WantCount(0, "jobs WHERE kind = $1", JobChanged)
+		h.WantCount(0, "events")
 	})
 }
 
-func TestDustWakesNobody(t *testing.T) {
-	run(t, func(t *testing.T, h *fixture) {
+func TestDustIsNotReported(t *testing.T) {
+	run(t, func(h *env) {
 		h.output("tx1", 0, "prl_1", chain.Dust(money.BTC)-1)
 		h.output("tx2", 0, "prl_1", chain.Dust(money.BTC))
 		for _, txid := range []string{"tx1", "tx2"} {
 			h.sync(txid, 0)
-			h.chain(txid, "mined", true, "")
-			h.sync(txid, 0)
+			h.report(txid, "mined", true)
 		}
 		if all := h.deposits("prl_1"); len(all) != 1 || all[0].TxID != "tx2" {
-			t.Errorf("%+v", all)
+			h.Errorf("%+v", all)
 		}
-		if got := h.balance(ledger.HotWallet, ""); got != chain.Dust(money.BTC)-1 {
-			t.Errorf("the wallet's dust is booked as %d", got)
-		}
-		if n := h.count("SELECT COUNT(*) FROM events"); n != 1 {
-			t.Errorf("%d events, want one for what is no dust", n)
-		}
+		h.WantBalance(ledger.HotWallet, "", fixture.Sats(chain.Dust(money.BTC)-1))
+		h.WantCount(1, "events")
 	})
 }
 
-func TestWhatIsNoDeposit(t *testing.T) {
-	run(t, func(t *testing.T, h *fixture) {
+func TestOutputsThatAreNoDeposits(t *testing.T) {
+	run(t, func(h *env) {
 		h.output("change", 0, "prl_1", 5_000)
 		h.exec("UPDATE chain_outputs SET branch = $1 WHERE txid = 'change'", int64(chain.Change))
 		h.output("foreign", 0, "prl_1", 5_000)
@@ -586,25 +501,21 @@ func TestWhatIsNoDeposit(t *testing.T) {
 		for _, txid := range []string{"change", "foreign", "never seen"} {
 			h.sync(txid, 0)
 		}
-		if n := h.count("SELECT COUNT(*) FROM deposits"); n != 0 {
-			t.Errorf("%d deposits", n)
-		}
+		h.WantCount(0, "deposits")
 	})
 }
 
-func TestAStaleMoveIsRefused(t *testing.T) {
-	run(t, func(t *testing.T, h *fixture) {
-		h.output("tx1", 0, "prl_1", 2_020_000)
-		h.sync("tx1", 0)
+func TestAStaleChangeIsRefused(t *testing.T) {
+	run(t, func(h *env) {
+		h.receive("tx1", "prl_1", 2_020_000)
 		old := h.one("tx1", 0)
-		h.chain("tx1", "mined", true, "")
-		h.sync("tx1", 0)
+		h.report("tx1", "mined", true)
 		stale := &change{Deposit: old, was: old}
 		stale.step(old.State, "a concurrent change")
-		h.write(func(ctx context.Context, tx *db.Tx) error {
+		h.Write(func(ctx context.Context, tx *db.Tx) error {
 			stored, err := update(ctx, tx, []*change{stale})
 			if len(stored) != 0 {
-				t.Errorf("stored %v", stored)
+				h.Errorf("stored %v", stored)
 			}
 			return err
 		})
@@ -613,26 +524,18 @@ func TestAStaleMoveIsRefused(t *testing.T) {
 
 // Whatever the chain does and in whichever order its changes are reported, each deposit ends in the state of the
 // chain, is posted exactly once, and clearing holds exactly the waiting deposits.
-func TestAnyChainEndsInTheSameBooks(t *testing.T) {
-	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		h := &fixture{t, d, clock}
-		const ever = 10_000 * time.Hour
-		if err := (&rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever,
-			FiatLimit: ever}).Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		h.exec("INSERT INTO chain_cursors (chain, height, hash, updated) VALUES ($1, $2, $3, $4)", network, 100,
-			"tip", 0)
+func TestDepositsFollowAnyChain(t *testing.T) {
+	run(t, func(h *env) {
 		trial := 0
 		rapid.Check(t, func(r *rapid.T) {
 			trial++
-			object := fmt.Sprint("prl_", trial)
-			h.quote(object, money.New(money.USD, 1_010_00))
+			object := fmt.Sprint("prl_any", trial)
+			h.quote(object, fixture.USD(1_010_00))
 			type coin struct{ state string }
 			coins := map[string]*coin{}
 			var names []string
-			for range rapid.IntRange(1, 12).Draw(r, "moves") {
-				switch rapid.IntRange(0, 2).Draw(r, "move") {
+			for range rapid.IntRange(1, 12).Draw(r, "number of changes") {
+				switch rapid.IntRange(0, 2).Draw(r, "change") {
 				case 0:
 					txid := fmt.Sprintf("tx%d_%d", trial, len(names))
 					h.output(txid, 0, object, rapid.Int64Range(1, 3_000_000).Draw(r, "amount"))
@@ -657,11 +560,11 @@ func TestAnyChainEndsInTheSameBooks(t *testing.T) {
 					}
 				case 2:
 					if len(names) > 0 {
-						h.sync(rapid.SampledFrom(names).Draw(r, "news of"), 0)
+						h.sync(rapid.SampledFrom(names).Draw(r, "changed"), 0)
 					}
 				}
 			}
-			for _, txid := range rapid.Permutation(names).Draw(r, "last news") {
+			for _, txid := range rapid.Permutation(names).Draw(r, "last changes") {
 				h.sync(txid, 0)
 			}
 			got, want := map[string]string{}, map[string]string{}
@@ -678,6 +581,5 @@ func TestAnyChainEndsInTheSameBooks(t *testing.T) {
 				r.Fatal(diff)
 			}
 		})
-		h.checkLedger()
 	})
 }
