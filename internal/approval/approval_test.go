@@ -2,30 +2,23 @@ package approval_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
-// write runs f in a transaction and reports an error that differs from want.
-func write(t *testing.T, d *db.DB, want error, f func(ctx context.Context, tx *db.Tx) error) {
-	t.Helper()
-	if err := d.Write(t.Context(), f); !errors.Is(err, want) {
-		t.Errorf("%v, want %v", err, want)
-	}
-}
-
 func TestAReleaseNeedsTwoDifferentMembersOfStaff(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := &fixture.Fixture{TB: t, DB: d, Clock: clock} // there are no rates
 		limit := approval.NewReleaseLimit(money.New(money.USD, 100_00))
 		above := money.New(money.USD, 100_01)
 		approved := func(l approval.ReleaseLimit, amount money.Amount, want bool) {
 			t.Helper()
-			write(t, d, nil, func(ctx context.Context, tx *db.Tx) error {
+			x.Write(func(ctx context.Context, tx *db.Tx) error {
 				got, err := l.Approved(ctx, tx, "com_1", "prl_1", amount)
 				if got != want {
 					t.Errorf("approved %v, want %v, for %s %s", got, want, amount, amount.Asset())
@@ -39,21 +32,15 @@ func TestAReleaseNeedsTwoDifferentMembersOfStaff(t *testing.T) {
 		approved(approval.NewReleaseLimit(money.Amount{}), above, true)
 		approved(approval.ReleaseLimit{}, money.New(money.USD, 1), false)
 
-		var r approval.Request
 		open := approval.Request{
 			Action: approval.Release, CompanyID: "com_1", ObjectID: "prl_1", Reason: "checked", RequestedBy: "opr_1",
 		}
-		write(t, d, nil, func(ctx context.Context, tx *db.Tx) (err error) {
-			r, err = approval.Open(ctx, tx, open)
-			return err
-		})
-		write(t, d, approval.ErrRequested, func(ctx context.Context, tx *db.Tx) error {
-			_, err := approval.Open(ctx, tx, open)
-			return err
-		})
+		request := func(ctx context.Context, tx *db.Tx) (approval.Request, error) { return approval.Open(ctx, tx, open) }
+		r := fixture.Do(x, request)
+		x.WantError(approval.ErrRequested, fixture.Drop(request))
 		answer := func(staff string, approve bool, want error) {
 			t.Helper()
-			write(t, d, want, func(ctx context.Context, tx *db.Tx) error {
+			x.WantError(want, func(ctx context.Context, tx *db.Tx) error {
 				_, err := approval.Answer(ctx, tx, r.ID, staff, approve)
 				return err
 			})
@@ -67,8 +54,9 @@ func TestAReleaseNeedsTwoDifferentMembersOfStaff(t *testing.T) {
 }
 
 func TestRequestsOfARemovedMemberOfStaffAreDropped(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		write(t, d, nil, func(ctx context.Context, tx *db.Tx) error {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := &fixture.Fixture{TB: t, DB: d, Clock: clock} // there are no rates
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
 			for _, id := range []string{"opr_1", "opr_2"} {
 				if _, err := approval.Open(ctx, tx, approval.Request{
 					Action: approval.Release, CompanyID: "com_1", ObjectID: id, RequestedBy: id,
@@ -78,7 +66,7 @@ func TestRequestsOfARemovedMemberOfStaffAreDropped(t *testing.T) {
 			}
 			return approval.DropRequestsOf(ctx, tx, "opr_1")
 		})
-		write(t, d, nil, func(ctx context.Context, tx *db.Tx) error {
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
 			open, err := approval.OpenRequests(ctx, tx)
 			if len(open) != 1 || open[0].RequestedBy != "opr_2" {
 				t.Errorf("%+v", open)

@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
 func TestAmountsOfLines(t *testing.T) {
@@ -76,24 +77,23 @@ func TestLifecycle(t *testing.T) {
 		"a payment of another assignment": "take in_payroll 0, drop0 sent 0, settle sent 0",
 	} {
 		t.Run(name, func(t *testing.T) {
-			dbtest.Run(t, func(t *testing.T, d *db.DB) {
-				b := newBook(t, d)
-				id := b.create(t, false)
+			run(t, func(b *env) {
+				id := b.create(false)
 				for _, step := range strings.Split(steps, ", ") {
 					words := strings.Fields(step)
-					err := b.do(t, id, words[0])
+					err := b.do(id, words[0])
 					if words[1] == "refused" {
 						if !errors.Is(err, ErrState) {
-							t.Fatalf("%s: %v, want ErrState", step, err)
+							b.Fatalf("%s: %v, want ErrState", step, err)
 						}
 						continue
 					}
 					if err != nil {
-						t.Fatalf("%s: %v", step, err)
+						b.Fatalf("%s: %v", step, err)
 					}
-					v := b.get(t, id)
+					v := b.get(id)
 					if string(v.Status) != words[1] || v.Paid.String() != words[2]+".00" && v.Paid.String() != words[2] {
-						t.Fatalf("after %s: %s, %s paid", step, v.Status, v.Paid)
+						b.Fatalf("after %s: %s, %s paid", step, v.Status, v.Paid)
 					}
 				}
 			})
@@ -103,133 +103,104 @@ func TestLifecycle(t *testing.T) {
 
 // A draft is not owed before it is sent; a sent invoice is shown as overdue after its due date.
 func TestDraftAndOverdue(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newBook(t, d)
-		id := b.create(t, true)
-		if err := b.do(t, id, "take"); !errors.Is(err, ErrState) {
-			t.Errorf("a payroll took a draft: %v", err)
+	run(t, func(b *env) {
+		id := b.create(true)
+		if err := b.do(id, "take"); !errors.Is(err, ErrState) {
+			b.Errorf("a payroll took a draft: %v", err)
 		}
-		if err := b.do(t, id, "send"); err != nil {
-			t.Fatal(err)
+		if err := b.do(id, "send"); err != nil {
+			b.Fatal(err)
 		}
-		v := b.get(t, id)
-		due, err := time.Parse(time.DateOnly, v.DueDate)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := b.get(id)
+		due := fixture.Must(time.Parse(time.DateOnly, v.DueDate))
 		if got := v.Shown(due); got != Sent {
-			t.Errorf("on the due date: %s", got)
+			b.Errorf("on the due date: %s", got)
 		}
 		if got := v.Shown(due.AddDate(0, 0, 1)); got != Overdue {
-			t.Errorf("a day after the due date: %s", got)
+			b.Errorf("a day after the due date: %s", got)
 		}
 	})
 }
 
 // A number is used once per user; without one, the next free number is used.
 func TestNumbers(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b := newBook(t, d)
-		first := b.get(t, b.create(t, false))
+	run(t, func(b *env) {
+		first := b.get(b.create(false))
 		if first.Number != "INV-0001" {
-			t.Errorf("the first number is %s", first.Number)
+			b.Errorf("the first number is %s", first.Number)
 		}
-		if _, err := b.write(t, CreateParams{Number: "INV-0001"}); !errors.Is(err, ErrNumber) {
-			t.Errorf("the same number again: %v", err)
+		if _, err := b.write(CreateParams{Number: "INV-0001"}); !errors.Is(err, ErrNumber) {
+			b.Errorf("the same number again: %v", err)
 		}
-		if v := b.get(t, b.create(t, false)); v.Number != "INV-0002" {
-			t.Errorf("the next number is %s", v.Number)
+		if v := b.get(b.create(false)); v.Number != "INV-0002" {
+			b.Errorf("the next number is %s", v.Number)
 		}
 	})
 }
 
-// book is a user of a company with one payer, who writes invoices.
-type book struct {
-	d      *db.DB
+// env is a user of a company with one payer, who writes invoices.
+type env struct {
+	*fixture.Fixture
 	sealer *identity.Sealer
-	by     identity.Principal
 	user   string
 	payer  string
 }
 
-func newBook(t *testing.T, d *db.DB) *book {
+func run(t *testing.T, f func(b *env)) {
 	t.Helper()
-	sealer, err := identity.NewSealer(make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &book{d: d, sealer: sealer}
-	b.must(t, func(ctx context.Context, tx *db.Tx) error {
-		company, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US"})
-		if err != nil {
-			return err
-		}
-		user, err := identity.CreateUser(ctx, tx, sealer, identity.NewUser{CompanyID: company.ID,
-			Profile: identity.Profile{Email: "a@worker.example", FirstName: "A", LastName: "Worker"}})
-		b.by, b.user = identity.Principal{Kind: identity.KindAPIKey, CompanyID: company.ID}, user.ID
-		return err
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := &env{Fixture: fixture.New(t, d, clock), sealer: fixture.Must(identity.NewSealer(make([]byte, 32)))}
+		b.UseCompany(identity.NewCompany{Name: "Acme", Country: "US"})
+		b.user = fixture.Do(b.Fixture, func(ctx context.Context, tx *db.Tx) (identity.User, error) {
+			return identity.CreateUser(ctx, tx, b.sealer, identity.NewUser{CompanyID: b.By.CompanyID,
+				Profile: identity.Profile{Email: "a@worker.example", FirstName: "A", LastName: "Worker"}})
+		}).ID
+		b.payer = fixture.Do(b.Fixture, func(ctx context.Context, tx *db.Tx) (payer.Payer, error) {
+			name, kind, currency := "Client", payer.Client, "EUR"
+			return payer.Create(ctx, tx, b.sealer, b.By, b.user,
+				payer.Changes{Name: &name, Type: &kind, Currency: &currency})
+		}).ID
+		f(b)
 	})
-	b.must(t, func(ctx context.Context, tx *db.Tx) error {
-		name, kind, currency := "Client", payer.Client, "EUR"
-		p, err := payer.Create(ctx, tx, sealer, b.by, b.user,
-			payer.Changes{Name: &name, Type: &kind, Currency: &currency})
-		b.payer = p.ID
-		return err
-	})
-	return b
-}
-
-func (b *book) must(t *testing.T, f func(ctx context.Context, tx *db.Tx) error) {
-	t.Helper()
-	if err := b.d.Write(t.Context(), f); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // write creates an invoice of EUR 100.
-func (b *book) write(t *testing.T, p CreateParams) (v Invoice, err error) {
-	t.Helper()
+func (b *env) write(p CreateParams) (Invoice, error) {
 	p.UserID, p.PayerID, p.Items = b.user, b.payer, []Item{{Description: "Design", UnitPrice: "100"}}
-	err = b.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-		v, err = Create(ctx, tx, b.sealer, b.by, p)
-		return err
+	return fixture.Try(b.Fixture, func(ctx context.Context, tx *db.Tx) (Invoice, error) {
+		return Create(ctx, tx, b.sealer, b.By, p)
 	})
-	return v, err
 }
 
-func (b *book) create(t *testing.T, draft bool) (id string) {
-	t.Helper()
-	v, err := b.write(t, CreateParams{Draft: draft})
+func (b *env) create(draft bool) (id string) {
+	b.Helper()
+	v, err := b.write(CreateParams{Draft: draft})
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	return v.ID
 }
 
-func (b *book) get(t *testing.T, id string) (v Invoice) {
-	t.Helper()
-	if err := b.d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-		v, err = Detail(ctx, tx, b.sealer, b.by, b.user, id)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return v
+func (b *env) get(id string) Invoice {
+	b.Helper()
+	return fixture.Get(b.Fixture, func(ctx context.Context, tx *db.Tx) (Invoice, error) {
+		return Detail(ctx, tx, b.sealer, b.By, b.user, id)
+	})
 }
 
 // do runs a step: the name of an operation, followed by an amount of EUR where it has one.
-func (b *book) do(t *testing.T, id, step string) error {
-	t.Helper()
+func (b *env) do(id, step string) error {
+	b.Helper()
 	name := strings.TrimRight(step, "0123456789")
 	x := money.Zero(money.EUR)
 	if text := step[len(name):]; text != "" {
 		var err error
 		if x, err = money.Parse(money.EUR, text); err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
 	}
 	payment := Payment{UserID: b.user, InvoiceID: id, PaymentID: "sub_1", Amount: money.New(money.EUR, 100_00)}
-	return b.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+	return b.DB.Write(b.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		switch name {
 		case "take":
 			err = Take(ctx, tx, b.user, id, "prl_1", payment.PaymentID)
@@ -244,11 +215,11 @@ func (b *book) do(t *testing.T, id, step string) error {
 		case "back":
 			err = TakeBack(ctx, tx, b.user, id, x)
 		case "send":
-			_, err = Send(ctx, tx, b.by, b.user, id)
+			_, err = Send(ctx, tx, b.By, b.user, id)
 		case "delete":
-			_, err = Delete(ctx, tx, b.by, b.user, id)
+			_, err = Delete(ctx, tx, b.By, b.user, id)
 		default:
-			t.Fatalf("unknown step %q", step)
+			b.Fatalf("unknown step %q", step)
 		}
 		return err
 	})

@@ -28,13 +28,13 @@ func storeOf(a money.Asset) ledger.Code {
 // bring credits the operator.
 func (h *env) bring(x money.Amount) {
 	h.Helper()
-	h.Transfer(ledger.Operator, "fx", "", "deposit", storeOf(x.Asset()), ledger.FXPosition, x)
+	h.PostTransfer(ledger.Operator, "fx", "", "deposit", storeOf(x.Asset()), ledger.FXPosition, x)
 }
 
 // fill credits a company's balance.
 func (h *env) fill(companyID string, x money.Amount) {
 	h.Helper()
-	h.Transfer(companyID, "bank_deposit", "", "credit", storeOf(x.Asset()), ledger.CompanyFunds, x)
+	h.PostTransfer(companyID, "bank_deposit", "", "credit", storeOf(x.Asset()), ledger.CompanyFunds, x)
 }
 
 // owned returns the operator's balance.

@@ -6,25 +6,22 @@ import (
 	"testing"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
-func sats(n int64) money.Amount  { return money.New(money.BTC, n) }
-func cents(n int64) money.Amount { return money.New(money.USD, n) }
+var sats, cents, eur = fixture.Sats, fixture.USD, fixture.EUR
 
 var kraken = Place{PlaceExchange, "kraken"}
 
-// fixture is a database with prices, and a Treasury whose policy is Bounded.
-type fixture struct {
-	*testing.T
+// env is a database with prices, and a Treasury whose policy is Bounded.
+type env struct {
+	*fixture.Fixture
 	*Treasury
-	d *db.DB
 }
 
-func newTreasury(t *testing.T, p Policy) *Treasury {
+func newTreasury(t testing.TB, p Policy) *Treasury {
 	t.Helper()
 	s, err := New(p)
 	if err != nil {
@@ -34,37 +31,19 @@ func newTreasury(t *testing.T, p Policy) *Treasury {
 }
 
 // run runs f on both engines and checks the ledger afterwards.
-func run(t *testing.T, f func(h fixture)) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		const ever = 1 << 60
-		r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
-		if err := r.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		h := fixture{t, newTreasury(t, Bounded), d}
-		f(h)
-		h.read(func(ctx context.Context, tx *db.Tx) error {
-			report, err := ledger.Check(ctx, tx)
-			if len(report.Problems) > 0 {
-				t.Errorf("ledger.Check: %v", report.Problems)
-			}
-			return err
-		})
+func run(t *testing.T, f func(h env)) {
+	t.Helper()
+	fixture.Run(t, func(x *fixture.Fixture) {
+		x.By.CompanyID = ledger.Operator
+		f(env{x, newTreasury(x, Bounded)})
 	})
 }
 
-func (h fixture) read(f func(context.Context, *db.Tx) error) {
-	h.Helper()
-	if err := h.d.Read(h.Context(), f); err != nil {
-		h.Fatal(err)
-	}
-}
-
 // want runs f in a transaction and compares its result.
-func (h fixture) want(name string, booked bool, target error, f func(context.Context, *db.Tx) (bool, error)) {
+func (h env) want(name string, booked bool, target error, f func(context.Context, *db.Tx) (bool, error)) {
 	h.Helper()
 	var got bool
-	err := h.d.Write(h.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+	err := h.DB.Write(h.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		got, err = f(ctx, tx)
 		return err
 	})
@@ -73,7 +52,7 @@ func (h fixture) want(name string, booked bool, target error, f func(context.Con
 	}
 }
 
-func (h fixture) deposit(p Place, reference string, x money.Amount) func(context.Context, *db.Tx) (bool, error) {
+func (h env) deposit(p Place, reference string, x money.Amount) func(context.Context, *db.Tx) (bool, error) {
 	return func(ctx context.Context, tx *db.Tx) (bool, error) {
 		return Deposit(ctx, tx, Booking{p, reference}, x)
 	}
@@ -88,7 +67,7 @@ func TestNewRefusesAMissingPolicy(t *testing.T) {
 }
 
 func TestBookingsArePostedOnce(t *testing.T) {
-	run(t, func(h fixture) {
+	run(t, func(h env) {
 		bank := Place{Kind: PlaceBank}
 		h.want("a deposit", true, nil, h.deposit(kraken, "1", sats(100)))
 		h.want("the same deposit again", false, nil, h.deposit(kraken, "1", sats(100)))
@@ -113,25 +92,15 @@ func TestBookingsArePostedOnce(t *testing.T) {
 			}
 		}
 		h.want("a transfer of more than the exchange holds", false, ErrShort, transfer("m1", cents(31)))
-		holds := func(code ledger.Code, dim string, want money.Amount) {
-			t.Helper()
-			h.read(func(ctx context.Context, tx *db.Tx) error {
-				got, err := ledger.Balance(ctx, tx, ledger.Operator, code, dim, want.Asset())
-				if got != want {
-					t.Errorf("account %s %s has %s %s, want %s", code, dim, got, got.Asset(), want)
-				}
-				return err
-			})
-		}
-		holds(ledger.Exchange, "kraken", sats(40))
-		holds(ledger.Exchange, "kraken", cents(30))
-		holds(ledger.FXPosition, "", sats(40)) // 100 deposited, 60 sold
-		holds(ledger.FXPosition, "", cents(80))
+		h.WantBalance(ledger.Exchange, "kraken", sats(40))
+		h.WantBalance(ledger.Exchange, "kraken", cents(30))
+		h.WantBalance(ledger.FXPosition, "", sats(40)) // 100 deposited, 60 sold
+		h.WantBalance(ledger.FXPosition, "", cents(80))
 		h.want("a transfer", true, nil, transfer("m1", cents(30)))
-		holds(ledger.Exchange, "kraken", cents(0))
-		holds(ledger.Bank, "", cents(80))
+		h.WantBalance(ledger.Exchange, "kraken", cents(0))
+		h.WantBalance(ledger.Bank, "", cents(80))
 
-		h.read(func(ctx context.Context, tx *db.Tx) error {
+		h.Read(func(ctx context.Context, tx *db.Tx) error {
 			own, err := ledger.OperatorBalances(ctx, tx, money.BTC, money.USD)
 			if own[money.BTC] != sats(0) || own[money.USD] != cents(80) {
 				t.Errorf("the available balances are %v", own)
@@ -143,27 +112,16 @@ func TestBookingsArePostedOnce(t *testing.T) {
 				return h.Withdraw(ctx, tx, Booking{bank, reference}, x)
 			}
 		}
-		h.want("a withdrawal of money of companies", false, ErrShort, func(ctx context.Context, tx *db.Tx) (bool, error) {
-			if err := ledger.Post(tx, ledger.Journal{
-				CompanyID: "com_1", SourceType: "test", SourceID: "1", Purpose: "credit", Lines: []ledger.Line{
-					ledger.Debit(ledger.Bank, "", cents(1_000)), ledger.Credit(ledger.CompanyFunds, "", cents(1_000)),
-				},
-			}); err != nil {
-				return false, err
-			}
-			return withdraw("w1", cents(81))(ctx, tx)
-		})
+		h.PostTransfer("com_1", "test", "1", "credit", ledger.Bank, ledger.CompanyFunds, cents(1_000))
+		h.want("a withdrawal of money of companies", false, ErrShort, withdraw("w1", cents(81)))
 		h.want("a withdrawal of all money of the operator", true, nil, withdraw("w1", cents(80)))
-		if err := h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			return h.Send(ctx, tx, "out_1", sats(1))
-		}); !errors.Is(err, ErrShort) {
-			t.Errorf("sending coins that the operator does not own: %v", err)
-		}
+		// coins that the operator does not own
+		h.WantError(ErrShort, func(ctx context.Context, tx *db.Tx) error { return h.Send(ctx, tx, "out_1", sats(1)) })
 	})
 }
 
 func TestSetLimitRefusesInvalidLimits(t *testing.T) {
-	run(t, func(h fixture) {
+	run(t, func(h env) {
 		for _, c := range []struct {
 			l    Limit
 			want error
@@ -174,12 +132,9 @@ func TestSetLimitRefusesInvalidLimits(t *testing.T) {
 			{Limit{Asset: money.USD, Least: cents(-10), Upper: cents(0), Most: cents(5)}, nil},
 			{Limit{Asset: money.USD, Least: cents(-20)}, nil},
 		} {
-			err := h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error { return SetLimit(ctx, tx, c.l) })
-			if !errors.Is(err, c.want) {
-				t.Errorf("%+v: %v, want %v", c.l, err, c.want)
-			}
+			h.WantError(c.want, func(ctx context.Context, tx *db.Tx) error { return SetLimit(ctx, tx, c.l) })
 		}
-		h.read(func(ctx context.Context, tx *db.Tx) error {
+		h.Read(func(ctx context.Context, tx *db.Tx) error {
 			limits, err := loadLimits(ctx, tx)
 			want := Limit{Asset: money.USD, Least: cents(-20)}
 			if len(limits) != 1 || limits[money.USD] != want {
@@ -195,29 +150,21 @@ func TestSetLimitRefusesInvalidLimits(t *testing.T) {
 }
 
 func TestReportComputesHedges(t *testing.T) {
-	run(t, func(h fixture) {
-		eur := func(n int64) money.Amount { return money.New(money.EUR, n) }
+	run(t, func(h env) {
 		h.want("a deposit of dollars", true, nil, h.deposit(Place{Kind: PlaceBank}, "1", cents(100_00)))
 		h.want("a deposit of bitcoin", true, nil, h.deposit(kraken, "1", sats(3_000_000)))
-		if err := h.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			// A payroll that is funded in bitcoin and paid in euros leaves these positions.
-			if err := ledger.Post(tx, ledger.Journal{
-				CompanyID: "com_1", SourceType: "payroll", SourceID: "prl_1", Purpose: "release", Lines: []ledger.Line{
-					ledger.Debit(ledger.HotWallet, "", sats(1_000_000)), ledger.Credit(ledger.FXPosition, "", sats(1_000_000)),
-					ledger.Debit(ledger.FXPosition, "", eur(460_00)), ledger.Credit(ledger.OutputPayable, "out_1", eur(460_00)),
-				},
-			}); err != nil {
-				return err
-			}
+		// A payroll that is funded in bitcoin and paid in euros leaves these positions.
+		h.Post("com_1", "payroll", "prl_1", "release",
+			ledger.Debit(ledger.HotWallet, "", sats(1_000_000)), ledger.Credit(ledger.FXPosition, "", sats(1_000_000)),
+			ledger.Debit(ledger.FXPosition, "", eur(460_00)), ledger.Credit(ledger.OutputPayable, "out_1", eur(460_00)))
+		h.Write(func(ctx context.Context, tx *db.Tx) error {
 			return errors.Join(
 				SetLimit(ctx, tx, Limit{Asset: money.BTC, Least: sats(0), Upper: sats(2_500_000)}),
 				SetLimit(ctx, tx, Limit{Asset: money.EUR, Least: eur(-400_00)}),
 				SetLimit(ctx, tx, Limit{Asset: money.GBP, Least: money.Zero(money.GBP)}))
-		}); err != nil {
-			t.Fatal(err)
-		}
-		h.read(func(ctx context.Context, tx *db.Tx) error {
-			r, err := newTreasury(h.T, Unlimited).Report(ctx, tx)
+		})
+		h.Read(func(ctx context.Context, tx *db.Tx) error {
+			r, err := newTreasury(h.TB, Unlimited).Report(ctx, tx)
 			if err != nil {
 				return err
 			}
@@ -253,17 +200,14 @@ func TestReportComputesHedges(t *testing.T) {
 }
 
 func TestCapacity(t *testing.T) {
-	run(t, func(h fixture) {
-		eur := func(n int64) money.Amount { return money.New(money.EUR, n) }
+	run(t, func(h env) {
 		bank := Place{Kind: PlaceBank}
 		h.want("a deposit of dollars", true, nil, h.deposit(bank, "1", cents(100)))
 		h.want("a deposit of euros", true, nil, h.deposit(bank, "2", eur(100)))
-		if err := h.d.Write(h.Context(), func(ctx context.Context, tx *db.Tx) error {
+		h.Write(func(ctx context.Context, tx *db.Tx) error {
 			return SetLimit(ctx, tx, Limit{Asset: money.EUR, Least: eur(20), Most: eur(50)})
-		}); err != nil {
-			h.Fatal(err)
-		}
-		unlimited := newTreasury(h.T, Unlimited)
+		})
+		unlimited := newTreasury(h.TB, Unlimited)
 		both := []money.Asset{money.USD, money.EUR}
 		for name, c := range map[string]struct {
 			of      *Treasury
@@ -301,7 +245,7 @@ func TestCapacity(t *testing.T) {
 			"an unlimited crypto asset":     {of: unlimited, assets: []money.Asset{money.BTC}, use: []money.Amount{sats(1)}},
 		} {
 			for _, lock := range []bool{false, true} {
-				if err := h.d.Write(h.Context(), func(ctx context.Context, tx *db.Tx) error {
+				if err := h.DB.Write(h.Context(), func(ctx context.Context, tx *db.Tx) error {
 					read := c.of.Capacity
 					if lock {
 						read = c.of.LockCapacity
@@ -330,12 +274,12 @@ func TestCapacity(t *testing.T) {
 
 // A refused Use leaves the capacity as it was.
 func TestRefusedUseSubtractsNothing(t *testing.T) {
-	run(t, func(h fixture) {
+	run(t, func(h env) {
 		h.want("a deposit", true, nil, h.deposit(kraken, "1", cents(5)))
 		h.want("a transfer", true, nil, func(ctx context.Context, tx *db.Tx) (bool, error) {
 			return h.Transfer(ctx, tx, Booking{kraken, "2"}, Place{Kind: PlaceBank}, cents(5))
 		})
-		h.read(func(ctx context.Context, tx *db.Tx) error {
+		h.Read(func(ctx context.Context, tx *db.Tx) error {
 			c, err := h.Capacity(ctx, tx, money.USD)
 			if err != nil {
 				return err

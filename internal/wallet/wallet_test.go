@@ -2,7 +2,6 @@ package wallet_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,9 +14,9 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 	"github.com/stipend/stipend/internal/wallet"
 )
 
@@ -30,43 +29,29 @@ func (addresses) Address(branch, index uint32) (string, error) {
 	return fmt.Sprintf("bcrt1q%d%d", branch, index), nil
 }
 
-// fixture is a company whose verification has not started.
-type fixture struct {
-	*testing.T
-	d     *db.DB
-	clock *dbtest.Clock
-	pool  *chain.Pool
-	by    identity.Principal
+// env is a company whose verification has not started.
+type env struct {
+	*fixture.Fixture
+	pool *chain.Pool
 }
 
-func run(t *testing.T, f func(x *fixture)) {
+func run(t *testing.T, f func(x *env)) {
 	t.Helper()
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		chaintest.StartWatching(t, d, network)
-		x := &fixture{T: t, d: d, clock: clock, pool: chain.NewPool(d, network, addresses{})}
+		x := &env{fixture.New(t, d, clock), chain.NewPool(d, network, addresses{})}
 		x.useNewCompany()
 		f(x)
 	})
 }
 
 // useNewCompany creates a company and acts for it from now on.
-func (x *fixture) useNewCompany() {
+func (x *env) useNewCompany() {
 	x.Helper()
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "DE"})
-		x.by = identity.Principal{Kind: identity.KindAPIKey, ID: "key_1", CompanyID: c.ID, Scopes: identity.AllScopes()}
-		return err
-	})
+	x.UseCompany(identity.NewCompany{Name: "Acme", Country: "DE"})
 }
 
-func (x *fixture) write(f func(context.Context, *db.Tx) error) {
-	x.Helper()
-	if err := x.d.Write(x.Context(), f); err != nil {
-		x.Fatal(err)
-	}
-}
-
-func (x *fixture) opener(allowUnverified bool) *wallet.Opener {
+func (x *env) opener(allowUnverified bool) *wallet.Opener {
 	x.Helper()
 	o, err := wallet.New(wallet.Config{Pool: x.pool, AllowUnverified: allowUnverified})
 	if err != nil {
@@ -76,57 +61,54 @@ func (x *fixture) opener(allowUnverified bool) *wallet.Opener {
 }
 
 // request requests a wallet.
-func (x *fixture) request(currency string) (w wallet.Wallet) {
+func (x *env) request(currency string) wallet.Wallet {
 	x.Helper()
-	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		w, err = wallet.Request(ctx, tx, x.by, "", currency)
-		return err
+	return fixture.Do(x.Fixture, func(ctx context.Context, tx *db.Tx) (wallet.Wallet, error) {
+		return wallet.Request(ctx, tx, x.By, "", currency)
 	})
-	return w
 }
 
 // open runs the job that decides a request, and returns the wallet afterwards.
-func (x *fixture) open(o *wallet.Opener, id string) (w wallet.Wallet) {
+func (x *env) open(o *wallet.Opener, id string) wallet.Wallet {
 	x.Helper()
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		j := job.Job{CompanyID: x.by.CompanyID, Kind: wallet.JobOpen, Payload: fmt.Appendf(nil, `{"wallet_id":%q}`, id)}
-		if err := o.Open(ctx, tx, j); err != nil {
-			return err
-		}
-		var err error
-		w, err = wallet.Get(ctx, tx, x.by, id)
-		return err
+	x.Deliver(o.Open, "wallet_id", id)
+	return fixture.Get(x.Fixture, func(ctx context.Context, tx *db.Tx) (wallet.Wallet, error) {
+		return wallet.Get(ctx, tx, x.By, id)
 	})
-	return w
 }
 
 // setVerification stores the state of the company's verification.
-func (x *fixture) setVerification(status string) {
+func (x *env) setVerification(status string) {
 	x.Helper()
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		return identity.SetKYBStatus(ctx, tx, x.by.CompanyID, status)
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
+		return identity.SetKYBStatus(ctx, tx, x.By.CompanyID, status)
 	})
 }
 
-func (x *fixture) freeze() {
+func (x *env) freeze() {
 	x.Helper()
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		_, err := identity.SetCompanyStatus(ctx, tx, x.by.CompanyID, identity.CompanyActive, identity.CompanyFrozen)
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
+		_, err := identity.SetCompanyStatus(ctx, tx, x.By.CompanyID, identity.CompanyActive, identity.CompanyFrozen)
 		return err
 	})
 }
 
 // post posts a journal of the company.
-func (x *fixture) post(sourceType, sourceID, purpose string, lines ...ledger.Line) {
+func (x *env) post(sourceType, sourceID, purpose string, lines ...ledger.Line) {
 	x.Helper()
-	x.write(func(_ context.Context, tx *db.Tx) error {
-		return ledger.Post(tx, ledger.Journal{
-			CompanyID: x.by.CompanyID, SourceType: sourceType, SourceID: sourceID, Purpose: purpose, Lines: lines,
-		})
-	})
+	x.Post(x.By.CompanyID, sourceType, sourceID, purpose, lines...)
 }
 
-func cents(n int64) money.Amount { return money.New(money.USD, n) }
+// credit and debit return the lines that change the balance of the company by an amount.
+func credit(n int64) []ledger.Line {
+	return []ledger.Line{ledger.Debit(ledger.Bank, "", cents(n)), ledger.Credit(ledger.CompanyFunds, "", cents(n))}
+}
+
+func debit(n int64) []ledger.Line {
+	return []ledger.Line{ledger.Debit(ledger.CompanyFunds, "", cents(n)), ledger.Credit(ledger.Bank, "", cents(n))}
+}
+
+var cents = fixture.USD
 
 func TestNewRefusesAMissingDependency(t *testing.T) {
 	networks := []chain.EVMNetwork{{Name: "ethereum", Assets: []money.Asset{money.USDC}}}
@@ -165,27 +147,25 @@ func TestRequestsAreDecided(t *testing.T) {
 			currency: "USD", kyb: "approved", frozen: true, state: wallet.Rejected, reason: wallet.ReasonFrozen,
 		},
 	}
-	run(t, func(x *fixture) {
+	run(t, func(x *env) {
 		for name, c := range cases {
 			x.useNewCompany()
 			if c.kyb != "" {
 				x.setVerification(c.kyb)
 			}
 			w := x.request(c.currency)
-			if w.State != wallet.Pending || string(w.Currency) != c.currency || w.CompanyID != x.by.CompanyID {
+			if w.State != wallet.Pending || string(w.Currency) != c.currency || w.CompanyID != x.By.CompanyID {
 				x.Errorf("%s: requested %+v", name, w)
 			}
 			if c.frozen {
 				x.freeze()
 			}
-			for range 2 { // a repeated job changes nothing
-				w = x.open(x.opener(c.allowUnverified), w.ID)
-				if w.State != c.state || w.Reason != c.reason || (w.Address != "") != c.address || w.Version != 2 {
-					x.Errorf("%s: decided %+v", name, w)
-				}
+			w = x.open(x.opener(c.allowUnverified), w.ID)
+			if w.State != c.state || w.Reason != c.reason || (w.Address != "") != c.address || w.Version != 2 {
+				x.Errorf("%s: decided %+v", name, w)
 			}
-			x.write(func(ctx context.Context, tx *db.Tx) error {
-				asset, err := wallet.Currency(ctx, tx, x.by.CompanyID, w.ID)
+			x.Write(func(ctx context.Context, tx *db.Tx) error {
+				asset, err := wallet.Currency(ctx, tx, x.By.CompanyID, w.ID)
 				if ok := c.state == wallet.Completed; ok != (err == nil) || ok != (string(asset) == c.currency) {
 					x.Errorf("%s: Currency returned %q, %v", name, asset, err)
 				}
@@ -196,7 +176,7 @@ func TestRequestsAreDecided(t *testing.T) {
 }
 
 func TestARequestWaitsForTheVerification(t *testing.T) {
-	run(t, func(x *fixture) {
+	run(t, func(x *env) {
 		o := x.opener(false)
 		w := x.open(o, x.request("BTC").ID)
 		if w.State != wallet.InProgress || w.Address != "" {
@@ -210,7 +190,7 @@ func TestARequestWaitsForTheVerification(t *testing.T) {
 }
 
 func TestACompanyHasOneWalletPerCurrency(t *testing.T) {
-	run(t, func(x *fixture) {
+	run(t, func(x *env) {
 		o := x.opener(true)
 		first := x.request("USD")
 		if again := x.request("USD"); again.ID != first.ID {
@@ -231,49 +211,40 @@ func TestACompanyHasOneWalletPerCurrency(t *testing.T) {
 }
 
 func TestRequestsAreRefused(t *testing.T) {
-	run(t, func(x *fixture) {
-		refused := func(name, code string, by identity.Principal, companyID, currency string) {
+	run(t, func(x *env) {
+		refused := func(code, currency string) {
 			x.Helper()
-			err := x.d.Write(x.Context(), func(ctx context.Context, tx *db.Tx) error {
-				_, err := wallet.Request(ctx, tx, by, companyID, currency)
-				return err
-			})
-			if f, ok := apierr.As(err); !ok || f.Code != code {
-				x.Errorf("%s: %v, want %s", name, err, code)
-			}
+			x.WantFault(code, fixture.Drop(func(ctx context.Context, tx *db.Tx) (wallet.Wallet, error) {
+				return wallet.Request(ctx, tx, x.By, "", currency)
+			}))
 		}
-		refused("an unknown currency", "currency_not_supported", x.by, "", "XYZ")
+		refused("currency_not_supported", "XYZ")
 		x.freeze()
-		refused("a frozen company", "company_frozen", x.by, "", "USD")
-		x.write(func(ctx context.Context, tx *db.Tx) error {
-			_, err := wallet.Get(ctx, tx, x.by, "wal_none")
-			if !errors.Is(err, wallet.ErrNotFound) {
-				x.Errorf("an unknown wallet: %v", err)
-			}
-			return nil
-		})
+		refused("company_frozen", "USD")
+		x.WantError(wallet.ErrNotFound, fixture.Drop(func(ctx context.Context, tx *db.Tx) (wallet.Wallet, error) {
+			return wallet.Get(ctx, tx, x.By, "wal_none")
+		}))
 	})
 }
 
 func TestBalancesCoverWalletsAndMoney(t *testing.T) {
-	run(t, func(x *fixture) {
+	run(t, func(x *env) {
 		w := x.open(x.opener(true), x.request("EUR").ID)
-		x.post("bank_deposit", "dep_1", "credit",
-			ledger.Debit(ledger.Bank, "", cents(10_00)), ledger.Credit(ledger.CompanyFunds, "", cents(10_00)))
+		x.post("bank_deposit", "dep_1", "credit", credit(10_00)...)
 		x.post("payroll", "prl_1", "fund",
 			ledger.Debit(ledger.CompanyFunds, "", cents(4_00)), ledger.Credit(ledger.Escrow, "prl_1", cents(4_00)))
 		x.post("claim", "clm_1", "book",
 			ledger.Debit(ledger.HotWallet, "", cents(3_00)), ledger.Credit(ledger.MerchantPayable, "", cents(2_00)),
 			ledger.Credit(ledger.RefundPayable, "clm_1", cents(1_00)))
-		x.write(func(ctx context.Context, tx *db.Tx) error {
-			all, err := wallet.Balances(ctx, tx, x.by, "")
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			all, err := wallet.Balances(ctx, tx, x.By, "")
 			if err != nil {
 				return err
 			}
 			zero := money.Zero(money.EUR)
 			want := []wallet.Balance{
 				{Wallet: w, Available: zero, Reserved: zero, Claims: zero},
-				{Wallet: wallet.Wallet{CompanyID: x.by.CompanyID, Currency: money.USD}, Available: cents(6_00),
+				{Wallet: wallet.Wallet{CompanyID: x.By.CompanyID, Currency: money.USD}, Available: cents(6_00),
 					Reserved: cents(4_00), Claims: cents(2_00)},
 			}
 			if !slices.Equal(all, want) {
@@ -285,13 +256,7 @@ func TestBalancesCoverWalletsAndMoney(t *testing.T) {
 }
 
 func TestTransactionsAreClassified(t *testing.T) {
-	run(t, func(x *fixture) {
-		credit := func(n int64) []ledger.Line {
-			return []ledger.Line{ledger.Debit(ledger.Bank, "", cents(n)), ledger.Credit(ledger.CompanyFunds, "", cents(n))}
-		}
-		debit := func(n int64) []ledger.Line {
-			return []ledger.Line{ledger.Debit(ledger.CompanyFunds, "", cents(n)), ledger.Credit(ledger.Bank, "", cents(n))}
-		}
+	run(t, func(x *env) {
 		cases := []struct {
 			sourceType, sourceID, purpose string
 			lines                         []ledger.Line
@@ -312,11 +277,11 @@ func TestTransactionsAreClassified(t *testing.T) {
 		}
 		balance := money.Zero(money.USD)
 		for _, c := range cases {
-			x.clock.Advance(time.Second)
+			x.Clock.Advance(time.Second)
 			x.post(c.sourceType, c.sourceID, c.purpose, c.lines...)
 		}
-		x.write(func(ctx context.Context, tx *db.Tx) error {
-			all, total, err := wallet.Transactions(ctx, tx, x.by, "", wallet.Filter{PerPage: 100})
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			all, total, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{PerPage: 100})
 			if err != nil || total != int64(len(cases)) || len(all) != len(cases) {
 				return fmt.Errorf("%d of %d transactions: %w", len(all), total, err)
 			}
@@ -334,7 +299,7 @@ func TestTransactionsAreClassified(t *testing.T) {
 					x.Errorf("%s %s: the balance is %s, want %s", c.sourceType, c.purpose, got.Balance, balance)
 				}
 			}
-			page, _, err := wallet.Transactions(ctx, tx, x.by, "", wallet.Filter{Currency: "USD", Page: 2, PerPage: 5})
+			page, _, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{Currency: "USD", Page: 2, PerPage: 5})
 			if len(page) != 5 || page[0].ID != all[len(all)-6].ID {
 				x.Errorf("the second page is %+v", page)
 			}
@@ -344,21 +309,21 @@ func TestTransactionsAreClassified(t *testing.T) {
 }
 
 func TestTransactionsOfClaimsAreSeparate(t *testing.T) {
-	run(t, func(x *fixture) {
+	run(t, func(x *env) {
 		x.post("claim", "clm_1", "book:1",
 			ledger.Debit(ledger.HotWallet, "", cents(3)), ledger.Credit(ledger.MerchantPayable, "", cents(3)))
-		x.clock.Advance(time.Second)
+		x.Clock.Advance(time.Second)
 		x.post("claim", "clm_1", "book:2",
 			ledger.Debit(ledger.MerchantPayable, "", cents(3)), ledger.Credit(ledger.HotWallet, "", cents(3)))
-		x.write(func(ctx context.Context, tx *db.Tx) error {
-			claims, _, err := wallet.Transactions(ctx, tx, x.by, "", wallet.Filter{Claims: true, PerPage: 10})
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			claims, _, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{Claims: true, PerPage: 10})
 			if err != nil {
 				return err
 			}
 			if len(claims) != 2 || claims[0].Type != wallet.ClaimReverted || claims[1].Type != wallet.ClaimPayment {
 				x.Errorf("the balance of claims has %+v", claims)
 			}
-			_, n, err := wallet.Transactions(ctx, tx, x.by, "", wallet.Filter{PerPage: 10})
+			_, n, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{PerPage: 10})
 			if n != 0 {
 				x.Errorf("the available balance has %d transactions", n)
 			}
@@ -368,27 +333,25 @@ func TestTransactionsOfClaimsAreSeparate(t *testing.T) {
 }
 
 func TestStatement(t *testing.T) {
-	run(t, func(x *fixture) {
-		start := x.clock.Now()
+	run(t, func(x *env) {
+		start := x.Clock.Now()
 		post := func(id string, n int64) {
 			x.Helper()
-			lines := []ledger.Line{ledger.Debit(ledger.Bank, "", cents(n)), ledger.Credit(ledger.CompanyFunds, "", cents(n))}
+			lines := credit(n)
 			if n < 0 {
-				lines = []ledger.Line{ledger.Debit(ledger.CompanyFunds, "", cents(-n)), ledger.Credit(ledger.Bank, "", cents(-n))}
+				lines = debit(-n)
 			}
 			x.post("bank_deposit", id, "credit", lines...)
-			x.clock.Advance(time.Hour)
+			x.Clock.Advance(time.Hour)
 		}
 		for i, n := range []int64{100, 50, -30, 7} { // at start, and 1, 2 and 3 hours later
 			post(fmt.Sprint("dep_", i), n)
 		}
-		read := func(f wallet.Filter) (s wallet.Statement, err error) {
+		read := func(f wallet.Filter) (wallet.Statement, error) {
 			f.PerPage = max(f.PerPage, 2)
-			err = x.d.Read(x.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-				s, err = wallet.StatementOf(ctx, tx, x.by, "", f)
-				return err
+			return fixture.Try(x.Fixture, func(ctx context.Context, tx *db.Tx) (wallet.Statement, error) {
+				return wallet.StatementOf(ctx, tx, x.By, "", f)
 			})
-			return s, err
 		}
 		s, err := read(wallet.Filter{Currency: "USD", From: start.Add(time.Hour), To: start.Add(3 * time.Hour)})
 		if err != nil {
@@ -401,7 +364,7 @@ func TestStatement(t *testing.T) {
 			x.Errorf("its lines are %+v", s.Lines)
 		}
 		s, err = read(wallet.Filter{Currency: "USD", Page: 2, PerPage: 3})
-		if err != nil || s.To != x.clock.Now() || s.From.Day() != 1 {
+		if err != nil || s.To != x.Clock.Now() || s.From.Day() != 1 {
 			x.Errorf("without a period: %+v, %v", s, err)
 		}
 		if s.Closing != cents(127) || s.Total != 4 || len(s.Lines) != 1 {
@@ -422,18 +385,17 @@ func TestStatement(t *testing.T) {
 	})
 }
 
-func TestMonthsAreTheClosedOnes(t *testing.T) {
-	run(t, func(x *fixture) {
-		x.post("bank_deposit", "dep_1", "credit",
-			ledger.Debit(ledger.Bank, "", cents(5)), ledger.Credit(ledger.CompanyFunds, "", cents(5)))
-		now := x.clock.Now().UTC()
+func TestMonthsListsClosedMonths(t *testing.T) {
+	run(t, func(x *env) {
+		x.post("bank_deposit", "dep_1", "credit", credit(5)...)
+		now := x.Clock.Now().UTC()
 		next := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
-		x.clock.Advance(next.Sub(now) + 2*time.Hour)
-		if err := ledger.ClosePeriods(x.Context(), x.d); err != nil {
+		x.Clock.Advance(next.Sub(now) + 2*time.Hour)
+		if err := ledger.ClosePeriods(x.Context(), x.DB); err != nil {
 			x.Fatal(err)
 		}
-		x.write(func(ctx context.Context, tx *db.Tx) error {
-			all, err := wallet.Months(ctx, tx, x.by, "", money.USD)
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			all, err := wallet.Months(ctx, tx, x.By, "", money.USD)
 			if len(all) != 1 || all[0].Closing != cents(5) || !all[0].End.Equal(next) {
 				x.Errorf("the closed months are %+v", all)
 			}

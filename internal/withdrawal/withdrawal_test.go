@@ -11,26 +11,25 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/testkit/allow"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-const coolDown = time.Hour
+const (
+	coolDown = time.Hour
+	address  = `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}`
+)
 
-// fixture is a company with two administrators, 0.01 BTC and a destination that can be used.
-type fixture struct {
-	*testing.T
-	d      *db.DB
-	clock  *dbtest.Clock
+// env is a company with two administrators, 0.01 BTC and a destination that can be used.
+type env struct {
+	*fixture.Fixture
 	s      *withdrawal.Service
 	config withdrawal.Config
 	owner  identity.Principal
@@ -42,74 +41,38 @@ func guards() withdrawal.Guards {
 	return withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}
 }
 
-func run(t *testing.T, f func(x *fixture)) {
+func run(t *testing.T, f func(x *env)) {
 	t.Helper()
-	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		sealer, err := identity.NewSealer(make([]byte, 32))
-		if err != nil {
-			t.Fatal(err)
-		}
-		const ever = 10_000 * time.Hour
-		r := rates.Refresher{DB: d, Sources: []rates.Source{rates.Sandbox()}, Quorum: 1, CryptoLimit: ever, FiatLimit: ever}
-		if err := r.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		x := &fixture{T: t, d: d, clock: clock, config: withdrawal.Config{
+	fixture.Run(t, func(base *fixture.Fixture) {
+		sealer := fixture.Must(identity.NewSealer(make([]byte, 32)))
+		x := &env{Fixture: base, config: withdrawal.Config{
 			Setup:    destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
-			CoolDown: approval.CoolDown(coolDown), AllowUnverified: true,
+			CoolDown: approval.CoolDown(coolDown),
 		}}
 		x.guard(guards())
-		x.write(func(ctx context.Context, tx *db.Tx) error {
-			c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "DE"})
-			if err != nil {
-				return err
-			}
-			for i, p := range []*identity.Principal{&x.owner, &x.second} {
-				u, err := identity.CreateUser(ctx, tx, sealer,
-					identity.NewUser{Profile: identity.Profile{Email: fmt.Sprintf("%d@acme.example", i)}})
+		x.UseCompany(identity.NewCompany{Name: "Acme", Country: "DE"})
+		company := x.By.CompanyID
+		for i, p := range []*identity.Principal{&x.owner, &x.second} {
+			x.Write(func(ctx context.Context, tx *db.Tx) error {
+				u, err := identity.CreateUser(ctx, tx, sealer, identity.NewUser{
+					Password: "wire of eleven inches", Profile: identity.Profile{Email: fmt.Sprintf("%d@acme.example", i)},
+				})
+				*p = identity.Principal{Kind: identity.KindSession, ID: "ses_" + u.ID, CompanyID: company, UserID: u.ID}
 				if err != nil {
 					return err
 				}
-				m := identity.Member{CompanyID: c.ID, UserID: u.ID, Role: identity.RoleAdmin}
-				if err := identity.AddMember(ctx, tx, m); err != nil {
-					return err
-				}
-				*p = identity.Principal{Kind: identity.KindSession, ID: "ses_" + u.ID, CompanyID: c.ID, UserID: u.ID}
-			}
-			return nil
-		})
-		x.to = x.addDestination()
-		x.clock.Advance(coolDown)
-		x.write(func(_ context.Context, tx *db.Tx) error {
-			return ledger.Post(tx, ledger.Journal{
-				CompanyID: x.owner.CompanyID, SourceType: "deposit", SourceID: "dep_1", Purpose: "credited",
-				Lines: []ledger.Line{
-					ledger.Debit(ledger.HotWallet, "", sats(1_000_000)), ledger.Credit(ledger.CompanyFunds, "", sats(1_000_000)),
-				},
+				return identity.AddMember(ctx, tx, identity.Member{CompanyID: company, UserID: u.ID, Role: identity.RoleAdmin})
 			})
-		})
+		}
+		x.to = x.addDestination()
+		x.Clock.Advance(coolDown)
+		x.PostTransfer(company, "deposit", "dep_1", "credited", ledger.HotWallet, ledger.CompanyFunds, fixture.Sats(1_000_000))
 		f(x)
-		x.write(func(ctx context.Context, tx *db.Tx) error {
-			report, err := ledger.Check(ctx, tx)
-			if len(report.Problems) > 0 {
-				x.Errorf("ledger.Check: %v", report.Problems)
-			}
-			return err
-		})
 	})
 }
 
-func sats(n int64) money.Amount { return money.New(money.BTC, n) }
-
-func (x *fixture) write(f func(context.Context, *db.Tx) error) {
-	x.Helper()
-	if err := x.d.Write(x.Context(), f); err != nil {
-		x.Fatal(err)
-	}
-}
-
 // guard builds the service with guards.
-func (x *fixture) guard(g withdrawal.Guards) {
+func (x *env) guard(g withdrawal.Guards) {
 	x.Helper()
 	var err error
 	if x.s, err = withdrawal.New(x.config, g); err != nil {
@@ -117,32 +80,26 @@ func (x *fixture) guard(g withdrawal.Guards) {
 	}
 }
 
-func (x *fixture) addDestination() (id string) {
+func (x *env) addDestination() (id string) {
 	x.Helper()
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		to, err := x.s.AddDestination(ctx, tx, x.owner, "Vault", "BTC",
-			[]byte(`{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}`))
-		id = to.ID
-		return err
-	})
-	return id
+	return fixture.Do(x.Fixture, func(ctx context.Context, tx *db.Tx) (withdrawal.Destination, error) {
+		return x.s.AddDestination(ctx, tx, x.owner, "Vault", "BTC", []byte(address))
+	}).ID
 }
 
-func (x *fixture) tryCreate(p withdrawal.Params) (w withdrawal.Withdrawal, err error) {
+func (x *env) tryCreate(p withdrawal.Params) (withdrawal.Withdrawal, error) {
 	if p.DestinationID == "" {
 		p.DestinationID = x.to
 	}
-	err = x.d.Write(x.Context(), func(ctx context.Context, tx *db.Tx) error {
-		w, err = x.s.Create(ctx, tx, x.owner, p)
-		return err
+	return fixture.Try(x.Fixture, func(ctx context.Context, tx *db.Tx) (withdrawal.Withdrawal, error) {
+		return x.s.Create(ctx, tx, x.owner, p)
 	})
-	return w, err
 }
 
 // create creates a withdrawal of an amount in bitcoin, a second after the previous one.
-func (x *fixture) create(amount string) withdrawal.Withdrawal {
+func (x *env) create(amount string) withdrawal.Withdrawal {
 	x.Helper()
-	x.clock.Advance(time.Second)
+	x.Clock.Advance(time.Second)
 	w, err := x.tryCreate(withdrawal.Params{AmountText: amount})
 	if err != nil {
 		x.Fatal(err)
@@ -150,25 +107,24 @@ func (x *fixture) create(amount string) withdrawal.Withdrawal {
 	return w
 }
 
-func (x *fixture) tryProcess(id string) error {
-	return x.d.Write(x.Context(), func(ctx context.Context, tx *db.Tx) error {
-		return x.s.Process(ctx, tx, job.Job{
-			CompanyID: x.owner.CompanyID, Payload: fmt.Appendf(nil, `{"withdrawal_id":%q}`, id),
-		})
-	})
+func (x *env) tryProcess(id string) error {
+	return x.DB.Write(x.Context(), x.Job(x.s.Process, "withdrawal_id", id))
 }
 
-func (x *fixture) get(id string) (w withdrawal.Withdrawal) {
+func (x *env) process(id string) {
 	x.Helper()
-	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		w, err = withdrawal.Get(ctx, tx, x.owner, "", id)
-		return err
+	x.WantError(nil, x.Job(x.s.Process, "withdrawal_id", id))
+}
+
+func (x *env) get(id string) withdrawal.Withdrawal {
+	x.Helper()
+	return fixture.Get(x.Fixture, func(ctx context.Context, tx *db.Tx) (withdrawal.Withdrawal, error) {
+		return withdrawal.Get(ctx, tx, x.owner, "", id)
 	})
-	return w
 }
 
 // want compares the state of a withdrawal, its number of outputs and the company's balance.
-func (x *fixture) want(name, id string, state withdrawal.State, reason string, outputs int, balance int64) {
+func (x *env) want(name, id string, state withdrawal.State, reason string, outputs int, balance int64) {
 	x.Helper()
 	w := x.get(id)
 	if w.State != state || w.Reason != reason {
@@ -182,32 +138,22 @@ func (x *fixture) want(name, id string, state withdrawal.State, reason string, o
 	}
 }
 
-func (x *fixture) outputs(id string) (all []payout.Output) {
+func (x *env) outputs(id string) []payout.Output {
 	x.Helper()
-	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
-		all, err = payout.ForPayroll(ctx, tx, x.owner.CompanyID, id)
-		return err
+	return fixture.Get(x.Fixture, func(ctx context.Context, tx *db.Tx) ([]payout.Output, error) {
+		return payout.ForPayroll(ctx, tx, x.owner.CompanyID, id)
 	})
-	return all
 }
 
-func (x *fixture) balance() (units int64) {
-	x.Helper()
-	x.write(func(ctx context.Context, tx *db.Tx) error {
-		a, err := ledger.Balance(ctx, tx, x.owner.CompanyID, ledger.CompanyFunds, "", money.BTC)
-		units = a.Units()
-		return err
-	})
-	return units
-}
+func (x *env) balance() int64 { x.Helper(); return x.Balance(ledger.CompanyFunds, "", money.BTC) }
 
-func (x *fixture) setFrozen(frozen bool) {
+func (x *env) setFrozen(frozen bool) {
 	x.Helper()
 	from, to := identity.CompanyActive, identity.CompanyFrozen
 	if !frozen {
 		from, to = to, from
 	}
-	x.write(func(ctx context.Context, tx *db.Tx) error {
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
 		_, err := identity.SetCompanyStatus(ctx, tx, x.owner.CompanyID, from, to)
 		return err
 	})
@@ -231,7 +177,7 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 }
 
 func TestCreateDebitsTheBalanceOnce(t *testing.T) {
-	run(t, func(x *fixture) {
+	run(t, func(x *env) {
 		p := withdrawal.Params{AmountText: "0.004", ExternalID: "rent", Key: "form-1"}
 		first, err := x.tryCreate(p)
 		if err != nil {
@@ -248,14 +194,12 @@ func TestCreateDebitsTheBalanceOnce(t *testing.T) {
 		if _, err := x.tryCreate(withdrawal.Params{AmountText: "0.00600001"}); !errors.Is(err, withdrawal.ErrBalance) {
 			x.Errorf("more than the balance: %v", err)
 		}
-		if got := x.balance(); got != 600_000 {
-			x.Errorf("the balance is %d", got)
-		}
+		x.WantBalance(ledger.CompanyFunds, "", fixture.Sats(600_000))
 	})
 }
 
 func TestCreateRefuses(t *testing.T) {
-	run(t, func(x *fixture) {
+	run(t, func(x *env) {
 		fresh := x.addDestination()
 		nothing := func() {}
 		for name, c := range map[string]struct {
@@ -273,9 +217,8 @@ func TestCreateRefuses(t *testing.T) {
 				"amount_too_small", "/amount"},
 			"a frozen company": {withdrawal.Params{AmountText: "0.001"}, func() { x.setFrozen(true) },
 				func() { x.setFrozen(false) }, "company_frozen", ""},
-			"an unverified company": {withdrawal.Params{AmountText: "0.001"},
-				func() { x.s.AllowUnverified = withdrawal.Config{}.AllowUnverified },
-				func() { x.s.AllowUnverified = true }, "kyc_required", ""},
+			"an unverified company": {withdrawal.Params{AmountText: "0.001"}, func() { x.s.VerifiedOnly = true },
+				func() { x.s.VerifiedOnly = false }, "kyc_required", ""},
 		} {
 			c.before()
 			_, err := x.tryCreate(c.params)
@@ -293,14 +236,12 @@ func TestCreateRefuses(t *testing.T) {
 				x.Errorf("%s: %s at %q, want %s at %q", name, code, pointer, c.code, c.member)
 			}
 		}
-		if got := x.balance(); got != 1_000_000 {
-			x.Errorf("the balance is %d", got)
-		}
+		x.WantBalance(ledger.CompanyFunds, "", fixture.Sats(1_000_000))
 	})
 }
 
-// Each guard that does not consent keeps the money in the balance's output, and the withdrawal waits.
-func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
+// While a guard does not consent, the withdrawal waits and no payout is queued.
+func TestEveryGuardMustConsent(t *testing.T) {
 	broken := errors.New("the guard is broken")
 	type subject = destination.ScreeningSubject
 	screen := func(blocked func(companyID string, to subject) string, err error) func(*withdrawal.Guards) {
@@ -316,7 +257,7 @@ func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 			g.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return ok, err }
 		}
 	}
-	run(t, func(x *fixture) {
+	run(t, func(x *env) {
 		id := x.create("0.004").ID
 		for _, c := range []struct {
 			name   string
@@ -346,22 +287,18 @@ func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 		}
 		x.guard(guards())
 		for range 2 { // the payout is queued once
-			if err := x.tryProcess(id); err != nil {
-				x.Fatal(err)
-			}
+			x.process(id)
 			x.want("every guard consents", id, withdrawal.Processing, "", 1, 600_000)
 		}
 	})
 }
 
-func TestAFrozenCompanyWaits(t *testing.T) {
-	run(t, func(x *fixture) {
+func TestAFreezeHoldsWithdrawals(t *testing.T) {
+	run(t, func(x *env) {
 		id := x.create("0.004").ID
 		for _, frozen := range []bool{true, false} {
 			x.setFrozen(frozen)
-			if err := x.tryProcess(id); err != nil {
-				x.Fatal(err)
-			}
+			x.process(id)
 			if frozen {
 				x.want("frozen", id, withdrawal.OnHold, withdrawal.ReasonFrozen, 0, 600_000)
 			}
@@ -370,100 +307,75 @@ func TestAFrozenCompanyWaits(t *testing.T) {
 	})
 }
 
-func TestARemovedDestinationCancelsWhatWaits(t *testing.T) {
-	run(t, func(x *fixture) {
+func TestARemovedDestinationCancelsItsWithdrawals(t *testing.T) {
+	run(t, func(x *env) {
 		id := x.create("0.004").ID
 		for range 2 { // a second removal is no error
-			x.write(func(ctx context.Context, tx *db.Tx) error { return x.s.RemoveDestination(ctx, tx, x.owner, x.to) })
+			x.Write(func(ctx context.Context, tx *db.Tx) error { return x.s.RemoveDestination(ctx, tx, x.owner, x.to) })
 		}
-		if err := x.tryProcess(id); err != nil {
-			x.Fatal(err)
-		}
+		x.process(id)
 		x.want("the destination is removed", id, withdrawal.Cancelled, withdrawal.ReasonRemoved, 0, 1_000_000)
 	})
 }
 
 // Above the company's limit a second administrator decides. Withdrawals of the last 24 hours count together.
 func TestASecondMemberDecidesAboveTheLimit(t *testing.T) {
-	run(t, func(x *fixture) {
-		x.write(func(ctx context.Context, tx *db.Tx) error {
+	run(t, func(x *env) {
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
 			return approval.SetLimit(ctx, tx, x.owner, money.New(money.USD, 100_00)) // 0.002 BTC at 50,000 USD
 		})
-		process := func(id string) {
-			x.Helper()
-			if err := x.tryProcess(id); err != nil {
-				x.Fatal(err)
-			}
-		}
 		first := x.create("0.0015").ID
-		process(first)
+		x.process(first)
 		x.want("within the limit", first, withdrawal.Processing, "", 1, 850_000)
 		second := x.create("0.001").ID
-		process(second)
+		x.process(second)
 		x.want("above the limit together", second, withdrawal.AwaitingApproval, withdrawal.ReasonApproval, 0, 750_000)
-		decide := func(by identity.Principal, id string, approve bool) error {
-			return x.d.Write(x.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		decide := func(want error, by identity.Principal, id string, approve bool) {
+			x.Helper()
+			x.WantError(want, fixture.Drop(func(ctx context.Context, tx *db.Tx) (withdrawal.Withdrawal, error) {
 				if approve {
-					_, err = x.s.Approve(ctx, tx, by, id)
-				} else {
-					_, err = x.s.Decline(ctx, tx, by, id)
+					return x.s.Approve(ctx, tx, by, id)
 				}
-				return err
-			})
+				return x.s.Decline(ctx, tx, by, id)
+			}))
 		}
-		if err := decide(x.owner, second, true); !errors.Is(err, approval.ErrCreator) {
-			x.Errorf("the creator approved: %v", err)
-		}
-		process(second)
+		decide(approval.ErrCreator, x.owner, second, true)
+		x.process(second)
 		x.want("not approved", second, withdrawal.AwaitingApproval, withdrawal.ReasonApproval, 0, 750_000)
-		if err := decide(x.second, second, true); err != nil {
-			x.Fatal(err)
-		}
-		process(second)
+		decide(nil, x.second, second, true)
+		x.process(second)
 		x.want("approved", second, withdrawal.Processing, "", 1, 750_000)
 
 		third := x.create("0.001").ID
-		process(third)
-		if err := decide(x.second, third, false); err != nil {
-			x.Fatal(err)
-		}
+		x.process(third)
+		decide(nil, x.second, third, false)
 		x.want("declined", third, withdrawal.Declined, "", 0, 750_000)
-		if err := decide(x.second, third, true); !errors.Is(err, withdrawal.ErrState) {
-			x.Errorf("a declined withdrawal was approved: %v", err)
-		}
-		x.clock.Advance(25 * time.Hour)
+		decide(withdrawal.ErrState, x.second, third, true)
+		x.Clock.Advance(25 * time.Hour)
 		fourth := x.create("0.0015").ID
-		process(fourth)
+		x.process(fourth)
 		x.want("a day later", fourth, withdrawal.Processing, "", 1, 600_000)
 	})
 }
 
 func TestCancelReturnsTheMoney(t *testing.T) {
-	run(t, func(x *fixture) {
-		cancel := func(id string) error {
-			return x.d.Write(x.Context(), func(ctx context.Context, tx *db.Tx) error {
-				_, err := x.s.Cancel(ctx, tx, x.owner, "", id)
-				return err
-			})
+	run(t, func(x *env) {
+		cancel := func(want error, id string) {
+			x.Helper()
+			x.WantError(want, fixture.Drop(func(ctx context.Context, tx *db.Tx) (withdrawal.Withdrawal, error) {
+				return x.s.Cancel(ctx, tx, x.owner, "", id)
+			}))
 		}
 		id := x.create("0.004").ID
 		for range 2 {
-			if err := cancel(id); err != nil {
-				x.Fatal(err)
-			}
+			cancel(nil, id)
 			x.want("canceled", id, withdrawal.Cancelled, "", 0, 1_000_000)
 		}
-		if err := x.tryProcess(id); err != nil {
-			x.Fatal(err)
-		}
+		x.process(id)
 		x.want("canceled before its job", id, withdrawal.Cancelled, "", 0, 1_000_000)
 		paid := x.create("0.004").ID
-		if err := x.tryProcess(paid); err != nil {
-			x.Fatal(err)
-		}
-		if err := cancel(paid); !errors.Is(err, payout.ErrProcessing) {
-			x.Errorf("a withdrawal that is being paid was canceled: %v", err)
-		}
+		x.process(paid)
+		cancel(payout.ErrProcessing, paid)
 	})
 }
 
@@ -493,38 +405,30 @@ func TestAWithdrawalFollowsItsPayout(t *testing.T) {
 			withdrawal.Failed, "why", 800_000},
 		{"returned", advance(payout.Returned), withdrawal.Returned, "why", 800_000},
 	}
-	run(t, func(x *fixture) {
+	run(t, func(x *env) {
 		for _, c := range cases {
 			id := x.create("0.001").ID
-			if err := x.tryProcess(id); err != nil {
-				x.Fatal(err)
-			}
+			x.process(id)
 			o := x.outputs(id)[0]
-			x.write(func(ctx context.Context, tx *db.Tx) error { return c.change(ctx, tx, o) })
-			for range 2 { // a repeated job changes nothing
-				x.write(func(ctx context.Context, tx *db.Tx) error {
-					return x.s.PayoutChanged(ctx, tx, job.Job{
-						CompanyID: x.owner.CompanyID, Payload: fmt.Appendf(nil, `{"payroll_id":%q}`, id),
-					})
-				})
-				x.want(c.name, id, c.state, c.reason, 1, c.balance)
-			}
+			x.Write(func(ctx context.Context, tx *db.Tx) error { return c.change(ctx, tx, o) })
+			x.Deliver(x.s.PayoutChanged, "payroll_id", id)
+			x.want(c.name, id, c.state, c.reason, 1, c.balance)
 		}
 	})
 }
 
 func TestDestinationsAreAddedByAdministrators(t *testing.T) {
-	run(t, func(x *fixture) {
+	run(t, func(x *env) {
 		program := identity.Principal{
 			Kind: identity.KindAPIKey, ID: "key_1", CompanyID: x.owner.CompanyID, Scopes: identity.AllScopes(),
 		}
 		add := func(by identity.Principal, data string) error {
-			return x.d.Write(x.Context(), func(ctx context.Context, tx *db.Tx) error {
-				_, err := x.s.AddDestination(ctx, tx, by, "Vault", "BTC", []byte(data))
-				return err
+			_, err := fixture.Try(x.Fixture, func(ctx context.Context, tx *db.Tx) (withdrawal.Destination, error) {
+				return x.s.AddDestination(ctx, tx, by, "Vault", "BTC", []byte(data))
 			})
+			return err
 		}
-		if err := add(program, `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}`); !errors.Is(err,
+		if err := add(program, address); !errors.Is(err,
 			approval.ErrApprover) {
 			x.Errorf("a program added a destination: %v", err)
 		}
@@ -534,11 +438,8 @@ func TestDestinationsAreAddedByAdministrators(t *testing.T) {
 		for range 9 {
 			x.addDestination()
 		}
-		err := add(x.owner, `{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}`)
-		if f, ok := apierr.As(err); !ok || f.Code != "distribution_limit" {
-			x.Errorf("an eleventh destination: %v", err)
-		}
-		x.write(func(ctx context.Context, tx *db.Tx) error {
+		x.Fault("distribution_limit", add(x.owner, address)) // an eleventh destination
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
 			all, err := withdrawal.Destinations(ctx, tx, program, "")
 			if len(all) != 10 {
 				x.Errorf("%d destinations, want 10", len(all))

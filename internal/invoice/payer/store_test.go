@@ -8,13 +8,15 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/invoice/payer"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
-// A payer is written once; a second Ensure leaves the first one's name alone, and another company does not see it.
+// The first Ensure stores a payer, and later ones do not change its name. Get does not find the payer of another company.
 func TestEnsureAndGet(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := &fixture.Fixture{TB: t, DB: d, Clock: clock}
 		for i, want := range []bool{true, false} {
-			err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			x.Write(func(ctx context.Context, tx *db.Tx) error {
 				wrote, err := payer.Ensure(ctx, tx, payer.Payer{
 					OwnerID: "com_1", ID: "pyr_1", Name: []string{"First", "Second"}[i], Email: "a@b.example", Type: payer.Client,
 					Currency: "USD", Status: payer.Active,
@@ -24,11 +26,8 @@ func TestEnsureAndGet(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 		}
-		err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		x.Read(func(ctx context.Context, tx *db.Tx) error {
 			p, err := payer.Get(ctx, tx, "com_1", "pyr_1")
 			if err != nil {
 				return err
@@ -41,8 +40,5 @@ func TestEnsureAndGet(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	})
 }
