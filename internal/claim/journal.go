@@ -131,36 +131,23 @@ func (c *Claim) postings(from, to position, funds, refunds money.Amount) ([]ledg
 // reach returns the next posted amount of a liability and the amount owed by the company, so that their difference is
 // want. An increase settles the debt first; a decrease uses the remaining balance and turns the rest into a debt.
 func reach(booked, owed, want, left money.Amount) (nextBooked, nextOwed money.Amount, err error) {
-	now, err := booked.Sub(owed)
+	by, err := money.Sum(want.Asset(), want, booked.Neg(), owed)
 	if err != nil {
 		return booked, owed, err
 	}
-	by, err := want.Sub(now)
+	debt := smaller(owed, by).Neg() // change of the debt
+	if by.Sign() < 0 {
+		debt, err = smaller(smaller(left, by.Neg()), booked).Sub(by.Neg())
+		debt = debt.Neg()
+	}
 	if err != nil {
 		return booked, owed, err
 	}
-	if by.Sign() >= 0 {
-		settled := smaller(owed, by)
-		if by, err = by.Sub(settled); err != nil {
-			return booked, owed, err
-		}
-		if owed, err = owed.Sub(settled); err != nil {
-			return booked, owed, err
-		}
-		booked, err = booked.Add(by)
+	if nextOwed, err = owed.Add(debt); err != nil {
 		return booked, owed, err
 	}
-	by = by.Neg()
-	taken := smaller(smaller(left, by), booked)
-	rest, err := by.Sub(taken)
-	if err != nil {
-		return booked, owed, err
-	}
-	if owed, err = owed.Add(rest); err != nil {
-		return booked, owed, err
-	}
-	booked, err = booked.Sub(taken)
-	return booked, owed, err
+	nextBooked, err = money.Sum(want.Asset(), booked, by, debt)
+	return nextBooked, nextOwed, err
 }
 
 func smaller(x, y money.Amount) money.Amount {

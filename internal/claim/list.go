@@ -52,11 +52,7 @@ type Detail struct {
 // Get returns a claim of the company with its payments.
 func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Detail,
 	error) {
-	company, err := by.Company(companyID)
-	if err != nil {
-		return Detail{}, err
-	}
-	c, err := find(ctx, tx, company, claimID)
+	c, err := ofCompany(ctx, tx, by, companyID, claimID, find)
 	if err != nil {
 		return Detail{}, err
 	}

@@ -18,41 +18,29 @@ import (
 
 // Follow re-evaluates claims whose deposits changed (job deposit.changed).
 func (s *Service) Follow(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
-	return s.reconcile(ctx, tx, jobs, func(j job.Job) (id string, err error) {
-		var in deposit.Changed
-		err = j.Decode(&in)
-		return in.ObjectID, err
-	})
+	return reconcile(ctx, tx, s, jobs, func(in deposit.Changed) string { return in.ObjectID })
 }
 
 // QuoteExpired re-evaluates claims whose quote has ended (job quote.expired).
 func (s *Service) QuoteExpired(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
-	return s.reconcile(ctx, tx, jobs, func(j job.Job) (id string, err error) {
-		var in quote.Expired
-		err = j.Decode(&in)
-		return in.ObjectID, err
-	})
+	return reconcile(ctx, tx, s, jobs, func(in quote.Expired) string { return in.ObjectID })
 }
 
 // Monitor re-evaluates claims that wait for confirmations that may never come (job claim.monitor).
 func (s *Service) Monitor(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
-	return s.reconcile(ctx, tx, jobs, func(j job.Job) (id string, err error) {
-		var in Named
-		err = j.Decode(&in)
-		return in.ClaimID, err
-	})
+	return reconcile(ctx, tx, s, jobs, func(in Named) string { return in.ClaimID })
 }
 
-// reconcile updates each claim that jobs are about from its facts. It ignores IDs that are not a claim's.
-func (s *Service) reconcile(ctx context.Context, tx *db.Tx, jobs []job.Job, about func(job.Job) (id string,
-	err error)) error {
+// reconcile updates each claim that a job names from the facts about it. id returns the ID in a payload. IDs of other
+// objects are ignored.
+func reconcile[T any](ctx context.Context, tx *db.Tx, s *Service, jobs []job.Job, id func(payload T) string) error {
 	ids := make([]claimID, len(jobs))
 	for i, j := range jobs {
-		id, err := about(j)
-		if err != nil {
+		var in T
+		if err := j.Decode(&in); err != nil {
 			return err
 		}
-		ids[i] = claimID{j.CompanyID, id}
+		ids[i] = claimID{j.CompanyID, id(in)}
 	}
 	claims, err := lockAll(ctx, tx, ids)
 	if err != nil {
@@ -262,16 +250,22 @@ func (s *Service) quoteRest(ctx context.Context, tx *db.Tx, f *facts) error {
 	return err
 }
 
+// ofCompany reads a claim of the principal's company with read, which is find or lock.
+func ofCompany(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string,
+	read func(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error)) (*Claim, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, tx, company, claimID)
+}
+
 // Refresh returns the quote by which a claim can be paid: the active one unchanged, or a new one for the amount still
 // due. Late money is accepted first, at the current rate; if it is enough the claim is paid, and the last quote is
 // returned. A cancelled claim gets no new quote, so it accepts late money only if that is enough.
 func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Claim,
 	error) {
-	company, err := by.Company(companyID)
-	if err != nil {
-		return Claim{}, err
-	}
-	c, err := lock(ctx, tx, company, claimID)
+	c, err := ofCompany(ctx, tx, by, companyID, claimID, lock)
 	if err != nil {
 		return Claim{}, err
 	}
@@ -329,11 +323,7 @@ func (s *Service) renew(ctx context.Context, tx *db.Tx, c *Claim, late bool) (Cl
 // payer. Cancelling twice has no effect.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Claim,
 	error) {
-	company, err := by.Company(companyID)
-	if err != nil {
-		return Claim{}, err
-	}
-	c, err := lock(ctx, tx, company, claimID)
+	c, err := ofCompany(ctx, tx, by, companyID, claimID, lock)
 	if err != nil {
 		return Claim{}, err
 	}

@@ -258,8 +258,10 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
+	// later is the job of the next attempt.
+	later := job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)}
 	if held {
-		job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
+		job.Enqueue(tx, later)
 		return nil
 	}
 	// The debt may have grown since, and a reorganization may have reduced it.
@@ -274,7 +276,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return err
 	}
 	if net.Units() < leastRefund {
-		job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
+		job.Enqueue(tx, later)
 		return nil
 	}
 	approved, err := s.guards.ReleaseApproved(ctx, tx, r.CompanyID, r.ID, net)
@@ -288,7 +290,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 				return err
 			}
 		}
-		job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)})
+		job.Enqueue(tx, later)
 		return nil
 	}
 	r.Withheld, r.outputID = false, tx.NewID("out")
@@ -345,11 +347,7 @@ func (s *Service) payableTo(ctx context.Context, tx *db.Tx, address string) (str
 // Refunds returns the refunds of a claim, oldest first.
 func (s *Service) Refunds(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) ([]Refund,
 	error) {
-	company, err := by.Company(companyID)
-	if err != nil {
-		return nil, err
-	}
-	c, err := find(ctx, tx, company, claimID)
+	c, err := ofCompany(ctx, tx, by, companyID, claimID, find)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/webhook"
 )
@@ -89,8 +88,7 @@ func (p *Payroll) withdraw(ctx context.Context, tx *db.Tx, reason string) error 
 	if err := p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, reason); err != nil {
 		return err
 	}
-	if err := p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, short), ledger.Credit(ledger.Shortfall, p.ID,
-		short)); err != nil {
+	if err := p.absorb(tx, short.Neg()); err != nil {
 		return err
 	}
 	return p.advanceEach(ctx, tx, Received, Cancelled, reason)

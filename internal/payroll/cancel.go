@@ -19,11 +19,7 @@ import (
 // the company's balance, and so is money that arrives later. Cancelling twice has no effect. It returns
 // payout.ErrProcessing for a payroll that is being paid.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
-	company, err := by.Company("")
-	if err != nil {
-		return Payroll{}, err
-	}
-	p, err := find(ctx, tx, company, payrollID)
+	p, err := findOwn(ctx, tx, by, payrollID)
 	if err != nil {
 		return Payroll{}, err
 	}
@@ -85,10 +81,8 @@ func (f *funding) freeAll(ctx context.Context, tx *db.Tx) error {
 // balance.
 func (p *Payroll) giveBack(ctx context.Context, tx *db.Tx, reason string) error {
 	from := p.State
-	if err := ledger.Post(tx, ledger.Journal{
-		CompanyID: p.CompanyID, SourceType: sourceType, SourceID: p.ID, Purpose: "cancel",
-		Lines: []ledger.Line{ledger.Debit(ledger.Escrow, p.ID, p.Escrow), ledger.Credit(ledger.CompanyFunds, "",
-			p.Escrow)},
+	if err := p.post(tx, "cancel", []ledger.Line{
+		ledger.Debit(ledger.Escrow, p.ID, p.Escrow), ledger.Credit(ledger.CompanyFunds, "", p.Escrow),
 	}); err != nil {
 		return err
 	}
@@ -107,14 +101,11 @@ func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return err
 	}
 	p, err := find(ctx, tx, j.CompanyID, in.PayrollID)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, ErrNotFound) || err == nil && p.State != Pending {
 		return nil
 	}
 	if err != nil {
 		return err
-	}
-	if p.State != Pending {
-		return nil
 	}
 	end := p.CreatedAt.Add(UnfundedAfter)
 	f, err := loadFunding(ctx, tx, p)

@@ -270,9 +270,8 @@ func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) 
 		return ErrNoFunds.Detailf("The payroll needs %s %s and the company's balance is %s.", due, p.FundingCurrency,
 			available)
 	}
-	if err := ledger.Post(tx, ledger.Journal{
-		CompanyID: p.CompanyID, SourceType: sourceType, SourceID: p.ID, Purpose: "fund",
-		Lines: []ledger.Line{ledger.Debit(ledger.CompanyFunds, "", due), ledger.Credit(ledger.Escrow, p.ID, due)},
+	if err := p.post(tx, "fund", []ledger.Line{
+		ledger.Debit(ledger.CompanyFunds, "", due), ledger.Credit(ledger.Escrow, p.ID, due),
 	}); err != nil {
 		return err
 	}
@@ -295,7 +294,7 @@ func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) 
 		}
 	}
 	insertPayroll(tx, p)
-	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}})
+	p.enqueueRelease(tx)
 	return nil
 }
 

@@ -26,8 +26,7 @@ func (s *Service) RecentDestinationChanges(ctx context.Context, tx *db.Tx, p Pay
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	slices.Sort(ids)
-	payees, err := payee.Payees(ctx, tx, p.CompanyID, slices.Compact(ids))
+	payees, err := payee.Payees(ctx, tx, p.CompanyID, unique(ids))
 	if err != nil {
 		return nil, err
 	}

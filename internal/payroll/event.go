@@ -69,14 +69,20 @@ func (p *Payroll) noteFunding(ctx context.Context, tx *db.Tx, event webhook.Type
 // advanceEach changes the state of all payments of a payroll, which must all be in the same state, and emits an event
 // for each.
 func (p *Payroll) advanceEach(ctx context.Context, tx *db.Tx, from, to State, reason string) error {
-	all, err := p.payments(ctx, tx, from)
+	all, err := p.allPayments(ctx, tx, from)
 	if err != nil {
 		return err
 	}
-	if int64(len(all)) != p.Count {
-		return fmt.Errorf("payroll %s: %d of %d payments are %s", p.ID, len(all), p.Count, from)
-	}
 	return p.advanceAll(ctx, tx, all, to, reason, nil)
+}
+
+// allPayments reads the payments of a payroll, which must all be in one state.
+func (p *Payroll) allPayments(ctx context.Context, tx *db.Tx, state State) ([]Payment, error) {
+	all, err := p.payments(ctx, tx, state)
+	if err == nil && int64(len(all)) != p.Count {
+		err = fmt.Errorf("payroll %s: %d of %d payments are %s", p.ID, len(all), p.Count, state)
+	}
+	return all, err
 }
 
 // advanceAll changes the state of payments, which must be all payments of the payroll with their state and version,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
@@ -206,10 +207,7 @@ func (f *funding) postVerdict(ctx context.Context, tx *db.Tx) error {
 // post posts the next change of a receipt and stores it.
 func (f *funding) post(ctx context.Context, tx *db.Tx, r *receipt, what string, lines []ledger.Line) error {
 	f.posted = true
-	if err := ledger.Post(tx, ledger.Journal{
-		CompanyID: f.p.CompanyID, SourceType: sourceType, SourceID: f.p.ID,
-		Purpose: fmt.Sprintf("%s:%s:%d", what, r.deposit, r.version), Lines: lines,
-	}); err != nil {
+	if err := f.p.post(tx, fmt.Sprintf("%s:%s:%d", what, r.deposit, r.version), lines); err != nil {
 		return err
 	}
 	return f.p.saveReceipt(ctx, tx, r)
@@ -337,8 +335,7 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx) error {
 	if err := p.step(ctx, tx, Pending, webhook.PayrollStatusUpdate, reasonFundingComplete); err != nil {
 		return err
 	}
-	if err := p.absorb(tx, "shortfall", ledger.Debit(ledger.Shortfall, p.ID, short), ledger.Credit(ledger.Escrow,
-		p.ID, short)); err != nil {
+	if err := p.absorb(tx, short); err != nil {
 		return err
 	}
 	if err := p.advanceEach(ctx, tx, Pending, Received, ""); err != nil {
@@ -351,16 +348,22 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// absorb posts an absorbed shortfall, or its reversal, once per version.
-func (p *Payroll) absorb(tx *db.Tx, what string, lines ...ledger.Line) error {
-	return ledger.Post(tx, ledger.Journal{
-		CompanyID: p.CompanyID, SourceType: sourceType, SourceID: p.ID,
-		Purpose: fmt.Sprintf("%s:%d", what, p.Version), Lines: lines,
+// absorb posts a shortfall that the operator absorbs, once per version. A negative amount reverses it.
+func (p *Payroll) absorb(tx *db.Tx, short money.Amount) error {
+	purpose := "shortfall"
+	if short.Sign() < 0 {
+		purpose = "unabsorb"
+	}
+	return p.post(tx, fmt.Sprintf("%s:%d", purpose, p.Version), []ledger.Line{
+		credit(ledger.Shortfall, p.ID, short.Neg()), credit(ledger.Escrow, p.ID, short),
 	})
 }
 
-func (p *Payroll) enqueueRelease(tx *db.Tx) {
-	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID}})
+func (p *Payroll) enqueueRelease(tx *db.Tx) { enqueueRelease(tx, p.CompanyID, p.ID, time.Time{}) }
+
+// enqueueRelease queues a release at a time. The zero time is now.
+func enqueueRelease(tx *db.Tx, companyID, payrollID string, at time.Time) {
+	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobRelease, Payload: idPayload{payrollID}, RunAt: at})
 }
 
 // concludeReceived changes a payroll back to pending if a reorganization removed funding that it needs.
@@ -386,8 +389,7 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	if err := p.step(ctx, tx, from, webhook.PayrollFundingReverted, ReasonReverted); err != nil {
 		return err
 	}
-	if err := p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, short), ledger.Credit(ledger.Shortfall, p.ID,
-		short)); err != nil {
+	if err := p.absorb(tx, short.Neg()); err != nil {
 		return err
 	}
 	return p.advanceEach(ctx, tx, Received, Pending, ReasonReverted)
@@ -411,12 +413,7 @@ func (f *funding) stayReceived(ctx context.Context, tx *db.Tx) error {
 	if err := f.noteSurplus(ctx, tx, webhook.PayrollStatusUpdate); err != nil {
 		return err
 	}
-	if more.Sign() < 0 {
-		return p.absorb(tx, "unabsorb", ledger.Debit(ledger.Escrow, p.ID, more.Neg()), ledger.Credit(ledger.Shortfall,
-			p.ID, more.Neg()))
-	}
-	return p.absorb(tx, "shortfall", ledger.Debit(ledger.Shortfall, p.ID, more), ledger.Credit(ledger.Escrow, p.ID,
-		more))
+	return p.absorb(tx, more)
 }
 
 // concludeReleased puts unsent payouts on hold while the company owes funding that a reorganization removed after the

@@ -30,12 +30,26 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 		f.PerPage = defaultPerPage
 	}
 	f.PerPage = min(f.PerPage, maxPerPage)
-	return list(ctx, tx, company, f)
+	l := &db.List{Columns: payrollColumns, Table: "payrolls", Order: "payroll_id DESC", Page: f.Page,
+		PerPage: f.PerPage}
+	l.Where("company_id = ?", company)
+	if f.Status != "" {
+		l.Where("state = ?", string(f.Status))
+	}
+	if f.ExternalID != "" {
+		l.Where("external_id = ?", f.ExternalID)
+	}
+	l.Created(f.From, f.To)
+	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Payroll, error) { return scanPayroll(company, r.Scan) })
 }
 
 // CompanyOf returns the ID of the company that a payroll belongs to, "" if there is no such payroll.
-func CompanyOf(ctx context.Context, tx *db.Tx, payrollID string) (string, error) {
-	return companyOf(ctx, tx, payrollID)
+func CompanyOf(ctx context.Context, tx *db.Tx, payrollID string) (company string, err error) {
+	err = tx.QueryRow(ctx, "SELECT company_id FROM payrolls WHERE payroll_id = $1", payrollID).Scan(&company)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return company, err
 }
 
 // Issue is the number of payments of a payroll that need attention: those in ActionRequired or Returned, and those
@@ -53,7 +67,15 @@ func (s *Service) Issues(ctx context.Context, tx *db.Tx, by identity.Principal) 
 	if err != nil {
 		return nil, err
 	}
-	return issues(ctx, tx, company)
+	rows, err := tx.Query(ctx, `SELECT payroll_id, state, COUNT(*) FROM payments
+		WHERE company_id = $1 AND state IN ('action_required', 'returned')
+		GROUP BY payroll_id, state ORDER BY payroll_id DESC, state LIMIT 100`, company)
+	return db.Collect(rows, err, func(r *db.Rows) (t Issue, err error) {
+		var state string
+		err = r.Scan(&t.PayrollID, &state, &t.Payments)
+		t.State = State(state)
+		return t, err
+	})
 }
 
 // Paid is the sum of fulfilled payments of one day's payrolls in one currency.
@@ -62,6 +84,8 @@ type Paid struct {
 	Volume money.Amount
 }
 
+const day = int64(24 * time.Hour / time.Microsecond)
+
 // PaidByDay returns the sums of the company's fulfilled payments by the day (UTC) on which their payrolls were
 // created, from a time on, oldest first.
 func (s *Service) PaidByDay(ctx context.Context, tx *db.Tx, by identity.Principal, from time.Time) ([]Paid, error) {
@@ -69,16 +93,22 @@ func (s *Service) PaidByDay(ctx context.Context, tx *db.Tx, by identity.Principa
 	if err != nil {
 		return nil, err
 	}
-	return paidByDay(ctx, tx, company, from)
+	rows, err := tx.Query(ctx, `SELECT p.created_at / $1, p.currency, CAST(SUM(m.amount) AS BIGINT) FROM payrolls p
+		JOIN payments m ON m.company_id = p.company_id AND m.payroll_id = p.payroll_id
+		WHERE p.company_id = $2 AND p.created_at >= $3 AND m.state = 'fulfilled'
+		GROUP BY p.created_at / $1, p.currency ORDER BY 1, 2`, day, company, db.Micros(from))
+	return db.Collect(rows, err, func(r *db.Rows) (p Paid, err error) {
+		var at, sum int64
+		var currency string
+		err = r.Scan(&at, &currency, &sum)
+		p.Day, p.Volume = db.Time(at*day).UTC(), money.New(money.Asset(currency), sum)
+		return p, err
+	})
 }
 
 // Head returns a payroll of the company with its quote, but without its payments, outputs and timeline.
 func (s *Service) Head(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
-	company, err := by.Company("")
-	if err != nil {
-		return Payroll{}, err
-	}
-	p, err := find(ctx, tx, company, payrollID)
+	p, err := findOwn(ctx, tx, by, payrollID)
 	if err != nil {
 		return Payroll{}, err
 	}
@@ -114,14 +144,9 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, pay
 	if err != nil {
 		return *p, err
 	}
-	at := make(map[string]int, len(p.Payments))
-	for i, m := range p.Payments {
-		at[m.ID] = i
-	}
-	for _, o := range outputs {
-		if i, ok := at[o.PaymentID]; ok {
-			p.Payments[i].Outputs = append(p.Payments[i].Outputs, o)
-		}
+	of := byPayment(outputs)
+	for i := range p.Payments {
+		p.Payments[i].Outputs = of[p.Payments[i].ID]
 	}
 	changes, err := db.Changes(ctx, tx, p.CompanyID, p.ID)
 	if err != nil {

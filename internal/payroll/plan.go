@@ -72,29 +72,29 @@ func payeeID(p Payee, payer string) string {
 
 // payeeIDs returns the IDs of the payees of a request, each once.
 func payeeIDs(p CreateParams) []string {
-	ids := make([]string, 0, len(p.ToPay))
-	seen := make(map[string]bool, len(p.ToPay))
-	for _, item := range p.ToPay {
-		if id := payeeID(item, p.CompanyID); id != "" && !seen[id] {
-			seen[id] = true
-			ids = append(ids, id)
-		}
+	ids := make([]string, len(p.ToPay))
+	for i, item := range p.ToPay {
+		ids[i] = payeeID(item, p.CompanyID)
 	}
-	return ids
+	return unique(ids)
 }
 
 // owners returns the IDs of all owners whose destinations may be used for these payees: the payees themselves and the
 // users behind workers.
 func owners(payees map[string]payee.Payee) []string {
-	ids := make([]string, 0, len(payees))
-	seen := make(map[string]bool, len(payees))
+	ids := make([]string, 0, 2*len(payees))
 	for _, p := range payees {
-		for _, id := range [2]string{p.ID, p.UserID} {
-			if id != "" && !seen[id] {
-				seen[id] = true
-				ids = append(ids, id)
-			}
-		}
+		ids = append(ids, p.ID, p.UserID)
+	}
+	return unique(ids)
+}
+
+// unique sorts IDs and returns each once, without the empty one.
+func unique(ids []string) []string {
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if len(ids) > 0 && ids[0] == "" {
+		return ids[1:]
 	}
 	return ids
 }
@@ -126,10 +126,7 @@ var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)
 // carried reports whether a rail exists for each destination.
 func carried(used []destination.Destination, accounts chain.EVMNetworks) bool {
 	setup := destination.Setup{Accounts: accounts}
-	return !slices.ContainsFunc(used, func(d destination.Destination) bool {
-		return !setup.Payable(d.Symbol,
-			d.Network)
-	})
+	return !slices.ContainsFunc(used, func(d destination.Destination) bool { return !setup.Payable(d.Symbol, d.Network) })
 }
 
 // method returns the funding method of a payroll: the requested one, else the company's default, else on chain.

@@ -36,19 +36,13 @@ func newReceipt(deposit, chain string, amount money.Amount) receipt {
 // book posts a confirmed deposit. It first settles the debt of an earlier reversal, then fills escrow and suspense,
 // and credits the rest to the company's balance.
 func (r *receipt) book(payroll string, escrow, suspense money.Amount) ([]ledger.Line, error) {
-	rest, err := r.amount.Sub(r.debt)
+	surplus, err := money.Sum(r.amount.Asset(), r.amount, r.debt.Neg(), escrow.Neg(), suspense.Neg())
 	if err != nil {
-		return nil, err
-	}
-	if rest, err = rest.Sub(escrow); err != nil {
-		return nil, err
-	}
-	if rest, err = rest.Sub(suspense); err != nil {
 		return nil, err
 	}
 	r.active, r.version = true, r.version+1
 	r.debtSettled, r.debt = r.debt, money.Zero(r.amount.Asset())
-	r.escrow, r.suspense, r.surplus = escrow, suspense, rest
+	r.escrow, r.suspense, r.surplus = escrow, suspense, surplus
 	wallet, dim := ledger.WalletOf(r.amount.Asset(), r.chain)
 	return []ledger.Line{
 		ledger.Debit(wallet, dim, r.amount),
@@ -100,11 +94,8 @@ func (r *receipt) reverse(payroll string, released bool, available money.Amount)
 	if released {
 		fromEscrow = none
 	}
-	rest, err := r.amount.Sub(fromEscrow)
+	rest, err := money.Sum(r.amount.Asset(), r.amount, fromEscrow.Neg(), r.suspense.Neg())
 	if err != nil {
-		return nil, err
-	}
-	if rest, err = rest.Sub(r.suspense); err != nil {
 		return nil, err
 	}
 	fromFunds := smaller(rest, available)

@@ -65,12 +65,9 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	} else if !approved {
 		return p.hold(ctx, tx, ReasonRelease)
 	}
-	waiting, err := p.payments(ctx, tx, Received)
+	waiting, err := p.allPayments(ctx, tx, Received)
 	if err != nil {
 		return err
-	}
-	if int64(len(waiting)) != p.Count {
-		return fmt.Errorf("payroll %s: %d of %d payments are received", p.ID, len(waiting), p.Count)
 	}
 	entitlements, err := s.entitlements(ctx, tx, p, waiting)
 	if err != nil {
@@ -94,17 +91,13 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	if err := payout.Add(tx, r.outputs); err != nil {
 		return err
 	}
-	for i := range waiting {
-		if problem, has := r.lines.problems[i]; has {
-			if err := p.stop(ctx, tx, &waiting[i], problem, nil); err != nil {
-				return err
-			}
-		}
-	}
 	going := waiting[:0]
 	for i, m := range waiting {
-		if _, has := r.lines.problems[i]; !has {
+		problem, has := r.lines.problems[i]
+		if !has {
 			going = append(going, m)
+		} else if err := p.stop(ctx, tx, &m, problem, nil); err != nil {
+			return err
 		}
 	}
 	if len(going) > 0 {
@@ -250,15 +243,11 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Pay
 // entitlements returns the destinations and shares of each payment, with one query for all payees and one for all
 // destinations. For a payment that must wait for a cool-down it schedules another release.
 func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment) ([]entitlement, error) {
-	ids := make([]string, 0, len(waiting))
-	seen := map[string]bool{}
-	for _, m := range waiting {
-		if !seen[m.PayeeID] {
-			seen[m.PayeeID] = true
-			ids = append(ids, m.PayeeID)
-		}
+	ids := make([]string, len(waiting))
+	for i, m := range waiting {
+		ids[i] = m.PayeeID
 	}
-	payees, err := payee.Payees(ctx, tx, p.CompanyID, ids)
+	payees, err := payee.Payees(ctx, tx, p.CompanyID, unique(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -308,8 +297,7 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 			o.problem = ReasonNoRail
 		case fresh:
 			o.problem = ReasonCoolDown
-			job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID},
-				RunAt: at.Add(s.CoolDown)})
+			enqueueRelease(tx, p.CompanyID, p.ID, at.Add(s.CoolDown))
 		default:
 			if o.shares, err = split(m.Amount, used); err != nil {
 				return nil, err
@@ -322,7 +310,13 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 // WaitingForConversion returns the payrolls of all companies with payments that wait because the operator owns too
 // little of an asset, oldest first.
 func WaitingForConversion(ctx context.Context, tx *db.Tx) ([]Issue, error) {
-	return waitingForConversion(ctx, tx)
+	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, COUNT(*) FROM payments
+		WHERE state = 'on_hold' AND reason = 'conversion_unavailable' GROUP BY company_id, payroll_id
+		ORDER BY payroll_id LIMIT 1000`)
+	return db.Collect(rows, err, func(r *db.Rows) (t Issue, err error) {
+		t.State = OnHold
+		return t, r.Scan(&t.CompanyID, &t.PayrollID, &t.Payments)
+	})
 }
 
 // RetryConversions releases again the payrolls with payments that wait because the operator owned too little of an
@@ -337,7 +331,7 @@ func RetryConversions(ctx context.Context, d *db.DB) error {
 	}
 	return d.Write(ctx, func(_ context.Context, tx *db.Tx) error {
 		for _, w := range waiting {
-			job.Enqueue(tx, job.New{CompanyID: w.CompanyID, Kind: JobRelease, Payload: idPayload{w.PayrollID}})
+			enqueueRelease(tx, w.CompanyID, w.PayrollID, time.Time{})
 		}
 		return nil
 	})

@@ -17,11 +17,7 @@ import (
 // to quote.
 func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll,
 	[]quote.Quote, error) {
-	company, err := by.Company("")
-	if err != nil {
-		return Payroll{}, nil, err
-	}
-	p, err := find(ctx, tx, company, payrollID)
+	p, err := findOwn(ctx, tx, by, payrollID)
 	if err != nil {
 		return Payroll{}, nil, err
 	}

@@ -180,9 +180,14 @@ func (p *Payroll) outputsOf(ctx context.Context, tx *db.Tx, payments []Payment) 
 		ids[i] = m.ID
 	}
 	outputs, err := payout.ForPayments(ctx, tx, p.CompanyID, p.ID, ids...)
+	return byPayment(outputs), err
+}
+
+// byPayment returns outputs by the ID of their payment.
+func byPayment(outputs []payout.Output) map[string][]payout.Output {
 	of := map[string][]payout.Output{}
 	for _, o := range outputs {
 		of[o.PaymentID] = append(of[o.PaymentID], o)
 	}
-	return of, err
+	return of
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/screening"
@@ -51,15 +50,14 @@ func (s *Service) handleScreening(ctx context.Context, tx *db.Tx, p *Payroll, er
 
 // releaseLater schedules another release at a time when the obstacle may be gone.
 func (p *Payroll) releaseLater(tx *db.Tx) {
-	job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobRelease, Payload: idPayload{p.ID},
-		RunAt: tx.Now().Add(retryLater)})
+	enqueueRelease(tx, p.CompanyID, p.ID, tx.Now().Add(retryLater))
 }
 
 // releaseAnew queues a release of each payroll of a company in which a payment to a payee waits.
 func releaseAnew(ctx context.Context, tx *db.Tx, companyID, payeeID string) error {
 	ids, err := stoppedFor(ctx, tx, companyID, payeeID)
 	for _, id := range ids {
-		job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobRelease, Payload: idPayload{id}})
+		enqueueRelease(tx, companyID, id, time.Time{})
 	}
 	return err
 }

@@ -40,10 +40,7 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	of := map[string][]payout.Output{}
-	for _, o := range outputs {
-		of[o.PaymentID] = append(of[o.PaymentID], o)
-	}
+	of := byPayment(outputs)
 	var changed []*Payment
 	for i := range payments {
 		m := &payments[i]

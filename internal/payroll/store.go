@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -125,6 +126,15 @@ func find(ctx context.Context, tx *db.Tx, companyID, id string) (*Payroll, error
 		" FROM payrolls WHERE company_id = $1 AND payroll_id = $2", companyID, id))
 }
 
+// findOwn reads a payroll of the principal's company without its payments.
+func findOwn(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (*Payroll, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return nil, err
+	}
+	return find(ctx, tx, company, id)
+}
+
 // lock is find for a transaction that may write. Other writers of the payroll wait until this transaction ends, so
 // what it reads after lock is current.
 func lock(ctx context.Context, tx *db.Tx, companyID, id string) (*Payroll, error) {
@@ -153,68 +163,6 @@ func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {
 		db.Micros(p.UpdatedAt), p.CompanyID, p.ID, p.Version, string(from))
 	p.Version++
 	return err
-}
-
-func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Payroll, int64, error) {
-	l := &db.List{Columns: payrollColumns, Table: "payrolls", Order: "payroll_id DESC", Page: f.Page,
-		PerPage: f.PerPage}
-	l.Where("company_id = ?", companyID)
-	if f.Status != "" {
-		l.Where("state = ?", string(f.Status))
-	}
-	if f.ExternalID != "" {
-		l.Where("external_id = ?", f.ExternalID)
-	}
-	l.Created(f.From, f.To)
-	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Payroll, error) { return scanPayroll(companyID, r.Scan) })
-}
-
-func issues(ctx context.Context, tx *db.Tx, companyID string) ([]Issue, error) {
-	rows, err := tx.Query(ctx, `SELECT payroll_id, state, COUNT(*) FROM payments
-		WHERE company_id = $1 AND state IN ('action_required', 'returned')
-		GROUP BY payroll_id, state ORDER BY payroll_id DESC, state LIMIT 100`, companyID)
-	return db.Collect(rows, err, func(r *db.Rows) (t Issue, err error) {
-		var state string
-		err = r.Scan(&t.PayrollID, &state, &t.Payments)
-		t.State = State(state)
-		return t, err
-	})
-}
-
-func companyOf(ctx context.Context, tx *db.Tx, payrollID string) (company string, err error) {
-	err = tx.QueryRow(ctx, "SELECT company_id FROM payrolls WHERE payroll_id = $1", payrollID).Scan(&company)
-	if errors.Is(err, db.ErrNoRows) {
-		return "", nil
-	}
-	return company, err
-}
-
-// waitingForConversion returns payrolls of all companies with payments that the operator could not exchange, oldest
-// first.
-func waitingForConversion(ctx context.Context, tx *db.Tx) ([]Issue, error) {
-	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, COUNT(*) FROM payments
-		WHERE state = 'on_hold' AND reason = 'conversion_unavailable' GROUP BY company_id, payroll_id
-		ORDER BY payroll_id LIMIT 1000`)
-	return db.Collect(rows, err, func(r *db.Rows) (t Issue, err error) {
-		t.State = OnHold
-		return t, r.Scan(&t.CompanyID, &t.PayrollID, &t.Payments)
-	})
-}
-
-const day = int64(24 * time.Hour / time.Microsecond)
-
-func paidByDay(ctx context.Context, tx *db.Tx, companyID string, from time.Time) ([]Paid, error) {
-	rows, err := tx.Query(ctx, `SELECT p.created_at / $1, p.currency, CAST(SUM(m.amount) AS BIGINT) FROM payrolls p
-		JOIN payments m ON m.company_id = p.company_id AND m.payroll_id = p.payroll_id
-		WHERE p.company_id = $2 AND p.created_at >= $3 AND m.state = 'fulfilled'
-		GROUP BY p.created_at / $1, p.currency ORDER BY 1, 2`, day, companyID, db.Micros(from))
-	return db.Collect(rows, err, func(r *db.Rows) (p Paid, err error) {
-		var at, sum int64
-		var currency string
-		err = r.Scan(&at, &currency, &sum)
-		p.Day, p.Volume = db.Time(at*day).UTC(), money.New(money.Asset(currency), sum)
-		return p, err
-	})
 }
 
 func (p *Payroll) scanPayment(scan func(...any) error) (Payment, error) {
