@@ -2,11 +2,11 @@
 //
 // Two groups of people approve:
 //
-//   - Members of a company. Above the [Limit] that the company sets, a payroll or a withdrawal needs an owner or
-//     administrator who did not create it. One that a program created needs two of them ([Allowed], [Give]). An
-//     approval counts as long as its giver can approve. Lowering the limit takes effect immediately; raising or removing
-//     it is a [Proposal] for a second member.
-//   - The operator's staff. An action that lets stopped money go, and any payment above the [ReleaseLimit], is a
+//   - Members of a company. Above the [Limit] that the company sets, a payroll or a withdrawal needs the approval of an
+//     owner or administrator who did not create it, or of two if a program created it ([Allowed], [Give]). An approval
+//     counts as long as the member can approve. A lower limit takes effect immediately. Raising or removing the limit
+//     is a [Proposal] for a second member.
+//   - The operator's staff. An action that releases stopped money, and any payment above the [ReleaseLimit], is a
 //     [Request] that one member of staff opens and another one approves ([Open], [Answer]).
 //
 // In both groups, nobody approves their own request. An amount without an exchange rate counts as above every limit.
@@ -39,22 +39,22 @@ var (
 		"Enter an amount of zero or more in a currency that is not a crypto asset.")
 )
 
-// How many members must approve, besides the creator.
+// Number of members, other than the creator, who must approve.
 const (
-	neededOfMember  = 1 // created by a member
-	neededOfProgram = 2 // created by a program
+	neededOfMember  = 1 // approvals of a payment that a member created
+	neededOfProgram = 2 // approvals of a payment that a program created
 )
 
 // Subject is a payment that members approve.
 type Subject struct {
 	CompanyID, ID string
-	Creator       string // the member who created it; "" if it was created through the API
+	Creator       string // ID of the member who created the payment; "" if a program did
 }
 
 // Progress is the state of a subject's approval.
 type Progress struct {
-	Needed int64    // members who must approve
-	By     []string // user ids of those who did, and still may, sorted
+	Needed int64    // number of members who must approve
+	By     []string // sorted user IDs of members who approved and may still approve
 }
 
 // Complete reports whether enough members approved.
@@ -73,7 +73,7 @@ func Approvers(ctx context.Context, tx *db.Tx, by identity.Principal) ([]string,
 	return all, err
 }
 
-// CreatorOf returns the member who creates something on a page, empty for a program.
+// CreatorOf returns the user ID of a member who acts on a page, "" for a program.
 func CreatorOf(by identity.Principal) string {
 	if by.Kind == identity.KindSession {
 		return by.UserID
@@ -81,7 +81,7 @@ func CreatorOf(by identity.Principal) string {
 	return ""
 }
 
-// Needed returns how many members must approve what a creator creates, if it is above the limit.
+// Needed returns the number of members who must approve a payment of a creator, if it is above the limit.
 func Needed(creator string) int64 {
 	if creator != "" {
 		return neededOfMember
@@ -89,7 +89,7 @@ func Needed(creator string) int64 {
 	return neededOfProgram
 }
 
-// ProgressOf counts the approvals of those who may still give them.
+// ProgressOf returns the approvals of a subject by members who may still approve.
 func ProgressOf(ctx context.Context, tx *db.Tx, s Subject) (Progress, error) {
 	p := Progress{Needed: Needed(s.Creator)}
 	given, err := given(ctx, tx, s)
@@ -140,8 +140,8 @@ func AboveLimit(ctx context.Context, tx *db.Tx, companyID string, amounts ...mon
 	return above(ctx, tx, l.Amount, amounts...)
 }
 
-// above reports whether amounts are together above a limit. A limit without an asset is none. Amounts in other assets
-// are compared at the present rate; while there is no rate, they are above the limit.
+// above reports whether amounts are together above a limit. A limit without an asset means no limit. Amounts in other
+// assets are compared at the present rate; while there is no rate, they are above the limit.
 func above(ctx context.Context, tx *db.Tx, limit money.Amount, amounts ...money.Amount) (bool, error) {
 	if limit.Asset() == "" {
 		return false, nil
@@ -156,7 +156,7 @@ func above(ctx context.Context, tx *db.Tx, limit money.Amount, amounts ...money.
 			total, err = total.Add(a)
 		}
 		if _, declared := apierr.As(err); declared {
-			return true, nil // there is no rate, or the sum overflows
+			return true, nil // without a rate, or if the sum overflows, the amount is above the limit
 		}
 		if err != nil {
 			return false, err
@@ -165,10 +165,10 @@ func above(ctx context.Context, tx *db.Tx, limit money.Amount, amounts ...money.
 	return total.Cmp(limit) > 0, nil
 }
 
-// CoolDown is how long a new payment destination cannot be used. Zero or less: it can be used at once.
+// CoolDown is the time in which a new payment destination cannot be used. 0 means that it can be used at once.
 type CoolDown time.Duration
 
-// ReadyAt returns when a destination that was added or changed at a time can be used.
+// ReadyAt returns the time from which a destination can be used, given the time at which it was added or changed.
 func (c CoolDown) ReadyAt(changed time.Time) time.Time {
 	return changed.Add(max(time.Duration(c), 0))
 }

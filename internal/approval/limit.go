@@ -37,7 +37,8 @@ func SetLimit(ctx context.Context, tx *db.Tx, by identity.Principal, amount mone
 	if amount.Asset() != "" && (amount.Sign() < 0 || amount.Asset().IsCrypto()) {
 		return errLimit.At("body", "/limit")
 	}
-	version, err := identity.NextCompanyVersion(ctx, tx, by.CompanyID) // concurrent changes wait here
+	// This locks the company, so that concurrent changes wait.
+	version, err := identity.NextCompanyVersion(ctx, tx, by.CompanyID)
 	if err != nil {
 		return err
 	}

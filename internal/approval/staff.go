@@ -24,9 +24,9 @@ var (
 // Request is an action that one member of staff requests and another one approves.
 type Request struct {
 	ID, Action, CompanyID, ObjectID string
-	Target                          string // the action's second argument, empty for most
+	Target                          string // second argument of the action, empty for most actions
 	Reason                          string
-	RequestedBy                     string // staff id
+	RequestedBy                     string // ID of the staff member who made the request
 	RequestedAt                     time.Time
 
 	version int64
@@ -66,10 +66,10 @@ type ReleaseLimit struct {
 	set   bool
 }
 
-// NewReleaseLimit returns a limit. An amount without an asset means that there is none.
+// NewReleaseLimit returns a ReleaseLimit of an amount. An amount without an asset means no limit.
 func NewReleaseLimit(limit money.Amount) ReleaseLimit { return ReleaseLimit{limit, true} }
 
-// Amount returns the limit; without an asset there is none.
+// Amount returns the amount of the limit. An amount without an asset means no limit.
 func (l ReleaseLimit) Amount() money.Amount { return l.limit }
 
 // Above reports whether an amount is above the limit.

@@ -14,14 +14,14 @@ func insertApproval(ctx context.Context, tx *db.Tx, s Subject, userID string) (f
 	return n == 1, err
 }
 
-// given returns the user ids of those who approved a subject.
+// given returns the user IDs of the members who approved a subject.
 func given(ctx context.Context, tx *db.Tx, s Subject) ([]string, error) {
 	rows, err := tx.Query(ctx, "SELECT user_id FROM approvals WHERE company_id = $1 AND object_id = $2 ORDER BY user_id",
 		s.CompanyID, s.ID)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// findLimit returns a company's limit, without an asset if there is none.
+// findLimit returns a company's limit. If there is none, its amount has no asset.
 func findLimit(ctx context.Context, tx *db.Tx, companyID string) (l Limit, err error) {
 	var currency, proposed string
 	var amount, proposedAmount int64

@@ -13,9 +13,9 @@ import (
 type Checkout struct {
 	Detail
 	Merchant string
-	Support  string   // the address that payers may write to, "" for none
-	Origins  []string // origins that may show the page in an iframe
-	Refunds  []Refund // except withdrawn ones, oldest first
+	Support  string   // email address that payers may write to; "" for none
+	Origins  []string // origins that may show the checkout in an iframe
+	Refunds  []Refund // refunds that were not withdrawn and did not expire, oldest first
 }
 
 // Checkout reads a claim for its payer, who knows only its ID. The ID is a secret: it is shown to the payer only.

@@ -1,5 +1,5 @@
-// Package claim is the merchant's checkout: what a customer owes a merchant, priced in the merchant's currency and
-// paid in bitcoin.
+// Package claim is the merchant's checkout. A claim is an amount that a customer owes a merchant, priced in the
+// merchant's currency and paid in bitcoin.
 //
 // A claim has an address that is never used for anything else, and a quote that is valid for a quarter of an hour and
 // can be renewed. Its states:
@@ -43,26 +43,26 @@ type State string
 // States of a claim.
 const (
 	AwaitingPayment State = "awaiting_payment"
-	PartiallyPaid   State = "partially_paid" // a payment was seen in time, not enough
-	Confirming      State = "confirming"     // enough was seen in time, confirmations pending
+	PartiallyPaid   State = "partially_paid" // less than the amount due was seen in time
+	Confirming      State = "confirming"     // the amount due was seen in time and waits for confirmations
 	Paid            State = "paid"
-	Expired         State = "expired"   // no payment in time
-	Underpaid       State = "underpaid" // too little was paid in time
-	PaidLate        State = "paid_late" // confirmed money waits for a decision
-	Invalid         State = "invalid"   // seen in time, not confirmed a day after the price ended
+	Expired         State = "expired"   // the quote ended without a payment
+	Underpaid       State = "underpaid" // the quote ended with too small a payment
+	PaidLate        State = "paid_late" // late confirmed money waits for the merchant's decision
+	Invalid         State = "invalid"   // payments seen in time are not confirmed a day after the quote ended
 	Refunded        State = "refunded"
 	Cancelled       State = "cancelled"
 )
 
-// Exception is what was unusual about a payment.
+// Exception describes an unusual payment.
 type Exception string
 
 // Exceptions.
 const (
 	None            Exception = "none"
-	Overpaid        Exception = "overpaid"         // the excess is owed to the payer
-	Late            Exception = "late"             // first seen after the price ended
-	WithinTolerance Exception = "within_tolerance" // slightly less than the amount
+	Overpaid        Exception = "overpaid"         // the payment was too large; the excess is owed to the payer
+	Late            Exception = "late"             // the payment was first seen after the quote ended
+	WithinTolerance Exception = "within_tolerance" // the payment was too small, within the merchant's tolerance
 )
 
 // Limits.
@@ -76,8 +76,8 @@ const (
 
 // Jobs of this package.
 const (
-	JobMonitor = "claim.monitor" // re-evaluate a claim that waits for confirmations; payload [Named]
-	JobRefund  = "claim.refund"  // a refund was accepted: send it
+	JobMonitor = "claim.monitor" // re-evaluates a claim that waits for confirmations; payload [Named]
+	JobRefund  = "claim.refund"  // sends a refund that the payer accepted
 )
 
 // Named is the payload of a job about a claim.
@@ -110,7 +110,7 @@ type Claim struct {
 	CompanyID   string
 	PayerID     string // ID of a payer, or the merchant's own reference
 	Description string
-	ReturnURL   string // the checkout's link after the payment, "" for none
+	ReturnURL   string // link that the checkout shows after the payment; "" for none
 	State       State
 	Exception   Exception
 	Reverted    bool // a reorganization removed the payment of a paid claim
@@ -123,16 +123,16 @@ type Claim struct {
 	Address     string
 	Network     string
 	Policy      Policy // the merchant's policy when the claim was created
-	TxHash      string // transaction that completed the payment, or the newest before; "" for none
+	TxHash      string // transaction that completed the payment, or the newest one so far; "" for none
 	Seen        money.Amount
-	Refunded    money.Amount // paid back to the payer
+	Refunded    money.Amount // amount refunded to the payer
 	Refunding   bool         // the merchant refunds all money
-	CancelledAt time.Time    // zero unless cancelled
-	InvalidAt   time.Time    // zero unless it was invalid
+	CancelledAt time.Time    // zero unless the claim was cancelled
+	InvalidAt   time.Time    // zero unless the claim became invalid
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 
-	Quote   *quote.Quote // the newest
+	Quote   *quote.Quote // the newest quote
 	Payable bool         // the newest quote is active and nothing was paid under it
 	Invoice string       // Lightning invoice (BOLT 11) while Payable; "" for none
 
@@ -154,10 +154,10 @@ func (c *Claim) Refundable() money.Amount {
 
 // Policy has a merchant's settings for payments.
 type Policy struct {
-	ToleranceBps  int64 // shortfall that still counts as paid, in basis points
-	Confirmations int64 // 0, 1, 2 or 6
+	ToleranceBps  int64 // shortfall in basis points up to which a claim counts as paid
+	Confirmations int64 // confirmations that a payment needs: 0, 1, 2 or 6
 	Late          LatePolicy
-	GraceSeconds  int64 // time after the end of a price in which a payment is still in time
+	GraceSeconds  int64 // seconds after the end of a quote in which a payment is still in time
 }
 
 // LatePolicy decides what happens to late money.
@@ -165,9 +165,9 @@ type LatePolicy string
 
 // Policies for late money. LateRequote and LateRefund act automatically on less than 1,000 USD only.
 const (
-	LateManual  LatePolicy = "manual"  // wait for the merchant
-	LateRequote LatePolicy = "requote" // accept it at the current rate
-	LateRefund  LatePolicy = "refund"  // refund it to the payer
+	LateManual  LatePolicy = "manual"  // the merchant decides
+	LateRequote LatePolicy = "requote" // late money is accepted at the current rate
+	LateRefund  LatePolicy = "refund"  // late money is refunded to the payer
 )
 
 // Config configures how claims are priced, paid and settled.
@@ -176,8 +176,8 @@ type Config struct {
 	ChainName string
 	Network   string
 	SpreadBps int64
-	Validity  time.Duration // of a quote
-	BaseURL   string        // of the checkout pages
+	Validity  time.Duration // validity of a quote
+	BaseURL   string        // URL of the checkout pages, without the path
 	// Lightning creates invoices; nil if claims are paid on chain only.
 	Lightning *lightning.Service
 	// PerMinute and MaxOpen limit the claims of one company; 0 is no limit.

@@ -53,7 +53,7 @@ func testPayments(m *merchant) {
 	t := m.TB.(*testing.T)
 	sold := balances{merchant: 99_00, revenue: 1_00}
 	for _, c := range []struct {
-		name, play string // settings of the merchant end with a semicolon
+		name, play string // steps, after a setting of the merchant that ends with a semicolon
 		end        claim.State
 		exception  claim.Exception
 		events     string // the states in the claim's events, in order
@@ -179,7 +179,7 @@ type merchant struct {
 	*fixture.Chain
 	keys   *bitcoin.Signer
 	claims *claim.Service
-	guards claim.Guards // changed by tests
+	guards claim.Guards // the guards that the service calls, which tests replace
 }
 
 // run runs f on both engines with the simulated chain, and checks the ledger afterwards.
@@ -291,7 +291,7 @@ func (m *merchant) openPaid(amount string, blocks string) *sale {
 	return s
 }
 
-// step performs a step of a test case that is not one of the chain.
+// step performs the steps that package fixture does not define. Unless noted, they compare the claim.
 func (s *sale) step(verb, rest string) {
 	s.Helper()
 	first, second, _ := strings.Cut(rest, " ")

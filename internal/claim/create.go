@@ -21,7 +21,7 @@ import (
 // CreateParams is a request for a claim. The amount is the text of the JSON number.
 type CreateParams struct {
 	CompanyID   string
-	PayerID     string // a payer of the company or of the acting user, or the merchant's own reference
+	PayerID     string // ID of a payer of the company or the acting user, or the merchant's own reference
 	AmountText  string
 	Currency    string
 	Funding     string // "" is BTC
@@ -189,7 +189,7 @@ type limitCheck struct {
 
 // limitChecks run before the claims are inserted, and make concurrent commits of a company wait for each other.
 var limitChecks = db.NewGroup(func(ctx context.Context, tx *db.Tx, all []limitCheck) error {
-	// a fixed order prevents deadlocks
+	// A fixed order of locks prevents deadlocks.
 	slices.SortFunc(all, func(a, b limitCheck) int { return strings.Compare(a.companyID, b.companyID) })
 	all = slices.CompactFunc(all, func(a, b limitCheck) bool { return a.companyID == b.companyID })
 	if err := lockLimits(ctx, tx, all); err != nil {
@@ -207,7 +207,7 @@ var limitChecks = db.NewGroup(func(ctx context.Context, tx *db.Tx, all []limitCh
 // created concurrently could exceed one.
 func (g limitCheck) check(ctx context.Context, tx *db.Tx, more int64) (near bool, err error) {
 	s, made := g.s, waitingClaims(tx, g.companyID)+more
-	ctx = db.StoredOnly(ctx) // made counts the buffered claims
+	ctx = db.StoredOnly(ctx) // the queries count stored claims only, because made counts the buffered ones
 	if s.PerMinute > 0 {
 		wait, err := s.pause(ctx, tx, g.companyID, s.PerMinute-made+1)
 		if err != nil {

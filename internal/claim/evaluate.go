@@ -15,7 +15,7 @@ type facts struct {
 	receivable.Facts
 
 	c   *Claim
-	was Claim // as stored
+	was Claim // the claim as stored
 	now time.Time
 }
 
@@ -33,9 +33,9 @@ type verdict struct {
 	exception Exception
 	enough    bool // the deposits seen cover the claim, so its quote is kept
 	txHash    string
-	seen      money.Amount // on the chain, confirmed or not
-	left      money.Amount // part of the claim's amount that no deposit seen in time covers; zero if it is enough
-	books     position     // to be posted; without debts
+	seen      money.Amount // sum of all deposits on the chain, confirmed or not
+	left      money.Amount // part of the claim's amount that no deposit seen in time covers
+	books     position     // the position to be posted, without debts
 }
 
 // evaluate returns the state that the claim should have and the position that should be posted for it.
@@ -51,7 +51,7 @@ func (f *facts) evaluate() (verdict, error) {
 	switch c := f.c; {
 	case c.Refunding:
 		v.state = f.refunding(t)
-	case !c.CancelledAt.IsZero() && !t.Covered: // only accepted money pays a cancelled claim
+	case !c.CancelledAt.IsZero() && !t.Covered: // only money that the merchant accepted pays a cancelled claim
 		v.state = Cancelled
 		if t.Confirmed.Sign() > 0 {
 			v.state = PaidLate
@@ -142,7 +142,7 @@ func (f *facts) open() bool {
 	switch last := f.Newest(); last.State {
 	case quote.StateActive:
 		return true
-	case quote.StateAccepted: // it will be reopened, because nothing covers it now
+	case quote.StateAccepted: // the quote will be reopened, because no deposit covers it now
 		return f.now.Before(last.ValidTo)
 	default:
 		return false

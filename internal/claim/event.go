@@ -85,7 +85,7 @@ func (s *Settings) emit(tx *db.Tx) error {
 		}))
 }
 
-// readOrigins and writeOrigins convert origins from and to JSON.
+// readOrigins and writeOrigins convert a list of origins from and to JSON.
 func readOrigins(text string) (origins []string, err error) {
 	err = json.Unmarshal([]byte(text), &origins)
 	return origins, err

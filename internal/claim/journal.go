@@ -9,17 +9,17 @@ import (
 // position has the amounts posted for a claim. The first eight are sums of postings. Money that a reorganization
 // removed after it was paid out is owed by the company.
 type position struct {
-	wallet    money.Amount // confirmed money: in the wallet (1000), and
-	channels  money.Amount // of that: in the channels of the Lightning node (1001)
-	suspense  money.Amount // of that: waits, because it is too little or late (2600)
-	excess    money.Amount // of that: excess or refund, owed to the payer (2400)
-	shortfall money.Amount // absorbed by the operator (5030)
-	exchanged money.Amount // sold for the merchant's currency (3000)
-	merchant  money.Amount // owed to the merchant (2200)
+	wallet    money.Amount // confirmed money, in the wallet (1000) or in Lightning channels
+	channels  money.Amount // part of wallet in the channels of the Lightning node (1001)
+	suspense  money.Amount // part of wallet that waits, because it is too little or late (2600)
+	excess    money.Amount // part of wallet that is owed to the payer, as an excess or a refund (2400)
+	shortfall money.Amount // missing amount that the operator pays (5030)
+	exchanged money.Amount // amount sold for the merchant's currency (3000)
+	merchant  money.Amount // amount owed to the merchant (2200)
 	revenue   money.Amount // the service's fee (4000)
 
-	merchantDebt money.Amount // owed by the company for money credited to the merchant (1300)
-	refundDebt   money.Amount // owed by the company for money refunded to the payer
+	merchantDebt money.Amount // debt of the company for money credited to the merchant (1300)
+	refundDebt   money.Amount // debt of the company for money refunded to the payer (1300)
 }
 
 func nothing(funding, settle money.Asset) position {
@@ -129,13 +129,14 @@ func (c *Claim) postings(from, to position, funds, refunds money.Amount) ([]ledg
 }
 
 // reach returns the next posted amount of a liability and the amount owed by the company, so that their difference is
-// want. An increase settles the debt first; a decrease uses the remaining balance and turns the rest into a debt.
+// want. An increase settles the debt first. A decrease is taken from left, the remaining balance, and the rest becomes
+// a debt.
 func reach(booked, owed, want, left money.Amount) (nextBooked, nextOwed money.Amount, err error) {
 	by, err := money.Sum(want.Asset(), want, booked.Neg(), owed)
 	if err != nil {
 		return booked, owed, err
 	}
-	debt := smaller(owed, by).Neg() // change of the debt
+	debt := smaller(owed, by).Neg() // the change of the debt, which an increase settles first
 	if by.Sign() < 0 {
 		debt, err = smaller(smaller(left, by.Neg()), booked).Sub(by.Neg())
 		debt = debt.Neg()

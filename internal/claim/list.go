@@ -18,9 +18,9 @@ import (
 type Filter struct {
 	Status   State
 	PayerID  string
-	From, To time.Time // created in [From, To)
-	Page     int       // from 1
-	PerPage  int       // 1 to 100
+	From, To time.Time // selects claims created in [From, To)
+	Page     int       // number of the page, from 1
+	PerPage  int       // claims on a page, 1 to 100
 }
 
 // List returns a page of the company's claims, newest first, without their quotes, and their total number.
@@ -38,14 +38,14 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 // Payment is one output that pays a claim.
 type Payment struct {
 	deposit.Deposit
-	Confirmations int64 // current number
+	Confirmations int64 // current number of confirmations
 }
 
 // Detail is a claim with its payments.
 type Detail struct {
 	Claim
-	Due      money.Amount // part of the amount that no payment seen in time covers; zero once it is enough
-	Rest     money.Amount // the same in the funding asset at the newest price
+	Due      money.Amount // part of the amount that no payment seen in time covers
+	Rest     money.Amount // Due in the funding asset, at the newest quote
 	Payments []Payment    // ordered by the time first seen, including replaced and evicted payments
 }
 
@@ -59,7 +59,7 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, com
 	return s.detail(ctx, tx, c)
 }
 
-// lockAny is lock for the payer, who knows only the claim's ID.
+// lockAny locks a claim for the payer, who knows only its ID.
 func lockAny(ctx context.Context, tx *db.Tx, claimID string) (*Claim, error) {
 	c, err := findAny(ctx, tx, claimID)
 	if err != nil {

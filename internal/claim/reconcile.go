@@ -104,7 +104,7 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 	c, was := f.c, &f.was
 	v, err := f.evaluate()
 	if err == nil && v.state == Invalid && was.State != Invalid {
-		c.InvalidAt = tx.Now() // deposits seen before no longer count; confirmed ones wait for a decision
+		c.InvalidAt = tx.Now() // from now on earlier deposits do not count, and confirmed ones wait for a decision
 		v, err = f.evaluate()
 	}
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *Service) actOnLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	}
 	err = s.quoteRest(ctx, tx, f)
 	if errors.Is(err, quote.ErrTooMany) || errors.Is(err, ErrQuoteLocked) {
-		return nil // the money is accepted; the price can be renewed later
+		return nil // the late money is accepted; the payer can request a quote later
 	}
 	if err != nil {
 		return err
@@ -272,7 +272,7 @@ func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return s.renew(ctx, tx, c, true)
 }
 
-// Renew is Refresh for the payer, who may request a new quote but not decide about late money.
+// Renew returns a quote like Refresh, for the payer, who cannot decide about late money.
 func (s *Service) Renew(ctx context.Context, tx *db.Tx, claimID string) (Claim, error) {
 	c, err := lockAny(ctx, tx, claimID)
 	if err != nil {

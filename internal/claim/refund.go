@@ -34,7 +34,7 @@ type RefundState string
 const (
 	RefundOffered   RefundState = "offered"
 	RefundAccepted  RefundState = "accepted" // the payer entered an address; the payout is queued or sent
-	RefundPaid      RefundState = "paid"     // confirmed
+	RefundPaid      RefundState = "paid"     // the payout is confirmed
 	RefundWithdrawn RefundState = "withdrawn"
 )
 
@@ -75,13 +75,13 @@ type refundPayload struct {
 type Refund struct {
 	CompanyID, ClaimID, ID string
 	State                  RefundState
-	Amount                 money.Amount // owed to the payer
-	Fee                    money.Amount // network fee, part of Amount; known once an address is entered
+	Amount                 money.Amount // amount owed to the payer, including Fee
+	Fee                    money.Amount // network fee, known once the payer entered an address
 	Address                string
 	TxHash                 string
 	Version                int64
 	ExpiresAt, CreatedAt   time.Time
-	Withheld               bool // accepted, but above the release limit
+	Withheld               bool // accepted by the payer, but above the release limit
 	Since                  time.Time
 
 	digest   string
@@ -125,7 +125,7 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err != nil {
 		return Refund{}, "", err
 	}
-	for _, r := range all { // an unsent refund pays the full amount owed when it is sent
+	for _, r := range all { // a refund that is not sent yet will pay the full amount owed
 		if r.State == RefundAccepted && (r.outputID == "" || owed.IsZero()) {
 			return Refund{}, "", ErrRefundDue
 		}
@@ -258,13 +258,13 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	// later is the job of the next attempt.
+	// later is the job that tries to send the refund again.
 	later := job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)}
 	if held {
 		job.Enqueue(tx, later)
 		return nil
 	}
-	// The debt may have grown since, and a reorganization may have reduced it.
+	// The amount owed may have changed since the offer: another payment raises it, a reorganization reduces it.
 	if r.Amount, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, c.ID, c.Funding); err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func TestLimits(t *testing.T) {
 			want error
 		}{
 			{0, nil}, {0, nil}, {0, claim.ErrTooOften}, {time.Minute, nil}, {time.Minute, claim.ErrTooManyOpen},
-			{validity, nil}, // the quotes expired
+			{validity, nil}, // the quotes of the open claims expired
 		} {
 			m.Clock.Advance(step.wait)
 			m.Settle(nil)

@@ -14,12 +14,12 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// Schedule is when a merchant's claims are settled automatically.
+// Schedule is the interval at which a merchant's claims are settled automatically.
 type Schedule string
 
 // Schedules.
 const (
-	Manual Schedule = "manual" // on demand only
+	Manual Schedule = "manual" // claims are settled on request only
 	Daily  Schedule = "daily"
 	Weekly Schedule = "weekly"
 )
@@ -33,24 +33,25 @@ const settingsID = "merchant_settings"
 type Settings struct {
 	CompanyID string
 	Policy
-	SettleIn money.Asset // settlement currency: BTC, or "" for each claim's own currency
-	Origins  []string    // https://shop.example: where the checkout may be embedded, and may lead back to
+	SettleIn money.Asset // settlement currency: BTC, or "" for the currency of each claim
+	Origins  []string    // sites, such as https://shop.example, that may embed the checkout and that it may link to
 	Schedule Schedule
-	// of the company's own, where what is settled in its currency goes on to; "" leaves it in the balance
+	// DestinationID is a withdrawal destination of the company, to which settlements in its currency are paid out. ""
+	// leaves them in the company's balance.
 	DestinationID string
-	SupportEmail  string // whom payers may write to, as the checkout shows it; "" for nobody
-	Version       int64  // 0 before the first change
+	SupportEmail  string // email address for payers, shown by the checkout; "" for none
+	Version       int64  // number of changes, 0 before the first
 	UpdatedAt     time.Time
 
-	settledAt time.Time // by the schedule
+	settledAt time.Time // time of the last scheduled settlement
 }
 
-// Change are the settings that a request changes; nil leaves one unchanged.
+// Change has the settings that a request changes. A nil member does not change.
 type Change struct {
 	ToleranceBps, Confirmations, GraceSeconds *int64
 	Late, SettleIn, Schedule, DestinationID   *string
 	SupportEmail                              *string
-	Origins                                   []string // nil leaves them alone
+	Origins                                   []string // nil leaves the origins unchanged
 }
 
 // SettingsOf reads a company's settings.
@@ -79,7 +80,7 @@ func settingsOf(ctx context.Context, tx *db.Tx, company identity.Company) (Setti
 	return s, err
 }
 
-// ChangeSettings changes the settings that are given.
+// ChangeSettings changes the settings that are not nil and returns the new ones.
 func (s *Service) ChangeSettings(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string,
 	change Change) (Settings, error) {
 	now, err := SettingsOf(ctx, tx, by, companyID)
@@ -176,7 +177,7 @@ func isOrigin(text string) bool {
 		})
 }
 
-// leadsBack reports whether an address is at one of the origins.
+// leadsBack reports whether a return URL is at one of the origins.
 func (s *Settings) leadsBack(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= 2000 && u.User == nil && slices.Contains(s.Origins, u.Scheme+"://"+u.Host)

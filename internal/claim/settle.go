@@ -15,9 +15,9 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// What claims earn is the merchant's (2200) until it is settled: credited to the company's balance, where it can fund
-// payrolls. If the settings have a destination of the company's own for its currency, a withdrawal takes it there,
-// with all checks of withdrawals.
+// Money that claims earn is in the merchant's account (2200) until a settlement credits it to the company's balance,
+// which can fund payrolls. If the settings have a withdrawal destination in the same currency, the settlement also
+// creates a withdrawal to it, with all checks of withdrawals.
 
 // Errors returned to merchants.
 var (
@@ -26,18 +26,18 @@ var (
 		"The company has no such destination. They are added on the page /wallets/withdrawals.")
 )
 
-// Settlement is what a merchant took out of what its claims earned.
+// Settlement is a transfer of money that claims earned to the company's balance.
 type Settlement struct {
 	CompanyID, ID string
 	Amount        money.Amount
-	WithdrawalID  string // that takes it on to a destination, "" where it stays in the balance
+	WithdrawalID  string // withdrawal that pays the money out; "" if it stays in the balance
 	CreatedAt     time.Time
 }
 
 // IsClaim reports whether an ID is a claim's.
 func IsClaim(id string) bool { return strings.HasPrefix(id, "clm_") }
 
-// Settle settles an amount or, for "", everything that claims have earned in a currency.
+// Settle settles an amount in a currency. An amountText of "" is the full amount that claims have earned.
 func (s *Service) Settle(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, currency,
 	amountText string) (Settlement, error) {
 	id, err := by.Company(companyID)
@@ -88,8 +88,8 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return s.settle(ctx, tx, by, amount, to)
 }
 
-// onwardTo returns the destination that a settlement goes on to, "" for none. It refuses what a withdrawal to it
-// would refuse.
+// onwardTo returns the ID of the destination to which a settlement is paid out, "" for none. It returns the error that
+// a withdrawal to the destination would return.
 func (s *Service) onwardTo(ctx context.Context, tx *db.Tx, by identity.Principal, settings Settings,
 	amount money.Amount) (destinationID string, err error) {
 	if settings.DestinationID == "" {
@@ -128,7 +128,7 @@ func (s *Service) settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return x, insertSettlement(ctx, tx, x)
 }
 
-// Settlements returns a page of a company's settlements, newest first, and how many there are in total.
+// Settlements returns a page of a company's settlements, newest first, and their total number.
 func (s *Service) Settlements(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page,
 	perPage int) ([]Settlement, int64, error) {
 	id, err := by.Company(companyID)
@@ -141,8 +141,8 @@ func (s *Service) Settlements(ctx context.Context, tx *db.Tx, by identity.Princi
 // every is the time between two scheduled settlements.
 var every = map[Schedule]time.Duration{Daily: 24 * time.Hour, Weekly: 7 * 24 * time.Hour}
 
-// SettleDue makes the settlements that schedules ask for, each company in a transaction of its own. An amount that is
-// too small waits for the next time.
+// SettleDue makes the scheduled settlements that are due, with one transaction for each company. An amount too small to
+// be withdrawn waits for the next scheduled settlement.
 func (s *Service) SettleDue(ctx context.Context, d *db.DB) error {
 	var due []Settings
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -157,7 +157,7 @@ func (s *Service) SettleDue(ctx context.Context, d *db.DB) error {
 	if err != nil {
 		return err
 	}
-	var failed []error // which keep no other company waiting
+	var failed []error // errors of companies, which do not delay the others
 	for _, settings := range due {
 		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 			return s.settleAll(ctx, tx,
@@ -182,14 +182,15 @@ func (s *Service) settleAll(ctx context.Context, tx *db.Tx, settings Settings) e
 	if err != nil {
 		return err
 	}
-	by := identity.Principal{ID: "schedule", CompanyID: settings.CompanyID} // no person: above the limit it needs two
+	// The principal is a program, so an amount above the limit needs two approvals.
+	by := identity.Principal{ID: "schedule", CompanyID: settings.CompanyID}
 	for _, h := range holdings {
 		if h.Code != ledger.MerchantPayable {
 			continue
 		}
 		to, err := s.onwardTo(ctx, tx, by, settings, h.Balance)
 		if _, isFault := apierr.As(err); isFault {
-			continue // until the next time
+			continue // this money waits for the next scheduled settlement
 		}
 		if err != nil {
 			return err

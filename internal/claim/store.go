@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Creation writes nothing before the commit, where the rows of all requests that share it are inserted together.
+// New claims are buffered and inserted at the commit, together with those of all requests in the same group commit.
 
 const claimColumns = `company_id, claim_id, payer_id, description, return_url, state, exception, reverted,
 	version, currency, amount,
@@ -99,7 +99,7 @@ func scanClaim(scan func(...any) error) (Claim, error) {
 	return c, nil
 }
 
-// micros and timeOf keep the zero time as 0.
+// micros and timeOf convert times from and to microseconds. The zero time is 0.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -119,8 +119,8 @@ func find(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error) 
 		companyID, id))
 }
 
-// lock is find for a transaction that will write: concurrent writers of the claim wait until it ends, so what is read
-// is current.
+// lock reads a claim like find, and makes other writers of the claim wait until this transaction ends. Rows read after
+// lock are current.
 func lock(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error) {
 	return one(tx.QueryRow(ctx, lockQuery, companyID, id))
 }
@@ -128,9 +128,9 @@ func lock(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error) 
 // claimID identifies a claim of a company.
 type claimID struct{ companyID, id string }
 
-// lockAll is lock for many claims. It returns each once, and leaves out those that do not exist.
+// lockAll locks claims. It returns each claim once, and omits IDs that do not exist.
 func lockAll(ctx context.Context, tx *db.Tx, ids []claimID) (all []*Claim, err error) {
-	slices.SortFunc(ids, func(a, b claimID) int { // everybody takes them in one order
+	slices.SortFunc(ids, func(a, b claimID) int { // a fixed order of locks prevents deadlocks
 		return cmp.Or(strings.Compare(a.companyID, b.companyID), strings.Compare(a.id, b.id))
 	})
 	var questions []db.Statement

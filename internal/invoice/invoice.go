@@ -111,8 +111,8 @@ func (v Invoice) Shown(now time.Time) Status {
 	return v.Status
 }
 
-// Is reports whether an ID is that of an invoice of this service. A payroll may carry any other reference of the
-// company instead.
+// Is reports whether an ID is that of an invoice of this service. Other invoice IDs of a payroll are the company's own
+// references.
 func Is(id string) bool { return strings.HasPrefix(id, "inv_") }
 
 // CreateParams describes a new invoice. Amounts are the text of the JSON numbers.
@@ -123,7 +123,7 @@ type CreateParams struct {
 	Currency  string // "" is the payer's; another one is refused
 	IssueDate string // "" is today
 	DueDate   string // "" is 30 days after the issue
-	Items     []Item // Amount is computed
+	Items     []Item // Create computes the amount of each item
 	Notes     string
 	Draft     bool
 }
@@ -200,7 +200,7 @@ func (v *Invoice) insert(ctx context.Context, tx *db.Tx, next bool) error {
 	return db.ErrConflict
 }
 
-// Send sends a draft. Repeating it has no effect.
+// Send sends a draft. A second Send has no effect.
 func Send(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) (Invoice, error) {
 	user, err := acting(ctx, tx, by, userID)
 	if err != nil {
@@ -216,10 +216,10 @@ func Send(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id stri
 	if _, err := payer.Use(ctx, tx, v.UserID, v.PayerID); err != nil {
 		return v, err
 	}
-	return v, v.move(ctx, tx, Sent, "")
+	return v, v.advance(ctx, tx, Sent, "")
 }
 
-// Delete voids an invoice that is neither paid nor in a payroll. Repeating it has no effect.
+// Delete voids an invoice that is neither paid nor in a payroll. A second Delete has no effect.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) (Invoice, error) {
 	user, err := acting(ctx, tx, by, userID)
 	if err != nil {
@@ -231,7 +231,7 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id st
 	}
 	switch v.Status {
 	case Draft, Sent:
-		return v, v.move(ctx, tx, Void, "deleted")
+		return v, v.advance(ctx, tx, Void, "deleted")
 	case InPayroll:
 		return v, ErrState.Detailf("The invoice is in a payroll. It can be deleted once the payroll is cancelled.")
 	}
@@ -275,8 +275,8 @@ func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 type Filter struct {
 	Status   Status // "" means all that are not void; Overdue ones are listed under that word only
 	PayerID  string
-	From, To time.Time // created in [From, To); zero is open
-	Page     int       // from 1
+	From, To time.Time // selects invoices created in [From, To); a zero time is no bound
+	Page     int       // number of the page, from 1
 	PerPage  int
 }
 
@@ -302,7 +302,7 @@ func Take(ctx context.Context, tx *db.Tx, userID, id, payrollID, paymentID strin
 	if err := payer.Hold(ctx, tx, v.UserID, v.PayerID); err != nil {
 		return err
 	}
-	err = v.move(ctx, tx, InPayroll, "")
+	err = v.advance(ctx, tx, InPayroll, "")
 	if errors.Is(err, db.ErrConflict) {
 		return ErrState.Detailf("Another payroll took the invoice at the same moment.")
 	}
@@ -335,7 +335,7 @@ func (p Payment) Settle(ctx context.Context, tx *db.Tx) error {
 	if err := payer.Free(ctx, tx, v.UserID, v.PayerID); err != nil {
 		return err
 	}
-	return v.move(ctx, tx, Paid, "")
+	return v.advance(ctx, tx, Paid, "")
 }
 
 // Reopen records that the payment came back and is being made again.
@@ -350,7 +350,7 @@ func (p Payment) Reopen(ctx context.Context, tx *db.Tx) error {
 	if err := payer.Hold(ctx, tx, v.UserID, v.PayerID); err != nil {
 		return err
 	}
-	return v.move(ctx, tx, InPayroll, "payment_returned")
+	return v.advance(ctx, tx, InPayroll, "payment_returned")
 }
 
 // Drop records that the payment or its payroll has ended and only a part arrived, possibly nothing.
@@ -370,7 +370,7 @@ func (p Payment) Drop(ctx context.Context, tx *db.Tx, arrived money.Amount) erro
 	if v.Paid.Sign() > 0 {
 		to = PartiallyPaid
 	}
-	return v.move(ctx, tx, to, "payroll_ended")
+	return v.advance(ctx, tx, to, "payroll_ended")
 }
 
 // Receive counts a payer's transfer towards an invoice, at most the amount due, and returns the counted amount. It
@@ -394,7 +394,7 @@ func Receive(ctx context.Context, tx *db.Tx, userID, id string, x money.Amount) 
 	if v.Paid, err = v.Paid.Add(counted); err != nil {
 		return counted, err
 	}
-	return counted, v.move(ctx, tx, to, "transfer_received")
+	return counted, v.advance(ctx, tx, to, "transfer_received")
 }
 
 // TakeBack records that money counted towards an invoice was taken back. An invoice in a payroll keeps its counted
@@ -414,11 +414,11 @@ func TakeBack(ctx context.Context, tx *db.Tx, userID, id string, x money.Amount)
 	if v.Paid.Sign() > 0 {
 		to = PartiallyPaid
 	}
-	return v.move(ctx, tx, to, "transfer_returned")
+	return v.advance(ctx, tx, to, "transfer_returned")
 }
 
-// move stores the next version of an invoice, with its history and its event.
-func (v *Invoice) move(ctx context.Context, tx *db.Tx, to Status, reason string) error {
+// advance stores the next version of an invoice, with its history and its event.
+func (v *Invoice) advance(ctx context.Context, tx *db.Tx, to Status, reason string) error {
 	from := v.Status
 	v.Status, v.UpdatedAt = to, tx.Now()
 	if err := update(ctx, tx, v, from); err != nil {
@@ -429,7 +429,7 @@ func (v *Invoice) move(ctx context.Context, tx *db.Tx, to Status, reason string)
 }
 
 func (v *Invoice) emit(tx *db.Tx, event webhook.Type[webhook.InvoiceData], from Status) error {
-	if v.CompanyID == "" { // no company to notify
+	if v.CompanyID == "" { // events are for companies only
 		return nil
 	}
 	return webhook.Emit(tx, event.Event(v.CompanyID, v.ID, v.Version, webhook.InvoiceData{

@@ -14,10 +14,10 @@ import (
 // escrow is the money that a release pays out.
 type escrow struct {
 	payroll  string
-	held     money.Amount // the full amount, in the funding asset
-	total    money.Amount // the amount it covers, in the payroll's currency
-	rate     money.Rate   // the rate at which it was credited; zero if there were several
-	released bool         // by an earlier release; the rest is owed in the payroll's currency
+	held     money.Amount // the full escrow, in the funding asset
+	total    money.Amount // the amount that the escrow covers, in the payroll's currency
+	rate     money.Rate   // the rate at which the escrow was credited; zero if there were several
+	released bool         // an earlier release paid out the escrow; unpaid payees are owed the payroll's currency
 }
 
 // worth returns the value of a part of the payroll in the funding asset, rounded down. It uses the rate at which the
@@ -37,36 +37,36 @@ type entitlement struct {
 	paymentID string
 	net       money.Amount
 	used      []destination.Destination
-	shares    []Share // empty if it cannot be paid now and remains owed to the payee
-	problem   string  // why there are no shares
+	shares    []Share // empty if the payment cannot be paid now and remains owed to the payee
+	problem   string  // the reason why the payment cannot be paid; "" if it has shares
 }
 
 // plannedOutput is an output that a release will create.
 type plannedOutput struct {
-	payment int // index into the entitlements
+	payment int // index of the payment in the entitlements
 	share   Share
 	amount  money.Amount // the amount that the destination receives
-	rate    money.Rate   // the rate of its exchange; zero without one
-	dim     string       // the output's ID, and the dimension of the debt to it
+	rate    money.Rate   // the rate of the exchange; zero if nothing is exchanged
+	dim     string       // the output's ID, which is also the dimension of its account
 }
 
 // allocation is a planned release.
 type allocation struct {
 	outputs  []plannedOutput
-	problems map[int]string // payments that need action, by index
-	release  []ledger.Line  // from escrow to debts
-	convert  []ledger.Line  // debts are converted to the destination's currency
+	problems map[int]string // reasons why payments cannot be paid, by index of the payment
+	release  []ledger.Line  // lines that turn escrow into debts to payees and outputs
+	convert  []ledger.Line  // lines that convert debts into the currencies of the destinations
 }
 
 // allocator plans a release.
 type allocator struct {
 	from      escrow
 	made      allocation
-	prices    map[money.Asset]money.Rate // current rates
+	prices    map[money.Asset]money.Rate // current prices of the assets that are paid out
 	capacity  *treasury.Capacity
 	newID     func() string
-	kept      money.Amount // paid without an exchange, in the funding asset
-	sold      money.Amount // to be bought with the rest, in the payroll's currency
+	kept      money.Amount // sum of the outputs that are paid without an exchange, in the funding asset
+	sold      money.Amount // amount to be bought with the rest of the escrow, in the payroll's currency
 	exchanges positions
 }
 

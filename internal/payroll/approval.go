@@ -10,8 +10,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// The release itself checks that a payroll has the required approvals, so no path to it avoids them. A payroll that
-// lacks some is on hold with ReasonApproval. See package approval for the rules.
+// The release itself checks that a payroll has the required approvals, so every path to a payout is checked. A payroll
+// that lacks approvals is on hold with ReasonApproval. Package approval has the rules.
 
 var errNotAwaiting = ErrState.Detailf("This payroll does not wait for an approval.")
 

@@ -28,7 +28,9 @@ func (h *env) member(user, role string) {
 func (h *env) does(code string, action func(context.Context, *db.Tx, identity.Principal, string) (Payroll, error),
 	by identity.Principal, id string) {
 	h.Helper()
-	h.WantFault(code, fixture.Drop(func(ctx context.Context, tx *db.Tx) (Payroll, error) { return action(ctx, tx, by, id) }))
+	h.WantFault(code, fixture.Drop(func(ctx context.Context, tx *db.Tx) (Payroll, error) {
+		return action(ctx, tx, by, id)
+	}))
 }
 
 func (h *env) resume(id string) {
@@ -63,7 +65,7 @@ func TestAPayrollAboveTheLimitWaitsForItsApproval(t *testing.T) {
 		h.limit("role_required", "usr_dev", usd(1000_00))
 		h.limit("", "usr_a", usd(1010_00))
 
-		within := h.released(worked...) // 1,010.00 in all
+		within := h.released(worked...) // a total of 1,010.00 USD, equal to the limit
 		h.want(within.ID, Released, FundingFunded, Released)
 
 		above := h.released(Payee{AmountText: "1000.01", UserID: "rec_btc"})
@@ -215,7 +217,7 @@ func TestRaisingTheLimitTakesTwoMembers(t *testing.T) {
 		}
 		h.limit("", "usr_a", usd(900_00))
 		first := now().Proposal.ID
-		h.limit("", "usr_c", usd(800_00)) // replaces it
+		h.limit("", "usr_c", usd(800_00)) // replaces the proposal of usr_a
 		answer("invalid_state", "usr_b", first, true)
 		answer("", "usr_b", now().Proposal.ID, true)
 		if l := now(); l.Amount != usd(800_00) || l.Proposal.ID != "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/screening"
 )
 
-// Two processes that settle the last two payments concurrently conclude the payroll. The test cannot observe that the
-// second one waits, so the first one yields several times before it commits.
+// Two transactions that settle the last two payments concurrently conclude the payroll. The test cannot observe that
+// the second transaction waits, so the first one runs many queries before it commits.
 func TestConcurrentSettlesConcludeThePayroll(t *testing.T) {
 	run(t, func(h *env) {
 		for range 5 {
@@ -63,8 +63,8 @@ func TestEurosDoNotPayBitcoinsOfOtherCompanies(t *testing.T) {
 	})
 }
 
-// A payee on a sanctions list is not paid; a company on one has its whole payroll held; without a current list
-// nothing is released. The end of the review, or a list, resumes all of it.
+// A payee on a sanctions list is not paid, a payroll of a company on a list is held, and without a current list nothing
+// is released. The end of the review, or a current list, resumes the release.
 func TestScreeningStopsARelease(t *testing.T) {
 	run(t, func(h *env) {
 		held := map[string]bool{}
@@ -80,8 +80,8 @@ func TestScreeningStopsARelease(t *testing.T) {
 		queued := func(id string) int64 {
 			return h.Count("SELECT COUNT(*) FROM jobs WHERE kind = $1 AND payload LIKE '%"+id+"%'", JobRelease)
 		}
-		// queues reports whether f queued a release of the payroll.
 		p := h.funded(worked...)
+		// queues fails the test unless f queues a release of the payroll.
 		queues := func(name string, f func()) {
 			h.Helper()
 			before := queued(p.ID)

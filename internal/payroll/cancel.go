@@ -14,10 +14,10 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Cancel cancels a payroll before its release: one that is not fully funded, one paid from the balance that is not
-// released yet, or one that waits for an approval. Money that it has received, including late money, is credited to
-// the company's balance, and so is money that arrives later. Cancelling twice has no effect. It returns
-// payout.ErrProcessing for a payroll that is being paid.
+// Cancel cancels a payroll before its release: one that is not fully funded, one paid from the balance, or one that
+// waits for an approval. Money that the payroll has received, including late money, is credited to the company's
+// balance, and so is money that arrives later. Cancelling twice has no effect. It returns payout.ErrProcessing for a
+// payroll that is being paid.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	p, err := findOwn(ctx, tx, by, payrollID)
 	if err != nil {

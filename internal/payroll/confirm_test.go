@@ -18,9 +18,9 @@ func TestAPaymentToAChangedDestinationWaits(t *testing.T) {
 	run(t, func(h *env) {
 		h.s.CoolDown = 24 * time.Hour
 		h.changeDestination("rec_btc")
-		h.wantPayment(h.released(worked...), 0, Released, "", 1) // a first payment
+		h.wantPayment(h.released(worked...), 0, Released, "", 1) // a first payment does not wait
 		h.Clock.Advance(time.Hour)
-		h.wantPayment(h.released(worked...), 0, Released, "", 1) // changed before the first payment
+		h.wantPayment(h.released(worked...), 0, Released, "", 1) // the change preceded the first payment
 		h.Clock.Advance(time.Hour)
 		h.changeDestination("rec_btc")
 		h.Clock.Advance(23 * time.Hour)
@@ -29,7 +29,7 @@ func TestAPaymentToAChangedDestinationWaits(t *testing.T) {
 		h.wantPayment(third, 1, Released, "", 1)
 		h.WantBalance(ledger.PayeePayable, third.Payments[0].ID, usd(600_00))
 		h.release(third.ID)
-		h.wantPayment(third, 0, OnHold, ReasonCoolDown, 0) // a day has not passed
+		h.wantPayment(third, 0, OnHold, ReasonCoolDown, 0) // the change is less than a day old
 		h.Clock.Advance(time.Hour)
 		h.release(third.ID)
 		h.wantPayment(third, 0, Released, "", 1)
@@ -61,7 +61,7 @@ func TestAPaymentToAChangedDestinationWaits(t *testing.T) {
 	})
 }
 
-// A payee whose destination changed since the last payment is listed until this payment is sent, for thirty days. A
+// A payee whose destination changed after the last payment is listed, for thirty days or until the payment is sent. A
 // first destination is not a change.
 func TestRecentDestinationChangesAreListed(t *testing.T) {
 	run(t, func(h *env) {

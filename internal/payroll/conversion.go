@@ -26,7 +26,7 @@ func (e escrow) exchange(outputs []plannedOutput, capacity *treasury.Capacity) (
 	freed := money.Zero(currency)
 	for _, out := range outputs {
 		switch asset := out.amount.Asset(); {
-		case asset == funding && !e.released: // paid from escrow without an exchange
+		case asset == funding && !e.released: // the output is paid from escrow without an exchange
 		case asset != currency:
 			need = append(need, out.amount)
 			if e.released && funding != currency {
@@ -34,9 +34,9 @@ func (e escrow) exchange(outputs []plannedOutput, capacity *treasury.Capacity) (
 					return "", err
 				}
 			}
-		case funding == currency: // paid without an exchange
+		case funding == currency: // the output is paid without an exchange
 		case e.released:
-			need = append(need, money.Zero(currency)) // already counted as owed
+			need = append(need, money.Zero(currency)) // the capacity already counts the debt to the payee
 		default:
 			need = append(need, out.amount)
 		}

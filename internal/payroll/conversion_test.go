@@ -82,7 +82,7 @@ func fromEuros(payee, amount string) CreateParams {
 		FundingCurrency: "EUR"}
 }
 
-// codesOf returns the error codes of the problems of a request.
+// codesOf returns the code and the JSON pointer of each problem of a request.
 func codesOf(err error) (codes []string) {
 	f, ok := apierr.As(err)
 	if !ok {
@@ -148,7 +148,7 @@ func TestCoinsOfAnotherCompanyPayNoPayee(t *testing.T) {
 	})
 }
 
-// retryExchange runs the periodic retry.
+// retryExchange runs the periodic retry of exchanges and the releases that it queues.
 func (h *env) retryExchange() {
 	h.Helper()
 	if err := RetryConversions(h.Context(), h.DB); err != nil {
@@ -163,7 +163,7 @@ func (h *env) retryExchange() {
 	}
 }
 
-// Coins at an exchange belong to the operator, but cannot pay a payee before they are back.
+// Coins at an exchange belong to the operator, but cannot pay a payee before they are in the wallet.
 func TestCoinsAtAnExchangePayNoPayee(t *testing.T) {
 	run(t, func(h *env) {
 		h.fillRich()
@@ -223,7 +223,7 @@ func TestEurosStayWithinTheOperatorsLimit(t *testing.T) {
 	})
 }
 
-// Several companies need the operator's only coins, in one transaction.
+// One transaction releases payrolls of several companies that all need the operator's coins.
 func TestOperatorCoinsArePaidOnce(t *testing.T) {
 	run(t, func(h *env) {
 		const companies = 4
@@ -254,7 +254,7 @@ func TestOperatorCoinsArePaidOnce(t *testing.T) {
 			return nil
 		})
 		h.By = mine
-		h.WantCount(1, "outputs") // of 1,000,000 sat
+		h.WantCount(1, "outputs") // the operator's 1,500,000 sat pay one output of 1,000,000
 		h.WantCount(companies-1, "payments WHERE state = 'on_hold' AND reason = $1", ReasonConversion)
 	})
 }

@@ -100,7 +100,7 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 					return err
 				}
 			} else if asset != t.currency {
-				out.amount = money.Zero(asset) // paid from the company's funding, or without a limit
+				out.amount = money.Zero(asset) // an output that is paid from the funding, or has no limit, needs no capacity
 			}
 			outputs = append(outputs, out)
 		}
@@ -154,7 +154,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if params.Key != "" {
 		if first, err := keepKey(ctx, tx, p, params.Key); err != nil {
 			return Payroll{}, err
-		} else if !first { // a concurrent request created it first
+		} else if !first { // a concurrent request created the payroll first
 			return madeBefore(ctx, tx, by, params)
 		}
 	}

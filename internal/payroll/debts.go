@@ -22,7 +22,7 @@ func SettleDebts(ctx context.Context, d *db.DB) error {
 		return err
 	}
 	var failed error
-	for _, owed := range all { // an error of one does not delay the others
+	for _, owed := range all { // an error for one debt does not delay the others
 		failed = errors.Join(failed, d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 			left, err := ledger.Offset(ctx, tx, owed)
 			if err != nil || left.Sign() > 0 {

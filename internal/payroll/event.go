@@ -16,8 +16,8 @@ const (
 	reasonCreated         = "created"
 	reasonCompanyBalance  = "company_balance"
 	reasonFundingComplete = "funding_confirmed"
-	reasonFunding         = "funding_"         // followed by a FundingState
-	reasonPayments        = "payments_changed" // payments that waited were sent
+	reasonFunding         = "funding_"         // prefix of a FundingState
+	reasonPayments        = "payments_changed" // payments that waited were released
 )
 
 func (p *Payroll) emit(tx *db.Tx, event webhook.Type[webhook.PayrollData], previous State, reason string) error {

@@ -341,7 +341,7 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx) error {
 	if err := p.advanceEach(ctx, tx, Pending, Received, ""); err != nil {
 		return err
 	}
-	if p.HoldReason != "" { // it was on hold when a reorganization changed it to pending
+	if p.HoldReason != "" { // the payroll was on hold when a reorganization changed it to pending
 		return p.hold(ctx, tx, p.HoldReason)
 	}
 	p.enqueueRelease(tx)
@@ -381,7 +381,7 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	}
 	from, short := p.State, p.Shortfall
 	p.State, p.HeldFrom, p.Escrow, p.Shortfall, p.Rate = Pending, "", held, money.Zero(p.FundingCurrency), money.Rate{}
-	// the release checks these holds again; any other hold is restored when the funding returns
+	// The release checks the reasons of these holds again. Any other hold is restored when the funding returns.
 	if p.HoldReason == ReasonFrozen || p.HoldReason == ReasonApproval || p.HoldReason == ReasonRelease {
 		p.HoldReason = ""
 	}
@@ -436,15 +436,15 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 		if err := p.resume(ctx, tx, webhook.PayrollStatusUpdate); err != nil {
 			return err
 		}
-		p.enqueueRelease(tx) // a retry may have been refused during the hold
+		p.enqueueRelease(tx) // a release may have been refused during the hold
 		return nil
 	case owed.Sign() > 0 && f.posted:
 		if err := p.step(ctx, tx, p.State, webhook.PayrollFundingReverted, ReasonReverted); err != nil {
 			return err
 		}
-		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID) // including failed outputs whose destination was corrected
+		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID) // failed outputs with a corrected destination are held too
 		return err
-	case f.reversed: // debited from the company's balance
+	case f.reversed: // the reversed amount was debited from the company's balance
 		return p.step(ctx, tx, p.State, webhook.PayrollFundingReverted, ReasonReverted)
 	case f.posted:
 		if err := f.noteSurplus(ctx, tx, webhook.PayrollStatusUpdate); err != nil {

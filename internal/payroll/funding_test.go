@@ -139,7 +139,7 @@ func (x *fundingTest) step(verb, rest string) {
 	}
 }
 
-// accounts are the names of accounts in steps. Some have a balance for each payroll.
+// accounts has the ledger accounts that steps name. Some have a balance for each payroll.
 var accounts = map[string]struct {
 	code       ledger.Code
 	perPayroll bool
@@ -333,7 +333,7 @@ func TestReorganizationsOfEveryDepth(t *testing.T) {
 		for depth := 1; depth <= 6; depth++ {
 			var all []Payroll
 			var outputs []chain.Output
-			// exact, too little, too little by less than dust, too much
+			// The four amounts are exact, too small, too small by less than dust, and too large.
 			for _, sum := range []int64{1_818_000, 900_000, 1_817_800, 1_898_000} {
 				x.begin(CreateParams{ToPay: []Payee{worked[0], {AmountText: "300", UserID: "rec_eur"}}})
 				all, outputs = append(all, x.p), append(outputs, chain.Output{Address: x.p.Address, Amount: sum})
@@ -397,7 +397,7 @@ func TestASurplusIsCreditedToTheCompany(t *testing.T) {
 
 func TestALatePaymentIsAppliedAtANewRate(t *testing.T) {
 	run(t, func(h *env) {
-		p := h.create(CreateParams{ToPay: worked[:1]}) // 606.00 USD, 1,212,000 sat
+		p := h.create(CreateParams{ToPay: worked[:1]}) // a total of 606.00 USD, which is 1,212,000 sat
 		h.Clock.Advance(31 * time.Minute)
 		h.Exec("UPDATE rates SET rate = '49000' WHERE asset = 'BTC'")
 		h.deposit(p, "dep_1", 1_212_000, "confirmed")

@@ -53,7 +53,7 @@ func TestAReleaseThatBeganBeforeTheFreezeIsHeld(t *testing.T) {
 		p := h.create(CreateParams{ToPay: worked})
 		h.Exec("UPDATE companies SET status = 'frozen'")
 		h.Write(func(ctx context.Context, tx *db.Tx) error { return Freeze(ctx, tx, h.By.CompanyID) })
-		h.Exec("UPDATE companies SET status = 'active'") // as read by the release
+		h.Exec("UPDATE companies SET status = 'active'") // the release reads the company as active
 		h.fund(p, "confirmed")
 		h.release(p.ID)
 		h.want(p.ID, Released, FundingFunded, Released)

@@ -98,7 +98,7 @@ func (m *Payment) updateInvoice(ctx context.Context, tx *db.Tx, from State, outp
 			}
 		}
 		return paid.Drop(ctx, tx, arrived)
-	default: // in progress, or waiting
+	default: // the payment is in progress or waits
 		return nil
 	}
 }

@@ -17,13 +17,13 @@ func TestEachPaymentHasItsOwnStateAndHistory(t *testing.T) {
 	run(t, func(h *env) {
 		p := h.funded(append([]Payee{{AmountText: "50", UserID: "rec_mix"}}, worked...)...)
 		h.want(p.ID, Received, FundingFunded, Received)
-		h.destinations("rec_mix", nil) // no destination, so it cannot be released with the others
+		h.destinations("rec_mix", nil) // without a destination the payee cannot be paid
 		h.release(p.ID)
 		h.wantPayment(p, 0, ActionRequired, ReasonNoDestination, 0)
 		h.wantPayment(p, 1, Released, "", 1)
 		h.wantPayment(p, 2, Released, "", 1)
 		h.checkSteps(h.get(p.ID))
-		// each of the three payments changed twice
+		// Each of the three payments changed twice.
 		h.WantCount(6, `history h
 			JOIN payments m ON m.company_id = h.company_id AND m.payment_id = h.object_id`)
 		if n := h.CountEvents(webhook.UserPaymentStatusUpdate.Name, ""); n != 6 {

@@ -77,13 +77,13 @@ type FundingState string
 
 // Funding states.
 const (
-	FundingNone       FundingState = "none"       // no payment seen
-	FundingDetected   FundingState = "detected"   // a payment seen, not enough, none confirmed
-	FundingPartial    FundingState = "partial"    // a payment confirmed, not enough
-	FundingConfirming FundingState = "confirming" // enough seen, confirmations pending
-	FundingFunded     FundingState = "funded"     // enough confirmed
-	FundingLate       FundingState = "late"       // money arrived after the quote's end and waits for a decision
-	FundingOver       FundingState = "over"       // more than enough; the surplus is the company's balance
+	FundingNone       FundingState = "none"       // no payment was seen
+	FundingDetected   FundingState = "detected"   // less than the amount due was seen, and nothing is confirmed
+	FundingPartial    FundingState = "partial"    // less than the amount due is confirmed
+	FundingConfirming FundingState = "confirming" // the amount due was seen in time and waits for confirmations
+	FundingFunded     FundingState = "funded"     // the amount due is confirmed
+	FundingLate       FundingState = "late"       // a payment arrived after the end of the quote and waits for a decision
+	FundingOver       FundingState = "over"       // more than the amount due is confirmed
 )
 
 // Funding methods. The ID of a wallet means MethodWallet in that wallet's currency.
@@ -101,41 +101,41 @@ const UnfundedAfter = 30 * 24 * time.Hour
 
 // Reasons why a payment needs action or is on hold, or why a payroll is on hold.
 const (
-	ReasonTooSmall      = "amount_too_small"       // below the minimum of its destination's rail
+	ReasonTooSmall      = "amount_too_small"       // the amount is below the minimum of the destination's rail
 	ReasonNoDestination = "no_distribution"        // the payee no longer has a destination
 	ReasonInactive      = "recipient_inactive"     // the payee was deactivated before release
 	ReasonNoRail        = "currency_not_supported" // no rail pays out the destination's asset
-	// the operator does not own enough of the destination's asset; retried every minute
+	// The operator does not own enough of the destination's asset. The payment is retried every minute.
 	ReasonConversion   = "conversion_unavailable"
 	ReasonPayoutFailed = "payout_failed" // a destination refused the payout
-	// the payee's destination changed; it is paid after the cool-down or when the change is confirmed
+	// The payee's destination changed. The payment is made after the cool-down or when the change is confirmed.
 	ReasonCoolDown = "destination_changed"
-	ReasonReverted = "funding_reverted" // a reorg removed the funding
+	ReasonReverted = "funding_reverted" // a reorganization removed the funding
 	ReasonFrozen   = "company_frozen"
-	ReasonApproval = "approval_required" // its total is above the company's limit: a second member must approve it
-	ReasonRelease  = "release_review"    // its total is above the release limit: two staff members must approve it
-	ReasonApproved = "approved"          // a timeline entry: a member approved it
-	ReasonDeclined = "approval_declined" // a member declined it
-	// the payee or the company matches a sanctions list and must be reviewed first
+	ReasonApproval = "approval_required" // a second member must approve a total above the company's limit
+	ReasonRelease  = "release_review"    // two staff members must approve a total above the release limit
+	ReasonApproved = "approved"          // reason of a timeline entry: a member approved the payroll
+	ReasonDeclined = "approval_declined" // a member declined the payroll
+	// The payee or the company matches a sanctions list and must be reviewed first.
 	ReasonReview = screening.Reason
 )
 
 // Jobs of this package.
 const (
-	JobRelease = "payroll.release" // payload {payroll_id}: received, to be released
-	JobFreeze  = "payroll.freeze"  // no payload: the company was frozen
-	JobExpire  = "payroll.expire"  // payload {payroll_id}: expire it if it still waits for money
+	JobRelease = "payroll.release" // payload {payroll_id}: release a received payroll
+	JobFreeze  = "payroll.freeze"  // without payload: put the payrolls of a frozen company on hold
+	JobExpire  = "payroll.expire"  // payload {payroll_id}: expire a payroll that still waits for its first payment
 )
 
 // CreateParams is a request for a payroll. Amounts are the text of the JSON numbers.
 type CreateParams struct {
 	CompanyID       string
 	ToPay           []Payee
-	FundingMethod   string // "" takes the company's own
-	FundingCurrency string // "" is BTC for crypto, the payroll's currency for wallet
-	FundingNetwork  string // for crypto on several networks; "" selects the only network
+	FundingMethod   string // "" is the company's default
+	FundingCurrency string // "" is BTC for MethodCrypto, and the payroll's currency for MethodWallet
+	FundingNetwork  string // network of a crypto asset; "" is the only network of the asset
 	Currency        string // "" is USD
-	ExternalID      string // unique per company when given
+	ExternalID      string // company's own reference, unique per company; "" for none
 	// Key is the idempotency key of a form, "" for none. A second Create with the same key returns the payroll that
 	// the first one created. API requests use the Idempotency-Key header instead.
 	Key string
@@ -144,8 +144,8 @@ type CreateParams struct {
 // Payee is one item of to_pay.
 type Payee struct {
 	AmountText        string
-	UserID            string // a worker's user, or the recipient id of a person
-	CompanyID         string // the recipient id of a company, or the paying company itself
+	UserID            string // user ID of a worker, or recipient ID of a person
+	CompanyID         string // recipient ID of a company, or the ID of the paying company
 	Country           string
 	IsPremium         bool
 	InvoiceID         string
@@ -160,20 +160,21 @@ type Payroll struct {
 	CompanyID       string
 	ExternalID      string
 	State           State
-	HeldFrom        State // the state before the hold, "" if not on hold
+	HeldFrom        State // state before the hold; "" if the payroll is not on hold
 	HoldReason      string
 	FundingState    FundingState
 	Version         int64
 	Currency        money.Asset
 	FundingMethod   string
 	FundingCurrency money.Asset
-	Count           int64 // payees
+	Count           int64 // number of payees
 	Volume          money.Amount
 	Fees            money.Amount
 	Total           money.Amount
-	Escrow          money.Amount // in the funding asset, including an absorbed shortfall
-	Shortfall       money.Amount // absorbed by the operator, within the tolerance
-	// the rate at which all of Escrow was credited; zero before that, without an exchange, or with several rates
+	Escrow          money.Amount // amount in escrow, in the funding asset, including Shortfall
+	Shortfall       money.Amount // missing amount within the tolerance, which the operator pays
+	// Rate is the rate at which all of Escrow was credited. It is zero before that, without an exchange, and if there were
+	// several rates.
 	Rate         money.Rate
 	Address      string
 	Network      string
@@ -182,19 +183,19 @@ type Payroll struct {
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 
-	Approval approval.Progress // set by Head and Get if it needs or has approvals
-	Quote    *quote.Quote      // the active quote or the last one; nil if funded by wallet
+	Approval approval.Progress // set by Head and Get if the payroll needs or has approvals
+	Quote    *quote.Quote      // the active quote or the last one; nil if the payroll needs no quote
 	Payments []Payment         // set by Get only
-	Timeline []Step            // by Get only
+	Timeline []Step            // set by Get only
 }
 
 // Payment is one payee's part of a payroll. Events call it a subpayroll.
 type Payment struct {
 	ID                string
 	PayrollID         string
-	Position          int64 // index in to_pay
+	Position          int64 // index of the item in to_pay
 	PayeeID           string
-	UserID            string // the payee's user, or the payee's id where there is none
+	UserID            string // ID of the payee's user, or PayeeID if the payee has no user
 	State             State
 	Version           int64
 	Amount            money.Amount
@@ -208,9 +209,9 @@ type Payment struct {
 	Received          bool
 	Released          bool
 	Fulfilled         bool
-	Reason            string // why it needs action or is on hold, "" otherwise
+	Reason            string // reason why the payment needs action or is on hold, "" otherwise
 
-	Outputs []payout.Output // by Get only
+	Outputs []payout.Output // set by Get only
 }
 
 // Step is one recorded change of state.
@@ -222,18 +223,18 @@ type Step struct {
 	At       time.Time
 }
 
-// Preview is what Create would do.
+// Preview describes the payroll that Create would create.
 type Preview struct {
 	Currency        money.Asset
 	FundingMethod   string
 	FundingCurrency money.Asset
-	FundingNetwork  string // an EVM network; "" for Bitcoin or none
+	FundingNetwork  string // EVM network that funds the payroll; "" for Bitcoin or no network
 	Volume          money.Amount
 	Fees            money.Amount
 	Total           money.Amount
-	Funding         money.Amount // at the current rate; the zero Amount if no rate is known
-	Rate            money.Rate   // zero when none is needed or known
-	Approvals       int64        // number of members, other than its creator, who must approve it before the release
+	Funding         money.Amount // Total in FundingCurrency at the current rate; the zero Amount if no rate is known
+	Rate            money.Rate   // current rate; zero if none is needed or known
+	Approvals       int64        // number of members, other than the creator, who must approve the payroll
 	Items           []Item
 	Blockers        []apierr.Field // empty if Create would succeed
 }
@@ -242,14 +243,14 @@ type Preview struct {
 type Filter struct {
 	Status     State
 	ExternalID string
-	From, To   time.Time // created in [From, To)
-	Page       int       // from 1
-	PerPage    int       // 1 to 100
+	From, To   time.Time // selects payrolls created in [From, To)
+	Page       int       // number of the page, from 1
+	PerPage    int       // payrolls on a page, 1 to 100
 }
 
 // Config configures how payrolls are priced, funded and paid.
 type Config struct {
-	Pool          *chain.Pool // of Bitcoin addresses
+	Pool          *chain.Pool // provides Bitcoin addresses
 	ChainName     string
 	Network       string
 	Accounts      chain.EVMNetworks // EVM networks on which payrolls can be funded

@@ -113,7 +113,7 @@ func (h *env) destinations(id string, to map[money.Asset]int) {
 	})
 }
 
-// worked is a payroll of 600.00 in BTC and 400.00 in EUR, with fees of 10.00.
+// worked pays 600.00 USD in BTC and 400.00 USD in EUR. The fees are 10.00 USD.
 var worked = []Payee{{AmountText: "600", UserID: "rec_btc"}, {AmountText: "400", UserID: "rec_eur"}}
 
 func (h *env) create(p CreateParams) Payroll {
@@ -296,9 +296,9 @@ func TestLifecycle(t *testing.T) {
 		h.WantBalance(ledger.FeeRevenue, "payroll", usd(10_00))
 		h.WantBalance(ledger.OutputPayable, got.Payments[0].Outputs[0].ID, sats(1_200_000))
 		h.WantBalance(ledger.OutputPayable, got.Payments[1].Outputs[0].ID, eur(368_00))
-		h.WantBalance(ledger.PayeePayable, got.Payments[1].ID, usd(0)) // owed until it was exchanged
+		h.WantBalance(ledger.PayeePayable, got.Payments[1].ID, usd(0)) // debt of 400.00 USD, now exchanged
 		h.WantBalance(ledger.FXPosition, "", sats(820_000))
-		h.WantBalance(ledger.FXPosition, "", usd(-10_00)) // 410 bought, 400 exchanged
+		h.WantBalance(ledger.FXPosition, "", usd(-10_00)) // 410.00 USD were bought and 400.00 USD exchanged
 		h.WantBalance(ledger.FXPosition, "", eur(-368_00))
 
 		h.outcome(p, money.BTC, payout.Fulfilled)
@@ -409,7 +409,7 @@ func TestRefresh(t *testing.T) {
 		if q, err := refresh(); err != nil || q.ID != p.Quote.ID {
 			h.Fatalf("an active quote was replaced: %v", err)
 		}
-		h.deposit(p, "dep_1", 1_000_000, "seen") // half of the amount, in time
+		h.deposit(p, "dep_1", 1_000_000, "seen") // half of the amount due is seen in time
 		h.Clock.Advance(time.Hour)
 		q, err := refresh()
 		if err != nil || q.Due != usd(510_00) || q.Funding != sats(1_020_000) {
@@ -456,7 +456,7 @@ func TestCancelReturnsTheMoney(t *testing.T) {
 			h.does("", h.s.Cancel, h.By, p.ID)
 		}
 		h.want(p.ID, Cancelled, FundingPartial, Cancelled)
-		h.deposit(p, "dep_2", 100, "confirmed") // too late: credited to the company
+		h.deposit(p, "dep_2", 100, "confirmed") // money for a cancelled payroll is credited to the company
 		h.WantBalance(ledger.CompanyFunds, "", sats(2_010_000))
 		h.does("already_processing", h.s.Cancel, h.By, h.funded(worked...).ID)
 	})

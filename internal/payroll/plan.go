@@ -22,9 +22,9 @@ import (
 // This file computes what a payroll costs and how much each payee gets. Its functions are pure.
 
 const (
-	basisPoints = 10_000 // of the whole
+	basisPoints = 10_000 // basis points in the whole, for fees
 	maxFeeBps   = basisPoints
-	maxText     = 500 // characters of a description and the like
+	maxText     = 500 // longest description, category or reference, in characters
 	maxExternal = 255
 )
 
@@ -33,26 +33,26 @@ type plan struct {
 	currency, funding   money.Asset
 	method              string
 	accounts            chain.EVMNetworks
-	network             string // EVM network that funds the payroll; "" for Bitcoin
+	network             string // network is the EVM network that funds the payroll; "" is Bitcoin
 	externalID          string
 	volume, fees, total money.Amount
 	items               []Item
 	tolerance           int64
 	companyID           string
-	named               map[string]invoice.Invoice // the invoices that its items pay, by id
+	named               map[string]invoice.Invoice // named has the invoices that the items pay, by ID
 }
 
 // Item is one payee of a plan.
 type Item struct {
-	Payee   // as requested
+	Payee   // the item as requested
 	PayeeID string
-	Owner   string // owner of the destinations that are used
+	Owner   string // ID of the payee or user that owns the destinations used
 	Name    string
 	Amount  money.Amount
 	Fee     money.Amount
 	Shares  []Share
 
-	userID string // the user that events name
+	userID string // userID is the user ID in events
 }
 
 // Share is one destination's part of an item, in the payroll's currency.

@@ -143,8 +143,8 @@ func TestFeesAreRoundedOnceForAPayroll(t *testing.T) {
 		fee     int64
 	}{
 		{[]int64{600_00, 400_00}, []bool{false, false}, 10_00},
-		{[]int64{50}, []bool{false}, 0},  // 0.5 to even
-		{[]int64{150}, []bool{false}, 2}, // 1.5 to even
+		{[]int64{50}, []bool{false}, 0},  // a fee of 0.5 cents is rounded to the even 0
+		{[]int64{150}, []bool{false}, 2}, // a fee of 1.5 cents is rounded to the even 2
 		{[]int64{49, 49}, []bool{false, false}, 1},
 		{[]int64{100_00, 100_00}, []bool{false, true}, 3_00},
 		{[]int64{1}, []bool{true}, 0},
@@ -258,7 +258,7 @@ func TestTheWorkedRelease(t *testing.T) {
 func TestDustGoesWithTheLargestShare(t *testing.T) {
 	for _, c := range []struct {
 		address string
-		cents   int64 // of 100, in bitcoin at 50,000 dollars: 20 sat each
+		cents   int64 // part of 100 cents that is paid in bitcoin, at 20 sat a cent
 		want    string
 	}{
 		{"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 20, "BTC 0.00000400, EUR 0.73"},
@@ -354,7 +354,7 @@ func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 	})
 }
 
-// balanced adds up lines as the ledger would.
+// balanced fails the test unless debits and credits of each asset are equal.
 func balanced(t *rapid.T, lines []ledger.Line) {
 	t.Helper()
 	sums := map[money.Asset]int64{}
@@ -390,7 +390,7 @@ func TestAReceiptIsUndoneExactly(t *testing.T) {
 		}
 		r := newReceipt("dep_1", "bitcoin", sats(rapid.Int64Range(1, 1_000_000).Draw(t, "amount")))
 		for range rapid.IntRange(1, 6).Draw(t, "turns") {
-			released := balances["2010"] // by reversals of a payroll that was released
+			released := balances["2010"] // debits of earlier reversals after the release
 			divide := func(n int64) (escrow, suspense money.Amount) {
 				x := rapid.Int64Range(0, n).Draw(t, "escrow")
 				return sats(x), sats(rapid.Int64Range(0, n-x).Draw(t, "suspense"))

@@ -11,19 +11,19 @@ import (
 // After a reversal all four are zero, and debt is the amount that could not be reversed.
 type receipt struct {
 	deposit string
-	chain   string     // of the deposit
-	price   string     // quote ID, or the deposit's own ID if it was accepted late
-	rate    money.Rate // funding asset in the payroll's currency; zero while in suspense
-	active  bool       // posted and not reversed
-	version int64      // number of postings and reversals
-	late    bool
+	chain   string     // chain of the deposit
+	price   string     // ID of the quote that values the deposit, or the deposit's own ID if it was accepted late
+	rate    money.Rate // price of the funding asset in the payroll's currency; zero while in suspense
+	active  bool       // the deposit is posted and not reversed
+	version int64      // number of postings and reversals so far
+	late    bool       // the deposit was first seen after its quote ended
 
 	amount      money.Amount
-	escrow      money.Amount // earmarked for the payroll
-	surplus     money.Amount // excess over the amount due, credited to the company's balance
-	suspense    money.Amount // late, waiting for a decision
+	escrow      money.Amount // part that funds the payroll
+	surplus     money.Amount // part above the amount due, credited to the company's balance
+	suspense    money.Amount // late part, which waits for a decision
 	debtSettled money.Amount // part that settled the debt of an earlier reversal
-	debt        money.Amount // owed by the company after a reversal
+	debt        money.Amount // amount that the company owes after a reversal
 }
 
 // newReceipt returns the receipt of a deposit that is not posted yet.

@@ -43,7 +43,7 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	case Received:
 	case Released, PartiallyFulfilled:
 		if owes, err := p.owes(ctx, tx); err != nil || owes {
-			return err // it is released again when the funding returns
+			return err // the payroll is released again when its funding returns
 		}
 		return s.retry(ctx, tx, p)
 	default:
@@ -106,7 +106,7 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 		}
 	}
 	if len(r.lines.problems) == 0 {
-		return nil // all are being paid
+		return nil // all payments are being paid
 	}
 	return p.concludePayments(ctx, tx)
 }
@@ -164,7 +164,7 @@ func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	}
 	from := p.State
 	if p.State = conclusion(from, counts, p.Count); p.State == from {
-		// a new version in any case: the journals of the next retry are named by it
+		// A new version is needed in any case, because the journals of the next retry are named by it.
 		return p.revise(ctx, tx, webhook.PayrollStatusUpdate, reasonPayments)
 	}
 	return p.step(ctx, tx, from, webhook.PayrollStatusUpdate, "")
@@ -203,7 +203,7 @@ func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []
 type release struct {
 	lines   allocation
 	outputs []payout.Output
-	of      map[string][]payout.Output // by payment ID
+	of      map[string][]payout.Output // outputs by payment ID
 }
 
 func (s *Service) plan(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment, entitlements []entitlement,
@@ -352,7 +352,7 @@ func (e escrow) exchanged(entitlements []entitlement) []money.Asset {
 		}
 	}
 	if len(assets) > 0 && funding != currency && !slices.Contains(assets, currency) {
-		assets = append(assets, currency) // the remaining debt counts against it
+		assets = append(assets, currency) // debts to payees reduce the capacity of the payroll's currency
 	}
 	return assets
 }
@@ -432,7 +432,7 @@ func (p *Payroll) resume(ctx context.Context, tx *db.Tx, event webhook.Type[webh
 	if err := payout.Resume(ctx, tx, p.CompanyID, p.ID); err != nil {
 		return err
 	}
-	p.enqueueRelease(tx) // for destinations corrected during the hold
+	p.enqueueRelease(tx) // pays payees whose destination was corrected during the hold
 	return p.concludePayments(ctx, tx)
 }
 
@@ -454,14 +454,14 @@ func (p *Payroll) unhold(ctx context.Context, tx *db.Tx) error {
 		if err != nil {
 			return err
 		}
-		if owes { // funding was reverted during the hold
+		if owes { // a reorganization removed the funding during the hold
 			p.HoldReason = ReasonReverted
 			return p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, ReasonReverted)
 		}
 		switch frozen, err := isFrozen(ctx, tx, p.CompanyID); {
 		case err != nil:
 			return err
-		case frozen: // frozen during the hold
+		case frozen: // the company was frozen during the hold
 			p.HoldReason = ReasonFrozen
 			return p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, ReasonFrozen)
 		}

@@ -73,7 +73,7 @@ func (s *Service) requote(ctx context.Context, tx *db.Tx, f *funding) error {
 	}
 	_, err = s.quoteRest(ctx, tx, f)
 	if errors.Is(err, quote.ErrTooMany) || errors.Is(err, ErrQuoteLocked) {
-		return nil // the money is accepted; the company can refresh later
+		return nil // the late money is accepted; the company can request a quote later
 	}
 	return err
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// Payouts that failed or came back are sent again once the payee has another destination. The change of the
-// destination triggers it, whether the payee or, for a payee without a login, the company made it.
+// Payouts that failed or came back are sent again when the destination of the payee changes. The payee changes it or,
+// for a payee without a login, the company.
 
 // HandlePayable releases again the payrolls in which a payment to a payee waits (job recipient.payable).
 func HandlePayable(ctx context.Context, tx *db.Tx, j job.Job) error {
@@ -33,8 +33,8 @@ func HandlePayable(ctx context.Context, tx *db.Tx, j job.Job) error {
 func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Payment, entitlements []entitlement,
 	outputs map[string][]payout.Output) (bool, error) {
 	wanted := make([][]correction, len(stuck))
-	exchanged := make([]entitlement, len(stuck)) // outputs that change their asset, treated as in a release
-	var assets []money.Asset                     // that outputs change to
+	exchanged := make([]entitlement, len(stuck)) // outputs that change their asset, exchanged as in a release
+	var assets []money.Asset                     // assets into which outputs are exchanged
 	for i, m := range stuck {
 		var err error
 		if wanted[i], err = corrections(outputs[m.ID], entitlements[i].used); err != nil {
@@ -70,7 +70,7 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 			}
 		}
 		switch {
-		case len(wanted[i]) == 0 && m.State == OnHold: // the destination that it waited for was removed
+		case len(wanted[i]) == 0 && m.State == OnHold: // the destination that the payment waited for was removed
 			to, reason, err := outcome(m.ID, Released, outputs[m.ID])
 			if err != nil {
 				return false, err
@@ -114,7 +114,7 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 type correction struct {
 	output *payout.Output
 	to     destination.Destination
-	next   payout.Output // its next version
+	next   payout.Output // the next version of the output
 }
 
 // corrections returns the outputs that failed or came back and that have another destination now: the same

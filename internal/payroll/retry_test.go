@@ -76,7 +76,7 @@ func TestAReturnIsPaidToTheCorrectedDestination(t *testing.T) {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
-				for { // a job runs again after a conflict
+				for { // like a worker, the test runs the job again after a conflict
 					if h.DB.Write(h.Context(), h.Job(h.s.Release, "payroll_id", p.ID)) == nil {
 						return
 					}
@@ -105,7 +105,7 @@ func TestAReturnIsExchangedForADestinationInAnotherAsset(t *testing.T) {
 		h.bring(money.New(money.BTC, 100_000_000))
 		p := h.released(worked...)
 		h.outcome(p, money.BTC, payout.Fulfilled)
-		h.outcome(p, money.EUR, payout.Failed) // not paid: 368.00 EUR are owed
+		h.outcome(p, money.EUR, payout.Failed) // the payee is still owed 368.00 EUR
 		h.destinations("rec_eur", map[money.Asset]int{money.BTC: 100})
 		h.Deliver(HandlePayable, "recipient_id", "rec_eur")
 		h.release(p.ID)

@@ -63,7 +63,7 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return err
 	}
 	if slices.ContainsFunc(changed, func(m *Payment) bool { return m.State == ActionRequired || m.State == Returned }) {
-		p.enqueueRelease(tx) // the destination may have been corrected already
+		p.enqueueRelease(tx) // the payee may have corrected the destination already
 	}
 	return p.concludePayments(ctx, tx)
 }

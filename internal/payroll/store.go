@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Rows of new payrolls are inserted at the commit, together with those of all requests in the same group commit.
+// New payrolls are buffered and inserted at the commit, together with those of all requests in the same group commit.
 
 const payrollColumns = `payroll_id, external_id, state, held_from, hold_reason, funding_state, version, currency,
 	funding_method, funding_currency, payees, volume, fees, total, escrow, shortfall, rate, address, network,
@@ -135,8 +135,8 @@ func findOwn(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (
 	return find(ctx, tx, company, id)
 }
 
-// lock is find for a transaction that may write. Other writers of the payroll wait until this transaction ends, so
-// what it reads after lock is current.
+// lock reads a payroll like find, and makes other writers of the payroll wait until this transaction ends. Rows read
+// after lock are current.
 func lock(ctx context.Context, tx *db.Tx, companyID, id string) (*Payroll, error) {
 	return one(companyID, tx.QueryRow(ctx,
 		"UPDATE payrolls SET version = version WHERE company_id = $1 AND payroll_id = $2 RETURNING "+payrollColumns,
@@ -176,7 +176,7 @@ func (p *Payroll) scanPayment(scan func(...any) error) (Payment, error) {
 	return m, err
 }
 
-// setState sets a payment's state and the booleans that follow from it.
+// setState sets a payment's state, and Received, Released and Fulfilled accordingly.
 func (m *Payment) setState(to State) {
 	m.State = to
 	m.Received, m.Released, m.Fulfilled = flags(to)
@@ -204,7 +204,7 @@ func (p *Payroll) payment(ctx context.Context, tx *db.Tx, id string) (Payment, b
 	return m, err == nil, err
 }
 
-// flags returns the booleans that follow from a payment's state.
+// flags returns the values of Received, Released and Fulfilled of a payment in a state.
 func flags(to State) (received, released, fulfilled bool) {
 	switch to {
 	case Received:
@@ -213,7 +213,7 @@ func flags(to State) (received, released, fulfilled bool) {
 		received, released = true, true
 	case Fulfilled:
 		received, released, fulfilled = true, true, true
-	default: // not funded, or a hold of the payroll, which changes none of them
+	default: // a payment that is not funded has none of the flags
 	}
 	return received, released, fulfilled
 }

@@ -14,7 +14,7 @@ import (
 type Transfer struct {
 	To        bank.Account
 	Amount    money.Amount // the amount still due
-	Reference string       // the object's ID, in letters and digits that every bank transmits
+	Reference string       // the object's ID as letters and digits, which every bank transmits
 }
 
 // Transfer returns the bank transfer that funds a payroll. ok is false if the payroll is not funded by bank.

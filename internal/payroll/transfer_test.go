@@ -152,7 +152,7 @@ func TestATransferThatTheBankTakesBack(t *testing.T) {
 		settle()
 		expect(Released, 0, 90_00)
 		h.Exec("UPDATE deposits SET state = 'confirmed' WHERE txid = 'trf_2'")
-		h.Deliver(h.s.Fund, "object_id", p.ID) // the money arrived again, so the debt was settled twice
+		h.Deliver(h.s.Fund, "object_id", p.ID) // The transfer arrived again, after the debt was settled.
 		settle()
 		expect(Released, 0, 1_100_00)
 	})

@@ -6,12 +6,12 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Each deposit is valued at its price: that of the quote in force when it was first seen, or the rate at which a late
-// deposit was accepted. All money at one price is added up before it is converted, so ten part payments under a quote
-// cover exactly the same as one.
+// Each deposit has a price: that of the quote in force when it was first seen, or the rate at which a late deposit was
+// accepted. All money at one price is added up before it is converted, so ten part payments under a quote cover exactly
+// the same as one.
 
 const (
-	basisPoints = 10_000 // of the whole
+	basisPoints = 10_000 // basis points in the whole, for tolerances
 
 	// dustSats is the smallest P2WPKH output that nodes relay; no transaction can pay less.
 	dustSats = 294
@@ -20,7 +20,7 @@ const (
 // coverage records how much of a total is covered, by price.
 type coverage struct {
 	total  money.Amount
-	asset  money.Asset // funding asset
+	asset  money.Asset // asset of the payments
 	prices []price
 }
 
@@ -30,7 +30,7 @@ type price struct {
 	sum  money.Amount
 }
 
-// add counts money at a price, which is identified by id.
+// add adds an amount that was paid at a price. id identifies the price.
 func (c *coverage) add(id string, rate money.Rate, x money.Amount) error {
 	i := slices.IndexFunc(c.prices, func(p price) bool { return p.id == id })
 	if i < 0 {

@@ -38,7 +38,7 @@ var automaticLimit = money.New(money.USD, 1_000_00)
 
 // Facts has all inputs of the verdict on the money received for an object.
 type Facts struct {
-	Due          money.Amount // in the object's own currency
+	Due          money.Amount // amount due, in the object's currency
 	Asset        money.Asset  // asset of the payments
 	ToleranceBps int64        // accepted shortfall, in basis points of the amount due
 	Deposits     []deposit.Deposit
@@ -82,35 +82,35 @@ func (f *Facts) Newest() quote.Quote { return f.newest }
 // Part divides one confirmed deposit. Its amounts and the spent part add up to the amount of the deposit.
 type Part struct {
 	DepositID string
-	PriceID   string // ID of the quote or, for an accepted deposit, of the deposit; "" while it is held
+	PriceID   string // ID of the quote or, for an accepted late deposit, of the deposit; "" while the money is held
 	Rate      money.Rate
-	Counted   money.Amount // pays the amount due
-	Excess    money.Amount // more than the amount due
-	Held      money.Amount // waits for a decision, because it is late or the object is closed
+	Counted   money.Amount // part that pays the amount due
+	Excess    money.Amount // part above the amount due
+	Held      money.Amount // part that waits for a decision, because it is late or the object is closed
 }
 
 // Verdict is the result of an evaluation. All amounts except Left are in the asset of the payments.
 type Verdict struct {
-	Seen      money.Amount // of all deposits on the chain, confirmed or not
+	Seen      money.Amount // sum of all deposits on the chain, confirmed or not
 	Confirmed money.Amount
-	Counted   money.Amount // confirmed, pays the amount due
-	Held      money.Amount // confirmed, waits for a decision
-	Parts     []Part       // the confirmed deposits, by first sight
+	Counted   money.Amount // confirmed money that pays the amount due
+	Held      money.Amount // confirmed money that waits for a decision
+	Parts     []Part       // the confirmed deposits, ordered by the time first seen
 
-	Covered   bool         // by confirmed money and the shortfall
-	Shortfall money.Amount // absorbed by the operator if covered
-	Rate      money.Rate   // rate of all money that covers it; zero without an exchange or with several rates
+	Covered   bool         // confirmed money and Shortfall cover the amount due
+	Shortfall money.Amount // missing amount within the tolerance, which the operator pays
+	Rate      money.Rate   // rate of all counted money; zero without an exchange or with several rates
 
-	Enough bool         // the deposits seen would cover it
-	Left   money.Amount // part of the amount due that no deposit seen covers, in its currency
-	Room   money.Amount // the same in the asset of the payments, at the newest quote
+	Enough bool         // all deposits seen, if confirmed, would cover the amount due
+	Left   money.Amount // part of the amount due that no deposit seen covers, in the currency of the amount due
+	Room   money.Amount // Left in the asset of the payments, at the newest quote
 
 	Waiting     bool // a deposit waits for confirmations
-	AnyCounts   bool // a deposit counts, confirmed or not
-	LateCounted bool // a deposit after the end of its quote counts
+	AnyCounts   bool // at least one deposit counts, confirmed or not
+	LateCounted bool // at least one counted deposit came after the end of its quote
 
-	CompletedBy string // transaction that made the deposits seen enough, "" for none
-	LastTx      string // the transaction seen last, "" for none
+	CompletedBy string // ID of the transaction with which the deposits seen cover the amount due; "" for none
+	LastTx      string // ID of the transaction seen last; "" for none
 }
 
 // price returns the rate of an exchange, zero if nothing is exchanged.
@@ -191,7 +191,7 @@ func (f *Facts) Evaluate() (Verdict, error) {
 	return e.v, err
 }
 
-// evaluation is a Verdict under construction.
+// evaluation computes a Verdict.
 type evaluation struct {
 	*Facts
 
@@ -372,7 +372,7 @@ func (f *Facts) Requote(ctx context.Context, tx *db.Tx, p quote.Params, checkWat
 	if v.Enough {
 		return quote.Quote{}, ErrCovered
 	}
-	if f.newest.State != quote.StateActive { // an active quote is returned unchanged
+	if f.newest.State != quote.StateActive { // an active quote is returned without this check
 		if err := checkWatched(); err != nil {
 			return quote.Quote{}, err
 		}

@@ -16,7 +16,7 @@ const (
 	PlaceExchange = "exchange"
 )
 
-// Place is a bank or an exchange. Reconciliation knows it by the same name.
+// Place is a bank or an exchange. Reconciliation uses the same names.
 type Place struct {
 	Kind, Name string
 }

@@ -16,13 +16,13 @@ import (
 // Position is the amount of an asset that the operator owns, with the trade that its limit calls for.
 type Position struct {
 	Limit
-	Bounded     bool         // exchanges into the asset are limited
-	Available   money.Amount // in the wallets and at banks; negative if more is owed than they hold
+	Bounded     bool         // whether exchanges into the asset are limited
+	Available   money.Amount // operator's money in wallets and at banks; negative if companies and payees are owed more
 	AtExchanges money.Amount
-	Capacity    money.Amount // may still be exchanged into the asset; the zero Amount if Bounded is false
-	Hedge       money.Amount // to buy, or if negative to sell, to be within the limit again
-	Value       money.Amount // of all that the operator owns, in dollars at Price; the zero Amount without a price
-	Price       money.Rate   // the present price; zero if there is none
+	Capacity    money.Amount // amount that may still be exchanged into the asset; the zero Amount if Bounded is false
+	Hedge       money.Amount // amount to buy, or to sell if negative, to return to the limit
+	Value       money.Amount // value of the position in dollars at Price; the zero Amount without a price
+	Price       money.Rate   // current price in dollars; zero if there is none
 }
 
 // Report has the operator's position in every asset that has a balance or a limit, sorted by asset.

@@ -9,7 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// unbounded is stored for a bound that is not set.
+// unbounded is the stored value of a bound that is not set.
 const unbounded = math.MaxInt64
 
 // bound returns a stored bound, the zero Amount if it is not set.
@@ -20,7 +20,7 @@ func bound(a money.Asset, units int64) money.Amount {
 	return money.New(a, units)
 }
 
-// unitsOf returns a bound as it is stored.
+// unitsOf returns the stored value of a bound.
 func unitsOf(bound money.Amount) int64 {
 	if bound.Asset() == "" {
 		return unbounded

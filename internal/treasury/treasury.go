@@ -46,8 +46,8 @@ type Policy string
 
 // Policies.
 const (
-	Bounded   Policy = "bounded"   // exchange no more than the operator owns
-	Unlimited Policy = "unlimited" // exchange any amount: the simulated banks of a sandbox have unlimited funds
+	Bounded   Policy = "bounded"   // the operator exchanges no more than it owns
+	Unlimited Policy = "unlimited" // the operator exchanges any amount, as with the simulated banks of a sandbox
 )
 
 // Treasury limits exchanges and records the operator's transactions.
@@ -131,7 +131,7 @@ type Capacity struct{ of map[money.Asset]capacity }
 
 type capacity struct {
 	limit Limit
-	left  money.Amount // above the limit's least balance; not set if the limit is unlimited
+	left  money.Amount // balance above the least one of the limit; not set if the limit is unlimited
 }
 
 // UnlimitedCapacity returns a Capacity that does not limit exchanges into assets.

@@ -94,7 +94,7 @@ func TestBookingsArePostedOnce(t *testing.T) {
 		h.want("a transfer of more than the exchange holds", false, ErrShort, transfer("m1", cents(31)))
 		h.WantBalance(ledger.Exchange, "kraken", sats(40))
 		h.WantBalance(ledger.Exchange, "kraken", cents(30))
-		h.WantBalance(ledger.FXPosition, "", sats(40)) // 100 deposited, 60 sold
+		h.WantBalance(ledger.FXPosition, "", sats(40)) // 100 sat deposited and 60 sold
 		h.WantBalance(ledger.FXPosition, "", cents(80))
 		h.want("a transfer", true, nil, transfer("m1", cents(30)))
 		h.WantBalance(ledger.Exchange, "kraken", cents(0))
@@ -115,7 +115,7 @@ func TestBookingsArePostedOnce(t *testing.T) {
 		h.PostTransfer("com_1", "test", "1", "credit", ledger.Bank, ledger.CompanyFunds, cents(1_000))
 		h.want("a withdrawal of money of companies", false, ErrShort, withdraw("w1", cents(81)))
 		h.want("a withdrawal of all money of the operator", true, nil, withdraw("w1", cents(80)))
-		// coins that the operator does not own
+		// The operator does not own these coins.
 		h.WantError(ErrShort, func(ctx context.Context, tx *db.Tx) error { return h.Send(ctx, tx, "out_1", sats(1)) })
 	})
 }

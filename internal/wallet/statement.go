@@ -20,8 +20,8 @@ type Statement struct {
 	From, To         time.Time
 	Opening, Closing money.Amount
 	In, Out          money.Amount
-	Lines            []Transaction // one page, oldest first
-	Total            int64         // number of lines on all pages
+	Lines            []Transaction // one page of the transactions, oldest first
+	Total            int64         // number of transactions on all pages
 }
 
 // StatementOf returns the statement that a filter selects; its currency is required. A period without a start starts

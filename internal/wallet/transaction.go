@@ -14,12 +14,12 @@ import (
 
 // Types of transactions. A transaction of any other source has its source type as type.
 const (
-	PayrollFunding   = "payroll_funding"   // a payroll was funded from the balance
-	PayrollSurplus   = "payroll_surplus"   // money for a payroll was too much or too late
+	PayrollFunding   = "payroll_funding"   // the balance funded a payroll
+	PayrollSurplus   = "payroll_surplus"   // a payment for a payroll was too large or too late
 	PayrollCancelled = "payroll_cancelled" // a payroll was canceled, and its funding returned
 	FundingReverted  = "funding_reverted"  // a deposit for a payroll was reversed
-	BankDeposit      = "bank_deposit"      // a transfer to a virtual account
-	CoinDeposit      = "coin_deposit"      // coins that came to a wallet's address
+	BankDeposit      = "bank_deposit"      // a bank transfer arrived in a virtual account
+	CoinDeposit      = "coin_deposit"      // coins were paid to a wallet's address
 	CoinsReverted    = "coins_reverted"    // a reorganization reversed a deposit of coins
 	ClaimPayment     = "claim_payment"     // a claim was paid
 	ClaimReverted    = "claim_reverted"    // a reorganization reversed a claim's payment
@@ -34,9 +34,9 @@ type Transaction struct {
 	ID          string
 	Type        string
 	Description string
-	Amount      money.Amount // negative for a debit
-	Balance     money.Amount // after the transaction
-	SourceType  string       // payroll, claim, bank_deposit, ...
+	Amount      money.Amount // the change of the balance, negative for a debit
+	Balance     money.Amount // the balance after the transaction
+	SourceType  string       // kind of the object: payroll, claim, bank_deposit, ...
 	SourceID    string
 	PayrollID   string // "" if the transaction does not concern a payroll
 	DepositID   string // "" if the transaction does not concern a deposit
@@ -47,8 +47,8 @@ type Transaction struct {
 type Filter struct {
 	Claims   bool      // selects the balance of claims instead of the available balance
 	Currency string    // "" for all; a statement requires one
-	From, To time.Time // in [From, To); a zero time is no bound
-	Page     int       // from 1
+	From, To time.Time // selects times in [From, To); a zero time is no bound
+	Page     int       // number of the page, from 1
 	PerPage  int
 }
 

@@ -36,8 +36,8 @@ type State string
 
 // States of a request.
 const (
-	Pending    State = "pending"     // requested
-	InProgress State = "in_progress" // waits for the company's verification
+	Pending    State = "pending"     // the wallet was requested
+	InProgress State = "in_progress" // the request waits for the company's verification
 	Completed  State = "completed"   // the wallet can be used
 	Rejected   State = "rejected"
 )

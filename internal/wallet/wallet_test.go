@@ -127,7 +127,7 @@ func TestRequestsAreDecided(t *testing.T) {
 		currency        string
 		allowUnverified bool
 		kyb             string
-		frozen          bool // between the request and its decision
+		frozen          bool // the company is frozen after the request
 		state           wallet.State
 		reason          string
 		address         bool
@@ -344,7 +344,7 @@ func TestStatement(t *testing.T) {
 			x.post("bank_deposit", id, "credit", lines...)
 			x.Clock.Advance(time.Hour)
 		}
-		for i, n := range []int64{100, 50, -30, 7} { // at start, and 1, 2 and 3 hours later
+		for i, n := range []int64{100, 50, -30, 7} { // posted at start and 1, 2 and 3 hours later
 			post(fmt.Sprint("dep_", i), n)
 		}
 		read := func(f wallet.Filter) (wallet.Statement, error) {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	maxDestinations = 10 // per company
-	maxLabel        = 60 // bytes of a label
+	maxDestinations = 10 // largest number of destinations of a company
+	maxLabel        = 60 // longest label, in bytes
 )
 
 var errDestinations = apierr.New(apierr.Conflict, "distribution_limit",
@@ -28,9 +28,9 @@ var errDestinations = apierr.New(apierr.Conflict, "distribution_limit",
 type Destination struct {
 	CompanyID, ID string
 	Label         string
-	To            destination.Destination // masked and sealed
+	To            destination.Destination // the address or account, masked and sealed
 	Removed       bool
-	ReadyAt       time.Time // end of its cool-down
+	ReadyAt       time.Time // end of the cool-down, from which the destination can be used
 	CreatedBy     string
 	CreatedAt     time.Time
 
@@ -62,7 +62,8 @@ func (s *Service) AddDestination(ctx context.Context, tx *db.Tx, by identity.Pri
 	if err != nil {
 		return Destination{}, err
 	}
-	if _, err := identity.NextCompanyVersion(ctx, tx, company.ID); err != nil { // concurrent additions wait here
+	// This locks the company, so that concurrent additions wait.
+	if _, err := identity.NextCompanyVersion(ctx, tx, company.ID); err != nil {
 		return Destination{}, err
 	}
 	if _, err := approval.Approvers(ctx, tx, by); err != nil {
@@ -94,7 +95,7 @@ func (s *Service) AddDestination(ctx context.Context, tx *db.Tx, by identity.Pri
 	return d, d.notify(ctx, tx, company, mail.Added)
 }
 
-// RemoveDestination removes a destination and cancels the withdrawals that wait to go there. Removing it again is not
+// RemoveDestination removes a destination and cancels its withdrawals that are not being paid. Removing it again is not
 // an error.
 func (s *Service) RemoveDestination(ctx context.Context, tx *db.Tx, by identity.Principal, id string) error {
 	company, err := s.activeCompany(ctx, tx, by, "")

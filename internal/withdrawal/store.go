@@ -116,7 +116,7 @@ func selectWhere(ctx context.Context, tx *db.Tx, companyID, where string, args .
 	return db.Collect(rows, err, func(r *db.Rows) (Withdrawal, error) { return scan(companyID, r.Scan) })
 }
 
-// missing replaces ErrNotFound by a withdrawal without an ID.
+// missing returns a Withdrawal without an ID instead of ErrNotFound.
 func missing(w Withdrawal, err error) (Withdrawal, error) {
 	if errors.Is(err, ErrNotFound) {
 		return Withdrawal{}, nil
@@ -173,7 +173,8 @@ func update(ctx context.Context, tx *db.Tx, w *Withdrawal, from State) error {
 	return err
 }
 
-// sumsBefore sums the withdrawals between a time and w by asset, without those that ended without payment.
+// sumsBefore returns the sum of the withdrawals between a time and w, by asset. It omits those that ended without
+// payment.
 func sumsBefore(ctx context.Context, tx *db.Tx, w *Withdrawal, since time.Time) ([]money.Amount, error) {
 	rows, err := tx.Query(ctx, `SELECT asset, CAST(SUM(amount) AS BIGINT) FROM withdrawals
 		WHERE company_id = $1 AND created_at > $2 AND ($4 = '' OR created_at < $3 OR created_at = $3 AND withdrawal_id < $4)

@@ -47,10 +47,10 @@ type State string
 
 // States of a withdrawal.
 const (
-	Pending          State = "pending"           // created; a job processes it
-	AwaitingApproval State = "awaiting_approval" // above the company's approval limit
-	OnHold           State = "on_hold"           // waits; the reason says for what
-	Processing       State = "processing"        // being paid out
+	Pending          State = "pending"           // the withdrawal was created, and a job will process it
+	AwaitingApproval State = "awaiting_approval" // the withdrawal is above the company's approval limit
+	OnHold           State = "on_hold"           // the withdrawal waits; its reason describes the obstacle
+	Processing       State = "processing"        // the payout is queued or sent
 	Completed        State = "completed"
 	Returned         State = "returned"
 	Failed           State = "failed"
@@ -65,7 +65,7 @@ var States = []State{Pending, AwaitingApproval, OnHold, Processing, Completed, R
 const (
 	ReasonApproval = "approval_required"
 	ReasonReview   = "under_review"     // sanctions screening found a match, or screening is unavailable
-	ReasonRelease  = "release_review"   // above the release limit; two members of staff have to approve it
+	ReasonRelease  = "release_review"   // two members of staff must approve a withdrawal above the release limit
 	ReasonFrozen   = "company_frozen"   // the company is frozen
 	ReasonOwes     = "balance_owed"     // the company owes money because a deposit was reversed
 	ReasonRemoved  = "destination_gone" // the destination was removed
@@ -143,13 +143,13 @@ func New(c Config, g Guards) (*Service, error) {
 // Withdrawal is a payment from a company's balance to one of its destinations.
 type Withdrawal struct {
 	CompanyID, ID        string
-	Destination          Destination // its state when the withdrawal was read
+	Destination          Destination // the destination as it was when the withdrawal was read
 	Amount               money.Amount
 	State                State
 	Reason               string
 	TxHash               string
 	ExternalID           string
-	CreatedBy            string // member who created it, "" for a program
+	CreatedBy            string // ID of the member who created the withdrawal; "" for a program
 	Approval             approval.Progress
 	Version              int64
 	CreatedAt, UpdatedAt time.Time
@@ -163,7 +163,7 @@ type Params struct {
 	DestinationID string
 	AmountText    string
 	ExternalID    string // the company's own identifier, "" for none
-	Key           string // idempotency key of a form: a second call with it returns the first withdrawal; "" for none
+	Key           string // idempotency key of a form, "" for none; a second call with a key returns the first withdrawal
 }
 
 type processPayload struct {
@@ -456,8 +456,8 @@ func RetryReviewed(ctx context.Context, tx *db.Tx, companyID string) error {
 	return err
 }
 
-// allowed reports whether a withdrawal is within the company's limit, or has its approvals. What the company took out
-// in the 24 hours before counts toward the limit, so that many small withdrawals do not avoid it.
+// allowed reports whether a withdrawal is within the company's limit, or has its approvals. Withdrawals of the 24 hours
+// before count toward the limit, so that many small withdrawals do not avoid it.
 func (w *Withdrawal) allowed(ctx context.Context, tx *db.Tx) (bool, error) {
 	before, err := sumsBefore(ctx, tx, w, w.CreatedAt.Add(-limitWindow))
 	if err != nil {
@@ -469,7 +469,7 @@ func (w *Withdrawal) allowed(ctx context.Context, tx *db.Tx) (bool, error) {
 	return approval.Allowed(ctx, tx, w.subject(), append(before, w.Amount)...)
 }
 
-// subject returns the withdrawal as members approve it.
+// subject returns the withdrawal as a subject of approvals.
 func (w *Withdrawal) subject() approval.Subject {
 	return approval.Subject{CompanyID: w.CompanyID, ID: w.ID, Creator: w.CreatedBy}
 }
@@ -536,7 +536,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return w, w.end(ctx, tx, Cancelled, "", "cancelled by "+by.ID)
 }
 
-// end ends a withdrawal without payment, and returns what is owed to its output to the balance.
+// end ends a withdrawal without payment, and returns its money to the balance.
 func (w *Withdrawal) end(ctx context.Context, tx *db.Tx, to State, reason, note string) error {
 	if err := w.advance(ctx, tx, to, reason, note); err != nil {
 		return err

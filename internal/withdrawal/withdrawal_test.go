@@ -66,7 +66,8 @@ func run(t *testing.T, f func(x *env)) {
 		}
 		x.to = x.addDestination()
 		x.Clock.Advance(coolDown)
-		x.PostTransfer(company, "deposit", "dep_1", "credited", ledger.HotWallet, ledger.CompanyFunds, fixture.Sats(1_000_000))
+		x.PostTransfer(company, "deposit", "dep_1", "credited", ledger.HotWallet, ledger.CompanyFunds,
+			fixture.Sats(1_000_000))
 		f(x)
 	})
 }
@@ -286,7 +287,7 @@ func TestEveryGuardMustConsent(t *testing.T) {
 			x.want(c.name, id, c.state, c.reason, 0, 600_000)
 		}
 		x.guard(guards())
-		for range 2 { // the payout is queued once
+		for range 2 { // a second run does not queue another payout
 			x.process(id)
 			x.want("every guard consents", id, withdrawal.Processing, "", 1, 600_000)
 		}
@@ -322,7 +323,7 @@ func TestARemovedDestinationCancelsItsWithdrawals(t *testing.T) {
 func TestASecondMemberDecidesAboveTheLimit(t *testing.T) {
 	run(t, func(x *env) {
 		x.Write(func(ctx context.Context, tx *db.Tx) error {
-			return approval.SetLimit(ctx, tx, x.owner, money.New(money.USD, 100_00)) // 0.002 BTC at 50,000 USD
+			return approval.SetLimit(ctx, tx, x.owner, money.New(money.USD, 100_00)) // worth 0.002 BTC at 50,000 USD
 		})
 		first := x.create("0.0015").ID
 		x.process(first)
@@ -438,7 +439,7 @@ func TestDestinationsAreAddedByAdministrators(t *testing.T) {
 		for range 9 {
 			x.addDestination()
 		}
-		x.Fault("distribution_limit", add(x.owner, address)) // an eleventh destination
+		x.Fault("distribution_limit", add(x.owner, address)) // a company has at most ten destinations
 		x.Write(func(ctx context.Context, tx *db.Tx) error {
 			all, err := withdrawal.Destinations(ctx, tx, program, "")
 			if len(all) != 10 {

@@ -51,13 +51,13 @@ var (
 type Payer struct {
 	OwnerID   string
 	ID        string
-	CompanyID string // company that gets the events, "" for none
+	CompanyID string // ID of the company that receives the events; "" for none
 	Name      string
 	Email     string
-	Type      string      // Employer or Client
-	Currency  money.Asset // of its invoices: EUR or USD
+	Type      string      // type of the payer: Employer or Client
+	Currency  money.Asset // currency of the payer's invoices: EUR or USD
 	Website   string      // stored as text and never fetched
-	Details               // empty if read without a sealer
+	Details               // empty if the payer was read without a sealer
 	Status    Status
 	Version   int64
 	CreatedAt time.Time
@@ -67,10 +67,10 @@ type Payer struct {
 
 // Details are the owner's notes about a payer, which are encrypted.
 type Details struct {
-	Occupation    string `json:"occupation,omitempty"`     // the owner's, for an employer
+	Occupation    string `json:"occupation,omitempty"`     // occupation of the owner at an employer
 	PaymentAmount string `json:"payment_amount,omitempty"` // an employer's usual payment, in the payer's currency
 
-	StreetAddress  string `json:"street_address,omitempty"` // for a client
+	StreetAddress  string `json:"street_address,omitempty"` // address of a client
 	StreetAddress2 string `json:"street_address_2,omitempty"`
 	City           string `json:"city,omitempty"`
 	Region         string `json:"region,omitempty"`
@@ -174,7 +174,7 @@ func Use(ctx context.Context, tx *db.Tx, ownerID, id string) (Payer, error) {
 	return p, err
 }
 
-// Delete deletes a payer; its name and history remain. Repeating it has no effect. It returns ErrBusy if an unpaid
+// Delete deletes a payer; its name and history remain. A second Delete has no effect. It returns ErrBusy if an unpaid
 // invoice to the payer is in a payroll that has not ended.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) error {
 	owner, err := identity.ChangingOwner(ctx, tx, by, userID)
@@ -196,7 +196,7 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id st
 // emit emits an event for the company for which the payer was created. It omits the details, which belong to the
 // owner.
 func (p *Payer) emit(tx *db.Tx, event webhook.Type[webhook.PayerData], from Status) error {
-	if p.CompanyID == "" { // no company to notify
+	if p.CompanyID == "" { // events are for companies only
 		return nil
 	}
 	d := webhook.PayerData{

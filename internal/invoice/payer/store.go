@@ -115,7 +115,7 @@ func Hold(ctx context.Context, tx *db.Tx, ownerID, payerID string) error {
 	return count(ctx, tx, ownerID, payerID, 1)
 }
 
-// Free reverts Hold.
+// Free subtracts one from the payer's invoices in payrolls that have not ended.
 func Free(ctx context.Context, tx *db.Tx, ownerID, payerID string) error {
 	return count(ctx, tx, ownerID, payerID, -1)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
-// The first Ensure stores a payer, and later ones do not change its name. Get does not find the payer of another company.
+// The first Ensure stores a payer, and later ones do not change its name. Get does not find another company's payer.
 func TestEnsureAndGet(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		x := &fixture.Fixture{TB: t, DB: d, Clock: clock}

@@ -34,8 +34,8 @@ const (
 )
 
 const (
-	maxBytes  = 10 << 20  // size limit of a document
-	chunkSize = 512 << 10 // size of its part in one row
+	maxBytes  = 10 << 20  // largest document, in bytes
+	chunkSize = 512 << 10 // bytes of a document that one row stores
 )
 
 // Errors returned to callers.
@@ -50,7 +50,7 @@ var (
 type Service struct {
 	Payroll *payroll.Service
 	Sealer  *identity.Sealer
-	Intake  *kyc.ImageDecoder // for images
+	Intake  *kyc.ImageDecoder // decodes images
 }
 
 // Document is an uploaded invoice.
@@ -59,8 +59,8 @@ type Document struct {
 	ID        string
 	MediaType string
 	Bytes     int64
-	SHA256    string // of the stored bytes
-	PayrollID string // payroll that pays it, "" for none
+	SHA256    string // SHA-256 hash of the stored bytes
+	PayrollID string // ID of the payroll that pays the document; "" for none
 
 	version int64
 }
@@ -143,14 +143,14 @@ func (d Document) place(n int) identity.SealContext {
 
 // Params describes a payroll whose payees are vendors.
 type Params struct {
-	payroll.CreateParams // without ToPay
+	payroll.CreateParams // ToPay is not used
 	Items                []Item
 }
 
 // Item is one vendor to pay.
 type Item struct {
 	VendorID          string
-	DocumentID        string // not used by Quote
+	DocumentID        string // ID of the document; Quote does not use it
 	AmountText        string
 	InvoiceNumber     string // the vendor's own number
 	Country           string

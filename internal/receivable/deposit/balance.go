@@ -10,8 +10,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// bookBalance posts a deposit that is credited to a balance, or reverses that, and emits the event. If the company
-// has spent some of a deposit that is reverted, it owes that amount (1300) until the deposit is confirmed again.
+// bookBalance posts or reverses a deposit that is credited to a balance, and emits its event. If the company has spent
+// some of a deposit that is reverted, it owes that amount (1300) until the deposit is confirmed again.
 func (d Deposit) bookBalance(ctx context.Context, tx *db.Tx, from State) error {
 	var err error
 	switch {
@@ -59,7 +59,7 @@ func (d Deposit) takeBack(ctx context.Context, tx *db.Tx) error {
 		ledger.Credit(wallet, where, d.Amount))
 }
 
-// WalletID returns the wallet to whose address a deposit came, "" for none.
+// WalletID returns the ID of the wallet that a deposit paid, "" for none.
 func (d Deposit) WalletID() string {
 	if !ofWallet(d.ObjectID) {
 		return ""
@@ -67,7 +67,7 @@ func (d Deposit) WalletID() string {
 	return d.ObjectID
 }
 
-// Depths returns the current confirmations of deposits.
+// Depths returns the current number of confirmations of each deposit.
 func Depths(ctx context.Context, tx *db.Tx, all []Deposit) ([]int64, error) {
 	depths := make([]int64, len(all))
 	var questions []db.Statement
@@ -81,7 +81,7 @@ func Depths(ctx context.Context, tx *db.Tx, all []Deposit) ([]int64, error) {
 	return depths, tx.Batch(ctx, questions)
 }
 
-// emitBalance emits the state of a deposit for a balance.
+// emitBalance emits the event of a deposit that is credited to a balance.
 func (d Deposit) emitBalance(tx *db.Tx, from State) error {
 	return webhook.Emit(tx, webhook.WalletDepositUpdate.Event(d.OwnerID, d.ID, d.Version, webhook.WalletDepositData{
 		WalletID: d.WalletID(), DepositID: d.ID, Status: string(d.State), PreviousStatus: string(from),

@@ -32,14 +32,14 @@ func TestWallet(t *testing.T) {
 				h.Errorf("%s wants %d confirmations, not %d", txid, d.Wanted, want)
 			}
 		}
-		receive("big", money.BTC, 50_000_000) // 25,000 USD
+		receive("big", money.BTC, 50_000_000) // worth 25,000 USD
 		confirmations("big", 3)
-		receive("beside", money.BTC, 100_000) // waiting deposits count together, so that splitting lowers nothing
+		receive("beside", money.BTC, 100_000) // waiting deposits count together
 		confirmations("beside", 3)
 		holds(ledger.CompanyFunds, "", money.BTC, 0)
 		h.report("big", "mined", true)
 		h.report("beside", "mined", true)
-		receive("small", money.BTC, 100_000) // 50 USD, no other waiting deposit
+		receive("small", money.BTC, 100_000) // worth 50 USD; no other deposit waits
 		confirmations("small", 1)
 		h.report("small", "mined", true)
 		holds(ledger.CompanyFunds, "", money.BTC, 50_200_000)
@@ -56,7 +56,7 @@ func TestWallet(t *testing.T) {
 			holds(ledger.CompanyFunds, "", money.POL, 0)
 		}
 
-		spent := fixture.Sats(50_150_000) // most of the balance
+		spent := fixture.Sats(50_150_000) // the company spends most of its balance
 		h.Post(company, "payroll", "prl_2", "fund", ledger.Debit(ledger.CompanyFunds, "", spent),
 			ledger.Credit(ledger.Escrow, "prl_2", spent))
 		id := h.one("small", 0).ID

@@ -10,9 +10,9 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Transferred records money that came for an object according to a bank statement, once. It is confirmed from the
-// start; its chain is the account that it came to, its transaction the bank transfer. Nothing is exchanged, so the
-// object itself is its quote, and it is always on time.
+// Transferred records a bank transfer for an object as a deposit, once. The deposit is confirmed from the start. Its
+// chain is the receiving account and its transaction ID is that of the transfer. Nothing is exchanged, so its quote is
+// the object itself and it is always on time.
 func Transferred(ctx context.Context, tx *db.Tx, companyID, objectID, account, transferID string,
 	amount money.Amount) error {
 	d := Deposit{
@@ -29,7 +29,7 @@ func Transferred(ctx context.Context, tx *db.Tx, companyID, objectID, account, t
 	return emitDetected(tx, d)
 }
 
-// TakenBack reverts a transfer that the bank took back, and reports whether it was a deposit at all.
+// TakenBack reverts the deposit of a transfer that the bank took back. It reports false if the transfer is no deposit.
 func TakenBack(ctx context.Context, tx *db.Tx, companyID, account, transferID string) (bool, error) {
 	d, err := find(ctx, tx, companyID, account, chain.Outpoint{TxID: transferID})
 	if errors.Is(err, db.ErrNoRows) {
@@ -53,5 +53,5 @@ func TakenBack(ctx context.Context, tx *db.Tx, companyID, account, transferID st
 // ByBank reports whether a deposit came by bank, and not on a chain.
 func (d Deposit) ByBank() bool { return !d.Amount.Asset().IsCrypto() }
 
-// Transfers returns the bank transfers of deposits by bank, by deposit ID.
+// Transfers returns the ID of the bank transfer of each deposit by bank, by deposit ID.
 func Transfers(ctx context.Context, tx *db.Tx) (map[string]string, error) { return transfers(ctx, tx) }

@@ -60,11 +60,11 @@ type State string
 
 // States of a deposit.
 const (
-	Seen      State = "seen"      // in the mempool, or in a block without enough blocks upon it
-	Confirmed State = "confirmed" // has its confirmations
-	Reverted  State = "reverted"  // had them and lost them to a reorganisation; waits for them again
-	Replaced  State = "replaced"  // another transaction spent its coins
-	Evicted   State = "evicted"   // forgotten by the mempool
+	Seen      State = "seen"      // the transaction is in the mempool, or in a block with too few confirmations
+	Confirmed State = "confirmed" // the transaction has the confirmations that it needs
+	Reverted  State = "reverted"  // a reorganization removed the confirmations; the deposit waits for them again
+	Replaced  State = "replaced"  // another transaction spent the same coins
+	Evicted   State = "evicted"   // the transaction is no longer in the mempool
 )
 
 // Waiting reports whether a deposit is on the chain and in clearing until it has its confirmations.
@@ -80,36 +80,37 @@ type Deposit struct {
 	Chain     string
 	chain.Outpoint
 	ObjectID string
-	// the quote that values it, or the object itself where nothing is exchanged; "" when no object expects it
+	// QuoteID is the ID of the quote that values the deposit, or of the object if nothing is exchanged. It is "" if no
+	// object expects the deposit.
 	QuoteID    string
 	Address    string
 	Amount     money.Amount
 	State      State
-	Version    int64     // raised by every change, so a booking may be named by it
-	OnTime     bool      // first seen while its quote covered it
-	Dust       bool      // too little to spend
-	FirstSeen  time.Time // of the transaction, or of the one that it replaced
-	Wanted     int64     // confirmations
-	ReplacedBy string    // the transaction that took its place
-	OwnerID    string    // the company whose balance has it; "" where an object books it, or nobody has decided
-	RefundTo   string    // the address that it is sent back to, "" for none
-	RefundID   string    // the payout that does so
+	Version    int64     // raised by every change; journals are named by it
+	OnTime     bool      // the deposit was first seen while its quote was valid
+	Dust       bool      // the amount is too small to spend
+	FirstSeen  time.Time // time at which the transaction, or the one that it replaced, was first seen
+	Wanted     int64     // number of confirmations that the deposit needs
+	ReplacedBy string    // ID of the transaction that replaced the deposit's
+	OwnerID    string    // company whose balance was credited; "" if an object posts the deposit or staff has not decided
+	RefundTo   string    // address to which the deposit is sent back; "" for none
+	RefundID   string    // ID of the payout that sends the deposit back
 }
 
 // ofWallet reports whether the object that a deposit address belongs to is a company's wallet, and not a payroll or
 // claim.
 func ofWallet(objectID string) bool { return strings.HasPrefix(objectID, "wal_") }
 
-// walletCoins are what wallets hold. Another coin that comes to a wallet's address waits in suspense.
+// walletCoins are the assets that wallets hold. Another asset paid to a wallet's address waits in suspense.
 var walletCoins = []money.Asset{money.BTC, money.ETH, money.USDC, money.USDT}
 
 // expected reports whether an object waits for this deposit and posts it.
 func (d Deposit) expected() bool { return d.QuoteID != "" && !d.Dust }
 
-// confirmationsFor returns how many confirmations a value in US dollars needs.
+// confirmationsFor returns the number of confirmations that a value in US dollars needs.
 func confirmationsFor(usd money.Amount) int64 {
 	for _, step := range []struct {
-		below int64 // cents
+		below int64 // upper bound of the value, exclusive, in cents
 		want  int64
 	}{{1_000_00, 1}, {10_000_00, 2}, {100_000_00, 3}} {
 		if usd.Cmp(money.New(money.USD, step.below)) < 0 {
@@ -119,8 +120,8 @@ func confirmationsFor(usd money.Amount) int64 {
 	return chain.DefaultConfirmations
 }
 
-// wanted returns how many confirmations a deposit needs among the others of its object: the number of its quote, else
-// by value. An unknown value counts as the highest.
+// wanted returns the number of confirmations that a deposit needs: that of its quote or, without one, the number for
+// the value of all waiting deposits of the object. An unknown value counts as the highest.
 func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []*change) (int64, error) {
 	if q.Confirmations > 0 {
 		return q.Confirmations, nil
@@ -160,12 +161,12 @@ func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []*
 	return confirmationsFor(stake), nil
 }
 
-// inventory reports whether the money came to an address of the operator's own, such as the account that pays on an
-// EVM network. A forgotten address ([chain.Nobody]) has no object.
+// inventory reports whether the deposit is to an address of the operator, such as the account that pays on an EVM
+// network. An address that is no longer known ([chain.Nobody]) has no object.
 func (d Deposit) inventory() bool { return d.CompanyID == ledger.Operator && d.ObjectID != "" }
 
-// book posts what a change of state means for clearing and for suspense, and notifies the object. A journal is named
-// by the version, so each change is posted once and a deposit may come and go any number of times.
+// book posts a change of state to clearing or suspense, and notifies the object. The journal is named by the deposit's
+// version, so each change is posted once, even if the deposit is confirmed and reverted repeatedly.
 func book(ctx context.Context, tx *db.Tx, d Deposit, from State) error {
 	post := func(purpose string, debit, credit ledger.Code, debitDim, creditDim string) error {
 		return d.post(tx, d.CompanyID, purpose, ledger.Debit(debit, debitDim, d.Amount), ledger.Credit(credit,
@@ -188,7 +189,7 @@ func book(ctx context.Context, tx *db.Tx, d Deposit, from State) error {
 		switch {
 		case d.inventory():
 			purpose, account, dim = "inventory", ledger.FXPosition, ""
-		case d.RefundID != "": // it is sent back already
+		case d.RefundID != "": // the deposit is already being sent back
 			purpose, account = "refunded", ledger.DueFromCustomer
 		}
 		switch {
@@ -206,7 +207,7 @@ func book(ctx context.Context, tx *db.Tx, d Deposit, from State) error {
 	return errors.Join(errs...)
 }
 
-// post posts a change of a deposit, named by its version.
+// post posts a journal of a deposit, which is named by the deposit's version.
 func (d Deposit) post(tx *db.Tx, companyID, purpose string, lines ...ledger.Line) error {
 	return ledger.Post(tx, ledger.Journal{
 		CompanyID: companyID, SourceType: SourceType, SourceID: d.ID, Purpose: fmt.Sprintf("%s:%d", purpose,

@@ -96,7 +96,7 @@ func (h *env) chain(txid, state string, confirmed bool, replacedBy string) {
 		height = 100
 	}
 	if confirmed {
-		height = 90 // deep enough for any value
+		height = 90 // deep enough for a payment of any value
 	}
 	h.Write(func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx,
@@ -106,7 +106,7 @@ func (h *env) chain(txid, state string, confirmed bool, replacedBy string) {
 	})
 }
 
-// sync runs the job of an output twice, as jobs may run.
+// sync runs the job of an output twice, because every job may run again.
 func (h *env) sync(txid string, vout uint32) {
 	h.Helper()
 	h.Write(func(ctx context.Context, tx *db.Tx) error {
@@ -146,7 +146,9 @@ func (h *env) receive(txid, object string, amount int64) {
 
 func (h *env) unknown() []Deposit {
 	h.Helper()
-	return fixture.Get(h.Fixture, func(ctx context.Context, tx *db.Tx) ([]Deposit, error) { return UnknownToAll(ctx, tx, 10) })
+	return fixture.Get(h.Fixture, func(ctx context.Context, tx *db.Tx) ([]Deposit, error) {
+		return UnknownToAll(ctx, tx, 10)
+	})
 }
 
 // checkLedger checks that the clearing account has exactly the waiting deposits and that the ledger balances.
@@ -254,7 +256,7 @@ func TestAReplacementKeepsTheFirstSight(t *testing.T) {
 		for i, c := range []struct {
 			name   string
 			amount int64
-			other  bool // the first one is replaced by a transaction that pays someone else
+			other  bool // a transaction to another address replaces the payment
 			inTime bool
 		}{
 			{"same amount", 2_020_000, false, true},
@@ -301,12 +303,12 @@ func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
 	run(t, func(h *env) {
 		for i, c := range []struct {
 			name   string
-			beside int64 // paid in time by another transaction
-			// outputs of successive transactions, each replacing the one before; the first is in time
+			beside int64 // amount that another transaction pays in time
+			// olds has the outputs of transactions, each of which replaces the one before. The first is in time.
 			olds   [][]int64
-			late   int // number of them after the end
+			late   int // number of the transactions in olds after the end of the quote
 			next   []int64
-			inTime int64 // part of it in time
+			inTime int64 // amount of the last transaction that counts as in time
 		}{
 			{"a small part, and then the full amount", 0, [][]int64{{1_000}}, 0, []int64{2_020_000}, 0},
 			{"a small part, late the rest, and then one payment", 0, [][]int64{{1_000}, {1_000, 2_019_000}}, 1,
@@ -369,7 +371,7 @@ func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
 	})
 }
 
-// The first sight is inherited along a chain of replacements.
+// A replacement of a replacement keeps the time at which the first transaction was seen.
 func TestReplacedTwice(t *testing.T) {
 	run(t, func(h *env) {
 		first := h.Clock.Now()
@@ -416,7 +418,7 @@ func TestConfirmationsByValue(t *testing.T) {
 	}
 	run(t, func(h *env) {
 		h.quote("prl_small", fixture.USD(500_00))
-		h.quote("prl_euro", fixture.EUR(950_00)) // 1,032.61 USD
+		h.quote("prl_euro", fixture.EUR(950_00)) // worth 1,032.61 USD
 		h.quote("prl_rare", money.New(money.KWD, 50_000))
 		h.exec("DELETE FROM rates WHERE asset = $1", "KWD")
 		for i, c := range []struct {
@@ -424,15 +426,15 @@ func TestConfirmationsByValue(t *testing.T) {
 			amount int64
 			want   int64
 		}{
-			{"prl_1", 1_000, 2},              // the object's value counts, not the deposit's
-			{"prl_1", 18_000_000, 2},         // 9,000 USD
-			{"prl_1", 1_999_000, 3},          // 10,000 USD together with the earlier ones
-			{"prl_1", 200_000_000, 6},        // far more
-			{"prl_small", 1_000_000, 1},      // 500 USD
-			{"prl_small", 1_000_000, 2},      // 1,000 USD
-			{"prl_euro", 1_000, 2},           //
-			{"prl_rare", 1_000, 6},           // no price in dollars: the highest requirement
-			{"prl_unknown", 1_000_000_00, 6}, // without an object
+			{"prl_1", 1_000, 2},              // the value of the payroll counts, not that of the deposit
+			{"prl_1", 18_000_000, 2},         // worth 9,000 USD
+			{"prl_1", 1_999_000, 3},          // worth 10,000 USD together with the earlier deposits
+			{"prl_1", 200_000_000, 6},        // worth 100,000 USD
+			{"prl_small", 1_000_000, 1},      // worth 500 USD
+			{"prl_small", 1_000_000, 2},      // worth 1,000 USD together with the earlier deposit
+			{"prl_euro", 1_000, 2},           // the quote is worth more than 1,000 USD
+			{"prl_rare", 1_000, 6},           // without a price in dollars the highest number is required
+			{"prl_unknown", 1_000_000_00, 6}, // without an object the highest number is required
 		} {
 			txid := fmt.Sprint("tx", i)
 			h.receive(txid, c.object, c.amount)

@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// InvoicePaid handles the job lightning.JobPaid: a paid invoice is a deposit that is confirmed from the start, since
-// nobody can take it back. Its transaction is the payment hash, its quote the one for which the invoice was made.
+// InvoicePaid handles the job lightning.JobPaid. A paid invoice is a deposit that is confirmed from the start, because
+// a Lightning payment cannot be reversed. Its transaction ID is the payment hash, and its quote is that of the invoice.
 func InvoicePaid(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in lightning.InvoiceRef
 	if err := j.Decode(&in); err != nil {
@@ -34,15 +34,15 @@ func InvoicePaid(ctx context.Context, tx *db.Tx, j job.Job) error {
 	d.OnTime = q.Covers(d.FirstSeen)
 	stored, err := insert(ctx, tx, d)
 	if err != nil || !stored[d.ID] {
-		return err // it was recorded before
+		return err // the deposit is already stored
 	}
 	db.History(tx, d.CompanyID, d.ID, d.Version, "", string(d.State), "paid over Lightning")
 	changed(tx, d)
 	return nil
 }
 
-// within limits a time of the node's clock to the validity of the quote. The node takes no money for an invoice
-// before or after it; any difference is one between two clocks.
+// within limits a time to the validity of a quote. The Lightning node accepts payments of an invoice only while its
+// quote is valid, so a time outside means that the clocks differ.
 func within(at time.Time, q quote.Quote) time.Time {
 	switch last := q.ValidTo.Add(-time.Microsecond); {
 	case at.Before(q.ValidFrom):

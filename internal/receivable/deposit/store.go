@@ -22,8 +22,8 @@ func row(d Deposit) []any {
 		d.RefundTo, d.RefundID}
 }
 
-// insert returns the IDs of the deposits that were inserted. One is missing if a concurrent transaction recorded the
-// deposit of its output.
+// insert inserts deposits and returns the IDs of those that it inserted. It omits a deposit that a concurrent
+// transaction inserted.
 func insert(ctx context.Context, tx *db.Tx, all ...Deposit) (map[string]bool, error) {
 	rows := make([][]any, len(all))
 	for i, d := range all {
@@ -110,7 +110,7 @@ func storeAll(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, e
 	return ids, err
 }
 
-// askOutputs returns the queries for the chain's rows of some outputs.
+// askOutputs returns the queries that read outputs as the chain watcher stored them.
 func (s *syncing) askOutputs(places []place) []db.Statement {
 	return perTransaction(places, func(p place) db.Statement {
 		return chain.OutputsQuery(p.chain, p.at.TxID, func(out chain.WatchedOutput) {
@@ -119,7 +119,7 @@ func (s *syncing) askOutputs(places []place) []db.Statement {
 	})
 }
 
-// askDeposits returns the queries for the deposits of some outputs.
+// askDeposits returns the queries that read the deposits of outputs.
 func (s *syncing) askDeposits(places []place) []db.Statement {
 	return perTransaction(places, func(p place) db.Statement {
 		return db.Statement{
@@ -134,7 +134,7 @@ func (s *syncing) askDeposits(places []place) []db.Statement {
 	})
 }
 
-// perTransaction returns a query for each transaction that pays a company.
+// perTransaction returns one query for each transaction of the outputs.
 func perTransaction(places []place, ask func(place) db.Statement) (all []db.Statement) {
 	asked := map[place]bool{}
 	for _, p := range places {
@@ -174,7 +174,7 @@ func askWaiting(at object, found func(Deposit)) db.Statement {
 	}
 }
 
-// each reads a row of columns.
+// each returns a function that scans a deposit and passes it to found.
 func each(found func(Deposit)) func(*db.Rows) error {
 	return func(r *db.Rows) error {
 		d, err := scan(r)
@@ -185,8 +185,8 @@ func each(found func(Deposit)) func(*db.Rows) error {
 	}
 }
 
-// OfBalance returns a page of what came for a company's available balance, newest first, and how many there are.
-// currency is "" for all.
+// OfBalance returns a page of the deposits to a company's available balance, newest first, and their total number. A
+// currency of "" selects all.
 func OfBalance(ctx context.Context, tx *db.Tx, companyID, currency string, limit int, offset int64) (all []Deposit,
 	total int64, err error) {
 	// What came to forgotten addresses belongs to the operator's rows, even after staff has found out whose it is.
@@ -202,13 +202,13 @@ func OfBalance(ctx context.Context, tx *db.Tx, companyID, currency string, limit
 	return all, total, err
 }
 
-// ForObject returns the deposits that an object expects, in any state, by first sight. Dust is left out.
+// ForObject returns the deposits that an object expects, in any state, ordered by the time first seen, without dust.
 func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all []Deposit, err error) {
 	err = tx.Batch(ctx, []db.Statement{Asked(companyID, objectID, func(d Deposit) { all = append(all, d) })})
 	return all, err
 }
 
-// Asked is ForObject as a query, to be sent with others.
+// Asked returns the query of ForObject, for a batch.
 func Asked(companyID, objectID string, found func(Deposit)) db.Statement {
 	return db.Statement{Query: "SELECT " + columns + ` FROM deposits
 		WHERE company_id = $1 AND object_id = $2 AND quote_id <> '' AND dust = FALSE ORDER BY first_seen, txid,
@@ -249,7 +249,7 @@ func Unbooked(ctx context.Context, tx *db.Tx, chainName string) ([]chain.Outpoin
 		chainName, int64(chain.External))
 }
 
-// Gone returns the outpoints of confirmed deposits whose coin is in no block any more.
+// Gone returns the outpoints of confirmed deposits that are no longer in a block of the chain.
 func Gone(ctx context.Context, tx *db.Tx, chainName string) ([]chain.Outpoint, error) {
 	return outpoints(ctx, tx, `SELECT d.txid, d.vout FROM deposits d LEFT JOIN chain_outputs o
 			ON o.chain = d.chain AND o.txid = d.txid AND o.vout = d.vout AND o.state = 'mined'

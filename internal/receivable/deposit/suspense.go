@@ -48,7 +48,7 @@ func (d Deposit) rewrite(ctx context.Context, tx *db.Tx, reason string, how func
 	return c.Deposit, nil
 }
 
-// leave posts that a deposit leaves suspense: the coins stay in the wallet and get an owner.
+// leave posts that a deposit leaves suspense. The coins stay in the wallet and belong to an owner from now on.
 func (d Deposit) leave(tx *db.Tx) error {
 	wallet, where := ledger.WalletOf(d.Amount.Asset(), d.Chain)
 	return d.post(tx, d.CompanyID, "leave", ledger.Debit(ledger.SuspenseUnknown, d.ID, d.Amount),
@@ -68,8 +68,8 @@ func (d Deposit) CreditTo(ctx context.Context, tx *db.Tx, companyID string) erro
 	return errors.Join(d.leave(tx), d.creditBalance(ctx, tx), d.emitBalance(tx, ""))
 }
 
-// GiveTo assigns a deposit in suspense to a payroll of its company in its coin. No quote was in force for it, so it
-// is late money: the payroll accepts it at the current rate.
+// GiveTo assigns a deposit in suspense to a payroll of the same company that is funded in the same asset. Without a
+// quote the deposit is late money, which the payroll accepts at the current rate.
 func (d Deposit) GiveTo(ctx context.Context, tx *db.Tx, payrollID string) error {
 	d, err := d.decide(ctx, tx, "given to "+payrollID, func(d *Deposit) {
 		d.ObjectID, d.QuoteID, d.OnTime = payrollID,
@@ -87,7 +87,7 @@ func (d Deposit) SendBack(ctx context.Context, tx *db.Tx, address string) (Depos
 	return d.decide(ctx, tx, "is sent back", func(d *Deposit) { d.RefundTo = address })
 }
 
-// Refunding posts that a payout sends the deposit back.
+// Refunding posts that a payout is sending the deposit back.
 func (d Deposit) Refunding(ctx context.Context, tx *db.Tx, outputID string) error {
 	if d.State != Confirmed || d.RefundTo == "" || d.RefundID != "" {
 		return ErrNotSuspended

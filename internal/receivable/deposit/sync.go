@@ -34,7 +34,7 @@ type place struct {
 
 func (d Deposit) place() place { return place{d.CompanyID, d.Chain, d.Outpoint} }
 
-// object is what a deposit pays.
+// object identifies the payroll, claim or wallet that a deposit pays.
 type object struct{ companyID, id string }
 
 func (d Deposit) object() object { return object{d.CompanyID, d.ObjectID} }
@@ -50,7 +50,7 @@ func syncAll(ctx context.Context, tx *db.Tx, places []place) (err error) {
 	for _, p := range places {
 		companies[p.companyID] = true
 	}
-	for _, id := range slices.Sorted(maps.Keys(companies)) { // a fixed order prevents deadlocks
+	for _, id := range slices.Sorted(maps.Keys(companies)) { // a fixed order of locks prevents deadlocks
 		if err := tx.Lock(ctx, syncLock(id)); err != nil {
 			return err
 		}
@@ -59,8 +59,7 @@ func syncAll(ctx context.Context, tx *db.Tx, places []place) (err error) {
 		if places, err = syncOnce(ctx, tx, places); err != nil || len(places) == 0 {
 			return err
 		}
-		// The concurrent transactions have committed, so reading again shows what they did. What was done here is
-		// complete.
+		// The concurrent transactions have committed, so the next iteration reads their changes.
 	}
 	return db.ErrConflict
 }
@@ -77,12 +76,12 @@ func syncLock(companyID string) int64 {
 type syncing struct {
 	outputs  map[place]chain.WatchedOutput
 	deposits map[place]*change
-	all      []*change // the same in the order in which they were met
+	all      []*change // all changes, in the order in which they were found
 	objects  map[object]*expecting
-	required map[string][]chain.WatchedOutput // by chain: outputs with what they require from now on
+	required map[string][]chain.WatchedOutput // outputs with the confirmations that they need from now on, by chain
 }
 
-// expecting is an object with the deposits that it expects, by first sight, and its quotes.
+// expecting is an object with its quotes and the deposits that it expects, ordered by the time first seen.
 type expecting struct {
 	deposits []*change
 	quotes   []quote.Quote
@@ -91,7 +90,7 @@ type expecting struct {
 // change is a deposit that may change.
 type change struct {
 	Deposit
-	was   Deposit // as it is stored; nothing, for one that is new
+	was   Deposit // the stored deposit; the zero Deposit if it is new
 	steps []transition
 }
 
@@ -107,7 +106,7 @@ func (c *change) step(from State, reason string) {
 	c.steps = append(c.steps, transition{c.Version, from, c.State, reason})
 }
 
-// note writes the history of what was stored.
+// note writes the history of a stored change.
 func (c *change) note(tx *db.Tx) {
 	for _, x := range c.steps {
 		db.History(tx, c.CompanyID, c.ID, x.version, string(x.from), string(x.to), x.reason)
@@ -116,7 +115,7 @@ func (c *change) note(tx *db.Tx) {
 
 func (c *change) isNew() bool { return c.was.Version == 0 }
 
-// meet returns the one change of a deposit.
+// meet returns the change of a deposit that was found before, or adds this one.
 func (s *syncing) meet(c *change) *change {
 	if known, ok := s.deposits[c.place()]; ok {
 		return known
@@ -192,7 +191,7 @@ func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) er
 	if err := tx.Batch(ctx, s.askObjects()); err != nil {
 		return err
 	}
-	var outdated []place // outputs that were read before their deposit, or not at all
+	var outdated []place // outputs that were read before their deposit or not read yet
 	for _, c := range s.all[read:] {
 		if c.State.Waiting() || slices.Contains(places, c.place()) {
 			outdated = append(outdated, c.place())
@@ -226,7 +225,7 @@ func (c *change) follow(out chain.WatchedOutput) {
 	c.step(from, "the chain says so")
 }
 
-// stateOf returns the state of a deposit, given the chain's row and its state before.
+// stateOf returns the next state of a deposit from its output and its current state.
 func stateOf(out chain.WatchedOutput, from State) State {
 	switch {
 	case out.State == chain.Replaced:
@@ -242,7 +241,7 @@ func stateOf(out chain.WatchedOutput, from State) State {
 	}
 }
 
-// record makes the deposit of an output that was not known.
+// record creates the deposit of an output that has none.
 func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.WatchedOutput) error {
 	c := &change{Deposit: Deposit{
 		ID: tx.NewID("dep"), CompanyID: out.CompanyID, Chain: p.chain, Outpoint: out.Outpoint, ObjectID: out.ObjectID,
@@ -274,7 +273,8 @@ func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.Watc
 			}
 			c.Wanted = want * out.BlocksPerConfirmation
 			if out.RequiredConfirmations != c.Wanted {
-				out = out.WithConfirmations(c.Wanted) // fewer than the watcher's own default may be there already
+				// The output may have these confirmations already, if they are fewer than the watcher's default.
+				out = out.WithConfirmations(c.Wanted)
 				s.required[p.chain] = append(s.required[p.chain], out)
 			}
 			o.deposits = append(o.deposits, c)
@@ -351,7 +351,8 @@ func (s *syncing) inheritFirstSeen(c *change) error {
 	return nil
 }
 
-// value finds the quote that values a deposit and whether it is on time. A deposit without a quote is unexpected.
+// value sets the quote that values a deposit, and whether the deposit is on time. A deposit without a quote is
+// unexpected.
 func (d *Deposit) value(quotes []quote.Quote) quote.Quote {
 	q, ok := quote.InForce(quotes, d.Amount.Asset(), d.FirstSeen)
 	if ok {
@@ -360,7 +361,7 @@ func (d *Deposit) value(quotes []quote.Quote) quote.Quote {
 	return q
 }
 
-// store writes all changes and posts what they mean. It returns the outputs that a concurrent transaction changed.
+// store stores and posts all changes. It returns the outputs that a concurrent transaction changed.
 func (s *syncing) store(ctx context.Context, tx *db.Tx) (left []place, err error) {
 	for _, name := range slices.Sorted(maps.Keys(s.required)) {
 		if err := chain.RequireConfirmations(ctx, tx, name, s.required[name]); err != nil {

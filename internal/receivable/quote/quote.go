@@ -49,9 +49,9 @@ const (
 
 // Limits.
 const (
-	MinPayroll   = 10_000 // in satoshis, for a payroll
-	MinClaim     = 2_000  // in satoshis, for a claim
-	MaxRefreshes = 10     // of one object within RefreshWindow
+	MinPayroll   = 10_000 // smallest quote of a payroll, in satoshis
+	MinClaim     = 2_000  // smallest quote of a claim, in satoshis
+	MaxRefreshes = 10     // largest number of refreshes of one object within RefreshWindow
 	MaxGrace     = 2 * time.Minute
 
 	RefreshWindow = time.Hour
@@ -72,7 +72,7 @@ func Least(asset money.Asset, claim bool) money.Amount {
 	return money.New(asset, 1)
 }
 
-// JobExpired makes the claim of an expired quote re-evaluate itself. Its payload is [Expired].
+// JobExpired re-evaluates the claim of an expired quote. Its payload is [Expired].
 const JobExpired = "quote.expired"
 
 // Expired is the payload of JobExpired.
@@ -101,7 +101,7 @@ type Params struct {
 	Network   string
 	Validity  time.Duration
 	SpreadBps int64         // spread on the market price, in basis points
-	Grace     time.Duration // time after its end in which a payment is still in time; at most MaxGrace
+	Grace     time.Duration // time after the end of the quote in which a payment is still in time, at most MaxGrace
 
 	// Confirmations is the number that a payment under the quote needs; 0 makes it depend on the value at stake.
 	Confirmations int64
@@ -112,20 +112,20 @@ type Quote struct {
 	ID          string
 	CompanyID   string
 	ObjectID    string
-	Number      int64 // number among the quotes of its object and asset, from 1
+	Number      int64 // sequence number among the quotes of the same object and asset, from 1
 	State       State
 	Version     int64
 	ValidFrom   time.Time
 	ValidTo     time.Time
 	Grace       time.Duration
-	CancelledAt time.Time    // zero unless cancelled
-	Rate        money.Rate   // due asset for one whole funding asset, spread included
+	CancelledAt time.Time    // zero unless the quote was cancelled
+	Rate        money.Rate   // price of one unit of the funding asset, such as 1 BTC, in the currency due, spread included
 	Due         money.Amount // amount due
 	Funding     money.Amount // amount to pay
 	Address     string
 	Network     string
 
-	Confirmations int64 // that a payment needs; 0 if it depends on the value at stake
+	Confirmations int64 // confirmations that a payment needs; 0 if they depend on its value
 }
 
 // Covers reports whether a payment first seen at a time is in time for this quote.
@@ -168,7 +168,7 @@ func Price(ctx context.Context, tx *db.Tx, due money.Amount, funding money.Asset
 	money.Amount, error) {
 	rate, err := rates.Latest(ctx, tx, funding, due.Asset())
 	if err != nil || funding == due.Asset() {
-		return rate, due, err // no conversion, no spread
+		return rate, due, err // without a conversion there is no spread
 	}
 	if rate, err = rate.WithSpread(spreadBps, false); err != nil {
 		return money.Rate{}, money.Amount{}, err
@@ -212,7 +212,7 @@ func Make(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 	return q, nil
 }
 
-// mostBTC is all bitcoin that there will ever be, in satoshis.
+// mostBTC is the largest possible supply of bitcoin, in satoshis.
 const mostBTC = 21_000_000_00_000_000
 
 func build(ctx context.Context, tx *db.Tx, p Params, number int64) (Quote, error) {
@@ -345,7 +345,7 @@ func reopen(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
 	return err
 }
 
-// Cancel ends the active quotes of an object that was cancelled.
+// Cancel cancels the active quotes of an object that was cancelled.
 func Cancel(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
 	return again(func() error { return cancel(ctx, tx, companyID, objectID) })
 }
@@ -390,7 +390,7 @@ func transition(ctx context.Context, tx *db.Tx, q Quote, to State, reason string
 	return q, nil
 }
 
-// expireBatch is how many quotes one transaction expires, so that requests do not wait long.
+// expireBatch is the largest number of quotes that one transaction expires, so that requests do not wait long.
 const expireBatch = 100
 
 // ExpireDue expires the active quotes of a network whose time ran out, in small batches of one company each, and
@@ -432,7 +432,7 @@ func ExpireDue(ctx context.Context, d *db.DB, network string, watched func(conte
 				for _, q := range quotes {
 					_, err := transition(ctx, tx, q, StateExpired, "its time ran out")
 					if errors.Is(err, db.ErrConflict) {
-						continue // paid, refreshed or cancelled since it was read
+						continue // the quote was paid, refreshed or cancelled after it was read
 					}
 					if err != nil {
 						return err

@@ -88,7 +88,7 @@ func TestMakeWithSpread(t *testing.T) {
 		p := params("prl_1")
 		p.SpreadBps = 50
 		q := x.make(p)
-		if q.Rate.String() != "49750" || q.Funding.Units() != 2_030_151 { // 1010 / 49750 = 0.020301507…
+		if q.Rate.String() != "49750" || q.Funding.Units() != 2_030_151 { // 1010 USD / 49750 = 0.020301507… BTC
 			x.Errorf("funding %s at %s", q.Funding, q.Rate)
 		}
 		p = params("prl_2")
@@ -112,10 +112,10 @@ func TestMakeRefuses(t *testing.T) {
 			due    money.Amount
 			want   error
 		}{
-			{"prl_1", fixture.USD(499), ErrTooSmall}, // 9,980 sat
-			{"prl_2", fixture.USD(500), nil},         // 10,000 sat
-			{"clm_1", fixture.USD(99), ErrTooSmall},  // 1,980 sat
-			{"clm_2", fixture.USD(100), nil},         // 2,000 sat
+			{"prl_1", fixture.USD(499), ErrTooSmall}, // worth 9,980 sat
+			{"prl_2", fixture.USD(500), nil},         // worth 10,000 sat
+			{"clm_1", fixture.USD(99), ErrTooSmall},  // worth 1,980 sat
+			{"clm_2", fixture.USD(100), nil},         // worth 2,000 sat
 			{"prl_3", money.Zero(money.USD), ErrTooSmall},
 			{"prl_4", money.New("???", 100), rates.ErrUnavailable},
 		} {
@@ -367,12 +367,12 @@ func TestInForce(t *testing.T) {
 			{-time.Second, first.ID, false},
 			{0, first.ID, true},
 			{validity - time.Microsecond, first.ID, true},
-			{validity, first.ID, true}, // within the grace
+			{validity, first.ID, true}, // within the grace period
 			{validity + 10*time.Second, first.ID, false},
 			{time.Hour - time.Microsecond, first.ID, false},
 			{time.Hour, second.ID, true},
 			{time.Hour + 9*time.Minute, second.ID, true},
-			{time.Hour + 10*time.Minute, second.ID, false}, // cancelled
+			{time.Hour + 10*time.Minute, second.ID, false}, // the second quote was cancelled
 			{48 * time.Hour, second.ID, false},
 		} {
 			at := start.Add(c.after)
@@ -435,7 +435,7 @@ func TestShortenKeepsSignificantDigits(t *testing.T) {
 	} {
 		r, err := money.ParseRate(money.BTC, money.USD, text)
 		if err != nil {
-			continue // no rate
+			continue // the text is not a rate
 		}
 		if got, err := shorten(r); err != nil || got.String() != want && want != "" {
 			t.Errorf("%s: %s, %v; want %s", text, got, err, want)

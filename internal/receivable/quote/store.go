@@ -29,8 +29,7 @@ func row(q Quote) []any {
 
 func insertLater(tx *db.Tx, q Quote) { quoteRows.Add(tx, row(q)) }
 
-// insert reports whether the quote was inserted. It was not if a concurrent one of the same object and asset came
-// first.
+// insert inserts a quote. It reports false if a concurrent transaction inserted one for the same object and asset.
 func insert(ctx context.Context, tx *db.Tx, q Quote) (bool, error) {
 	n, err := tx.Exec(ctx, "INSERT INTO quotes ("+columns+") VALUES "+db.Placeholders(1, columnCount,
 		1)+" ON CONFLICT DO NOTHING", row(q)...)
@@ -64,7 +63,7 @@ func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all 
 	return all, err
 }
 
-// Asked is ForObject as a query, to be sent with others.
+// Asked returns the query of ForObject, for a batch.
 func Asked(companyID, objectID string, found func(Quote)) db.Statement {
 	return db.Statement{Query: "SELECT " + columns + ` FROM quotes WHERE company_id = $1 AND object_id = $2
 		ORDER BY number DESC, funding_asset`, Args: []any{companyID, objectID}, Row: func(r *db.Rows) error {
@@ -76,7 +75,7 @@ func Asked(companyID, objectID string, found func(Quote)) db.Statement {
 	}}
 }
 
-// countRefreshes counts the refreshes of an object since a time and returns when the first of them was.
+// countRefreshes returns the number of refreshes of an object since a time, and the time of the first of them.
 func countRefreshes(ctx context.Context, tx *db.Tx, companyID, objectID string, funding money.Asset,
 	since time.Time) (int, time.Time, error) {
 	var count int
@@ -87,7 +86,7 @@ func countRefreshes(ctx context.Context, tx *db.Tx, companyID, objectID string, 
 	return count, db.Time(first), err
 }
 
-// loadDue returns quotes of all companies whose time ran out, oldest first.
+// loadDue returns active quotes of all companies that ended before a time, oldest first.
 func loadDue(ctx context.Context, tx *db.Tx, network string, until time.Time, limit int) ([]Quote, error) {
 	rows, err := tx.Query(ctx,
 		"SELECT "+columns+" FROM quotes WHERE state = 'active' AND valid_to <= $1 AND network = $3 ORDER BY valid_to LIMIT "+
@@ -123,7 +122,7 @@ func scan(r interface{ Scan(dest ...any) error }) (Quote, error) {
 	return q, err
 }
 
-// micros keeps the zero time as 0.
+// micros returns a time in microseconds. The zero time is 0.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
