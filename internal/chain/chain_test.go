@@ -9,10 +9,11 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
 func onSim(_ *testing.T, d *db.DB) chaintest.Chain {
-	return chaintest.Simulated{Chain: bitcoinsim.New(d)}
+	return fixture.Simulated{Chain: bitcoinsim.New(d)}
 }
 
 // onNode shares one node among all subtests of a test, because starting one takes longer than they do.

@@ -186,7 +186,7 @@ type merchant struct {
 func run(t *testing.T, f func(m *merchant)) {
 	t.Helper()
 	fixture.Run(t, func(x *fixture.Fixture) {
-		f(newMerchant(x, chaintest.Simulated{Chain: bitcoinsim.New(x.DB)}))
+		f(newMerchant(x, fixture.Simulated{Chain: bitcoinsim.New(x.DB)}))
 	})
 }
 

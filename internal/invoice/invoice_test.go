@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
@@ -112,7 +113,7 @@ func TestDraftAndOverdue(t *testing.T) {
 			b.Fatal(err)
 		}
 		v := b.get(id)
-		due := fixture.Must(time.Parse(time.DateOnly, v.DueDate))
+		due := testkit.Must(time.Parse(time.DateOnly, v.DueDate))
 		if got := v.Shown(due); got != Sent {
 			b.Errorf("on the due date: %s", got)
 		}
@@ -149,7 +150,7 @@ type env struct {
 func run(t *testing.T, f func(b *env)) {
 	t.Helper()
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		b := &env{Fixture: fixture.New(t, d, clock), sealer: fixture.Must(identity.NewSealer(make([]byte, 32)))}
+		b := &env{Fixture: fixture.New(t, d, clock), sealer: testkit.Must(identity.NewSealer(make([]byte, 32)))}
 		b.UseCompany(identity.NewCompany{Name: "Acme", Country: "US"})
 		b.user = fixture.Do(b.Fixture, func(ctx context.Context, tx *db.Tx) (identity.User, error) {
 			return identity.CreateUser(ctx, tx, b.sealer, identity.NewUser{CompanyID: b.By.CompanyID,

@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 	"github.com/stipend/stipend/internal/treasury"
 )
@@ -296,7 +297,7 @@ func TestExchangeLosesNothing(t *testing.T) {
 			for _, m := range h.get(p.ID).Payments {
 				sum := usd(0)
 				for _, o := range m.Outputs {
-					sum = fixture.Must(sum.Add(o.Input))
+					sum = testkit.Must(sum.Add(o.Input))
 					if exchanged := o.Input.Asset() != o.Amount.Asset(); exchanged &&
 						string(o.Amount.Asset()) != funding && o.Rate.IsZero() {
 						h.Errorf("seed %d: %s became %s %s without a rate", seed, o.Input, o.Amount, o.Amount.Asset())

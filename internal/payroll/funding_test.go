@@ -20,6 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 	"github.com/stipend/stipend/internal/webhook"
 )
@@ -37,7 +38,7 @@ func runFunding(t *testing.T, f func(x *fundingTest)) {
 	run(t, func(h *env) {
 		h.s.Pool = chain.NewPool(h.DB, "regtest", chaintest.NewSigner(h, h.DB).Deriver())
 		table := job.Table{chain.JobOutput: {Batch: deposit.OutputsChanged}, deposit.JobChanged: {Tx: h.s.Fund}}
-		c := h.NewChain("regtest", chaintest.Simulated{Chain: bitcoinsim.New(h.DB)}, table, func(ctx context.Context) error {
+		c := h.NewChain("regtest", fixture.Simulated{Chain: bitcoinsim.New(h.DB)}, table, func(ctx context.Context) error {
 			_, err := quote.ExpireDue(ctx, h.DB, "regtest", nil)
 			return err
 		})
@@ -82,7 +83,7 @@ func (x *fundingTest) step(verb, rest string) {
 		x.Exec("UPDATE deposits SET state = $1", verb)
 		x.Deliver(x.s.Fund, "object_id", x.p.ID)
 	case "later":
-		x.Clock.Advance(fixture.Must(time.ParseDuration(words[0])))
+		x.Clock.Advance(testkit.Must(time.ParseDuration(words[0])))
 	case "price":
 		x.Exec("UPDATE rates SET rate = $1 WHERE asset = 'BTC'", words[0])
 	case "release":

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/screening"
@@ -39,6 +40,20 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 			t.Errorf("without %s: %v", missing, err)
 		}
 	}
+}
+
+// Without AllowUnverified, an unverified company creates no payroll.
+func TestAnUnverifiedCompanyCreatesNoPayroll(t *testing.T) {
+	run(t, func(h *env) {
+		h.s.AllowUnverified = Config{}.AllowUnverified
+		if _, err := h.tryCreate(CreateParams{ToPay: worked}); !errors.Is(err, ErrUnverified) {
+			t.Errorf("an unverified company: %v", err)
+		}
+		h.Write(func(ctx context.Context, tx *db.Tx) error {
+			return identity.SetKYBStatus(ctx, tx, h.By.CompanyID, identity.KYBApproved)
+		})
+		h.create(CreateParams{ToPay: worked})
+	})
 }
 
 // No money is paid while any one guard refuses.

@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 	"github.com/stipend/stipend/internal/treasury"
 )
@@ -199,14 +200,14 @@ func TestASplitSumsBack(t *testing.T) {
 		a := rapid.IntRange(1, 98).Draw(t, "a")
 		b := rapid.IntRange(1, 99-a).Draw(t, "b")
 		amount := usd(rapid.Int64Range(1, 1<<50).Draw(t, "cents"))
-		shares := fixture.Must(split(amount, []destination.Destination{dest(money.USD, a), dest(money.EUR, b),
+		shares := testkit.Must(split(amount, []destination.Destination{dest(money.USD, a), dest(money.EUR, b),
 			dest(money.BTC, 100-a-b)}))
 		sum := usd(0)
 		for _, s := range shares {
 			if s.Amount.Sign() <= 0 {
 				t.Fatalf("a share of %s", s.Amount)
 			}
-			sum = fixture.Must(sum.Add(s.Amount))
+			sum = testkit.Must(sum.Add(s.Amount))
 		}
 		if sum != amount {
 			t.Fatalf("%s split into %s", amount, sum)
@@ -268,8 +269,8 @@ func TestDustGoesWithTheLargestShare(t *testing.T) {
 	} {
 		to := dest(money.BTC, int(c.cents))
 		to.Address, to.Network = c.address, "regtest"
-		shares := fixture.Must(split(usd(1_00), []destination.Destination{to, dest(money.EUR, 100-int(c.cents))}))
-		a := fixture.Must(allocate(escrow{payroll: "prl_1", held: usd(1_00), total: usd(1_00)},
+		shares := testkit.Must(split(usd(1_00), []destination.Destination{to, dest(money.EUR, 100-int(c.cents))}))
+		a := testkit.Must(allocate(escrow{payroll: "prl_1", held: usd(1_00), total: usd(1_00)},
 			[]entitlement{{paymentID: "pmt_1", net: usd(1_00), shares: shares}}, usd(0),
 			map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.92"), money.BTC: rate(money.BTC,
 				money.USD, "50000")}, unlimited, counter()))
@@ -298,21 +299,21 @@ func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 		volume := usd(0)
 		for i := range n {
 			net := usd(rapid.Int64Range(1, 5_000_000).Draw(t, "net"))
-			volume = fixture.Must(volume.Add(net))
+			volume = testkit.Must(volume.Add(net))
 			o := entitlement{paymentID: fmt.Sprintf("pmt_%d", i), net: net}
 			if rapid.IntRange(0, 9).Draw(t, "payable") > 0 {
 				cut := rapid.IntRange(1, 99).Draw(t, "cut")
 				assets := rapid.Permutation([]money.Asset{money.BTC, money.USD, money.EUR, money.JPY}).Draw(t, "assets")
-				o.shares = fixture.Must(split(net, []destination.Destination{dest(assets[0], cut), dest(assets[1], 100-cut)}))
+				o.shares = testkit.Must(split(net, []destination.Destination{dest(assets[0], cut), dest(assets[1], 100-cut)}))
 			} else {
 				o.problem = ReasonNoDestination
 			}
 			payments = append(payments, o)
 		}
-		fee := fixture.Must(volume.Fraction(100, basisPoints, money.HalfEven))
-		e := escrow{payroll: "prl_1", total: fixture.Must(volume.Add(fee))}
+		fee := testkit.Must(volume.Fraction(100, basisPoints, money.HalfEven))
+		e := escrow{payroll: "prl_1", total: testkit.Must(volume.Add(fee))}
 		if e.held = e.total; funding != e.total.Asset() {
-			e.held = fixture.Must(price.Convert(e.total, money.Ceil))
+			e.held = testkit.Must(price.Convert(e.total, money.Ceil))
 		}
 		if funding == money.BTC && rapid.Bool().Draw(t, "one rate") {
 			e.rate = price
@@ -331,7 +332,7 @@ func TestAReleaseBalancesWhateverIsPaid(t *testing.T) {
 			if _, ok := owed[out.payment]; !ok {
 				owed[out.payment] = usd(0)
 			}
-			owed[out.payment] = fixture.Must(owed[out.payment].Add(out.share.Amount))
+			owed[out.payment] = testkit.Must(owed[out.payment].Add(out.share.Amount))
 		}
 		for i, p := range payments {
 			_, stopped := a.problems[i]
@@ -396,10 +397,10 @@ func TestAReceiptIsUndoneExactly(t *testing.T) {
 				return sats(x), sats(rapid.Int64Range(0, n-x).Draw(t, "suspense"))
 			}
 			escrow, suspense := divide(r.amount.Units() - r.debt.Units())
-			post(fixture.Must(r.book("prl_1", escrow, suspense)))
+			post(testkit.Must(r.book("prl_1", escrow, suspense)))
 			for range rapid.IntRange(0, 2).Draw(t, "rebookings") {
 				escrow, suspense = divide(r.escrow.Units() + r.suspense.Units())
-				post(fixture.Must(r.rebook("prl_1", escrow, suspense)))
+				post(testkit.Must(r.rebook("prl_1", escrow, suspense)))
 			}
 			if got := released - balances["2010"] - balances["2600"]; got != r.escrow.Units()+r.suspense.Units() {
 				t.Fatalf("escrow and suspense have %d, want %s and %s", got, r.escrow, r.suspense)
@@ -407,7 +408,7 @@ func TestAReceiptIsUndoneExactly(t *testing.T) {
 			if got := balances["1000"]; got != r.amount.Units() {
 				t.Fatalf("the wallet has %d of %s", got, r.amount)
 			}
-			post(fixture.Must(r.reverse("prl_1", rapid.Bool().Draw(t, "divided"), sats(rapid.Int64Range(0, 1_000_000).Draw(t,
+			post(testkit.Must(r.reverse("prl_1", rapid.Bool().Draw(t, "divided"), sats(rapid.Int64Range(0, 1_000_000).Draw(t,
 				"funds")))))
 			if balances["1000"] != 0 || balances["1300"] != r.debt.Units() || balances["2600"] != 0 {
 				t.Fatalf("after the reversal: %v, owed %s", balances, r.debt)

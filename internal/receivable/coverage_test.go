@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
@@ -21,7 +22,7 @@ func TestTolerance(t *testing.T) {
 		{sats(2_020_000), 0, 294}, {sats(10_000), 0, 100}, {sats(2_020_000), 50, 10_100}, {sats(50), 0, 0},
 		{usd(1_000_00), 0, 0}, {usd(1_000_00), 100, 10_00},
 	} {
-		if got := fixture.Must(tolerance(c.due, c.bps)); got.Units() != c.allowed {
+		if got := testkit.Must(tolerance(c.due, c.bps)); got.Units() != c.allowed {
 			t.Errorf("%s at %d bps: %s", c.due, c.bps, got)
 		}
 	}
@@ -32,7 +33,7 @@ func TestMoneyInPartsCoversWhatItCoversWhole(t *testing.T) {
 		price := rate(money.BTC, money.USD, fmt.Sprintf("%d.%08d", rapid.IntRange(100, 200_000).Draw(t, "dollars"),
 			rapid.IntRange(0, 99_999_999).Draw(t, "rest")))
 		total := usd(rapid.Int64Range(1_00, 1_000_000_00).Draw(t, "total"))
-		due := fixture.Must(fundingDue(total, money.BTC, price))
+		due := testkit.Must(fundingDue(total, money.BTC, price))
 		c := coverage{total: total, asset: money.BTC}
 		left := due.Units()
 		for left > 0 {
@@ -44,7 +45,7 @@ func TestMoneyInPartsCoversWhatItCoversWhole(t *testing.T) {
 			if err := c.add("quo_1", price, sats(part)); err != nil {
 				t.Fatal(err)
 			}
-			room := fixture.Must(c.room("quo_1", price))
+			room := testkit.Must(c.room("quo_1", price))
 			if room.Units() != left {
 				t.Fatalf("room for %d, want %d", room.Units(), left)
 			}
@@ -64,11 +65,11 @@ func TestTwoPricesCoverTogether(t *testing.T) {
 	if err := c.add("dep_late", rate(money.BTC, money.USD, "49000"), sats(2_020_000)); err != nil {
 		t.Fatal(err)
 	}
-	if left := fixture.Must(c.remaining("")); left != usd(20_20) {
+	if left := testkit.Must(c.remaining("")); left != usd(20_20) {
 		t.Fatalf("%s remain, want 20.20", left)
 	}
 	second := rate(money.BTC, money.USD, "49000")
-	if need := fixture.Must(c.need("quo_2", second)); need != sats(41_225) {
+	if need := testkit.Must(c.need("quo_2", second)); need != sats(41_225) {
 		t.Fatalf("needs %s", need)
 	}
 	if covered, _, _ := c.verdict("quo_2", second, 0); covered {

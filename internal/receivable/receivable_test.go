@@ -13,7 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
-	"github.com/stipend/stipend/internal/testkit/fixture"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -198,14 +198,14 @@ func TestTheOrderOfFactsDoesNotMatter(t *testing.T) {
 		total := sats(0)
 		for _, p := range got.Parts {
 			i := slices.IndexFunc(all, func(d deposit.Deposit) bool { return d.ID == p.DepositID })
-			whole := fixture.Must(fixture.Must(p.Counted.Add(p.Excess)).Add(p.Held))
+			whole := testkit.Must(testkit.Must(p.Counted.Add(p.Excess)).Add(p.Held))
 			if spent, ok := f.Spent[p.DepositID]; ok {
-				whole = fixture.Must(whole.Add(spent))
+				whole = testkit.Must(whole.Add(spent))
 			}
 			if whole != all[i].Amount {
 				t.Fatalf("%+v of a deposit of %s", p, all[i].Amount)
 			}
-			total = fixture.Must(total.Add(whole))
+			total = testkit.Must(total.Add(whole))
 		}
 		if total != got.Confirmed {
 			t.Fatalf("the parts sum up to %s of %s", total, got.Confirmed)

@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -44,19 +45,18 @@ func guards() withdrawal.Guards {
 func run(t *testing.T, f func(x *env)) {
 	t.Helper()
 	fixture.Run(t, func(base *fixture.Fixture) {
-		sealer := fixture.Must(identity.NewSealer(make([]byte, 32)))
+		sealer := testkit.Must(identity.NewSealer(make([]byte, 32)))
 		x := &env{Fixture: base, config: withdrawal.Config{
 			Setup:    destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
-			CoolDown: approval.CoolDown(coolDown),
+			CoolDown: approval.CoolDown(coolDown), AllowUnverified: true,
 		}}
 		x.guard(guards())
 		x.UseCompany(identity.NewCompany{Name: "Acme", Country: "DE"})
 		company := x.By.CompanyID
 		for i, p := range []*identity.Principal{&x.owner, &x.second} {
 			x.Write(func(ctx context.Context, tx *db.Tx) error {
-				u, err := identity.CreateUser(ctx, tx, sealer, identity.NewUser{
-					Password: "wire of eleven inches", Profile: identity.Profile{Email: fmt.Sprintf("%d@acme.example", i)},
-				})
+				u, err := identity.CreateUser(ctx, tx, sealer,
+					identity.NewUser{Profile: identity.Profile{Email: fmt.Sprintf("%d@acme.example", i)}})
 				*p = identity.Principal{Kind: identity.KindSession, ID: "ses_" + u.ID, CompanyID: company, UserID: u.ID}
 				if err != nil {
 					return err
@@ -218,8 +218,9 @@ func TestCreateRefuses(t *testing.T) {
 				"amount_too_small", "/amount"},
 			"a frozen company": {withdrawal.Params{AmountText: "0.001"}, func() { x.setFrozen(true) },
 				func() { x.setFrozen(false) }, "company_frozen", ""},
-			"an unverified company": {withdrawal.Params{AmountText: "0.001"}, func() { x.s.VerifiedOnly = true },
-				func() { x.s.VerifiedOnly = false }, "kyc_required", ""},
+			"an unverified company": {withdrawal.Params{AmountText: "0.001"},
+				func() { x.s.AllowUnverified = withdrawal.Config{}.AllowUnverified },
+				func() { x.s.AllowUnverified = true }, "kyc_required", ""},
 		} {
 			c.before()
 			_, err := x.tryCreate(c.params)

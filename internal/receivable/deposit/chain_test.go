@@ -28,7 +28,7 @@ func TestWithAWatchedChain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(h *env) {
-				c := h.watch(network, chaintest.Simulated{Chain: bitcoinsim.New(h.DB)})
+				c := h.watch(network, fixture.Simulated{Chain: bitcoinsim.New(h.DB)})
 				h.open(c, chaintest.NewSigner(h, h.DB).Deriver(), "prl_1")
 				c.Play(steps, func(verb, rest string) {
 					txid, state, inTime := c.Paid[len(c.Paid)-1], State(verb), rest == "in_time"

@@ -81,12 +81,12 @@ func TestPaymentsToAWallet(t *testing.T) {
 	for name, open := range map[string]func(h *env) paidChain{
 		"simulated coins": func(h *env) paidChain {
 			c := bitcoinsim.New(h.DB)
-			return bitcoins(h, chaintest.Simulated{Chain: c}, c)
+			return bitcoins(h, fixture.Simulated{Chain: c}, c)
 		},
 		"simulated accounts": func(h *env) paidChain {
-			c := evmsim.New(h.DB, fixture.Must(evm.Lookup("base")))
-			seed := fixture.Must(evm.MasterFromSeed([]byte("the wallet of this test")))
-			keys := fixture.Must(evm.ParseXPriv(seed)).Deriver()
+			c := evmsim.New(h.DB, testkit.Must(evm.Lookup("base")))
+			seed := testkit.Must(evm.MasterFromSeed([]byte("the wallet of this test")))
+			keys := testkit.Must(evm.ParseXPriv(seed)).Deriver()
 			return accounts(money.New(money.USDC, 5_000_000), simulatedAccounts{c}, keys, c)
 		},
 	} {

@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
@@ -404,20 +405,20 @@ func TestFundingCoversTheDueExactly(t *testing.T) {
 		text := fmt.Sprintf("%d.%016d", rapid.Int64Range(1000, 10_000_000).Draw(t, "whole"), rapid.Int64Range(0,
 			9_999_999_999_999_999).Draw(t, "part"))
 		market := fixture.Rate(money.BTC, asset, text)
-		rate := fixture.Must(shorten(market))
+		rate := testkit.Must(shorten(market))
 		if rate.Cmp(market) > 0 {
 			t.Fatalf("%s was raised to %s", market, rate)
 		}
 		if _, decimals, _ := strings.Cut(rate.String(), "."); len(decimals) > 8 {
 			t.Fatalf("%s has more than 8 decimals", rate)
 		}
-		funding := fixture.Must(rate.Convert(due, money.Ceil))
+		funding := testkit.Must(rate.Convert(due, money.Ceil))
 		q := Quote{Rate: rate, Due: due, Funding: funding}
-		full := fixture.Must(q.Value(funding))
+		full := testkit.Must(q.Value(funding))
 		if full.Cmp(due) < 0 {
 			t.Fatalf("%s at %s is worth %s, due %s", funding, rate, full, due)
 		}
-		less := fixture.Must(q.Value(fixture.Sats(funding.Units() - 1)))
+		less := testkit.Must(q.Value(fixture.Sats(funding.Units() - 1)))
 		if less.Cmp(due) >= 0 {
 			t.Fatalf("one unit less than %s is worth %s too, due %s", funding, less, due)
 		}
