@@ -307,18 +307,6 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 	return entitlements, nil
 }
 
-// WaitingForConversion returns the payrolls of all companies with payments that wait because the operator owns too
-// little of an asset, oldest first.
-func WaitingForConversion(ctx context.Context, tx *db.Tx) ([]Issue, error) {
-	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, COUNT(*) FROM payments
-		WHERE state = 'on_hold' AND reason = 'conversion_unavailable' GROUP BY company_id, payroll_id
-		ORDER BY payroll_id LIMIT 1000`)
-	return db.Collect(rows, err, func(r *db.Rows) (t Issue, err error) {
-		t.State = OnHold
-		return t, r.Scan(&t.CompanyID, &t.PayrollID, &t.Payments)
-	})
-}
-
 // RetryConversions releases again the payrolls with payments that wait because the operator owned too little of an
 // asset. It runs periodically.
 func RetryConversions(ctx context.Context, d *db.DB) error {

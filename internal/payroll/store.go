@@ -458,3 +458,63 @@ func dueByBank(ctx context.Context, tx *db.Tx, companyID string, amount money.Am
 		LIMIT 2`, companyID, string(amount.Asset()), amount.Units())
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
+
+// CompanyOf returns the ID of the company that a payroll belongs to, "" if there is no such payroll.
+func CompanyOf(ctx context.Context, tx *db.Tx, payrollID string) (company string, err error) {
+	err = tx.QueryRow(ctx, "SELECT company_id FROM payrolls WHERE payroll_id = $1", payrollID).Scan(&company)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return company, err
+}
+
+// Issues returns the company's payrolls with payments that need attention, newest first, at most a hundred.
+func (s *Service) Issues(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Issue, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, `SELECT payroll_id, state, COUNT(*) FROM payments
+		WHERE company_id = $1 AND state IN ('action_required', 'returned')
+		GROUP BY payroll_id, state ORDER BY payroll_id DESC, state LIMIT 100`, company)
+	return db.Collect(rows, err, func(r *db.Rows) (t Issue, err error) {
+		var state string
+		err = r.Scan(&t.PayrollID, &state, &t.Payments)
+		t.State = State(state)
+		return t, err
+	})
+}
+
+const day = int64(24 * time.Hour / time.Microsecond)
+
+// PaidByDay returns the sums of the company's fulfilled payments by the day (UTC) on which their payrolls were
+// created, from a time on, oldest first.
+func (s *Service) PaidByDay(ctx context.Context, tx *db.Tx, by identity.Principal, from time.Time) ([]Paid, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, `SELECT p.created_at / $1, p.currency, CAST(SUM(m.amount) AS BIGINT) FROM payrolls p
+		JOIN payments m ON m.company_id = p.company_id AND m.payroll_id = p.payroll_id
+		WHERE p.company_id = $2 AND p.created_at >= $3 AND m.state = 'fulfilled'
+		GROUP BY p.created_at / $1, p.currency ORDER BY 1, 2`, day, company, db.Micros(from))
+	return db.Collect(rows, err, func(r *db.Rows) (p Paid, err error) {
+		var at, sum int64
+		var currency string
+		err = r.Scan(&at, &currency, &sum)
+		p.Day, p.Volume = db.Time(at*day).UTC(), money.New(money.Asset(currency), sum)
+		return p, err
+	})
+}
+
+// WaitingForConversion returns the payrolls of all companies with payments that wait because the operator owns too
+// little of an asset, oldest first.
+func WaitingForConversion(ctx context.Context, tx *db.Tx) ([]Issue, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, COUNT(*) FROM payments
+		WHERE state = 'on_hold' AND reason = 'conversion_unavailable' GROUP BY company_id, payroll_id
+		ORDER BY payroll_id LIMIT 1000`)
+	return db.Collect(rows, err, func(r *db.Rows) (t Issue, err error) {
+		t.State = OnHold
+		return t, r.Scan(&t.CompanyID, &t.PayrollID, &t.Payments)
+	})
+}

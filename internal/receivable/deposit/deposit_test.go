@@ -304,7 +304,7 @@ func TestAReplacementAddsNothingToTheFirstSight(t *testing.T) {
 		for i, c := range []struct {
 			name   string
 			beside int64 // amount that another transaction pays in time
-			// olds has the outputs of transactions, each of which replaces the one before. The first is in time.
+			// olds has the outputs of successive transactions: the first is in time, each other replaces the one before.
 			olds   [][]int64
 			late   int // number of the transactions in olds after the end of the quote
 			next   []int64
