@@ -317,8 +317,7 @@ func (r *Rail) send(ctx context.Context, d *db.DB, companyID, fileID string) err
 		return nil
 	}
 	response := r.c.Drop.Release(ctx, f.Name, f.token)
-	if err := d.Write(ctx, func(ctx context.Context,
-		tx *db.Tx) error {
+	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return r.record(ctx, tx, f, response)
 	}); err != nil {
 		return err

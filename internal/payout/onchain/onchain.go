@@ -128,9 +128,7 @@ func (c *Carrier) RefreshFees(ctx context.Context, d *db.DB) error {
 	if err != nil {
 		return fmt.Errorf("fee rate of %s: %w", c.Chain, err)
 	}
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return SetFeeRate(ctx, tx, c.Chain, rate)
-	})
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return SetFeeRate(ctx, tx, c.Chain, rate) })
 }
 
 // Wait records that a company's queue waits and schedules its retry.
