@@ -316,7 +316,7 @@ func recordPayment(ctx context.Context, tx *db.Tx, n NodeInvoice) error {
 	}
 	from := i.State
 	i.State, i.preimage, i.settleIndex, i.SettledAt = Paid, "", n.SettleIndex, n.SettledAt
-	i.Paid = money.New(money.BTC, n.PaidMsat/1000) // rounded down to a satoshi
+	i.Paid = money.New(money.BTC, n.PaidMsat/1000) // the amount is rounded down to a satoshi
 	if err := transition(ctx, tx, from, &i, "settled at the node"); err != nil {
 		return err
 	}

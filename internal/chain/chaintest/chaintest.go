@@ -239,7 +239,7 @@ func (s *source) payment() {
 			testkit.Check(s, s.Broadcast(s.Context(), tx.Raw))
 		}
 	}
-	again() // the transaction is pending
+	again() // a pending transaction can be broadcast again
 	s.mine(1)
 	_, hash := s.tip()
 	b := testkit.Must(s.Block(s.Context(), hash))
@@ -249,7 +249,7 @@ func (s *source) payment() {
 	if s.waits(txid) {
 		s.Fatal("it still waits")
 	}
-	again() // the transaction was mined
+	again() // a mined transaction can be broadcast again
 }
 
 // wantRejected broadcasts invalid bytes.

@@ -243,7 +243,7 @@ var watcherCases = map[string]func(b *fixture){
 	"replaced by a payment to us":     (*fixture).replacedByAPaymentToUs,
 	"replaced by a payment to others": func(b *fixture) { b.replacedByOthers(b.restart, b.sync) },
 	"replaced unseen, found in the block": func(b *fixture) {
-		b.replacedByOthers(func() {}, func() { b.mine(1) }) // the block comes before the next mempool scan
+		b.replacedByOthers(func() {}, func() { b.mine(1) }) // a block, before the next mempool scan
 	},
 	"evicted and back":                   (*fixture).evictedAndBack,
 	"reorganization with a double spend": (*fixture).doubleSpend,

@@ -11,8 +11,8 @@ import (
 func TestNetworksHaveAssetsAndLimits(t *testing.T) {
 	const gwei = int64(1_000_000_000)
 	for name, want := range map[string]struct {
-		assets                []money.Asset // in which payrolls are funded and payees paid
-		accepted              []money.Asset // only in destinations
+		assets                []money.Asset // assets in which payrolls are funded and payees paid
+		accepted              []money.Asset // assets that only destinations may name
 		confirmation          int64
 		maxFee, minTip        int64
 		carried, neverCarried []money.Asset

@@ -163,7 +163,7 @@ func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 
 func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 	if why, err := payout.PayoutsAllowed(ctx, tx, r.c.Log); err != nil || why != "" {
-		return err // Periodic repeats the work
+		return err // the periodic work of the rail calls Prepare again
 	}
 	outs, err := payout.Head(ctx, tx, companyID, r.Name(), maxPayments)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestCalendarsAgreeWithAThirdPartyLibrary(t *testing.T) {
 		for day := time.Date(2022, 1, 1, 12, 0, 0, 0, time.UTC); day.Year() < 2062; day = day.AddDate(0, 0, 1) {
 			if h := day.Format(time.DateOnly); c == England &&
 				(h == "2022-06-02" || h == "2022-06-03" || h == "2022-05-30" || h == "2022-09-19" || h == "2023-05-08") {
-				continue // one-time bank holidays
+				continue // bank holidays of one year only
 			}
 			if c.isBusinessDay(day) != theirs.IsWorkday(day) {
 				t.Errorf("%s: %s is open: %v", c, day.Format("Mon 2006-01-02"), c.isBusinessDay(day))

@@ -32,7 +32,7 @@ type node struct {
 
 	mu       sync.Mutex
 	sent     [][]byte
-	accepted map[string][]byte // by txid
+	accepted map[string][]byte // accepted transactions by txid
 }
 
 func (n *node) FeeRate(context.Context) (int64, error) { return n.rate, nil }

@@ -43,7 +43,7 @@ type testNode interface {
 type simulated struct {
 	*evmsim.Chain
 	connection payouttest.Connection
-	accepted   map[string]evm.Call // by the bytes of the transaction
+	accepted   map[string]evm.Call // calls of accepted transactions, by the transactions' bytes
 }
 
 func (s *simulated) Fund(ctx context.Context, account string, native, tokens int64) error {
