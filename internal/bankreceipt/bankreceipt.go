@@ -49,9 +49,9 @@ type State string
 
 // States of a transfer.
 const (
-	Suspense State = "suspense" // the owner is unknown
-	Credited State = "credited" // in its owner's balance
-	Returned State = "returned" // returned to the sender
+	Suspense State = "suspense" // the owner of the transfer is unknown
+	Credited State = "credited" // the owner's balance includes the transfer
+	Returned State = "returned" // the transfer was returned to the sender
 )
 
 // Reasons of suspense, credit or return.
@@ -60,8 +60,8 @@ const (
 	ReasonAmbiguous = "ambiguous"       // the payer mentioned several owners
 	ReasonCurrency  = "wrong_currency"  // the funding account has another currency
 	ReasonParts     = "parts_differ"    // the details of the entry do not sum to its amount
-	ReasonDuplicate = "perhaps_known"   // it may be an imported credit with other text or another date
-	ReasonPayment   = "part_of_payment" // a returned part of a payment; returned: the payment was returned
+	ReasonDuplicate = "perhaps_known"   // may be the same as an imported credit with other text or another date
+	ReasonPayment   = "part_of_payment" // a returned part of a payment, whose return staff record
 	ReasonAccount   = "account"         // credited: received on the owner's funding account
 	ReasonReference = "reference"       // credited: the payer mentioned the owner
 	ReasonOperator  = "operator"        // staff decided
@@ -97,10 +97,10 @@ type Transfer struct {
 	State         State
 	Reason        string
 	OwnerID       string // "" in suspense
-	CompanyID     string // company that gets its events: the owner or the company of the user; or ""
+	CompanyID     string // company that gets the transfer's events: the owner or the company of the user; or ""
 	PayerID       string // payer of the owner, or ""
 	InvoiceID     string // invoice that it pays, or ""
-	PayrollID     string // that the payer mentioned, "" for none
+	PayrollID     string // ID of the payroll that the payer mentioned, or ""
 	Version       int64
 	CreatedAt     time.Time
 
@@ -108,23 +108,23 @@ type Transfer struct {
 	payment           string       // reference of the payment that this is a part of, or ""
 	accountID         string       // dimension of account 1020
 	invoiceAmount     money.Amount // amount applied to the invoice
-	fundsPayroll      bool         // it is booked as a deposit of the payroll
+	fundsPayroll      bool         // whether the transfer is posted as a deposit of the payroll
 }
 
 // item is a credit, or the reversal of one, in a message.
 type item struct {
 	Transfer
 	references []string // the bank's references, each with its kind
-	kind       string   // kind of message
-	isReversal bool     // it reverses an earlier credit
+	kind       string   // kind of message that reported the credit: camt.053 or camt.054
+	isReversal bool     // whether the item reverses an earlier credit
 	reason     string   // reason for suspense, if it must not be matched
 	entry      *entry   // share of the statement, nil for a notification
 }
 
 // Summary counts the items of a message by effect.
 type Summary struct {
-	Credited, Suspense, Returned int      // newly booked
-	Known                        int      // imported before
+	Credited, Suspense, Returned int      // numbers of new transfers by state
+	Known                        int      // number of items that were imported before
 	Others                       int      // debits, announcements and returned payments, which package bank handles
 	Problems                     []string // items without effect that staff must check
 }
@@ -172,7 +172,7 @@ func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account
 	// Items with references come first, so that one without is not matched by content with a credit that another item
 	// references.
 	slices.SortStableFunc(items, func(a, b item) int { return min(len(b.references), 1) - min(len(a.references), 1) })
-	imported := map[string]bool{} // transfer IDs of this message
+	imported := map[string]bool{} // IDs of the transfers that this message reported
 	var failed error
 	for i := range items {
 		items[i].fingerprint = items[i].computeFingerprint()
@@ -181,7 +181,7 @@ func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account
 		case err == nil:
 		case !apierr.Passing(err):
 			s.Problems = append(s.Problems, fmt.Sprintf("%s: %v", items[i], err))
-		case f != nil && f.Kind == apierr.Unavailable || ctx.Err() != nil: // the others would fail, too
+		case f != nil && f.Kind == apierr.Unavailable || ctx.Err() != nil: // the remaining items would fail, too
 			return s, errors.Join(failed, fmt.Errorf("%s: %w", items[i], err))
 		default:
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", items[i], err))
@@ -202,7 +202,7 @@ func (it item) String() string {
 // credits returns the credits of an entry and reversals of earlier ones, or nothing.
 func credits(st *iso20022.Statement, e *iso20022.Entry) []item {
 	back := e.Returned(e.Details...)
-	if !e.Final() || e.Credit == back { // our payments and their returns; package bank books them
+	if !e.Final() || e.Credit == back { // package bank posts our own payments and their returns
 		return nil
 	}
 	whole := newItem(st, e)
@@ -346,7 +346,7 @@ func (it *item) importOne(ctx context.Context, d *db.DB, imported map[string]boo
 			return err
 		})
 		if errors.Is(err, db.ErrConflict) {
-			continue // a concurrent import committed first; the next attempt finds its credit
+			continue // a concurrent import committed the same credit; the next attempt finds it
 		}
 		if err != nil {
 			return err

@@ -42,7 +42,7 @@ type fixture struct {
 	sealer  *identity.Sealer
 	by      identity.Principal
 	user    string
-	number  string // of the funding account
+	number  string // number of the user's funding account
 	payer   string
 	message int
 }
@@ -198,7 +198,7 @@ func (b *fixture) camt(kind string, credits ...credit) string {
 		root, part, b.message, pooled, entries.String())
 }
 
-// problem checks that a message caused one problem.
+// problem checks that an import reported one problem, whose text contains want.
 func (b *fixture) problem(what string, s Summary, want string) {
 	b.Helper()
 	if len(s.Problems) != 1 || !strings.Contains(s.Problems[0], want) {
@@ -475,8 +475,9 @@ func TestStaffDecideAboutTransfersInSuspense(t *testing.T) {
 	})
 }
 
-// A transfer that mentions a payroll funded by bank transfer, or has exactly the amount that one waits for, is its
-// deposit; the bank may take it back. One that mentions another payroll is the company's balance.
+// A transfer becomes a deposit of a payroll that is funded by bank transfer if it mentions the payroll or has exactly
+// the expected amount. The bank can reverse it. A transfer that mentions any other payroll is added to the company's
+// balance.
 func TestATransferFundsAPayroll(t *testing.T) {
 	run(t, func(b *fixture) {
 		first, second := b.payroll("100.00"), b.payroll("200.00")
@@ -608,8 +609,8 @@ func TestConcurrentImportsBookOnce(t *testing.T) {
 	b.want("transfers", len(b.all()), len(some))
 }
 
-// Staff must ask the bank if it takes back another amount than was credited or an unknown credit, or reports a credit
-// again with another amount.
+// A problem is reported if the bank reverses another amount than was credited, reverses an unknown credit, or reports
+// a credit again with another amount.
 func TestAReversalOfAnotherAmountIsAProblem(t *testing.T) {
 	run(t, func(b *fixture) {
 		b.mustImport("053", credit{amount: "10.00", to: b.number, words: "gift", servicer: "1"})
@@ -631,7 +632,7 @@ func TestAReversalOfAnotherAmountIsAProblem(t *testing.T) {
 // An item that fails does not block those after it.
 func TestAFailedItemDoesNotBlockOthers(t *testing.T) {
 	run(t, func(b *fixture) {
-		huge := credit{amount: "92233720368547758.07", to: b.number, servicer: "1"} // exceeds the ledger's limit
+		huge := credit{amount: "92233720368547758.07", to: b.number, servicer: "1"} // an amount above the ledger's limit
 		s, err := b.importMessage("053", huge, credit{amount: "5.00", words: "?", servicer: "2"})
 		b.want("the one after it", s, Summary{Suspense: 1})
 		b.want("it is read again", err != nil && apierr.Passing(err), true)

@@ -143,7 +143,7 @@ func (s *Statement) addEntry(e *iso20022.Entry, credits []item) {
 func storeStatements(ctx context.Context, d *db.DB, all []*Statement) error {
 	for _, s := range all {
 		if s.Currency == "" {
-			continue // it has neither entries nor balances
+			continue // a statement without entries and balances is not stored
 		}
 		if err := d.Write(ctx, func(ctx context.Context,
 			tx *db.Tx) error {

@@ -47,8 +47,8 @@ func lockAccount(ctx context.Context, tx *db.Tx, account string) error {
 	return err
 }
 
-// insertReferences stores the bank's references of a credit. It returns db.ErrConflict if another credit has one of
-// them.
+// insertReferences stores the bank's references of a credit. It returns db.ErrConflict if another credit already has
+// one of the references.
 func insertReferences(ctx context.Context, tx *db.Tx, t Transfer, references []string) error {
 	for _, name := range references {
 		n, err := tx.Exec(ctx, `INSERT INTO transfer_references (bank_account, name, transfer_id) VALUES ($1, $2, $3)
@@ -80,7 +80,7 @@ func scan(scan func(...any) error) (t Transfer, err error) {
 		return t, err
 	}
 	if t.accountID == "" {
-		t.accountID = t.BankAccount // stored before accounts had IDs
+		t.accountID = t.BankAccount // a transfer without an account ID was stored under the account's number
 	}
 	a := money.Asset(currency)
 	t.Amount, t.invoiceAmount, t.State, t.CreatedAt = money.New(a, amount), money.New(a, part), State(state),

@@ -77,7 +77,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 	// Tax IDs.
 	"us_ssn": func(s string) bool {
 		return s[:3] != "000" && s[:3] != "666" && s[0] != '9' && s[3:5] != "00" && s[5:] != "0000" &&
-			s != "078051120" && s != "219099999" && s != "457555462" // printed in advertisements
+			s != "078051120" && s != "219099999" && s != "457555462" // invalid: printed in advertisements
 	},
 	"us_itin": func(s string) bool {
 		group := s[3:5]
@@ -89,7 +89,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 	"ca_sin": func(s string) bool { return s[0] != '0' && s[0] != '8' && luhn(s) },
 	"ca_bn":  func(s string) bool { return luhn(s[:9]) },
 
-	// The last character is not checked: about one in seventy issued numbers violates its rule.
+	// The last character is not checked, because about one in seventy issued numbers violates its rule.
 	"mx_rfc": func(s string) bool { n := len([]rune(s)); return (n == 12 || n == 13) && day2(s[len(s)-9:len(s)-3]) },
 	"mx_curp": func(s string) bool {
 		century := "19"
@@ -143,9 +143,9 @@ var simpleAlgorithms = map[string]func(string) bool{
 		}
 		person := s[2] <= '6' && s[10:] != "000" && luhn(s[:10])
 		switch s[2] {
-		case '6': // the state; some persons have a 6 too
+		case '6': // numbers of public bodies, and of some persons
 			return person || s[9:] != "0000" && weigh(s[:9], 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0
-		case '9': // a firm
+		case '9': // numbers of companies
 			return s[9:] != "0000" && weigh(s[:9], 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0 ||
 				s[10:] != "000" && weigh(s[:10], 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0
 		}
@@ -197,7 +197,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 
 	"ie_pps": func(s string) bool {
 		sum := weigh(s[:7], 8, 7, 6, 5, 4, 3, 2)
-		if len(s) == 9 && s[8] <= 'I' { // W, T and X are older and do not count
+		if len(s) == 9 && s[8] <= 'I' { // the older last letters W, T and X do not count
 			sum += int(s[8]-'A'+1) * 9
 		}
 		return "WABCDEFGHIJKLMNOPQRSTUV"[sum%23] == s[7]
@@ -282,7 +282,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 
 	"cz_ico": func(s string) bool { return (11-weigh(s[:7], 8, 7, 6, 5, 4, 3, 2)%11)%10 == digit(s[7]) },
 
-	// A person's number starts with 1 and need not be divisible.
+	// The number of a person starts with 1 and need not be divisible by 11.
 	"sk_dic": func(s string) bool { return s[0] == '1' || number(s)%11 == 0 },
 
 	"hu_adoazonosito": func(s string) bool { return weigh(s[:9], 1, 2, 3, 4, 5, 6, 7, 8, 9)%11 == digit(s[9]) },
@@ -303,7 +303,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		return weigh(s[:9], 7, 5, 3, 2, 1, 7, 5, 3, 2)*10%11%10 == digit(s[9])
 	},
 
-	// 20 or 40 is added to the month for other centuries.
+	// 20 is added to the month for people born before 1900, 40 for people born since 2000.
 	"bg_egn": func(s string) bool {
 		month := number(s[2:4])
 		century := map[int]string{0: "19", 1: "18", 2: "20"}[month/20]
@@ -366,7 +366,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 
 	"lv_personas_kods": func(s string) bool {
 		s = digits(s)
-		if s[:2] >= "32" { // since 2017, without a rule
+		if s[:2] >= "32" { // numbers since 2017 have no check digit
 			return between(s[:2], "32", "39")
 		}
 		return dayOfEither(s[4:6], number(s[2:4]), number(s[:2])) &&
@@ -405,7 +405,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		if check == 10 {
 			check = weigh(s[:11], 3, 4, 5, 6, 7, 8, 9, 10, 11, 1, 2) % 11
 		}
-		return day2(s[:6]) && check == digit(s[11]) // a check of 10 is never issued
+		return day2(s[:6]) && check == digit(s[11]) // numbers with a check value of 10 are never issued
 	},
 
 	"tr_tckn": func(s string) bool {
@@ -434,14 +434,14 @@ var simpleAlgorithms = map[string]func(string) bool{
 	},
 
 	"in_pan":  func(s string) bool { return s[5:9] != "0000" },
-	"pk_cnic": func(s string) bool { return s[12] != '0' }, // odd: a man, even: a woman
+	"pk_cnic": func(s string) bool { return s[12] != '0' }, // the last digit is odd for men and even for women
 
 	"lk_nic": func(s string) bool {
 		of := s[2:5]
 		if len(s) == 12 {
 			of = s[4:7]
 		}
-		n := number(of) // of the year; women have 500 added
+		n := number(of) // number within the year; 500 is added for women
 		return n >= 1 && n <= 366 || n >= 501 && n <= 866
 	},
 
@@ -645,10 +645,10 @@ func birthNumber(s string) bool {
 		century = 2000
 	}
 	if month > 50 {
-		month -= 50 // added for women
+		month -= 50 // 50 is added to the month for women
 	}
 	if month > 20 && century+year >= 2004 {
-		month -= 20 // all numbers of the day were used
+		month -= 20 // 20 is added when all numbers of a day are used
 	}
 	if !realDay(century+year, month, number(s[4:6])) {
 		return false
@@ -797,7 +797,7 @@ func newZealand(s string) bool {
 	case "26", "28", "29":
 		rule, mod = 'G', 10
 	case "31":
-		return true // Citibank has no check digit
+		return true // account numbers of Citibank have no check digit
 	default:
 		if s[6:13] >= "0990000" {
 			rule = 'B'
@@ -895,7 +895,7 @@ func weigh(s string, weights ...int) (sum int) {
 	return sum
 }
 
-// weighRight is weigh starting at the right.
+// weighRight returns the sum of the digits multiplied by the weights, from right to left.
 func weighRight(s string, weights ...int) (sum int) {
 	for i := range len(s) {
 		sum += digit(s[len(s)-1-i]) * weights[i%len(weights)]

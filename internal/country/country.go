@@ -25,7 +25,7 @@ type Country struct {
 	Name         string         `json:"name"`  // in English; "" if no page shows it
 	Union        bool           `json:"union"` // not a country: its bank accounts apply to all countries with SEPA
 	SEPA         bool           `json:"sepa"`  // euro transfers reach its accounts
-	IBAN         *Pattern       `json:"iban"`  // of its account numbers, unless a bank account below has it
+	IBAN         *Pattern       `json:"iban"`  // format of the country's IBANs, unless a bank account below has its own
 	PostalCode   *PostalCode    `json:"postal_code"`
 	NoPostalCode bool           `json:"no_postal_code"` // the country has no postal codes
 	Clearing     *Clearing      `json:"clearing"`
@@ -38,7 +38,7 @@ type Country struct {
 
 // PostalCode is the format of a country's postal codes.
 type PostalCode struct {
-	Form Pattern `json:"form"` // without the gap
+	Form Pattern `json:"form"` // format without the gap
 	Gap  string  `json:"gap"`
 	// GapAt is the number of characters before the gap, or after it if negative. A code that ends there has no gap.
 	GapAt int `json:"gap_at"`
@@ -63,7 +63,7 @@ type Document struct {
 type TaxID struct {
 	Type    string  `json:"type"`
 	Holder  string  `json:"holder"`  // ind (people), biz (companies) or both
-	Pattern Pattern `json:"pattern"` // of the canonical form
+	Pattern Pattern `json:"pattern"` // format of the canonical form
 	Check   string  `json:"check"`   // name of an algorithm; "" if none is published
 	Example string  `json:"example"`
 	Rule    string  `json:"rule"` // description of the algorithm; not evaluated

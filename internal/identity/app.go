@@ -22,7 +22,7 @@ var ErrKeyLimit = apierr.New(apierr.Conflict, "key_limit_reached",
 type APIKey struct {
 	ID, AppID, Hint            string // Hint is the last four characters of the key
 	Created                    time.Time
-	Expires, Revoked, LastUsed time.Time // zero means never
+	Expires, Revoked, LastUsed time.Time // times; zero means never
 }
 
 // Active reports whether the key is neither revoked nor expired.

@@ -16,7 +16,7 @@ import (
 const (
 	CodeMixedScripts = "name_mixed_scripts"
 	CodeReserved     = "name_reserved"
-	CodeTaken        = "name_taken" // by an app of a verified company
+	CodeTaken        = "name_taken" // an app of a verified company has the name
 )
 
 // serviceName must not be part of an app's name.

@@ -52,12 +52,12 @@ const (
 // Principal is the authenticated caller. Its zero value has no permissions.
 type Principal struct {
 	Kind      Kind
-	ID        string // of the credential: the key, the token or the session
+	ID        string // ID of the credential: the key, token or session
 	AppID     string // "" for a session
 	CompanyID string // the company it acts for, "" for a user without one
 	UserID    string // the user it acts for, "" for an API key
 	Scopes    Scopes
-	LastUsed  time.Time // zero when never used before; see Touch
+	LastUsed  time.Time // last recorded use of the credential; zero before the first; see Touch
 }
 
 // Has reports whether the principal has a scope.
@@ -148,11 +148,11 @@ type User struct {
 	ID string
 	Profile
 	Complete     bool   // the profile has all fields that payouts require
-	CompanyID    string // of the company that created the user; "" for a user who signed up
+	CompanyID    string // ID of the company that created the user; "" for a user who signed up
 	KYCStatus    string // not_started, pending, in_review, approved, resubmission_required, rejected, expired
 	Version      int64
 	Created      time.Time
-	signsIn      bool // with the email address and a password
+	signsIn      bool // whether the user signs in with the email address and a password
 	passwordHash string
 	sealed       string // the encrypted details
 }
@@ -168,7 +168,7 @@ const KYBApproved = "approved"
 
 // Open returns the user with decrypted details.
 func (u User) Open(s *Sealer) (User, error) {
-	if u.sealed == "" { // erased
+	if u.sealed == "" { // the personal data was erased
 		return u, nil
 	}
 	var err error
@@ -200,7 +200,7 @@ func (u User) Name() string { return strings.TrimSpace(u.FirstName + " " + u.Las
 // NewUser contains the initial data of a user.
 type NewUser struct {
 	Profile
-	CompanyID string // of the company that creates the user and may act for them; "" for a person who signs up
+	CompanyID string // company that creates the user and may act for them; "" for a person who signs up
 	Password  string // "" for a person who does not sign in; at least 12 characters otherwise
 	// PasswordHash is the result of HashPassword. The caller sets either it or Password.
 	PasswordHash string
@@ -483,7 +483,7 @@ func Touch(ctx context.Context, tx *db.Tx, p Principal) error {
 		return touch(ctx, tx, "api_keys", "key_id", p)
 	case KindOAuth:
 		return touch(ctx, tx, "access_tokens", "token_id", p)
-	default: // package session records the use of sessions
+	default: // a session: package session records its use
 		return nil
 	}
 }

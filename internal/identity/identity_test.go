@@ -31,7 +31,7 @@ func authenticate(t *testing.T, d *db.DB, scheme, credential, env string) (p ide
 	return p, err
 }
 
-// flip changes one character of the random part.
+// flip returns a token with one changed character in its random part.
 func flip(token string) string {
 	b := []byte(token)
 	i := len(b) - 10
@@ -270,12 +270,12 @@ func TestCompanyActsOnlyForUsersItCreated(t *testing.T) {
 			return u
 		}
 		ours, theirs := mustCreate("com_1", "ada@example.com"), mustCreate("com_2", "ADA@example.com")
-		free := mustCreate("", "ada@example.com") // signed up without a company
+		free := mustCreate("", "ada@example.com") // a person who signed up without a company
 		_, err := create("com_1", "Ada@Example.com")
 		if f, _ := apierr.As(err); !errors.Is(err, identity.ErrUserExists) || f.Meta["user_id"] != ours.ID {
 			t.Errorf("the same address in one company: %v", err)
 		}
-		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error { // as after accepting an invitation
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error { // like an accepted invitation
 			return identity.AddMember(ctx, tx, identity.Member{CompanyID: "com_1", UserID: free.ID, Role: "worker"})
 		})
 		key := func(company string) identity.Principal {
@@ -563,12 +563,12 @@ func TestMisleadingAppNamesAreRejected(t *testing.T) {
 			{"Acme", "5t1pend Support", identity.CodeReserved},
 			{"Acme", "S t i p e n d", identity.CodeReserved},
 			{"Acme", "Ｓｔｉｐｅｎｄ", identity.CodeReserved},
-			{"Acme", "Ѕтірепԁ", identity.CodeReserved}, // Cyrillic throughout
+			{"Acme", "Ѕтірепԁ", identity.CodeReserved}, // "stipend" in Cyrillic letters only
 			{"Acme", "Stipеnd", identity.CodeMixedScripts},
 			{"Acme", "Stripe", identity.CodeReserved},
 			{"Acme", "Śtrípé", identity.CodeReserved},
 			{"Acme", "Sync for PayPaI", identity.CodeReserved},
-			{"Acme", "Αpple", identity.CodeMixedScripts}, // a Greek letter
+			{"Acme", "Αpple", identity.CodeMixedScripts}, // starts with a Greek letter
 			{"Acme", "APPLE", identity.CodeReserved},
 			{"Acme", "Apple orchard wages", ""},
 			{"Stripe", "Stripe", ""},

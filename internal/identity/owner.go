@@ -10,7 +10,7 @@ import (
 // tenant in rows and in the ledger.
 type Owner struct {
 	ID        string // usr_… or com_…
-	CompanyID string // of the caller; the company receives the events of the object
+	CompanyID string // ID of the caller's company, which receives the events of the object
 	User      User   // the zero User when the company itself is the owner
 	Company   Company
 }

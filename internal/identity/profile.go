@@ -36,7 +36,7 @@ type Details struct {
 	Zip            string `json:"zip,omitempty"`
 }
 
-// Seal encrypts the details for a place.
+// Seal encrypts the details for a table, column and row.
 func (d Details) Seal(s *Sealer, at SealContext) (string, error) {
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -89,7 +89,7 @@ func (p Profile) Check(problems *apierr.List, now time.Time, required ...string)
 	q.State = State(problems, "/state", p.State, q.Country, must["state"])
 	q.Zip = PostalCode(problems, "/zip", p.Zip, q.Country, must["zip"])
 	q.PhoneCountry = Country(problems, "/phone_country", p.PhoneCountry, must["phone_country"])
-	if p.PhoneCountry == "" || q.PhoneCountry != "" { // an invalid country is already a problem
+	if p.PhoneCountry == "" || q.PhoneCountry != "" { // an invalid country was already recorded as a problem
 		q.PhoneNumber = phone(problems, p.PhoneNumber, q.PhoneCountry, must["phone_number"])
 	}
 	return q

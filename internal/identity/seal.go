@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// SealContext is the table, column and row of an encrypted value. It is the additional authenticated data of the
-// encryption, so a ciphertext that is copied to another place cannot be decrypted.
+// SealContext is the table, column and row of an encrypted value. It is additional authenticated data, so a
+// ciphertext that is copied to another row cannot be decrypted.
 type SealContext struct{ Table, Column, Row string }
 
 func (p SealContext) bytes() []byte { return []byte(p.Table + "\x00" + p.Column + "\x00" + p.Row) }
@@ -26,7 +26,7 @@ type Sealer struct {
 	keys    map[string]cipher.AEAD
 }
 
-// ErrSealed is an internal error: no key decrypts the value, or it was encrypted for another place.
+// ErrSealed is an internal error: no key decrypts the value, or it was encrypted for another table, column or row.
 var ErrSealed = errors.New("identity: sealed value cannot be opened")
 
 // NewSealer returns a sealer with data keys of 32 bytes. The first one encrypts; all of them decrypt.
@@ -57,7 +57,7 @@ func NewSealer(keys ...[]byte) (*Sealer, error) {
 	return s, nil
 }
 
-// Seal encrypts a value for a place.
+// Seal encrypts a value for a table, column and row.
 func (s *Sealer) Seal(at SealContext, plain []byte) (string, error) {
 	if s == nil {
 		return "", errors.New("identity: no data key is set, personal data cannot be stored")
@@ -66,7 +66,7 @@ func (s *Sealer) Seal(at SealContext, plain []byte) (string, error) {
 	return "v1." + s.current + "." + base64.RawStdEncoding.EncodeToString(data), nil
 }
 
-// Open decrypts a value that was encrypted for the place, or returns ErrSealed.
+// Open decrypts a value that was encrypted for the same table, column and row. Otherwise it returns ErrSealed.
 func (s *Sealer) Open(at SealContext, sealed string) ([]byte, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: no data key is set", ErrSealed)

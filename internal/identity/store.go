@@ -267,7 +267,7 @@ func storedScopes(text string) Scopes {
 	return set
 }
 
-// touch advances the last use. It never goes back.
+// touch stores the time of the last use of a credential, unless a later one is stored.
 func touch(ctx context.Context, tx *db.Tx, table, idColumn string, p Principal) error {
 	_, err := tx.Exec(ctx, "UPDATE "+table+" SET last_used_at = $1 WHERE company_id = $2 AND "+idColumn+" = $3 AND "+
 		"last_used_at < $1",
@@ -305,7 +305,7 @@ func RevokeAppTokens(ctx context.Context, tx *db.Tx, companyID, userID, appID st
 	return err
 }
 
-// missing maps db.ErrNoRows to apierr.NotFoundErr.
+// missing returns apierr.NotFoundErr for db.ErrNoRows, and any other error unchanged.
 func missing(err error) error {
 	if errors.Is(err, db.ErrNoRows) {
 		return apierr.NotFoundErr
@@ -313,7 +313,7 @@ func missing(err error) error {
 	return err
 }
 
-// unknown maps db.ErrNoRows to ErrInvalidToken.
+// unknown returns ErrInvalidToken for db.ErrNoRows, and any other error unchanged.
 func unknown(err error) error {
 	if errors.Is(err, db.ErrNoRows) {
 		return ErrInvalidToken
@@ -411,7 +411,7 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 		return old, err
 	}
 	for _, statement := range []string{
-		"UPDATE company_users SET email_key = user_id WHERE user_id = $1", // unique within the company
+		"UPDATE company_users SET email_key = user_id WHERE user_id = $1", // unique, without the address
 		"DELETE FROM authorization_codes WHERE user_id = $1",
 	} {
 		if _, err := tx.Exec(ctx, statement, userID); err != nil {

@@ -44,12 +44,12 @@ func newSubjectKey(secret []byte) (SubjectKey, error) {
 	return SubjectKey{aead}, err
 }
 
-// Seal encrypts a value for a place, in binary form.
+// Seal encrypts a value for a table, column and row, in binary form.
 func (k SubjectKey) Seal(at SealContext, plain []byte) []byte {
 	return k.aead.Seal(nil, nil, plain, at.bytes())
 }
 
-// Open decrypts a value that Seal encrypted for the place, or returns ErrSealed.
+// Open decrypts a value that Seal encrypted for the same table, column and row, or returns ErrSealed.
 func (k SubjectKey) Open(at SealContext, sealed []byte) ([]byte, error) {
 	plain, err := k.aead.Open(nil, nil, sealed, at.bytes())
 	if err != nil {

@@ -66,7 +66,7 @@ func UpdateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id stri
 		if done || err != nil {
 			return u, err
 		}
-		// A concurrent change was committed: read the user again.
+		// A concurrent transaction changed the user. Read the user again.
 	}
 }
 

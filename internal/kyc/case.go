@@ -99,7 +99,7 @@ type Case struct {
 	State         State
 	Provider, Ref string
 	Reasons       []string
-	Expires       time.Time // of an approval
+	Expires       time.Time // time at which the approval expires
 	Version       int64
 	Opened        time.Time
 }
@@ -110,7 +110,7 @@ const (
 	JobCheck  = "kyc.check"  // fetches the state of a case from the provider
 )
 
-// jobPayload is the payload of both kinds of jobs.
+// jobPayload is the payload of the jobs JobSubmit and JobCheck.
 type jobPayload struct {
 	SubjectID string `json:"subject_id"`
 	CaseID    string `json:"case_id"`
@@ -405,7 +405,7 @@ func (s *Service) Submit(ctx context.Context, d *db.DB, j job.Job) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		c, err := selectCase(ctx, tx, c.SubjectID)
 		if err != nil || c.ID != a.CaseID || c.State != Initiated && c.State != Submitted {
-			return err // the case was decided meanwhile
+			return err // a concurrent transaction decided the case
 		}
 		c.Ref = ref
 		if c, err = s.transition(ctx, tx, c, InReview, nil, time.Time{}); err != nil {

@@ -116,7 +116,7 @@ type Upload struct {
 	DocType        string
 	Category       string // front or back; "" for a tax ID
 	IssuingCountry string // 2-letter code; "" for a tax ID means the country of the profile
-	Base64         string // the image
+	Base64         string // image in base64; "" for a tax ID
 	TaxID          string
 	TaxIDType      string
 }
@@ -314,8 +314,8 @@ func sealChunks(key identity.SubjectKey, documentID string, data []byte) [][]byt
 	return chunks
 }
 
-// chunkAt returns the place of a chunk. It includes the number of chunks, so decryption fails if one is missing or
-// they are reordered.
+// chunkAt returns the seal context of a chunk. It includes the number of chunks, so decryption fails if a chunk is
+// missing or the chunks are reordered.
 func chunkAt(documentID string, n, total int) identity.SealContext {
 	return identity.SealContext{Table: "document_chunks", Column: "sealed",
 		Row: fmt.Sprintf("%s/%d/%d", documentID, n, total)}

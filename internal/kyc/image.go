@@ -57,7 +57,7 @@ type ImageDecoder struct {
 	slots   chan struct{}
 	memory  *semaphore.Weighted
 	minSide int
-	rewrite func(context.Context, []byte, header) (Image, error) // replaced in tests
+	rewrite func(context.Context, []byte, header) (Image, error) // decodes and encodes an image; replaced in tests
 }
 
 // NewImageDecoder returns a decoder of at most atOnce images at the same time. It rejects images with a side shorter

@@ -77,8 +77,8 @@ type Params struct {
 	ResponseType    string // "" means code
 	RedirectURI     string // "" means the registered one
 	Scope           string // "" means all that the app registered
-	Challenge       string // of PKCE
-	Method          string // of the challenge
+	Challenge       string // PKCE code challenge
+	Method          string // PKCE method
 }
 
 // Values encodes the authorization request as URL query parameters, omitting empty fields.
@@ -160,7 +160,7 @@ func (r Request) back(v url.Values) string {
 	if err != nil {
 		panic("oauth: invalid registered redirect URI: " + err.Error())
 	}
-	// Keep the registered query byte for byte.
+	// Parsing and encoding could change the registered query, so it is copied byte for byte.
 	if u.RawQuery != "" {
 		u.RawQuery += "&"
 	}
@@ -219,7 +219,7 @@ func roleIn(ctx context.Context, tx *db.Tx, userID, companyID string) (string, e
 type TokenRequest struct {
 	GrantType, Code        string
 	ClientID, ClientSecret string
-	RedirectURI            string // if not "", it must be the registered one
+	RedirectURI            string // redirect URI; if not empty, it must be the registered one
 	Verifier               string // of PKCE
 }
 
@@ -254,7 +254,7 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 		return Token{}, nil, err
 	}
 	if !first || g.appID != app.ID {
-		// useCode waited for a concurrent exchange to commit, so this reads the token of that exchange.
+		// useCode has waited until a concurrent exchange committed, so this reads the token of that exchange.
 		if g, _, err = selectCode(ctx, tx, digest); err == nil && g.tokenID != "" {
 			err = identity.RevokeAccessToken(ctx, tx, g.companyID, g.tokenID)
 		}
@@ -322,8 +322,8 @@ type Connection struct {
 	App       string
 	CompanyID string // "" means the user alone
 	Scopes    identity.Scopes
-	GrantedAt time.Time // of the first grant
-	LastUsed  time.Time // zero means never
+	GrantedAt time.Time // time of the first grant
+	LastUsed  time.Time // time of the last use; zero means never
 }
 
 // Describe returns what a scope permits, in English, for the user who grants it.

@@ -38,7 +38,7 @@ type fixture struct {
 	secret, rival      string
 	user               identity.User
 	company, stranger  identity.Company
-	publisher, noOAuth string // company of the apps, client ID of an app without redirect URI
+	publisher, noOAuth string // publisher: company of the apps; noOAuth: client ID of an app without redirect URI
 }
 
 func run(t *testing.T, f func(x *fixture)) {
@@ -138,8 +138,8 @@ func TestCheck(t *testing.T) {
 	run(t, func(x *fixture) {
 		for name, c := range map[string]struct {
 			change func(p *oauth.Params)
-			app    string // error code for the app
-			user   error  // error for the user
+			app    string // expected error code for the app
+			user   error  // expected error for the user
 		}{
 			"valid":                     {asIs[oauth.Params], "", nil},
 			"without optional values":   {func(p *oauth.Params) { p.ResponseType, p.Challenge, p.Method = "", "", "" }, "", nil},
@@ -250,7 +250,7 @@ func TestExchange(t *testing.T) {
 			t.Errorf("an expired code: %q", failure)
 		}
 
-		// A challenge that was removed from the user's link.
+		// An attacker removes the challenge from the link that the user opens.
 		code = x.grant(func(p *oauth.Params) { p.Challenge, p.Method = "", "" })
 		if _, failure := x.exchange(code, asIs[oauth.TokenRequest]); failure != "invalid_grant" {
 			t.Errorf("a verifier without a challenge: %q", failure)

@@ -66,7 +66,7 @@ func TestSourcesParsePublishedResponses(t *testing.T) {
 		source Source
 		price  string
 		at     time.Time
-		fails  []string // parts of the error
+		fails  []string // texts that the error must contain
 	}{
 		{Coinbase(nil, base), "50010.04", at.Add(-1876544 * time.Microsecond),
 			[]string{"ETH-USD: ", "USDT-USD: response status 404"}},
@@ -270,7 +270,7 @@ func TestPricesExpire(t *testing.T) {
 		if _, err := latest(t, d, money.EUR, money.USD); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("fiat after its limit: %v", err)
 		}
-		// An expired price does not prevent a new one.
+		// A stored price that has expired does not prevent a much lower new one.
 		_ = r.Refresh(t.Context())
 		if got, err := latest(t, d, money.EUR, money.USD); err != nil || got != "0.75" {
 			t.Errorf("after the old price expired: %s, %v", got, err)

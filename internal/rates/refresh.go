@@ -30,8 +30,8 @@ type Refresher struct {
 }
 
 var (
-	maxDeviation = big.NewRat(2, 100)  // of a source's price from the median
-	maxFiatJump  = big.NewRat(10, 100) // of a fiat price from the stored one
+	maxDeviation = big.NewRat(2, 100)  // maximum deviation of a source's price from the median
+	maxFiatJump  = big.NewRat(10, 100) // maximum change of a fiat price since the stored one
 )
 
 // Refresh fetches the prices of all sources concurrently and stores the acceptable ones. It returns an error that
@@ -110,7 +110,8 @@ func (r *Refresher) evaluate(observed []observation, before map[money.Asset]Stor
 	return accepted, rejected
 }
 
-// settle returns the price of an asset from its observations.
+// settle returns the new price of an asset: the median of its observations, or an error if too few sources agree or
+// the price changed too much.
 func (r *Refresher) settle(a money.Asset, all []observation, before Stored, now time.Time) (Stored, error) {
 	limit, quorum := cmp.Or(r.FiatLimit, FiatLimit), 1
 	if a.IsCrypto() {

@@ -8,10 +8,10 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// sandboxCrypto has prices in USD per unit.
+// sandboxCrypto has the sandbox's prices of crypto assets, in USD per unit.
 const sandboxCrypto = `BTC 50000 ETH 2500 POL 0.5 LTC 80 BCH 400 SOL 100 USDC 1 USDT 1 DAI 1 XRP 0.5 XLM 0.1`
 
-// sandboxFiat has units per USD.
+// sandboxFiat has the sandbox's rates of currencies, in units per USD.
 const sandboxFiat = `
 	AED 3.6725 AFN 70 ALL 92 AMD 390 ANG 1.79 AOA 850 ARS 900 AUD 1.5 AWG 1.79 AZN 1.7 BAM 1.8 BBD 2 BDT 110 BGN 1.8
 	BHD 0.376 BIF 2850 BMD 1 BND 1.35 BOB 6.91 BRL 5 BSD 1 BTN 83 BWP 13.6 BYN 3.27 BZD 2 CAD 1.36 CDF 2750 CHF 0.9

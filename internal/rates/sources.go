@@ -111,7 +111,7 @@ func Coinbase(client *http.Client, base string) Source {
 		read: func(body []byte) (string, time.Time, error) {
 			var t struct {
 				Price string    `json:"price"`
-				Time  time.Time `json:"time"` // of the last trade
+				Time  time.Time `json:"time"` // time of the last trade
 			}
 			err := json.Unmarshal(body, &t)
 			return t.Price, t.Time, err

@@ -15,8 +15,8 @@ const redacted = "…"
 
 // The limits of a redacted body.
 const (
-	maxText  = 4 << 10 // bytes
-	maxItems = 5       // of one list
+	maxText  = 4 << 10 // maximum length of a text, in bytes
+	maxItems = 5       // maximum number of items of a list
 )
 
 // visibleFields are the names of fields with stored values, if the value matches wordPattern: amounts, states, kinds
@@ -86,7 +86,8 @@ type redactor struct {
 	isError bool
 }
 
-// value copies the next value, of the field name. It reports false if the value was truncated or is invalid.
+// value copies the next JSON value, which is that of the field name. It reports false if the value was truncated or
+// is invalid.
 func (p *redactor) value(name string) bool {
 	if len(p.text) > maxText {
 		return false
@@ -110,7 +111,7 @@ func (p *redactor) value(name string) bool {
 		} else {
 			p.quote(redacted)
 		}
-	default: // true, false, null
+	default: // the values true, false and null
 		p.text = append(p.text, t.String()...)
 	}
 	return true
@@ -133,7 +134,7 @@ func (p *redactor) visible(name, text string) string {
 }
 
 func (p *redactor) object() bool {
-	_, _ = p.from.ReadToken() // PeekKind returned it
+	_, _ = p.from.ReadToken() // cannot fail, because PeekKind has returned this token
 	p.text = append(p.text, '{')
 	for first := true; p.from.PeekKind() != '}'; first = false {
 		t, err := p.from.ReadToken()
@@ -189,7 +190,7 @@ func (p *redactor) list(name string) bool {
 func (p *redactor) quote(text string) {
 	quoted, err := jsontext.AppendQuote(p.text, text)
 	if err != nil {
-		quoted = append(p.text, `"`+redacted+`"`...) // not UTF-8
+		quoted = append(p.text, `"`+redacted+`"`...) // the text is not valid UTF-8
 	}
 	p.text = quoted
 }

@@ -24,7 +24,7 @@ func (Sandbox) Name() string { return SandboxName }
 
 const (
 	sandboxBankCode = "99000000"  // Bankleitzahl
-	sandboxRouting  = "990000000" // 3 x 9 + 7 x 9 + 0 … is a multiple of 10
+	sandboxRouting  = "990000000" // the ABA checksum is valid: 3×9 + 7×9 is a multiple of 10
 	sandboxBIC      = "SANDDE99XXX"
 	sandboxBankName = "Sandbox Bank"
 )

@@ -11,8 +11,8 @@ import (
 const columns = `owner_id, account_id, company_id, currency, provider, status, reason, details, number_key,
 	provider_ref, cursor, terms_version, terms_at, version, created_at`
 
-// insert reports whether the owner had no account in this currency; a unique index decides between concurrent
-// requests.
+// insert inserts an account. It reports false if the owner has an account in this currency already; a unique index
+// decides between concurrent requests.
 func insert(ctx context.Context, tx *db.Tx, a Account) (bool, error) {
 	n, err := tx.Exec(ctx, `INSERT INTO funding_accounts (`+columns+`, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, '', '', '', '', '', '', 0, $7, $8, $8) ON CONFLICT DO NOTHING`,

@@ -40,11 +40,11 @@ type State string
 // States of an account.
 const (
 	Requested    State = "requested"
-	TermsPending State = "terms_pending" // the owner must accept the terms
-	Pending      State = "pending"       // requested from the bank
+	TermsPending State = "terms_pending" // the owner has not accepted the terms yet
+	Pending      State = "pending"       // the account was requested from the bank
 	Active       State = "active"
-	Suspended    State = "suspended" // the owner is no longer verified
-	Closed       State = "closed"    // refused by the bank
+	Suspended    State = "suspended" // the owner's verification has ended
+	Closed       State = "closed"    // the bank refused the account
 )
 
 // Reasons of suspended and closed accounts.
@@ -59,7 +59,7 @@ const TermsVersion = "2026-01"
 // JobOpen is the kind of the job that requests an account from the bank. Its payload has owner_id and account_id.
 const JobOpen = "funding.open"
 
-const sourceType = "bank_deposit" // of the journals
+const sourceType = "bank_deposit" // source type of the journals
 
 // Errors of requests.
 var (
@@ -111,7 +111,7 @@ type Account struct {
 	State        State
 	Reason       string // reason of a suspended or closed account, or ""
 	Details             // empty before the account is active or if it was read without a sealer
-	TermsVersion string // accepted version, or ""
+	TermsVersion string // version of the terms that the owner accepted, or ""
 	Version      int64
 	CreatedAt    time.Time
 	Balance      money.Amount // owner's balance in this currency; set by List and Open only
@@ -308,7 +308,7 @@ func (s *Service) HandleOpen(ctx context.Context, d *db.DB, j job.Job) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		a, err := find(ctx, tx, in.OwnerID, in.AccountID)
 		if err != nil || a.State != Pending {
-			return err // a concurrent job was first
+			return err // a concurrent job has stored the result
 		}
 		if refused {
 			return a.advance(ctx, tx, Closed, ReasonRefused)
@@ -385,7 +385,7 @@ const maxTransfer = 10_000_000_000_000
 
 // Incoming is a simulated transfer, see [Service.Deposit].
 type Incoming struct {
-	AccountID string // either AccountID or IBAN
+	AccountID string // account ID; alternatively set IBAN
 	IBAN      string
 	Amount    string // decimal number
 	Currency  string
@@ -514,7 +514,7 @@ func (s *Service) Collect(ctx context.Context, d *db.DB) error {
 		}); err != nil {
 			return err
 		}
-		return errors.Join(unknown...) // reported once, since the cursor has advanced
+		return errors.Join(unknown...) // an unknown transaction is reported only once, because the cursor has advanced
 	})
 }
 

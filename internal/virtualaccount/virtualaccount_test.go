@@ -213,7 +213,7 @@ func (x *fixture) write(f func(context.Context, *db.Tx) error) error {
 	return x.d.Write(x.Context(), f)
 }
 
-// do runs a step: a verb, or "receive", the number of the transfer and its amount.
+// do performs a step of a test: a verb, or "receive" with the number and the amount of a transfer.
 func (x *fixture) do(step string) error {
 	x.Helper()
 	status := func(kyb string) error {

@@ -15,9 +15,9 @@ type Type[P any] struct {
 // Declaration describes a declared event.
 type Declaration struct {
 	Name    string
-	When    string // when it is sent: one or two sentences
+	When    string // one or two sentences that say when the event is sent
 	Payload reflect.Type
-	Example any // of the payload's type
+	Example any // example of the payload, of its type
 }
 
 var declared []Declaration

@@ -81,7 +81,7 @@ func TestAnObjectsEventsKeepTheirOrder(t *testing.T) {
 // A transaction may begin first and commit last. The position of its event is that of its commit, so a reader that has
 // read the event of another transaction still finds it. A transaction that is rolled back leaves no event.
 func TestEventsAreInCommitOrder(t *testing.T) {
-	url := dbtest.Postgres(t) // SQLite has one writer
+	url := dbtest.Postgres(t) // on SQLite, no two transactions write concurrently
 	d, other := dbtest.Open(t, db.Options{URL: url}), dbtest.Open(t, db.Options{URL: url})
 	emit := func(tx *db.Tx, object string) error {
 		return webhook.Emit(tx, eventOf["payroll.created"](object, 1))
@@ -114,8 +114,8 @@ func TestEventsAreInCommitOrder(t *testing.T) {
 	}
 }
 
-// Concurrent writers, in two processes on PostgreSQL. Readers that continue after the last event that they read miss no
-// event.
+// TestReadersMissNoEvent writes events concurrently, on PostgreSQL in two processes. Readers that continue after the
+// last event that they read get every event.
 func TestReadersMissNoEvent(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		const writers, each = 8, 25

@@ -39,7 +39,7 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 	})
 	for round := range int64(7) { // PostgreSQL caches the plan at the sixth execution
 		write(func(ctx context.Context, tx *db.Tx) error {
-			read := func() (n int64) { // also counts the rows that earlier transactions of the connection read
+			read := func() (n int64) { // the counter includes the rows that earlier transactions of the connection read
 				testkit.NoError(t, tx.QueryRow(ctx, `SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
 					WHERE relname = 'events'`).Scan(&n))
 				return n

@@ -58,7 +58,8 @@ func withPositions(rows string) string {
 	return "SELECT r.*, nextval('event_positions_position_seq') FROM (" + rows + ") AS r (" + eventColumns + ")"
 }
 
-// nextSequence increments the object's counter. Its row is locked until the commit.
+// nextSequence increments the counter of an object's events and returns it. The counter's row is locked until the
+// commit.
 func nextSequence(ctx context.Context, tx *db.Tx, companyID, objectID string) (next int64, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO event_sequences (company_id, object_id, sequence)
 		SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), COALESCE(MAX(sequence), 1) + 1 FROM events
@@ -73,7 +74,8 @@ func selectCursor(ctx context.Context, tx *db.Tx) (position int64, err error) {
 	return position, err
 }
 
-// advanceCursor reports whether the cursor still had the position that was read.
+// advanceCursor advances the cursor of Next to a position, and reports whether it still had the position that was
+// read.
 func advanceCursor(ctx context.Context, tx *db.Tx, from, to int64) (bool, error) {
 	n, err := tx.Exec(ctx, "UPDATE event_cursors SET position = $1 WHERE name = 'queued' AND position = $2", to, from)
 	return n == 1, err

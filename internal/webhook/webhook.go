@@ -77,14 +77,13 @@ func (e StoredEvent) Body(environment string) []byte {
 		Sequence    int64           `json:"sequence"`
 	}{e.Name, e.Data, e.ID, e.Created.UTC().Format("2006-01-02T15:04:05.000Z"), environment, APIVersion, e.Sequence})
 	if err != nil {
-		panic("webhook: the stored data of an event is not JSON: " + err.Error()) // Emit wrote it
+		panic("webhook: the stored data of an event is not JSON: " + err.Error()) // the data was encoded by Emit
 	}
 	return text
 }
 
-// Next returns at most limit events, without their data, that follow those of the previous call, in the order of
-// their positions. The transaction's commit records how far it has read. Of concurrent calls, one returns the events
-// and the others none.
+// Next returns at most limit events that follow those of the previous call, by position and without their data. Its
+// commit stores the position of the last one. If calls run concurrently, only one of them returns the events.
 func Next(ctx context.Context, tx *db.Tx, limit int) ([]StoredEvent, error) {
 	cursor, err := selectCursor(ctx, tx)
 	if err != nil {
@@ -109,7 +108,7 @@ type ListParams struct {
 	Names     string // names and prefixes ("payroll.*"), separated by commas
 	ObjectID  string
 	From, To  time.Time // From is inclusive, To is exclusive
-	After     string    // the ID of the last event that the caller has
+	After     string    // ID of the last event that the caller has; the list continues after it
 	Newest    bool      // newest first
 	Limit     int
 }
@@ -124,7 +123,7 @@ func List(ctx context.Context, tx *db.Tx, p ListParams) (events []StoredEvent, m
 		return nil, false, err
 	}
 	if oldest := tx.Now().Add(-Kept); p.From.Before(oldest) {
-		p.From = oldest // also those that Prune will delete next
+		p.From = oldest // includes expired events that Prune has not deleted yet
 	}
 	var after int64
 	if p.After != "" {

@@ -18,7 +18,8 @@ import (
 	"github.com/stipend/stipend/internal/virtualaccount/stripe"
 )
 
-// forgetful is a bank that, if lost is set, receives no cursor.
+// forgetful wraps a bank. While lost is set, it lists the receipts without a cursor, so that all of them are returned
+// again.
 type forgetful struct {
 	*stripe.Bank
 	lost bool
@@ -32,7 +33,7 @@ func (f *forgetful) Receipts(ctx context.Context, ref string, currency money.Ass
 	return f.Bank.Receipts(ctx, ref, currency, cursor)
 }
 
-// A job opens the account, and each receipt is booked once, however often it is collected.
+// The job opens the account. Each receipt is booked once, even if it is collected repeatedly.
 func TestReceiptsAreBookedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		bank, connected := open(t)
@@ -96,7 +97,7 @@ func TestReceiptsAreBookedOnce(t *testing.T) {
 		bank.add("funding_reversed", "eur", -want)
 		for range 2 {
 			b.lost = true
-			if err := s.Collect(t.Context(), d); err == nil { // returned again, and so reported again
+			if err := s.Collect(t.Context(), d); err == nil { // the transaction is returned again, and therefore reported again
 				t.Error("a transaction of an unknown type is not reported again")
 			}
 		}

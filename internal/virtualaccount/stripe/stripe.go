@@ -31,7 +31,7 @@ const DefaultURL = "https://api.stripe.com"
 const (
 	maxAnswer = 4 << 20
 	pageSize  = 100
-	maxPages  = 100 // per call of Receipts; the next call continues
+	maxPages  = 100 // maximum number of pages per call of Receipts; the next call continues
 )
 
 // Options configure a Bank. Key is required.
@@ -143,7 +143,7 @@ type transactions struct {
 		ID        string `json:"id"`
 		Type      string `json:"type"`
 		Currency  string `json:"currency"`
-		NetAmount int64  `json:"net_amount"` // in the smallest unit of the currency
+		NetAmount int64  `json:"net_amount"` // amount in the smallest unit of the currency
 	} `json:"data"`
 	HasMore bool `json:"has_more"`
 }
@@ -158,7 +158,7 @@ var internalTypes = []string{"applied_to_payment", "unapplied_from_payment", "re
 func (b *Bank) Receipts(ctx context.Context, ref string, currency money.Asset, cursor string) ([]virtualaccount.Receipt,
 	string, error,
 ) {
-	var found []virtualaccount.Receipt // newest first
+	var found []virtualaccount.Receipt // receipts, newest first
 	next, turn, at := cursor, "ending_before", cursor
 	if cursor == "" {
 		turn = "starting_after"

@@ -25,11 +25,11 @@ const key = "sk_test_only"
 type server struct {
 	t         *testing.T
 	mu        sync.Mutex
-	replays   map[string]string // idempotency key → request
+	replays   map[string]string // request by idempotency key
 	answers   map[string]string
 	customers int
-	txs       []map[string]any // oldest first
-	refuse    int              // status of the next requests, 0 for none
+	txs       []map[string]any // transactions, oldest first
+	refuse    int              // error status of the next responses; 0 for success
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -117,12 +117,12 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) {
 	}
 	from, to := max(0, len(s.txs)-limit), len(s.txs)
 	more := from > 0
-	if id := q.Get("starting_after"); id != "" { // older ones
+	if id := q.Get("starting_after"); id != "" { // starting_after selects older transactions
 		to = at(id)
 		from = max(0, to-limit)
 		more = from > 0
 	}
-	if id := q.Get("ending_before"); id != "" { // newer ones, those next to it
+	if id := q.Get("ending_before"); id != "" { // ending_before selects the next newer transactions
 		from = at(id) + 1
 		to = min(len(s.txs), from+limit)
 		more = to < len(s.txs)
@@ -156,7 +156,7 @@ func TestOpen(t *testing.T) {
 	if _, ok := b.OpenImmediately(euro); ok {
 		t.Error("the account was opened without a request")
 	}
-	for range 2 { // the second request repeats the first
+	for range 2 { // the second request has the same idempotency key
 		got, err := b.Open(t.Context(), euro)
 		want := virtualaccount.Opened{Ref: "cus_1",
 			Details: virtualaccount.Details{Holder: "Agent Ltd", IBAN: "NL91ABNA0417164300", BIC: "AAAANL2A"}}
@@ -187,7 +187,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	s.refuse = 0
-	other.AccountID, other.Holder = "fac_1", "Another Person" // the idempotency key of another request
+	other.AccountID, other.Holder = "fac_1", "Another Person" // reuses the idempotency key of another request
 	if _, err := b.Open(t.Context(), other); err == nil || errors.Is(err, virtualaccount.ErrRefused) {
 		t.Errorf("a reused key: %v", err)
 	}

@@ -26,12 +26,12 @@ import (
 
 // Limits of an endpoint.
 const (
-	MaxEndpoints    = 10 // per company
+	MaxEndpoints    = 10 // maximum number of endpoints of a company
 	DefaultOverlap  = 24 * time.Hour
 	maxDescription  = 200
 	maxFilter       = 50
-	disableAfter    = 5 * 24 * time.Hour // of failures only
-	reasonGone      = "gone"             // the receiver answered 410
+	disableAfter    = 5 * 24 * time.Hour // an endpoint is disabled after this time with failed attempts only
+	reasonGone      = "gone"             // reason of a disabled endpoint: its receiver responded 410 Gone
 	reasonFailing   = "failing"
 	reasonRequested = "requested"
 )
@@ -58,11 +58,11 @@ type Endpoint struct {
 	CompanyID, ID, URL, Description string
 	Events                          webhook.Filter
 	Status                          string
-	Reason                          string // why it is disabled
+	Reason                          string // reason why the endpoint is disabled
 	PreviousUntil                   time.Time
-	PausedUntil                     time.Time // while it is throttled
-	FailingSince                    time.Time // zero if the last attempt succeeded
-	LastSuccess                     time.Time // zero if no attempt has succeeded
+	PausedUntil                     time.Time // end of the pause of a throttled endpoint
+	FailingSince                    time.Time // first failure since the last success, or zero
+	LastSuccess                     time.Time // time of the last success; zero if there was none
 	Created, Updated                time.Time
 
 	version                   int64
@@ -118,7 +118,7 @@ func (s Setup) apply(e *Endpoint, p Params) error {
 				}
 			}
 		}
-		filter, _ := webhook.ParseFilter(*p.Events) // its problems were reported above
+		filter, _ := webhook.ParseFilter(*p.Events) // an invalid filter was reported above
 		if len(filter) > maxFilter {
 			problems.Add("invalid_parameter", "/events", "A filter has at most 50 names.")
 		}
@@ -359,7 +359,7 @@ type Delivery struct {
 	Attempts                 int64
 	Next                     time.Time // time of the next attempt; zero if there will be none
 	Error                    string    // class of the last failure
-	HTTPStatus               int64     // of the last response; 0 without one
+	HTTPStatus               int64     // HTTP status of the last response; 0 without a response
 	Created, Updated         time.Time
 
 	position, tries int64
@@ -374,14 +374,14 @@ type Attempt struct {
 	URL        string
 	HTTPStatus int64
 	Error      string
-	Response   string // the first 4 KiB
+	Response   string // first 4 KiB of the response body
 }
 
 // DeliveriesParams selects deliveries of an endpoint. Zero values select everything.
 type DeliveriesParams struct {
 	State    string
-	Names    string    // of events: names and prefixes ("payroll.*"), separated by commas
-	From, To time.Time // of the events; From is inclusive, To is exclusive
+	Names    string    // names of events and prefixes ("payroll.*"), separated by commas
+	From, To time.Time // times of the events; From is inclusive, To is exclusive
 	After    string    // event ID of the last delivery that the caller has
 	Limit    int
 }
@@ -503,7 +503,7 @@ func Clear(ctx context.Context, tx *db.Tx, j job.Job) error {
 // Range selects the events that [Replay] sends again.
 type Range struct {
 	From, To time.Time // From is inclusive, To is exclusive
-	All      bool      // also events that were delivered or are pending
+	All      bool      // includes events that were delivered or are pending
 }
 
 type replay struct {
@@ -511,7 +511,7 @@ type replay struct {
 	From       int64  `json:"from"`
 	To         int64  `json:"to"`
 	All        bool   `json:"all"`
-	After      string `json:"after"` // last event of the previous chunk
+	After      string `json:"after"` // ID of the last event of the previous chunk
 }
 
 var errRange = apierr.New(apierr.Invalid, "invalid_parameter",

@@ -158,7 +158,7 @@ func (w *world) attempts(id, eventID string) (attempts []delivery.Attempt) {
 type got struct {
 	header http.Header
 	body   []byte
-	at     time.Time // by the test's clock
+	at     time.Time // time of the test's clock
 	event  struct {
 		Event, ID string
 		Sequence  int64
@@ -336,7 +336,7 @@ func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-// Each kind of response has its effect on the delivery and the endpoint.
+// TestResponses checks the effect of each kind of response on the delivery and on the endpoint.
 func TestResponses(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		elsewhere := newReceiver(t, clock)
@@ -360,7 +360,8 @@ func TestResponses(t *testing.T) {
 				w.WriteHeader(http.StatusTooManyRequests)
 			}, delivery.Retrying, "http_status", 0, 2 * time.Minute, delivery.Throttled},
 			{"503 with a date", func(w http.ResponseWriter, r *http.Request) {
-				// The date does not depend on the duration of the request.
+				// Compute the date from the time in the request, so that the pause does not depend on the duration of
+				// the request.
 				sent, _ := strconv.ParseInt(r.Header.Get("webhook-timestamp"), 10, 64)
 				w.Header().Set("Retry-After", time.Unix(sent, 0).Add(10*time.Hour).UTC().Format(http.TimeFormat))
 				w.WriteHeader(http.StatusServiceUnavailable)
@@ -387,7 +388,7 @@ func TestResponses(t *testing.T) {
 						o.Limit = 200 * time.Millisecond
 					}
 					if c.kept > 0 {
-						o.Limit *= 10 // enough time for the first byte on a busy machine
+						o.Limit *= 10 // long enough for the first byte on a busy machine
 					}
 				})
 				r := newReceiver(t, clock)

@@ -32,7 +32,7 @@ type sample struct {
 	Timestamp string `json:"webhook-timestamp"`
 	Signature string `json:"webhook-signature"`
 	Body      string `json:"body"`
-	Secret    string `json:"secret"` // the one with which the Go library accepts it
+	Secret    string `json:"secret"` // secret with which the Go library accepts the delivery
 }
 
 func (r *received) secret(s string) {
@@ -80,7 +80,7 @@ func (r *received) verify() error {
 			return fmt.Errorf("the Go library rejects it with every secret: %+v", *d)
 		}
 		d.Secret = secrets[by]
-		// The next delivery probably has the same secret.
+		// Try this verifier and secret first for the next delivery, which probably has the same ones.
 		verifiers[0], verifiers[by], secrets[0], secrets[by] = verifiers[by], verifiers[0], secrets[by], secrets[0]
 	}
 	scratch, err := os.MkdirTemp("", "deliveries-")
@@ -126,7 +126,7 @@ console.log(accepted);
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if !testing.Short() { // npm's library is not in a quick run
+	if !testing.Short() { // the npm library is not installed for a quick run
 		if err := everything.verify(); err != nil {
 			fmt.Println("FAIL:", err)
 			code = max(code, 1)

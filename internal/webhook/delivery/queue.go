@@ -36,7 +36,7 @@ const (
 	addSize       = 500  // events that are added to queues in one transaction
 	claimSize     = 256  // queues that are claimed in one transaction
 	leaseDuration = time.Minute
-	renewEvery    = 15 * time.Second // in real time
+	renewEvery    = 15 * time.Second // interval of renewing leases, in real time
 	recordEvery   = 25 * time.Millisecond
 	pollEvery     = 250 * time.Millisecond
 	stepPause     = 10 * time.Millisecond // between steps, so that one step handles several notices
@@ -80,9 +80,9 @@ type Sender struct {
 	Options
 	client    *client
 	wake      chan struct{}
-	snapshots chan struct{} // a semaphore
+	snapshots chan struct{} // limits the number of concurrent snapshots
 
-	requests atomic.Int64 // in progress
+	requests atomic.Int64 // number of requests in progress
 
 	mu      sync.Mutex
 	active  map[[2]string]bool // endpoints that this process works on, by company and endpoint ID
@@ -232,7 +232,7 @@ func enqueue(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error
 type queue struct {
 	companyID, endpointID, holder string
 
-	failures                               int64 // consecutive
+	failures                               int64 // number of consecutive failures
 	failingSince, pausedUntil, lastSuccess int64
 
 	width int  // concurrent requests; grows with each response to perEndpoint, falls to 1 without a response
@@ -258,7 +258,7 @@ func (s *Sender) claim(ctx context.Context) (int, error) {
 	}
 	s.mu.Unlock()
 	if found == claimSize && len(keys) > 0 {
-		s.signal() // there may be more
+		s.signal() // wakes the loop again, because more queues may be due
 	}
 	if len(keys) == 0 {
 		return 0, nil
@@ -335,7 +335,7 @@ func (s *Sender) deliverDue(ctx context.Context, q *queue) error {
 			if err != nil || released {
 				return err
 			}
-			continue // a delivery was added since the snapshot
+			continue // a delivery was added since the snapshot, so the queue is read again
 		}
 		if released, err := s.deliver(ctx, q, l); err != nil || released || q.lost {
 			return err
@@ -441,7 +441,7 @@ type result struct {
 // its first failure. No request is started after a response that asks for a pause, or while the receiver is down. If
 // nothing else is due, the last part also releases the queue.
 func (s *Sender) deliver(ctx context.Context, q *queue, l snapshot) (released bool, err error) {
-	results := make(chan result, batchSize) // has room, so that workers continue while results are stored
+	results := make(chan result, batchSize) // buffered, so that workers continue while results are stored
 	chains := make(chan []due, len(l.chains))
 	for _, chain := range l.chains {
 		chains <- chain
@@ -602,7 +602,7 @@ func (s *Sender) record(ctx context.Context, q *queue, generation int64, results
 	last bool) (released bool, err error) {
 	before := *q
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		*q, released = before, false // this function may run more than once
+		*q, released = before, false // a transaction's function may run more than once, so it starts from the same state
 		now := tx.Now()
 		recovered := false
 		reason := ""

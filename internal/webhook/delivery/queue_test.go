@@ -320,11 +320,11 @@ func TestConcurrentRequestsGrowWithResponses(t *testing.T) {
 			defer close(drained)
 			w.drain()
 		}()
-		<-began // the first request alone; the others must need no more than its response
+		<-began // only one request is sent before the first response
 		for under := 1; under < 8; under++ {
 			may <- struct{}{}
 			<-began
-			<-began // the next request of the worker that got the response, and one more
+			<-began // a response permits one more concurrent request than before
 		}
 		close(may)
 		<-drained

@@ -14,8 +14,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// The cost of reading a queue and storing results does not grow with the number of pending deliveries, even before the
-// database has statistics. PostgreSQL counts the rows that a transaction reads.
+// Reading a queue and storing results reads a constant number of rows, however many deliveries are pending and even
+// before the database has statistics. PostgreSQL counts the rows that a transaction reads.
 func TestABacklogIsNotRead(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
 	sealer, err := identity.NewSealer(make([]byte, 32))

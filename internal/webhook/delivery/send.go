@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	sendTimeout  = 15 * time.Second // of an attempt, from connecting to the last byte
-	maxRead      = 64 << 10         // bytes of a response body that are read
-	maxStored    = 4 << 10          // bytes of a response body that are stored, for the company to read
-	maxRetryWait = 24 * time.Hour   // for which a receiver may ask in Retry-After
+	sendTimeout  = 15 * time.Second // time limit of an attempt, from connecting to the last byte
+	maxRead      = 64 << 10         // maximum number of bytes that are read of a response body
+	maxStored    = 4 << 10          // maximum number of bytes that are stored of a response body, for the company to read
+	maxRetryWait = 24 * time.Hour   // maximum pause that a receiver can request by Retry-After
 )
 
 // Classes of failures. They help the company to find the cause and reveal nothing about the service's network.
@@ -36,7 +36,7 @@ const (
 type client struct {
 	limit time.Duration
 	https *http.Client
-	http  *http.Client // only to this machine, in a sandbox
+	http  *http.Client // client for http URLs, which a sandbox permits on this machine
 	wall  func() time.Time
 }
 
@@ -65,9 +65,9 @@ func newClient(p Policy, limit time.Duration, wall func() time.Time, roots *tls.
 
 // response is the result of an attempt.
 type response struct {
-	sentAt     time.Time // by the real clock
+	sentAt     time.Time // real time of the request
 	took       time.Duration
-	status     int    // 0 without a response
+	status     int    // HTTP status; 0 without a response
 	failure    string // class of the failure; "" for success
 	retryAfter time.Duration
 	body       string
@@ -114,7 +114,7 @@ func (c *client) send(ctx context.Context, url, id string, body []byte, secrets 
 // storable returns the part of a response body that is stored, as text that both databases accept.
 func storable(text []byte) string {
 	text = text[:min(len(text), maxStored)]
-	for i := 0; i < utf8.UTFMax && len(text) > 0 && !utf8.Valid(text); i++ { // a character may have been cut
+	for i := 0; i < utf8.UTFMax && len(text) > 0 && !utf8.Valid(text); i++ { // the limit may have cut a character
 		if r, size := utf8.DecodeLastRune(text); r != utf8.RuneError || size > 1 {
 			break
 		}

@@ -211,7 +211,7 @@ func disable(ctx context.Context, tx *db.Tx, q *queue, reason string) (bool, err
 func release(tx *db.Tx, q *queue, generation int64, force bool, done *bool) {
 	due := db.Micros(tx.Now())
 	if force || q.pausedUntil > due {
-		due = 0 // no delivery is due at this time
+		due = 0 // no delivery is due at time 0, so due deliveries do not prevent the release
 	}
 	const next = `(SELECT d.next_at FROM webhook_deliveries d
 		WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.state = 'pending' AND d.next_at > 0 ORDER BY d.next_at LIMIT 1)`
@@ -294,8 +294,8 @@ func dueDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string,
 	return existing, err
 }
 
-// blockers returns the first failed delivery of each object that waits for its next attempt. Chosen deliveries, by
-// position, are left out.
+// blockers returns the first failed delivery of each object that waits for its next attempt, by object. It ignores
+// the deliveries in chosen, a set of positions.
 func blockers(ctx context.Context, tx *db.Tx, companyID, endpointID string, objects []string, chosen map[int64]bool) (
 	map[string]blocker, error) {
 	first := map[string]blocker{}
@@ -315,8 +315,8 @@ func blockers(ctx context.Context, tx *db.Tx, companyID, endpointID string, obje
 	return first, nil
 }
 
-// selectRetried is ordered like the index on retried deliveries. In the order of positions, SQLite would read the
-// whole queue.
+// selectRetried returns a query in the order of the index on retried deliveries. In the order of positions, SQLite
+// would read the whole queue.
 func selectRetried(objects string) string {
 	return `SELECT object_id, position, tries, next_at FROM webhook_deliveries
 		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND tries > 0 AND object_id IN ` + objects + `
