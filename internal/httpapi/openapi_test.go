@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stipend/stipend/internal/httpapi/openapitest"
+	"github.com/stipend/stipend/internal/testkit/apiscript"
 )
 
 // theContract returns the contract that every response in these tests is checked against.
@@ -30,9 +31,21 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// The scripts that package app runs get responses, too.
+func TestScriptsNameTheirResponses(t *testing.T) {
+	n := 0
+	apiscript.Responses(t, "../app/testdata/api/*.txt", func(method, path string, status int, code string) {
+		n++
+		theContract().Expected(method, path, status, code)
+	})
+	if n < 100 {
+		t.Errorf("the scripts have only %d requests", n)
+	}
+}
+
 func checkProvoked() (code int) {
 	for _, answer := range theContract().Unseen() {
-		fmt.Println("no test in this package gets what the contract claims:", answer)
+		fmt.Println("no test of this package and no script gets what the contract claims:", answer)
 		code = 1
 	}
 	return code

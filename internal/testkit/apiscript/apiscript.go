@@ -75,16 +75,8 @@ type Service struct {
 // Run runs each script of the files that match pattern as a subtest.
 func Run(t *testing.T, s Service, pattern string) {
 	t.Helper()
-	files, err := filepath.Glob(pattern)
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts match %s: %v", pattern, err)
-	}
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, script := range split(string(text)) {
+	for _, name := range files(t, pattern) {
+		for _, script := range scripts(t, name) {
 			t.Run(strings.TrimSuffix(filepath.Base(name), ".txt")+"/"+script.name, func(t *testing.T) {
 				r := runner{T: t, service: s, file: filepath.Base(name), variables: maps.Clone(s.Variables)}
 				r.authorization = s.Authorization(t, "")
@@ -92,6 +84,41 @@ func Run(t *testing.T, s Service, pattern string) {
 			})
 		}
 	}
+}
+
+// Responses calls f with each request of the files that match pattern and the response that it must get. code is that of
+// an error, "" if the script does not name it.
+func Responses(t *testing.T, pattern string, f func(method, path string, status int, code string)) {
+	t.Helper()
+	for _, name := range files(t, pattern) {
+		r := runner{T: t, file: filepath.Base(name), variables: map[string]string{}, record: func(st step) {
+			var body struct{ Code string }
+			_ = json.Unmarshal([]byte(st.expected), &body) // other bodies have no code
+			f(st.method, st.path, st.status, body.Code)
+		}}
+		for _, script := range scripts(t, name) {
+			r.run(script)
+		}
+	}
+}
+
+func files(t *testing.T, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no scripts match %s: %v", pattern, err)
+	}
+	return names
+}
+
+// scripts reads a file.
+func scripts(t *testing.T, name string) []script {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return split(string(text))
 }
 
 type script struct {
@@ -123,6 +150,7 @@ type runner struct {
 	variables     map[string]string
 	authorization string
 	stored        any
+	record        func(step) // if set, called with each request instead of sending it
 }
 
 // step is a request with its expected response.
@@ -154,6 +182,7 @@ func (r *runner) run(s script) {
 		word, rest, _ := strings.Cut(line, " ")
 		switch {
 		case line == "" || line[0] == '#':
+		case r.record != nil && word != "for" && !requestLine.MatchString(line):
 		case word == "as":
 			r.authorization = r.service.Authorization(r.T, r.replace(rest))
 		case word == "clock":
@@ -182,7 +211,9 @@ func (r *runner) run(s script) {
 			continue
 		default:
 			var st step
-			if st, i = r.parse(s, i); !r.Failed() {
+			if st, i = r.parse(s, i); r.record != nil {
+				r.record(st)
+			} else if !r.Failed() {
 				r.do(st)
 			}
 			continue
