@@ -24,9 +24,9 @@ const maxColumns = 120
 // is not listed has none.
 var debt = map[string]struct{ words, lines int }{
 	"internal/app":                {1, 22},
-	"internal/httpapi":            {1, 9},
+	"internal/httpapi":            {1, 4},
 	"internal/invoice/vendorbill": {0, 1},
-	"internal/testkit/apiscript":  {0, 4},
+	"internal/testkit/apiscript":  {0, 2},
 }
 
 func TestTextIsPlainAndLinesAreShort(t *testing.T) {

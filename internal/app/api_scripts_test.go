@@ -35,7 +35,10 @@ import (
 func TestAPIScripts(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
-		s := start(t, url, func(c *app.Config) { c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0 })
+		s := start(t, url, func(c *app.Config) {
+			c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0
+			c.TrustedProxies = []string{"127.0.0.1/32", "::1/128"}
+		})
 		d := &scriptClient{apiClient: newAPIClient(t, s), companies: map[string]string{}}
 		receiver := httptest.NewServer(d)
 		t.Cleanup(receiver.Close)
@@ -82,8 +85,8 @@ type received struct {
 }
 
 // authorization returns the Authorization header of a caller. An empty name is the seeded API key. Other names are a
-// caller without credentials, another company, a key or the administrator's token with scopes, a user's token with all
-// scopes, or the header itself.
+// caller without credentials, another company, a key or the administrator's token with scopes, a user's token with
+// all scopes, or the header itself.
 func (d *scriptClient) authorization(t *testing.T, name string) string {
 	word, rest, _ := strings.Cut(name, " ")
 	switch word {
@@ -186,6 +189,8 @@ func (d *scriptClient) stored() string {
 //	set $user user ada@example.com                a user who signs in and has no company
 //	set $app app                                  an app of the company: its client ID, and $app_secret
 //	set $code code CLIENT [verifier=V] [scope=S]  the authorization code with which the administrator allows an app
+//	set $header basic ID SECRET                   the header of HTTP Basic
+//	set $text upper TEXT                          the text in capital letters
 //	set $id correction OWNER MEMBER VALUE         a correction that the bank asks for the owner's first destination
 //	set $text text VALUE                          the value
 //	set $deposit credit COMPANY 100.00 USD        a deposit to the company's balance
@@ -193,6 +198,14 @@ func (d *scriptClient) stored() string {
 //	set $limit limit COMPANY 100.00 USD           the company's payments above a limit wait for an approval
 func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value string)) {
 	words := strings.Fields(what)
+	switch words[0] {
+	case "basic":
+		set(name, "Basic "+base64.StdEncoding.EncodeToString([]byte(strings.Join(append(words[1:], "")[:2], ":"))))
+		return
+	case "upper":
+		set(name, strings.ToUpper(words[1]))
+		return
+	}
 	d.write(t, func(ctx context.Context, tx *db.Tx) error {
 		switch words[0] {
 		case "user":
@@ -280,8 +293,8 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 	})
 }
 
-// ServeHTTP receives a webhook, or returns the last one that was sent to a path: how many there were, its ID, its body,
-// and whether a secret verifies its signature.
+// ServeHTTP receives a webhook, or returns the last one that was sent to a path: how many there were, its ID, its
+// body, and whether the secret in the header Secret verifies its signature.
 func (d *scriptClient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -295,9 +308,9 @@ func (d *scriptClient) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "thanks")
 		return
 	}
-	verifier, err := standardwebhooks.NewWebhook(r.URL.Query().Get("secret"))
+	verifier, err := standardwebhooks.NewWebhook(r.Header.Get("Secret"))
 	if err == nil {
-		err = verifier.Verify([]byte(got.body), got.header)
+		err = verifier.VerifyIgnoringTimestamp([]byte(got.body), got.header)
 	}
 	_ = json.NewEncoder(w).Encode(object{
 		"count": got.count, "id": got.header.Get("webhook-id"), "body": got.body, "verified": err == nil,

@@ -46,13 +46,14 @@ type param struct {
 	initial  string // default value
 }
 
-// newInput returns the decoder of a struct type.
+// newInput returns the decoder of a struct type. It panics if a schema has another type than its Go value.
 func newInput(reg huma.Registry, t reflect.Type) *input {
 	in := &input{typ: t, body: -1}
 	for _, f := range reflect.VisibleFields(t) {
 		if f.Name == "Body" {
 			in.body = f.Index[0]
 			in.schema = inline(reg, reg.Schema(f.Type, true, t.Name()+"Body"))
+			requireTypes(in.schema, f.Type, t.Name()+".Body")
 			for _, member := range reflect.VisibleFields(f.Type) {
 				if name, _, _ := strings.Cut(member.Tag.Get("json"), ","); name == "company_id" {
 					in.company = slices.Concat(f.Index, member.Index)
@@ -65,6 +66,7 @@ func newInput(reg huma.Registry, t reflect.Type) *input {
 				continue
 			}
 			s := huma.SchemaFromField(reg, f, "")
+			requireTypes(s, f.Type, t.Name()+"."+f.Name)
 			if s.Description == "" {
 				s.Description = typeFieldDocs[declaringType(t, f).Name()][name]
 			}
@@ -77,6 +79,39 @@ func newInput(reg huma.Registry, t reflect.Type) *input {
 		}
 	}
 	return in
+}
+
+// requireTypes panics unless a schema and those of its members have the types of their Go values. A value whose schema
+// had no type would be decoded without a check.
+func requireTypes(s *huma.Schema, t reflect.Type, at string) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	want := map[reflect.Kind]string{
+		reflect.Bool: huma.TypeBoolean, reflect.Int: huma.TypeInteger, reflect.Int64: huma.TypeInteger,
+		reflect.String: huma.TypeString, reflect.Slice: huma.TypeArray, reflect.Struct: huma.TypeObject,
+	}[t.Kind()]
+	switch t {
+	case reflect.TypeFor[Decimal]():
+		want = huma.TypeNumber
+	case reflect.TypeFor[jsontext.Value]():
+		want = huma.TypeObject
+	case reflect.TypeFor[time.Time](), reflect.TypeFor[[]byte]():
+		want = huma.TypeString
+	}
+	if s == nil || s.Type != want || want == "" {
+		panic(fmt.Sprintf("httpapi: the schema of %s has not the type %q of %s", at, want, t))
+	}
+	switch {
+	case want == huma.TypeArray:
+		requireTypes(s.Items, t.Elem(), at+"[]")
+	case want == huma.TypeObject && t.Kind() == reflect.Struct:
+		for _, f := range reflect.VisibleFields(t) {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+				requireTypes(s.Properties[name], f.Type, at+"."+f.Name)
+			}
+		}
+	}
 }
 
 func resolve(reg huma.Registry, s *huma.Schema) *huma.Schema {

@@ -220,6 +220,8 @@ func exampleID(t *testing.T, all []*operation, name string) string {
 	return ""
 }
 
+const btcData = `{"address":"` + btcAddress + `"}`
+
 // Errors of domain rules at operations that have no test of their own for them.
 func TestDomainErrors(t *testing.T) {
 	b := newFullFixture(t, sqlite(t))

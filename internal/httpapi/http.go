@@ -270,7 +270,7 @@ func newServer(d Deps, table []route) *server {
 		return r.sandboxOnly && (d.Sandbox == nil || d.Env != identity.Sandbox)
 	})
 	var inputs []*input
-	s.contract, inputs = compileRoutes(table)
+	s.contract, inputs = compile(table)
 	for i, rt := range table {
 		s.mount(rt.method, rt.path, s.serveRoute(rt, inputs[i]))
 	}

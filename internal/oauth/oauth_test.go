@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -173,6 +174,15 @@ func TestCheck(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+		for _, uri := range []string{
+			"https://app.example/cb", redirectURI + "&a=b", "https://app.example:443/cb?x=1", "http://app.example/cb?x=1",
+			"https://app.example/CB?x=1", "https://x@app.example/cb?x=1", "https://a.app.example/cb?x=1",
+			"https://app.example/x/../cb?x=1", "https://app.example/%63b?x=1", "//evil.example", "javascript:alert(1)",
+		} {
+			if _, err := x.check(func(p *oauth.Params) { p.RedirectURI = uri }); !errors.Is(err, oauth.ErrRedirectURI) {
+				t.Errorf("redirect to %s: %v", uri, err)
+			}
+		}
 		r, _ := x.check(asIs[oauth.Params])
 		if got := r.Granted("https://iss", "c&d"); got != redirectURI+"&code=c%26d&iss=https%3A%2F%2Fiss&state=state" {
 			t.Errorf("Granted: %s", got)
@@ -272,6 +282,26 @@ func TestExchange(t *testing.T) {
 			}
 			if _, failure := x.exchange(code, change); failure != "invalid_grant" || x.works(token.AccessToken) {
 				t.Errorf("%s: a second use: %q, and the token works: %v", name, failure, x.works(token.AccessToken))
+			}
+		}
+	})
+}
+
+// If two concurrent exchanges have the same code, one gets a token, which the other revokes.
+func TestConcurrentExchangesRevokeTheToken(t *testing.T) {
+	run(t, func(x *fixture) {
+		for range 4 {
+			code := x.grant(asIs[oauth.Params])
+			var tokens [2]oauth.Token
+			var failures [2]string
+			var all sync.WaitGroup
+			for i := range tokens {
+				all.Go(func() { tokens[i], failures[i] = x.exchange(code, asIs[oauth.TokenRequest]) })
+			}
+			all.Wait()
+			slices.Sort(failures[:])
+			if failures != [2]string{"", "invalid_grant"} || x.works(tokens[0].AccessToken) || x.works(tokens[1].AccessToken) {
+				t.Errorf("%q %+v", failures, tokens)
 			}
 		}
 	})

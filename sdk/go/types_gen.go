@@ -1683,7 +1683,8 @@ type MerchantSettingsParams struct {
 	// Handling of late payments: manual waits for the merchant; below 1,000 USD, requote accepts them at the current
 	// rate and refund returns them. One of: manual, requote, refund.
 	LatePolicy *string `json:"late_policy,omitzero"`
-	// Origins that may embed the checkout and to which it may return: https:// and a host.
+	// Replaces all origins that may embed the checkout and to which it may return: https:// and a host. An empty
+	// array removes them; without this field they remain.
 	Origins []string `json:"origins,omitzero"`
 	// Currency that the merchant receives: BTC, or empty for the currency of each claim.
 	SettlementCurrency *string `json:"settlement_currency,omitzero"`

@@ -12,29 +12,36 @@
 //
 // A request is a method, a path and a JSON body, which may continue on lines that begin with a space or tab. In a body
 // such as $good + {"amount": 0} the members of the later object replace those of the earlier one. Lines after it are
-// headers; an empty value leaves a header out. The line that begins with ">" is the response: its status, and the members
-// that its body must have. "~" instead of ">" repeats the request until the response is as expected. Lines after it are
-// headers whose value must contain the given text.
+// headers; an empty value leaves a header out. The line that begins with ">" is the response: its status, and the
+// members that its body must have. "~" instead of ">" repeats the request until the response is as expected. Lines
+// after it are headers whose value must contain the given text.
 //
-// In an expected body an object needs only the members that matter, an array all its elements, or, if one of them is
-// "…", at least the others. "*" is any value, "…text…" any string that contains text, "!text" any other string, and
-// numbers are compared as they are written, since amounts are exact. A body that is not JSON is compared as one string.
-// The first "$name" in an expected body sets a variable, later ones are replaced by its value. $unique is a new value
-// each time, and ${"x"*300} is a quoted text so many times. After the response, "has TEXT" and "lacks TEXT" check the
-// body as it was sent.
+// In an expected body an object needs only the members that matter, and null is also a member that is absent. An
+// array needs all its elements or, if one of them is "…", at least the others. "*" is any value, "…text…" any string
+// that contains text, "!text" any other string, and numbers are compared as they are written, since amounts are
+// exact. A body that is not JSON is compared as one string. The first "$name" in an expected body sets a variable, later ones
+// are replaced by its value. $unique is a new value each time, and ${"x"*300} is a quoted text so many times. After
+// the response, "has TEXT" and "lacks TEXT" check the body as it was sent.
 //
-// The step after a table is done once for each of its rows, with the row's values:
+// The steps after a table, up to an empty line, are done once for each of its rows, with the row's values. Several
+// tables in a row are combined.
 //
 //	for $query | $pointer
 //	   page=0      | page
-//	   page=1&sort | sort
-//	GET /api/company/payrolls?$query
+//	   sort_by=age | sort_by
+//	GET /api/company/recipients?$query
 //	> 422 {"errors": [{"in": "query", "pointer": "$pointer"}]}
 //
-// Further steps: "as NAME" sends the following requests as another caller, "clock +15m" advances the sandbox's clock and
-// sets $now and $today, "set $name KIND …" does what the API cannot do and sets a variable to its result, "rows 2 TABLE
-// WHERE …" counts stored rows, "snapshot" and "unchanged" check that the requests between them stored nothing. "#" begins
-// a comment line. A file has several scripts, each below a line "-- name --"; they share the service, and nothing else.
+// Further steps:
+//
+//   - "as NAME" sends the following requests as another caller.
+//   - "clock +15m" advances the sandbox's clock and sets $now and $today.
+//   - "set $name KIND …" does what the API cannot do and sets a variable to its result.
+//   - "rows 2 TABLE WHERE …" counts stored rows.
+//   - "snapshot" and "unchanged" check that the requests between them stored nothing.
+//
+// "#" begins a comment line. A file has several scripts, each below a line "-- name --"; they share the service, and
+// nothing else.
 package apiscript
 
 import (
@@ -222,7 +229,7 @@ func (r *runner) run(s script) {
 	}
 }
 
-// each does the step after the table at a line once for each row, and returns the index of the line after the step.
+// each does the steps after the table at a line once for each row, and returns the index of the line after them.
 func (r *runner) each(s script, i int) (next int) {
 	names, table := strings.Split(strings.TrimPrefix(s.lines[i], "for "), "|"), i
 	for i++; i < len(s.lines) && strings.HasPrefix(s.lines[i], " "); i++ {
@@ -239,13 +246,18 @@ func (r *runner) each(s script, i int) (next int) {
 		if len(values) != len(names) {
 			r.Fatalf("%s:%d: %d values, want %d", r.file, s.first+table+1+at, len(values), len(names))
 		}
-		var pairs []string
+		row := map[string]string{}
 		for k, name := range names {
-			pairs = append(pairs, strings.TrimSpace(name), strings.TrimSpace(values[k]))
+			row[strings.TrimSpace(name)] = strings.TrimSpace(values[k])
 		}
-		filled := strings.Split(strings.NewReplacer(pairs...).Replace(strings.Join(s.lines[first:i], "\n")), "\n")
+		filled := variable.ReplaceAllStringFunc(strings.Join(s.lines[first:i], "\n"), func(name string) string {
+			if value, ok := row[name]; ok {
+				return value
+			}
+			return name
+		})
 		variables := maps.Clone(r.variables)
-		r.run(script{first: s.first + table + 1 + at, lines: filled})
+		r.run(script{first: s.first + table + 1 + at, lines: strings.Split(filled, "\n")})
 		r.variables = variables
 	}
 	return i
@@ -425,7 +437,7 @@ func (r *runner) differ(at string, want, got any) string {
 		}
 		for name, w := range want {
 			g, ok := object[name]
-			if !ok {
+			if !ok && w != nil {
 				return fmt.Sprintf("%s/%s is missing", at, name)
 			}
 			if d := r.differ(at+"/"+name, w, g); d != "" {
@@ -546,6 +558,7 @@ func (r *runner) advance(text string) {
 		body := fmt.Sprintf(`{"advance_seconds":%d}`, int64(min(by, year).Seconds()))
 		delete(r.variables, "now")
 		r.do(step{line: r.line, method: "POST", path: "/api/sandbox/clock", body: body, status: http.StatusOK,
+			headers:  [][2]string{{"Authorization", r.service.Authorization(r.T, "")}},
 			expected: `{"now": "$now"}`})
 		r.variables["today"], _, _ = strings.Cut(r.variables["now"], "T")
 	}
