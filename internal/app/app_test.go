@@ -141,8 +141,8 @@ func TestFromCreateToFulfilled(t *testing.T) {
 		var sent []kept
 		eventually(t, 30*time.Second, "an email for each payment", func() bool {
 			var mails struct{ Data []kept }
-			door := &apiclient.Client{BaseURL: s.Ready().BaseURL, Key: seed.APIKey}
-			testkit.Check(t, door.Get(t.Context(), "/api/sandbox/mails?per_page=100", &mails))
+			api := &apiclient.Client{BaseURL: s.Ready().BaseURL, Key: seed.APIKey}
+			testkit.Check(t, api.Get(t.Context(), "/api/sandbox/mails?per_page=100", &mails))
 			sent = slices.DeleteFunc(mails.Data, func(m kept) bool { return m.Template != "payment_sent" })
 			return len(sent) == len(last.Payments)
 		})

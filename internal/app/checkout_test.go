@@ -331,7 +331,7 @@ func (p *customer) announcesTimeLeft(b *webtest.Browser) {
 	p.shop.advance(4 * time.Minute)
 	wait(2)
 	if at := webtest.Evaluate[string](tab, `document.activeElement.id`); at != "wallet" {
-		p.Errorf("the focus moved from the link to the wallet to %q", at)
+		p.Errorf("the focus is on %q, not on the link to the wallet", at)
 	}
 	tab.Audit()
 	p.shop.advance(time.Minute)

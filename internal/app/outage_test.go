@@ -43,9 +43,9 @@ func TestRolesApart(t *testing.T) {
 			a.do("POST", createPath, pays("", "20.00", a.seed.Workers[0].UserID), "Idempotency-Key",
 				freshKey()).status == http.StatusOK
 	})
-	moved := addColumns(t, a.s.DB())
+	added := addColumns(t, a.s.DB())
 	if _, err := app.Start(t.Context(), a.s.cfg, testLogger(t.Output(), "error")); !errors.Is(err, db.ErrNewer) {
-		t.Errorf("an older version started on a schema with %d more columns: %v", moved, err)
+		t.Errorf("an older version started on a schema with %d more columns: %v", added, err)
 	}
 	before := a.effects()
 
@@ -55,8 +55,8 @@ func TestRolesApart(t *testing.T) {
 	answers := make([]response, 20)
 	var all sync.WaitGroup
 	for i := range answers {
-		door := []*apiClient{a, b}[i%2]
-		all.Go(func() { answers[i] = door.send("POST", createPath, body, "Idempotency-Key", key) })
+		client := []*apiClient{a, b}[i%2]
+		all.Go(func() { answers[i] = client.send("POST", createPath, body, "Idempotency-Key", key) })
 	}
 	all.Wait()
 	made := a.created(b.ok("POST", createPath, body, "Idempotency-Key", key))

@@ -269,7 +269,7 @@ func TestWalletAndInvoicePages(t *testing.T) {
 	})
 }
 
-// bankStatement fails the test unless the camt.053 file of a balance in dollars agrees with the books.
+// bankStatement fails the test unless the camt.053 file of a balance in dollars agrees with the ledger.
 func (o *companyBrowser) bankStatement() {
 	o.Helper()
 	for i, cents := range []int64{100_00, 20_00} {

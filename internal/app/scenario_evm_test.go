@@ -91,7 +91,7 @@ func (d *apiClient) tokenPayee(name, symbol, address string) string {
 }
 
 // A payroll that was funded in a dollar token pays its payees in that token. The service moves the deposit to the
-// account that pays, with gas that the operator sends. Each payee gets one transaction, and the books record the
+// account that pays, with gas that the operator sends. Each payee gets one transaction, and the ledger records the
 // cost.
 func paidOnEVMNetwork(d *apiClient) {
 	first := d.tokenPayee("Una", "USDC", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
@@ -112,7 +112,7 @@ func paidOnEVMNetwork(d *apiClient) {
 	if len(hashes) != 2 {
 		d.Errorf("%d transactions paid 2 payees", len(hashes))
 	}
-	// When no transaction is pending, the wallet's balances on the chain equal the books, to the last unit of each
+	// When no transaction is pending, the wallet's balances on the chain equal the ledger, to the last unit of each
 	// token and the last gwei of gas.
 	eventually(d.T, 30*time.Second, "no transaction is pending", func() bool {
 		return d.count(`SELECT COUNT(*) FROM payout_batches WHERE chain = 'base' AND state <> 'fulfilled'`) == 0 &&
@@ -126,12 +126,12 @@ func paidOnEVMNetwork(d *apiClient) {
 		booked := d.count(`SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM ledger_lines WHERE code = '1006'
 			AND dim = 'base' AND asset = $1`, string(asset))
 		if held != booked {
-			d.Errorf("the wallet holds %d units of %s, and the books say %d", held, asset, booked)
+			d.Errorf("the wallet holds %d units of %s, and the ledger has %d", held, asset, booked)
 		}
 	}
 	gas := d.count(`SELECT CAST(COALESCE(SUM(fee), 0) AS BIGINT) FROM payout_batches WHERE chain = 'base'`)
 	if gas <= 0 {
-		d.Errorf("the books record %d gwei of gas", gas)
+		d.Errorf("the ledger records %d gwei of gas", gas)
 	}
 	if why := d.count(`SELECT COUNT(*) FROM settings WHERE key = 'payouts_paused' AND value <> ''`); why != 0 {
 		d.Error("payouts were paused")

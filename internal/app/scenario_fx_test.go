@@ -56,7 +56,7 @@ func (d *apiClient) owned(a money.Asset) (x money.Amount) {
 // The operator sees the position, limits it, and sends some of it to an exchange.
 func paidFromOperatorCoins(d *apiClient) {
 	storage := d.s.cfg.Storage
-	eventually(d.T, 60*time.Second, "the operator's coins are in the books",
+	eventually(d.T, 60*time.Second, "the operator's coins are in the ledger",
 		func() bool { return d.owned(money.BTC).Units() > 9*100_000_000 })
 	if got, err := d.run(cli.TreasuryAddressCmd{Storage: storage,
 		WalletFlags: cli.WalletFlags{Env: app.Sandbox}}); err != nil || !strings.HasPrefix(got, "bcrt1q") {
@@ -154,7 +154,7 @@ func paidFromOperatorCoins(d *apiClient) {
 		From: "exchange:kraken", To: "bank:main", Reference: "3"})
 	if _, err := d.run(cli.TreasuryWithdrawCmd{Storage: storage, Env: app.Sandbox, Amount: "9000.01", Asset: "USD",
 		At: "exchange:kraken", Reference: "4"}); err == nil {
-		d.Error("the books accepted a withdrawal above the balance")
+		d.Error("the ledger accepted a withdrawal above the balance")
 	}
 	d.prints("Booked", cli.TreasuryWithdrawCmd{Storage: storage, Env: app.Sandbox, Amount: "9000", Asset: "USD",
 		At: "exchange:kraken", Reference: "4"})

@@ -353,16 +353,16 @@ func sanctionedPayees(d *apiClient) {
 
 	// After the payroll: a name and an address match the list while the payroll waits for its funding.
 	renamed, renamedID := d.recipient("Honest", "Person", addresses[6])
-	moved, movedID := d.recipient("Other", "Human", addresses[7])
+	other, otherID := d.recipient("Other", "Human", addresses[7])
 	becomes(renamed, "active")
-	made := d.create(pays("", "25.00", d.seed.Workers[0].UserID, renamedID, movedID))
+	made := d.create(pays("", "25.00", d.seed.Workers[0].UserID, renamedID, otherID))
 	d.ok("POST", renamed+"/update", `{"first_name":"Sanctioned","last_name":"SANDBOXOV"}`)
-	d.ok("POST", moved+"/distribution",
+	d.ok("POST", other+"/distribution",
 		`{"symbol":"BTC","distribution_data":{"address":"bcrt1qtt0m2f6rg66xt26wcavtd5tuz5yvgny3sx5g08"}}`)
 	becomes(renamed, "inactive")
-	becomes(moved, "inactive")
-	decide(hit(movedID), screening.Confirmed)
-	d.refused(409, "invalid_state", "POST", moved+"/reactivate", "")
+	becomes(other, "inactive")
+	decide(hit(otherID), screening.Confirmed)
+	d.refused(409, "invalid_state", "POST", other+"/reactivate", "")
 	d.deposit(made.PayrollID, "exact", "")
 	v := d.until(made.PayrollID, "the other payees are paid", func(v payrollView) bool {
 		return len(v.Payments) == 3 && v.Payments[0].Status == "fulfilled" && v.Payments[1].Status == "on_hold"
@@ -384,10 +384,10 @@ func sanctionedPayees(d *apiClient) {
 	becomes(renamed, "active")
 	v = d.until(made.PayrollID, "the cleared payee is paid",
 		func(v payrollView) bool { return v.Payments[1].Status == "fulfilled" })
-	if v.Payments[2].Status != "on_hold" || status(moved) != "inactive" {
-		d.Errorf("the payee with the confirmed match is %s: %+v", status(moved), v)
+	if v.Payments[2].Status != "on_hold" || status(other) != "inactive" {
+		d.Errorf("the payee with the confirmed match is %s: %+v", status(other), v)
 	}
-	decide(hit(movedID), screening.Cleared)
+	decide(hit(otherID), screening.Cleared)
 	d.fulfilled(made.PayrollID)
-	becomes(moved, "active")
+	becomes(other, "active")
 }

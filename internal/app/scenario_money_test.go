@@ -204,7 +204,7 @@ func reorgAfterRelease(d *apiClient) {
 	funds := d.funds()
 	made := d.payTwo("100.00")
 	d.deposit(made.PayrollID, "reorged", "")
-	// The payouts may be confirmed before the deposit is mined again. Meanwhile, the books take the missing money
+	// The payouts may be confirmed before the deposit is mined again. Meanwhile, the ledger takes the missing money
 	// from the company's balance, or record that the company owes it. The job that posts the deposit again restores
 	// both.
 	d.until(made.PayrollID, "fulfilled, nothing owed, and the balance as before", func(v payrollView) bool {

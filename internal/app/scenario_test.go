@@ -7,7 +7,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 )
 
-// Each scenario is a client of a whole sandbox, checks something that can go wrong with a payroll, and leaves books
+// Each scenario is a client of a whole sandbox, checks something that can go wrong with a payroll, and leaves a ledger
 // that balance. The scenarios share one service, as companies do. No scenario depends on another.
 func TestScenarios(t *testing.T) {
 	t.Parallel()

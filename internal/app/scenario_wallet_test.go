@@ -59,7 +59,7 @@ func walletReceivesCoins(d *apiClient) {
 				x.network, kind, x.amount)).read(d)["tx_hash"].(string)
 		}
 		hashes := []string{pay("exact"), pay("reorged")}
-		eventually(d.T, 60*time.Second, "the books record the reorganization", func() bool {
+		eventually(d.T, 60*time.Second, "the ledger records the reorganization", func() bool {
 			return d.count("SELECT COUNT(*) FROM jobs WHERE kind = $1", chain.JobOutput) == 0
 		})
 		one, err := money.Parse(asset, x.amount)

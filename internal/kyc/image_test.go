@@ -366,6 +366,7 @@ func decodeAtOnce(t *testing.T, most int, file []byte) {
 }
 
 func TestTheLargestImagesStayWithinTheMemoryLimit(t *testing.T) {
+	testkit.NotQuick(t, "seconds")
 	jpg := asJPEG(image.NewYCbCr(image.Rect(0, 0, 7300, 5400), image.YCbCrSubsampleRatio420))
 	pic := asPNG(image.NewNRGBA(image.Rect(0, 0, 7300, 5400)))
 	for name, file := range map[string][]byte{"JPEG": jpg, "PNG": pic} {

@@ -5,7 +5,8 @@ package testkit
 import "testing"
 
 // NotQuick skips a test in a quick run (go test -short, make quick), because the test needs something that such a run
-// does not have: PostgreSQL, a node, a browser, another program, or several minutes. A full run skips no test.
+// does not have: PostgreSQL, a node, a browser, another program, or more than a few seconds.
+// A full run skips no test.
 func NotQuick(t testing.TB, needs string) {
 	t.Helper()
 	if testing.Short() {
