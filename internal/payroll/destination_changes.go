@@ -14,8 +14,8 @@ import (
 // changeShown is the time for which a change of a payee's destination is shown with payrolls.
 const changeShown = 30 * 24 * time.Hour
 
-// RecentDestinationChanges returns the times of destination changes in the last thirty days, by the ID of payees whom
-// this payroll has not paid yet. Approvers should know of them. A first destination is not a change.
+// RecentDestinationChanges returns the times of destination changes in the last thirty days, by payee ID, for payees
+// whom this payroll has not paid yet. Approvers see these changes. A first destination is not a change.
 func (s *Service) RecentDestinationChanges(ctx context.Context, tx *db.Tx, p Payroll) (map[string]time.Time, error) {
 	var ids []string
 	for i := range p.Payments {

@@ -85,8 +85,8 @@ func (p *Payroll) allPayments(ctx context.Context, tx *db.Tx, state State) ([]Pa
 	return all, err
 }
 
-// advanceAll changes the state of payments, which must be all payments of the payroll with their state and version,
-// and emits an event for each.
+// advanceAll changes the state of payments and emits an event for each. They must be all payments of the payroll that
+// have their state and version.
 func (p *Payroll) advanceAll(ctx context.Context, tx *db.Tx, all []Payment, to State, reason string,
 	outputs map[string][]payout.Output) error {
 	from := all[0].State

@@ -9,8 +9,8 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// freezeAgain is the delay of the second check of a frozen company's payrolls: a release that was running when the
-// company was frozen has ended by then.
+// freezeAgain is the delay of the second check of a frozen company's payrolls. It is longer than a release that was
+// running when the company was frozen.
 const freezeAgain = time.Minute
 
 // Freeze puts all payrolls of a company that may still send payments on hold. Later releases check the freeze

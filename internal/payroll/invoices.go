@@ -28,7 +28,7 @@ func invoices(ctx context.Context, tx *db.Tx, p *CreateParams) (map[string]invoi
 	return invoice.Named(ctx, tx, ids)
 }
 
-// checkInvoice adds to list each field in which an item and its invoice disagree. userID is the payee's user.
+// checkInvoice adds to list each difference between an item and the invoice that it pays.
 func checkInvoice(it *Item, named map[string]invoice.Invoice, list *apierr.List, at func(string) string) error {
 	if !invoice.Is(it.InvoiceID) {
 		return nil
@@ -103,7 +103,7 @@ func (m *Payment) updateInvoice(ctx context.Context, tx *db.Tx, from State, outp
 	}
 }
 
-// freeInvoices returns the invoices of a payroll that was never funded to payable.
+// freeInvoices makes the invoices of a payroll that was never funded payable again.
 func (p *Payroll) freeInvoices(ctx context.Context, tx *db.Tx) error {
 	payments, err := p.payments(ctx, tx, "")
 	if err != nil {

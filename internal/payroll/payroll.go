@@ -179,7 +179,7 @@ type Payroll struct {
 	Address      string
 	Network      string
 	ToleranceBps int64
-	CreatedBy    string // user ID of the member who created it in the pages, "" for an app
+	CreatedBy    string // user ID of the member who created the payroll on a page; "" for a program
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 
@@ -263,7 +263,7 @@ type Config struct {
 	CoolDown time.Duration
 	// Treasury limits how much the operator exchanges into the assets that payees are paid in.
 	Treasury *treasury.Treasury
-	// AllowUnverified lets companies create payrolls whose verification is not approved; for a sandbox.
+	// AllowUnverified lets companies without an approved verification create payrolls, as in a sandbox.
 	AllowUnverified bool
 }
 

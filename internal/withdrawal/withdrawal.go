@@ -106,7 +106,7 @@ var (
 type Config struct {
 	Setup           destination.Setup // validates destinations
 	CoolDown        approval.CoolDown // time until a new destination can be used
-	AllowUnverified bool              // lets companies withdraw whose verification is not approved; for a sandbox
+	AllowUnverified bool              // lets companies without an approved verification withdraw, as in a sandbox
 }
 
 // Guards decide whether money may leave. All are required.
