@@ -344,7 +344,7 @@ func (b *bench) throughputs(ctx context.Context) error {
 	return t.end()
 }
 
-// replays measures concurrent clients that each repeat one request.
+// replays measures concurrent clients that repeat requests: each its own, and all the same.
 func (b *bench) replays(ctx context.Context) error {
 	again := make([]repeat, slices.Max(b.clients))
 	for i := range again {
@@ -356,19 +356,21 @@ func (b *bench) replays(ctx context.Context) error {
 			return err
 		}
 	}
-	t := newTable(b.out, b.engine+": repeated requests a second, answered from their keys", "clients", "service", "p99",
-		"floor", "p99", "ratio to floor")
+	t := newTable(b.out, b.engine+": repeated requests a second, answered from their keys", "clients", "keys", "service",
+		"p50", "p99", "floor", "p50", "p99", "ratio to floor")
 	for _, n := range b.clients {
-		b.logf("%d clients repeat a request", n)
-		own, err := throughput(n, b.span, func(i int) error { return again[i].send(ctx, b.own) })
-		if err != nil {
-			return err
+		for _, keys := range []int{n, 1} {
+			b.logf("%d clients repeat the requests of %d keys", n, keys)
+			to := func(c *client) func(int) error {
+				return func(i int) error { return again[i%keys].send(ctx, c) }
+			}
+			flows, err := b.alternate(n, b.process.pid, to(b.own), to(b.floor))
+			if err != nil {
+				return err
+			}
+			own, least := flows[0], flows[1]
+			t.row(n, keys, own.rate, own.p50, own.p99, least.rate, least.p50, least.p99, ratio(own.rate, least.rate))
 		}
-		least, err := throughput(n, b.span, func(i int) error { return again[i].send(ctx, b.floor) })
-		if err != nil {
-			return err
-		}
-		t.row(n, own.rate, own.p99, least.rate, least.p99, ratio(own.rate, least.rate))
 	}
 	return t.end()
 }
