@@ -38,18 +38,18 @@ CREATE TABLE leases (
     PRIMARY KEY (name)
 );
 
--- Work to do outside of the transaction that asked for it. A job is inserted in that transaction, and deleted in the
--- one that does it.
--- Shared: workers ask for due jobs of all companies.
+-- Jobs: work that a transaction requests and that is done outside of it. That transaction inserts the job; the one
+-- that does the work deletes it.
+-- Shared: workers select due jobs of all companies.
 -- Writer: internal/job
 CREATE TABLE jobs (
     company_id TEXT    NOT NULL,
     job_id     TEXT    NOT NULL,
     kind       TEXT    NOT NULL, -- which handler runs it
     payload    TEXT    NOT NULL, -- JSON for the handler
-    run_at     BIGINT  NOT NULL, -- not before
+    run_at     BIGINT  NOT NULL, -- earliest time at which the job runs
     attempt    BIGINT  NOT NULL DEFAULT 0, -- attempts so far
-    dead_at    BIGINT  NOT NULL DEFAULT 0, -- when it had failed too often; it runs again only if staff retry it; 0: alive
+    dead_at    BIGINT  NOT NULL DEFAULT 0, -- time at which the job failed too often; then only staff can retry it; 0 before
     last_error TEXT    NOT NULL DEFAULT '',
     PRIMARY KEY (company_id, job_id)
 );
@@ -60,7 +60,7 @@ CREATE INDEX jobs_due ON jobs (kind, run_at) WHERE dead_at = 0;
 -- Shared: keyed by the credential that sent the key; the response is replayed before the company is known.
 -- Writer: internal/httpapi
 CREATE TABLE idempotency (
-    principal   TEXT   NOT NULL, -- the credential
+    principal   TEXT   NOT NULL, -- ID of the credential
     route       TEXT   NOT NULL,
     key         TEXT   NOT NULL,
     fingerprint TEXT   NOT NULL, -- digest of the request body
@@ -116,7 +116,7 @@ CREATE INDEX requests_by_request_id ON requests (company_id, request_id);
 CREATE TABLE ledger_journals (
     company_id  TEXT   NOT NULL,
     journal_id  TEXT   NOT NULL,
-    -- What it books.
+    -- The business fact.
     source_type TEXT   NOT NULL,
     source_id   TEXT   NOT NULL,
     purpose     TEXT   NOT NULL,
@@ -140,7 +140,7 @@ CREATE TABLE ledger_lines (
     PRIMARY KEY (company_id, journal_id, line)
 );
 CREATE INDEX ledger_lines_account ON ledger_lines (company_id, code, dim, asset);
--- The few lines of receivables from companies, read before a company withdraws money.
+-- Lines of receivables from companies. They are few, and read before a company withdraws money.
 CREATE INDEX ledger_lines_debts ON ledger_lines (company_id, asset) WHERE code = '1300';
 
 -- Balances of the accounts that must not be overdrawn. The CHECK is the last of several guards; its upper bound keeps
@@ -155,7 +155,7 @@ CREATE TABLE ledger_balances (
     PRIMARY KEY (company_id, code, dim, asset)
 );
 
--- What the operator owns and has available of each asset: credits less debits of its equity, revenue and expense
+-- The operator's available balance of each asset: credits less debits of its equity, revenue and expense
 -- accounts (3000 and above) over all companies, less what is at exchanges (1040). Changes not yet added are in
 -- operator_movements.
 -- Shared: belongs to the operator, not to a company.
@@ -280,7 +280,7 @@ CREATE TABLE apps (
     app_id        TEXT   NOT NULL,
     name          TEXT   NOT NULL,
     client_id     TEXT   NOT NULL,
-    secret_digest TEXT   NOT NULL, -- of the client secret
+    secret_digest TEXT   NOT NULL, -- digest of the client secret
     redirect_uri  TEXT   NOT NULL,
     scopes        TEXT   NOT NULL,
     status        TEXT   NOT NULL CHECK (status IN ('active', 'disabled')),
@@ -338,10 +338,10 @@ CREATE TABLE authorization_codes (
     app_id     TEXT   NOT NULL,
     user_id    TEXT   NOT NULL,
     scopes     TEXT   NOT NULL,
-    challenge  TEXT   NOT NULL, -- PKCE, '' without
+    challenge  TEXT   NOT NULL, -- PKCE challenge, '' for none
     expires_at BIGINT NOT NULL,
     used_at    BIGINT NOT NULL,
-    token_id   TEXT   NOT NULL, -- from the first exchange, so that a second one can revoke it
+    token_id   TEXT   NOT NULL, -- token issued by the first exchange, which a second exchange revokes
     created_at BIGINT NOT NULL,
     PRIMARY KEY (digest)
 );
@@ -379,7 +379,7 @@ CREATE INDEX sign_in_attempts_by_age ON sign_in_attempts (since_at);
 -- Shared: found by digest; the user may not exist yet.
 -- Writer: internal/auth
 CREATE TABLE email_tokens (
-    digest     TEXT   NOT NULL, -- of the token in the link
+    digest     TEXT   NOT NULL, -- digest of the token in the link
     purpose    TEXT   NOT NULL CHECK (purpose IN ('sign_up', 'reset')),
     email      TEXT   NOT NULL,
     email_key  TEXT   NOT NULL,
@@ -396,8 +396,8 @@ CREATE INDEX email_tokens_by_expiry ON email_tokens (expires_at);
 CREATE TABLE second_factors (
     user_id      TEXT   NOT NULL,
     secret       TEXT   NOT NULL, -- sealed
-    last_step    BIGINT NOT NULL, -- of the last accepted code, so that no code is accepted twice
-    confirmed_at BIGINT NOT NULL, -- when the first code was right, 0 before
+    last_step    BIGINT NOT NULL, -- time step of the last accepted code, so that no code is accepted twice
+    confirmed_at BIGINT NOT NULL, -- time of the first correct code; 0 before
     created_at   BIGINT NOT NULL,
     PRIMARY KEY (user_id)
 );
@@ -418,7 +418,7 @@ CREATE TABLE recovery_codes (
 CREATE TABLE passkeys (
     user_id       TEXT   NOT NULL,
     passkey_id    TEXT   NOT NULL,
-    credential_id TEXT   NOT NULL, -- the device's name of the key
+    credential_id TEXT   NOT NULL, -- ID that the device gave the key
     name          TEXT   NOT NULL,
     data          TEXT   NOT NULL, -- JSON of the WebAuthn library
     last_used_at  BIGINT NOT NULL,
@@ -432,7 +432,7 @@ CREATE UNIQUE INDEX passkeys_by_credential ON passkeys (credential_id);
 -- Writer: internal/auth
 CREATE TABLE passkey_challenges (
     digest     TEXT   NOT NULL,
-    user_id    TEXT   NOT NULL, -- '' where any user may sign in
+    user_id    TEXT   NOT NULL, -- '' if any user may sign in
     data       TEXT   NOT NULL,
     expires_at BIGINT NOT NULL,
     PRIMARY KEY (digest)
@@ -445,7 +445,7 @@ CREATE INDEX passkey_challenges_by_end ON passkey_challenges (expires_at);
 CREATE TABLE member_invitations (
     company_id    TEXT   NOT NULL,
     invitation_id TEXT   NOT NULL,
-    digest        TEXT   NOT NULL, -- of the token in the link
+    digest        TEXT   NOT NULL, -- digest of the token in the link
     email         TEXT   NOT NULL,
     email_key     TEXT   NOT NULL,
     role          TEXT   NOT NULL,
@@ -469,7 +469,7 @@ CREATE TABLE subjects (
     subject_id  TEXT   NOT NULL,
     wrapped_key TEXT   NOT NULL, -- sealed with the service's key, '' once erased
     files       BIGINT NOT NULL CHECK (files >= 0), -- current documents
-    bytes       BIGINT NOT NULL CHECK (bytes >= 0), -- of all stored documents
+    bytes       BIGINT NOT NULL CHECK (bytes >= 0), -- size of all stored documents
     erased_at   BIGINT NOT NULL,
     created_at  BIGINT NOT NULL,
     PRIMARY KEY (subject_id)
@@ -551,7 +551,7 @@ CREATE TABLE provider_callbacks (
     PRIMARY KEY (provider, callback_id)
 );
 
--- What a company states about itself to be verified, sealed with its subject key.
+-- Data about a company to verify, sealed with its subject key.
 -- Writer: internal/kyc
 CREATE TABLE company_profiles (
     company_id TEXT   NOT NULL,
@@ -588,7 +588,7 @@ CREATE TABLE screening_hits (
     programs   TEXT   NOT NULL,
     score      BIGINT NOT NULL, -- 1 to 100
     state      TEXT   NOT NULL CHECK (state IN ('open', 'cleared', 'confirmed')),
-    reason     TEXT   NOT NULL, -- of the decision
+    reason     TEXT   NOT NULL, -- reason of the decision
     decided_by TEXT   NOT NULL,
     decided_at BIGINT NOT NULL, -- 0 while open
     version    BIGINT NOT NULL,
@@ -597,7 +597,7 @@ CREATE TABLE screening_hits (
 );
 -- One decision per subject, matched value and entry.
 CREATE UNIQUE INDEX screening_hits_once ON screening_hits (company_id, subject_id, kind, matched, entry_id);
--- Who may not be paid.
+-- The subjects that are blocked by a match.
 CREATE INDEX screening_hits_blocking ON screening_hits (company_id, subject_id) WHERE state <> 'cleared';
 
 
@@ -642,11 +642,11 @@ CREATE UNIQUE INDEX recipients_by_external_id ON recipients (company_id, externa
 CREATE INDEX recipients_by_created ON recipients (company_id, created_at, recipient_id, country, role, recipient_type, status, name_key, email_key);
 CREATE INDEX recipients_by_name ON recipients (company_id, name_key, recipient_id, country, role, recipient_type, status, email_key);
 CREATE INDEX recipients_by_email ON recipients (company_id, email_key, recipient_id, country, role, recipient_type, status, name_key);
--- The recipients that a row of recipient_counts counts.
+-- Lookup of the recipients that a row of recipient_counts counts.
 CREATE INDEX recipients_by_segment ON recipients (company_id, country, role, recipient_type, status);
 -- Workers with a login, in the order of their list.
 CREATE INDEX recipients_with_login ON recipients (company_id, created_at, recipient_id) WHERE user_id <> '';
--- The companies a user works for.
+-- Lookup of the companies that pay a user.
 CREATE INDEX recipients_of_user ON recipients (user_id) WHERE user_id <> '';
 
 -- How many recipients of a company have the same country, role, type and status, and whether they have a login: the
@@ -673,8 +673,8 @@ CREATE TABLE invitations (
     email_key     TEXT   NOT NULL,
     role          TEXT   NOT NULL CHECK (role IN ('contractor', 'employee')),
     state         TEXT   NOT NULL CHECK (state IN ('sent', 'accepted', 'expired', 'revoked')),
-    reason        TEXT   NOT NULL, -- who ended a revoked one
-    token_digest  TEXT   NOT NULL, -- of the token in the last mail
+    reason        TEXT   NOT NULL, -- reason of a revoked invitation
+    token_digest  TEXT   NOT NULL, -- digest of the token in the last mail
     resend_count  BIGINT NOT NULL CHECK (resend_count BETWEEN 0 AND 3),
     user_id       TEXT   NOT NULL, -- '' until accepted
     sent_at       BIGINT NOT NULL,
@@ -760,9 +760,9 @@ CREATE TABLE destination_changes (
 CREATE TABLE rates (
     asset       TEXT   NOT NULL,
     rate        TEXT   NOT NULL, -- dollars per whole unit, decimal
-    sources     TEXT   NOT NULL, -- that agreed on it, comma-separated
-    observed_at BIGINT NOT NULL, -- of the oldest observation it is based on
-    valid_to    BIGINT NOT NULL, -- too old to quote from this time
+    sources     TEXT   NOT NULL, -- names of the sources that agreed on the price, comma-separated
+    observed_at BIGINT NOT NULL, -- time of the oldest observation that the price is based on
+    valid_to    BIGINT NOT NULL, -- time from which the price is too old for quotes
     PRIMARY KEY (asset)
 );
 
@@ -786,7 +786,7 @@ CREATE TABLE quotes (
     rate          TEXT   NOT NULL,
     address       TEXT   NOT NULL,
     network       TEXT   NOT NULL,
-    confirmations BIGINT NOT NULL DEFAULT 0, -- required, 0 for the default by value
+    confirmations BIGINT NOT NULL DEFAULT 0, -- number of required confirmations, 0 for the default by value
     version       BIGINT NOT NULL,
     PRIMARY KEY (company_id, quote_id)
 );
@@ -831,7 +831,7 @@ CREATE INDEX deposits_unknown ON deposits (company_id, state) WHERE quote_id = '
 CREATE INDEX deposits_owner ON deposits (company_id, owner_id, first_seen) WHERE owner_id <> '';
 CREATE INDEX deposits_waiting ON deposits (company_id, object_id) WHERE state IN ('seen', 'reverted');
 
--- Invoices at a Lightning node, one per quote paid over Lightning.
+-- Invoices of a Lightning node, one per quote paid over Lightning.
 -- Shared: the node names a paid invoice by its hash.
 -- Writer: internal/lightning
 CREATE TABLE lightning_invoices (
@@ -843,7 +843,7 @@ CREATE TABLE lightning_invoices (
     amount       BIGINT NOT NULL CHECK (amount > 0), -- satoshis
     memo         TEXT   NOT NULL,
     expires_at   BIGINT NOT NULL,
-    hash         TEXT   NOT NULL, -- of the preimage, hex
+    hash         TEXT   NOT NULL, -- payment hash: SHA-256 of the preimage, hexadecimal
     preimage     TEXT   NOT NULL, -- sealed; '' once the node has it
     node_id      TEXT   NOT NULL, -- '' before the node made it
     request      TEXT   NOT NULL, -- BOLT 11, '' before the node made it
@@ -856,10 +856,10 @@ CREATE TABLE lightning_invoices (
 );
 CREATE INDEX lightning_invoices_object ON lightning_invoices (company_id, object_id);
 CREATE UNIQUE INDEX lightning_invoices_hash ON lightning_invoices (hash);
--- Asked for one by one while the node's count is unknown.
+-- The invoices that are looked up one by one while the node's count of settled invoices is unknown.
 CREATE INDEX lightning_invoices_open ON lightning_invoices (state, invoice_id) WHERE state IN ('open', 'ending');
 
--- Up to which of a node's settled invoices all are recorded.
+-- The number of a node's settled invoices up to which all are recorded.
 -- Shared: a node serves all companies.
 -- Writer: internal/lightning
 CREATE TABLE lightning_cursors (
@@ -883,7 +883,7 @@ CREATE TABLE funding_accounts (
     details       TEXT   NOT NULL, -- account numbers, sealed
     number_key    TEXT   NOT NULL, -- digest of the numbers, by which a receipt finds the account
     provider_ref  TEXT   NOT NULL, -- the provider's id of the account
-    cursor        TEXT   NOT NULL, -- up to where receipts were read
+    cursor        TEXT   NOT NULL, -- position in the provider's list up to which receipts were read
     terms_version TEXT   NOT NULL, -- '' until accepted
     terms_at      BIGINT NOT NULL,
     version       BIGINT NOT NULL,
@@ -906,18 +906,18 @@ CREATE TABLE funding_receipts (
     currency    TEXT    NOT NULL,
     amount      BIGINT  NOT NULL CHECK (amount > 0),
     received_at BIGINT  NOT NULL,
-    reversed    BOOLEAN NOT NULL DEFAULT FALSE, -- the provider took it back; the amount was debited
+    reversed    BOOLEAN NOT NULL DEFAULT FALSE, -- whether the provider reversed the receipt and the amount was debited
     PRIMARY KEY (owner_id, account_id, reference)
 );
 
 -- Credits on the operator's bank accounts.
--- Shared: the bank states what came in, not for whom.
+-- Shared: the bank does not state the company that a credit is for.
 -- Writer: internal/bankreceipt
 CREATE TABLE transfers (
     transfer_id    TEXT   NOT NULL,
-    -- What the bank states.
+    -- Content of the bank's message.
     bank_account   TEXT   NOT NULL,
-    number         TEXT   NOT NULL, -- the account number it was paid to, where stated
+    number         TEXT   NOT NULL, -- number of the virtual account that was paid, if the bank states it
     currency       TEXT   NOT NULL,
     amount         BIGINT NOT NULL CHECK (amount > 0),
     booked_on      TEXT   NOT NULL, -- 2026-01-31
@@ -927,16 +927,16 @@ CREATE TABLE transfers (
     fingerprint    TEXT   NOT NULL, -- digest of all these details
     subaccount     TEXT   NOT NULL DEFAULT '', -- subaccount of account 1020 that it is posted to
     seen           TEXT   NOT NULL, -- kinds of bank messages that reported it
-    -- Who it belongs to.
+    -- Owner and purpose of the credit.
     state          TEXT   NOT NULL CHECK (state IN ('suspense', 'credited', 'returned')),
     reason         TEXT   NOT NULL,
-    owner_id       TEXT   NOT NULL, -- whose balance has it, '' in suspense
+    owner_id       TEXT   NOT NULL, -- owner whose balance includes the credit, '' in suspense
     company_id     TEXT   NOT NULL DEFAULT '', -- the company that is notified, '' for none
     payer_id       TEXT   NOT NULL,
     invoice_id     TEXT   NOT NULL,
-    invoice_part   BIGINT NOT NULL, -- of the amount, counted as paid on the invoice
+    invoice_part   BIGINT NOT NULL, -- part of the amount that is applied to the invoice
     payroll_id     TEXT   NOT NULL,
-    payment        TEXT   NOT NULL DEFAULT '', -- our payment (S0000012P00003) that came back in part, '' for others
+    payment        TEXT   NOT NULL DEFAULT '', -- our payment (S0000012P00003) that was returned in part, or ''
 
     version        BIGINT NOT NULL,
     created_at     BIGINT NOT NULL,
@@ -949,7 +949,7 @@ CREATE INDEX transfers_of_amount ON transfers (bank_account, amount, booked_on);
 CREATE INDEX transfers_of_payments ON transfers (payment) WHERE payment <> '';
 
 -- The bank's references of a credit. The same reference is the same credit.
--- Shared: the bank states what came in, not for whom.
+-- Shared: the bank does not state the company that a credit is for.
 -- Writer: internal/bankreceipt
 CREATE TABLE transfer_references (
     bank_account TEXT NOT NULL,
@@ -962,7 +962,7 @@ CREATE TABLE transfer_references (
 -- Shared: belongs to the operator, not to a company.
 -- Writer: internal/bankreceipt
 CREATE TABLE bank_statements (
-    number       TEXT    NOT NULL, -- of the account
+    number       TEXT    NOT NULL, -- number of the account
     currency     TEXT    NOT NULL,
     statement_id TEXT    NOT NULL, -- the bank's id
     sequence     BIGINT  NOT NULL, -- the bank's count, 0 without one
@@ -971,8 +971,8 @@ CREATE TABLE bank_statements (
     closing      BIGINT  NOT NULL,
     opens_on     TEXT    NOT NULL, -- 2026-03-02
     closes_on    TEXT    NOT NULL,
-    made_at      BIGINT  NOT NULL, -- by the bank
-    taken_at     BIGINT  NOT NULL, -- read by us
+    made_at      BIGINT  NOT NULL, -- time at which the bank created the statement
+    taken_at     BIGINT  NOT NULL, -- time of the import
     PRIMARY KEY (number, currency, statement_id)
 );
 
@@ -986,7 +986,7 @@ CREATE TABLE bank_entries (
     position     BIGINT NOT NULL,
     subject      TEXT   NOT NULL, -- S0000012, trf_…; '' where unknown
     amount       BIGINT NOT NULL, -- negative for debits
-    name         TEXT   NOT NULL, -- the bank's, for a person to find it by
+    name         TEXT   NOT NULL, -- the bank's reference, by which staff can find the entry
     PRIMARY KEY (number, currency, statement_id, position)
 );
 
@@ -1002,7 +1002,7 @@ CREATE TABLE payrolls (
     company_id       TEXT   NOT NULL,
     payroll_id       TEXT   NOT NULL,
     external_id      TEXT   NOT NULL,
-    -- State; payments_* is the common state of all payments that have none of their own.
+    -- State; payments_* is the state of all payments without a state in their own row.
     state            TEXT   NOT NULL,
     held_from        TEXT   NOT NULL, -- the state a hold interrupts
     hold_reason      TEXT   NOT NULL,
@@ -1019,7 +1019,7 @@ CREATE TABLE payrolls (
     -- Funding.
     funding_method   TEXT   NOT NULL,
     funding_currency TEXT   NOT NULL,
-    rate             TEXT   NOT NULL, -- '' without a single one
+    rate             TEXT   NOT NULL, -- '' if the payroll has no rate or several
     address          TEXT   NOT NULL,
     network          TEXT   NOT NULL,
     tolerance_bps    BIGINT NOT NULL,
@@ -1065,7 +1065,7 @@ CREATE INDEX payments_to_correct ON payments (company_id, payroll_id) WHERE stat
 CREATE INDEX payments_to_exchange ON payments (company_id, payroll_id)
     WHERE state = 'on_hold' AND reason = 'conversion_unavailable';
 
--- What is booked for each deposit of a payroll, so that it is booked once and reversed exactly.
+-- Amounts posted for each deposit of a payroll, so that it is posted once and reversed exactly.
 -- Writer: internal/payroll
 CREATE TABLE payroll_receipts (
     company_id TEXT    NOT NULL,
@@ -1075,12 +1075,12 @@ CREATE TABLE payroll_receipts (
     rate       TEXT    NOT NULL, -- '' while in suspense
     active     BOOLEAN NOT NULL, -- posted and not reversed
     is_late    BOOLEAN NOT NULL,
-    version    BIGINT  NOT NULL, -- postings and reversals so far
+    version    BIGINT  NOT NULL, -- number of postings and reversals
     amount     BIGINT  NOT NULL CHECK (amount > 0),
     escrow     BIGINT  NOT NULL CHECK (escrow >= 0),
     surplus    BIGINT  NOT NULL CHECK (surplus >= 0),
     suspense   BIGINT  NOT NULL CHECK (suspense >= 0),
-    debt_settled BIGINT NOT NULL CHECK (debt_settled >= 0), -- of an earlier reversal
+    debt_settled BIGINT NOT NULL CHECK (debt_settled >= 0), -- settled debt of an earlier reversal
     debt       BIGINT  NOT NULL CHECK (debt >= 0), -- due from the company after a reversal
     PRIMARY KEY (company_id, payroll_id, deposit_id)
 );
@@ -1143,17 +1143,17 @@ CREATE TABLE merchant_settings (
     PRIMARY KEY (company_id)
 );
 
--- What a customer owes a merchant.
+-- Claims: amounts that customers owe a merchant.
 -- Shared: the checkout page knows only the claim's id.
 -- Writer: internal/claim
 CREATE TABLE claims (
     company_id    TEXT    NOT NULL,
     claim_id      TEXT    NOT NULL,
-    -- What is charged.
+    -- Amounts to pay.
     payer_id      TEXT    NOT NULL,
     description   TEXT    NOT NULL,
     return_url    TEXT    NOT NULL,
-    currency      TEXT    NOT NULL, -- of amount and fee
+    currency      TEXT    NOT NULL, -- currency of amount and fee
     amount        BIGINT  NOT NULL CHECK (amount > 0),
     fee           BIGINT  NOT NULL CHECK (fee >= 0 AND fee <= amount),
     fee_bps       BIGINT  NOT NULL,
@@ -1176,10 +1176,10 @@ CREATE TABLE claims (
     refunding     BOOLEAN NOT NULL, -- everything received is refunded
     cancelled_at  BIGINT  NOT NULL,
     invalid_at    BIGINT  NOT NULL,
-    -- What was received.
+    -- Amounts received.
     tx_hash       TEXT    NOT NULL, -- the transaction that completed the payment, or the newest
     seen          BIGINT  NOT NULL, -- received on the chain, confirmed or not
-    -- What is booked in the ledger; each step books the difference to what should be.
+    -- Amounts posted to the ledger. Each step posts the difference from the amounts that are now correct.
     wallet        BIGINT  NOT NULL CHECK (wallet >= 0),
     -- part of wallet that came over Lightning
     channels      BIGINT  NOT NULL DEFAULT 0 CHECK (channels >= 0 AND channels <= wallet),
@@ -1237,14 +1237,14 @@ CREATE TABLE claim_refunds (
 -- One offer at a time.
 CREATE UNIQUE INDEX claim_refunds_offered ON claim_refunds (company_id, claim_id) WHERE state = 'offered';
 
--- Settlements: what a merchant's claims earned, credited to the company's balance.
+-- Settlements: proceeds of a merchant's claims that were credited to the company's balance.
 -- Writer: internal/claim
 CREATE TABLE settlements (
     company_id    TEXT   NOT NULL,
     settlement_id TEXT   NOT NULL,
     asset         TEXT   NOT NULL,
     amount        BIGINT NOT NULL CHECK (amount > 0),
-    withdrawal_id TEXT   NOT NULL DEFAULT '', -- that takes it to a destination, '' for none
+    withdrawal_id TEXT   NOT NULL DEFAULT '', -- withdrawal that pays the settlement out, '' for none
     created_at    BIGINT NOT NULL,
     PRIMARY KEY (company_id, settlement_id)
 );
@@ -1353,7 +1353,7 @@ CREATE TABLE vendor_document_chunks (
 CREATE TABLE outputs (
     company_id      TEXT    NOT NULL,
     output_id       TEXT    NOT NULL,
-    -- What is paid.
+    -- Amount and payee.
     payroll_id      TEXT    NOT NULL,
     payment_id      TEXT    NOT NULL,
     destination_id TEXT    NOT NULL,
@@ -1372,7 +1372,7 @@ CREATE TABLE outputs (
     reason          TEXT    NOT NULL,
     on_hold         BOOLEAN NOT NULL, -- stays queued until its payroll is cleared
     queued_at       BIGINT  NOT NULL,
-    -- How it is paid.
+    -- Destination and route.
     batch_id        TEXT    NOT NULL,
     txid            TEXT    NOT NULL,
     vout            BIGINT  NOT NULL,
@@ -1398,7 +1398,7 @@ CREATE TABLE payout_queues (
     PRIMARY KEY (company_id, rail)
 );
 
--- What the hot wallet of each chain pays: the network's fee rate. Transactions that choose coins lock its row.
+-- The network fee rate that the hot wallet of each chain pays. Transactions that choose coins lock its row.
 -- Shared: the wallet is one for all companies.
 -- Writer: internal/payout/onchain
 CREATE TABLE hot_wallets (
@@ -1446,7 +1446,7 @@ CREATE TABLE payout_txs (
     fee        BIGINT NOT NULL,
     vsize      BIGINT NOT NULL,
     package    BIGINT NOT NULL, -- vsize with all unconfirmed ancestors at signing
-    ancestors  BIGINT NOT NULL, -- their number, itself included
+    ancestors  BIGINT NOT NULL, -- number of unconfirmed transactions in package, including this one
     attempts   BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     PRIMARY KEY (company_id, txid)
@@ -1470,7 +1470,7 @@ CREATE TABLE bank_files (
     company_id TEXT   NOT NULL,
     file_id    TEXT   NOT NULL,
     number     BIGINT NOT NULL,
-    account    TEXT   NOT NULL, -- the operator's, that pays
+    account    TEXT   NOT NULL, -- the operator's account that pays
     name       TEXT   NOT NULL,
     asset      TEXT   NOT NULL,
     payments   BIGINT NOT NULL,
@@ -1479,9 +1479,9 @@ CREATE TABLE bank_files (
     checksum   TEXT   NOT NULL, -- SHA-256 of the file, hex
     sealed     TEXT   NOT NULL, -- the file
     state      TEXT   NOT NULL,
-    token      TEXT   NOT NULL, -- of the staged upload, '' before
+    token      TEXT   NOT NULL, -- token of the staged upload, '' before
     attempts   BIGINT NOT NULL,
-    sent_at    BIGINT NOT NULL, -- 0 before the bank has it
+    sent_at    BIGINT NOT NULL, -- time of the transfer to the bank, 0 before
     version    BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     PRIMARY KEY (company_id, file_id)
@@ -1494,13 +1494,13 @@ CREATE INDEX bank_files_open ON bank_files (state, number) WHERE state IN ('prep
 CREATE TABLE bank_payments (
     company_id TEXT   NOT NULL,
     file_id    TEXT   NOT NULL,
-    position   BIGINT NOT NULL, -- in the file, from 1
-    part       BIGINT NOT NULL, -- which debit of the account pays for it
+    position   BIGINT NOT NULL, -- position in the file, from 1
+    part       BIGINT NOT NULL, -- number of the debit of the account that pays the output
     output_id  TEXT   NOT NULL,
     amount     BIGINT NOT NULL,
     state      TEXT   NOT NULL, -- ordered, paid, rejected, returned
     reason     TEXT   NOT NULL,
-    fee        BIGINT NOT NULL, -- charged by the bank
+    fee        BIGINT NOT NULL, -- fee charged by the bank
     updated_at BIGINT NOT NULL,
     PRIMARY KEY (company_id, file_id, position)
 );
@@ -1537,7 +1537,7 @@ CREATE TABLE bank_responses (
 -- Withdrawal, wallet and treasury
 -- ===============================
 
--- Where a company withdraws its own money to: an address or bank account.
+-- Destinations of withdrawals: blockchain addresses and bank accounts of companies.
 -- Writer: internal/withdrawal
 CREATE TABLE company_destinations (
     company_id     TEXT   NOT NULL,
@@ -1602,19 +1602,19 @@ CREATE UNIQUE INDEX wallets_by_currency ON wallets (company_id, currency) WHERE 
 CREATE TABLE fx_limits (
     asset      TEXT   NOT NULL,
     least      BIGINT NOT NULL, -- the operator keeps at least this much
-    upper      BIGINT NOT NULL, -- above this much it should sell
-    most       BIGINT NOT NULL, -- per destination
+    upper      BIGINT NOT NULL, -- the operator should sell amounts above this one
+    most       BIGINT NOT NULL, -- maximum per destination
     version    BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
     PRIMARY KEY (asset)
 );
 
--- What the operator booked at a bank or an exchange, once per reference.
+-- Bookings of the operator at a bank or an exchange, once per reference.
 -- Shared: belongs to the operator, not to a company.
 -- Writer: internal/treasury
 CREATE TABLE fx_bookings (
     booking_id TEXT   NOT NULL, -- place, name and reference
-    entered_amount TEXT NOT NULL, -- what was entered: the kind of booking and its lines
+    entered_amount TEXT NOT NULL, -- the booking as entered: its kind and its lines
     booked_at  BIGINT NOT NULL,
     PRIMARY KEY (booking_id)
 );
