@@ -85,117 +85,26 @@ func (b *fixture) verify() {
 	b.drain(job.Table{kyc.JobSubmit: {Net: b.server.KYC.Submit}, kyc.JobCheck: {Net: b.server.KYC.Check}})
 }
 
-// The simulated provider decides by the last name; any other name waits for a decision.
-func TestVerification(t *testing.T) {
+// A person without a profile cannot be verified. The missing fields are listed.
+func TestVerificationNeedsAProfile(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b, _ := newKYC(t, d)
-		for last, c := range map[string]struct{ status, events string }{
-			"Approved": {"approved", "pending in_review approved"},
-			"Rejected": {"rejected", "pending in_review rejected"},
-			"Resubmit": {"resubmission_required", "pending in_review resubmission_required"},
-			"Lovelace": {"in_review", "pending in_review"},
-		} {
-			id := b.documented(last)
-			if got := b.kycStatus(id); got != "not_started" {
-				t.Errorf("%s begins %s", last, got)
-			}
-			if got, _ := ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`); got["user_id"] != id ||
-				len(got) != 1 {
-				t.Errorf("%v", got)
-			}
-			if got := b.kycStatus(id); got != "pending" {
-				t.Errorf("%s is %s before the provider was asked", last, got)
-			}
-			b.wants(409, "already_processing", "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
-			b.verify()
-			if got := b.kycStatus(id); got != c.status {
-				t.Errorf("%s is %s, want %s", last, got, c.status)
-			}
-			events := b.eventsOf("user.kyc_status_update", id)
-			if got := statuses(events); got != c.events || events[0]["user_id"] != id {
-				t.Errorf("%s: events %s", last, got)
-			}
-			mails := b.count("SELECT COUNT(*) FROM mails WHERE template = 'kyc_result'")
-			switch again := b.do("POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`); {
-			case last == "Resubmit" && again.status != 200, last == "Lovelace" && again.json(t)["code"] != "already_processing",
-				(last == "Approved" || last == "Rejected") && again.json(t)["code"] != "invalid_state":
-				t.Errorf("%s again: %s", last, again.text)
-			}
-			if last == "Lovelace" {
-				for range 2 { // the second time has no effect
-					got, _ := ask[members](b, "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"in_review"}`)
-					if got["kyc_status"] != "in_review" {
-						t.Errorf("%v", got)
-					}
-				}
-				ask[members](b, "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"approved"}`)
-				if got := b.kycStatus(id); got != "approved" ||
-					b.count("SELECT COUNT(*) FROM mails WHERE template = 'kyc_result'") != mails+1 {
-					t.Errorf("%s after the decision", got)
-				}
-			}
-		}
-	})
-}
-
-// The missing documents are listed, and no verification starts.
-func TestVerificationNeedsEverything(t *testing.T) {
-	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		b, _ := newKYC(t, d)
-		var bare string
-		b.write(func(ctx context.Context, tx *db.Tx) error {
-			u, err := identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{
+		var bare identity.User
+		b.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			bare, err = identity.CreateUser(ctx, tx, b.server.Sealer, identity.NewUser{
 				CompanyID: b.company, Profile: identity.Profile{Email: "bare@example.com"},
 			})
-			bare = u.ID
 			return err
 		})
-		lacks := func(id, code, want string) {
-			t.Helper()
-			before := b.rows()
-			got := b.do("POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
-			m := got.json(t)
-			if got.status != 409 || m["code"] != code || m["missing"] != want ||
-				len(m["errors"].([]any)) != len(strings.Fields(want)) {
-				t.Errorf("%s", got.text)
-			}
-			if after := b.rows(); after != before {
-				t.Errorf("left rows: %s, before %s", after, before)
-			}
+		before := b.rows()
+		m := b.do("POST", "/api/user/kyc-initiate", `{"user_id":"`+bare.ID+`"}`).json(t)
+		if m["code"] != "profile_incomplete" || len(m["errors"].([]any)) != 6 ||
+			m["missing"] != "first_name last_name date_of_birth country street_address city" {
+			t.Errorf("%v", m)
 		}
-		give := func(id string, uploads ...members) {
-			for _, u := range uploads {
-				ask[members](b, "POST", "/api/user/document/upload", encode(u))
-			}
+		if after := b.rows(); after != before {
+			t.Errorf("left rows: %s, before %s", after, before)
 		}
-		page := scan64(900, 640, 9)
-		lacks(bare, "profile_incomplete", "first_name last_name date_of_birth country street_address city")
-		id := b.person("Someone", members{"country": "US", "state": "NY", "zip": "10001"})
-		lacks(id, "documents_incomplete", "identity_document tax_id payer")
-		give(id, upload(id, "national_id", "front", "US", page))
-		lacks(id, "documents_incomplete", "national_id_back tax_id payer")
-		give(id, upload(id, "national_id", "back", "CA", page)) // of another country, so not the back of this one
-		lacks(id, "documents_incomplete", "national_id_front tax_id payer")
-		give(id, upload(id, "national_id", "back", "US", page))
-		lacks(id, "documents_incomplete", "tax_id payer")
-		give(id, members{"user_id": id, "doc_type": "tax_id", "tax_id": "536904399", "tax_id_type": "ssn"})
-		lacks(id, "documents_incomplete", "payer")
-		ask[members](b, "POST", "/api/user/payer/create", encode(goodPayer(id)))
-		lacks(id, "documents_incomplete", "selfie proof_of_address") // because the payer pays in EUR
-		give(id, upload(id, "selfie", "front", "US", page), upload(id, "proof_of_address", "front", "US", page))
-		ask[members](b, "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
-
-		other := b.otherCompany()
-		other.wants(404, "not_found", "POST", "/api/user/kyc-initiate", `{"user_id":"`+id+`"}`)
-		other.wants(404, "not_found", "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"approved"}`)
-		b.wants(422, "missing_field", "POST", "/api/user/kyc-initiate", `{}`)
-		b.wants(422, "invalid_parameter", "POST", "/api/sandbox/kyc", `{"user_id":"`+id+`","result":"perhaps"}`)
-		b.wants(403, "insufficient_scope", "POST", "/api/user/kyc-initiate", `{}`, "Authorization",
-			b.token(id, identity.UserDetail))
-		refuseBadInput(b, "POST", "/api/user/kyc-initiate", members{"user_id": id},
-			map[string]rule{"user_id": {required: true, id: true}})
-		refuseBadInput(b, "POST", "/api/sandbox/kyc", members{"user_id": id, "result": "approved"},
-			map[string]rule{"user_id": {required: true, id: true}, "result": {required: true}})
 	})
 }
 
