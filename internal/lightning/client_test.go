@@ -20,8 +20,7 @@ func TestContract(t *testing.T) { lightningtest.RunContract(t, lightningtest.Sta
 
 func client(t *testing.T, o lightning.Options) *lightning.Client {
 	t.Helper()
-	c := testkit.Must(lightning.NewClient(o))
-	return c
+	return testkit.Must(lightning.NewClient(o))
 }
 
 // A payment request that does not match the order is refused, whatever the rest of the response says.

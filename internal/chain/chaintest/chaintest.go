@@ -94,8 +94,7 @@ func NewSigner(t testing.TB, d *db.DB) *bitcoin.Signer {
 		t.Fatal(err)
 	}
 	xprv := testkit.Must(bitcoin.MasterFromSeed(seed[:], "regtest"))
-	s := testkit.Must(bitcoin.ParseXPriv(xprv, "regtest"))
-	return s
+	return testkit.Must(bitcoin.ParseXPriv(xprv, "regtest"))
 }
 
 // Spend signs a transaction that spends coins of a wallet. The difference to the outputs is the fee.

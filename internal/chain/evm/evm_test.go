@@ -36,8 +36,7 @@ func signer(t *testing.T) *evm.Signer {
 	t.Helper()
 	seed := testkit.Must(hex.DecodeString(phraseSeed))
 	xprv := testkit.Must(evm.MasterFromSeed(seed))
-	s := testkit.Must(evm.ParseXPriv(xprv))
-	return s
+	return testkit.Must(evm.ParseXPriv(xprv))
 }
 
 func TestAddressesAreThoseOfOtherWallets(t *testing.T) {

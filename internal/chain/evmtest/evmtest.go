@@ -424,8 +424,7 @@ func (n *Node) Chain(t testing.TB, asset money.Asset) *Chain {
 func signer(t testing.TB, id int64) *evm.Signer {
 	t.Helper()
 	xprv := testkit.Must(evm.MasterFromSeed(binary.BigEndian.AppendUint64([]byte("a wallet of a test"), uint64(id))))
-	s := testkit.Must(evm.ParseXPriv(xprv))
-	return s
+	return testkit.Must(evm.ParseXPriv(xprv))
 }
 
 // Source implements chaintest.Chain.

@@ -32,8 +32,7 @@ func RunContract(t *testing.T, p Payee) {
 	}
 	add := func(t *testing.T, n lightning.NewInvoice) string {
 		t.Helper()
-		request := testkit.Must(c.AddInvoice(t.Context(), n))
-		return request
+		return testkit.Must(c.AddInvoice(t.Context(), n))
 	}
 	paid := func(t *testing.T) lightning.NodeInvoice {
 		t.Helper()
@@ -196,8 +195,7 @@ func RunContract(t *testing.T, p Payee) {
 
 func client(t *testing.T, o lightning.Options) *lightning.Client {
 	t.Helper()
-	c := testkit.Must(lightning.NewClient(o))
-	return c
+	return testkit.Must(lightning.NewClient(o))
 }
 
 // eventually repeats f until it succeeds.

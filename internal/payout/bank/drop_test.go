@@ -93,8 +93,7 @@ func serve(conn net.Conn, config *ssh.ServerConfig, root string, openssh bool) {
 func TestDrops(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, root string) *Drop{
 		"folder": func(t *testing.T, root string) *Drop {
-			d := testkit.Must(OpenFolder(root))
-			return d
+			return testkit.Must(OpenFolder(root))
 		},
 		"OpenSSH": func(t *testing.T, root string) *Drop { return server(t, root, true) },
 		"library": func(t *testing.T, root string) *Drop { return server(t, root, false) },
@@ -110,15 +109,13 @@ func server(t *testing.T, root string, openssh bool) *Drop {
 	for _, part := range []string{partOut, partTaken, partIn} {
 		testkit.Check(t, os.Mkdir(filepath.Join(root, part), 0o700))
 	}
-	d := testkit.Must(OpenSFTP(sshd(t, root, openssh)))
-	return d
+	return testkit.Must(OpenSFTP(sshd(t, root, openssh)))
 }
 
 func keepsTheContract(t *testing.T, root string, d *Drop) {
 	ctx := t.Context()
 	seen := func() []string {
-		files := testkit.Must(filepath.Glob(filepath.Join(root, "out", "*.xml")))
-		return files
+		return testkit.Must(filepath.Glob(filepath.Join(root, "out", "*.xml")))
 	}
 	release := func(token string, want payout.Outcome) {
 		t.Helper()

@@ -29,8 +29,7 @@ func schema(t *testing.T, name string) []byte {
 	defer z.Close()
 	f := testkit.Must(z.Open(name + ".xsd"))
 	defer f.Close()
-	b := testkit.Must(io.ReadAll(f))
-	return b
+	return testkit.Must(io.ReadAll(f))
 }
 
 // conforms validates messages against a schema, with xmllint.

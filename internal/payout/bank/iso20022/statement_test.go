@@ -50,8 +50,7 @@ func readFile(t *testing.T, name string) read {
 	t.Helper()
 	f := testkit.Must(os.Open(filepath.Join("testdata", name)))
 	defer f.Close()
-	all := testkit.Must(readAll(f))
-	return all
+	return testkit.Must(readAll(f))
 }
 
 var same = cmp.Options{cmp.AllowUnexported(money.Amount{}), cmpopts.EquateErrors()}
