@@ -169,7 +169,7 @@ func (p *customer) refunded(id, path string) {
 	})
 	p.shop.payClaim(id, "exact", "0.0004")
 	eventually(p.T, 30*time.Second, "a later deposit can be refunded too", func() bool {
-		return strings.Contains(p.Get(path).Text, "You overpaid by 0.00040000\u00a0BTC")
+		return p.Get(path).Contains("You overpaid by 0.00040000\u00a0BTC")
 	})
 }
 

@@ -49,7 +49,7 @@ func TestConsent(t *testing.T) {
 			}
 		}
 		if strings.Contains(page.Text, "Invite and add people") ||
-			strings.Contains(page.Text, `class="second" name="decision"`) {
+			strings.Contains(page.Text, `class="btn ghost" name="decision"`) {
 			t.Errorf("scopes that were not requested, or a secondary button:\n%s", page.Text)
 		}
 		if p := page.Header.Get("Content-Security-Policy"); !strings.Contains(p, "frame-ancestors 'none'") ||

@@ -23,12 +23,12 @@ var (
 )
 
 type companyPage struct {
-	State, Means     string
+	Means            string
+	Documents        ui.Table
+	File             ui.Field // an image
 	Reasons, Missing []string
 	Profile          []ui.Field
-	Documents        ui.Table
 	Upload           []ui.Field
-	FileProblem      ui.LocalizedText
 	Owners           []ownerRow
 	Owner            []ui.Field
 	Changeable       bool
@@ -52,7 +52,7 @@ func showCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		state = "not_started"
 	}
 	p := companyPage{
-		State: c.Word("kyb.state", state), Means: c.Text("kyb.means"),
+		Means: c.Text("kyb.means"), File: c.ImageField("image", "environment"),
 		Changeable: state == "not_started" || o.State == kyc.Draft || o.State == kyc.DocumentsPending ||
 			o.State == kyc.MoreInfo || o.State == kyc.Resubmission,
 	}
@@ -69,8 +69,7 @@ func showCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	}
 	p.Profile = []ui.Field{
 		c.Field(ui.Field{Name: "name", Label: c.Text("kyb.name"), Required: true, MaxLength: 200, Value: known.Name}),
-		c.Field(ui.Field{Name: "country", Label: c.Text("recipient.country"), Hint: c.Text("recipient.country.hint"),
-			Required: true, MaxLength: 2, Value: known.Country}),
+		c.CountryField(ui.Field{Name: "country", Label: c.Text("recipient.country"), Required: true, Value: known.Country}),
 		c.Field(ui.Field{Name: "registration_number", MaxLength: 64, Value: known.RegistrationNumber}),
 		c.Field(ui.Field{Name: "incorporation_date", Type: "date", Value: known.IncorporationDate}),
 		c.Field(ui.Field{Name: "street_address", MaxLength: 200, Value: known.StreetAddress}),
@@ -105,24 +104,18 @@ func showCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	p.Upload = []ui.Field{
 		c.Field(ui.Field{Name: "whose", Type: "select", Options: whose}),
 		c.Field(ui.Field{Name: "doc_type", Type: "select", Options: kinds}),
-		c.Field(ui.Field{Name: "issuing_country", Required: true, MaxLength: 2, Hint: c.Text("recipient.country.hint"),
-			Value: company.Country}),
-	}
-	for _, w := range c.Problems() {
-		if w.Name == "image" {
-			p.FileProblem = w.LocalizedText
-		}
+		c.CountryField(ui.Field{Name: "issuing_country", Required: true, Value: company.Country}),
 	}
 	p.Owner = []ui.Field{
 		c.Field(ui.Field{Name: "first_name", Required: true, MaxLength: 100}),
 		c.Field(ui.Field{Name: "last_name", Required: true, MaxLength: 100}),
 		c.Field(ui.Field{Name: "date_of_birth", Type: "date", Required: true}),
-		c.Field(ui.Field{Name: "owner_country", Hint: c.Text("recipient.country.hint"), Required: true, MaxLength: 2}),
+		c.CountryField(ui.Field{Name: "owner_country", Required: true}),
 		c.Field(ui.Field{Name: "ownership_percentage", Required: true, MaxLength: 6}),
 		c.Field(ui.Field{Name: "control", Type: "select",
 			Options: []ui.Option{{Value: "", Label: c.Text("kyb.no")}, {Value: "yes", Label: c.Text("kyb.yes")}}}),
 	}
-	return ui.View{Template: "company", Title: c.Text("kyb.title"), Wide: true, Data: p}, nil
+	return ui.View{Template: "company", Title: c.Text("kyb.title"), State: c.StateCell("kyb.state", state), Data: p}, nil
 }
 
 // saveCompany stores the company's profile.

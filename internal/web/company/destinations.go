@@ -148,7 +148,11 @@ func destinationField(c *ui.Request, f destination.Field, name, only string) ui.
 	case "date":
 		in.Type = "date"
 	}
-	in = c.Field(in)
+	if f.Key == "country" && f.Type != "select" {
+		in = c.CountryField(in)
+	} else {
+		in = c.Field(in)
+	}
 	var hints []string
 	if f.Example != "" && f.Type != "select" {
 		hints = append(hints, c.Text("destination.example", f.Example))

@@ -18,28 +18,32 @@ import (
 
 // fundingPage shows how to fund a payroll, and the deposits so far.
 type fundingPage struct {
-	Payroll          payroll.Payroll
-	Path             string
-	Announcement     string // for screen readers
-	State            string
-	Open             bool // the payroll still needs money
-	Total, Amount    string
-	Plain            string // Amount without currency, for copying
-	Rate             string
-	Groups           []string // address
-	Asset, Network   string
-	Bank             []fact // account details; nil if funded on a chain
-	Reference        string
-	Test             bool          // on a test network
-	Pay              template.URL  // payment link
-	QR               template.HTML // Pay as a QR code
-	Until, Left      string
-	UntilISO         string
-	Ended            bool
-	Deposits         ui.Table
-	Simulates        bool
-	Kinds, Durations []ui.Option
-	Given            ui.Field
+	Payroll        payroll.Payroll
+	Path           string
+	Announcement   string // for screen readers
+	State          string
+	Open           bool // the payroll still needs money
+	Total, Amount  string
+	Plain          string // Amount without currency, for copying
+	Rate           string
+	Groups         []string // address
+	Asset, Network string
+	Bank           []fact // account details; nil if funded on a chain
+	Reference      string
+	Test           bool          // on a test network
+	Pay            template.URL  // payment link
+	QR             template.HTML // Pay as a QR code
+	Until, Left    string
+	UntilISO       string
+	Ended          bool
+	Deposits       ui.Table
+	Simulates      bool
+	Kind, Clock    ui.Field
+	Given          ui.Field
+	Volume, Fees   string
+	Done           string // what to do now that no more money is needed
+	Milestones     []ui.Cell
+	Now            string // server time
 }
 
 // showFunding renders the funding page of a payroll.
@@ -54,7 +58,9 @@ func showFunding(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	}
 	v := fundingPage{
 		Payroll: p, Path: payrollPath(p.ID), State: c.Word("payroll.funding", string(p.FundingState)),
-		Open:  p.State == payroll.Pending,
+		Open:   p.State == payroll.Pending,
+		Volume: c.FormatMoney(p.Volume), Fees: c.FormatMoney(p.Fees), Milestones: milestones(c, p),
+		Done: c.Text("payroll.means." + string(p.State)), Now: ui.FormatTimestamp(tx.Now()),
 		Total: c.FormatMoney(p.Total), Asset: string(p.FundingCurrency), Simulates: c.CanSimulate() && c.Session.Manages(),
 	}
 	v.Announcement = c.Word("payroll.state", string(p.State)) + ". " + v.State
@@ -103,16 +109,19 @@ func showFunding(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{}, err
 	}
 	if v.Simulates {
+		v.Kind = ui.Field{Name: "kind", Type: "select", Label: c.Text("simulate.kind")}
 		for _, kind := range kinds {
-			v.Kinds = append(v.Kinds, ui.Option{Value: kind, Label: c.Text("simulate." + kind)})
+			v.Kind.Options = append(v.Kind.Options, ui.Option{Value: kind, Label: c.Text("simulate." + kind)})
 		}
+		v.Clock = ui.Field{Name: "seconds", Type: "select", Label: c.Text("simulate.clock")}
 		v.Given = c.Field(ui.Field{Name: "amount", MaxLength: 30})
 		for _, d := range clockSteps {
-			v.Durations = append(v.Durations, ui.Option{Value: strconv.FormatInt(int64(d.time.Seconds()), 10),
+			v.Clock.Options = append(v.Clock.Options, ui.Option{Value: strconv.FormatInt(int64(d.time.Seconds()), 10),
 				Label: c.Text(d.key)})
 		}
 	}
-	return ui.View{Template: "fund", Title: c.Text("fund.title", p.ID), Wide: true,
+	return ui.View{Template: "fund", Title: c.Text("fund.title", payrollName(c, p)), State: payrollState(c, p),
+		Crumbs:   append(payrollCrumbs(c), c.LinkCell(payrollName(c, p), payrollPath(p.ID))),
 		LivePath: c.URL(payrollPath(p.ID) + "/fund/live"), Data: v}, nil
 }
 
@@ -153,13 +162,13 @@ func isTestNetwork(c *ui.Request, network string) bool {
 // depositTable lists the deposits for a payroll.
 func depositTable(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (ui.Table, error) {
 	t := ui.Table{Caption: c.Text("deposits.title"), Empty: c.Text("deposits.none"),
-		Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "deposits.confirmations#", "deposits.tx")}
+		Heads: c.Columns("deposits.seen|a", "payment.amount#|b", "payroll.status|c", "deposits.confirmations#|d", "deposits.tx|e")}
 	all, err := deposit.ForObject(ctx, tx, p.CompanyID, p.ID)
 	if err != nil {
 		return t, err
 	}
 	for _, d := range all {
-		state := ui.Cell{Text: c.Word("deposit.state", string(d.State))}
+		state := c.StateCell("deposit.state", string(d.State))
 		if !d.OnTime {
 			state.Lines = []ui.Cell{{Text: c.Text("deposits.late")}}
 		}

@@ -15,7 +15,7 @@ var invitationStates = []string{payee.InvitationSent, payee.InvitationAccepted, 
 	payee.InvitationRevoked}
 
 type invitationsPage struct {
-	Filters     []ui.Field
+	Filters     ui.Filters
 	Fields      []ui.Field
 	Invitations []invitationRow
 	Pager       ui.Pager
@@ -23,8 +23,9 @@ type invitationsPage struct {
 
 // invitationRow is a row of the list of invitations.
 type invitationRow struct {
-	Email, Role, State, Sent, Expires, Resends string
-	Again, Open                                bool
+	Email, Role, Sent, Expires, Resends string
+	State                               ui.Cell
+	Again, Open                         bool
 }
 
 // listInvitations lists the company's invitations, newest first, and renders the form for a new one.
@@ -38,7 +39,7 @@ func listInvitations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 	var p invitationsPage
 	for _, v := range found.Items {
 		p.Invitations = append(p.Invitations, invitationRow{
-			Email: v.Email, Role: c.RoleName(v.Role), State: c.Word("invitation.state", v.State), Sent: c.FormatTime(v.Sent),
+			Email: v.Email, Role: c.RoleName(v.Role), State: c.StateCell("invitation.state", v.State), Sent: c.FormatTime(v.Sent),
 			Expires: c.FormatTime(v.Expires),
 			Resends: c.Text("invitations.resends", strconv.Itoa(v.Resends), strconv.Itoa(payee.MaxResends)),
 			Again:   (v.State == payee.InvitationSent || v.State == payee.InvitationExpired) && v.Resends < payee.MaxResends,
@@ -46,15 +47,15 @@ func listInvitations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 		})
 	}
 	p.Pager = c.Pager(params.Page.Number, ui.PerPage, int64(found.Total))
-	p.Filters = []ui.Field{c.Filter(ui.Field{Name: "status", Type: "select",
-		Options: c.Choices("invitation.state", invitationStates...)})}
+	p.Filters = c.FilterBar("/invitations", c.Filter(ui.Field{Name: "status", Type: "select",
+		Options: c.Choices("invitation.state", invitationStates...)}))
 	roles := []ui.Option{{Value: payee.Contractor, Label: c.RoleName(payee.Contractor)},
 		{Value: payee.Employee, Label: c.RoleName(payee.Employee)}}
 	p.Fields = []ui.Field{
 		c.Field(ui.Field{Name: "email", Type: "email", Label: c.Text("recipient.email"), Required: true, MaxLength: 254}),
 		c.Field(ui.Field{Name: "role", Type: "select", Options: roles}),
 	}
-	return ui.View{Template: "invitations", Title: c.Text("invitations.title"), Wide: true, Data: p}, nil
+	return ui.View{Template: "invitations", Title: c.Text("invitations.title"), Crumbs: peopleCrumbs(c), Data: p}, nil
 }
 
 // emailFormError shows an error at the email field.

@@ -20,7 +20,7 @@ var invoiceStates = []string{
 func invoicePath(id string) string { return "/invoices/" + id }
 
 type invoicesPage struct {
-	Filters  []ui.Field
+	Filters  ui.Filters
 	Invoices ui.Table
 	Pager    ui.Pager
 }
@@ -46,30 +46,29 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		return ui.View{}, err
 	}
 	t := ui.Table{Caption: c.Text("invoices.title"), Empty: c.Text("invoices.none"),
-		Heads: c.Columns("invoice.number", "invoice.by", "payroll.status", "payroll.total#", "invoice.paid#", "invoice.due")}
+		Heads: c.Columns("invoice.by|a", "invoice.number|hide", "payroll.status|c", "invoice.due|d", "invoice.paid#|hide", "payroll.total#|b")}
 	for _, v := range all {
 		by := people[v.UserID].Name
 		if by == "" {
 			by = v.UserID
 		}
-		state := v.Shown(tx.Now())
 		t.Rows = append(t.Rows, []ui.Cell{
-			c.LinkCell(v.Number, invoicePath(v.ID)), {Text: by},
-			{Text: c.Word("invoice.state", string(state)), Warn: state == invoice.Overdue},
-			c.AmountCell(v.Total), c.AmountCell(v.Paid), {Text: v.DueDate, ISO: v.DueDate},
+			{Text: by, Kind: "person", Path: c.URL(invoicePath(v.ID)), Lines: []ui.Cell{{Text: v.Number}}}, {Text: v.Number},
+			c.StateCell("invoice.state", string(v.Shown(tx.Now()))), {Text: v.DueDate, ISO: v.DueDate},
+			c.AmountCell(v.Paid), c.AmountCell(v.Total),
 		})
 	}
-	p := invoicesPage{Invoices: t, Pager: c.Pager(f.Page, f.PerPage, total), Filters: []ui.Field{
+	p := invoicesPage{Invoices: t, Pager: c.Pager(f.Page, f.PerPage, total), Filters: c.FilterBar("/invoices",
 		c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("invoice.state", invoiceStates...)}),
 		c.Filter(ui.Field{Name: "since", Type: "date"}),
 		c.Filter(ui.Field{Name: "until", Type: "date"}),
-	}}
-	return ui.View{Template: "invoices", Title: c.Text("invoices.title"), Wide: true, Data: p}, nil
+	)}
+	return ui.View{Template: "invoices", Title: c.Text("invoices.title"), Data: p}, nil
 }
 
 type invoicePage struct {
 	invoice.Invoice
-	By, ByPath, State             string
+	By, ByPath                    string
 	SubtotalText, TaxText, TotalT string
 	PaidText, PayrollPath         string
 	Lines                         ui.Table
@@ -100,7 +99,6 @@ func showInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if who, ok := people[v.UserID]; ok {
 		p.By = who.Name
 	}
-	p.State = c.Word("invoice.state", string(v.Shown(tx.Now())))
 	p.SubtotalText, p.TaxText, p.TotalT, p.PaidText = c.FormatMoney(v.Subtotal), c.FormatMoney(v.Tax),
 		c.FormatMoney(v.Total), c.FormatMoney(v.Paid)
 	if v.PayrollID != "" {
@@ -115,5 +113,7 @@ func showInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 			{Text: c.FormatNumber(it.TaxRate) + "\u00a0%", Kind: "number"}, {Text: c.FormatNumber(it.Amount), Kind: "number"},
 		})
 	}
-	return ui.View{Template: "invoice", Title: c.Text("invoice.title", v.Number), Wide: true, Data: p}, nil
+	return ui.View{Template: "invoice", Title: c.Text("invoice.title", v.Number),
+		State:  c.StateCell("invoice.state", string(v.Shown(tx.Now()))),
+		Crumbs: []ui.Cell{c.LinkCell(c.Text("invoices.title"), "/invoices")}, Data: p}, nil
 }

@@ -20,7 +20,7 @@ const (
 type overviewPage struct {
 	Company   string
 	Balances  []balanceRow
-	Attention []ui.Cell // tasks, each with a link
+	Attention []ui.Task
 	Recent    ui.Table
 	Charts    []ui.Chart
 }
@@ -54,19 +54,23 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		return ui.View{}, err
 	}
 	p.Recent = payrollTable(c, c.Text("overview.recent"), recent)
-	return ui.View{Template: "overview", Title: c.Text("overview.title"), Wide: true, Data: p}, nil
+	return ui.View{Template: "overview", Title: c.Text("overview.title"), Data: p}, nil
 }
 
 // attention lists the tasks of the company's members, the most urgent first.
-func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Cell, err error) {
+func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, err error) {
 	by := c.Session.Principal()
 	troubles, err := c.Payroll.Issues(ctx, tx, by)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range troubles[:min(len(troubles), maxAttention)] {
-		all = append(all, c.LinkCell(c.Text("attention."+string(t.State), c.FormatCount(t.Payments), t.PayrollID),
-			payrollPath(t.PayrollID)))
+		p, err := c.Payroll.Head(ctx, tx, by, t.PayrollID)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c.Task("red", "circle-alert", c.Text("attention."+string(t.State), c.FormatCount(t.Payments),
+			payrollName(c, p)), "attention.fix", payrollPath(t.PayrollID)))
 	}
 	for _, state := range []payroll.State{payroll.OnHold, payroll.Pending} {
 		some, total, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{Status: state, PerPage: maxAttention})
@@ -81,8 +85,8 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Cell, er
 			all = append(all, it)
 		}
 		if total > int64(len(some)) {
-			all = append(all, c.LinkCell(c.Text("attention.more."+string(state), c.FormatCount(total-int64(len(some)))),
-				"/payrolls?status="+string(state)))
+			all = append(all, c.Task("gray", "ellipsis", c.Text("attention.more."+string(state),
+				c.FormatCount(total-int64(len(some)))), "attention.view", "/payrolls?status="+string(state)))
 		}
 	}
 	wanted, err := destination.Corrections(ctx, tx, by.CompanyID, maxAttention)
@@ -90,7 +94,8 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Cell, er
 		return nil, err
 	}
 	for _, d := range wanted {
-		all = append(all, c.LinkCell(c.Text("attention.correction", destinationName(d)), recipientPath(d.OwnerID)))
+		all = append(all, c.Task("amber", "landmark", c.Text("attention.correction", destinationName(d)), "attention.view",
+			recipientPath(d.OwnerID)))
 	}
 	hooks, err := delivery.List(ctx, tx, by)
 	if err != nil {
@@ -98,29 +103,34 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Cell, er
 	}
 	for _, e := range hooks {
 		if e.Status == delivery.DisabledAuto {
-			all = append(all, c.LinkCell(c.Text("attention.webhook", e.URL), webhookPath(e.ID)))
+			all = append(all, c.Task("red", "webhook", c.Text("attention.webhook", e.URL), "attention.view", webhookPath(e.ID)))
 		}
 	}
 	return all, nil
 }
 
 // pendingReason describes why a payroll has not been released yet.
-func pendingReason(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (ui.Cell, error) {
-	to := payrollPath(p.ID)
+func pendingReason(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (ui.Task, error) {
+	to, name := payrollPath(p.ID), payrollName(c, p)
 	switch {
+	case p.State == payroll.OnHold && p.HoldReason == payroll.ReasonApproval:
+		return c.Task("violet", "shield-check", c.Text("attention.on_hold", name, c.Word("reason", p.HoldReason)),
+			"attention.review", to), nil
 	case p.State == payroll.OnHold:
-		return c.LinkCell(c.Text("attention.on_hold", p.ID, c.Word("reason", p.HoldReason)), to), nil
+		return c.Task("amber", "circle-pause", c.Text("attention.on_hold", name, c.Word("reason", p.HoldReason)),
+			"attention.view", to), nil
 	case p.FundingState == payroll.FundingLate:
-		return c.LinkCell(c.Text("attention.late", p.ID), to), nil
+		return c.Task("amber", "clock", c.Text("attention.late", name), "attention.review", to+"/fund"), nil
 	case p.FundingState == payroll.FundingConfirming:
-		return c.LinkCell(c.Text("attention.confirming", p.ID), to), nil
+		return c.Task("blue", "loader", c.Text("attention.confirming", name), "attention.view", to), nil
 	}
 	head, err := c.Payroll.Head(ctx, tx, c.Session.Principal(), p.ID)
 	if err != nil {
-		return ui.Cell{}, err
+		return ui.Task{}, err
 	}
 	if q := head.Quote; q != nil && tx.Now().Before(q.ValidTo) {
-		return c.LinkCell(c.Text("attention.fund", p.ID, c.FormatMoney(q.Funding), c.FormatTime(q.ValidTo)), to), nil
+		return c.Task("amber", "hourglass", c.Text("attention.fund", name, c.FormatMoney(q.Funding), c.FormatTime(q.ValidTo)),
+			"attention.fund.do", to+"/fund"), nil
 	}
-	return c.LinkCell(c.Text("attention.expired", p.ID), to), nil
+	return c.Task("amber", "clock", c.Text("attention.expired", name), "attention.fund.do", to+"/fund"), nil
 }

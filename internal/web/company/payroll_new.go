@@ -158,7 +158,8 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		c.Labels["amount."+who.ID], c.Labels["note."+who.ID] = who.Name, c.Text("new.note", who.Name)
 	}
 	for _, who := range payees {
-		who.Amount = c.Field(ui.Field{Name: "amount." + who.ID, Label: c.Text("new.amount", who.Name), MaxLength: 30})
+		who.Amount = c.Field(ui.Field{Name: "amount." + who.ID, Label: c.Text("new.amount", who.Name), MaxLength: 30,
+			InputMode: "decimal"})
 		who.Note = c.Field(ui.Field{Name: "note." + who.ID, Label: c.Text("new.note", who.Name), MaxLength: 500})
 		p.Payees = append(p.Payees, who)
 	}
@@ -167,7 +168,7 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		return ui.View{}, err
 	}
 	p.Search = c.Filter(ui.Field{Name: "search", MaxLength: 100})
-	return ui.View{Template: "payroll_new", Title: c.Text("payrolls.new"), Wide: true, Data: p}, nil
+	return ui.View{Template: "payroll_new", Title: c.Text("payrolls.new"), Crumbs: payrollCrumbs(c), Data: p}, nil
 }
 
 // typedDraft returns the draft of the amounts that the user entered.
@@ -228,7 +229,7 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, at func(i i
 		Fees: c.FormatMoney(v.Fees), Total: c.FormatMoney(v.Total),
 		Funding: c.FormatMoney(v.Funding), Method: c.Text("funding.from_balance"),
 		Payments: ui.Table{Caption: c.Text("payroll.payments"),
-			Heads: c.Columns("payment.payee", "payment.amount#", "payroll.fees#", "preview.outputs")},
+			Heads: c.Columns("payment.payee|a", "preview.outputs|e", "payroll.fees#|hide", "payment.amount#|b")},
 	}
 	if p.Key == "" {
 		p.Key = uuid.NewString()
@@ -245,7 +246,7 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, at func(i i
 		p.Rate = c.Text("payroll.rate.is", string(v.Rate.Base()), c.FormatNumber(v.Rate.String()), string(v.Rate.Quote()))
 	}
 	for _, it := range v.Items[:min(len(v.Items), maxPreviewPayments)] {
-		who := ui.Cell{Text: it.Name}
+		who := ui.Cell{Text: it.Name, Kind: "person"}
 		if it.Description != "" {
 			who.Lines = []ui.Cell{{Text: it.Description}}
 		}
@@ -259,7 +260,7 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, at func(i i
 				outs.Lines = append(outs.Lines, o)
 			}
 		}
-		p.Payments.Rows = append(p.Payments.Rows, []ui.Cell{who, c.AmountCell(it.Amount), c.AmountCell(it.Fee), outs})
+		p.Payments.Rows = append(p.Payments.Rows, []ui.Cell{who, outs, c.AmountCell(it.Fee), c.AmountCell(it.Amount)})
 	}
 	if !hasFreshFactor(c) {
 		p.Proof = c.URL(ui.ProofPath("/payrolls"))
@@ -270,7 +271,7 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, at func(i i
 	if len(v.Items) > maxPreviewPayments {
 		p.More = c.Text("preview.more", c.FormatCount(int64(maxPreviewPayments)), c.FormatCount(int64(len(v.Items))))
 	}
-	return ui.View{Template: "payroll_preview", Title: c.Text("preview.title"), Wide: true, Data: p}, nil
+	return ui.View{Template: "payroll_preview", Title: c.Text("preview.title"), Data: p}, nil
 }
 
 // blockerProblems returns the problems of a draft, at the fields of its form.
@@ -352,7 +353,7 @@ type importPage struct {
 	CSV     string
 	Columns []string
 	Rows    ui.Table // problems of the file, by row
-	Problem ui.LocalizedText
+	File    ui.Field
 }
 
 // showImport renders the form for a file, with the problems of the last one.
@@ -388,13 +389,9 @@ func showImport(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 				Code: "file_refused", Pointer: "/file", Message: "Some rows have errors. Nothing was created."})
 		}
 		c.Problem = &kept
-		for _, w := range c.Problems() {
-			if w.Name == "file" {
-				p.Problem = w.LocalizedText
-			}
-		}
 	}
-	return ui.View{Template: "payroll_import", Title: c.Text("payrolls.import"), Wide: true, Data: p}, nil
+	p.File = c.Field(ui.Field{Name: "file", Type: "file", Accept: ".csv,text/csv"})
+	return ui.View{Template: "payroll_import", Title: c.Text("payrolls.import"), Crumbs: payrollCrumbs(c), Data: p}, nil
 }
 
 // atRow returns the pointer to a column of a row, which rowOf parses.

@@ -5,10 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
@@ -29,7 +29,7 @@ var payrollStates = []string{
 func payrollPath(id string) string { return "/payrolls/" + id }
 
 type payrollsPage struct {
-	Filters  []ui.Field
+	Filters  ui.Filters
 	Payrolls ui.Table
 	Pager    ui.Pager
 	Month    ui.Field
@@ -53,13 +53,13 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	}
 	p := payrollsPage{Month: c.Filter(ui.Field{Name: "month", Type: "month", Required: true, MaxLength: 7}),
 		Payrolls: payrollTable(c, c.Text("payrolls.title"), all), Pager: c.Pager(f.Page, f.PerPage, total),
-		Filters: []ui.Field{
+		Filters: c.FilterBar("/payrolls",
 			c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("payroll.state", payrollStates...)}),
 			c.Filter(ui.Field{Name: "since", Type: "date"}),
 			c.Filter(ui.Field{Name: "until", Type: "date"}),
 			c.Filter(ui.Field{Name: "external_id", MaxLength: 255}),
-		}}
-	return ui.View{Template: "payrolls", Title: c.Text("payrolls.title"), Wide: true, Data: p}, nil
+		)}
+	return ui.View{Template: "payrolls", Title: c.Text("payrolls.title"), Data: p}, nil
 }
 
 // queryDate returns a date of the URL, or the zero time.
@@ -74,31 +74,45 @@ func queryDate(c *ui.Request, name string) time.Time {
 // payrollTable lists payrolls.
 func payrollTable(c *ui.Request, caption string, all []payroll.Payroll) ui.Table {
 	t := ui.Table{Caption: caption, Empty: c.Text("payrolls.none"), Heads: c.Columns(
-		"payroll.id", "payroll.created", "payroll.status", "payroll.payees#", "payroll.total#", "field.external_id")}
+		"payroll.id|a", "payroll.status|c", "payroll.payees#|hide", "payroll.total#|b", "payroll.created#|d")}
 	for _, p := range all {
+		name := c.LinkCell(payrollName(c, p), payrollPath(p.ID))
+		name.Lines = []ui.Cell{{Text: p.ID, Kind: "id"}}
 		t.Rows = append(t.Rows, []ui.Cell{
-			c.LinkCell(p.ID, payrollPath(p.ID)), c.TimeCell(p.CreatedAt), payrollState(c, p.State),
-			{Text: c.FormatCount(p.Count), Kind: "number"}, c.AmountCell(p.Total), {Text: p.ExternalID},
+			name, payrollState(c, p), {Text: c.FormatCount(p.Count), Kind: "number"}, c.AmountCell(p.Total),
+			c.TimeCell(p.CreatedAt),
 		})
 	}
 	return t
 }
 
-func payrollState(c *ui.Request, s payroll.State) ui.Cell {
-	warn := s == payroll.OnHold || s == payroll.ActionRequired || s == payroll.Returned || s == payroll.PartiallyFulfilled
-	return ui.Cell{Text: c.Word("payroll.state", string(s)), Warn: warn}
+// payrollName returns what people call a payroll: the company's reference, else its date.
+func payrollName(c *ui.Request, p payroll.Payroll) string {
+	return cmp.Or(p.ExternalID, c.Text("payroll.of", c.FormatDate(p.CreatedAt)))
+}
+
+// payrollState returns the state of a payroll as a badge.
+func payrollState(c *ui.Request, p payroll.Payroll) ui.Cell {
+	state := c.StateCell("payroll.state", string(p.State))
+	if p.State == payroll.OnHold && p.HoldReason == payroll.ReasonApproval {
+		return c.StateCell("payroll.state", "approval_required")
+	}
+	return state
 }
 
 type payrollPage struct {
 	Payroll                payroll.Payroll
 	Path                   string
-	State, Means, Why      string
-	Funding                string
+	Means                  string
+	Funding                ui.Cell
 	Created, Count         string
 	Volume, Fees, Total    string
 	Escrow, Rate           string
 	Fundable, Cancellable  bool
-	Payments, Steps        ui.Table
+	Payments               ui.Table
+	Steps                  []timelineStep
+	Milestones             []ui.Cell
+	Progress               ui.Progress
 	Pager                  ui.Pager
 	Incomplete             bool // some payments need a fix
 	StatementCSV, AsPDF    string
@@ -130,9 +144,9 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	}
 	to := payrollPath(p.ID)
 	v := payrollPage{
-		Payroll: p, Path: to, State: c.Word("payroll.state", string(p.State)),
-		Means:   c.Text("payroll.means." + string(p.State)),
-		Funding: c.Word("payroll.funding", string(p.FundingState)), Created: c.FormatTime(p.CreatedAt),
+		Payroll: p, Path: to, Means: c.Text("payroll.means." + string(p.State)),
+		Funding: c.StateCell("payroll.funding", string(p.FundingState)), Created: c.FormatTime(p.CreatedAt),
+		Milestones: milestones(c, p), Progress: progress(c, p),
 		Count:  c.FormatCount(p.Count),
 		Volume: c.FormatMoney(p.Volume), Fees: c.FormatMoney(p.Fees), Total: c.FormatMoney(p.Total), ExternalID: p.ExternalID,
 		Fundable: p.FromOutside() && p.State == payroll.Pending, Cancellable: cancellable(p),
@@ -161,7 +175,7 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	part := p.Payments[first:min(first+paymentsPerPage, len(p.Payments))]
 	v.Pager = c.Pager(page, paymentsPerPage, p.Count)
 	v.Payments = paymentTable(c, part, names)
-	v.Steps = stepTable(c, p, part)
+	v.Steps = timeline(c, p, part, names)
 	for _, m := range part {
 		if m.Reason == payroll.ReasonCoolDown && c.Session.Administers() {
 			v.Unconfirmed = append(v.Unconfirmed, unconfirmed{
@@ -171,7 +185,8 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	for _, m := range p.Payments {
 		v.Incomplete = v.Incomplete || m.State == payroll.ActionRequired || m.State == payroll.Returned
 	}
-	return ui.View{Template: "payroll", Title: c.Text("payroll.title", p.ID), Wide: true, Data: v}, nil
+	return ui.View{Template: "payroll", Title: payrollName(c, p), State: payrollState(c, p), Lead: v.Means,
+		Crumbs: payrollCrumbs(c), Data: v}, nil
 }
 
 // redirectedPayees returns the payees of a payroll whose destinations changed since they were last paid, in the order
@@ -219,15 +234,16 @@ func payeeNames(ctx context.Context, tx *db.Tx, p payroll.Payroll) (map[string]s
 // paymentTable lists payments with their outputs.
 func paymentTable(c *ui.Request, part []payroll.Payment, names map[string]string) ui.Table {
 	t := ui.Table{Caption: c.Text("payroll.payments"),
-		Heads: c.Columns("payment.payee", "payment.amount#", "payroll.status", "payment.outputs")}
+		Heads: c.Columns("payment.payee|a", "payment.outputs|e", "payroll.status|c", "payment.amount#|b")}
 	for _, m := range part {
 		who := c.LinkCell(cmp.Or(names[m.PayeeID], m.PayeeID), recipientPath(m.PayeeID))
+		who.Kind = "person"
 		for _, text := range []string{m.Description, m.ExternalPaymentID} {
 			if text != "" {
 				who.Lines = append(who.Lines, ui.Cell{Text: text})
 			}
 		}
-		state := payrollState(c, m.State)
+		state := c.StateCell("payment.state", string(m.State))
 		if m.Reason != "" {
 			state.Lines = []ui.Cell{{Text: c.Word("reason", m.Reason)}}
 		}
@@ -240,7 +256,7 @@ func paymentTable(c *ui.Request, part []payroll.Payment, names map[string]string
 				outs.Lines = append(outs.Lines, shown)
 			}
 		}
-		t.Rows = append(t.Rows, []ui.Cell{who, c.AmountCell(m.Amount), state, outs})
+		t.Rows = append(t.Rows, []ui.Cell{who, outs, state, c.AmountCell(m.Amount)})
 	}
 	return t
 }
@@ -271,35 +287,106 @@ func destinationHint(o payout.Output) string {
 	return cmp.Or(d.Hint(), string(d.Symbol))
 }
 
-// stepTable lists the state changes of a payroll and of the given payments.
-func stepTable(c *ui.Request, p payroll.Payroll, part []payroll.Payment) ui.Table {
-	t := ui.Table{Caption: c.Text("payroll.timeline"), Heads: c.Columns("step.at", "step.what", "step.to", "step.why")}
-	number := map[string]int64{}
+// timelineStep is a state change of a payroll or one of its payments.
+type timelineStep struct{ Tone, Text, ISO, At, Why string }
+
+// timeline lists the state changes of a payroll and of the given payments, the newest first.
+func timeline(c *ui.Request, p payroll.Payroll, part []payroll.Payment, names map[string]string) (all []timelineStep) {
+	who := map[string]string{p.ID: c.Text("step.payroll")}
 	for _, m := range part {
-		number[m.ID] = m.Position + 1
+		who[m.ID] = cmp.Or(names[m.PayeeID], m.PayeeID)
 	}
 	steps := slices.Clone(p.Timeline)
-	slices.SortStableFunc(steps, func(a, b payroll.Step) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(steps, func(a, b payroll.Step) int { return b.At.Compare(a.At) })
 	for _, s := range steps {
-		what := c.Text("step.payroll")
-		if s.ObjectID != p.ID {
-			n, shown := number[s.ObjectID]
-			if !shown {
-				continue
-			}
-			what = c.Text("step.payment", strconv.FormatInt(n, 10))
+		name, shown := who[s.ObjectID]
+		if !shown {
+			continue
 		}
-		to := payrollState(c, s.To)
+		prefix := "payment.state"
+		if s.ObjectID == p.ID {
+			prefix = "payroll.state"
+		}
+		state := c.StateCell(prefix, string(s.To))
 		if s.From == s.To {
-			to = ui.Cell{Text: c.Text("step.same")}
+			state = ui.Cell{Text: c.Text("step.same"), Tone: "gray"}
 		}
-		why := ""
+		step := timelineStep{Tone: state.Tone, Text: name + ": " + state.Text, ISO: ui.FormatTimestamp(s.At),
+			At: c.FormatTime(s.At)}
 		if s.Reason != "" {
-			why = c.Word("reason", s.Reason)
+			step.Why = c.Word("reason", s.Reason)
 		}
-		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(s.At), {Text: what}, to, {Text: why}})
+		all = append(all, step)
 	}
-	return t
+	return all
+}
+
+// payrollCrumbs returns the link to the list of payrolls.
+func payrollCrumbs(c *ui.Request) []ui.Cell {
+	return []ui.Cell{c.LinkCell(c.Text("payrolls.title"), "/payrolls")}
+}
+
+// milestones returns the steps of a payroll from its creation to the last payment. The kind of each is "done", "now",
+// "wait" for someone, or "" for not reached.
+func milestones(c *ui.Request, p payroll.Payroll) []ui.Cell {
+	at := map[payroll.State]int{payroll.Pending: 1, payroll.Received: 2, payroll.OnHold: 2, payroll.Released: 2,
+		payroll.PartiallyFulfilled: 2, payroll.Fulfilled: 4}
+	now, ok := at[p.State]
+	if !ok {
+		return nil // canceled or expired
+	}
+	if p.State == payroll.OnHold && p.Escrow.Sign() == 0 && p.FromOutside() {
+		now = 1
+	}
+	var all []ui.Cell
+	for i, key := range []string{"created", "funded", "paying", "paid"} {
+		s := ui.Cell{Text: c.Text("milestone." + key)}
+		switch {
+		case i < now:
+			s.Kind = "done"
+		case i == now && (p.State == payroll.Pending || p.State == payroll.OnHold || p.State == payroll.PartiallyFulfilled):
+			s.Kind = "wait"
+		case i == now:
+			s.Kind = "now"
+		}
+		if i == 0 {
+			s.Lines = []ui.Cell{{Text: c.FormatTime(p.CreatedAt)}}
+		} else if i == now {
+			s.Lines = []ui.Cell{{Text: payrollState(c, p).Text}}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// progress returns how much of a payroll has arrived, by amount. It is empty before the payouts start.
+func progress(c *ui.Request, p payroll.Payroll) ui.Progress {
+	kinds := []ui.Segment{{Kind: "done", Tone: "green", Text: c.Text("progress.arrived")},
+		{Kind: "move", Tone: "blue", Text: c.Text("progress.moving")},
+		{Kind: "wait", Tone: "amber", Text: c.Text("progress.held")},
+		{Kind: "bad", Tone: "red", Text: c.Text("progress.fix")}}
+	of := map[payroll.State]int{payroll.Fulfilled: 0, payroll.Released: 1, payroll.Received: 1, payroll.OnHold: 2,
+		payroll.ActionRequired: 3, payroll.Returned: 3}
+	switch p.State {
+	case payroll.Released, payroll.PartiallyFulfilled, payroll.Fulfilled:
+	default:
+		return ui.Progress{}
+	}
+	arrived := money.Zero(p.Volume.Asset())
+	for _, m := range p.Payments {
+		i, ok := of[m.State]
+		if !ok {
+			continue
+		}
+		kinds[i].Number++
+		kinds[i].Units += m.Amount.Units()
+		if i == 0 {
+			if sum, err := arrived.Add(m.Amount); err == nil {
+				arrived = sum
+			}
+		}
+	}
+	return c.NewProgress(c.Text("progress.of", c.FormatMoney(arrived), c.FormatMoney(p.Volume)), kinds)
 }
 
 // confirmDestination ends the hold of a payment to a new destination.

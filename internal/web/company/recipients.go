@@ -28,7 +28,7 @@ var (
 func recipientPath(id string) string { return "/recipients/" + id }
 
 type recipientsPage struct {
-	Filters    []ui.Field
+	Filters    ui.Filters
 	Recipients ui.Table
 	Pager      ui.Pager
 }
@@ -57,33 +57,36 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		return ui.View{}, err
 	}
 	t := ui.Table{Caption: c.Text("recipients.title"), Empty: c.Text("recipients.none"), Heads: c.Columns(
-		"recipient.name", "recipient.role", "field.recipient_type", "payroll.status", "recipient.country",
-		"field.external_id", "recipient.since")}
+		"recipient.name|a", "recipient.role|d", "field.recipient_type|hide", "payroll.status|c", "recipient.country|hide",
+		"field.external_id|hide", "recipient.since#|hide")}
 	for _, r := range found.Items {
 		name := c.LinkCell(r.Name, recipientPath(r.ID))
+		name.Kind = "person"
 		if r.Email != "" {
 			name.Lines = []ui.Cell{{Text: r.Email}}
 		}
 		t.Rows = append(t.Rows, []ui.Cell{
 			name, {Text: c.RoleName(r.Role)}, {Text: c.Word("recipient.type", r.Type)},
-			{Text: c.Word("recipient.status", r.Status)},
+			c.StateCell("recipient.status", r.Status),
 			{Text: r.Country}, {Text: r.ExternalID}, {Text: c.FormatDate(r.Created), ISO: r.Created.UTC().Format("2006-01-02")},
 		})
 	}
+	countries := c.Countries()
+	countries[0].Label = c.Text("list.all")
 	sorts := []ui.Option{{Value: "", Label: c.Text("sort.newest")}}
 	for _, s := range recipientSorts {
 		sorts = append(sorts, ui.Option{Value: s, Label: c.Text("sort." + s)})
 	}
 	p := recipientsPage{Recipients: t, Pager: c.Pager(params.Page.Number, ui.PerPage, int64(found.Total)),
-		Filters: []ui.Field{
+		Filters: c.FilterBar("/recipients",
 			c.Filter(ui.Field{Name: "search", MaxLength: 100}),
 			c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("recipient.status", recipientStates...)}),
 			c.Filter(ui.Field{Name: "role", Type: "select", Options: c.Choices("role", recipientRoles...)}),
 			c.Filter(ui.Field{Name: "recipient_type", Type: "select", Options: c.Choices("recipient.type", recipientTypes...)}),
-			c.Filter(ui.Field{Name: "country", Label: c.Text("recipient.country"), MaxLength: 2}),
+			c.Filter(ui.Field{Name: "country", Label: c.Text("recipient.country"), Type: "select", Options: countries}),
 			c.Filter(ui.Field{Name: "sort_by", Type: "select", Options: sorts}),
-		}}
-	return ui.View{Template: "recipients", Title: c.Text("recipients.title"), Wide: true, Data: p}, nil
+		)}
+	return ui.View{Template: "recipients", Title: c.Text("recipients.title"), Data: p}, nil
 }
 
 // showNewRecipient renders the form for a recipient without an account.
@@ -94,13 +97,12 @@ func showNewRecipient(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, erro
 		}
 		return all
 	}
-	return ui.View{Template: "recipient_new", Title: c.Text("recipients.new"), Data: []ui.Field{
+	return ui.View{Template: "recipient_new", Title: c.Text("recipients.new"), Crumbs: peopleCrumbs(c), Data: []ui.Field{
 		c.Field(ui.Field{Name: "recipient_type", Type: "select", Options: words("recipient.type", recipientTypes...)}),
 		c.Field(ui.Field{Name: "first_name", MaxLength: 100}),
 		c.Field(ui.Field{Name: "last_name", MaxLength: 100}),
 		c.Field(ui.Field{Name: "firm", MaxLength: 200}),
-		c.Field(ui.Field{Name: "country", Label: c.Text("recipient.country"), Hint: c.Text("recipient.country.hint"),
-			Required: true, MaxLength: 2}),
+		c.CountryField(ui.Field{Name: "country", Label: c.Text("recipient.country"), Required: true}),
 		c.Field(ui.Field{Name: "email", Type: "email", Label: c.Text("recipient.email"), MaxLength: 254}),
 		c.Field(ui.Field{Name: "role", Type: "select", Options: words("role", recipientRoles...)}),
 		c.Field(ui.Field{Name: "department", MaxLength: 100}),
@@ -122,15 +124,15 @@ func createRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 
 type recipientPage struct {
 	payee.Recipient
-	Path, RoleName, TypeName, StatusName, Since, LastPaid string
-	Theirs                                                bool // the recipient manages the destinations
-	Destinations                                          ui.Table
-	Allocations                                           []ui.Field
-	Total                                                 ui.LocalizedText // problem of the allocations as a whole
-	Removable, Replaceable                                []ui.Option
-	Corrections                                           []correctionRow
-	History                                               ui.Table
-	Stopped                                               bool
+	Path, RoleName, TypeName, Since, LastPaid string
+	Theirs                                    bool // the recipient manages the destinations
+	Destinations                              ui.Table
+	Allocations                               []ui.Field
+	Total                                     ui.LocalizedText // problem of the allocations as a whole
+	Removable, Replaceable                    []ui.Option
+	Corrections                               []correctionRow
+	History                                   ui.Table
+	Stopped                                   bool
 }
 
 // showRecipient renders a recipient with their destinations and the history of changes.
@@ -142,7 +144,7 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	}
 	p := recipientPage{
 		Recipient: r, Path: recipientPath(r.ID), RoleName: c.RoleName(r.Role), TypeName: c.Word("recipient.type", r.Type),
-		StatusName: c.Word("recipient.status", r.Status), Since: c.FormatDate(r.Created), Stopped: r.Status == payee.Inactive,
+		Since: c.FormatDate(r.Created), Stopped: r.Status == payee.Inactive,
 	}
 	if _, last, err := payroll.CountOpenPayments(ctx, tx, r.CompanyID, r.ID); err != nil {
 		return ui.View{}, err
@@ -175,7 +177,13 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 			return ui.View{}, err
 		}
 	}
-	return ui.View{Template: "recipient", Title: r.Name, Wide: true, Data: p}, nil
+	return ui.View{Template: "recipient", Title: r.Name, State: c.StateCell("recipient.status", r.Status),
+		Crumbs: peopleCrumbs(c), Data: p}, nil
+}
+
+// peopleCrumbs returns the link to the list of people.
+func peopleCrumbs(c *ui.Request) []ui.Cell {
+	return []ui.Cell{c.LinkCell(c.Text("recipients.title"), "/recipients")}
 }
 
 // destinationName returns the masked destination with its currency.

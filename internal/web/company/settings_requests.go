@@ -18,7 +18,7 @@ const requestsPath = "/settings/api/requests"
 
 type requestsPage struct {
 	Path     string
-	Filters  []ui.Field
+	Filters  ui.Filters
 	Requests ui.Table
 	Partial  bool // Partial reports that only part of the log was searched
 	First    string
@@ -49,13 +49,13 @@ func showRequests(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := requestsPage{Path: requestsPath, Partial: next != "" && len(all) < ui.PerPage, Filters: []ui.Field{
+	p := requestsPage{Path: requestsPath, Partial: next != "" && len(all) < ui.PerPage, Filters: c.FilterBar(requestsPath,
 		c.Filter(ui.Field{Name: "outcome", Type: "select", Options: c.Choices("request.outcome", requestlog.Outcomes...)}),
 		c.Filter(ui.Field{Name: "app", Type: "select", Options: choices}),
 		c.Filter(ui.Field{Name: "route", MaxLength: 255}),
 		c.Filter(ui.Field{Name: "until", Type: "date"}),
 		c.Filter(ui.Field{Name: "request_id", MaxLength: 128}),
-	}}
+	)}
 	p.Requests = ui.Table{Caption: c.Text("requests.title"), Empty: c.Text("requests.none"), Heads: c.Columns(
 		"request.at", "request.operation", "request.outcome", "request.took#", "request.app")}
 	for _, r := range all {
@@ -73,7 +73,7 @@ func showRequests(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		query.Set("after", next)
 		p.Next = requestsPath + "?" + query.Encode()
 	}
-	return ui.View{Template: "requests", Title: c.Text("requests.title"), Wide: true, Data: p}, nil
+	return ui.View{Template: "requests", Title: c.Text("requests.title"), Data: p}, nil
 }
 
 // outcome describes the response to a request.
@@ -117,7 +117,7 @@ func showRequest(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 			p.App = a.Name
 		}
 	}
-	return ui.View{Template: "request", Title: c.Text("request.title"), Wide: true, Data: p}, nil
+	return ui.View{Template: "request", Title: c.Text("request.title"), Data: p}, nil
 }
 
 // indented formats JSON. Truncated JSON is returned unchanged.

@@ -121,7 +121,7 @@ func TestWebhookSettings(t *testing.T) {
 		secret, path := pagetest.Find(t, made, `<code>(whsec_[^<]+)</code>`),
 			pagetest.Find(t, made, `href="(/settings/webhooks/whk_\w+)"`)
 		page = v.Get(path)
-		for _, want := range []string{"https://hooks.example.com/in", "payroll.*, webhook.test", "<dd>Enabled</dd>",
+		for _, want := range []string{"https://hooks.example.com/in", "payroll.*, webhook.test", "check\"/></svg>Enabled</span>",
 			"No deliveries yet."} {
 			if !strings.Contains(page.Text, want) || strings.Contains(page.Text, secret) {
 				t.Errorf("no %q, or the secret, in\n%s", want, page.Text)
@@ -197,12 +197,12 @@ func TestWebhookSettings(t *testing.T) {
 			t.Errorf("the events are not listed:\n%s", page.Text)
 		}
 		v.Submit(v.Get(path), path+"/disable")
-		if page = v.Get(path); !strings.Contains(page.Text, "<dd>Disabled</dd>") ||
+		if page = v.Get(path); !strings.Contains(page.Text, "ban\"/></svg>Disabled</span>") ||
 			strings.Contains(page.Text, path+"/test") {
 			t.Errorf("%s", page.Text)
 		}
 		v.Submit(page, path+"/enable")
-		if page = v.Get(path); !strings.Contains(page.Text, "<dd>Enabled</dd>") {
+		if page = v.Get(path); !strings.Contains(page.Text, "check\"/></svg>Enabled</span>") {
 			t.Errorf("%s", page.Text)
 		}
 		if got := v.Submit(page, path+"/delete"); got.Location() != "/settings/webhooks" || v.Get(path).Status != 404 {

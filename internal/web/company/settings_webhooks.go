@@ -26,10 +26,11 @@ func webhookPath(id string) string { return "/settings/webhooks/" + id }
 type endpointView struct {
 	delivery.Endpoint
 	Path, Chosen, Success, Failing string
+	State                          ui.Cell
 }
 
 func newEndpointView(c *ui.Request, e delivery.Endpoint) endpointView {
-	s := endpointView{Endpoint: e, Path: webhookPath(e.ID), Chosen: strings.Join(e.Events, ", "),
+	s := endpointView{Endpoint: e, State: c.StateCell("webhook.status", e.Status), Path: webhookPath(e.ID), Chosen: strings.Join(e.Events, ", "),
 		Success: ui.FormatDay(e.LastSuccess), Failing: ui.FormatDay(e.FailingSince)}
 	if s.Chosen == "" {
 		s.Chosen = c.Text("webhooks.all")
@@ -95,11 +96,13 @@ type webhookPage struct {
 
 type deliveryRow struct {
 	delivery.Delivery
-	Path, At, NextTry string
+	Path, URL, At, NextTry string
+	State                  ui.Cell
 }
 
-func newDeliveryRow(endpointID string, d delivery.Delivery) deliveryRow {
-	return deliveryRow{Delivery: d, Path: webhookPath(endpointID) + "/deliveries/" + d.EventID,
+func newDeliveryRow(c *ui.Request, endpointID string, d delivery.Delivery) deliveryRow {
+	path := webhookPath(endpointID) + "/deliveries/" + d.EventID
+	return deliveryRow{Delivery: d, Path: path, URL: c.URL(path), State: c.StateCell("delivery.status", d.State),
 		At: ui.FormatDay(d.Created), NextTry: ui.FormatDay(d.Next)}
 }
 
@@ -116,9 +119,10 @@ func showWebhook(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	}
 	p := webhookPage{Endpoint: newEndpointView(c, e), Fields: endpointFields(c, e), Names: webhook.Names()}
 	for _, d := range all {
-		p.Deliveries = append(p.Deliveries, newDeliveryRow(e.ID, d))
+		p.Deliveries = append(p.Deliveries, newDeliveryRow(c, e.ID, d))
 	}
-	return ui.View{Template: "webhook", Title: c.Text("webhook.title"), Data: p}, nil
+	return ui.View{Template: "webhook", Title: c.Text("webhook.title"), State: p.Endpoint.State,
+		Crumbs: []ui.Cell{c.LinkCell(c.Text("webhooks.title"), "/settings/webhooks")}, Data: p}, nil
 }
 
 // updateWebhook changes the settings of an endpoint.
@@ -182,7 +186,7 @@ func showWebhookDelivery(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := deliveryPage{deliveryRow: newDeliveryRow(id, d), Endpoint: webhookPath(id), Body: string(ev.Body(c.Env))}
+	p := deliveryPage{deliveryRow: newDeliveryRow(c, id, d), Endpoint: webhookPath(id), Body: string(ev.Body(c.Env))}
 	for _, a := range attempts {
 		p.Attempts = append(p.Attempts, attemptRow{
 			Attempt: a, At: ui.FormatDay(a.At), Took: strconv.FormatInt(a.Took.Milliseconds(), 10) + " ms"})
@@ -288,7 +292,7 @@ func showDeliveries(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		return ui.View{}, err
 	}
 	for _, d := range all {
-		p.Deliveries = append(p.Deliveries, newDeliveryRow(id, d))
+		p.Deliveries = append(p.Deliveries, newDeliveryRow(c, id, d))
 	}
 	at := func(after string) string {
 		query := url.Values{}

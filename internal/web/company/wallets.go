@@ -19,7 +19,7 @@ const (
 
 type walletsPage struct {
 	Balances  ui.Table
-	Filters   []ui.Field
+	Filters   ui.Filters
 	Statement ui.Table
 	Pager     ui.Pager
 	CSV       string
@@ -51,18 +51,19 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{}, err
 	}
 	p := walletsPage{Balances: ui.Table{Caption: c.Text("overview.balances"), Empty: c.Text("overview.balances.none"),
-		Heads: c.Columns("wallet.currency", "overview.available#", "wallet.reserved#", "payroll.status", "wallet.id")}}
+		Heads: c.Columns("wallet.currency|a", "payroll.status|c", "wallet.reserved#|hide", "overview.available#|b", "wallet.id|hide")}}
 	assets := []ui.Option{{Value: "", Label: c.Text("list.all")}}
 	for _, b := range balances {
 		state := ui.Cell{Text: c.Text("wallet.state.none")}
 		if b.ID != "" {
-			state = ui.Cell{Text: c.Word("wallet.state", string(b.State))}
+			state = c.StateCell("wallet.state", string(b.State))
 			if b.Reason != "" {
 				state.Lines = []ui.Cell{{Text: c.Word("reason", b.Reason)}}
 			}
 		}
 		p.Balances.Rows = append(p.Balances.Rows, []ui.Cell{
-			{Text: string(b.Currency)}, c.AmountCell(b.Available), c.AmountCell(b.Reserved), state, ui.CodeCell(b.ID)})
+			{Text: string(b.Currency), Path: c.URL("/wallets?asset=" + string(b.Currency))}, state, c.AmountCell(b.Reserved),
+			c.AmountCell(b.Available), ui.CodeCell(b.ID)})
 		assets = append(assets, ui.Option{Value: string(b.Currency), Label: string(b.Currency)})
 	}
 	f := statementFilter(c)
@@ -71,25 +72,25 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{}, err
 	}
 	p.Statement = ui.Table{Caption: c.Text("wallet.statement"), Empty: c.Text("wallet.statement.none"),
-		Heads: c.Columns("step.at", "wallet.what", "payment.amount#", "wallet.balance#")}
+		Heads: c.Columns("wallet.what|a", "step.at|c", "payment.amount#|b", "wallet.balance#|d")}
 	for _, t := range all {
 		what := ui.Cell{Text: c.Word("transaction", t.Type)}
 		if t.PayrollID != "" {
 			what.Lines = []ui.Cell{c.LinkCell(t.PayrollID, payrollPath(t.PayrollID))}
 		}
 		p.Statement.Rows = append(p.Statement.Rows, []ui.Cell{
-			c.TimeCell(t.At), what, c.AmountCell(t.Amount), c.AmountCell(t.Balance)})
+			what, c.TimeCell(t.At), c.AmountCell(t.Amount), c.AmountCell(t.Balance)})
 	}
 	p.Pager = c.Pager(f.Page, f.PerPage, total)
 	p.CSV = c.URL("/wallets/statement.csv")
 	if q := c.HTTP.URL.Query(); len(q) > 0 {
 		p.CSV = "/wallets/statement.csv?" + q.Encode()
 	}
-	p.Filters = []ui.Field{
+	p.Filters = c.FilterBar("/wallets",
 		c.Filter(ui.Field{Name: "asset", Label: c.Text("wallet.currency"), Type: "select", Options: assets}),
 		c.Filter(ui.Field{Name: "since", Type: "date"}),
 		c.Filter(ui.Field{Name: "until", Type: "date"}),
-	}
+	)
 	if len(balances) > 0 {
 		f.Currency = cmp.Or(f.Currency, string(balances[0].Currency))
 		p.Files = statementFiles(c, money.Asset(f.Currency))
@@ -117,7 +118,7 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	}
 	p.Request = []ui.Field{c.Field(ui.Field{Name: "asset", Label: c.Text("wallet.currency"), Type: "select",
 		Options: wanted})}
-	return ui.View{Template: "wallets", Title: c.Text("wallets.title"), Wide: true, Data: p}, nil
+	return ui.View{Template: "wallets", Title: c.Text("wallets.title"), Data: p}, nil
 }
 
 // balanceChart draws the balance of one currency over time.

@@ -42,13 +42,11 @@ func showWithdrawals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 	p := withdrawalsPage{Changes: c.Session.Administers(), Pager: c.Pager(c.PageNumber(), ui.PerPage, total),
 		List: ui.Table{
 			Caption: c.Text("withdrawals.title"), Empty: c.Text("withdrawals.none"),
-			Heads: c.Columns("step.at", "payment.amount#", "withdrawal.to", "payroll.status"),
+			Heads: c.Columns("withdrawal.to|a", "payroll.status|c", "step.at#|d", "payment.amount#|b"),
 		}}
 	for _, w := range all {
-		at := c.TimeCell(w.CreatedAt)
-		at.Lines = []ui.Cell{c.LinkCell(w.ID, withdrawalPath(w.ID))}
-		p.List.Rows = append(p.List.Rows, []ui.Cell{at, c.AmountCell(w.Amount), {Text: w.Destination.Hint()},
-			withdrawalState(c, w)})
+		p.List.Rows = append(p.List.Rows, []ui.Cell{c.LinkCell(w.Destination.Hint(), withdrawalPath(w.ID)),
+			withdrawalState(c, w), c.TimeCell(w.CreatedAt), c.AmountCell(w.Amount)})
 	}
 	to, err := withdrawal.Destinations(ctx, tx, by, "")
 	if err != nil {
@@ -71,11 +69,11 @@ func showWithdrawals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 			c.Field(ui.Field{Name: "amount", Label: c.Text("payment.amount"), Required: true, MaxLength: 40}),
 		}
 	}
-	return ui.View{Template: "withdrawals", Title: c.Text("withdrawals.title"), Wide: true, Data: p}, nil
+	return ui.View{Template: "withdrawals", Title: c.Text("withdrawals.title"), Data: p}, nil
 }
 
 func withdrawalState(c *ui.Request, w withdrawal.Withdrawal) ui.Cell {
-	state := ui.Cell{Text: c.Word("withdrawal.state", string(w.State))}
+	state := c.StateCell("withdrawal.state", string(w.State))
 	if w.Reason != "" {
 		state.Lines = []ui.Cell{{Text: c.Word("reason", w.Reason)}}
 	}
@@ -126,7 +124,6 @@ func createWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, e
 
 type withdrawalPage struct {
 	Path, ID, Amount, To, TxHash, Created, By string
-	State                                     ui.Cell
 	Approval                                  approvalStatus
 	Cancellable                               bool
 	Steps                                     ui.Table
@@ -141,7 +138,6 @@ func showWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	p := withdrawalPage{
 		Path: withdrawalPath(w.ID), ID: w.ID, Amount: c.FormatMoney(w.Amount), To: w.Destination.Hint(), TxHash: w.TxHash,
 		Created: c.FormatTime(w.CreatedAt),
-		State:   withdrawalState(c, w),
 	}
 	names, err := memberNames(ctx, c, tx, append([]string{w.CreatedBy}, w.Approval.By...)...)
 	if err != nil {
@@ -167,7 +163,7 @@ func showWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	for _, h := range changes {
 		p.Steps.Rows = append(p.Steps.Rows, []ui.Cell{c.TimeCell(db.Time(h.At)), {Text: c.Word("withdrawal.state", h.To)}})
 	}
-	return ui.View{Template: "withdrawal", Title: c.Text("withdrawal.title", w.ID), Wide: true, Data: p}, nil
+	return ui.View{Template: "withdrawal", Title: c.Text("withdrawal.title", w.ID), Data: p}, nil
 }
 
 // approveWithdrawal records the user's approval of a withdrawal.

@@ -46,6 +46,7 @@ type checkoutPage struct {
 	Back         []ui.Cell // refunds, pending or possible
 	At           ui.Cell   // time of payment
 	Payments     ui.Table
+	Look         ui.Cell // tone and icon of the status
 }
 
 // showCheckout renders the checkout.
@@ -85,6 +86,7 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 			c.FormatTime(q.ValidFrom))
 	}
 	p.Status, p.Means = c.Text("checkout.state."+state), c.Text("checkout.means."+state, open.Merchant)
+	p.Look = c.StateCell("checkout.state", state)
 	p.Announcement = p.Status + ". " + p.Means
 	switch {
 	case p.Sends && left <= time.Minute:
@@ -209,7 +211,7 @@ func incomingTable(c *ui.Request, all []claim.Payment) ui.Table {
 	t := ui.Table{Caption: c.Text("checkout.payments"),
 		Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "deposits.tx")}
 	for _, p := range all {
-		state := ui.Cell{Text: c.Word("deposit.state", string(p.State))}
+		state := c.StateCell("deposit.state", string(p.State))
 		if p.State.Live() {
 			state.Lines = append(state.Lines, ui.Cell{Text: c.Text(
 				"deposits.of", c.FormatCount(min(p.Confirmations, p.Wanted)), c.FormatCount(p.Wanted))})

@@ -20,13 +20,12 @@ import (
 const personPath = "/account/verification"
 
 type personPage struct {
-	State, Means     string
+	Means            string
 	Reasons, Missing []string
 	Documents        ui.Table
 	Papers, Face     []ui.Field // Papers are the fields of a document image, Face those of a selfie
 	Number           []ui.Field // fields of a tax ID
-	FileProblem      ui.LocalizedText
-	FaceProblem      ui.LocalizedText
+	Image, Selfie    ui.Field   // image files
 	Profile, Payer   []ui.Field // shown while they are incomplete
 	Startable        bool
 }
@@ -44,7 +43,10 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := personPage{State: c.Word("kyc.state", at.State.Public()), Means: c.Text("kyc.means." + at.State.Public())}
+	p := personPage{Means: c.Text("kyc.means." + at.State.Public()), Image: c.ImageField("image", "environment"),
+		Selfie: c.ImageField("face", "user")}
+	p.Selfie.Hint = c.Text("kyc.face.hint")
+	view := ui.View{Template: "person", Title: c.Text("kyc.title"), State: c.StateCell("kyc.state", at.State.Public())}
 	for _, r := range at.Reasons {
 		p.Reasons = append(p.Reasons, c.Reason(r))
 	}
@@ -54,7 +56,8 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		p.Documents.Rows = append(p.Documents.Rows, []ui.Cell{{Text: c.Word("paper", d.DocType)}, {Text: d.IssuingCountry}})
 	}
 	if !at.Open() {
-		return ui.View{Template: "person", Title: c.Text("kyc.title"), Wide: true, Data: p}, nil
+		view.Data = p
+		return view, nil
 	}
 	for _, m := range at.Missing {
 		p.Missing = append(p.Missing, missingText(c, m))
@@ -94,8 +97,7 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 			c.Field(ui.Field{Name: "category", Type: "select",
 				Options: []ui.Option{{Value: kyc.Front, Label: c.Text("paper.front")},
 					{Value: kyc.Back, Label: c.Text("paper.back")}}}),
-			c.Field(ui.Field{Name: "issuing_country", Required: true, MaxLength: 2, Hint: c.Text("recipient.country.hint"),
-				Value: home}),
+			c.CountryField(ui.Field{Name: "issuing_country", Required: true, Value: home}),
 		}
 	}
 	if len(numbers) > 0 {
@@ -104,15 +106,8 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 			c.Field(ui.Field{Name: "tax_id", Label: c.Text("bank.tax_id"), Required: true, MaxLength: 64, Autocomplete: "off"}),
 		}
 	}
-	for _, w := range c.Problems() {
-		switch w.Name {
-		case "image":
-			p.FileProblem = w.LocalizedText
-		case "face":
-			p.FaceProblem = w.LocalizedText
-		}
-	}
-	return ui.View{Template: "person", Title: c.Text("kyc.title"), Wide: true, Data: p}, nil
+	view.Data = p
+	return view, nil
 }
 
 // profileNames are the profile fields that a verification may require.

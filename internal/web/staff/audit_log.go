@@ -26,7 +26,7 @@ func showAuditLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(a.At), who, {Text: c.Word("operations.act", a.Action)}, object,
 			{Text: a.Reason}})
 	}
-	return ui.View{Template: "operations_acts", Title: c.Text("operations.acts"), Wide: true, Data: struct {
+	return ui.View{Template: "operations_acts", Title: c.Text("operations.acts"), Data: struct {
 		Table ui.Table
 		Pager ui.Pager
 	}{t, c.Pager(c.PageNumber(), ui.PerPage, total)}}, nil

@@ -31,7 +31,7 @@ func showJobs(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 			{Text: j.LastError}})
 		p.IDs = append(p.IDs, j.ID)
 	}
-	return ui.View{Template: "operations_jobs", Title: c.Text("operations.jobs"), Wide: true, Data: p}, nil
+	return ui.View{Template: "operations_jobs", Title: c.Text("operations.jobs"), Data: p}, nil
 }
 
 // retryJob retries a dead job.

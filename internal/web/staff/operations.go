@@ -75,7 +75,7 @@ func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 			c.LinkCell(c.Text("operations.queue."+name), ui.StaffPath+"/queues/"+name),
 			{Text: count, Kind: "number", Warn: len(items) > 0}, oldest})
 	}
-	return ui.View{Template: "operations", Title: c.Text("operations.title"), Wide: true, Data: p}, nil
+	return ui.View{Template: "operations", Title: c.Text("operations.title"), Data: p}, nil
 }
 
 // chainAlarms describes the alarms of the watched chains.

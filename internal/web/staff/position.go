@@ -63,5 +63,5 @@ func showPosition(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		p.Waiting.Rows = append(p.Waiting.Rows, []ui.Cell{
 			ui.CodeCell(t.PayrollID), ui.CodeCell(t.CompanyID), {Text: c.FormatCount(t.Payments), Kind: "number"}})
 	}
-	return ui.View{Template: "position", Title: c.Text("position.title"), Wide: true, Data: p}, nil
+	return ui.View{Template: "position", Title: c.Text("position.title"), Data: p}, nil
 }

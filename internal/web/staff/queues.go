@@ -63,7 +63,7 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 			})
 		}
 	}
-	return ui.View{Template: "operations_queue", Title: c.Text("operations.queue." + name), Wide: true, Data: p}, nil
+	return ui.View{Template: "operations_queue", Title: c.Text("operations.queue." + name), Data: p}, nil
 }
 
 // decideHit requests to clear a screening hit, or confirms it.

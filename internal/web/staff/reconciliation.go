@@ -43,5 +43,5 @@ func showReconciliation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View,
 	if len(all) == 0 {
 		p.Differences.Empty = c.Text("reconciliation.never")
 	}
-	return ui.View{Template: "reconciliation", Title: c.Text("reconciliation.title"), Wide: true, Data: p}, nil
+	return ui.View{Template: "reconciliation", Title: c.Text("reconciliation.title"), Data: p}, nil
 }

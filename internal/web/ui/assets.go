@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"io/fs"
@@ -16,8 +18,13 @@ import (
 type asset struct {
 	name, url, contentType string
 	data                   []byte
+	zipped                 []byte // data in gzip; nil if that is not smaller
 }
 
+// styles lists the sources of style.css, in order. The layers that the first line declares decide which rule wins.
+var styles = []string{"tokens", "base", "components", "pages"}
+
+// readAssets returns the embedded files and the style sheet, which is made of the files in styles/.
 func readAssets() []asset {
 	names, err := fs.Glob(files, "static/*")
 	if err != nil {
@@ -29,14 +36,65 @@ func readAssets() []asset {
 		if err != nil {
 			panic(err)
 		}
-		sum := sha256.Sum256(data)
-		file, extension := path.Base(name), path.Ext(name)
-		all = append(all, asset{
-			name: file, contentType: mime.TypeByExtension(extension), data: data,
-			url: "/static/" + strings.TrimSuffix(file, extension) + "-" + hex.EncodeToString(sum[:6]) + extension,
-		})
+		all = append(all, newAsset(path.Base(name), data))
 	}
-	return all
+	font := all[slices.IndexFunc(all, func(a asset) bool { return a.name == "inter.woff2" })]
+	var css bytes.Buffer
+	css.WriteString("@layer base, layout, shell, components, pages, print;\n" +
+		`@font-face { font-family: "Inter Variable"; font-weight: 400 650; font-display: swap; src: url(` + font.url +
+		`) format("woff2"); }` + "\n")
+	for _, name := range styles {
+		data, err := files.ReadFile("styles/" + name + ".css")
+		if err != nil {
+			panic(err)
+		}
+		css.Write(data)
+	}
+	return append(all, newAsset("style.css", css.Bytes()))
+}
+
+// contentTypes are the types of files that the system may not know.
+var contentTypes = map[string]string{".woff2": "font/woff2", ".css": "text/css; charset=utf-8",
+	".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+// newAsset returns an asset whose URL contains a hash of its content.
+func newAsset(file string, data []byte) asset {
+	sum := sha256.Sum256(data)
+	extension := path.Ext(file)
+	a := asset{name: file, data: data, contentType: contentTypes[extension],
+		url: "/static/" + strings.TrimSuffix(file, extension) + "-" + hex.EncodeToString(sum[:6]) + extension}
+	if a.contentType == "" {
+		a.contentType = mime.TypeByExtension(extension)
+	}
+	if zipped := compress(data); len(zipped) < len(data) {
+		a.zipped = zipped
+	}
+	return a
+}
+
+// compress returns data in gzip.
+func compress(data []byte) []byte {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		panic(err) // the level is valid
+	}
+	_, _ = w.Write(data) // a bytes.Buffer does not fail
+	_ = w.Close()
+	return b.Bytes()
+}
+
+// acceptsGzip reports whether the client accepts gzip.
+func acceptsGzip(r *http.Request) bool {
+	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		coding, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
+		weight = strings.ReplaceAll(weight, " ", "")
+		if strings.EqualFold(strings.TrimSpace(coding), "gzip") && strings.Trim(strings.TrimPrefix(weight, "q="), "0.") != "" ||
+			strings.EqualFold(strings.TrimSpace(coding), "gzip") && weight == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // serveAsset sends an embedded file. The URL contains a hash of the content, so browsers may cache it forever.
@@ -47,12 +105,19 @@ func (s *Server) serveAsset(w *responseWriter, r *http.Request) {
 		s.writeError(w, r, errNoPage)
 		return
 	}
-	h := w.Header()
+	h, data := w.Header(), assets[i].data
+	if assets[i].zipped != nil {
+		h.Add("Vary", "Accept-Encoding")
+		if acceptsGzip(r) {
+			h.Set("Content-Encoding", "gzip")
+			data = assets[i].zipped
+		}
+	}
 	h.Set("Content-Type", assets[i].contentType)
-	h.Set("Content-Length", strconv.Itoa(len(assets[i].data)))
+	h.Set("Content-Length", strconv.Itoa(len(data)))
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(assets[i].data) // the client may be gone
+		_, _ = w.Write(data) // the client may be gone
 	}
 }

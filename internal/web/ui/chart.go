@@ -17,6 +17,7 @@ type Chart struct {
 	When, What string // When and What are the column headings of the table.
 	TableLabel string // label of the link to the table
 	Points     []Point
+	Total      string // the sum or the last value; "" for none
 	// bars instead of a line
 	Bars bool
 }
@@ -27,45 +28,53 @@ type Point struct {
 	Value       int64
 }
 
-// The size of the SVG view box.
-const (
-	chartWidth  = 640
-	chartHeight = 160
-)
-
 // Drawable reports whether there are enough values for a chart.
 func (ch Chart) Drawable() bool { return len(ch.Points) > 1 }
 
-// SVG returns the chart as SVG: bars, or a line that changes in steps.
-func (ch Chart) SVG() template.HTML {
-	most := int64(1)
+// HTML returns the chart as bars, or as a line that changes in steps. Labels are HTML, so that they keep their size.
+func (ch Chart) HTML() template.HTML {
+	most, highest := int64(1), ""
 	for _, p := range ch.Points {
-		most = max(most, p.Value)
-	}
-	height := func(v int64) int { return int(float64(max(v, 0)) / float64(most) * (chartHeight - 4)) }
-	step := float64(chartWidth) / float64(len(ch.Points))
-	var b strings.Builder
-	for i, p := range ch.Points {
-		x, y := float64(i)*step, chartHeight-height(p.Value)
-		switch {
-		case ch.Bars:
-			fmt.Fprintf(&b, `<rect x="%.1f" y="%d" width="%.1f" height="%d"/>`, x+step*0.1, y, step*0.8, chartHeight-y)
-		case i == 0:
-			fmt.Fprintf(&b, `<path d="M0 %d H%.1f`, y, step)
-		default:
-			fmt.Fprintf(&b, ` V%d H%.1f`, y, x+step)
+		if p.Value >= most {
+			most, highest = p.Value, p.Text
 		}
 	}
+	height := func(v int64) float64 { return float64(max(v, 0)) / float64(most) * 100 }
+	step := 100 / float64(max(len(ch.Points), 1))
+	var b, labels, line, area strings.Builder
+	for i, p := range ch.Points {
+		x, y := float64(i)*step, 100-height(p.Value)
+		text := template.HTMLEscapeString(p.Label + ": " + p.Text)
+		if ch.Bars {
+			class := ""
+			if i == len(ch.Points)-1 {
+				class = ` class="now"`
+			}
+			fmt.Fprintf(&b, `<g%s><title>%s</title><rect class="b1" x="%.2f" y="%.2f" width="%.2f" height="%.2f"/></g>`, class,
+				text, x+step*0.24, y, step*0.52, 100-y)
+			label, _, _ := strings.Cut(p.Label, " ")
+			labels.WriteString("<span>" + template.HTMLEscapeString(label) + "</span>")
+			continue
+		}
+		if i == 0 {
+			fmt.Fprintf(&line, "M0 %.2f", y)
+			area.WriteString("M0 100")
+		}
+		fmt.Fprintf(&line, "V%.2fH%.2f", y, x+step)
+		fmt.Fprintf(&area, "V%.2fH%.2f", y, x+step)
+	}
 	if !ch.Bars && len(ch.Points) > 0 {
-		b.WriteString(`"/>`)
+		fmt.Fprintf(&b, `<path class="ar" d="%sV100Z"/><path class="ln" d="%s"/>`, area.String(), line.String())
+		for _, i := range []int{0, len(ch.Points) - 1} {
+			labels.WriteString("<span>" + template.HTMLEscapeString(ch.Points[i].Label) + "</span>")
+		}
 	}
-	kind := "line"
-	if ch.Bars {
-		kind = "bars"
-	}
-	return template.HTML(fmt.Sprintf( //nolint:gosec // numbers only
-		`<svg class="chart %s" viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true" focusable="false">%s</svg>`,
-		kind, chartWidth, chartHeight, b.String()))
+	return template.HTML(fmt.Sprintf( //nolint:gosec // numbers and escaped labels
+		`<div class="chart"><div class="y" aria-hidden="true"><span>%s</span><span>0</span></div>`+
+			`<svg viewBox="0 0 100 100" preserveAspectRatio="none" aria-hidden="true" focusable="false">`+
+			`<line class="gl" x1="0" x2="100" y1="0" y2="0"/><line class="gl" x1="0" x2="100" y1="50" y2="50"/>`+
+			`<line class="base" x1="0" x2="100" y1="100" y2="100"/>%s</svg><div class="x" aria-hidden="true">%s</div></div>`,
+		template.HTMLEscapeString(highest), b.String(), labels.String()))
 }
 
 // Table returns the values as a table.
@@ -117,4 +126,42 @@ func (c *Request) PaidCharts(ctx context.Context, tx *db.Tx) ([]Chart, error) {
 		all = append(all, ch)
 	}
 	return all, nil
+}
+
+// Progress is a bar of segments with a legend.
+type Progress struct {
+	Label    string // for screen readers
+	Text     string
+	Segments []Segment
+}
+
+// Segment is a part of a progress bar. Start and Width are percentages.
+type Segment struct {
+	Kind, Tone, Text, Count string
+	Start, Width            string
+	Number, Units           int64
+}
+
+// NewProgress returns a bar of the given segments by their units. Those without any are left out.
+func (c *Request) NewProgress(text string, segments []Segment) Progress {
+	var total, start float64
+	for _, s := range segments {
+		total += float64(s.Units)
+	}
+	p := Progress{Label: text, Text: text}
+	for _, s := range segments {
+		if s.Number == 0 || total == 0 {
+			continue
+		}
+		width := float64(s.Units) / total * 100
+		gap := 0.35
+		if start+width >= 99.99 {
+			gap = 0
+		}
+		s.Start, s.Width = fmt.Sprintf("%.2f", start), fmt.Sprintf("%.2f", max(0, width-gap))
+		s.Count = c.FormatCount(s.Number)
+		start += width
+		p.Segments = append(p.Segments, s)
+	}
+	return p
 }

@@ -28,6 +28,7 @@ type errorPage struct {
 	Fault     *apierr.Fault
 	Message   LocalizedText
 	Do        string
+	Icon      string
 	RequestID string
 }
 
@@ -41,6 +42,19 @@ func (s *Server) notFoundError(r *http.Request) error {
 		}
 	}
 	return errNoPage
+}
+
+// errorIcon returns the icon of an error page.
+func errorIcon(status int) string {
+	switch {
+	case status == http.StatusNotFound:
+		return "search"
+	case status == http.StatusForbidden:
+		return "lock"
+	case status >= http.StatusInternalServerError:
+		return "triangle-alert"
+	}
+	return "circle-alert"
 }
 
 // writeError sends an error page. It does nothing if the response has already started.
@@ -80,6 +94,6 @@ func (s *Server) writeError(w *responseWriter, r *http.Request, err error) {
 		group = "error.other"
 	}
 	s.writePage(w, c, View{Template: "error", Title: c.Text(group + ".title"), status: status, Data: errorPage{
-		Fault: f, Message: c.Localize(f.Code, f.Detail), Do: c.Text(group + ".do"), RequestID: w.ID,
+		Fault: f, Message: c.Localize(f.Code, f.Detail), Do: c.Text(group + ".do"), RequestID: w.ID, Icon: errorIcon(status),
 	}})
 }

@@ -123,6 +123,8 @@ type Field struct {
 	MaxLength         int // maximum length in characters
 	Value             string
 	Options           []Option
+	Accept, Capture   string // of a file field
+	InputMode         string // the on-screen keyboard, such as "decimal"
 	Problem           LocalizedText
 }
 
@@ -187,6 +189,35 @@ func (c *Request) Countries() []Option {
 	order := collate.New(tag)
 	slices.SortFunc(all, func(a, b Option) int { return order.CompareString(a.Label, b.Label) })
 	return append([]Option{{Value: "", Label: c.Text("form.choose")}}, all...)
+}
+
+// CountryField completes a field in which the reader chooses a country.
+func (c *Request) CountryField(f Field) Field {
+	f.Type, f.Hint, f.MaxLength, f.Options = "select", "", 0, c.Countries()
+	f.Value = strings.ToUpper(f.Value)
+	return c.Field(f)
+}
+
+// ImageField returns the field for an image file. On a phone, it opens the given camera.
+func (c *Request) ImageField(name, camera string) Field {
+	return c.Field(Field{Name: name, Type: "file", Hint: c.Text("documents.limits"), Accept: "image/jpeg,image/png",
+		Capture: camera})
+}
+
+// Filters is a bar with filters above a list.
+type Filters struct {
+	Path, Label string
+	Lang        string // the language that the reader chose explicitly; "" for none
+	Fields      []Field
+}
+
+// FilterBar returns the filters of the list at path.
+func (c *Request) FilterBar(path string, fields ...Field) Filters {
+	f := Filters{Path: path, Label: c.Text("list.filter"), Fields: fields}
+	if c.Language.Explicit {
+		f.Lang = c.Language.Tag
+	}
+	return f
 }
 
 // Filter returns a filter field with the value of the URL parameter of the same name.

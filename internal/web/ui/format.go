@@ -78,6 +78,9 @@ func (c *Request) FormatTime(t time.Time) string {
 func (c *Request) FormatDate(t time.Time) string {
 	months := strings.Fields(c.Text("time.months"))
 	t = t.UTC()
+	if c.Language.Tag == "en" {
+		return months[t.Month()-1] + " " + strconv.Itoa(t.Day()) + ", " + strconv.Itoa(t.Year())
+	}
 	return strconv.Itoa(t.Day()) + " " + months[t.Month()-1] + " " + strconv.Itoa(t.Year())
 }
 

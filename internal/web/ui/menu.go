@@ -1,48 +1,145 @@
 package ui
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // CompanyPath is the path of the page on which a company is verified.
 const CompanyPath = "/company/verification"
 
-// section is an entry of a menu.
-type section struct {
-	Label, Path string
-	Here        bool
+// navLink is a link of the navigation.
+type navLink struct {
+	Label, Path, Icon string
+	Here              bool
 }
 
-// sections lists the company pages in the menu.
-var sections = []struct{ key, path string }{
-	{"overview.title", "/overview"}, {"payrolls.title", "/payrolls"}, {"recipients.title", "/recipients"},
-	{"invoices.title", "/invoices"}, {"wallets.title", "/wallets"}, {"kyb.title", CompanyPath},
+// navGroup is a titled group of links.
+type navGroup struct {
+	Title string
+	Links []navLink
 }
 
-// Sections returns the menu of the company pages, empty for users who do not act for a company.
-func (s PageData) Sections() (all []section) {
-	if s.request.Session == nil || s.request.Session.Company.ID == "" {
+// entry is an entry of a menu; key is the key of its label.
+type entry struct{ key, path, icon string }
+
+// The menus. The key of a group without a title is "".
+var (
+	companyMenu = []struct {
+		key   string
+		links []entry
+	}{
+		{"", []entry{{"overview.title", "/overview", "layout-dashboard"}, {"payrolls.title", "/payrolls", "send"},
+			{"recipients.title", "/recipients", "users"}, {"invoices.title", "/invoices", "receipt"},
+			{"wallets.title", "/wallets", "wallet"}, {"menu.approvals", "/settings/approvals", "shield-check"}}},
+		{"menu.developers", []entry{{"menu.keys", "/settings/api", "key-round"},
+			{"webhooks.title", "/settings/webhooks", "webhook"}, {"requests.title", "/settings/api/requests", "scroll-text"}}},
+		{"layout.company", []entry{{"kyb.title", CompanyPath, "building-2"}, {"members.title", "/settings/members", "users"}}},
+	}
+	accountMenu = []entry{{"account.title", "/account", "user"}, {"connected.title", "/account/apps", "link"}}
+	shortcuts   = []entry{{"overview.title", "/overview", "layout-dashboard"}, {"payrolls.title", "/payrolls", "send"},
+		{"menu.pay", "/payrolls/new", "plus"}, {"recipients.title", "/recipients", "users"},
+		{"wallets.title", "/wallets", "wallet"}}
+	staffMenu = []entry{{"operations.title", StaffPath, "activity"}, {"position.title", StaffPath + "/position", "scale"},
+		{"reconciliation.title", StaffPath + "/reconciliation", "check-check"},
+		{"operations.jobs", StaffJobsPath, "server"}, {"operations.acts", StaffPath + "/acts", "scroll-text"}}
+)
+
+// links returns the links of a menu. The one with the longest matching path is the current page.
+func (s PageData) links(all []entry) (links []navLink) {
+	for _, e := range all {
+		links = append(links, navLink{Label: s.T(e.key), Path: s.URL(e.path), Icon: e.icon, Here: e.path == s.section()})
+	}
+	return links
+}
+
+// section returns the path of the menu entry to which the page belongs, or "".
+func (s PageData) section() (path string) {
+	at := s.request.HTTP.URL.Path
+	consider := func(all []entry) {
+		for _, e := range all {
+			under := at == e.path || e.path != StaffPath && strings.HasPrefix(at, e.path+"/")
+			if under && len(e.path) > len(path) {
+				path = e.path
+			}
+		}
+	}
+	for _, g := range companyMenu {
+		consider(g.links)
+	}
+	consider(accountMenu)
+	consider(staffMenu)
+	if path == "" && strings.HasPrefix(at, "/invitations") {
+		return "/recipients"
+	}
+	return path
+}
+
+// Menu returns the navigation: of staff, of the members of a company, or of a user without a company.
+func (s PageData) Menu() (all []navGroup) {
+	if s.request.Staff != nil {
+		return []navGroup{{Links: s.links(staffMenu)}}
+	}
+	if s.HasCompany() {
+		for _, g := range companyMenu {
+			if g.key == "" {
+				all = append(all, navGroup{Links: s.links(g.links)})
+				continue
+			}
+			all = append(all, navGroup{Title: s.T(g.key), Links: s.links(g.links)})
+		}
+	}
+	return append(all, navGroup{Title: s.T("layout.account"), Links: s.links(accountMenu)})
+}
+
+// Shortcuts returns the links at the bottom of a narrow window, for members of a company.
+func (s PageData) Shortcuts() []navLink {
+	if s.request.Staff != nil || !s.HasCompany() {
 		return nil
 	}
-	for _, it := range sections {
-		at := s.request.HTTP.URL.Path
-		all = append(all, section{s.T(it.key), s.URL(it.path), at == it.path || strings.HasPrefix(at, it.path+"/")})
-	}
-	return all
+	return s.links(shortcuts)
 }
 
-// staffMenu lists the sections of the staff pages.
-var staffMenu = []struct{ key, path string }{
-	{"operations.title", StaffPath}, {"position.title", StaffPath + "/position"},
-	{"reconciliation.title", StaffPath + "/reconciliation"}, {"operations.jobs", StaffJobsPath},
-	{"operations.acts", StaffPath + "/acts"},
+// HasCompany reports whether the user acts for a company.
+func (s PageData) HasCompany() bool {
+	return s.request.Session != nil && s.request.Session.Company.ID != ""
 }
 
-// Operations returns the menu of the staff pages, empty for others.
-func (s PageData) Operations() (all []section) {
-	if s.request.Staff == nil {
-		return nil
+// Staff reports whether the reader is a signed-in member of staff.
+func (s PageData) Staff() bool { return s.request.Staff != nil }
+
+// Start returns the path of the reader's start page.
+func (s PageData) Start() string {
+	switch {
+	case s.request.Staff != nil:
+		return s.URL(StaffPath)
+	case s.HasCompany():
+		return s.URL("/overview")
+	case s.request.Session != nil:
+		return s.URL("/account")
 	}
-	for _, it := range staffMenu {
-		all = append(all, section{s.T(it.key), s.URL(it.path), s.request.HTTP.URL.Path == it.path})
-	}
-	return all
+	return s.URL("/")
 }
+
+// AccountPath returns the path of the reader's own settings.
+func (s PageData) AccountPath() string {
+	if s.request.Staff != nil {
+		return s.URL(StaffPath)
+	}
+	return s.URL("/account")
+}
+
+// UserName returns the name of the signed-in reader, or the email address, or "".
+func (s PageData) UserName() string {
+	switch {
+	case s.request.Staff != nil:
+		return s.request.Staff.Member.Name
+	case s.request.Session == nil:
+		return ""
+	}
+	u := s.request.Session.User
+	return cmp.Or(strings.TrimSpace(u.FirstName+" "+u.LastName), u.Email)
+}
+
+// Role returns the name of the user's role in the company.
+func (s PageData) Role() string { return s.request.RoleName(s.request.Session.Role) }

@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-//go:embed static templates texts
+//go:embed static styles templates texts licenses
 var files embed.FS
 
 var (
@@ -24,10 +24,17 @@ var (
 	pages    = readPages()
 )
 
+// parseLayout parses the layout and the components that all pages use.
+func parseLayout() *template.Template {
+	return template.Must(template.New("layout.html").Funcs(template.FuncMap{
+		"icon": icon, "mark": mark, "money": moneyHTML, "initials": initials, "hue": hue, "short": shortID,
+		"groups": GroupsOfFour,
+	}).ParseFS(files, "templates/layout.html", "templates/form.html", "templates/parts.html"))
+}
+
 // readPages parses each page template together with the layout.
 func readPages() map[string]*template.Template {
-	layout := template.Must(template.ParseFS(files, "templates/layout.html", "templates/form.html",
-		"templates/parts.html"))
+	layout := parseLayout()
 	names, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
 		panic(err)
@@ -46,11 +53,44 @@ func readPages() map[string]*template.Template {
 type PageData struct {
 	request     *Request
 	Title, Lang string
-	Wide        bool   // the page has tables
 	Bare        bool   // embedded in another site, so without a header
 	Live        string // path of the event stream; "" for a static page
+	Lead        string // a sentence below the title
+	Crumbs      []Cell // links to the pages above
+	State       Cell   // a badge beside the title
+	Template    string
 	Data        any
 }
+
+// sheets are the templates of single tasks, which are shown without navigation. The value is the width of the sheet.
+var sheets = map[string]string{
+	"authorize": "sheet-m", "code": "", "form_page": "", "invitation": "sheet-m", "join": "sheet-m", "passkey": "",
+	"proof": "", "recovery": "sheet-m", "refund": "sheet-m", "refund_check": "sheet-m", "secret": "sheet-m", "sent": "",
+	"sign_in": "", "operator_sign_in": "",
+}
+
+// Frame returns what surrounds the content: "app" is the navigation of a signed-in user, "sheet" a single task,
+// "pay" a checkout, and "page" any other public page.
+func (s PageData) Frame() string {
+	_, sheet := sheets[s.Template]
+	switch {
+	case s.Template == "checkout":
+		return "pay"
+	case sheet:
+		return "sheet"
+	case s.request.Session != nil || s.request.Staff != nil:
+		return "app"
+	}
+	return "page"
+}
+
+// Copies reports whether the page has buttons that copy a value, which need a script.
+func (s PageData) Copies() bool {
+	return s.Live != "" || s.Frame() == "app" || s.Template == "secret"
+}
+
+// Sheet returns the class for the width of a single task.
+func (s PageData) Sheet() string { return sheets[s.Template] }
 
 // T returns the text for key in the reader's language.
 func (s PageData) T(key string, args ...any) string { return s.request.Text(key, args...) }
@@ -105,8 +145,7 @@ func RegisterTemplate(name, page string, texts map[string]string) {
 	for _, l := range Languages {
 		maps.Copy(Catalogs[l.Tag], texts)
 	}
-	layout := template.Must(template.ParseFS(files, "templates/layout.html", "templates/form.html"))
-	pages[name] = template.Must(layout.Parse(page))
+	pages[name] = template.Must(parseLayout().Parse(page))
 }
 
 func render(c *Request, v View) ([]byte, error) {
@@ -119,8 +158,8 @@ func render(c *Request, v View) ([]byte, error) {
 	if v.part != "" {
 		part = v.part
 	}
-	err := page.ExecuteTemplate(&b, part, PageData{request: c, Title: v.Title, Lang: c.Language.Tag, Wide: v.Wide,
-		Bare: v.Bare, Live: v.LivePath, Data: v.Data})
+	err := page.ExecuteTemplate(&b, part, PageData{request: c, Title: v.Title, Lang: c.Language.Tag, Bare: v.Bare,
+		Live: v.LivePath, Lead: v.Lead, Crumbs: v.Crumbs, State: v.State, Template: v.Template, Data: v.Data})
 	return b.Bytes(), err
 }
 

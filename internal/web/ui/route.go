@@ -92,8 +92,10 @@ type View struct {
 	External       string // the registered redirect URL of an app; only Cookie is used besides
 	File           *File  // a download; only Cookie is used besides
 	Cookie         *http.Cookie
-	Wide           bool     // the page has tables
 	Bare           bool     // the page is embedded in another site, so it has no header
+	Lead           string   // a sentence below the title
+	Crumbs         []Cell   // links to the pages above this one
+	State          Cell     // a badge beside the title
 	FrameAncestors []string // origins that may embed the page
 	LivePath       string   // path of the event stream that keeps the page current
 	FormScheme     string   // a URL scheme to which forms may redirect, besides the pages' own origin

@@ -58,8 +58,8 @@ func TestSecurityHeaders(t *testing.T) {
 	for _, path := range []string{"/", "/nowhere", "/static/nothing.css"} {
 		got := h.Do("GET", path, "")
 		for name, want := range map[string]string{
-			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; " +
-				"form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+			"Content-Security-Policy": "default-src 'none'; style-src 'self'; font-src 'self'; script-src 'self'; " +
+				"img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 			"Referrer-Policy":        "no-referrer",
 			"X-Content-Type-Options": "nosniff",
 			"Content-Type":           "text/html; charset=utf-8",

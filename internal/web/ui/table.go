@@ -13,19 +13,31 @@ type Table struct {
 	Heads   []Column
 	Rows    [][]Cell
 	Empty   string // shown if there are no rows
+	Pager   Pager
 }
 
-// Column is a column heading. Number aligns the column to the right.
+// List reports whether the columns have places in a narrow window. Otherwise each row is shown as a list of headings
+// and values.
+func (t Table) List() bool {
+	return len(t.Heads) > 0 && t.Heads[0].Class != ""
+}
+
+// Column is a column heading. Number aligns the column to the right. Class places it in a narrow window: "a" is the
+// name and "b" the amount in the first line, "c" the state and "d" the time in the second, "e" a line of its own, and
+// "hide" leaves it out.
 type Column struct {
 	Text   string
 	Number bool
+	Class  string
 }
 
 // Cell is one value of a row.
 type Cell struct {
 	Text  string
 	Path  string // link target; "" for no link
-	Kind  string // "number", "code" or ""
+	Kind  string // "money", "number", "code", "person" or ""
+	Tone  string // color of a badge; "" for no badge
+	Icon  string // icon of a badge
 	ISO   string // machine-readable form of the time in Text
 	Lines []Cell // further lines, below
 	Warn  bool   // needs attention
@@ -35,11 +47,13 @@ type Cell struct {
 	Copy, Copied, ID string
 }
 
-// Columns returns columns headed by the texts of the given keys. A key that ends in "#" is a numeric column.
+// Columns returns columns headed by the texts of the given keys. A key that ends in "#" is a numeric column. "|" and
+// the class of the column may follow.
 func (c *Request) Columns(keys ...string) (all []Column) {
 	for _, key := range keys {
+		key, class, _ := strings.Cut(key, "|")
 		name, number := strings.CutSuffix(key, "#")
-		all = append(all, Column{c.Text(name), number})
+		all = append(all, Column{c.Text(name), number, class})
 	}
 	return all
 }
@@ -52,7 +66,7 @@ func CodeCell(text string) Cell { return Cell{Text: text, Kind: "code"} }
 
 // AmountCell returns a cell with an amount and its currency.
 func (c *Request) AmountCell(a money.Amount) Cell {
-	return Cell{Text: c.FormatMoney(a), Kind: "number"}
+	return Cell{Text: c.FormatMoney(a), Kind: "money"}
 }
 
 // TimeCell returns a cell with a time, empty for the zero time.

@@ -41,6 +41,24 @@ type Visit struct {
 	Text   string // the HTML
 }
 
+// PlainText returns the page without its tags, so that an amount and its currency are one text.
+func (v Visit) PlainText() string {
+	var b strings.Builder
+	for z := html.NewTokenizer(strings.NewReader(v.Text)); ; {
+		switch z.Next() {
+		case html.ErrorToken:
+			return b.String()
+		case html.TextToken:
+			b.Write(z.Raw())
+		}
+	}
+}
+
+// Contains reports whether the HTML or the plain text contains text.
+func (v Visit) Contains(text string) bool {
+	return strings.Contains(v.Text, text) || strings.Contains(v.PlainText(), text)
+}
+
 // Location returns the redirect target, or "".
 func (v Visit) Location() string { return v.Header.Get("Location") }
 
