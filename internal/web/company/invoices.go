@@ -46,14 +46,16 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		return ui.View{}, err
 	}
 	t := ui.Table{Caption: c.Text("invoices.title"), Empty: c.Text("invoices.none"),
-		Heads: c.Columns("invoice.by|a", "invoice.number|hide", "payroll.status|c", "invoice.due|d", "invoice.paid#|hide", "payroll.total#|b")}
+		Heads: c.Columns("invoice.by|a", "invoice.number|hide", "payroll.status|c", "invoice.due|d", "invoice.paid#|hide",
+			"payroll.total#|b")}
 	for _, v := range all {
 		by := people[v.UserID].Name
 		if by == "" {
 			by = v.UserID
 		}
 		t.Rows = append(t.Rows, []ui.Cell{
-			{Text: by, Kind: "person", Path: c.URL(invoicePath(v.ID)), Lines: []ui.Cell{{Text: v.Number}}}, {Text: v.Number},
+			{Text: by, Kind: "person", Path: c.URL(invoicePath(v.ID)), Lines: []ui.Cell{{Text: v.Number}}},
+			{Text: v.Number},
 			c.StateCell("invoice.state", string(v.Shown(tx.Now()))), {Text: v.DueDate, ISO: v.DueDate},
 			c.AmountCell(v.Paid), c.AmountCell(v.Total),
 		})

@@ -51,7 +51,8 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{}, err
 	}
 	p := walletsPage{Balances: ui.Table{Caption: c.Text("overview.balances"), Empty: c.Text("overview.balances.none"),
-		Heads: c.Columns("wallet.currency|a", "payroll.status|c", "wallet.reserved#|hide", "overview.available#|b", "wallet.id|hide")}}
+		Heads: c.Columns("wallet.currency|a", "payroll.status|c", "wallet.reserved#|hide", "overview.available#|b",
+			"wallet.id|hide")}}
 	assets := []ui.Option{{Value: "", Label: c.Text("list.all")}}
 	for _, b := range balances {
 		state := ui.Cell{Text: c.Text("wallet.state.none")}

@@ -41,7 +41,8 @@ func moneyHTML(text string) template.HTML {
 		}
 	}
 	return template.HTML( //nolint:gosec // escaped
-		`<span class="money">` + plain + "<span class=\"cur\">\u00a0" + template.HTMLEscapeString(currency) + `</span></span>`)
+		`<span class="money">` + plain + "<span class=\"cur\">\u00a0" +
+			template.HTMLEscapeString(currency) + `</span></span>`)
 }
 
 // initials returns the first letters of the first two words of a name.

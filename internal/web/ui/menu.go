@@ -33,8 +33,10 @@ var (
 			{"recipients.title", "/recipients", "users"}, {"invoices.title", "/invoices", "receipt"},
 			{"wallets.title", "/wallets", "wallet"}, {"menu.approvals", "/settings/approvals", "shield-check"}}},
 		{"menu.developers", []entry{{"menu.keys", "/settings/api", "key-round"},
-			{"webhooks.title", "/settings/webhooks", "webhook"}, {"requests.title", "/settings/api/requests", "scroll-text"}}},
-		{"layout.company", []entry{{"kyb.title", CompanyPath, "building-2"}, {"members.title", "/settings/members", "users"}}},
+			{"webhooks.title", "/settings/webhooks", "webhook"},
+			{"requests.title", "/settings/api/requests", "scroll-text"}}},
+		{"layout.company", []entry{{"kyb.title", CompanyPath, "building-2"},
+			{"members.title", "/settings/members", "users"}}},
 	}
 	accountMenu = []entry{{"account.title", "/account", "user"}, {"connected.title", "/account/apps", "link"}}
 	shortcuts   = []entry{{"overview.title", "/overview", "layout-dashboard"}, {"payrolls.title", "/payrolls", "send"},

@@ -207,7 +207,8 @@ func (v View) policy() string {
 	if v.LivePath != "" {
 		connect = "; connect-src 'self'"
 	}
-	return "default-src 'none'; style-src 'self'; font-src 'self'; script-src 'self'; img-src 'self' data:; form-action " + forms +
+	return "default-src 'none'; style-src 'self'; font-src 'self'; script-src 'self'; img-src 'self' data:; form-action " +
+		forms +
 		"; frame-ancestors " + frames + "; base-uri 'none'" + connect
 }
 
