@@ -28,6 +28,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/apiscript"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
 // TestAPIScripts runs the scripts in testdata/api, which describe the API one request at a time. The seeded company
@@ -147,6 +148,9 @@ func (d *scriptClient) userToken(t *testing.T, userID string, scopes []identity.
 		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: company,
 			Name: "Token of " + userID, Scopes: identity.AllScopes()})
 		if err != nil {
+			return err
+		}
+		if err := fixture.AddManager(ctx, tx, company, userID); err != nil {
 			return err
 		}
 		_, token, err := identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{

@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/testkit"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
 // apiClient sends requests to a service, with the API key of the seeded company unless another caller is set.
@@ -351,6 +352,9 @@ func (d *apiClient) tokenOf(userID string, scopes ...identity.Scope) string {
 	d.Helper()
 	var token string
 	err := d.s.DB().Write(d.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		if err := fixture.AddManager(ctx, tx, d.seed.CompanyID, userID); err != nil {
+			return err
+		}
 		_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{
 			CompanyID: d.seed.CompanyID, AppID: sandbox.SeedID("app", "app"), UserID: userID,
 			Scopes: identity.NewScopes(scopes...),

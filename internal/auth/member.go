@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -30,23 +29,30 @@ var (
 	ErrMember  = apierr.New(apierr.Conflict, "invalid_state", "This person is already a member.")
 	ErrTooMany = apierr.New(apierr.Conflict, "invitation_limit_reached",
 		"This company has 50 open invitations. Withdraw one first.")
+	ErrRole = apierr.New(apierr.Forbidden, "role_required",
+		"Your role in this company does not permit this any more. Ask an owner or administrator.")
 	errUnknownRole = apierr.New(apierr.Invalid, "invalid_parameter", "The role must be owner, admin, developer or viewer.")
 )
 
 // Roles are the roles of members, by decreasing permissions.
 var Roles = []string{identity.RoleOwner, identity.RoleAdmin, identity.RoleDeveloper, identity.RoleViewer}
 
-// Actor is the member who changes the members of a company.
-type Actor struct{ CompanyID, UserID, Role string }
+// Actor is the member who changes the members of a company. Their role is read when the change is made, because the
+// role that a page read before may have ended meanwhile.
+type Actor struct{ CompanyID, UserID string }
 
-// may returns ErrOwnersOnly if the actor may not change a member's role from → to. An empty role means "not a member".
-// Administrators may change every role but that of owners. Callers check that the actor is at least an administrator.
-func (a Actor) may(from, to string) error {
-	ownersOnly := from == identity.RoleOwner || to == identity.RoleOwner
-	if a.Role == identity.RoleOwner || a.Role == identity.RoleAdmin && !ownersOnly {
+// may returns an error if a member of a role may not change a member's role from → to. An empty role means "not a
+// member". Owners may change every role, administrators every role but that of owners.
+func may(role, from, to string) error {
+	switch {
+	case role == identity.RoleOwner:
 		return nil
+	case !identity.Administers(role):
+		return ErrRole
+	case from == identity.RoleOwner || to == identity.RoleOwner:
+		return ErrOwnersOnly
 	}
-	return ErrOwnersOnly
+	return nil
 }
 
 // checkRole returns an error for an unknown role.
@@ -102,7 +108,7 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by Actor, email,
 	if !mail.Valid(email) {
 		return mail.ErrAddress.At("body", "/email")
 	}
-	if err := cmp.Or(checkRole(role), by.may("", role)); err != nil {
+	if err := checkRole(role); err != nil {
 		return err
 	}
 	c, err := identity.CompanyByID(ctx, tx, by.CompanyID)
@@ -112,8 +118,11 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by Actor, email,
 	if err := c.Active(); err != nil {
 		return err
 	}
-	version, members, err := lock(ctx, tx, by.CompanyID)
+	version, members, err := Lock(ctx, tx, by.CompanyID)
 	if err != nil {
+		return err
+	}
+	if err := may(members.Role(by.UserID), "", role); err != nil {
 		return err
 	}
 	key := identity.EmailKey(email)
@@ -145,6 +154,14 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by Actor, email,
 
 // Withdraw deletes an open invitation.
 func Withdraw(ctx context.Context, tx *db.Tx, by Actor, id string) error {
+	version, members, err := Lock(ctx, tx, by.CompanyID)
+	if err != nil {
+		return err
+	}
+	if !identity.Administers(members.Role(by.UserID)) {
+		return ErrRole
+	}
+	record(tx, by.CompanyID, version, "withdrew "+id+" by "+by.UserID)
 	return deleteInvitation(ctx, tx, by.CompanyID, id)
 }
 
@@ -175,6 +192,11 @@ func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Ne
 	if err != nil {
 		return identity.User{}, err
 	}
+	version, members, err := Lock(ctx, tx, v.CompanyID)
+	if err != nil {
+		return identity.User{}, err
+	}
+	// The removal of the inviting member withdraws the invitation, and may have been committed before the lock.
 	if err := deleteInvitation(ctx, tx, v.CompanyID, v.ID); err != nil {
 		return identity.User{}, err
 	}
@@ -183,10 +205,6 @@ func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Ne
 		return identity.User{}, err
 	}
 	if err := c.Active(); err != nil {
-		return identity.User{}, err
-	}
-	version, members, err := lock(ctx, tx, v.CompanyID)
-	if err != nil {
 		return identity.User{}, err
 	}
 	u, err := identity.UserByEmail(ctx, tx, v.Email)
@@ -258,7 +276,7 @@ func RemoveMember(ctx context.Context, tx *db.Tx, by Actor, userID string) error
 // changing locks the members and returns the one to change, with the company's next version. It returns an error if the
 // actor may not change the member's role to another one, or to "" for removal.
 func changing(ctx context.Context, tx *db.Tx, by Actor, userID, to string) (version int64, m Member, err error) {
-	version, members, err := lock(ctx, tx, by.CompanyID)
+	version, members, err := Lock(ctx, tx, by.CompanyID)
 	if err != nil {
 		return 0, m, err
 	}
@@ -268,7 +286,7 @@ func changing(ctx context.Context, tx *db.Tx, by Actor, userID, to string) (vers
 	}
 	m = members[i]
 	leaves := userID == by.UserID && to == "" // every member may leave
-	if err := by.may(m.Role, to); err != nil && !leaves {
+	if err := may(members.Role(by.UserID), m.Role, to); err != nil && !leaves {
 		return 0, m, err
 	}
 	owners := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Role != identity.RoleOwner })
@@ -278,8 +296,23 @@ func changing(ctx context.Context, tx *db.Tx, by Actor, userID, to string) (vers
 	return version, m, nil
 }
 
-// lock prevents concurrent changes of the members until the commit and returns the company's next version.
-func lock(ctx context.Context, tx *db.Tx, companyID string) (version int64, members []Member, err error) {
+// Team is the members of a company.
+type Team []Member
+
+// Role returns the role of a user, or "" if they are not a member.
+func (t Team) Role(userID string) string {
+	for _, m := range t {
+		if m.UserID == userID {
+			return m.Role
+		}
+	}
+	return ""
+}
+
+// Lock prevents concurrent changes of the members until the commit, and returns the company's next version and its
+// members. What depends on a member's role and lasts longer than the transaction must read the role by Lock: a role
+// that was read before may have ended in a concurrent transaction.
+func Lock(ctx context.Context, tx *db.Tx, companyID string) (version int64, members Team, err error) {
 	if version, err = identity.NextCompanyVersion(ctx, tx, companyID); err != nil {
 		return 0, nil, err
 	}

@@ -69,11 +69,12 @@ func remove(ctx context.Context, tx *db.Tx, o StaffMember) error {
 	return endSessions(ctx, tx, o.ID)
 }
 
-// takeStep stores the time step of an authenticator code, and reports false if this step or a later one was used
-// before.
+// takeStep stores the time step of an authenticator code. It reports false if this step or a later one was used before,
+// or if the password or the authenticator was reset since o was read.
 func takeStep(ctx context.Context, tx *db.Tx, o StaffMember, step int64) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE staff SET last_step = $2
-		WHERE staff_id = $1 AND last_step < $2 AND status = 'active'`, o.ID, step)
+		WHERE staff_id = $1 AND last_step < $2 AND status = 'active' AND password_hash = $3 AND secret = $4`,
+		o.ID, step, o.hash, o.secret)
 	return n == 1, err
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
+	kit "github.com/stipend/stipend/internal/testkit/fixture"
 	"github.com/stipend/stipend/internal/virtualaccount"
 )
 
@@ -202,6 +203,9 @@ func (b *fixture) token(userID string, scopes ...identity.Scope) (header string)
 			CompanyID: b.company, Name: "Token", Scopes: identity.AllScopes(),
 		})
 		if err != nil {
+			return err
+		}
+		if err := kit.AddManager(ctx, tx, b.company, userID); err != nil {
 			return err
 		}
 		_, token, err := identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{

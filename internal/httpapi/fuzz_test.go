@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
@@ -126,7 +124,7 @@ func FuzzAmount(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	in := newInput(huma.NewMapRegistry("#/components/schemas/", schemaName), reflect.TypeFor[tryIn]())
+	in := newInput(newRegistry(), reflect.TypeFor[tryIn]())
 	f.Fuzz(func(t *testing.T, text string) {
 		v := reflect.New(in.typ)
 		var problems apierr.List

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	kit "github.com/stipend/stipend/internal/testkit/fixture"
 )
 
 // newUserService returns a fixture whose key has every scope.
@@ -42,6 +43,9 @@ func (b *fixture) tokenOf(userID string) []string {
 			CompanyID: b.company, Name: "Own", Scopes: identity.AllScopes(),
 		})
 		if err != nil {
+			return err
+		}
+		if err := kit.AddManager(ctx, tx, b.company, userID); err != nil {
 			return err
 		}
 		_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{

@@ -385,9 +385,11 @@ func TestErasure(t *testing.T) {
 		}
 		ask[members](b, "POST", "/api/sandbox/kyc", `{"user_id":"`+ada+`","result":"approved"}`)
 		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			by := accounts.Actor{CompanyID: b.company, UserID: bob, Role: identity.RoleOwner}
+			by := accounts.Actor{CompanyID: b.company, UserID: bob}
+			owner := identity.Member{CompanyID: b.company, UserID: bob, Role: identity.RoleOwner}
 			job := job.Job{ID: "job_1", Payload: []byte(`{"purpose":"sign_up","email":"erased@example.com"}`)}
-			return errors.Join(accounts.Invite(ctx, tx, b.server.Sealer, by, "Erased@example.com", identity.RoleViewer, "en"),
+			return errors.Join(identity.AddMember(ctx, tx, owner),
+				accounts.Invite(ctx, tx, b.server.Sealer, by, "Erased@example.com", identity.RoleViewer, "en"),
 				accounts.HandleLink(b.server.Sealer)(ctx, tx, job))
 		}); err != nil {
 			t.Fatal(err)

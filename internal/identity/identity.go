@@ -34,6 +34,8 @@ var (
 	ErrEmailTaken = apierr.New(apierr.Conflict, "invalid_state",
 		"Another user already signs in with this email address.")
 	// ErrUserExists has the ID of the existing user in Meta "user_id".
+	ErrPasswordChanged = apierr.New(apierr.Unauthorized, "sign_in_failed",
+		"The password has just been changed. Sign in with the new one.")
 	ErrUserExists = apierr.New(apierr.Conflict, "user_exists",
 		"This company already has a user with this email address.")
 	ErrUserRequired = apierr.New(apierr.Invalid, "missing_field", "An API key acts for many users. Set user_id.")

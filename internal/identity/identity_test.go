@@ -161,6 +161,11 @@ func TestAccessTokens(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			err = identity.AddMember(ctx, tx,
+				identity.Member{CompanyID: c.ID, UserID: u.ID, Role: identity.RoleDeveloper})
+			if err != nil {
+				return err
+			}
 			_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{
 				CompanyID: c.ID, AppID: app.ID, UserID: u.ID, Scopes: identity.NewScopes(identity.UserDetail, identity.UserCreate)})
 			return err

@@ -227,7 +227,8 @@ func selectAPIKey(ctx context.Context, tx *db.Tx, digest string) (Principal, err
 	return found(p, scopes, used), nil
 }
 
-// selectAccessToken returns the principal of a token, with the scopes that its app still has.
+// selectAccessToken returns the principal of a token, with the scopes that its app still has. A token for a company
+// needs a user who still manages that company, whatever else should have revoked it.
 func selectAccessToken(ctx context.Context, tx *db.Tx, digest string) (Principal, error) {
 	p := Principal{Kind: KindOAuth}
 	var scopes, allowed string
@@ -238,8 +239,9 @@ func selectAccessToken(ctx context.Context, tx *db.Tx, digest string) (Principal
 		LEFT JOIN companies c ON c.company_id = t.company_id
 		WHERE t.digest = $1 AND t.revoked_at = 0 AND t.expires_at > $2
 			AND (t.last_used_at > $3 OR t.last_used_at = 0 AND t.created_at > $3)
-			AND a.status = 'active' AND (t.company_id = '' OR c.status <> 'closed')`, digest, db.Micros(tx.Now()),
-		db.Micros(tx.Now().Add(-TokenIdle))).
+			AND a.status = 'active' AND (t.company_id = '' OR c.status <> 'closed' AND EXISTS (SELECT 1 FROM members m
+				WHERE m.company_id = t.company_id AND m.user_id = t.user_id AND m.role IN ($4, $5, $6)))`,
+		digest, db.Micros(tx.Now()), db.Micros(tx.Now().Add(-TokenIdle)), RoleOwner, RoleAdmin, RoleDeveloper).
 		Scan(&p.ID, &p.CompanyID, &p.AppID, &p.UserID, &scopes, &allowed, &used)
 	if err != nil {
 		return Principal{}, unknown(err)
@@ -325,6 +327,17 @@ func unknown(err error) error {
 func SetPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error {
 	return changed(tx.Exec(ctx, `UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3
 		WHERE user_id = $1 AND sign_in_key <> ''`, userID, hash, db.Micros(tx.Now())))
+}
+
+// LockPassword prevents a concurrent change of the password of u until the commit. It returns ErrPasswordChanged if the
+// password is not the one that u was read with: passwords are checked outside transactions, which takes a while.
+func LockPassword(ctx context.Context, tx *db.Tx, u User) error {
+	n, err := tx.Exec(ctx, "UPDATE users SET password_hash = password_hash WHERE user_id = $1 AND password_hash = $2",
+		u.ID, u.passwordHash)
+	if err == nil && n != 1 {
+		err = ErrPasswordChanged
+	}
+	return err
 }
 
 // replaceUser updates a user. It reports false if the user changed since it was read.

@@ -176,15 +176,17 @@ func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.
 	g := grant{companyID: companyID, appID: r.App.ID, userID: u.ID, scopes: r.Scopes, challenge: r.challenge}
 	data := mail.AppConnectedData{Name: u.FirstName, App: r.App.Name, At: tx.Now()}
 	if companyID != "" {
-		role, err := roleIn(ctx, tx, u.ID, companyID)
-		switch {
-		case err != nil:
+		version, members, err := auth.Lock(ctx, tx, companyID)
+		if err != nil {
 			return "", err
+		}
+		switch role := members.Role(u.ID); {
 		case role == "":
 			return "", apierr.NotFoundErr
 		case !identity.Manages(role):
 			return "", ErrRole
 		}
+		db.History(tx, companyID, companyID, version, "", "", "apps: "+u.ID+" connected "+r.App.ID)
 		c, err := identity.CompanyByID(ctx, tx, companyID)
 		if err != nil {
 			return "", err
@@ -202,17 +204,6 @@ func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.
 		CompanyID: companyID, To: u.Email, Template: mail.AppConnected, Data: data, Key: identity.Digest(code),
 	})
 	return code, err
-}
-
-// roleIn returns the role of a user in a company, or "".
-func roleIn(ctx context.Context, tx *db.Tx, userID, companyID string) (string, error) {
-	all, err := identity.Memberships(ctx, tx, userID)
-	for _, m := range all {
-		if m.CompanyID == companyID {
-			return m.Role, err
-		}
-	}
-	return "", err
 }
 
 // TokenRequest contains the parameters of a code exchange.

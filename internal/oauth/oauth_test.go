@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
@@ -43,43 +44,46 @@ type fixture struct {
 }
 
 func run(t *testing.T, f func(x *fixture)) {
-	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-		x := &fixture{T: t, d: d, clock: clock}
-		sealer, err := identity.NewSealer(make([]byte, 32))
-		testkit.NoError(t, err)
-		x.write(func(ctx context.Context, tx *db.Tx) (err error) {
-			create := func(name string) (c identity.Company) {
-				if err == nil {
-					c, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: name, Country: "US"})
-				}
-				return c
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) { f(newFixture(t, d, clock)) })
+}
+
+func newFixture(t *testing.T, d *db.DB, clock *dbtest.Clock) *fixture {
+	t.Helper()
+	x := &fixture{T: t, d: d, clock: clock}
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	testkit.NoError(t, err)
+	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+		create := func(name string) (c identity.Company) {
+			if err == nil {
+				c, err = identity.CreateCompany(ctx, tx, identity.NewCompany{Name: name, Country: "US"})
 			}
-			publisher := create("Publisher")
-			x.company, x.stranger, x.publisher = create("Acme"), create("Stranger"), publisher.ID
-			app := func(name, uri string) (a identity.App, secret string) {
-				if err == nil {
-					a, secret, err = identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: publisher.ID,
-						Name: name, RedirectURI: uri, Scopes: identity.NewScopes(identity.UserDetail, identity.CompanyDetail)})
-				}
-				return a, secret
+			return c
+		}
+		publisher := create("Publisher")
+		x.company, x.stranger, x.publisher = create("Acme"), create("Stranger"), publisher.ID
+		app := func(name, uri string) (a identity.App, secret string) {
+			if err == nil {
+				a, secret, err = identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: publisher.ID,
+					Name: name, RedirectURI: uri, Scopes: identity.NewScopes(identity.UserDetail, identity.CompanyDetail)})
 			}
-			x.app, x.secret = app("Alpha", redirectURI)
-			x.other, x.rival = app("Omega", redirectURI)
-			keys, _ := app("Keys", "")
-			x.noOAuth = keys.ClientID
-			if err != nil {
-				return err
-			}
-			x.user, err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{Profile: identity.Profile{
-				Email: "ada@example.com", FirstName: "Ada"}})
-			if err != nil {
-				return err
-			}
-			return identity.AddMember(ctx, tx, identity.Member{CompanyID: x.company.ID, UserID: x.user.ID,
-				Role: identity.RoleOwner})
-		})
-		f(x)
+			return a, secret
+		}
+		x.app, x.secret = app("Alpha", redirectURI)
+		x.other, x.rival = app("Omega", redirectURI)
+		keys, _ := app("Keys", "")
+		x.noOAuth = keys.ClientID
+		if err != nil {
+			return err
+		}
+		x.user, err = identity.CreateUser(ctx, tx, sealer, identity.NewUser{Profile: identity.Profile{
+			Email: "ada@example.com", FirstName: "Ada"}})
+		if err != nil {
+			return err
+		}
+		return identity.AddMember(ctx, tx, identity.Member{CompanyID: x.company.ID, UserID: x.user.ID,
+			Role: identity.RoleOwner})
 	})
+	return x
 }
 
 func (x *fixture) write(fn func(ctx context.Context, tx *db.Tx) error) {
@@ -222,6 +226,50 @@ func TestGrantNeedsAMemberWithARole(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A token for a company works as long as its user manages the company, even if nothing revoked it.
+func TestTokenNeedsAManagingMember(t *testing.T) {
+	run(t, func(x *fixture) {
+		token, _ := x.exchange(x.grant(asIs[oauth.Params]), asIs[oauth.TokenRequest])
+		for _, c := range []struct {
+			role  string
+			works bool
+		}{{identity.RoleOwner, true}, {identity.RoleViewer, false}, {identity.RoleDeveloper, true}} {
+			x.write(func(ctx context.Context, tx *db.Tx) error {
+				return identity.AddMember(ctx, tx, identity.Member{CompanyID: x.company.ID, UserID: x.user.ID, Role: c.role})
+			})
+			if x.works(token.AccessToken) != c.works {
+				t.Errorf("the token of a member with the role %s: works is %t, want %t", c.role, !c.works, c.works)
+			}
+		}
+		x.write(func(ctx context.Context, tx *db.Tx) error {
+			return identity.DeleteMember(ctx, tx, x.company.ID, x.user.ID)
+		})
+		if x.works(token.AccessToken) {
+			t.Error("the token of a removed member works")
+		}
+	})
+}
+
+// A member who is removed by a concurrent transaction cannot authorize an app. SQLite has one writer at a time.
+func TestGrantReadsTheRoleUnderALock(t *testing.T) {
+	clock, url := dbtest.NewClock(), dbtest.Postgres(t)
+	x := newFixture(t, dbtest.Open(t, db.Options{URL: url, Clock: clock.Now}), clock)
+	r, err := x.check(asIs[oauth.Params])
+	testkit.NoError(t, err)
+	removed, granted := dbtest.Interleave(t, url, func(ctx context.Context, tx *db.Tx) error {
+		if _, _, err := auth.Lock(ctx, tx, x.company.ID); err != nil {
+			return err
+		}
+		return identity.DeleteMember(ctx, tx, x.company.ID, x.user.ID)
+	}, func(ctx context.Context, tx *db.Tx) error {
+		_, err := oauth.Grant(ctx, tx, identity.Sandbox, x.user, x.company.ID, r)
+		return err
+	})
+	if removed != nil || !errors.Is(granted, apierr.NotFoundErr) {
+		t.Errorf("removed: %v; granted: %v, want %v", removed, granted, apierr.NotFoundErr)
+	}
 }
 
 func TestExchange(t *testing.T) {

@@ -72,9 +72,12 @@ func signInByPassword(ctx context.Context, c *ui.Request, email, password string
 	return token, to, err
 }
 
-// startSession starts the session of a user after a correct password. A user with an authenticator must enter a code
-// next.
+// startSession starts the session of a user after a correct password, unless the password was changed meanwhile. A user
+// with an authenticator must enter a code next.
 func startSession(ctx context.Context, c *ui.Request, tx *db.Tx, u identity.User) (token, to string, err error) {
+	if err := identity.LockPassword(ctx, tx, u); err != nil {
+		return "", "", err
+	}
 	has, err := auth.HasFactor(ctx, tx, u.ID)
 	if err != nil {
 		return "", "", err

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/auth"
@@ -191,7 +192,8 @@ func changePassword(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, erro
 		return ui.View{}, err
 	}
 	// Check the current password first: attempts are limited, and hashing the new one is expensive.
-	if _, err := checkPassword(ctx, c, email, c.Form.Get("password")); err != nil {
+	u, err := checkPassword(ctx, c, email, c.Form.Get("password"))
+	if err != nil {
 		return ui.View{}, err
 	}
 	hash, err := c.HashNewPassword(ctx)
@@ -199,7 +201,8 @@ func changePassword(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, erro
 		return ui.View{}, err
 	}
 	return ui.View{Redirect: "/account"}, c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := session.Succeeded(ctx, tx, email, c.RemoteAddr()); err != nil {
+		err := errors.Join(session.Succeeded(ctx, tx, email, c.RemoteAddr()), identity.LockPassword(ctx, tx, u))
+		if err != nil {
 			return err
 		}
 		return auth.ChangePassword(ctx, tx, signedInUser(c), *c.Session, hash)

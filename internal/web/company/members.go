@@ -33,7 +33,7 @@ type memberInvitationRow struct {
 
 // by returns the signed-in user as the author of a change to members.
 func by(c *ui.Request) auth.Actor {
-	return auth.Actor{CompanyID: c.Session.Company.ID, UserID: c.Session.User.ID, Role: c.Session.Role}
+	return auth.Actor{CompanyID: c.Session.Company.ID, UserID: c.Session.User.ID}
 }
 
 // assignableRoles returns the roles that the user may assign.

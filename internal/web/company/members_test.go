@@ -2,6 +2,7 @@ package company_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -87,8 +88,12 @@ func TestMembers(t *testing.T) {
 
 		// A person with an account must sign in with that account.
 		x.Write(func(ctx context.Context, tx *db.Tx) error {
-			return auth.Invite(ctx, tx, x.Server.Sealer, auth.Actor{
-				CompanyID: x.Other.ID, UserID: "usr_x", Role: identity.RoleOwner}, "developer@acme.example", "viewer", "en")
+			owner, err := identity.CreateUser(ctx, tx, x.Server.Sealer, identity.NewUser{
+				Profile: identity.Profile{Email: "owner@other.example"}})
+			return errors.Join(err,
+				identity.AddMember(ctx, tx, identity.Member{CompanyID: x.Other.ID, UserID: owner.ID, Role: identity.RoleOwner}),
+				auth.Invite(ctx, tx, x.Server.Sealer, auth.Actor{CompanyID: x.Other.ID, UserID: owner.ID},
+					"developer@acme.example", "viewer", "en"))
 		})
 		x.MailsTo("")
 		var other []mail.StoredMail
@@ -208,8 +213,8 @@ func TestLastOwnerCannotLeave(t *testing.T) {
 		for _, who := range []string{"owner", "admin"} {
 			go func() {
 				left <- d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-					return auth.RemoveMember(ctx, tx, auth.Actor{CompanyID: x.Company.ID, UserID: x.Users[who].ID,
-						Role: identity.RoleOwner}, x.Users[who].ID)
+					return auth.RemoveMember(ctx, tx, auth.Actor{CompanyID: x.Company.ID, UserID: x.Users[who].ID},
+						x.Users[who].ID)
 				})
 			}()
 		}
