@@ -226,6 +226,11 @@ func TestPayrollByForm(t *testing.T) {
 				t.Errorf("%v: %d, no %s in\n%s", c.pairs, got.Status, c.problem, got.Text)
 			}
 		}
+		found := o.says(o.Submit(form, "/payrolls/new", "amount."+ada, "600.00", "search", "grace", "find", "1"),
+			`value="600.00"`, "Grace Hopper")
+		o.silent(found, o.d.seed.Recipients[0].RecipientID)
+		o.says(o.Submit(found, "/payrolls/new", "search", "nobody", "find", "1"), `value="600.00"`, "Ada Lovelace")
+
 		preview := o.says(o.Submit(form, "/payrolls/new", "external_id", "april", "amount."+ada, "600.00", "note."+ada,
 			"April <b>", "amount."+grace, "250.5"),
 			"850.50\u00a0USD", "8.50\u00a0USD", "Create payroll for 859.00\u00a0USD", "April &lt;b&gt;", "BTC bcrt1")

@@ -24,7 +24,8 @@ import (
 
 const (
 	draftLimit         = 8 << 20 // maximum size in bytes of a form with a draft or a file
-	maxPayeeInputs     = 100     // payees on the form for amounts
+	maxFoundPayees     = 100     // payees that a search adds to the form for amounts
+	maxPayeeInputs     = 1000    // payees on the form for amounts
 	maxPreviewPayments = 100     // payments in a preview
 	maxProblems        = 100     // problems of a file
 )
@@ -112,10 +113,11 @@ func draftTerms(c *ui.Request) draft {
 }
 
 type newPayrollPage struct {
-	Terms  []ui.Field
-	Payees []payeeFields
-	Search ui.Field
-	More   string // says that only some payees are listed
+	Terms    []ui.Field
+	Payees   []payeeFields
+	Search   ui.Field
+	Searches bool   // the company has more payees than the form lists
+	More     string // says that only some payees are listed
 }
 
 // payeeFields are the inputs for one payee.
@@ -124,35 +126,44 @@ type payeeFields struct {
 	Amount, Note      ui.Field
 }
 
-// showNewPayroll lists the active payees with an input for the amount of each.
+// showNewPayroll lists the active payees with an input for the amount of each. After a search it lists the payees with
+// an entered amount and those that were found.
 func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	by := c.Session.Principal()
 	p := newPayrollPage{}
+	searches, search := c.Form == nil || c.Form.Has("find"), c.Query("search")
+	ids := c.Form["payee"][:min(len(c.Form["payee"]), maxPayeeInputs)] // the payees of the posted form
+	if c.Form.Has("find") {
+		search = c.Form.Get("search")
+		ids = slices.DeleteFunc(ids, func(id string) bool {
+			return c.Form.Get("amount."+id) == "" && c.Form.Get("note."+id) == ""
+		})
+	}
+	known, err := payee.Payees(ctx, tx, c.Session.Company.ID, ids)
+	if err != nil {
+		return ui.View{}, err
+	}
 	var payees []payeeFields
-	if c.Form == nil {
-		found, err := payee.List(ctx, tx, by, payee.ListParams{
-			Search: c.Query("search"), Status: payee.Active, SortBy: "name", Page: payee.Page{PerPage: maxPayeeInputs}})
+	for _, id := range ids {
+		if who, ok := known[id]; ok {
+			payees = append(payees, payeeFields{ID: id, Name: who.Name, Country: who.Country})
+		}
+	}
+	if searches {
+		found, err := payee.List(ctx, tx, c.Session.Principal(), payee.ListParams{Search: search, Status: payee.Active,
+			SortBy: "name", Page: payee.Page{PerPage: min(maxFoundPayees, max(1, maxPayeeInputs-len(payees)))}})
 		if err != nil {
 			return ui.View{}, err
 		}
 		for _, r := range found.Items {
-			payees = append(payees, payeeFields{ID: r.ID, Name: r.Name, Country: r.Country})
+			if _, listed := known[r.ID]; !listed {
+				payees = append(payees, payeeFields{ID: r.ID, Name: r.Name, Country: r.Country})
+			}
 		}
 		if found.Total > len(found.Items) {
 			p.More = c.Text("new.more", c.FormatCount(int64(len(found.Items))), c.FormatCount(int64(found.Total)))
 		}
-	} else { // the same payees as in the posted form
-		ids := c.Form["payee"][:min(len(c.Form["payee"]), maxPayeeInputs)]
-		known, err := payee.Payees(ctx, tx, c.Session.Company.ID, ids)
-		if err != nil {
-			return ui.View{}, err
-		}
-		for _, id := range ids {
-			if who, ok := known[id]; ok {
-				payees = append(payees, payeeFields{ID: id, Name: who.Name, Country: who.Country})
-			}
-		}
 	}
+	p.Searches = p.More != "" || search != ""
 	c.Labels = map[string]string{}
 	for _, who := range payees {
 		c.Labels["amount."+who.ID], c.Labels["note."+who.ID] = who.Name, c.Text("new.note", who.Name)
@@ -163,11 +174,10 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		who.Note = c.Field(ui.Field{Name: "note." + who.ID, Label: c.Text("new.note", who.Name), MaxLength: 500})
 		p.Payees = append(p.Payees, who)
 	}
-	var err error
 	if p.Terms, err = terms(ctx, c, tx); err != nil {
 		return ui.View{}, err
 	}
-	p.Search = c.Filter(ui.Field{Name: "search", MaxLength: 100})
+	p.Search = c.Field(ui.Field{Name: "search", MaxLength: 100, Value: search})
 	return ui.View{Template: "payroll_new", Title: c.Text("payrolls.new"), Crumbs: payrollCrumbs(c), Data: p}, nil
 }
 
@@ -183,8 +193,12 @@ func typedDraft(c *ui.Request) draft {
 	return d
 }
 
-// previewTyped shows a preview of the entered amounts, or their problems.
+// previewTyped shows a preview of the entered amounts, or their problems. If the user searches, it shows the form
+// again, with the entered amounts and the payees that were found.
 func previewTyped(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	if c.Form.Has("find") {
+		return showNewPayroll(ctx, tx, c)
+	}
 	d := typedDraft(c)
 	if len(d.Items) == 0 {
 		return ui.View{}, errNobody.At("body", "")
