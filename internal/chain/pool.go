@@ -83,7 +83,7 @@ func (p *Pool) Start(ctx context.Context) error {
 				return
 			case <-p.refill:
 			}
-			// After a failure newAddress reserves single indexes and signals refill again.
+			// If fill fails, newAddress reserves one index at a time and signals refill again.
 			if p.fill(ctx) != nil {
 				select {
 				case <-ctx.Done():

@@ -61,7 +61,7 @@ func isLockTimeout(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "55P03"
 }
 
-// isFault reports whether a function returned an error of its own, not that of a failed statement.
+// isFault reports whether err was returned by the function of a transaction itself, rather than by a failed statement.
 func isFault(err error) bool {
 	_, ok := apierr.As(err)
 	return ok

@@ -66,7 +66,7 @@ func (l *Loader[K, V]) Get(ctx context.Context, tx *Tx, key K) (v V, found bool,
 func (t *Tx) prefetch(all []Prefetch) (statements []Statement) {
 	seen := map[Prefetch]bool{}
 	keys := map[any][]any{} // by loader
-	var loaders []Prefetch  // one of each loader, in order
+	var loaders []Prefetch  // the first prefetch of each loader, in order of first use
 	for _, p := range all {
 		if seen[p] {
 			continue

@@ -190,7 +190,7 @@ func (s *server) runAndStore(
 	return nil
 }
 
-// repeated returns a stored response as it is sent again.
+// repeated returns the response to a repeated request from the stored response.
 func (h handler) repeated(body string) []byte {
 	if h.adaptStored != nil {
 		body = h.adaptStored(body)

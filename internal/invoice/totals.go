@@ -127,7 +127,7 @@ func (v *Invoice) price(items []Item, list *apierr.List) error {
 	return list.AddErr(err, "/items")
 }
 
-// add computes one line: its net amount and its tax.
+// add computes the net amount and the tax of one line and adds them to the totals.
 func (v *Invoice) add(it *Item, unit money.Amount, quantity, rate int64) error {
 	net, err := unit.Fraction(quantity, 1000, money.HalfEven)
 	if err != nil {

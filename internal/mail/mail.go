@@ -36,7 +36,7 @@ import (
 var ErrAddress = apierr.New(apierr.Invalid, "invalid_parameter",
 	"The value must be one email address, for example ada@example.com.")
 
-// The templates of mails, each with its type of data.
+// Email templates, each with the type of its data.
 const (
 	Invitation          = "invitation"           // InvitationData
 	InvitationRequested = "invitation_requested" // InvitationRequestedData
@@ -154,7 +154,7 @@ type (
 		At     time.Time
 	}
 
-	// CompanyChangedData notifies the administrators of a company of a change of its members, apps, keys or webhooks.
+	// CompanyChangedData notifies the administrators of a company of a change to its members, apps, keys or webhooks.
 	CompanyChangedData struct {
 		Name, Company string
 		Change        string // one of the constants below, such as KeyCreated

@@ -19,7 +19,7 @@ import (
 // Mails that people request themselves are limited where they are requested.
 const (
 	MaxToAddress  = 10 // mails of one template to one address, from all companies; the newest further one waits for a day
-	MaxUnverified = 50 // mails of all limited templates from an unverified company
+	MaxUnverified = 50 // mails from an unverified company, of all templates with limits together
 
 	day = 24 * time.Hour
 )

@@ -72,8 +72,8 @@ func TestMailsPerAddressAndDayAreLimited(t *testing.T) {
 	})
 }
 
-// After ten notices of one kind of change, further ones of this company and kind are dropped. Notices of other
-// companies and kinds are sent.
+// After ten notices of one kind of change to a company, further notices of that kind to that company are dropped.
+// Notices of other kinds and to other companies are sent.
 func TestOtherMailsDoNotSuppressASecurityNotice(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		server := startServer(t, nil)

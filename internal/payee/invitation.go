@@ -288,8 +288,8 @@ func open(ctx context.Context, tx *db.Tx, token string) (Invitation, error) {
 
 // AcceptInvitation makes the person with the link a worker of the company and stores their profile. Name and country
 // are required; the email address is the invitation's, whatever n contains. If an account with that address exists,
-// that account is linked and n changes nothing in it: access to the mailbox does not allow changing a profile or
-// password. The caller cannot distinguish the two cases.
+// that account is linked and n changes nothing in it, because access to a mailbox must not be enough to change a
+// profile or password. The caller cannot distinguish the two cases.
 //
 // It returns apierr.NotFoundErr for an unknown token, ErrNotOpen for an invitation that has ended, and all problems
 // of the profile at once.

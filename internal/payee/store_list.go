@@ -74,7 +74,7 @@ func find(ctx context.Context, tx *db.Tx, q query) (ids []string, total int, err
 
 func (q query) filtered() bool { return q.country+q.role+q.kind+q.status != "" }
 
-// equal adds the filters on the columns of a table or alias.
+// equal adds the conditions of q on country, role, type and status to f. prefix qualifies the columns, such as "r.".
 func (q query) equal(f *filter, prefix string) {
 	f.equal(prefix+"country", q.country)
 	f.equal(prefix+"role", q.role)

@@ -45,9 +45,8 @@ const (
 	RailBank    RailName = "bank"
 )
 
-// RailOf returns the name of the rail that pays a destination. form is the form of the destination's address; it is
-// also the rail's name unless networkName is a registered network, since addresses of one form may be valid on
-// several networks.
+// RailOf returns the name of the rail that pays a destination: the name of its network if that is a registered EVM
+// network, otherwise the form of its address. Addresses of one form may be valid on several networks.
 func RailOf(form, networkName string) RailName {
 	if n, err := network.Lookup(networkName); err == nil {
 		return RailName(n.Name)

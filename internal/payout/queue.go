@@ -60,7 +60,7 @@ func (q Queue) WaitStuck(ctx context.Context, tx *db.Tx, log *slog.Logger, delay
 	return q.record(ctx, tx, log, delay, time.Time{})
 }
 
-// record stores the reason of the delay and the time of the next retry. If next is zero, the time does not change. If
+// record stores the reason for the delay and the time of the next retry. If next is zero, the time does not change. If
 // the reason is new and concerns the network or the wallet, record emits one payout.delayed event per waiting asset.
 func (q Queue) record(ctx context.Context, tx *db.Tx, log *slog.Logger, delay Delay, next time.Time) error {
 	changed := q.reason != delay.Reason

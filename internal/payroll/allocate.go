@@ -21,7 +21,7 @@ type escrow struct {
 }
 
 // worth returns the value of a part of the payroll in the funding asset, rounded down. It uses the rate at which the
-// money was credited or, if there were several, the part's proportion of the total.
+// money was credited. If it was credited at several rates, the part of the payroll is worth the same part of the money.
 func (e escrow) worth(part money.Amount) (money.Amount, error) {
 	switch {
 	case e.held.Asset() == e.total.Asset():

@@ -122,7 +122,7 @@ const (
 
 // Jobs of this package.
 const (
-	JobRelease = "payroll.release" // payload {payroll_id}: release a received payroll
+	JobRelease = "payroll.release" // payload {payroll_id}: release a payroll in state received
 	JobFreeze  = "payroll.freeze"  // without payload: put the payrolls of a frozen company on hold
 	JobExpire  = "payroll.expire"  // payload {payroll_id}: expire a payroll that still waits for its first payment
 )

@@ -292,8 +292,8 @@ func (e *evaluation) covered() (bool, money.Amount, error) {
 	return e.cover.verdict(e.newest.ID, e.newest.Rate, e.ToleranceBps)
 }
 
-// conclude decides whether confirmed money covers the amount due, and at which rate. An absorbed shortfall has the
-// rate of the newest quote.
+// conclude decides whether confirmed money covers the amount due, and at which rate. An absorbed shortfall is
+// converted at the rate of the newest quote.
 func (e *evaluation) conclude() (err error) {
 	if e.v.Covered, e.v.Shortfall, err = e.covered(); err != nil {
 		return err

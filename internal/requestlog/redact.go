@@ -36,7 +36,7 @@ var visibleFields = names(`
 	updated due_date issue_date expires_at first_seen observed_at sent_at valid_from valid_to now request_id scope
 	scopes`)
 
-// errorTexts are the fields of error responses with texts of the service. They contain no submitted values.
+// errorTexts are the fields of error responses whose text the service writes. They contain no submitted values.
 var errorTexts = names(`detail title message pointer error_description`)
 
 func names(text string) map[string]bool {

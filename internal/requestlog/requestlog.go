@@ -63,7 +63,7 @@ type Log struct {
 // count is the number of buffered entries of a company.
 type count struct{ reads, others int }
 
-// New returns a log. now is the clock of Entry.At.
+// New returns a log. now supplies Entry.At.
 func New(d *db.DB, now func() time.Time, log *slog.Logger) *Log {
 	return &Log{db: d, now: now, log: log, counts: map[string]*count{}}
 }

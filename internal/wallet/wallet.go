@@ -71,7 +71,7 @@ type Wallet struct {
 	ID        string
 	Currency  money.Asset
 	State     State
-	Reason    string // reason of a rejection, "" otherwise
+	Reason    string // reason for a rejection, "" otherwise
 	Address   string // address for deposits; "" unless the wallet is completed and its currency is a crypto asset
 	Version   int64
 	CreatedAt time.Time

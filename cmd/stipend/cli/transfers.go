@@ -32,7 +32,7 @@ func (b BankAccountsFlag) accounts() ([]bank.Account, error) {
 	return c.OperatorBankAccounts()
 }
 
-// TransfersImportCmd imports files of the bank.
+// TransfersImportCmd imports account statements received from the bank.
 type TransfersImportCmd struct {
 	app.Storage
 	BankAccountsFlag

@@ -50,7 +50,7 @@ type Verdict int
 
 // Verdicts.
 const (
-	WillSucceed       Verdict = iota // the call needs the estimated gas
+	WillSucceed       Verdict = iota // the call would succeed with the estimated gas
 	WillFail                         // the recipient reverts the call, however much gas it gets
 	InsufficientFunds                // the account's balance is too low
 	Inconclusive                     // the call may succeed later

@@ -62,7 +62,8 @@ func lock(ctx context.Context, tx *db.Tx, number int64) (File, error) {
 		number))
 }
 
-// List returns files of all companies, newest first: all, or only those that the bank may not have received.
+// List returns up to limit files of all companies, newest first. If open is set, it returns only files that the bank
+// may not have received.
 func List(ctx context.Context, tx *db.Tx, open bool, limit int) ([]File, error) {
 	where := "number > 0"
 	if open {

@@ -37,8 +37,11 @@ type Config struct {
 	Signer    *bitcoin.Signer // keys of the hot wallet
 	Log       *slog.Logger
 
-	Confirmations int64 // confirmations of a fulfilled payout; default 1, since a reorganization reverts it
-	ConflictDepth int64 // confirmations of a conflicting transaction that make a payout's failure final; default 6
+	// Confirmations is how many confirmations make a payout fulfilled. The default of 1 is enough, because a payout is
+	// not fulfilled any more if a reorganization removes its transaction.
+	Confirmations int64
+	// ConflictDepth is how many confirmations of a conflicting transaction make a payout fail for good; default 6.
+	ConflictDepth int64
 	MaxOutputs    int   // outputs in one transaction; default 2000
 	MaxFeeRate    int64 // fee rate, in sat/vB, above which payouts wait; default 150
 	MaxFeeShare   int64 // fee, in basis points of the value paid, above which payouts wait; default 300

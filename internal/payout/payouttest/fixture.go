@@ -47,7 +47,8 @@ func RunFixture(t *testing.T, f func(f *Fixture)) {
 	})
 }
 
-// Start sets the rail and creates the runner of its jobs.
+// Start uses a rail and creates the runner of its jobs. It fails the test if err, the error of the rail's constructor,
+// is not nil.
 func (f *Fixture) Start(rail payout.Rail, err error) {
 	f.Helper()
 	f.Must(err)

@@ -111,7 +111,7 @@ func (s *scene) preparedOnce() {
 	for range 2 {
 		g.Go(s.prepare)
 	}
-	if err := g.Wait(); err != nil { // one of two concurrent calls may fail
+	if err := g.Wait(); err != nil { // not a failure of the test: either call may lose the race
 		s.Logf("prepared concurrently: %v", err)
 	}
 	s.Must(s.prepare())

@@ -14,7 +14,8 @@ import (
 )
 
 // TestWithAWatchedChain sends transactions of 2,020,000 sat on the simulated chain through the watcher and its jobs.
-// Payments of this value need two confirmations. Each step with a state and a time compares the last deposit.
+// Payments of this value need two confirmations. A step with a state and a time
+// checks that the last deposit has them.
 func TestWithAWatchedChain(t *testing.T) {
 	for name, steps := range map[string]string{
 		"paid": "pay 2_020_000, seen in_time, mine 1, seen in_time, mine 1, confirmed in_time",

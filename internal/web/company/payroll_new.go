@@ -131,7 +131,7 @@ type payeeFields struct {
 func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p := newPayrollPage{}
 	searches, search := c.Form == nil || c.Form.Has("find"), c.Query("search")
-	ids := c.Form["payee"][:min(len(c.Form["payee"]), maxPayeeInputs)] // the payees of the posted form
+	ids := slices.Clone(c.Form["payee"][:min(len(c.Form["payee"]), maxPayeeInputs)]) // the payees of the posted form
 	if c.Form.Has("find") {
 		search = c.Form.Get("search")
 		ids = slices.DeleteFunc(ids, func(id string) bool {
@@ -358,7 +358,7 @@ func showPreview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	return v, err
 }
 
-// The columns of a file of payments. Those beside payee and amount may be absent.
+// The columns of a file of payments. All but payee and amount are optional.
 var importColumns = []string{"payee", "amount", "description", "category", "external_payment_id", "invoice_id",
 	"country", "is_premium"}
 

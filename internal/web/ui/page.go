@@ -172,5 +172,5 @@ func (s PageData) ExplicitLanguage() string {
 	return ""
 }
 
-// Field returns an input with the posted value and its problem.
+// Field returns an input with the posted value and its validation error, if any.
 func (s PageData) Field(name string) Field { return s.request.Field(Field{Name: name}) }

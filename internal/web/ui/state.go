@@ -69,7 +69,7 @@ func (c *Request) StateCell(prefix, value string) Cell {
 	return Cell{Text: c.Word(prefix, value), Tone: seen.tone, Icon: seen.icon}
 }
 
-// WithText returns the cell with another text.
+// WithText returns a copy of the cell with its text replaced.
 func (s Cell) WithText(text string) Cell {
 	s.Text = text
 	return s

@@ -156,7 +156,7 @@ func TestAReceiverThatWasDownForThreeDaysGetsAllEvents(t *testing.T) {
 	})
 }
 
-// object returns the ID of the object of the event in a request.
+// object returns the ID of the object that the request's event is about.
 func (g got) object(t *testing.T, w *world) (object string) {
 	t.Helper()
 	dbtest.Read(t, w.d, func(ctx context.Context, tx *db.Tx) error {
