@@ -35,7 +35,7 @@ type fixture struct {
 func run(t *testing.T, f func(x *fixture)) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		s, err := identity.NewSealer(make([]byte, 32))
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		f(&fixture{t, d, clock, s})
 	})
 }
@@ -87,7 +87,7 @@ func (x *fixture) mails(companyID string) (all []mail.StoredMail) {
 	x.Helper()
 	mailer := &mail.Mailer{From: &netmail.Address{Address: "a@example.com"}, BaseURL: "https://x", Sealer: x.sealer}
 	table := job.Table{auth.JobLink: {Tx: auth.HandleLink(x.sealer)}, mail.JobSend: {Net: mailer.Send}}
-	testkit.NoError(x, job.NewRunner(x.d, table, nil, slog.New(slog.DiscardHandler)).Drain(x.Context()))
+	testkit.Check(x, job.NewRunner(x.d, table, nil, slog.New(slog.DiscardHandler)).Drain(x.Context()))
 	dbtest.Read(x, x.d, func(ctx context.Context, tx *db.Tx) (err error) {
 		all, _, err = mail.List(ctx, tx, companyID, 0, 1000)
 		return err
@@ -267,7 +267,7 @@ func TestSecondFactor(t *testing.T) {
 		})
 		code := func(at time.Time) string {
 			text, err := totp.GenerateCode(pending.Key, at)
-			testkit.NoError(t, err)
+			testkit.Check(t, err)
 			return text
 		}
 		if !strings.HasPrefix(pending.URI, "otpauth://totp/Stipend:ada@example.com?") {
@@ -453,7 +453,7 @@ func TestInvalidPasskeyResponsesAreRejected(t *testing.T) {
 	run(t, func(x *fixture) {
 		p := auth.Person{User: x.user("ada@example.com"), Language: "en"}
 		relying, err := auth.NewRelying("https://pay.example.com")
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		x.write(func(ctx context.Context, tx *db.Tx) error {
 			options, err := relying.BeginPasskey(ctx, tx, p.User)
 			if err != nil || !strings.Contains(options, `"userVerification":"required"`) ||
@@ -480,7 +480,7 @@ func TestInvalidPasskeyResponsesAreRejected(t *testing.T) {
 			return auth.RemovePasskey(ctx, tx, p, "pky_x")
 		})
 		x.clock.Advance(24 * time.Hour)
-		testkit.NoError(t, auth.Forget(t.Context(), x.d))
+		testkit.Check(t, auth.Forget(t.Context(), x.d))
 		x.write(func(ctx context.Context, tx *db.Tx) error {
 			var n int
 			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM passkey_challenges").Scan(&n); err != nil || n != 0 {

@@ -51,14 +51,14 @@ func openBranch(t *testing.T, d *db.DB, clock *dbtest.Clock) *branch {
 		{"id":"eur","currency":"EUR","format":"pain.001","name":"Stipend",
 		"number":"` + iban + `",
 		"country":"DE","calendar":"target","cut_off":"15:00","zone":"Europe/Berlin","return_fee":"5.00"}]`))
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	sealer, err := identity.NewSealer(make([]byte, 32))
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	funds, err := treasury.New(treasury.Bounded)
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	b := &branch{T: t, d: d, clock: clock, funds: funds, root: t.TempDir(), accounts: accounts}
 	drop, err := bank.OpenFolder(b.root)
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	if b.files, err = bank.New(bank.Config{Log: slog.New(slog.DiscardHandler), Drop: drop, Accounts: accounts,
 		Sealer: sealer,
 		Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
@@ -99,14 +99,14 @@ func (b *branch) pay(company string, amounts ...int64) {
 		}
 		return payout.Add(tx, outs)
 	})
-	testkit.NoError(b, b.files.Prepare(b.Context(), b.d, company))
+	testkit.Check(b, b.files.Prepare(b.Context(), b.d, company))
 }
 
 // says imports a message of the bank.
 func (b *branch) says(name string, body []byte) {
 	b.Helper()
-	testkit.NoError(b, os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600))
-	testkit.NoError(b, b.files.Collect(b.Context(), b.d))
+	testkit.Check(b, os.WriteFile(filepath.Join(b.root, "in", name), body, 0o600))
+	testkit.Check(b, b.files.Collect(b.Context(), b.d))
 }
 
 // closes imports a statement with the entries of the day, which starts with the previous closing balance, and
@@ -143,7 +143,7 @@ func (b *branch) statement(opened int64, entries []iso20022.Entry) []byte {
 	if err == nil {
 		err = w.Close()
 	}
-	testkit.NoError(b, err)
+	testkit.Check(b, err)
 	return out.Bytes()
 }
 
@@ -163,7 +163,7 @@ func debit(units int64, name string) iso20022.Entry {
 func (b *branch) compare(what string, want ...string) Report {
 	b.Helper()
 	r, err := Reconcile(b.Context(), b.d, Sources{Chain: "bitcoin", Banks: b.accounts})
-	testkit.NoError(b, err)
+	testkit.Check(b, err)
 	var got []string
 	for _, d := range r.Differences {
 		got = append(got, d.Kind+" "+d.Object)
@@ -246,7 +246,7 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 		// The bank confirms a payment twice: in a status message, and in a statement with another amount.
 		b.pay("com_2", 10_00)
 		status, err := iso20022.Status{ID: "A2", Order: "S0000002", Code: "ACSC"}.Write(clock.Now())
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		b.says("status.xml", status)
 		b.closes(debit(11_00, "S0000002"))
 		b.closes()
@@ -275,17 +275,17 @@ func TestTheChannelsAndTheBooksAreCompared(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		node := lightningtest.Start(t)
 		client, err := lightning.NewClient(node.Options())
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		request, err := client.AddInvoice(t.Context(), lightning.NewInvoice{
 			Preimage: [32]byte{7}, Amount: 5_000, Memo: "Order 7", Expiry: time.Hour,
 		})
 		if err == nil {
 			err = node.Pay(t.Context(), request)
 		}
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		compare := func() Report {
 			r, err := Reconcile(t.Context(), d, Sources{Chain: "bitcoin", Channels: client})
-			testkit.NoError(t, err)
+			testkit.Check(t, err)
 			return r
 		}
 		sats := money.New(money.BTC, 5_000)

@@ -51,7 +51,7 @@ func run(t *testing.T, f func(b *fixture)) {
 	t.Helper()
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		sealer, err := identity.NewSealer(bytes.Repeat([]byte{7}, 32))
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		b := &fixture{T: t, d: d, sealer: sealer}
 		b.write(func(ctx context.Context, tx *db.Tx) error {
 			c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "DE"})
@@ -174,7 +174,7 @@ func (c credit) entry() string {
 func (b *fixture) mustImport(kind string, credits ...credit) Summary {
 	b.Helper()
 	s, err := b.importMessage(kind, credits...)
-	testkit.NoError(b, err)
+	testkit.Check(b, err)
 	return s
 }
 

@@ -91,7 +91,7 @@ func TestARefusalAfterAReadDoesNotAffectItsTransaction(t *testing.T) {
 	settings := db.BulkInsert("settings", "key", "value")
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		one, err := d.WithPool(t.Context(), db.Options{Committers: 1})
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		started, release := make(chan struct{}), make(chan struct{})
 		var runs [4]int
 		var errs [4]error

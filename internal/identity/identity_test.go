@@ -18,7 +18,7 @@ import (
 func sealer(t *testing.T) *identity.Sealer {
 	t.Helper()
 	s, err := identity.NewSealer([]byte(strings.Repeat("k", 32)))
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	return s
 }
 
@@ -271,7 +271,7 @@ func TestCompanyActsOnlyForUsersItCreated(t *testing.T) {
 		mustCreate := func(company, email string) identity.User {
 			t.Helper()
 			u, err := create(company, email)
-			testkit.NoError(t, err)
+			testkit.Check(t, err)
 			return u
 		}
 		ours, theirs := mustCreate("com_1", "ada@example.com"), mustCreate("com_2", "ADA@example.com")
@@ -413,7 +413,7 @@ func TestSealer(t *testing.T) {
 	both, _ := identity.NewSealer([]byte(strings.Repeat("n", 32)), []byte(strings.Repeat("o", 32)))
 	here := identity.SealContext{Table: "t", Column: "c", Row: "1"}
 	sealed, err := old.Seal(here, []byte("secret"))
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	if plain, err := both.Open(here, sealed); err != nil || string(plain) != "secret" {
 		t.Errorf("an older key: %q %v", plain, err)
 	}
@@ -457,7 +457,7 @@ func TestMinimumAge(t *testing.T) {
 		{"1990-12-10T00:00:00Z", "2026-05-01", false},
 	} {
 		now, err := time.Parse(time.DateOnly, c.today)
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		var problems apierr.List
 		identity.Profile{Details: identity.Details{DateOfBirth: c.born}}.Check(&problems, now)
 		if problems.Empty() != c.ok {

@@ -156,7 +156,7 @@ func TestLeaseHasOneHolder(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		take := func(holder string) bool {
 			held, err := job.Lease(context.Background(), d, "watcher", holder, time.Minute)
-			testkit.NoError(t, err)
+			testkit.Check(t, err)
 			return held
 		}
 		if !take("a") || take("b") || !take("a") {

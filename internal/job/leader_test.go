@@ -32,7 +32,7 @@ func TestLeaderWorksWhileItHoldsTheLease(t *testing.T) {
 		}()
 		lease := func(holder string, length time.Duration) bool {
 			held, err := job.Lease(ctx, d, "leader", holder, length)
-			testkit.NoError(t, err)
+			testkit.Check(t, err)
 			return held
 		}
 		<-begun

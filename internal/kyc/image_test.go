@@ -145,7 +145,7 @@ func TestDecodingStopsWhenTheContextEnds(t *testing.T) {
 	}
 	for name, file := range map[string][]byte{"JPEG": asJPEG(noise), "PNG": asPNG(noise)} {
 		h, err := readHeader(file)
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		counter := &cancelAfter{t.Context(), 1 << 30}
 		if _, err := rewrite(counter, file, h); err != nil {
 			t.Fatal(name, err)
@@ -167,7 +167,7 @@ func TestUnsupportedImagesAreRejected(t *testing.T) {
 	good := asJPEG(picture(800, 600))
 	var animated bytes.Buffer
 	frame := image.NewPaletted(image.Rect(0, 0, 700, 700), color.Palette{color.Black})
-	testkit.NoError(t, gif.EncodeAll(&animated, &gif.GIF{Image: []*image.Paletted{frame}, Delay: []int{1}}))
+	testkit.Check(t, gif.EncodeAll(&animated, &gif.GIF{Image: []*image.Paletted{frame}, Delay: []int{1}}))
 	encode := base64.StdEncoding.EncodeToString
 	for name, c := range map[string]struct {
 		text string
@@ -282,9 +282,9 @@ func TestImagesAreRotatedByExifOrientation(t *testing.T) {
 			"\x00\x00\x00\x00\x00\x00\x00")
 		file := withSegment(asJPEG(stored), segment(0xe1, "Exif\x00\x00"+string(tiff)))
 		img, err := NewImageDecoder(1, MinPixels).Read(t.Context(), base64.StdEncoding.EncodeToString(file))
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		got, err := jpeg.Decode(bytes.NewReader(img.JPEG))
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		r, g, _, _ := got.At(100, 80).RGBA()
 		if got.Bounds().Size() != (image.Point{X: 900, Y: 650}) || r < 0xc000 || g > 0x4000 {
 			t.Errorf("orientation %d: %v, corner %x %x", orientation, got.Bounds(), r, g)
@@ -298,7 +298,7 @@ func TestTransparentPixelsBecomeWhite(t *testing.T) {
 	palette := image.NewPaletted(bits8.Rect, color.Palette{color.NRGBA{R: 10, A: 0}, color.Black})
 	for _, img := range []image.Image{bits8, bits16, palette} {
 		out, err := NewImageDecoder(1, MinPixels).Read(t.Context(), base64.StdEncoding.EncodeToString(asPNG(img)))
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		got, _ := jpeg.Decode(bytes.NewReader(out.JPEG))
 		if r, g, b, _ := got.At(300, 300).RGBA(); min(r, g, b) < 0xf000 {
 			t.Errorf("%T: %x %x %x", img, r, g, b)
@@ -374,9 +374,9 @@ func TestTheLargestImagesStayWithinTheMemoryLimit(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		h, err := NewImageDecoder(1, MinPixels).header(file)
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		img, err := rewrite(t.Context(), file[:h.size], h)
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		runtime.ReadMemStats(&after)
 		used := after.TotalAlloc - before.TotalAlloc
 		t.Logf("%s of %d x %d, %d bytes: %d bytes allocated, result %d bytes", name, img.Width, img.Height, len(file),

@@ -35,7 +35,7 @@ func readSource(t *testing.T) source {
 	t.Helper()
 	s := source{byPackage{}, byPackage{}, byPackage{}, byPackage{}, byPackage{}}
 	files := token.NewFileSet()
-	testkit.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	testkit.Check(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err
 		}
@@ -155,7 +155,7 @@ func names(cell string) (all []string) {
 // others.
 func TestEveryPostingRuleIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/ledger.md")
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	s := readSource(t)
 	accounts, posting, purposes := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for line := range strings.Lines(string(text)) {

@@ -72,7 +72,7 @@ func TestPostRefusesInvalidJournals(t *testing.T) {
 
 func TestGuardedAccountIsNeverOverdrawn(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		testkit.NoError(t, post(d, "in", "fund", transfer(1000, ledger.HotWallet, "", ledger.CompanyFunds, "")...))
+		testkit.Check(t, post(d, "in", "fund", transfer(1000, ledger.HotWallet, "", ledger.CompanyFunds, "")...))
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		ok, refused := 0, 0
@@ -105,14 +105,14 @@ func TestGuardedAccountIsNeverOverdrawn(t *testing.T) {
 func TestEachFactIsPostedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		lines := transfer(7, ledger.HotWallet, "", ledger.Escrow, "p")
-		testkit.NoError(t, post(d, "a", "fund", lines...))
+		testkit.Check(t, post(d, "a", "fund", lines...))
 		if err := post(d, "a", "fund", lines...); !db.IsUnique(err) {
 			t.Errorf("the second time: %v", err)
 		}
 		if got := balance(t, d, ledger.Escrow, "p"); got != 7 {
 			t.Errorf("the balance is %d", got)
 		}
-		testkit.NoError(t, post(d, "a", "unfund", transfer(7, ledger.Escrow, "p", ledger.HotWallet, "")...))
+		testkit.Check(t, post(d, "a", "unfund", transfer(7, ledger.Escrow, "p", ledger.HotWallet, "")...))
 		if got := balance(t, d, ledger.Escrow, "p"); got != 0 {
 			t.Errorf("after the reversal the balance is %d", got)
 		}
@@ -130,7 +130,7 @@ func TestCheckFindsChangedRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dbtest.Run(t, func(t *testing.T, d *db.DB) {
-				testkit.NoError(t, post(d, "a", "fund", transfer(7, ledger.HotWallet, "", ledger.Escrow, "p")...))
+				testkit.Check(t, post(d, "a", "fund", transfer(7, ledger.HotWallet, "", ledger.Escrow, "p")...))
 				dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 					if _, err := tx.Exec(ctx, sql); err != nil {
 						return err
@@ -150,7 +150,7 @@ func TestCheckFindsChangedRows(t *testing.T) {
 // PostgreSQL aborts some of them as deadlocks, each after a second.
 func TestOppositeTransfersDoNotDeadlock(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		testkit.NoError(t, post(d, "fund", "fund", ledger.Debit(ledger.HotWallet, "", sats(2_000_000)),
+		testkit.Check(t, post(d, "fund", "fund", ledger.Debit(ledger.HotWallet, "", sats(2_000_000)),
 			ledger.Credit(ledger.Escrow, "a", sats(1_000_000)), ledger.Credit(ledger.Escrow, "b", sats(1_000_000))))
 		var all sync.WaitGroup
 		for i := range 8 {

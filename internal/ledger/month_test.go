@@ -19,7 +19,7 @@ func TestPastMonthsAreClosed(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		fund := func(source string, sats int64) {
 			t.Helper()
-			testkit.NoError(t, post(d, source, "fund", transfer(sats, ledger.HotWallet, "", ledger.CompanyFunds, "")...))
+			testkit.Check(t, post(d, source, "fund", transfer(sats, ledger.HotWallet, "", ledger.CompanyFunds, "")...))
 		}
 		read := func(f func(ctx context.Context, tx *db.Tx) error) {
 			t.Helper()
@@ -27,7 +27,7 @@ func TestPastMonthsAreClosed(t *testing.T) {
 		}
 		closed := func() (text string) {
 			t.Helper()
-			testkit.NoError(t, ledger.ClosePeriods(t.Context(), d))
+			testkit.Check(t, ledger.ClosePeriods(t.Context(), d))
 			read(func(ctx context.Context, tx *db.Tx) error {
 				all, err := ledger.Closings(ctx, tx, "com_1", ledger.CompanyFunds, money.BTC, 10)
 				for _, m := range all {

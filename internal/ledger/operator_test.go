@@ -65,7 +65,7 @@ func TestOperatorMovementsAreRolledUp(t *testing.T) {
 		})
 		check(2*journals - 4)
 		for range 2 {
-			testkit.NoError(t, RollUp(t.Context(), d))
+			testkit.Check(t, RollUp(t.Context(), d))
 			check(0)
 		}
 		// Check reports an operator balance that differs from the accounts.
@@ -90,10 +90,10 @@ func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 		var processes []*db.DB
 		for i := range 2 {
 			d, err := db.Open(t.Context(), db.Options{URL: url})
-			testkit.NoError(t, err)
+			testkit.Check(t, err)
 			t.Cleanup(func() { _ = d.Close() }) // an error of Close loses no data of the test
 			if i == 0 {
-				testkit.NoError(t, d.Migrate(t.Context()))
+				testkit.Check(t, d.Migrate(t.Context()))
 			}
 			processes = append(processes, d)
 		}
@@ -131,7 +131,7 @@ func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 		for round := range rounds {
 			post(processes[round%2], Operator, fmt.Sprint(round), Debit(HotWallet, "", sats(1)), Credit(FXPosition, "", sats(1)))
 			if round%2 == 0 { // in every second round, the movement is in the balance; in the others it is separate
-				testkit.NoError(t, processes[0].Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				testkit.Check(t, processes[0].Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 					_, err := DebitOperator(ctx, tx, money.BTC)
 					return err
 				}))
@@ -150,7 +150,7 @@ func TestOperatorBalanceIsSpentOnce(t *testing.T) {
 				t.Errorf("round %d: processes that spent the only unit: %v", round, got)
 			}
 		}
-		testkit.NoError(t, processes[1].Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		testkit.Check(t, processes[1].Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			owned, err := OperatorBalances(ctx, tx, money.BTC, money.USD, money.EUR)
 			if err != nil {
 				return err

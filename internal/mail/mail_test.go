@@ -53,7 +53,7 @@ type delivered struct {
 func startServer(t *testing.T, cert *tls.Config) *smtpServer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	p := &smtpServer{addr: l.Addr().String()}
 	s := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &session{server: p}, nil }))
 	s.Domain, s.AllowInsecureAuth, s.TLSConfig = "localhost", cert == nil, cert
@@ -143,14 +143,14 @@ func parse(t *testing.T, raw []byte) parts {
 	r := multipart.NewReader(m.Body, params["boundary"])
 	for i, want := range []string{"text/plain", "text/html"} {
 		part, err := r.NextRawPart()
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		kind, params, _ := mime.ParseMediaType(part.Header.Get("Content-Type"))
 		if kind != want || !strings.EqualFold(params["charset"], "utf-8") ||
 			part.Header.Get("Content-Transfer-Encoding") != "quoted-printable" {
 			t.Errorf("part %d is %v", i, part.Header)
 		}
 		body, err := io.ReadAll(quotedprintable.NewReader(part))
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		if i == 0 {
 			p.text = strings.ReplaceAll(string(body), "\r\n", "\n")
 		} else {
@@ -243,11 +243,11 @@ func TestAMailIsSentOnceAsTextAndHTMLAndItsTokenIsDeleted(t *testing.T) {
 		if all := stored(t, d); !strings.HasPrefix(all, "queued||v1.") || strings.Contains(all, "s3cr3t") {
 			t.Errorf("the row of the queued mail is %q", all)
 		}
-		testkit.NoError(t, drain(d, x))
+		testkit.Check(t, drain(d, x))
 		if err := enqueue(t, d, invitation()); err != nil { // the same mail again after it was sent
 			t.Fatal(err)
 		}
-		testkit.NoError(t, drain(d, x))
+		testkit.Check(t, drain(d, x))
 		mails := server.all()
 		if len(mails) != 1 {
 			t.Fatalf("%d mails were sent, want 1", len(mails))
@@ -294,7 +294,7 @@ func TestAMailThatIsSentAgainHasTheSameMessageID(t *testing.T) {
 		server := startServer(t, nil)
 		x := mailer(t, "smtp://"+server.addr)
 		for range 2 {
-			testkit.NoError(t, enqueue(t, d, invitation()))
+			testkit.Check(t, enqueue(t, d, invitation()))
 			var id string
 			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
 				if err := tx.QueryRow(ctx, "SELECT mail_id FROM mails").Scan(&id); err != nil {
@@ -303,7 +303,7 @@ func TestAMailThatIsSentAgainHasTheSameMessageID(t *testing.T) {
 				_, err := tx.Exec(ctx, `UPDATE mails SET state = 'queued', data = '{"Company":"Acme","Token":"t"}'`)
 				return err
 			})
-			testkit.NoError(t, x.Send(context.Background(), d, job.Job{CompanyID: "com_1", Kind: mail.JobSend,
+			testkit.Check(t, x.Send(context.Background(), d, job.Job{CompanyID: "com_1", Kind: mail.JobSend,
 				Payload: []byte(`{"mail_id":"` + id + `"}`)}))
 		}
 		mails := server.all()
@@ -332,7 +332,7 @@ func TestTemporaryErrorsAreRetriedAndPermanentOnesAreNot(t *testing.T) {
 			answers = answers[1:]
 			return err
 		}
-		testkit.NoError(t, enqueue(t, d, invitation()))
+		testkit.Check(t, enqueue(t, d, invitation()))
 		err := drain(d, x)
 		if err == nil || strings.Contains(err.Error(), "ada@") || !strings.Contains(err.Error(), "451") {
 			t.Errorf("a temporary error: %v; want its code, but not the address", err)
@@ -359,8 +359,8 @@ func TestMailsAreStoredWithoutAServer(t *testing.T) {
 		x.Sandbox = true
 		other := invitation()
 		other.CompanyID = "com_2"
-		testkit.NoError(t, enqueue(t, d, invitation(), other))
-		testkit.NoError(t, drain(d, x))
+		testkit.Check(t, enqueue(t, d, invitation(), other))
+		testkit.Check(t, drain(d, x))
 		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 			mails, total, err := mail.List(ctx, tx, "com_1", 0, 10)
 			if err != nil || total != 1 || len(mails) != 1 {
@@ -414,8 +414,8 @@ func TestNamesCannotBecomeHeadersOrParagraphs(t *testing.T) {
 	m := invitation()
 	m.Data = mail.InvitationData{Company: "Acme\r\nBcc: eve@example.com\r\n\r\nPay \u202eevil here: https://evil.example",
 		Token: "t"}
-	testkit.NoError(t, enqueue(t, d, m))
-	testkit.NoError(t, drain(d, mailer(t, "smtp://"+server.addr)))
+	testkit.Check(t, enqueue(t, d, m))
+	testkit.Check(t, drain(d, mailer(t, "smtp://"+server.addr)))
 	mails := server.all()
 	got := parse(t, mails[0].raw)
 	if len(mails[0].to) != 1 || got.header.Get("Bcc") != "" || strings.Contains(got.text, "\nPay") ||
@@ -441,7 +441,7 @@ func TestPasswordsAreSentToOtherMachinesOnlyWithTLS(t *testing.T) {
 	bare := startServer(t, nil)
 	x := mailer(t, "smtp://stipend:pass%20word@"+bare.addr)
 	x.Server.RequireTLS()
-	testkit.NoError(t, enqueue(t, d, invitation()))
+	testkit.Check(t, enqueue(t, d, invitation()))
 	if err := drain(d, x); err == nil || len(bare.all()) != 0 || bare.user != "" {
 		t.Errorf("a server without TLS received %d mails and the password of %q: %v", len(bare.all()), bare.user, err)
 	}
@@ -455,7 +455,7 @@ func TestPasswordsAreSentToOtherMachinesOnlyWithTLS(t *testing.T) {
 		}
 		m := invitation()
 		m.Key = name
-		testkit.NoError(t, enqueue(t, d, m))
+		testkit.Check(t, enqueue(t, d, m))
 		err := drain(d, x)
 		if trusted && (err != nil || len(secure.all()) != 1 || secure.user != "stipend") {
 			t.Errorf("a server with a trusted certificate received %d mails from %q: %v", len(secure.all()), secure.user, err)

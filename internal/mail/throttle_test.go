@@ -28,15 +28,15 @@ func TestMailsPerAddressAndDayAreLimited(t *testing.T) {
 		send := func(m mail.Message) {
 			t.Helper()
 			clock.Advance(time.Second)
-			testkit.NoError(t, enqueue(t, d, m))
+			testkit.Check(t, enqueue(t, d, m))
 		}
 		for n := range mail.MaxToAddress {
 			send(changed([]string{"com_1", "com_2"}[n%2], n))
 		}
-		testkit.NoError(t, drain(d, x))
+		testkit.Check(t, drain(d, x))
 		for n := range 5 {
 			send(changed("com_1", 100+n))
-			testkit.NoError(t, drain(d, x))
+			testkit.Check(t, drain(d, x))
 		}
 		invited := invitation()
 		invited.To = "victim@example.com"
@@ -44,12 +44,12 @@ func TestMailsPerAddressAndDayAreLimited(t *testing.T) {
 		other := changed("com_1", 200)
 		other.To = "other@example.com"
 		send(other)
-		testkit.NoError(t, drain(d, x))
+		testkit.Check(t, drain(d, x))
 		if n := len(server.all()); n != mail.MaxToAddress+2 {
 			t.Errorf("%d mails were sent within a day", n)
 		}
 		clock.Advance(24 * time.Hour)
-		testkit.NoError(t, drain(d, x))
+		testkit.Check(t, drain(d, x))
 		mails := server.all()
 		if len(mails) != mail.MaxToAddress+3 {
 			t.Fatalf("%d mails were sent after a day", len(mails))
@@ -61,7 +61,7 @@ func TestMailsPerAddressAndDayAreLimited(t *testing.T) {
 			t.Errorf("%d jobs are left", due+parked)
 		}
 		clock.Advance(24 * time.Hour)
-		testkit.NoError(t, mail.Forget(t.Context(), d))
+		testkit.Check(t, mail.Forget(t.Context(), d))
 		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 			var n int
 			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM mail_counts").Scan(&n); err != nil || n != 0 {
@@ -89,8 +89,8 @@ func TestOtherMailsDoNotSuppressASecurityNotice(t *testing.T) {
 		for n := range mail.MaxToAddress + 5 {
 			all = append(all, changed("com_1", mail.WebhookAdded, n), changed("com_2", mail.KeyCreated, n))
 		}
-		testkit.NoError(t, enqueue(t, d, append(all, changed("com_1", mail.KeyCreated, 0))...))
-		testkit.NoError(t, drain(d, x))
+		testkit.Check(t, enqueue(t, d, append(all, changed("com_1", mail.KeyCreated, 0))...))
+		testkit.Check(t, drain(d, x))
 		if n := len(server.all()); n != 2*mail.MaxToAddress+1 {
 			t.Errorf("%d mails were sent", n)
 		}
@@ -117,8 +117,8 @@ func TestMailsOfUnverifiedCompaniesAreLimitedAndHaveNoLinksInNames(t *testing.T)
 				})
 			}
 		}
-		testkit.NoError(t, enqueue(t, d, all...))
-		testkit.NoError(t, drain(d, x))
+		testkit.Check(t, enqueue(t, d, all...))
+		testkit.Check(t, drain(d, x))
 		sent := map[string]int{}
 		for _, m := range server.all() {
 			company, _, _ := strings.Cut(m.to[0], "-")
@@ -142,8 +142,8 @@ func TestCompaniesAreUnverifiedByDefault(t *testing.T) {
 	x.Verified = nil
 	m := mail.Message{CompanyID: "com_1", To: "ada@example.com", Template: mail.MemberInvited, Key: "1", Sealer: sealer(),
 		Data: mail.MemberInvitedData{Company: "evil.example/login", Role: "viewer", Token: "t", Expires: expires}}
-	testkit.NoError(t, enqueue(t, d, m))
-	testkit.NoError(t, drain(d, x))
+	testkit.Check(t, enqueue(t, d, m))
+	testkit.Check(t, drain(d, x))
 	if mails := server.all(); len(mails) != 1 || strings.Contains(parse(t, mails[0].raw).text, "evil.example") {
 		t.Errorf("%q", mails)
 	}

@@ -65,7 +65,7 @@ func TestASplitSumsToTheWholeAmount(t *testing.T) {
 		weights := rapid.SliceOfN(rapid.Int64Range(0, 100), 1, 5).Draw(t, "weights")
 		weights[0]++
 		shares, err := x.Split(weights)
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		sum, err := money.Sum(money.BTC, shares...)
 		if err != nil || sum != x {
 			t.Fatalf("%v split by %v sums to %v, %v", x, weights, sum, err)
@@ -84,7 +84,7 @@ func TestSplitsOfSmallAmounts(t *testing.T) {
 		want  [3]int64
 	}{{1, [3]int64{0, 0, 1}}, {100, [3]int64{33, 33, 34}}, {0, [3]int64{0, 0, 0}}} {
 		shares, err := money.New(money.BTC, c.units).Split([]int64{33, 33, 34})
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		for i, s := range shares {
 			if s.Units() != c.want[i] {
 				t.Errorf("%d: share %d is %d, want %d", c.units, i, s.Units(), c.want[i])
@@ -98,10 +98,10 @@ func TestFundingRoundsUpAndPayoutsDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate, err := money.ParseRate(money.BTC, money.USD, rapid.StringMatching(`[1-9][0-9]{0,5}\.[0-9]{1,8}`).Draw(t,
 			"rate"))
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		due := money.New(money.USD, rapid.Int64Range(1, 1e10).Draw(t, "cents")) // at a rate of 1, more than all bitcoins
 		funding, err := rate.Convert(due, money.Ceil)
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		payout, err := rate.Convert(due, money.Floor)
 		if err != nil || funding.Cmp(payout) < 0 || funding.Units()-payout.Units() > 1 {
 			t.Fatalf("funding %v, payout %v, %v", funding, payout, err)
@@ -111,7 +111,7 @@ func TestFundingRoundsUpAndPayoutsDown(t *testing.T) {
 
 func TestConvertAndCross(t *testing.T) {
 	rate, err := money.ParseRate(money.BTC, money.USD, "50000")
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	got, err := rate.Convert(money.New(money.USD, 101_000), money.Ceil)
 	if err != nil || got != money.New(money.BTC, 2_020_000) {
 		t.Errorf("1,010.00 USD at 50,000 is %v, %v", got, err)
@@ -120,7 +120,7 @@ func TestConvertAndCross(t *testing.T) {
 		t.Errorf("String returns %s", rate)
 	}
 	eur, err := money.ParseRate(money.USD, money.EUR, "0.92")
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	cross, err := rate.Cross(eur)
 	if err != nil || cross.String() != "46000" {
 		t.Errorf("BTC/EUR is %v, %v", cross, err)

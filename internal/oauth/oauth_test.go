@@ -51,7 +51,7 @@ func newFixture(t *testing.T, d *db.DB, clock *dbtest.Clock) *fixture {
 	t.Helper()
 	x := &fixture{T: t, d: d, clock: clock}
 	sealer, err := identity.NewSealer(make([]byte, 32))
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
 		create := func(name string) (c identity.Company) {
 			if err == nil {
@@ -106,7 +106,7 @@ func (x *fixture) check(change func(p *oauth.Params)) (r oauth.Request, err erro
 func (x *fixture) grant(change func(p *oauth.Params)) (code string) {
 	x.Helper()
 	r, err := x.check(change)
-	testkit.NoError(x, err)
+	testkit.Check(x, err)
 	x.write(func(ctx context.Context, tx *db.Tx) (err error) {
 		code, err = oauth.Grant(ctx, tx, identity.Sandbox, x.user, x.company.ID, r)
 		return err
@@ -201,7 +201,7 @@ func TestCheck(t *testing.T) {
 func TestGrantNeedsAMemberWithARole(t *testing.T) {
 	run(t, func(x *fixture) {
 		r, err := x.check(asIs[oauth.Params])
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		for role, want := range map[string]error{identity.RoleOwner: nil, identity.RoleAdmin: nil,
 			identity.RoleDeveloper: nil, identity.RoleViewer: oauth.ErrRole, "unknown": oauth.ErrRole} {
 			err := x.d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -257,7 +257,7 @@ func TestGrantReadsTheRoleUnderALock(t *testing.T) {
 	clock, url := dbtest.NewClock(), dbtest.Postgres(t)
 	x := newFixture(t, dbtest.Open(t, db.Options{URL: url, Clock: clock.Now}), clock)
 	r, err := x.check(asIs[oauth.Params])
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	removed, granted := dbtest.Interleave(t, url, func(ctx context.Context, tx *db.Tx) error {
 		if _, _, err := auth.Lock(ctx, tx, x.company.ID); err != nil {
 			return err

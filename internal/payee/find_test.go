@@ -216,7 +216,7 @@ func TestTotalsFollowEveryChange(t *testing.T) {
 			}
 		}
 		r, err := w.create(w.by, person("Ada", "Lovelace"))
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		if _, err := w.create(w.by, with(person("Bob", "Babbage"), "b")); err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +281,7 @@ func TestConcurrentChangesAreCountedOnce(t *testing.T) {
 		var ids []string
 		for i := range 6 {
 			r, err := w.create(w.by, person("P", fmt.Sprint("Person", i)))
-			testkit.NoError(t, err)
+			testkit.Check(t, err)
 			ids = append(ids, r.ID)
 		}
 		var wg sync.WaitGroup

@@ -111,7 +111,7 @@ func TestInvitationIsAccepted(t *testing.T) {
 		n := ada
 		n.Email = "mallory@example.com" // AcceptInvitation ignores this address and uses that of the invitation
 		id, err := w.accept(token, n)
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			u, err := identity.GetUser(ctx, tx, nil, id)
 			if err != nil || u.Email != "Ada@example.com" || u.FirstName != "Ada" {
@@ -163,7 +163,7 @@ func TestInvitationIsAcceptedOnce(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)
 		v, err := w.invite(w.by, "ada@example.com")
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		token := w.token(v)
 		var wg sync.WaitGroup
 		errs := make([]error, 10)
@@ -190,7 +190,7 @@ func TestInvitationEnds(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := open(t, d)
 		v, err := w.invite(w.by, "ada@example.com")
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		old := w.token(v)
 		if _, err := w.invite(w.by, "ADA@example.com"); !errors.Is(err, payee.ErrAlreadyOpen) {
 			t.Errorf("a second open one: %v", err)
@@ -201,7 +201,7 @@ func TestInvitationEnds(t *testing.T) {
 
 		// On the thirteenth day, resending gives 14 more days, and the old link stops working.
 		clock.Advance(13 * 24 * time.Hour)
-		testkit.NoError(t, w.resend("ada@example.com"))
+		testkit.Check(t, w.resend("ada@example.com"))
 		if _, err := w.look(old); !errors.Is(err, apierr.NotFoundErr) {
 			t.Errorf("the old link: %v", err)
 		}
@@ -245,7 +245,7 @@ func TestInvitationEnds(t *testing.T) {
 		// An expired invitation can be resent up to the limit. A new invitation to the same address starts a new
 		// count.
 		for range 2 {
-			testkit.NoError(t, w.resend("ada@example.com"))
+			testkit.Check(t, w.resend("ada@example.com"))
 		}
 		if err := w.resend("ada@example.com"); !errors.Is(err, payee.ErrResendLimit) {
 			t.Errorf("the fourth: %v", err)
@@ -273,7 +273,7 @@ func TestRevokedInvitationsCount(t *testing.T) {
 			if errors.Is(err, payee.ErrResendLimit) {
 				break
 			}
-			testkit.NoError(t, err)
+			testkit.Check(t, err)
 			mails++
 			token := w.token(v)
 			if mails%2 == 0 {

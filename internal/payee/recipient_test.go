@@ -29,7 +29,7 @@ type world struct {
 func open(t *testing.T, d *db.DB) world {
 	t.Helper()
 	s, err := identity.NewSealer([]byte(strings.Repeat("k", 32)))
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	w := world{T: t, d: d, s: s}
 	w.write(func(ctx context.Context, tx *db.Tx) error {
 		for _, by := range []*identity.Principal{&w.by, &w.other} {
@@ -78,7 +78,7 @@ func TestCreate(t *testing.T) {
 		p := person("Ada", "Lovelace")
 		p.ExternalID, p.Email, p.DateOfBirth = "é-1", "ada@example.com", "1990-12-10"
 		r, err := w.create(w.by, p)
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		if !strings.HasPrefix(r.ID, "rec_") || r.Status != payee.Pending || r.Role != payee.Contractor ||
 			r.Type != payee.TypeUser || r.Name != "Ada Lovelace" {
 			t.Errorf("%+v", r)
@@ -282,9 +282,9 @@ func TestWorkersAndPayees(t *testing.T) {
 		})
 		firm, err := w.create(w.by, payee.CreateParams{Name: "Acme", Type: "company",
 			Profile: identity.Profile{Country: "DE"}})
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		foreign, err := w.create(w.other, person("F", "X"))
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		var made identity.User
 		w.write(func(ctx context.Context, tx *db.Tx) (err error) {
 			made, err = identity.CreateUser(ctx, tx, w.s, identity.NewUser{CompanyID: w.by.CompanyID,

@@ -88,7 +88,7 @@ func TestSourcesParsePublishedResponses(t *testing.T) {
 	}
 	t.Run("ecb", func(t *testing.T) {
 		prices, err := ECB(nil, base).Fetch(t.Context())
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		got := ""
 		for _, p := range prices {
 			got += fmt.Sprintf("%s %.10s;", p.Rate.Base(), p.Rate)
@@ -121,7 +121,7 @@ func TestSourcesReturnWhenTheirContextEnds(t *testing.T) {
 
 func TestTheSandboxHasAPriceOfEveryAsset(t *testing.T) {
 	prices, err := Sandbox().Fetch(t.Context())
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	priced := map[money.Asset]bool{money.USD: true}
 	for _, p := range prices {
 		if priced[p.Rate.Base()] {
@@ -152,7 +152,7 @@ func (f *fixed) Fetch(context.Context) ([]Price, error) { return f.prices, f.err
 func price(t *testing.T, a money.Asset, text string, at time.Time) Price {
 	t.Helper()
 	r, err := money.ParseRate(a, money.USD, text)
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	return Price{r, at}
 }
 
@@ -232,7 +232,7 @@ func TestPricesExpire(t *testing.T) {
 			price(t, money.EUR, "1.25", time.Time{})}}
 		two := &fixed{name: "two", prices: []Price{price(t, money.BTC, "50000", time.Time{})}}
 		r := &Refresher{DB: d, Sources: []Source{one, two}}
-		testkit.NoError(t, r.Refresh(t.Context()))
+		testkit.Check(t, r.Refresh(t.Context()))
 		for _, c := range []struct {
 			base, quote money.Asset
 			want        string
@@ -282,9 +282,9 @@ func TestAnOlderObservationDoesNotReplaceANewerOne(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		f := &fixed{name: "f", prices: []Price{price(t, money.BTC, "50000", time.Time{})}}
 		r := &Refresher{DB: d, Sources: []Source{f}, Quorum: 1}
-		testkit.NoError(t, r.Refresh(t.Context()))
+		testkit.Check(t, r.Refresh(t.Context()))
 		f.prices = []Price{price(t, money.BTC, "49000", clock.Now().Add(-5*time.Second))}
-		testkit.NoError(t, r.Refresh(t.Context()))
+		testkit.Check(t, r.Refresh(t.Context()))
 		if got, _ := latest(t, d, money.BTC, money.USD); got != "50000" {
 			t.Errorf("got %s", got)
 		}
@@ -293,7 +293,7 @@ func TestAnOlderObservationDoesNotReplaceANewerOne(t *testing.T) {
 
 func TestSandboxRefresh(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
-		testkit.NoError(t, (&Refresher{DB: d, Sources: []Source{Sandbox()}, Quorum: 1}).Refresh(t.Context()))
+		testkit.Check(t, (&Refresher{DB: d, Sources: []Source{Sandbox()}, Quorum: 1}).Refresh(t.Context()))
 		for pair, want := range map[[2]money.Asset]string{{money.BTC, money.USD}: "50000", {money.BTC, money.EUR}: "46000"} {
 			if got, err := latest(t, d, pair[0], pair[1]); err != nil || !strings.HasPrefix(got, want) {
 				t.Errorf("%v: got %s, %v; want %s", pair, got, err, want)

@@ -58,7 +58,7 @@ const un = `<?xml version="1.0" encoding="UTF-8" standalone="yes"?>
 func parse(t *testing.T, text string) *screening.List {
 	t.Helper()
 	l, err := screening.Parse(strings.NewReader(text))
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	return l
 }
 
@@ -158,8 +158,8 @@ func TestAListIsReloadedWhenItsFileChanges(t *testing.T) {
 	at := time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 	write := func(text string, at time.Time) {
 		t.Helper()
-		testkit.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		testkit.NoError(t, os.Chtimes(path, at, at))
+		testkit.Check(t, os.WriteFile(path, []byte(text), 0o600))
+		testkit.Check(t, os.Chtimes(path, at, at))
 	}
 	s := newScreener(t, screening.Options{Paths: []string{path}, Threshold: 85, MaxAge: 72 * time.Hour})
 	if _, err := s.Load(); err == nil {
@@ -243,7 +243,7 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 			strings.Contains(open[0].Matched, "sandboxov") {
 			t.Fatalf("%+v", open)
 		}
-		testkit.NoError(t, decide(open[0].ID, screening.Cleared))
+		testkit.Check(t, decide(open[0].ID, screening.Cleared))
 		if err := decide(open[0].ID, screening.Confirmed); !errors.Is(err, screening.ErrNoHit) {
 			t.Errorf("a cleared hit is confirmed: %v", err)
 		}
@@ -263,7 +263,7 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 		if confirmed.Kind != screening.KindAddress {
 			confirmed = hits(screening.Open)[1]
 		}
-		testkit.NoError(t, decide(confirmed.ID, screening.Confirmed))
+		testkit.Check(t, decide(confirmed.ID, screening.Confirmed))
 		if !screen(subject)["rec_1"] {
 			t.Error("a subject with a confirmed hit is not blocked")
 		}
@@ -295,7 +295,7 @@ func TestADecisionHoldsForTheSameNameAndEntry(t *testing.T) {
 func newScreener(t *testing.T, o screening.Options) *screening.Screener {
 	t.Helper()
 	s, err := screening.New(o)
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	return s
 }
 

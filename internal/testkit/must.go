@@ -1,7 +1,5 @@
 package testkit
 
-import "testing"
-
 // Must returns v. It panics if err is not nil, so it is only for steps of a test that cannot fail.
 func Must[T any](v T, err error) T {
 	if err != nil {
@@ -10,8 +8,11 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// Check fails the test now if err is not nil.
-func Check(t testing.TB, err error) {
+// Check fails the test immediately if err is not nil.
+func Check(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -13,14 +13,3 @@ func NotQuick(t testing.TB, needs string) {
 		t.Skipf("not in a quick run: it needs %s", needs)
 	}
 }
-
-// NoError fails the test at once if err is not nil.
-func NoError(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

@@ -198,10 +198,10 @@ type fixture struct {
 func newFixture(t *testing.T, d *db.DB) *fixture {
 	t.Helper()
 	sealer, err := identity.NewSealer(make([]byte, 32))
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	b := &bank{}
 	x := &fixture{T: t, d: d, bank: b, service: &virtualaccount.Service{Bank: b, Sealer: sealer}, currency: "USD"}
-	testkit.NoError(t, x.write(func(ctx context.Context, tx *db.Tx) error {
+	testkit.Check(t, x.write(func(ctx context.Context, tx *db.Tx) error {
 		c, err := identity.CreateCompany(ctx, tx, identity.NewCompany{Name: "Acme", Country: "US"})
 		x.by = identity.Principal{Kind: identity.KindAPIKey, CompanyID: c.ID, Scopes: identity.AllScopes()}
 		return err
@@ -245,7 +245,7 @@ func (x *fixture) do(step string) error {
 	}
 	at := strings.IndexAny(step, "+-")
 	amount, err := money.Parse(money.USD, strings.TrimPrefix(step[at:], "+"))
-	testkit.NoError(x, err)
+	testkit.Check(x, err)
 	r := virtualaccount.Receipt{Reference: step[:at], Amount: amount}
 	if step[:at] == "unknown" {
 		r.Unknown = "adjustment"

@@ -18,7 +18,7 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
 	const old, fresh, most = 20_000, 100, 300
 	payload, err := json.Marshal(PayrollCreated.Example)
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	data := string(payload)
 	write := func(f func(context.Context, *db.Tx) error) {
 		t.Helper()
@@ -40,7 +40,7 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 	for round := range int64(7) { // PostgreSQL caches the plan at the sixth execution
 		write(func(ctx context.Context, tx *db.Tx) error {
 			read := func() (n int64) { // the counter includes the rows that earlier transactions of the connection read
-				testkit.NoError(t, tx.QueryRow(ctx, `SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
+				testkit.Check(t, tx.QueryRow(ctx, `SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
 					WHERE relname = 'events'`).Scan(&n))
 				return n
 			}

@@ -19,7 +19,7 @@ import (
 func sealer(t *testing.T) *identity.Sealer {
 	t.Helper()
 	s, err := identity.NewSealer(make([]byte, 32))
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	return s
 }
 
@@ -157,7 +157,7 @@ func TestSessions(t *testing.T) {
 				t.Errorf("a session %s: %v", name, err)
 			}
 		}
-		testkit.NoError(t, session.Forget(t.Context(), d))
+		testkit.Check(t, session.Forget(t.Context(), d))
 		var left int
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return tx.QueryRow(ctx, "SELECT COUNT(*) FROM sessions").Scan(&left)

@@ -83,13 +83,13 @@ func Open(t testing.TB, o db.Options) *db.DB {
 // Write runs f in a transaction that writes. The test fails at once if the transaction does.
 func Write(t testing.TB, d *db.DB, f func(context.Context, *db.Tx) error) {
 	t.Helper()
-	testkit.NoError(t, d.Write(context.Background(), f))
+	testkit.Check(t, d.Write(context.Background(), f))
 }
 
 // Read runs f in a transaction that reads. The test fails at once if the transaction does.
 func Read(t testing.TB, d *db.DB, f func(context.Context, *db.Tx) error) {
 	t.Helper()
-	testkit.NoError(t, d.Read(context.Background(), f))
+	testkit.Check(t, d.Read(context.Background(), f))
 }
 
 // SQLite returns the URL of a migrated, empty SQLite database, which is removed when the test ends.

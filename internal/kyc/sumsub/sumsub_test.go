@@ -82,7 +82,7 @@ func TestFetch(t *testing.T) {
 		}
 		review, err := json.Marshal(map[string]any{"reviewStatus": c.status, "reviewResult": map[string]any{
 			"reviewAnswer": c.answer, "reviewRejectType": c.rejectType, "rejectLabels": labels}})
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		v.Decide(string(review))
 		got, err := p.Fetch(t.Context(), "app1")
 		if err != nil || got.State != c.want || !slices.Equal(got.Reasons, reasons) {

@@ -32,7 +32,7 @@ type world struct {
 func open(t *testing.T, d *db.DB) world {
 	t.Helper()
 	s, err := identity.NewSealer([]byte(strings.Repeat("k", 32)))
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	w := world{T: t, d: d, setup: destination.Setup{Sealer: s, BitcoinNetwork: "regtest"}}
 	w.must(func(ctx context.Context, tx *db.Tx) error {
 		for _, by := range []*identity.Principal{&w.by, &w.other} {
@@ -145,7 +145,7 @@ func TestLifeOfDestinations(t *testing.T) {
 			t.Fatalf("%+v %v", second, err)
 		}
 		third, err := w.create(w.by, w.payee, "BTC", btc)
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		if _, err := w.create(w.by, w.payee, "BTC", btc); !errors.Is(err, destination.ErrLimit) {
 			t.Errorf("a fourth: %v", err)
 		}
@@ -177,8 +177,8 @@ func TestLifeOfDestinations(t *testing.T) {
 		if got := w.allocations(); !slices.Equal(got, []int{100, 0, 0}) {
 			t.Fatalf("a refused change left %v", got)
 		}
-		testkit.NoError(t, w.allocate(w.by, share(second.ID, "70"), share(first.ID, "30")))
-		testkit.NoError(t, w.allocate(w.by, share(third.ID, "50"), share(first.ID, "50")))
+		testkit.Check(t, w.allocate(w.by, share(second.ID, "70"), share(first.ID, "30")))
+		testkit.Check(t, w.allocate(w.by, share(third.ID, "50"), share(first.ID, "50")))
 		if got := w.allocations(); !slices.Equal(got, []int{50, 0, 50}) {
 			t.Errorf("those not named are not 0: %v", got)
 		}
@@ -248,10 +248,10 @@ func TestDeleteAgainstAllocate(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)
 		first, err := w.create(w.by, w.payee, "BTC", btc)
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		for range 15 {
 			second, err := w.create(w.by, w.payee, "BTC", btc)
-			testkit.NoError(t, err)
+			testkit.Check(t, err)
 			var wg sync.WaitGroup
 			var deleted, allocated error
 			wg.Go(func() { deleted = w.remove(w.by, second.ID) })
@@ -267,7 +267,7 @@ func TestDeleteAgainstAllocate(t *testing.T) {
 				t.Fatalf("deleted: %v; allocated: %v; total %d", deleted, allocated, sum)
 			}
 			if allocated == nil {
-				testkit.NoError(t, errors.Join(w.allocate(w.by, share(first.ID, "100")), w.remove(w.by, second.ID)))
+				testkit.Check(t, errors.Join(w.allocate(w.by, share(first.ID, "100")), w.remove(w.by, second.ID)))
 			}
 		}
 	})
@@ -299,7 +299,7 @@ func TestAUserInTwoCompanies(t *testing.T) {
 		if _, err := w.create(own, u.ID, "BTC", btc); err != nil {
 			t.Fatal(err)
 		}
-		testkit.NoError(t, job.NewRunner(d, job.Table{payee.JobActivate: {Tx: payee.HandleActivate}}, nil,
+		testkit.Check(t, job.NewRunner(d, job.Table{payee.JobActivate: {Tx: payee.HandleActivate}}, nil,
 			nil).Drain(t.Context()))
 		w.read(func(ctx context.Context, tx *db.Tx) error {
 			for _, by := range []identity.Principal{w.by, w.other} {
@@ -318,7 +318,7 @@ func TestAFrozenCompanyChangesNoDestinations(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		w := open(t, d)
 		was, err := w.create(w.by, w.payee, "BTC", btc)
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		var u identity.User
 		w.must(func(ctx context.Context, tx *db.Tx) (err error) {
 			if u, err = identity.CreateUser(ctx, tx, w.setup.Sealer,

@@ -39,7 +39,7 @@ func TestReceiptsAreBookedOnce(t *testing.T) {
 		bank, connected := open(t)
 		b := &forgetful{Bank: connected}
 		sealer, err := identity.NewSealer(make([]byte, 32))
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		s := &virtualaccount.Service{Bank: b, Sealer: sealer}
 		var by identity.Principal
 		ask := func() (a virtualaccount.Account) {
@@ -60,7 +60,7 @@ func TestReceiptsAreBookedOnce(t *testing.T) {
 			t.Fatalf("%+v", a)
 		}
 		runner := job.NewRunner(d, job.Table{virtualaccount.JobOpen: {Net: s.HandleOpen}}, nil, slog.New(slog.DiscardHandler))
-		testkit.NoError(t, runner.Drain(t.Context()))
+		testkit.Check(t, runner.Drain(t.Context()))
 		if a := ask(); a.State != virtualaccount.Active || a.IBAN != "NL91ABNA0417164300" || a.Provider != stripeName {
 			t.Fatalf("%+v", a)
 		}
@@ -72,7 +72,7 @@ func TestReceiptsAreBookedOnce(t *testing.T) {
 			}
 			b.lost = round == 1 // without a cursor all receipts are returned again
 			for range 2 {
-				testkit.NoError(t, s.Collect(t.Context(), d))
+				testkit.Check(t, s.Collect(t.Context(), d))
 			}
 			if a := ask(); a.Balance.Units() != want {
 				t.Errorf("the balance is %s, want %d cents", a.Balance, want)

@@ -48,7 +48,7 @@ var local = delivery.Policy{Loopback: true}
 func newWorld(t *testing.T, d *db.DB, clock *dbtest.Clock, change ...func(*delivery.Options)) *world {
 	t.Helper()
 	sealer, err := identity.NewSealer(make([]byte, 32))
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	w := &world{T: t, d: d, clock: clock, setup: delivery.Setup{Sealer: sealer, Policy: local}}
 	w.by = w.company()
 	w.sender = w.newSender(d, change...)
@@ -122,9 +122,9 @@ func (w *world) emit(name, object string, sequence int64) {
 
 func (w *world) drain() {
 	w.Helper()
-	testkit.NoError(w, w.sender.Drain(w.Context()))
-	testkit.NoError(w, w.jobs.Drain(w.Context()))
-	testkit.NoError(w, w.sender.Drain(w.Context()))
+	testkit.Check(w, w.sender.Drain(w.Context()))
+	testkit.Check(w, w.jobs.Drain(w.Context()))
+	testkit.Check(w, w.sender.Drain(w.Context()))
 }
 
 func (w *world) read(id string) (e delivery.Endpoint) {
@@ -277,7 +277,7 @@ func TestDeliveriesAreSignedAndFiltered(t *testing.T) {
 			t.Fatal(listed, err)
 		}
 		data, err := json.Marshal(webhook.PayrollCreated.Example)
-		testkit.NoError(t, err)
+		testkit.Check(t, err)
 		want := fmt.Sprintf(`{"event":"payroll.created","data":%s,"id":%q,"created":"2026-01-15T12:00:00.000Z",`+
 			`"environment":"sandbox","api_version":"2.0","sequence":1}`, data, listed[0].ID)
 		for _, g := range all.all() {

@@ -342,7 +342,7 @@ func TestAnotherProcessContinuesAfterACrash(t *testing.T) {
 		clock := dbtest.NewClock()
 		open := func() *db.DB {
 			d, err := db.Open(t.Context(), db.Options{URL: url, Clock: clock.Now})
-			testkit.NoError(t, err)
+			testkit.Check(t, err)
 			return d
 		}
 		d := open()
@@ -423,7 +423,7 @@ func TestPrune(t *testing.T) {
 		}
 		for _, c := range []struct{ days, events int }{{0, 2}, {2, 1}, {30, 0}} {
 			clock.Advance(time.Duration(c.days) * 24 * time.Hour)
-			testkit.NoError(t, delivery.Prune(t.Context(), d))
+			testkit.Check(t, delivery.Prune(t.Context(), d))
 			if n, sent := left(), len(w.deliveries(e.ID, "")); n != c.events || sent != c.events {
 				t.Errorf("%d days later: %d events, %d deliveries, want %d", c.days, n, sent, c.events)
 			}

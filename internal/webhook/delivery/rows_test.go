@@ -19,7 +19,7 @@ import (
 func TestABacklogIsNotRead(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
 	sealer, err := identity.NewSealer(make([]byte, 32))
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	const pending, most = 20_000, 1000
 	write := func(f func(context.Context, *db.Tx) error) {
 		t.Helper()
@@ -59,7 +59,7 @@ func TestABacklogIsNotRead(t *testing.T) {
 	for round := range 3 {
 		write(func(ctx context.Context, tx *db.Tx) error {
 			read := func() (rows int64) {
-				testkit.NoError(t, tx.QueryRow(ctx, `SELECT seq_tup_read + COALESCE(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables
+				testkit.Check(t, tx.QueryRow(ctx, `SELECT seq_tup_read + COALESCE(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables
 					WHERE relname = 'webhook_deliveries'`).Scan(&rows))
 				return rows
 			}

@@ -33,7 +33,7 @@ try {
 func TestVerifiersInOtherLanguagesAcceptDeliveries(t *testing.T) {
 	testkit.NotQuick(t, "other languages")
 	root, err := filepath.Abs("../../..")
-	testkit.NoError(t, err)
+	testkit.Check(t, err)
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
 	w := newWorld(t, d, dbtest.NewClock())
 	r := newReceiver(t, w.clock)
@@ -46,7 +46,7 @@ func TestVerifiersInOtherLanguagesAcceptDeliveries(t *testing.T) {
 
 	scratch := t.TempDir()
 	script := filepath.Join(scratch, "library.mjs")
-	testkit.NoError(t, os.WriteFile(script, []byte(library), 0o600))
+	testkit.Check(t, os.WriteFile(script, []byte(library), 0o600))
 	goSample := filepath.Join(scratch, "verify")
 	out, err := exec.Command("go", "build", "-o", goSample, filepath.Join(root, "docs/samples/verify")).CombinedOutput()
 	if err != nil {
