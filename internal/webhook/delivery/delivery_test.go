@@ -535,6 +535,29 @@ func TestBlockedAddressesAreNotCalled(t *testing.T) {
 	})
 }
 
+// An event that is redelivered before the sender has added it to the queue is sent once, and stops no other delivery.
+func TestRedeliveryBeforeTheFirstDelivery(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newWorld(t, d, clock)
+		r := newReceiver(t, clock)
+		e, _ := w.endpoint(r.URL)
+		w.emit("payroll.created", "prl_1", 1)
+		w.write(func(ctx context.Context, tx *db.Tx) error {
+			events, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: w.by.CompanyID, Limit: 1})
+			if err != nil || len(events) != 1 {
+				return fmt.Errorf("%d events (%w)", len(events), err)
+			}
+			_, err = delivery.Redeliver(ctx, tx, w.by, e.ID, events[0].ID)
+			return err
+		})
+		w.emit("payroll.created", "prl_2", 1)
+		w.drain()
+		if got := r.all(); len(got) != 2 {
+			t.Errorf("%d requests, want one for each event", len(got))
+		}
+	})
+}
+
 func TestACompanyHasAtMostTenEndpoints(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		w := newWorld(t, d, clock)

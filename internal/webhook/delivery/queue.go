@@ -224,7 +224,7 @@ func enqueue(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error
 			}
 		}
 	}
-	return insertDeliveries(ctx, tx, rows)
+	return insertDeliveries(ctx, tx, rows, "NOTHING") // a redelivery may have added an event before
 }
 
 // queue is the queue of an endpoint that this process works on. It mirrors columns of the endpoint's row, which only

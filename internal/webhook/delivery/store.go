@@ -223,9 +223,19 @@ func release(tx *db.Tx, q *queue, generation int64, force bool, done *bool) {
 				AND COALESCE(` + next + `, CAST($6 AS BIGINT) + 1) > $6`})
 }
 
-func insertDeliveries(ctx context.Context, tx *db.Tx, rows [][]any) error {
-	return tx.Insert(ctx, "webhook_deliveries", []string{"company_id", "endpoint_id", "position", "event_id", "object_id",
-		"state", "tries", "attempts", "next_at", "error", "http_status", "created_at", "updated_at"}, rows)
+// insertDeliveries inserts rows of deliveryRow. conflict is what it does with a delivery that exists.
+func insertDeliveries(ctx context.Context, tx *db.Tx, rows [][]any, conflict string) error {
+	for len(rows) > 0 {
+		some := rows[:min(len(rows), 50)]
+		rows = rows[len(some):]
+		if _, err := tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id, object_id,
+				state, tries, attempts, next_at, error, http_status, created_at, updated_at)
+			VALUES `+db.Placeholders(len(some), 13, 1)+`
+			ON CONFLICT (company_id, endpoint_id, position) DO `+conflict, slices.Concat(some...)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func deliveryRow(tx *db.Tx, e Endpoint, ev webhook.StoredEvent) []any {
@@ -237,27 +247,15 @@ func deliveryRow(tx *db.Tx, e Endpoint, ev webhook.StoredEvent) []any {
 // restart makes deliveries due now, with a new schedule, and inserts missing ones. With onlyFailed it does not change
 // those that have succeeded or are pending.
 func restart(ctx context.Context, tx *db.Tx, e Endpoint, events []webhook.StoredEvent, onlyFailed bool) error {
-	guard := ""
+	conflict := "UPDATE SET state = 'pending', tries = 0, next_at = excluded.next_at, updated_at = excluded.updated_at"
 	if onlyFailed {
-		guard = " WHERE webhook_deliveries.state IN ('failed', 'cancelled', 'blocked')"
+		conflict += " WHERE webhook_deliveries.state IN ('failed', 'cancelled', 'blocked')"
 	}
-	for len(events) > 0 {
-		some := events[:min(len(events), 50)]
-		events = events[len(some):]
-		var args []any
-		for _, ev := range some {
-			args = append(args, deliveryRow(tx, e, ev)...)
-		}
-		if _, err := tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id, object_id,
-				state, tries, attempts, next_at, error, http_status, created_at, updated_at)
-			VALUES `+db.Placeholders(len(some), 13, 1)+`
-			ON CONFLICT (company_id, endpoint_id, position) DO UPDATE SET
-				state = 'pending', tries = 0, next_at = excluded.next_at, updated_at = excluded.updated_at`+guard,
-			args...); err != nil {
-			return err
-		}
+	var rows [][]any
+	for _, ev := range events {
+		rows = append(rows, deliveryRow(tx, e, ev))
 	}
-	return nil
+	return insertDeliveries(ctx, tx, rows, conflict)
 }
 
 // due is a due delivery with its event.
