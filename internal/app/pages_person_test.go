@@ -29,7 +29,7 @@ func (o *companyBrowser) mailed(to, path string) (link string) {
 	reader := webtest.NewVisitor(o.T, o.s.Ready().BaseURL)
 	eventually(o.T, 60*time.Second, "an email to "+to+" is sent", func() bool {
 		for _, got := range []webtest.Visit{reader.Get("/sandbox/mails"), o.Get("/sandbox/mails")} {
-			for _, mail := range strings.Split(got.Text, "<section>")[1:] {
+			for _, mail := range strings.Split(got.Text, "<section")[1:] {
 				if m := pattern.FindStringSubmatch(mail); m != nil && strings.Contains(mail, to) {
 					link = m[1]
 				}
