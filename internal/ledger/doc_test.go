@@ -47,7 +47,8 @@ func readSource(t *testing.T) source {
 		if pkg == "." || pkg == ".." {
 			pkg = "ledger"
 		}
-		isTest := strings.HasSuffix(path, "_test.go") || strings.HasSuffix(pkg, "test")
+		isTest := strings.HasSuffix(path, "_test.go") || strings.HasSuffix(pkg, "test") ||
+			strings.HasPrefix(pkg, "testkit/")
 		posts := pkg == "ledger" || slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool {
 			return strings.HasSuffix(i.Path.Value, `/internal/ledger"`)
 		})
