@@ -20,8 +20,6 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
-	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/payroll"
 	kit "github.com/stipend/stipend/internal/testkit/fixture"
 	"github.com/stipend/stipend/internal/virtualaccount"
 )
@@ -329,25 +327,6 @@ func (b *fixture) pay(key, item string, more ...string) reply {
 		"")+`"to_pay":[`+item+`]}`, "Idempotency-Key", key)
 }
 
-// settle sets the state of every output of a payroll and runs its jobs.
-func (b *fixture) settle(payrollID string, state payout.State) {
-	b.t.Helper()
-	pay := b.server.Payroll
-	b.drain(job.Table{payroll.JobRelease: {Tx: pay.Release}})
-	b.write(func(ctx context.Context, tx *db.Tx) error {
-		n, err := tx.Exec(ctx, "UPDATE outputs SET state = $1 WHERE company_id = $2 AND payroll_id = $3", string(state),
-			b.company, payrollID)
-		if n == 0 {
-			b.t.Error("the payroll has no outputs")
-		}
-		job.Enqueue(tx, job.New{
-			CompanyID: b.company, Kind: payout.JobChanged, Payload: map[string]string{"payroll_id": payrollID},
-		})
-		return err
-	})
-	b.drain(job.Table{payout.JobChanged: {Tx: pay.Settle}})
-}
-
 func (b *fixture) tally(query string, args ...any) (n int64) {
 	b.t.Helper()
 	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -385,14 +364,4 @@ func (b *fixture) paper(more string) string {
 	b.t.Helper()
 	made, _ := ask[members](b, "POST", "/api/vendor/payroll/documents", encode(members{"base64_document": pdf(more)}))
 	return made["document_id"].(string)
-}
-
-// query reads one row.
-func (b *fixture) query(sql string, dest ...any) {
-	b.t.Helper()
-	if err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		return tx.QueryRow(ctx, sql).Scan(dest...)
-	}); err != nil {
-		b.t.Error(err)
-	}
 }

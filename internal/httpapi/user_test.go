@@ -6,7 +6,6 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	kit "github.com/stipend/stipend/internal/testkit/fixture"
 )
 
 // newUserService returns a fixture whose key has every scope.
@@ -32,29 +31,6 @@ func (b *fixture) everyScope() {
 	}); err != nil {
 		b.t.Fatal(err)
 	}
-}
-
-// tokenOf returns the Authorization header of a new token of a user.
-func (b *fixture) tokenOf(userID string) []string {
-	b.t.Helper()
-	var token string
-	if err := b.db.Write(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{
-			CompanyID: b.company, Name: "Own", Scopes: identity.AllScopes(),
-		})
-		if err != nil {
-			return err
-		}
-		if err := kit.AddManager(ctx, tx, b.company, userID); err != nil {
-			return err
-		}
-		_, token, err = identity.CreateAccessToken(ctx, tx, identity.Sandbox, identity.NewAccessToken{
-			CompanyID: b.company, AppID: app.ID, UserID: userID, Scopes: identity.AllScopes()})
-		return err
-	}); err != nil {
-		b.t.Fatal(err)
-	}
-	return []string{"Authorization", "Bearer " + token}
 }
 
 func userBody() members {

@@ -392,7 +392,7 @@ func TestASurplusIsCreditedToTheCompany(t *testing.T) {
 			h.Errorf("%+v", o)
 		}
 		_, err := h.tryCreate(fromBalance)
-		h.Fault("insufficient_balance", err)
+		_ = h.Fault("insufficient_balance", err)
 	})
 }
 

@@ -364,10 +364,10 @@ func TestARefusedPayrollWritesNothing(t *testing.T) {
 			h.Errorf("%+v", v)
 		}
 		_, err = h.tryCreate(CreateParams{CompanyID: "com_other", ToPay: worked})
-		h.Fault("not_found", err)
+		_ = h.Fault("not_found", err)
 		h.Exec("UPDATE companies SET status = 'frozen'")
 		_, err = h.tryCreate(CreateParams{ToPay: worked})
-		h.Fault("company_frozen", err)
+		_ = h.Fault("company_frozen", err)
 	})
 }
 
@@ -423,7 +423,7 @@ func TestRefresh(t *testing.T) {
 		h.deposit(p, "dep_2", 1_020_000, "confirmed")
 		h.want(p.ID, Received, FundingFunded, Received)
 		_, err = refresh()
-		h.Fault("invalid_state", err)
+		_ = h.Fault("invalid_state", err)
 	})
 }
 

@@ -201,7 +201,7 @@ func TestBankFundingRefuses(t *testing.T) {
 			for _, p := range p {
 				p.ToPay, p.FundingMethod = wages, MethodBank
 				_, err := h.tryCreate(p)
-				h.Fault(code, err)
+				_ = h.Fault(code, err)
 			}
 		}
 	})

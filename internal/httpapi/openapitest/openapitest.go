@@ -257,7 +257,7 @@ func dropNulls(body []byte) []byte {
 
 // Expected records a response that another package's test checks. code is that of an error.
 func (c *Contract) Expected(method, path string, status int, code string) {
-	if r, err := http.NewRequest(method, path, nil); err == nil { //nolint:noctx // it is not sent
+	if r, err := http.NewRequest(method, path, nil); err == nil {
 		if o := c.find(r); o != nil {
 			c.note(o.id, status, code)
 		}

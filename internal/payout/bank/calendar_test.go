@@ -9,6 +9,7 @@ import (
 	"github.com/rickar/cal/v2/ecb"
 	"github.com/rickar/cal/v2/gb"
 	"github.com/rickar/cal/v2/us"
+
 	"github.com/stipend/stipend/internal/testkit"
 )
 

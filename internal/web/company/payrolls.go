@@ -349,9 +349,10 @@ func milestones(c *ui.Request, p payroll.Payroll) []ui.Cell {
 		case i == now:
 			s.Kind = "now"
 		}
-		if i == 0 {
+		switch i {
+		case 0:
 			s.Lines = []ui.Cell{{Text: c.FormatTime(p.CreatedAt)}}
-		} else if i == now {
+		case now:
 			s.Lines = []ui.Cell{{Text: payrollState(c, p).Text}}
 		}
 		all = append(all, s)

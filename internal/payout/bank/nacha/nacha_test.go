@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/moov-io/ach"
+
 	"github.com/stipend/stipend/internal/testkit"
 )
 
