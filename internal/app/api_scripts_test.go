@@ -259,7 +259,8 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 			id := tx.NewID("dep")
 			set(name, id)
 			return ledger.Post(tx, ledger.Journal{CompanyID: words[1], SourceType: "bank_deposit", SourceID: id,
-				Purpose: "credit", Lines: []ledger.Line{ledger.Debit(ledger.Bank, "", a), ledger.Credit(ledger.CompanyFunds, "", a)}})
+				Purpose: "credit",
+				Lines:   []ledger.Line{ledger.Debit(ledger.Bank, "", a), ledger.Credit(ledger.CompanyFunds, "", a)}})
 		case "verified":
 			_, err := tx.Exec(ctx, "UPDATE companies SET kyb_status = 'approved' WHERE company_id = $1", words[1])
 			return err

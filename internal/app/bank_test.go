@@ -45,7 +45,8 @@ func (d *apiClient) hire(country, symbol, data string) (id string) {
 		fmt.Sprintf(`{"first_name":"Ada","last_name":"Example","country":%q,"email":"%s@example.com","external_id":%q}`,
 			country, freshKey(), freshKey())), &made)
 	d.ok("POST", at+made.ID+"/distribution",
-		`{"symbol":"`+symbol+`","distribution_data":{"account_holder_name":"Ada Example","account_holder_type":"individual",`+data+`}}`)
+		`{"symbol":"`+symbol+`","distribution_data":{"account_holder_name":"Ada Example",`+
+			`"account_holder_type":"individual",`+data+`}}`)
 	return made.ID
 }
 
@@ -204,7 +205,8 @@ func TestPayoutsToBanks(t *testing.T) {
 		}
 		correct := func(i int, data string) {
 			d.ok("POST", at(i)+"/update",
-				`{"distribution_id":"`+own(i)+`","distribution_data":{"account_holder_name":"Ada Example","account_holder_type":"individual",`+data+`}}`)
+				`{"distribution_id":"`+own(i)+`","distribution_data":{"account_holder_name":"Ada Example",`+
+					`"account_holder_type":"individual",`+data+`}}`)
 		}
 		var all sync.WaitGroup
 		for n := range 3 {
@@ -213,7 +215,8 @@ func TestPayoutsToBanks(t *testing.T) {
 		all.Wait()
 		old := own(2)
 		added := d.ok("POST", at(2),
-			`{"symbol":"BTC","distribution_data":{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}}`).read(t)["distribution_id"].(string)
+			`{"symbol":"BTC","distribution_data":{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}}`,
+		).read(t)["distribution_id"].(string)
 		d.ok("PATCH", at(2)+"/allocations",
 			`{"allocations":[{"distribution_id":"`+added+`","allocation":100},{"distribution_id":"`+old+`","allocation":0}]}`)
 		page := "/recipients/" + payees[4].id
@@ -302,7 +305,8 @@ func (d *apiClient) ownCorrected(o *companyBrowser) {
 			d.seed.CompanyID) > 0
 	})
 	if n := d.count(asked+` AND data LIKE $2`, d.seed.CompanyID,
-		`{"company_id":"`+d.seed.CompanyID+`","recipient_id":"","user_id":"",%"code":"C01","reason":"account number","members":["account_number"],"payroll_id":"","subpayroll_id":"","payout_id":"out_%`); n != 1 {
+		`{"company_id":"`+d.seed.CompanyID+`","recipient_id":"","user_id":"",%"code":"C01","reason":"account number",`+
+			`"members":["account_number"],"payroll_id":"","subpayroll_id":"","payout_id":"out_%`); n != 1 {
 		d.Errorf("%d events announce the correction, want 1", n)
 	}
 	eventually(d.T, 30*time.Second, "the withdrawal arrived despite the correction", func() bool {

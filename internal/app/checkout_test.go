@@ -318,7 +318,8 @@ func (p *customer) announcesTimeLeft(b *webtest.Browser) {
 	webtest.Evaluate[bool](tab, `(() => {
 		window.said = []
 		const region = document.querySelector("[role=status]")
-		new MutationObserver(() => said.push(region.textContent)).observe(region, {childList: true, characterData: true, subtree: true})
+		new MutationObserver(() => said.push(region.textContent)).observe(region,
+			{childList: true, characterData: true, subtree: true})
 		return true
 	})()`)
 	tab.Reach("#wallet")

@@ -57,7 +57,8 @@ func TestDocsInABrowser(t *testing.T) {
 		testkit.Check(t, err)
 		eventually(t, time.Minute, what, func() bool {
 			return webtest.Evaluate[bool](p, `(() => {
-				const all = [...document.querySelectorAll("button")].filter(b => b.textContent.replace(/\s+/g, " ").includes(`+string(label)+`));
+				const all = [...document.querySelectorAll("button")].filter(b =>
+					b.textContent.replace(/\s+/g, " ").includes(`+string(label)+`));
 				all.at(-1)?.click();
 				return all.length > 0;
 			})()`)

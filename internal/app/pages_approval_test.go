@@ -70,7 +70,8 @@ func TestANewDestinationIsConfirmed(t *testing.T) {
 		}
 		const elsewhere = "payment details changed since they were last paid"
 		changed := func(id string) any {
-			return o.d.ok("GET", "/api/company/payrolls/"+id, "").read(t)["payments"].([]any)[0].(map[string]any)["destination_changed"]
+			payments := o.d.ok("GET", "/api/company/payrolls/"+id, "").read(t)["payments"].([]any)
+			return payments[0].(map[string]any)["destination_changed"]
 		}
 		first := paid().PayrollID
 		o.d.fulfilled(first)
@@ -78,7 +79,8 @@ func TestANewDestinationIsConfirmed(t *testing.T) {
 		list := o.d.ok("GET", at, "").read(t)
 		old := list["distributions"].([]any)[0].(map[string]any)["distribution_id"].(string)
 		o.d.ok("POST", at+"/update",
-			`{"distribution_id":"`+old+`","symbol":"USDC","distribution_data":{"network":"base","address":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"}}`)
+			`{"distribution_id":"`+old+`","symbol":"USDC","distribution_data":{"network":"base",`+
+				`"address":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"}}`)
 		made := paid()
 		o.d.until(made.PayrollID, "on hold", func(v payrollView) bool {
 			return len(v.Payments) == 1 &&

@@ -260,12 +260,15 @@ func (o *companyBrowser) suspend(amounts ...string) {
 	o.Helper()
 	var entries strings.Builder
 	for _, amount := range amounts {
-		fmt.Fprintf(&entries, `<Ntry><Amt Ccy="USD">%s</Amt><CdtDbtInd>CRDT</CdtDbtInd><Sts>BOOK</Sts><BookgDt><Dt>2026-03-02</Dt></BookgDt><AcctSvcrRef>%s</AcctSvcrRef>
-			<NtryDtls><TxDtls><RltdPties><Dbtr><Pty><Nm>A &lt;b&gt; Payer</Nm></Pty></Dbtr></RltdPties><RmtInf><Ustrd>of %s</Ustrd></RmtInf></TxDtls></NtryDtls></Ntry>`, amount, freshKey(), amount)
+		fmt.Fprintf(&entries, `<Ntry><Amt Ccy="USD">%s</Amt><CdtDbtInd>CRDT</CdtDbtInd><Sts>BOOK</Sts>
+			<BookgDt><Dt>2026-03-02</Dt></BookgDt><AcctSvcrRef>%s</AcctSvcrRef>
+			<NtryDtls><TxDtls><RltdPties><Dbtr><Pty><Nm>A &lt;b&gt; Payer</Nm></Pty></Dbtr></RltdPties>
+			<RmtInf><Ustrd>of %s</Ustrd></RmtInf></TxDtls></NtryDtls></Ntry>`, amount, freshKey(), amount)
 	}
 	file := filepath.Join(o.TempDir(), "camt.xml")
 	testkit.Check(o, os.WriteFile(file,
-		[]byte(`<Document><BkToCstmrStmt><Stmt><Id>1</Id><Acct><Id><IBAN>DE89370400440532013000</IBAN></Id></Acct>`+entries.String()+`</Stmt></BkToCstmrStmt></Document>`), 0o600))
+		[]byte(`<Document><BkToCstmrStmt><Stmt><Id>1</Id><Acct><Id><IBAN>DE89370400440532013000</IBAN></Id></Acct>`+
+			entries.String()+`</Stmt></BkToCstmrStmt></Document>`), 0o600))
 	o.d.prints(fmt.Sprintf("0 credited, %d in suspense", len(amounts)), cli.TransfersImportCmd{Storage: o.s.cfg.Storage,
 		Files: []string{file}})
 }

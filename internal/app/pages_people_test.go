@@ -36,7 +36,8 @@ func TestRecipientPages(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openCompanyBrowser(t, database)
 		seed := o.d.seed
-		page := o.says(o.Get("/recipients?search=love&status=active&role=contractor&recipient_type=user&sort_by=name&country=us"), "Ada Lovelace", "ada@sandbox.example", "1 to 1 of 1")
+		page := o.says(o.Get("/recipients?search=love&status=active&role=contractor&recipient_type=user&sort_by=name"+
+			"&country=us"), "Ada Lovelace", "ada@sandbox.example", "1 to 1 of 1")
 		o.silent(page, "Grace Hopper")
 		o.says(o.Get("/recipients?search=nobody-of-this-name"), "No one matches these filters yet.")
 
@@ -257,9 +258,11 @@ func TestWalletAndInvoicePages(t *testing.T) {
 
 		o.says(o.Get("/invoices"), "No invoices here yet.")
 		payer := o.d.ok("POST", "/api/user/payer/create",
-			`{"user_id":"`+ada+`","name":"Northwind","company_type":"client","payroll_invoice_currency":"USD"}`).read(t)["external_company_id"].(string)
+			`{"user_id":"`+ada+`","name":"Northwind","company_type":"client",`+
+				`"payroll_invoice_currency":"USD"}`).read(t)["external_company_id"].(string)
 		id := o.d.ok("POST", "/api/user/invoice/create",
-			`{"user_id":"`+ada+`","external_company_id":"`+payer+`","items":[{"description":"Work <b>","unit_price":100}],"notes":"Thanks"}`).read(t)["invoice_id"].(string)
+			`{"user_id":"`+ada+`","external_company_id":"`+payer+`","items":[{"description":"Work <b>","unit_price":100}],`+
+				`"notes":"Thanks"}`).read(t)["invoice_id"].(string)
 		o.says(o.Get("/invoices?status=sent"), "/invoices/"+id, "Ada Lovelace", "100.00\u00a0USD")
 		o.silent(o.Get("/invoices?status=paid"), id)
 		o.says(o.Get("/invoices/"+id), "Work &lt;b&gt;", "Thanks", "100.00\u00a0USD")

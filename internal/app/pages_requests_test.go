@@ -60,7 +60,9 @@ func TestRequestLog(t *testing.T) {
 		}
 		text := html.UnescapeString(command[1])
 		sent := regexp.MustCompile(
-			`(?s)^curl -X POST '(http://[^']+)' \\\n  -H "Authorization: Basic \$STIPEND_TOKEN" \\\n  -H "Idempotency-Key: \$IDEMPOTENCY_KEY" \\\n  -H 'Content-Type: application/json' \\\n  --data '([^']+)'$`).FindStringSubmatch(text)
+			`(?s)^curl -X POST '(http://[^']+)' \\\n  -H "Authorization: Basic \$STIPEND_TOKEN" \\\n  ` +
+				`-H "Idempotency-Key: \$IDEMPOTENCY_KEY" \\\n  ` +
+				`-H 'Content-Type: application/json' \\\n  --data '([^']+)'$`).FindStringSubmatch(text)
 		if sent == nil || sent[1] != o.s.Ready().BaseURL+createPath {
 			t.Fatalf("%s", text)
 		}

@@ -78,7 +78,8 @@ func TestOverviewAndPayrolls(t *testing.T) {
 		made := o.d.create(`{"external_id":"march","to_pay":[{"user_id":"` + seed.Workers[0].UserID +
 			`","amount_fiat":1600,"description":"` + evil + `"},{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":40}]}`)
 		other := o.d.create(`{"to_pay":[{"user_id":"` + seed.Workers[1].UserID + `","amount_fiat":75.5}]}`)
-		page := o.says(o.Get("/overview"), "/payrolls/"+made.PayrollID+"/fund", "Fund Payroll of ", ": send ", "1,656.40\u00a0USD",
+		page := o.says(o.Get("/overview"), "/payrolls/"+made.PayrollID+"/fund", "Fund Payroll of ", ": send ",
+			"1,656.40\u00a0USD",
 			"/payrolls/"+other.PayrollID)
 		o.silent(page, "You’re all caught up")
 

@@ -52,7 +52,8 @@ func TestWithdrawalPages(t *testing.T) {
 		for change, want := range map[string]int64{"added": 2, "removed": 1} {
 			if n := o.d.count("SELECT COUNT(*) FROM events WHERE company_id = $1 AND object_id = $1 AND name = "+
 				"'distribution.changed' AND data LIKE $2",
-				o.d.seed.CompanyID, `{"company_id":"`+o.d.seed.CompanyID+`","recipient_id":"","user_id":"","change":"`+change+`","distributions":[{"distribution_id":"%","symbol":"BTC","allocation":0}]}`); n != want {
+				o.d.seed.CompanyID, `{"company_id":"`+o.d.seed.CompanyID+`","recipient_id":"","user_id":"","change":"`+change+`",`+
+					`"distributions":[{"distribution_id":"%","symbol":"BTC","allocation":0}]}`); n != want {
 				t.Errorf("%d events say that a destination of the company was %s, want %d", n, change, want)
 			}
 		}

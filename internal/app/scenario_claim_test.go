@@ -269,7 +269,8 @@ func merchantSettings(d *apiClient) {
 	}
 	d.refused(422, "invalid_parameter", "POST", path, `{"confirmations":3}`)
 	d.refused(422, "unknown_field", "POST", path, `{"settlement_address":"`+d.s.Bitcoin().Home()+`"}`)
-	d.ok("POST", path, `{"tolerance_bps":100,"confirmations":0,"late_policy":"requote","settlement_currency":"BTC","origins":["https://shop.example"]}`)
+	d.ok("POST", path, `{"tolerance_bps":100,"confirmations":0,"late_policy":"requote","settlement_currency":"BTC",`+
+		`"origins":["https://shop.example"]}`)
 	if v := d.ok("POST", path, `{"late_grace_seconds":5}`).read(d); v["confirmations"] != 0.0 ||
 		v["late_policy"] != "requote" || v["tolerance_bps"] != 100.0 ||
 		v["late_grace_seconds"] != 5.0 || len(v["origins"].([]any)) != 1 {
@@ -425,7 +426,8 @@ func claimSettled(d *apiClient) {
 	d.payClaim(id, "exact", "")
 	d.claimIs(id, "paid", "none")
 	out := d.ok("POST", path, `{"currency":"BTC","amount":0.0015}`).read(d)
-	if newest := d.ok("GET", path, "").read(d)["data"].([]any)[0].(object); newest["settlement_id"] != out["settlement_id"] {
+	newest := d.ok("GET", path, "").read(d)["data"].([]any)[0].(object)
+	if newest["settlement_id"] != out["settlement_id"] {
 		d.Errorf("%v", newest)
 	}
 	eventually(d.T, 60*time.Second, "the destination is paid", func() bool {

@@ -17,7 +17,8 @@ func (d *apiClient) bankPayee() string {
 	id := made["recipient_id"].(string)
 	d.ok("POST", "/api/company/"+d.seed.CompanyID+"/recipients/"+id+"/distribution",
 		`{"symbol":"USD","distribution_data":{"rail":"ach",
-		"account_holder_name":"Ada Banks","account_holder_type":"individual","routing_number":"021000021","account_number":"12345678","account_type":"checking",
+		"account_holder_name":"Ada Banks","account_holder_type":"individual","routing_number":"021000021",
+		"account_number":"12345678","account_type":"checking",
 		"address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}}`)
 	return id
 }

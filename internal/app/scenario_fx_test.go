@@ -64,7 +64,8 @@ func paidFromOperatorCoins(d *apiClient) {
 	}
 	// One transfer names the company, which gets the euros. Another transfer names no company.
 	statement := filepath.Join(d.TempDir(), "camt.xml")
-	entry := `<Ntry><Amt Ccy="EUR">%s</Amt><CdtDbtInd>CRDT</CdtDbtInd><Sts>BOOK</Sts><BookgDt><Dt>2026-03-02</Dt></BookgDt><AcctSvcrRef>%s</AcctSvcrRef>
+	entry := `<Ntry><Amt Ccy="EUR">%s</Amt><CdtDbtInd>CRDT</CdtDbtInd><Sts>BOOK</Sts>
+		<BookgDt><Dt>2026-03-02</Dt></BookgDt><AcctSvcrRef>%s</AcctSvcrRef>
 		<NtryDtls><TxDtls><RmtInf><Ustrd>%s</Ustrd></RmtInf></TxDtls></NtryDtls></Ntry>`
 	testkit.Check(d, os.WriteFile(statement,
 		[]byte(`<Document><BkToCstmrStmt><Stmt><Id>1</Id><Acct><Id><IBAN>DE89370400440532013000</IBAN></Id></Acct>`+

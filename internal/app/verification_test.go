@@ -34,7 +34,8 @@ func TestSmallPicturesAreForTheSandbox(t *testing.T) {
 
 	d := newAPIClient(t, boot(t, dbtest.SQLite(t)))
 	at, body := "/api/user/document/upload",
-		`{"user_id":"`+d.seed.Workers[0].UserID+`","doc_type":"passport","category":"front","issuing_country":"DE","base64_image":"`
+		`{"user_id":"`+d.seed.Workers[0].UserID+`","doc_type":"passport","category":"front","issuing_country":"DE",`+
+			`"base64_image":"`
 	d.ok("POST", at, body+pixel+`"}`)
 	d.refused(422, "unsupported_image", "POST", at, body+base64.StdEncoding.EncodeToString([]byte("no picture"))+`"}`)
 }

@@ -163,7 +163,7 @@ type (
 		SettlementSchedule *string  `json:"settlement_schedule,omitempty" enum:"manual,daily,weekly"`
 		SettlementTo       *string  `json:"settlement_destination_id,omitempty" maxLength:"64"`
 		SupportEmail       *string  `json:"support_email,omitempty" maxLength:"254"`
-		Origins            []string `json:"origins,omitempty" maxItems:"10" doc:"Replaces all origins that may embed the checkout and to which it may return: https:// and a host. An empty array removes them; without this field they remain."` //nolint:lll // text
+		Origins            []string `json:"origins,omitempty" maxItems:"10"`
 	}
 
 	merchantSettings struct {

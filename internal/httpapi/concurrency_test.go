@@ -35,7 +35,7 @@ func (b *fixture) race(n int, send func(i int) reply) (results map[string]int) {
 	return results
 }
 
-// raceWants sends n requests at once, of which some must succeed and all others fail with one error.
+// raceWants sends n requests at once. Exactly the given number must succeed, and all others must fail with the failure.
 func (b *fixture) raceWants(n, succeed int, failure string, send func(i int) reply) {
 	b.t.Helper()
 	if got := b.race(n, send); got["200"] != succeed || got[failure] != n-succeed {

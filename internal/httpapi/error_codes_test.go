@@ -201,7 +201,8 @@ func TestClaimsAreSettled(t *testing.T) {
 			refusal{404, "not_found", "/settlement_destination_id", "POST", settings, to(btcAddress), ""},
 		)
 		if got, text := ask[members](b.fixture, "POST", settings,
-			`{"settlement_destination_id":"`+fresh+`","settlement_schedule":"daily","support_email":""}`); got["settlement_destination_id"] != fresh {
+			`{"settlement_destination_id":"`+fresh+`","settlement_schedule":"daily",`+
+				`"support_email":""}`); got["settlement_destination_id"] != fresh {
 			t.Errorf("%s", text)
 		}
 

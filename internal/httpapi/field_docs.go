@@ -549,7 +549,9 @@ var typeFieldDocs = map[string]map[string]string{
 		"user_id": "ID of the user. In the sandbox, decide the verification at /sandbox/verifications/{user_id}.",
 	},
 	"merchantSettingsBody": {
-		"confirmations":       "Confirmations that a payment requires: 0, 1, 2 or 6. With 0, claims above 100 USD require 1.",
+		"confirmations": "Confirmations that a payment requires: 0, 1, 2 or 6. With 0, claims above 100 USD require 1.",
+		"origins": "Replaces all origins that may embed the checkout and to which it may return: https:// and a host. An " +
+			"empty array removes them; without this field they remain.",
 		"settlement_currency": "Currency that the merchant receives: BTC, or empty for the currency of each claim.",
 		"settlement_destination_id": "ID of the withdrawal destination to which settlements in its currency are " +
 			"sent; empty to leave them in the balance.",

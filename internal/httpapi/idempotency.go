@@ -111,8 +111,8 @@ func (a *answered) add(sent [sha256.Size]byte, fingerprint string) {
 var errNotStored = errors.New("httpapi: no response is stored")
 
 // once runs a write at most once per key and reports whether it returns the response of an earlier request. The
-// response is stored in the transaction of the write, so a failed write leaves the key unused. If run is nil, it returns
-// a stored response or errNotStored.
+// response is stored in the transaction of the write, so a failed write leaves the key unused. If run is nil, it
+// returns a stored response or errNotStored.
 //
 // Concurrent requests with the same key run one at a time within a process. Those that waited for a successful one
 // get its response from memory, without the database. Requests in two processes meet at the primary key of the

@@ -229,7 +229,8 @@ func TestWithdrawals(t *testing.T) {
 			t.Error(text)
 		}
 		// Every version of every withdrawal has one event, in order.
-		if silent := x.count(`SELECT COUNT(*) FROM history h JOIN withdrawals w ON w.company_id = h.company_id AND w.withdrawal_id = h.object_id
+		if silent := x.count(`SELECT COUNT(*) FROM history h
+			JOIN withdrawals w ON w.company_id = h.company_id AND w.withdrawal_id = h.object_id
 			WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.object_id = h.object_id AND e.sequence = h.version
 				AND e.name = CASE WHEN h.version = 1 THEN 'withdrawal.created' ELSE 'withdrawal.status_update' END
 				AND e.data LIKE '%"status":"' || h.to_state || '"%')`); silent != 0 {

@@ -23,10 +23,11 @@ func TestReadChecksPDFs(t *testing.T) {
 		"larger than 10 MiB":               {encode([]byte(padded(10<<20 + 1))), vendorbill.ErrTooLarge},
 		"without its end":                  {encode([]byte(strings.TrimSuffix(pdf, "%%EOF\n"))), vendorbill.ErrDocument},
 		"with its end 1,024 bytes earlier": {encode([]byte(pdf + strings.Repeat(" ", 1024))), vendorbill.ErrDocument},
-		"with a line break in base64":      {encode([]byte(pdf))[:8] + "\n" + encode([]byte(pdf))[8:], vendorbill.ErrDocument},
-		"without padding":                  {strings.TrimRight(encode([]byte(pdf)), "="), vendorbill.ErrDocument},
-		"empty":                            {"", vendorbill.ErrDocument},
-		"not base64":                       {"%PDF", vendorbill.ErrDocument},
+		"with a line break in base64": {encode([]byte(pdf))[:8] + "\n" + encode([]byte(pdf))[8:],
+			vendorbill.ErrDocument},
+		"without padding": {strings.TrimRight(encode([]byte(pdf)), "="), vendorbill.ErrDocument},
+		"empty":           {"", vendorbill.ErrDocument},
+		"not base64":      {"%PDF", vendorbill.ErrDocument},
 	} {
 		f, err := (&vendorbill.Service{}).Read(t.Context(), c.text)
 		if !errors.Is(err, c.want) {

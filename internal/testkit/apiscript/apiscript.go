@@ -19,8 +19,8 @@
 // In an expected body an object needs only the members that matter, and null is also a member that is absent. An
 // array needs all its elements or, if one of them is "…", at least the others. "*" is any value, "…text…" any string
 // that contains text, "!text" any other string, and numbers are compared as they are written, since amounts are
-// exact. A body that is not JSON is compared as one string. The first "$name" in an expected body sets a variable, later ones
-// are replaced by its value. $unique is a new value each time, and ${"x"*300} is a quoted text so many times. After
+// exact. A body that is not JSON is compared as one string. The first "$name" in an expected body sets a variable,
+// later ones are replaced by its value. $unique is a new value each time, and ${"x"*300} repeats a quoted text. After
 // the response, "has TEXT" and "lacks TEXT" check the body as it was sent.
 //
 // The steps after a table, up to an empty line, are done once for each of its rows, with the row's values. Several
@@ -93,8 +93,8 @@ func Run(t *testing.T, s Service, pattern string) {
 	}
 }
 
-// Responses calls f with each request of the files that match pattern and the response that it must get. code is that of
-// an error, "" if the script does not name it.
+// Responses calls f with each request of the files that match pattern and the response that it must get. code
+// is the error code of the response, "" if the script does not name it.
 func Responses(t *testing.T, pattern string, f func(method, path string, status int, code string)) {
 	t.Helper()
 	for _, name := range files(t, pattern) {

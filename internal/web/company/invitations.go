@@ -39,7 +39,8 @@ func listInvitations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 	var p invitationsPage
 	for _, v := range found.Items {
 		p.Invitations = append(p.Invitations, invitationRow{
-			Email: v.Email, Role: c.RoleName(v.Role), State: c.StateCell("invitation.state", v.State), Sent: c.FormatTime(v.Sent),
+			Email: v.Email, Role: c.RoleName(v.Role),
+			State: c.StateCell("invitation.state", v.State), Sent: c.FormatTime(v.Sent),
 			Expires: c.FormatTime(v.Expires),
 			Resends: c.Text("invitations.resends", strconv.Itoa(v.Resends), strconv.Itoa(payee.MaxResends)),
 			Again:   (v.State == payee.InvitationSent || v.State == payee.InvitationExpired) && v.Resends < payee.MaxResends,

@@ -121,7 +121,8 @@ func TestWebhookSettings(t *testing.T) {
 		secret, path := pagetest.Find(t, made, `<code>(whsec_[^<]+)</code>`),
 			pagetest.Find(t, made, `href="(/settings/webhooks/whk_\w+)"`)
 		page = v.Get(path)
-		for _, want := range []string{"https://hooks.example.com/in", "payroll.*, webhook.test", "check\"/></svg>Enabled</span>",
+		for _, want := range []string{"https://hooks.example.com/in", "payroll.*, webhook.test",
+			"check\"/></svg>Enabled</span>",
 			"No deliveries yet."} {
 			if !strings.Contains(page.Text, want) || strings.Contains(page.Text, secret) {
 				t.Errorf("no %q, or the secret, in\n%s", want, page.Text)

@@ -30,7 +30,8 @@ type endpointView struct {
 }
 
 func newEndpointView(c *ui.Request, e delivery.Endpoint) endpointView {
-	s := endpointView{Endpoint: e, State: c.StateCell("webhook.status", e.Status), Path: webhookPath(e.ID), Chosen: strings.Join(e.Events, ", "),
+	s := endpointView{Endpoint: e, State: c.StateCell("webhook.status", e.Status), Path: webhookPath(e.ID),
+		Chosen:  strings.Join(e.Events, ", "),
 		Success: ui.FormatDay(e.LastSuccess), Failing: ui.FormatDay(e.FailingSince)}
 	if s.Chosen == "" {
 		s.Chosen = c.Text("webhooks.all")

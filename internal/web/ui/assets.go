@@ -89,7 +89,8 @@ func acceptsGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		coding, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
 		weight = strings.ReplaceAll(weight, " ", "")
-		if strings.EqualFold(strings.TrimSpace(coding), "gzip") && strings.Trim(strings.TrimPrefix(weight, "q="), "0.") != "" ||
+		if strings.EqualFold(strings.TrimSpace(coding), "gzip") &&
+			strings.Trim(strings.TrimPrefix(weight, "q="), "0.") != "" ||
 			strings.EqualFold(strings.TrimSpace(coding), "gzip") && weight == "" {
 			return true
 		}
