@@ -106,6 +106,7 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 			data, err := destination.Reveal(sealer, d)
 			return bank.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
 		},
+		Details: payroll.Details,
 		Changed: func(context.Context, *db.Tx, payout.Output, string, nacha.Correction) error { return nil },
 	})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
+	"github.com/stipend/stipend/internal/payroll"
 )
 
 // bankDrop returns the place where files are exchanged with the bank, nil if there is none, and the accounts that it
@@ -107,7 +108,7 @@ func (s *Service) bankRail() (*bank.Rail, error) {
 	}
 	c := bank.Config{
 		Drop: drop, Accounts: accounts, Sealer: s.sealer, Log: s.log,
-		Reveal: s.revealBankDestination, Changed: s.recordBankCorrection,
+		Reveal: s.revealBankDestination, Details: payroll.Details, Changed: s.recordBankCorrection,
 	}
 	if drop == nil && s.cfg.Env == Sandbox {
 		if err := s.simulateBank(&c); err != nil {

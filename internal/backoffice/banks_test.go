@@ -64,6 +64,9 @@ func openBranch(t *testing.T, d *db.DB, clock *dbtest.Clock) *branch {
 		Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
 			return bank.Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
 		},
+		Details: func(context.Context, *db.Tx, string, []payout.Output) (map[string]payout.Details, error) {
+			return nil, nil
+		},
 		Changed: func(context.Context, *db.Tx, payout.Output, string, nacha.Correction) error { return nil },
 		Statement: func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string, error) {
 			_, err := bankreceipt.Import(ctx, d, statement, accounts, parts...)

@@ -64,6 +64,7 @@ type Payee struct {
 	ID      string // rec_…, or usr_… of a worker with a login
 	UserID  string // of a worker with a login, else ""
 	Kind    string // TypeUser or TypeCompany
+	Role    string // Contractor, Employee or Vendor
 	Name    string
 	Status  string
 	Country string
@@ -270,7 +271,7 @@ func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Pa
 	if by.CompanyID != "" {
 		r, err := selectOne(ctx, tx, by.CompanyID, id)
 		if err == nil && r.UserID == "" {
-			return Payee{r.ID, r.UserID, r.Type, r.Name, r.Status, r.Country, r.Email}, nil
+			return Payee{r.ID, r.UserID, r.Type, r.Role, r.Name, r.Status, r.Country, r.Email}, nil
 		}
 		if err != nil && !errors.Is(err, apierr.NotFoundErr) {
 			return Payee{}, err

@@ -194,6 +194,19 @@ func (p *Payroll) payments(ctx context.Context, tx *db.Tx, state State) ([]Payme
 	return all, err
 }
 
+// paymentTexts adds the payee, invoice and description of payments of a payroll to the map, by payment ID.
+func paymentTexts(ctx context.Context, tx *db.Tx, companyID, payrollID string, ids []string,
+	found map[string]Payment) error {
+	return db.EachIn(ctx, tx, ids, `SELECT payment_id, payee_id, invoice_id, description FROM payments
+		WHERE company_id = $1 AND payroll_id = $2 AND payment_id IN %s`, []any{companyID, payrollID},
+		func(r *db.Rows) error {
+			var m Payment
+			err := r.Scan(&m.ID, &m.PayeeID, &m.InvoiceID, &m.Description)
+			found[m.ID] = m
+			return err
+		})
+}
+
 // payment reads one payment. found is false if there is none.
 func (p *Payroll) payment(ctx context.Context, tx *db.Tx, id string) (Payment, bool, error) {
 	m, err := p.scanPayment(tx.QueryRow(ctx, "SELECT "+paymentColumns+` FROM payments

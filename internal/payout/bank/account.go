@@ -15,6 +15,7 @@ import (
 
 	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
@@ -198,6 +199,7 @@ type Payment struct {
 	Scheme  string          // payment scheme, such as ach or sepa_ct
 	Data    json.RawMessage // fields of the destination
 	Text    string          // shown on the payee's statement
+	Details payout.Details
 }
 
 // Message is an encoded payment file.

@@ -96,6 +96,8 @@ type Config struct {
 	Sealer   *identity.Sealer
 	// Reveal unseals a destination as it was at the release of the payroll.
 	Reveal func(snapshot json.RawMessage) (Destination, error)
+	// Details returns what outputs of a company pay, by output ID.
+	Details func(ctx context.Context, tx *db.Tx, companyID string, outs []payout.Output) (map[string]payout.Details, error)
 	// Changed is called with an output and the correction that the payee's bank asks for.
 	Changed func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error
 	// Statement books the entries of a statement or notification that are not about our payments: incoming money,
@@ -120,8 +122,8 @@ func New(c Config) (*Rail, error) {
 		return nil, errors.New("bank: the drop is missing")
 	case len(c.Accounts) == 0:
 		return nil, errors.New("bank: no bank account of the operator is configured")
-	case c.Sealer == nil || c.Reveal == nil || c.Changed == nil || c.Log == nil:
-		return nil, errors.New("bank: Sealer, Reveal, Changed or Log is missing")
+	case c.Sealer == nil || c.Reveal == nil || c.Details == nil || c.Changed == nil || c.Log == nil:
+		return nil, errors.New("bank: Sealer, Reveal, Details, Changed or Log is missing")
 	}
 	if c.Retry == 0 {
 		c.Retry = 5 * time.Second
@@ -169,6 +171,13 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err != nil {
 		return err
 	}
+	if len(outs) == 0 {
+		return nil
+	}
+	details, err := r.c.Details(ctx, tx, companyID, outs)
+	if err != nil {
+		return err
+	}
 	type group struct {
 		account  Account
 		outs     []payout.Output
@@ -187,7 +196,8 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 				"company_id", o.CompanyID, "currency", o.Amount.Asset())
 			continue
 		}
-		p := Payment{Amount: o.Amount, Country: to.Country, Scheme: to.Scheme, Data: to.Data, Text: o.PaymentID}
+		p := Payment{Amount: o.Amount, Country: to.Country, Scheme: to.Scheme, Data: to.Data, Text: o.PaymentID,
+			Details: details[o.ID]}
 		if err := a.Check(tx.Now(), p); err != nil {
 			reason := reasonDestination
 			if errors.Is(err, errTooLarge) {

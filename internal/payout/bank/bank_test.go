@@ -42,6 +42,9 @@ func config(f *payouttest.Fixture, drop *bank.Drop) bank.Config {
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	f.Must(err)
 	return bank.Config{Log: f.Log, Changed: unchanged, Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer,
+		Details: func(context.Context, *db.Tx, string, []payout.Output) (map[string]payout.Details, error) {
+			return nil, nil
+		},
 		Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
 			return bank.Destination{Country: "DE", Scheme: "sepa_ct", Data: snapshot}, nil
 		}}

@@ -1,0 +1,20 @@
+package payout
+
+// Purpose is the reason for a payment, as banks classify it.
+type Purpose string
+
+// Purposes. PurposeOther includes withdrawals and refunds.
+const (
+	PurposeWages  Purpose = "wages"  // pay of an employee or contractor who is a person
+	PurposeVendor Purpose = "vendor" // payment of a company, or of a person with the role vendor
+	PurposeOther  Purpose = ""
+)
+
+// Details tell the payee and the banks what a payment is for. Rails that carry no text do not use them.
+type Details struct {
+	Payer        string // name of the paying company
+	PayerCountry string // country code of the paying company
+	Purpose      Purpose
+	Description  string // the company's description of the payment, "" for none
+	Invoice      string // number of the paid invoice, "" for none
+}
