@@ -222,6 +222,7 @@ type WatchedOutput struct {
 	Confirmed             bool
 	Coinbase              bool
 	ReplacedBy            string
+	ReplacedDepth         int64 // confirmations of the transaction ReplacedBy that a witness verified, see [WatchedTx]
 	SpendState            SpendState
 	SpentBy               string
 	BlocksPerConfirmation int64 // the chain's blocks per confirmation, see [NewWatcher]

@@ -165,7 +165,7 @@ func (r *recorder) markConflicts(ctx context.Context, t Tx) error {
 				continue
 			}
 			done[rival.txid] = true
-			outputs, err := replaceOutputs(ctx, r.tx, r.w.name, rival.txid, t.ID)
+			outputs, err := replaceOutputs(ctx, r.tx, r.w.name, rival.txid, t.ID, r.position.height)
 			if err != nil {
 				return err
 			}

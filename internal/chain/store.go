@@ -384,7 +384,7 @@ func (w *outputWrites) store(ctx context.Context, tx *db.Tx) error {
 	stored := 0
 	for values, args := range db.BindRows(tx, w.updated, 4) {
 		n, err := tx.Exec(ctx, `WITH v (txid, vout, old_state, state, depth, own) AS (`+values+`)
-			UPDATE chain_outputs SET state = v.state, height = $2, block_hash = $3, replaced_by = '',
+			UPDATE chain_outputs SET state = v.state, height = $2, block_hash = $3, replaced_by = '', replaced_height = 0,
 				depth = v.depth, own = v.own, confirmed = (want_confirmations = 0) FROM v
 			WHERE chain_outputs.chain = $1 AND chain_outputs.txid = v.txid AND chain_outputs.vout = v.vout
 				AND chain_outputs.state = v.old_state`, append([]any{w.chain, w.position.height, w.position.hash}, args...)...)
@@ -400,11 +400,14 @@ func (w *outputWrites) store(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// replaceOutputs marks the outputs of a transaction as replaced, because another transaction spends its inputs.
-func replaceOutputs(ctx context.Context, tx *db.Tx, chain, txid, by string) ([]output, error) {
-	rows, err := tx.Query(ctx, `UPDATE chain_outputs SET state = 'replaced', replaced_by = $3, confirmed = FALSE
-		WHERE chain = $1 AND txid = $2 AND (state IN ('seen', 'evicted') OR state = 'replaced' AND replaced_by <> $3)
-		RETURNING `+outputColumns, chain, txid, by)
+// replaceOutputs marks the outputs of a transaction that is not mined as replaced by another one at the given height,
+// which spends its inputs.
+func replaceOutputs(ctx context.Context, tx *db.Tx, chain, txid, by string, height int64) ([]output, error) {
+	rows, err := tx.Query(ctx, `UPDATE chain_outputs
+		SET state = 'replaced', replaced_by = $3, replaced_height = $4, confirmed = FALSE
+		WHERE chain = $1 AND txid = $2 AND (state IN ('seen', 'evicted')
+			OR state = 'replaced' AND replaced_height = 0 AND (replaced_by <> $3 OR replaced_height <> $4))
+		RETURNING `+outputColumns, chain, txid, by, height)
 	return db.Collect(rows, err, scanOutput)
 }
 
@@ -414,8 +417,13 @@ func evictOutputs(ctx context.Context, tx *db.Tx, chain, txid string) ([]output,
 	return db.Collect(rows, err, scanOutput)
 }
 
-// unmineOutputs changes the outputs of a disconnected block back to state seen, and returns them.
+// unmineOutputs changes the outputs of a disconnected block back to state seen, and returns them. Outputs that a
+// transaction of the block replaced remain replaced.
 func unmineOutputs(ctx context.Context, tx *db.Tx, chain string, height int64) ([]output, error) {
+	if err := tx.Queue(ctx, `UPDATE chain_outputs SET replaced_height = 0
+		WHERE chain = $1 AND state = 'replaced' AND replaced_height = $2`, chain, height); err != nil {
+		return nil, err
+	}
 	rows, err := tx.Query(ctx, `UPDATE chain_outputs SET state = 'seen', height = 0, block_hash = '',
 		confirmed = (want_confirmations = 0), depth = CASE WHEN own THEN 1 ELSE 0 END
 		WHERE chain = $1 AND state = 'mined' AND height = $2 RETURNING `+outputColumns, chain, height)
@@ -446,22 +454,25 @@ func unspendOutputs(ctx context.Context, tx *db.Tx, chain, by string) error {
 // watchedOutputs selects the watched outputs of a transaction.
 const watchedOutputs = `SELECT o.txid, o.vout, o.company_id, o.object_id, o.address, o.branch, o.amount, o.state,
 	o.height, o.block_hash, o.first_seen, o.want_confirmations, o.confirmed, o.coinbase, o.replaced_by, o.spend_state,
-	o.spent_by,
-	COALESCE(c.height, 0), COALESCE(c.blocks_per_step, 1), o.asset
+	o.spent_by, o.replaced_height,
+	COALESCE(c.height, 0), COALESCE(c.verified_height, 0), COALESCE(c.blocks_per_step, 1), o.asset
 	FROM chain_outputs o LEFT JOIN chain_cursors c ON c.chain = o.chain WHERE o.chain = $1 AND o.txid = $2`
 
 func scanWatched(scan func(...any) error) (w WatchedOutput, err error) {
-	var vout, branch, firstSeen, tip int64
+	var vout, branch, firstSeen, replaced, tip, verified int64
 	var state, spend, asset string
 	if err := scan(&w.TxID, &vout, &w.CompanyID, &w.ObjectID, &w.Address, &branch, &w.Amount, &state, &w.Height,
 		&w.BlockHash, &firstSeen, &w.RequiredConfirmations, &w.Confirmed, &w.Coinbase, &w.ReplacedBy, &spend, &w.SpentBy,
-		&tip, &w.BlocksPerConfirmation, &asset); err != nil {
+		&replaced, &tip, &verified, &w.BlocksPerConfirmation, &asset); err != nil {
 		return WatchedOutput{}, err
 	}
 	w.Vout, w.Branch, w.State, w.SpendState = uint32(vout), uint32(branch), State(state), SpendState(spend)
 	w.FirstSeen, w.Asset = db.Time(firstSeen), cmp.Or(money.Asset(asset), money.BTC)
-	if w.State == Mined {
+	switch {
+	case w.State == Mined:
 		w.Depth = tip - w.Height + 1
+	case w.State == Replaced && replaced > 0 && replaced <= verified:
+		w.ReplacedDepth = tip - replaced + 1
 	}
 	return w, nil
 }

@@ -1704,6 +1704,7 @@ CREATE TABLE chain_outputs (
     want_confirmations BIGINT  NOT NULL CHECK (want_confirmations >= 0),
     confirmed          BOOLEAN NOT NULL,
     replaced_by        TEXT    NOT NULL,
+    replaced_height    BIGINT  NOT NULL DEFAULT 0, -- block of the transaction replaced_by; 0 while it is in none
     depth              BIGINT  NOT NULL,
     -- Spending.
     spend_state        TEXT    NOT NULL CHECK (spend_state IN ('available', 'reserved', 'spent')),

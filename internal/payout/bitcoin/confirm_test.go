@@ -251,6 +251,59 @@ func TestAConflictAlsoEndsDependentTransactions(t *testing.T) {
 	})
 }
 
+// A reorganization removes the deposit whose coin a payout spends, and the payer spends the deposit's inputs elsewhere:
+// neither that payout nor the one that spends its change can ever be confirmed.
+func TestAVanishedDepositEndsThePayoutsThatSpendIt(t *testing.T) {
+	run(t, func(w *fixture) {
+		w.fund(2_000_000)
+		deposit := w.inputs()[0]
+		for range 2 {
+			w.release(500_000)
+			w.watch()
+			w.Clock.Advance(time.Second)
+		}
+		before := w.states(payout.Sent, payout.Sent)
+		if before[0].TxID == before[1].TxID {
+			w.Fatal("no chain of transactions to test")
+		}
+		w.Must(w.node.Reorg(w.Context(), chain.DefaultConfirmations))
+		_, err := w.node.Replace(w.Context(), deposit)
+		w.Must(err)
+		w.watch()
+		w.mine(1)
+		w.wait(time.Hour)
+		for _, o := range w.outputs() {
+			if o.State == payout.Queued || o.State == payout.Fulfilled {
+				w.Fatalf("%s after one confirmation of the conflicting transaction: %+v", o.State, o)
+			}
+		}
+		w.mine(5)
+		w.wait(time.Hour)
+		w.fund(3_000_000)
+		for range 3 {
+			w.wait(time.Hour)
+			w.mine(1)
+		}
+		for i, o := range w.states(payout.Fulfilled, payout.Fulfilled) {
+			w.paid(o)
+			w.holds(ledger.InTransit, before[i].BatchID, 0)
+		}
+	})
+}
+
+// inputs returns the transactions of the wallet's coins.
+func (w *fixture) inputs() (txids []string) {
+	w.Helper()
+	w.Read(func(ctx context.Context, tx *db.Tx) error {
+		coins, err := chain.Coins(ctx, tx, network)
+		for _, c := range coins {
+			txids = append(txids, c.TxID)
+		}
+		return err
+	})
+	return txids
+}
+
 func TestBumpRefusesHarmfulReplacements(t *testing.T) {
 	run(t, func(w *fixture) {
 		bump := func(batch string, rate int64, want error) {

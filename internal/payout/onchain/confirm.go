@@ -2,8 +2,6 @@ package onchain
 
 import (
 	"context"
-	"errors"
-
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
@@ -86,21 +84,62 @@ func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 		v.dead = ""
 		return v, nil
 	}
-	// An input created by a transaction that can never be confirmed does not exist.
-	for _, coin := range b.Inputs {
-		if coin.Unconfirmed == 0 {
-			continue
-		}
-		parent, err := chain.GetTx(ctx, tx, b.Chain, coin.TxID)
-		switch {
-		case errors.Is(err, chain.ErrUnknown):
-		case err != nil:
-			return view{}, err
-		case c.conflictIsFinal(parent):
+	if v.dead == "" && b.State != dead && b.State != lost {
+		gone, err := c.inputsGone(ctx, tx, b.Inputs, map[string]bool{})
+		if gone {
 			v.dead = reasonConflict
 		}
+		return v, err
 	}
 	return v, nil
+}
+
+// inputsGone reports whether one of some coins can never exist: a transaction that conflicts with the one that creates
+// the coin is final. That one may also be a payer's, which a reorganization removed after its coin was spent. If it is
+// a transaction of another batch, its inputs count too. known has the transactions that were already checked.
+func (c *Carrier) inputsGone(ctx context.Context, tx *db.Tx, coins []chain.WalletCoin, known map[string]bool) (
+	bool, error,
+) {
+	var parents []string
+	var ask []db.Statement
+	gone, exists := false, map[string]bool{}
+	for _, coin := range coins {
+		if known[coin.TxID] {
+			continue
+		}
+		known[coin.TxID] = true
+		parents = append(parents, coin.TxID)
+		ask = append(ask, chain.OutputsQuery(c.Chain, coin.TxID, func(o chain.WatchedOutput) {
+			exists[o.TxID] = exists[o.TxID] || o.State == chain.Mined || o.State == chain.Seen
+			gone = gone || o.State == chain.Replaced && o.ReplacedDepth >= c.ConflictDepth
+		}))
+	}
+	if err := tx.Batch(ctx, ask); err != nil || gone || len(parents) == 0 {
+		return gone, err
+	}
+	own, err := chain.GetTxs(ctx, tx, c.Chain, parents)
+	if err != nil {
+		return false, err
+	}
+	for _, txid := range parents {
+		parent, ours := own[txid]
+		if !ours || exists[txid] {
+			continue
+		}
+		if c.conflictIsFinal(parent) {
+			return true, nil
+		}
+		of, err := readBatches(ctx, tx, c.Chain, parent.CompanyID, []string{parent.ObjectID})
+		if err != nil {
+			return false, err
+		}
+		for _, b := range of {
+			if gone, err := c.inputsGone(ctx, tx, b.Inputs, known); err != nil || gone {
+				return gone, err
+			}
+		}
+	}
+	return false, nil
 }
 
 // conflictIsFinal reports whether a conflicting transaction is deep enough in the chain to prove that w is never
