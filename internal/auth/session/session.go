@@ -154,6 +154,29 @@ func (s Session) NeedsTouch(now time.Time) bool { return now.Sub(s.lastUsed) >= 
 // Touch records that a session was used now. It does not revive an ended one.
 func Touch(ctx context.Context, tx *db.Tx, s Session) error { return touch(ctx, tx, s.digest) }
 
+// KeepForm encrypts and stores the values of a form that was posted without the second factor it requires. The
+// session keeps one form at a time.
+func KeepForm(ctx context.Context, tx *db.Tx, k *identity.Sealer, s Session, form []byte) error {
+	sealed, err := k.Seal(s.keptForm(), form)
+	if err != nil {
+		return err
+	}
+	return keepForm(ctx, tx, s.digest, sealed)
+}
+
+// KeptForm returns the form of [KeepForm] during the time in which it can be sent again, else nil.
+func KeptForm(ctx context.Context, tx *db.Tx, k *identity.Sealer, s Session) ([]byte, error) {
+	sealed, err := selectKeptForm(ctx, tx, s.digest, db.Micros(tx.Now().Add(-Fresh)))
+	if err != nil || sealed == "" {
+		return nil, err
+	}
+	return k.Open(s.keptForm(), sealed)
+}
+
+func (s Session) keptForm() identity.SealContext {
+	return identity.SealContext{Table: "sessions", Column: "kept_form", Row: s.ID}
+}
+
 // ActFor selects the company that a session acts for. It returns apierr.NotFoundErr if the person is not a member.
 func ActFor(ctx context.Context, tx *db.Tx, s Session, companyID string) error {
 	for _, m := range s.Members {

@@ -61,6 +61,22 @@ func touch(ctx context.Context, tx *db.Tx, digest string) error {
 	return err
 }
 
+// keepForm stores an encrypted form.
+func keepForm(ctx context.Context, tx *db.Tx, digest, sealed string) error {
+	_, err := tx.Exec(ctx, "UPDATE sessions SET kept_form = $1, kept_at = $2 WHERE digest = $3", sealed,
+		db.Micros(tx.Now()), digest)
+	return err
+}
+
+// selectKeptForm returns the stored form, or "" if there is none that was stored after since.
+func selectKeptForm(ctx context.Context, tx *db.Tx, digest string, since int64) (sealed string, err error) {
+	err = tx.QueryRow(ctx, "SELECT kept_form FROM sessions WHERE digest = $1 AND kept_at > $2", digest, since).Scan(&sealed)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return sealed, err
+}
+
 func setCompany(ctx context.Context, tx *db.Tx, digest, companyID string) error {
 	_, err := tx.Exec(ctx, "UPDATE sessions SET company_id = $1 WHERE digest = $2", companyID, digest)
 	return err

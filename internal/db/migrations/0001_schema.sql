@@ -358,6 +358,9 @@ CREATE TABLE sessions (
     factor_at     BIGINT  NOT NULL DEFAULT 0, -- when a second factor was last verified
     -- the password was right, the second factor is still missing; the session has no rights yet
     awaits_factor BOOLEAN NOT NULL DEFAULT FALSE,
+    -- a form that was posted without the second factor it requires, encrypted; '' if none
+    kept_form     TEXT    NOT NULL DEFAULT '',
+    kept_at       BIGINT  NOT NULL DEFAULT 0, -- when the form was stored
     created_at    BIGINT  NOT NULL,
     PRIMARY KEY (digest)
 );

@@ -53,7 +53,7 @@ func TestFirstFactorNeedsRecentPassword(t *testing.T) {
 		x := pagetest.NewFixture(t, d, "admin").RequireFactor()
 		v := x.SignIn("admin")
 		clock.Advance(session.FreshSignIn)
-		const proof, key = "/account/proof?next=%2Faccount%2Ffactor", `<code>([A-Z2-7]{32})</code>`
+		const proof, key = "/account/proof?next=%2Faccount%2Ffactor%3Fresume%3D1", `<code>([A-Z2-7]{32})</code>`
 		got := v.Submit(v.Get("/account/factor"), "/account/factor/begin")
 		if got.Location() != proof || x.Count("SELECT COUNT(*) FROM second_factors") != 0 {
 			t.Fatalf("%d to %q", got.Status, got.Location())
@@ -67,8 +67,8 @@ func TestFirstFactorNeedsRecentPassword(t *testing.T) {
 			t.Errorf("a wrong password: %d", got.Status)
 		}
 		before := v.Cookie("stipend_session")
-		if got := v.Submit(page, "/account/proof", "password", pagetest.Password); got.Location() != "/account/factor" ||
-			v.Cookie("stipend_session") == before {
+		if got := v.Submit(page, "/account/proof", "password",
+			pagetest.Password); got.Location() != "/account/factor?resume=1" || v.Cookie("stipend_session") == before {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
 		page = v.Follow(v.Submit(v.Get("/account/factor"), "/account/factor/begin"))
@@ -99,7 +99,7 @@ func TestKeysNeedASecondFactor(t *testing.T) {
 		register := []string{"name", "Books", "scopes", "c_company_detail"}
 		page := v.Get("/settings/api")
 		got := v.Submit(page, "/settings/api", register...)
-		if got.Status != 303 || got.Location() != "/account/proof?next=%2Fsettings%2Fapi" ||
+		if got.Status != 303 || got.Location() != "/account/proof?next=%2Fsettings%2Fapi%3Fresume%3D1" ||
 			x.Count("SELECT COUNT(*) FROM apps") != 0 {
 			t.Fatalf("%d to %q", got.Status, got.Location())
 		}
@@ -132,7 +132,7 @@ func TestKeysNeedASecondFactor(t *testing.T) {
 			t.Errorf("a webhook endpoint with an old proof: %d to %q", got.Status, got.Location())
 		}
 		if got := w.Submit(w.Get("/account/factor"),
-			"/account/factor/remove"); got.Location() != "/account/proof?next=%2Faccount%2Ffactor" {
+			"/account/factor/remove"); got.Location() != "/account/proof?next=%2Faccount%2Ffactor%3Fresume%3D1" {
 			t.Fatalf("%d to %q", got.Status, got.Location())
 		}
 		proof := w.Get("/account/proof?next=/account/factor")
@@ -179,11 +179,21 @@ func TestOlderSessionsMustProveTheFactor(t *testing.T) {
 	if !strings.Contains(page.Text, `action="/account/proof"`) || x.Count("SELECT COUNT(*) FROM webhook_endpoints") != 0 {
 		t.Fatalf("%d to %q\n%s", got.Status, got.Location(), page.Text)
 	}
-	if got := old.Submit(page, "/account/proof", "code", phone.Code()); got.Location() != "/settings/webhooks" {
+	if got := old.Submit(page, "/account/proof", "code", phone.Code()); got.Location() != "/settings/webhooks?resume=1" {
 		t.Errorf("%d to %q", got.Status, got.Location())
 	}
-	if got := old.Submit(old.Get("/settings/webhooks"), "/settings/webhooks", "url",
-		"https://hooks.example.com/"); got.Status != 200 {
+	page = old.Get("/settings/webhooks?resume=1")
+	if !page.Contains("Nothing has been sent yet") || !page.Contains(`value="https://hooks.example.com/"`) {
+		t.Errorf("the form is not kept:\n%s", page.Text)
+	}
+	if n := x.Count("SELECT COUNT(*) FROM sessions WHERE kept_form LIKE '%hooks.example.com%'"); n != 0 {
+		t.Error("the form is stored unencrypted")
+	}
+	if v.Get("/settings/webhooks?resume=1").Contains("hooks.example.com/") || old.Get("/settings/api?resume=1").Contains(
+		"Nothing has been sent yet") {
+		t.Error("the form is shown in another session or on another page")
+	}
+	if got := old.Submit(page, "/settings/webhooks"); got.Status != 200 {
 		t.Errorf("%d", got.Status)
 	}
 }
@@ -349,7 +359,7 @@ func TestMoneyNeedsAFreshFactor(t *testing.T) {
 			"/settings/approvals":                    "/settings/approvals", "/settings/approvals/remove": "/settings/approvals",
 			"/settings/approvals/answer": "/settings/approvals",
 		} {
-			if got := post(path); got.Status != 303 || got.Location() != ui.ProofPath(page) {
+			if got := post(path); got.Status != 303 || got.Location() != ui.ProofPath(page+"?resume=1") {
 				t.Errorf("%s: %d to %q", path, got.Status, got.Location())
 			}
 		}

@@ -52,6 +52,9 @@ func TestSignInAndOut(t *testing.T) {
 			t.Errorf("a signed-in user gets the sign-in form: %d", got.Status)
 		}
 		page = v.Get("/account")
+		if !strings.Contains(page.Text, "Administrateur") {
+			t.Error("the chosen language is not remembered")
+		}
 		if got := v.Submit(page, "/sign-out"); got.Location() != "/sign-in" ||
 			!strings.Contains(got.Header.Get("Set-Cookie"), "Max-Age=0") {
 			t.Errorf("%d %v", got.Status, got.Header)

@@ -91,6 +91,9 @@ func TestAppsAndKeys(t *testing.T) {
 			x.Authenticates("Basic", second) {
 			t.Errorf("%d; the revoked key works", got.Status)
 		}
+		if !v.Get(path).Contains("Revoked.") || v.Get(path).Contains("Revoked.") {
+			t.Error("the result is not confirmed once")
+		}
 		if _, form := webtest.Form(t, v.Get(path).Text, path+"/keys"); v.Post(rotate, form).Status != 404 {
 			t.Error("a revoked key is rotated")
 		}

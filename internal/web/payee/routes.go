@@ -9,13 +9,14 @@ import (
 var Routes = []ui.Route{
 	{Method: "GET", Path: personPath, Access: ui.SignedIn, NeedsKYC: true, Handler: showPerson},
 	{Method: "POST", Path: personPath + "/documents", Kind: ui.MultiStep, Access: ui.SignedIn, Factor: ui.ProvenFactor,
-		NeedsKYC: true, MaxBody: company.ImageFormLimit, Handler: uploadOwnDocument, FormPage: showPerson},
+		NeedsKYC: true, MaxBody: company.ImageFormLimit, Handler: uploadOwnDocument, FormPage: showPerson,
+		Notice: "added"},
 	{Method: "POST", Path: personPath + "/profile", Access: ui.SignedIn, Factor: ui.ProvenFactor, NeedsKYC: true,
-		Handler: saveProfile, FormPage: showPerson},
+		Handler: saveProfile, FormPage: showPerson, Notice: "saved"},
 	{Method: "POST", Path: personPath + "/payer", Access: ui.SignedIn, Factor: ui.ProvenFactor, NeedsKYC: true,
-		Handler: savePayer, FormPage: showPerson},
+		Handler: savePayer, FormPage: showPerson, Notice: "added"},
 	{Method: "POST", Path: personPath + "/start", Access: ui.SignedIn, Factor: ui.ProvenFactor, NeedsKYC: true,
-		Handler: startOwn, FormPage: showPerson},
+		Handler: startOwn, FormPage: showPerson, Notice: "sent"},
 
 	{Method: "GET", Path: "/invitation/{token}", Access: ui.Anyone, Handler: showInvitation},
 	{Method: "POST", Path: "/invitation/{token}/accept", Access: ui.Anyone, Handler: acceptInvitation,

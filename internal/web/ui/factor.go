@@ -2,12 +2,14 @@ package ui
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 
 	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
 )
 
@@ -48,22 +50,58 @@ func (c *Request) FactorMethods(ctx context.Context, tx *db.Tx) (codes, keys boo
 
 // ProofURL returns the URL of the second-factor page that then returns to this page, or to the page of this form.
 func (c *Request) ProofURL() string {
-	next := c.HTTP.URL.RequestURI()
 	if c.HTTP.Method != http.MethodGet {
-		next = c.pageOf(c.HTTP.URL.Path)
+		return ProofPath(c.home() + "?" + resumeParameter + "=1")
 	}
-	return ProofPath(next)
+	return ProofPath(c.HTTP.URL.RequestURI())
 }
 
 // ProofPath returns the URL of the second-factor page that then redirects to next.
 func ProofPath(next string) string { return "/account/proof?" + url.Values{"next": {next}}.Encode() }
 
-// pageOf returns the nearest path at or above a path that has a page.
-func (s *Server) pageOf(at string) string {
-	for ; at != "/"; at = path.Dir(at) {
-		if _, pattern := s.mux.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: at}}); pattern != "/" {
-			return at
-		}
+// resumeParameter is the URL parameter of the page of a kept form.
+const resumeParameter = "resume"
+
+// keptForm is a form that was posted without the second factor it requires.
+type keptForm struct {
+	Page   string // path of the form's page
+	Values url.Values
+}
+
+// keepForm stores the posted form, without secrets and files, so that its user need not enter it again after proving
+// the second factor. It stores nothing if the server has no Sealer.
+func (c *Request) keepForm() error {
+	if c.Sealer == nil || c.Session == nil {
+		return nil
 	}
-	return "/account"
+	k := keptForm{Page: c.home(), Values: maps.Clone(c.Form)}
+	for _, name := range []string{"form_token", "password", "new_password", "code"} {
+		delete(k.Values, name)
+	}
+	data, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	return c.DB.Write(c.HTTP.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return session.KeepForm(ctx, tx, c.Sealer, *c.Session, data)
+	})
+}
+
+// resumeForm fills the page's form with the values that keepForm stored.
+func (c *Request) resumeForm(ctx context.Context, tx *db.Tx) error {
+	if c.Sealer == nil || tx == nil || c.HTTP.Method != http.MethodGet || c.Query(resumeParameter) == "" {
+		return nil
+	}
+	data, err := session.KeptForm(ctx, tx, c.Sealer, *c.Session)
+	if err != nil || data == nil {
+		return err
+	}
+	var k keptForm
+	if err := json.Unmarshal(data, &k); err != nil {
+		return err
+	}
+	if k.Page == c.HTTP.URL.EscapedPath() {
+		c.Form, c.resumed = k.Values, true
+	}
+	return nil
 }

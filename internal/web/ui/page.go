@@ -137,6 +137,12 @@ func (s PageData) Session() *session.Session { return s.request.Session }
 // FormToken returns the token that posted forms of this session must carry.
 func (s PageData) FormToken() string { return s.request.formToken() }
 
+// Notice confirms the form that led to this page, or is "".
+func (s PageData) Notice() string { return s.request.notice }
+
+// Resumed reports whether the form is filled with values that were entered before the second factor was proven.
+func (s PageData) Resumed() bool { return s.request.resumed }
+
 // Problems returns the problems of the posted form, in order.
 func (s PageData) Problems() []FormProblem { return s.request.Problems() }
 

@@ -60,6 +60,8 @@ type Route struct {
 	// FormPage renders the page of a rejected form, with the problems at the fields. Without it, a rejected form gets
 	// an error page.
 	FormPage handler
+	// Notice is the key, after "notice.", of the message that confirms a posted form on the page of its redirect.
+	Notice string
 	// Public marks pages without personal or company data. Only these may be cached and indexed.
 	Public bool
 	// MaxBody is the maximum size of the request body in bytes; 0 means FormLimit. Only a form with a larger limit may
@@ -98,6 +100,7 @@ type View struct {
 	State          Cell     // a badge beside the title
 	FrameAncestors []string // origins that may embed the page
 	LivePath       string   // path of the event stream that keeps the page current
+	keepsForm      bool     // the posted form is kept until the user has proven the second factor
 	FormScheme     string   // a URL scheme to which forms may redirect, besides the pages' own origin
 }
 

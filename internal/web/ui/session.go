@@ -122,7 +122,10 @@ func (c *Request) admit(ctx context.Context, tx *db.Tx, rt Route, h handler) (Vi
 	case rt.Access >= Manager && !c.Session.Manages(), rt.Access >= Administrator && !c.Session.Administers():
 		return View{}, ErrRole
 	case needs != PasswordOnly:
-		return View{Redirect: c.ProofURL()}, nil
+		return View{Redirect: c.ProofURL(), keepsForm: c.Form != nil}, nil
+	}
+	if err := c.resumeForm(ctx, tx); err != nil {
+		return View{}, err
 	}
 	return h(ctx, tx, c)
 }

@@ -23,13 +23,18 @@ type Language struct {
 	Explicit bool // chosen by ?lang=, which links then keep
 }
 
-// chooseLanguage returns the language of the lang parameter if it is supported, else the best match for the
-// Accept-Language header.
+// chooseLanguage returns the language of the lang parameter, else the one that the reader chose before, else the best
+// match for the Accept-Language header. Languages without texts are ignored.
 func chooseLanguage(r *http.Request) Language {
-	asked := r.URL.Query().Get("lang")
-	for _, l := range Languages {
-		if l.Tag == asked {
-			return Language{l.Tag, true}
+	asked, kept := r.URL.Query().Get("lang"), ""
+	if k, err := r.Cookie(languageCookie); err == nil {
+		kept = k.Value
+	}
+	for _, chosen := range []string{asked, kept} {
+		for _, l := range Languages {
+			if l.Tag == chosen {
+				return Language{l.Tag, chosen == asked}
+			}
 		}
 	}
 	wanted, _, err := xlanguage.ParseAcceptLanguage(r.Header.Get("Accept-Language"))

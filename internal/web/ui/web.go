@@ -148,6 +148,8 @@ type Request struct {
 	ID       string // request ID
 	Language Language
 	Form     url.Values          // the posted values
+	resumed  bool                // Form is a kept form
+	notice   string              // confirms the form that led to this page; "" for none
 	Problem  *apierr.Fault       // the error of the posted form
 	Labels   map[string]string   // labels of fields that the catalogs do not name
 	Session  *session.Session    // the signed-in user; nil until looked up
@@ -316,6 +318,14 @@ func (s *Server) serve(w *responseWriter, r *http.Request, rt Route) {
 		w.WriteHeader(http.StatusSeeOther)
 		return
 	}
+	if v.keepsForm {
+		if err := c.keepForm(); err != nil {
+			s.writeError(w, r, err)
+			return
+		}
+	} else if v.Redirect != "" && rt.Notice != "" && r.Method == http.MethodPost {
+		http.SetCookie(w, s.preference(noticeCookie, rt.Notice, time.Minute))
+	}
 	if v.Redirect != "" {
 		w.Header().Set("Location", c.URL(v.Redirect))
 		w.WriteHeader(http.StatusSeeOther)
@@ -332,7 +342,30 @@ func (s *Server) serve(w *responseWriter, r *http.Request, rt Route) {
 		}
 		return
 	}
+	if k, err := r.Cookie(noticeCookie); err == nil && r.Method == http.MethodGet && !rt.Public {
+		if key := "notice." + k.Value; c.HasText(key) {
+			c.notice = c.Text(key)
+		}
+		http.SetCookie(w, s.preference(noticeCookie, "", 0))
+	}
 	s.writePage(w, c, v)
+}
+
+// The cookies of preferences and messages. They hold no secret.
+const (
+	languageCookie = "stipend_language"
+	noticeCookie   = "stipend_notice"
+)
+
+// preference returns a cookie for a value that is not secret. An empty value deletes it.
+func (s *Server) preference(name, value string, age time.Duration) *http.Cookie {
+	if value == "" {
+		age = -time.Second
+	}
+	return &http.Cookie{ //nolint:gosec // Secure unless a sandbox is on plain http
+		Name: name, Value: value, Path: "/", HttpOnly: true, Secure: s.secure(), SameSite: http.SameSiteLaxMode,
+		MaxAge: int(age.Seconds()),
+	}
 }
 
 // run reads the form and runs the handler in the transaction that the kind of the route requires.
@@ -378,8 +411,11 @@ func (s *Server) run(w *responseWriter, c *Request, rt Route) (v View, err error
 // newRequest returns the Request of r, in the reader's language.
 func (s *Server) newRequest(w *responseWriter, r *http.Request) *Request {
 	c := &Request{Server: s, HTTP: r, ID: w.ID, Language: chooseLanguage(r)}
+	if k, err := r.Cookie(languageCookie); c.Language.Explicit && (err != nil || k.Value != c.Language.Tag) {
+		http.SetCookie(w, s.preference(languageCookie, c.Language.Tag, 365*24*time.Hour))
+	}
 	w.Header().Set("Content-Language", c.Language.Tag)
-	w.Header().Add("Vary", "Accept-Language")
+	w.Header().Add("Vary", "Accept-Language, Cookie")
 	return c
 }
 
