@@ -172,7 +172,8 @@ var routes = []route{
 		scope: identity.UserUpdate, kind: write, handler: handle(updateUser),
 		summary: "Update a user",
 		description: "Changes the given fields of the profile. Absent fields stay unchanged. A company can update " +
-			"the users that it created; a token updates its own user.",
+			"the users that it created; a token updates its own user. Another name, birth date or country of a " +
+			"verified user requires a new verification.",
 		errors: []string{"company_frozen", "invalid_state", "not_found", "user_exists"},
 	},
 	{
@@ -729,7 +730,8 @@ var routes = []route{
 		handler: withPreprocess(readUpload, handle(uploadDocument)),
 		summary: "Upload a document",
 		description: "Stores an image of an identity document, a proof of address or a selfie, or sets the tax ID. " +
-			"Replaces a document of the same type, side and issuing country.",
+			"Replaces a document of the same type, side and issuing country. A new document of a verified user requires " +
+			"a new verification.",
 		example: `{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","doc_type":"passport","category":"front",` +
 			`"issuing_country":"GB","base64_image":"iVBORw0KGgo="}`,
 		errors: []string{
@@ -784,12 +786,13 @@ var routes = []route{
 	{
 		method: "POST", path: "/api/companies/{company_id}/documents", name: "upload-company-document",
 		scope: identity.CompanyDetail, apiKeyOnly: true, kind: write, bodyLimit: imageLimit,
-		handler:     withPreprocess(readCompanyUpload, handle(uploadCompanyDocument)),
-		summary:     "Upload a document of the company",
-		description: "Stores an image of a document of the company or of one of its owners, or sets a tax ID.",
-		example:     `{"doc_type":"certificate_of_incorporation","issuing_country":"GB","base64_image":"iVBORw0KGgo="}`,
+		handler: withPreprocess(readCompanyUpload, handle(uploadCompanyDocument)),
+		summary: "Upload a document of the company",
+		description: "Stores an image of a document of the company or of one of its owners, or sets a tax ID. Possible " +
+			"until their verification starts.",
+		example: `{"doc_type":"certificate_of_incorporation","issuing_country":"GB","base64_image":"iVBORw0KGgo="}`,
 		errors: []string{
-			"category_not_allowed", "company_frozen", "country_not_supported", "document_limit",
+			"already_processing", "category_not_allowed", "company_frozen", "country_not_supported", "document_limit",
 			"invalid_state", "tax_id_invalid", "unsupported_image",
 		},
 	},

@@ -99,7 +99,7 @@ func createUser(ctx context.Context, tx *db.Tx, c *request, in *userCreateInput)
 
 func updateUser(ctx context.Context, tx *db.Tx, c *request, in *userUpdateInput) (*success, error) {
 	b := &in.Body
-	_, err := payee.UpdateUser(ctx, tx, c.Sealer, c.by, b.UserID, identity.ProfileChanges{
+	_, err := c.KYC.UpdateUser(ctx, tx, c.by, b.UserID, identity.ProfileChanges{
 		Email: b.Email, FirstName: b.FirstName, LastName: b.LastName, Country: b.Country,
 		PhoneNumber: b.PhoneNumber, PhoneCountry: b.PhoneCountry, DateOfBirth: b.DateOfBirth, StreetAddress: b.StreetAddress,
 		StreetAddress2: b.StreetAddress2, City: b.City, State: b.State, Zip: b.Zip,

@@ -364,6 +364,11 @@ func setCompanyUserEmail(ctx context.Context, tx *db.Tx, u User) error {
 	return insertCompanyUser(ctx, tx, old)
 }
 
+// LockUser prevents concurrent changes of a user until the commit.
+func LockUser(ctx context.Context, tx *db.Tx, userID string) error {
+	return changed(tx.Exec(ctx, "UPDATE users SET version = version WHERE user_id = $1", userID))
+}
+
 // SetKYCStatus stores the state of a user's verification, or returns apierr.NotFoundErr.
 func SetKYCStatus(ctx context.Context, tx *db.Tx, userID, status string) error {
 	return changed(tx.Exec(ctx, `UPDATE users SET kyc_status = $2, version = version + 1, updated_at = $3

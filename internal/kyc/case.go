@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -43,7 +44,7 @@ const (
 var next = map[State][]State{
 	Initiated: {InReview, Approved, Resubmission, Rejected},
 	InReview:  {Approved, Resubmission, Rejected, OwnersPending, MoreInfo},
-	Approved:  {Expired, Suspended},
+	Approved:  {Expired, Suspended, Resubmission},
 
 	Draft:            {DocumentsPending},
 	DocumentsPending: {Draft, Submitted},
@@ -158,6 +159,50 @@ func (s *Service) Initiate(ctx context.Context, tx *db.Tx, by identity.Principal
 	}
 	job.Enqueue(tx, job.New{CompanyID: company, Kind: JobSubmit, Payload: jobPayload{c.SubjectID, c.ID}})
 	return user, nil
+}
+
+// The reasons for which a change by the person, or for them, ends a verification.
+const (
+	reasonProfile   = "profile_changed"
+	reasonDocuments = "documents_changed"
+)
+
+// UpdateUser is [payee.UpdateUser]. If it changes what the verification of the user has confirmed or is checking (the
+// name, birth date or country), a new verification is required.
+func (s *Service) UpdateUser(ctx context.Context, tx *db.Tx, by identity.Principal, id string,
+	c identity.ProfileChanges) (identity.User, error) {
+	old, err := identity.ActingUser(ctx, tx, by, id)
+	if err == nil {
+		old, err = old.Open(s.Sealer)
+	}
+	if err != nil {
+		return old, err
+	}
+	u, err := payee.UpdateUser(ctx, tx, s.Sealer, by, id, c)
+	if err != nil || identityOf(u.Profile) == identityOf(old.Profile) {
+		return u, err
+	}
+	return u, s.endOnChange(ctx, tx, u.ID, reasonProfile)
+}
+
+// identityOf returns the part of a profile that a verification confirms.
+func identityOf(p identity.Profile) identity.Profile {
+	return identity.Profile{FirstName: p.FirstName, LastName: p.LastName, Country: p.Country,
+		Details: identity.Details{DateOfBirth: p.DateOfBirth}}
+}
+
+// endOnChange requires a new verification of a user if the last one is approved or in progress, because it is about
+// data that has changed. It locks the user first, so that it sees a verification that starts concurrently.
+func (s *Service) endOnChange(ctx context.Context, tx *db.Tx, userID, reason string) error {
+	if err := identity.LockUser(ctx, tx, userID); err != nil {
+		return err
+	}
+	c, err := selectCase(ctx, tx, userID)
+	if err != nil || c.State != Approved && c.State != Initiated && c.State != InReview {
+		return err
+	}
+	_, err = s.transition(ctx, tx, c, Resubmission, []string{reason}, time.Time{})
+	return err
 }
 
 // mayStart returns nil if a verification may start while the subject's last case has the state.

@@ -323,14 +323,35 @@ func (s *Service) companySubject(ctx context.Context, tx *db.Tx, by identity.Pri
 	return id, u, err
 }
 
-// StoreFor is [Service.Store] for a company or, if ownerID is set, for one of its owners.
+// StoreFor is [Service.Store] for a company or, if ownerID is set, for one of its owners. It returns an error if their
+// verification is in progress, approved or rejected.
 func (s *Service) StoreFor(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, ownerID string, u Upload,
 	img Image) error {
 	subjectID, u, err := s.companySubject(ctx, tx, by, companyID, ownerID, u)
 	if err != nil {
 		return err
 	}
+	if err := s.checkChangeable(ctx, tx, subjectID); err != nil {
+		return err
+	}
 	return s.store(ctx, tx, subjectID, u, img)
+}
+
+// checkChangeable returns an error if the verification of a subject is in progress or has ended for good. It locks the
+// subject's case, so that none starts before the commit.
+func (s *Service) checkChangeable(ctx context.Context, tx *db.Tx, subjectID string) error {
+	c, err := selectCase(ctx, tx, subjectID)
+	if err != nil || c.ID == "" {
+		return err
+	}
+	if err := mayStart(c.State); err != nil {
+		return err
+	}
+	locked, err := lockCase(ctx, tx, c)
+	if err == nil && !locked {
+		err = db.ErrConflict
+	}
+	return err
 }
 
 // InitiateOwner starts the verification of an owner. It returns ErrDocuments if no complete identity document is

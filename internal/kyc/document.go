@@ -253,7 +253,8 @@ func changingUser(ctx context.Context, tx *db.Tx, by identity.Principal, userID 
 }
 
 // Store stores an upload of a user. It replaces an image of the same kind, side and country, or a tax ID of the same
-// country. It returns ErrDocumentLimit if the user would exceed the limits.
+// country. If the user is verified, or the verification is in progress, a new verification is required. Store returns
+// ErrDocumentLimit if the user would exceed the limits.
 func (s *Service) Store(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, u Upload,
 	img Image) error {
 	user, err := changingUser(ctx, tx, by, userID)
@@ -263,7 +264,10 @@ func (s *Service) Store(ctx context.Context, tx *db.Tx, by identity.Principal, u
 	if u, err = u.check(user.Country, false); err != nil {
 		return err
 	}
-	return s.store(ctx, tx, user.ID, u, img)
+	if err := s.store(ctx, tx, user.ID, u, img); err != nil {
+		return err
+	}
+	return s.endOnChange(ctx, tx, user.ID, reasonDocuments)
 }
 
 func (s *Service) store(ctx context.Context, tx *db.Tx, subjectID string, u Upload, img Image) error {

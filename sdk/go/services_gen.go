@@ -231,7 +231,8 @@ func (s *CompaniesService) Onboard(
 
 // UploadDocument calls POST /api/companies/{company_id}/documents: upload a document of the company.
 //
-// Stores an image of a document of the company or of one of its owners, or sets a tax ID.
+// Stores an image of a document of the company or of one of its owners, or sets a tax ID. Possible until their
+// verification starts.
 //
 // Requires the scope `c_company_detail`.
 //
@@ -446,7 +447,8 @@ func (s *DocumentsService) ListTypes(
 // Upload calls POST /api/user/document/upload: upload a document.
 //
 // Stores an image of an identity document, a proof of address or a selfie, or sets the tax ID. Replaces a
-// document of the same type, side and issuing country.
+// document of the same type, side and issuing country. A new document of a verified user requires a new
+// verification.
 //
 // Requires the scope `u_user_update_doc`.
 func (s *DocumentsService) Upload(
@@ -1228,7 +1230,8 @@ func (s *UsersService) InitiateKYC(
 // Update calls POST /api/user/update: update a user.
 //
 // Changes the given fields of the profile. Absent fields stay unchanged. A company can update the users that it
-// created; a token updates its own user.
+// created; a token updates its own user. Another name, birth date or country of a verified user requires a new
+// verification.
 //
 // Requires the scope `u_user_update`.
 func (s *UsersService) Update(

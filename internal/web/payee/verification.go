@@ -12,7 +12,6 @@ import (
 	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/web/company"
 	"github.com/stipend/stipend/internal/web/ui"
 )
@@ -119,7 +118,7 @@ func saveProfile(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		text := strings.TrimSpace(c.Form.Get(name))
 		return &text
 	}
-	_, err := payee.UpdateUser(ctx, tx, c.Sealer, self(c), "", identity.ProfileChanges{
+	_, err := c.KYC.UpdateUser(ctx, tx, self(c), "", identity.ProfileChanges{
 		FirstName: value("first_name"), LastName: value("last_name"), DateOfBirth: value("date_of_birth"),
 		Country:       value("country"),
 		StreetAddress: value("street_address"), StreetAddress2: value("street_address_2"), City: value("city"),
