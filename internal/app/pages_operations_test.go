@@ -284,6 +284,7 @@ func suspenseIsDecided(o *companyBrowser, first, second *staffBrowser) {
 		return transferPath.FindString(o.says(first.Get(queue), "A &lt;b&gt; Payer", "of "+amount, "No owner found").Text)
 	}
 	path := next("101.00")
+	o.says(first.Get("/operations/expected"), made.PayrollID, filepath.Base(path), "Transfers due for payrolls", "101.00")
 	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "credit", "reason", "they called", "to", "")
 	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "credit", "reason", "they called", "to",
 		"com_nobody")
@@ -465,7 +466,8 @@ func TestOperationsInABrowser(t *testing.T) {
 	p.Fill("#resume", "seen")
 	p.Send(`form[action$="/requests"] button`)
 	for _, path := range []string{"/operations", "/operations/queues/release", "/operations/queues/suspense",
-		"/operations/queues/debts", "/operations/position", "/operations/acts", "/operations/reconciliation"} {
+		"/operations/queues/debts", "/operations/position", "/operations/acts", "/operations/reconciliation",
+		"/operations/expected"} {
 		for _, look := range []webtest.Look{{Width: 320}, {Dark: true}} {
 			p := b.Open(base+path, look)
 			p.Audit()

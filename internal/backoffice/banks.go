@@ -24,6 +24,8 @@ type bankAccount struct {
 	places     []string // dimensions of ledger account 1020; several if the account pays files of two formats
 	zone       bank.Account
 	statements []bankreceipt.Statement
+	duplicates []string // IDs of statements that repeat another one
+	unbalanced int      // number of statements without an opening or closing balance
 	subjects   map[string]*subject
 	books      int64 // balance of the account in the ledger
 }
@@ -58,13 +60,18 @@ func (r *Report) compareBanks(ctx context.Context, tx *db.Tx, listed []bank.Acco
 			}
 			continue
 		}
-		totals, err := bankreceipt.StatementTotals(ctx, tx, a.number, a.currency)
+		a.dropDuplicates(r)
+		totals, err := bankreceipt.StatementTotals(ctx, tx, a.number, a.currency, a.duplicates...)
 		if err != nil {
 			return err
 		}
 		r.Coins++
 		a.sequence(r)
 		a.compare(r, totals)
+		if a.unbalanced > 0 {
+			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s: %d statements have no opening or closing balance", a.name,
+				a.unbalanced))
+		}
 	}
 	return nil
 }
@@ -108,6 +115,8 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 		}
 		if s.Balanced {
 			a.statements = append(a.statements, s)
+		} else {
+			a.unbalanced++
 		}
 	}
 	files, err := bank.FileNumbers(ctx, tx)
@@ -135,6 +144,8 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 		switch m.SourceType {
 		case bank.Source:
 			name = bank.FileReference(files[m.SourceID])
+		case bankreceipt.SourceCharge:
+			name = m.SourceID
 		case bankreceipt.Source:
 			name = cmp.Or(parts[m.SourceID], m.SourceID)
 		case bank.SourceFound:
@@ -165,6 +176,29 @@ func (a *bankAccount) subject(name string) *subject {
 		a.subjects[name] = &subject{name: name}
 	}
 	return a.subjects[name]
+}
+
+// dropDuplicates reports statements that the bank sent again under another ID, and removes all but the newest version
+// of each: those of one day with the same sequence number, or with the same two different balances.
+func (a *bankAccount) dropDuplicates(r *Report) {
+	var kept []bankreceipt.Statement
+	for _, s := range a.statements {
+		i := slices.IndexFunc(kept, func(k bankreceipt.Statement) bool {
+			return k.Closes == s.Closes && (s.Sequence > 0 && k.Sequence == s.Sequence ||
+				k.Opening == s.Opening && k.Closing == s.Closing && s.Opening != s.Closing)
+		})
+		if i < 0 {
+			kept = append(kept, s)
+			continue
+		}
+		older := kept[i] // statements are sorted by the time at which the bank created them
+		kept[i] = s
+		a.duplicates = append(a.duplicates, older.ID)
+		r.differ(StatementDuplicate, fmt.Sprintf("%s, %s and %s of %s", a.name, older.ID, s.ID, s.Closes), "",
+			fmt.Sprintf("closes with %s and %s; the newer one is compared", text(a.currency, older.Closing.Units()),
+				text(a.currency, s.Closing.Units())))
+	}
+	a.statements = kept
 }
 
 // sequence reports missing statements, and statements whose entries do not add up to the change of the balance.

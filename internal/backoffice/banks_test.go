@@ -272,6 +272,96 @@ func TestTheBankAndTheBooksAreCompared(t *testing.T) {
 	})
 }
 
+// Money that was expected and has not arrived, and money that arrived unexpectedly, is listed with its age.
+func TestOpenPaymentsHaveAnAge(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := openBranch(t, d, clock)
+		want := func(what string, want ...string) {
+			t.Helper()
+			var got []string
+			dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
+				all, err := OpenPayments(ctx, tx)
+				for _, p := range all {
+					got = append(got, fmt.Sprintf("%s %s %s-%s=%s %d", p.Direction, p.CompanyID, p.Expected, p.Arrived, p.Open,
+						p.Age))
+				}
+				return err
+			})
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %q, want %q", what, got, want)
+			}
+		}
+		b.pay("com_1", 100_00, 200_00)
+		want("a file that was not sent")
+		testkit.Check(t, b.files.Send(t.Context(), d, "com_1", fileIDs(t, d)))
+		want("a file without a response", "outgoing com_1 300.00-0.00=300.00 0")
+		status, err := iso20022.Status{ID: "A1", Order: "S0000001", Code: "PART", Payments: []iso20022.PaymentStatus{
+			{ID: "S0000001P00002", Code: "RJCT", Reasons: []iso20022.Reason{{Code: "AC04"}}}}}.Write(clock.Now())
+		testkit.Check(t, err)
+		b.says("status.xml", status)
+		b.closes(credit(900_00, "from Eve"))
+		want("the bank rejected one payment, and reported a transfer", "outgoing com_1 300.00-200.00=100.00 1",
+			"unmatched  0.00-900.00=900.00 0")
+		clock.Advance(2 * 24 * time.Hour)
+		want("two days later", "outgoing com_1 300.00-200.00=100.00 2", "unmatched  0.00-900.00=900.00 1")
+		clock.Advance(40 * 24 * time.Hour)
+		want("a month later", "outgoing com_1 300.00-200.00=100.00 4", "unmatched  0.00-900.00=900.00 4")
+		b.closes(debit(100_00, "S0000001"))
+		want("the bank paid the rest", "unmatched  0.00-900.00=900.00 4")
+	})
+}
+
+// fileIDs returns the IDs of all payment files.
+func fileIDs(t *testing.T, d *db.DB) (ids []string) {
+	t.Helper()
+	dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
+		files, err := bank.List(ctx, tx, false, 10)
+		for _, f := range files {
+			ids = append(ids, f.ID)
+		}
+		return err
+	})
+	return ids
+}
+
+// A fee of the account and interest on it are posted once, from the statement, as the operator's cost and income. The
+// refund of a fee and interest that the bank takes back reverse them.
+func TestFeesAndInterestArePostedOnce(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := openBranch(t, d, clock)
+		entry := func(code string, units int64, credit bool) iso20022.Entry {
+			return iso20022.Entry{Reference: code, Amount: eur(units), Credit: credit, Info: "March",
+				Type: iso20022.Type{Domain: "ACMT", Family: "MDOP", SubFamily: code}}
+		}
+		reversed := entry("INTR", 40, false)
+		reversed.Reversal = true
+		fees := []iso20022.Entry{entry("CHRG", 5_00, false), entry("CHRG", 5_00, false), entry("COMM", 2_00, false),
+			entry("FEES", 1_00, true), entry("INTR", 3_40, true), entry("INTR", 70, false), reversed}
+		opened := b.balance
+		b.closes(fees...)
+		b.compare("fees and interest")
+		clock.Advance(-24 * time.Hour)
+		b.says("again.xml", b.statement(opened, fees)) // another file with the same statement
+		b.says("resent.xml", bytes.ReplaceAll(b.statement(opened, fees), []byte("ST1"), []byte("ST1B")))
+		b.compare("the statement again, with another ID", "statement_duplicate eur, ST1 and ST1B of 2026-01-15")
+		b.number++
+		b.says("next.xml", b.statement(opened, fees))
+		clock.Advance(24 * time.Hour)
+		b.compare("and with the next number", "statement_duplicate eur, ST1 and ST1B of 2026-01-15",
+			"statement_duplicate eur, ST1B and ST2 of 2026-01-15")
+		for code, want := range map[ledger.Code]int64{ledger.BankFee: 11_00, ledger.InterestIncome: -3_00,
+			ledger.InterestExpense: 70, ledger.Bank: -8_70} {
+			b.write(func(ctx context.Context, tx *db.Tx) error {
+				got, err := ledger.Balance(ctx, tx, ledger.Operator, code, "eur", money.EUR)
+				if got != eur(want) && got != eur(-want) {
+					t.Errorf("account %s: %s, want %d cents", code, got, want)
+				}
+				return err
+			})
+		}
+	})
+}
+
 // The Lightning node must have at least the balance of account 1001. A higher balance of the node is not a
 // difference.
 func TestTheChannelsAndTheBooksAreCompared(t *testing.T) {

@@ -17,6 +17,9 @@
 // the payer mentioned or which waits for the exact amount, is a deposit of that payroll and is booked by package
 // deposit. If several owners, payrolls or invoices match, none is chosen.
 //
+// A fee of an account and interest on it, which the bank's transaction codes identify, are posted from statements
+// only, once each, however often a statement is imported (accounts 5010, 4030, 5020; charge.go).
+//
 // A returned part of one of our payments is also in suspense, whatever its text: only staff can find out whether the
 // rest follows, the bank withholds it, or it was a mistake.
 package bankreceipt
@@ -125,7 +128,7 @@ type item struct {
 type Summary struct {
 	Credited, Suspense, Returned int      // numbers of new transfers by state
 	Known                        int      // number of items that were imported before
-	Others                       int      // debits, announcements and returned payments, which package bank handles
+	Others                       int      // debits, fees, interest, announcements and returned payments
 	Problems                     []string // items without effect that staff must check
 }
 
@@ -139,6 +142,7 @@ func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account
 	var s Summary
 	var items []item
 	var statements []*Statement
+	var charges []*charge
 	err := iso20022.ReadStatements(in, func(st *iso20022.Statement, e *iso20022.Entry) error {
 		switch {
 		case st.Message == iso20022.AccountReport:
@@ -152,12 +156,20 @@ func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account
 		case e.Err != nil:
 			s.Problems = append(s.Problems, fmt.Sprintf("%s, %s %s: %v", st.Account, e.Reference, e.Servicer, e.Err))
 		default:
-			some, back := credits(st, e), returnedParts(st, e, parts)
+			c := newCharge(st, e)
+			var some, back []item
+			if c == nil {
+				some, back = credits(st, e), returnedParts(st, e, parts)
+			}
 			if len(some)+len(back) == 0 {
 				s.Others++
 			}
 			if st.Message == iso20022.BankStatement && e.Final() {
-				statements[len(statements)-1].addEntry(e, some)
+				at := statements[len(statements)-1].addEntry(e, some)
+				if c != nil {
+					c.entry, c.accountID = at, accountIDOf(accounts, st.Account, e.Amount.Asset())
+					charges = append(charges, c)
+				}
 			}
 			for _, it := range append(some, back...) {
 				it.accountID = accountIDOf(accounts, st.Account, it.Amount.Asset())
@@ -187,8 +199,8 @@ func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", items[i], err))
 		}
 	}
-	if failed != nil {
-		return s, failed
+	if err := errors.Join(failed, postCharges(ctx, d, charges)); err != nil {
+		return s, err
 	}
 	return s, storeStatements(ctx, d, statements)
 }

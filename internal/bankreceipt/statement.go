@@ -95,8 +95,8 @@ func day(t time.Time) string {
 }
 
 // addEntry adds the subjects of an entry: payment files, the credits that were extracted from it, or an unknown
-// subject.
-func (s *Statement) addEntry(e *iso20022.Entry, credits []item) {
+// subject. It returns the subject of what is not a credit, or nil.
+func (s *Statement) addEntry(e *iso20022.Entry, credits []item) *entry {
 	if s.Currency == "" {
 		s.Currency = e.Amount.Asset()
 	}
@@ -114,7 +114,7 @@ func (s *Statement) addEntry(e *iso20022.Entry, credits []item) {
 		for i := range credits {
 			credits[i].entry = add("", credits[i].Amount, e.Credit)
 		}
-		return
+		return nil
 	}
 	rest := e.Amount
 	for _, d := range e.Details {
@@ -130,13 +130,13 @@ func (s *Statement) addEntry(e *iso20022.Entry, credits []item) {
 		add(bank.FileReference(n.File), amount, e.Credit)
 	}
 	if rest.IsZero() {
-		return
+		return nil
 	}
 	subject := ""
 	if n, is := bank.FindReference(e.Batch.PaymentInfoID, e.Batch.MessageID, e.Reference, e.Servicer, e.Info); is {
 		subject = bank.FileReference(n.File)
 	}
-	add(subject, rest, e.Credit)
+	return add(subject, rest, e.Credit)
 }
 
 // storeStatements stores statements; each replaces an earlier version of itself.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -62,6 +63,15 @@ func insertReferences(ctx context.Context, tx *db.Tx, t Transfer, references []s
 		}
 	}
 	return nil
+}
+
+// insertCharge stores the name of a charge with its ID. If an earlier transaction stored the name, it returns the ID of
+// that charge.
+func insertCharge(ctx context.Context, tx *db.Tx, account, name, id string) (stored string, isNew bool, err error) {
+	err = tx.QueryRow(ctx, `INSERT INTO transfer_references (bank_account, name, transfer_id) VALUES ($1, $2, $3)
+		ON CONFLICT (bank_account, name) DO UPDATE SET transfer_id = transfer_references.transfer_id
+		RETURNING transfer_id`, account, name, id).Scan(&stored)
+	return stored, stored == id, err
 }
 
 func referencesOf(ctx context.Context, tx *db.Tx, t Transfer) ([]string, error) {
@@ -228,13 +238,20 @@ func Statements(ctx context.Context, tx *db.Tx) ([]Statement, error) {
 	})
 }
 
-// StatementTotals returns the totals of all statements of an account by subject.
-func StatementTotals(ctx context.Context, tx *db.Tx, number string, currency money.Asset) ([]StatementTotal, error) {
+// StatementTotals returns the totals of all statements of an account by subject, except the statements with the given
+// IDs.
+func StatementTotals(ctx context.Context, tx *db.Tx, number string, currency money.Asset, except ...string,
+) ([]StatementTotal, error) {
+	args, others := []any{number, string(currency)}, ""
+	for _, id := range except {
+		args = append(args, id)
+		others += fmt.Sprintf(" AND statement_id <> $%d", len(args))
+	}
 	rows, err := tx.Query(ctx, `SELECT subject, MIN(name), CAST(SUM(amount) AS BIGINT) FROM bank_entries
-		WHERE number = $1 AND currency = $2
+		WHERE number = $1 AND currency = $2`+others+`
 		GROUP BY subject, CASE WHEN subject = '' THEN statement_id ELSE '' END,
 			CASE WHEN subject = '' THEN position ELSE 0 END
-		ORDER BY MIN(statement_id), MIN(position)`, number, string(currency))
+		ORDER BY MIN(statement_id), MIN(position)`, args...)
 	return db.Collect(rows, err, func(r *db.Rows) (t StatementTotal, err error) {
 		var units int64
 		err = r.Scan(&t.Subject, &t.Name, &units)

@@ -48,8 +48,10 @@ const (
 	FeeRevenue       Code = "4000" // revenue
 	FXRevenue        Code = "4010" // revenue
 	Rounding         Code = "4020" // revenue
+	InterestIncome   Code = "4030" // revenue: interest that banks pay; dim: bank account
 	NetworkFee       Code = "5000" // expense
 	BankFee          Code = "5010" // expense
+	InterestExpense  Code = "5020" // expense: interest that banks charge; dim: bank account
 	Shortfall        Code = "5030" // expense: shortfalls that the operator absorbs
 	ReorgLoss        Code = "5040" // expense: losses by reorganizations, and debts written off
 )
@@ -62,6 +64,7 @@ var names = map[Code]string{
 	OutputPayable: "Payout payable", MerchantPayable: "Merchant payable", InTransit: "Payouts in transit",
 	RefundPayable: "Refunds payable", SuspenseUnknown: "Suspense: unidentified", SuspenseLate: "Suspense: late",
 	FXPosition: "FX position", FeeRevenue: "Fee revenue", FXRevenue: "FX revenue", Rounding: "Rounding",
+	InterestIncome: "Interest income", InterestExpense: "Interest expense",
 	NetworkFee: "Network fees", BankFee: "Bank fees", Shortfall: "Shortfall absorbed", ReorgLoss: "Reorg loss",
 }
 

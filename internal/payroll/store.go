@@ -463,6 +463,27 @@ func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, payrollID string) 
 	return n == 1, err
 }
 
+// Unfunded is a payroll that waits for a bank transfer.
+type Unfunded struct {
+	CompanyID, ID  string
+	Total, Arrived money.Amount
+	Since          time.Time
+}
+
+// AwaitingTransfers returns the payrolls of all companies that wait for a bank transfer, oldest first.
+func AwaitingTransfers(ctx context.Context, tx *db.Tx) ([]Unfunded, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, funding_currency, total, escrow, created_at FROM payrolls
+		WHERE state = 'pending' AND funding_method = 'bank' ORDER BY created_at, payroll_id`)
+	return db.Collect(rows, err, func(r *db.Rows) (u Unfunded, err error) {
+		var currency string
+		var total, arrived, since int64
+		err = r.Scan(&u.CompanyID, &u.ID, &currency, &total, &arrived, &since)
+		u.Total, u.Arrived = money.New(money.Asset(currency), total), money.New(money.Asset(currency), arrived)
+		u.Since = db.Time(since)
+		return u, err
+	})
+}
+
 // dueByBank returns the IDs of at most two payrolls that wait for a transfer of exactly this amount.
 func dueByBank(ctx context.Context, tx *db.Tx, companyID string, amount money.Amount) ([]string, error) {
 	rows, err := tx.Query(ctx,

@@ -951,7 +951,8 @@ CREATE INDEX transfers_in_suspense ON transfers (created_at) WHERE state = 'susp
 CREATE INDEX transfers_of_amount ON transfers (bank_account, amount, booked_on);
 CREATE INDEX transfers_of_payments ON transfers (payment) WHERE payment <> '';
 
--- The bank's references of a credit. The same reference is the same credit.
+-- The bank's references of a credit, and digests of the content of fees and interest (chg_…). The same name is the same
+-- entry of the account.
 -- Shared: the bank does not state the company that a credit is for.
 -- Writer: internal/bankreceipt
 CREATE TABLE transfer_references (
@@ -1035,6 +1036,7 @@ CREATE TABLE payrolls (
 CREATE UNIQUE INDEX payrolls_external ON payrolls (company_id, external_id) WHERE external_id <> '';
 CREATE INDEX payrolls_by_state ON payrolls (company_id, state, payroll_id);
 CREATE INDEX payrolls_by_id ON payrolls (payroll_id);
+CREATE INDEX payrolls_awaiting_transfer ON payrolls (created_at) WHERE state = 'pending' AND funding_method = 'bank';
 
 -- One payee's payment of a payroll.
 -- Writer: internal/payroll
@@ -1508,6 +1510,7 @@ CREATE TABLE bank_payments (
     PRIMARY KEY (company_id, file_id, position)
 );
 CREATE INDEX bank_payments_of_output ON bank_payments (company_id, output_id);
+CREATE INDEX bank_payments_ordered ON bank_payments (company_id, file_id) WHERE state = 'ordered';
 
 -- Corrections of account data that a bank asked for.
 -- Writer: internal/payout/bank

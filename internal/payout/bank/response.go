@@ -257,9 +257,6 @@ func (s *responseContent) status(body []byte) {
 	add(Reference{File: whole.File}, st.Code, st.Reasons)
 }
 
-// charges are the subfamily codes of entries that are bank fees.
-var charges = []string{"CHRG", "COMM", "FEES"}
-
 // entry parses one entry of an account statement.
 func (s *responseContent) entry(st *iso20022.Statement, e *iso20022.Entry) {
 	if e == nil {
@@ -292,7 +289,7 @@ func (s *responseContent) entry(st *iso20022.Statement, e *iso20022.Entry) {
 		case d.Credit:
 			s.problem("%s: %s %s were returned for the whole file %s", what, d.Amount, d.Amount.Asset(), FileReference(ref.File))
 			return
-		case slices.Contains(charges, d.Type.SubFamily):
+		case d.Type.IsFee():
 			f.kind = charged
 		default:
 			f.kind = paid
@@ -310,7 +307,7 @@ func (s *responseContent) entry(st *iso20022.Statement, e *iso20022.Entry) {
 	switch {
 	case ours && !e.Credit && !back:
 		f := fact{ref: ref, amount: e.Amount, kind: paid}
-		if slices.Contains(charges, e.Type.SubFamily) {
+		if e.Type.IsFee() {
 			f.kind = charged
 		}
 		s.facts = append(s.facts, f)
@@ -324,6 +321,8 @@ func (s *responseContent) entry(st *iso20022.Statement, e *iso20022.Entry) {
 	case back:
 		s.unmatched = append(s.unmatched, fmt.Sprintf("%s: %s %s were taken back for an unknown credit", what, e.Amount,
 			e.Amount.Asset()))
+	case e.Type.IsFee() || e.Type.IsInterest(): // a fee of the account, not of a payment
+		s.unmatched = append(s.unmatched, fmt.Sprintf("%s: the bank charged %s %s", what, e.Amount, e.Amount.Asset()))
 	default:
 		s.problem("%s: %s %s left the account for an unknown purpose", what, e.Amount, e.Amount.Asset())
 	}

@@ -79,6 +79,35 @@ func Find(ctx context.Context, tx *db.Tx, number int64) (File, error) {
 	return scanFile(tx.QueryRow(ctx, "SELECT "+fileColumns+" FROM bank_files WHERE number = $1", number))
 }
 
+// Unconfirmed is a file with payments that the bank has reported neither as paid nor as rejected.
+type Unconfirmed struct {
+	File
+	Open money.Amount // sum of these payments
+}
+
+// ListUnconfirmed returns the files of all companies that the bank has or may have, with payments that it has not
+// reported on, by execution date.
+func ListUnconfirmed(ctx context.Context, tx *db.Tx) ([]Unconfirmed, error) {
+	rows, err := tx.Query(ctx, `SELECT `+fileColumns+`, open FROM bank_files
+		JOIN (SELECT company_id AS company, file_id AS file, CAST(SUM(amount) AS BIGINT) AS open FROM bank_payments
+			WHERE state = 'ordered' GROUP BY company_id, file_id) o ON company_id = company AND file_id = file
+		WHERE state IN ('sent', 'in_doubt') ORDER BY execute_on, number`)
+	return db.Collect(rows, err, func(r *db.Rows) (u Unconfirmed, err error) {
+		var open int64
+		u.File, err = scanFile(scanWith{r, &open})
+		u.Open = money.New(u.Total.Asset(), open)
+		return u, err
+	})
+}
+
+// scanWith scans a further column after those of a file.
+type scanWith struct {
+	rows *db.Rows
+	last any
+}
+
+func (s scanWith) Scan(into ...any) error { return s.rows.Scan(append(into, s.last)...) }
+
 const settingFileNumber = "bank.file_number" // the last used file number
 
 // nextNumber returns the next file number. A concurrent transaction waits until this one ends, so the numbers have no

@@ -13,6 +13,7 @@ var Routes = []ui.Route{
 	{Method: "GET", Path: ui.StaffPath, Access: ui.StaffOnly, Handler: showOperations},
 	{Method: "GET", Path: ui.StaffPath + "/reconciliation", Access: ui.StaffOnly,
 		Handler: showReconciliation},
+	{Method: "GET", Path: ui.StaffPath + "/expected", Access: ui.StaffOnly, Handler: showExpected},
 	{Method: "GET", Path: ui.StaffPath + "/position", Access: ui.StaffOnly, Handler: showPosition},
 	{Method: "GET", Path: ui.StaffJobsPath, Access: ui.StaffOnly, Handler: showJobs},
 	{Method: "POST", Path: ui.StaffJobsPath + "/{id}", Access: ui.StaffOnly, Factor: ui.FreshFactor,

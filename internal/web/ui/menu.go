@@ -44,6 +44,7 @@ var (
 		{"wallets.title", "/wallets", "wallet"}}
 	staffMenu = []entry{{"operations.title", StaffPath, "activity"}, {"position.title", StaffPath + "/position", "scale"},
 		{"reconciliation.title", StaffPath + "/reconciliation", "check-check"},
+		{"expected.title", StaffPath + "/expected", "clock"},
 		{"operations.jobs", StaffJobsPath, "server"}, {"operations.acts", StaffPath + "/acts", "scroll-text"}}
 )
 

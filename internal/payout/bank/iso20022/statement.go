@@ -72,6 +72,14 @@ type Type struct {
 // Returned reports whether the code is that of a returned payment.
 func (t Type) Returned() bool { return t.SubFamily == "RRTN" || t.SubFamily == "PRRT" }
 
+// IsFee reports whether the code is that of a bank's fee or its refund.
+func (t Type) IsFee() bool {
+	return t.SubFamily == "CHRG" || t.SubFamily == "COMM" || t.SubFamily == "FEES"
+}
+
+// IsInterest reports whether the code is that of interest that the bank pays or charges.
+func (t Type) IsInterest() bool { return t.SubFamily == "INTR" }
+
 // Batch identifies the payment order that an entry books.
 type Batch struct {
 	MessageID     string `xml:"MsgId,omitempty"`
