@@ -64,7 +64,7 @@ func openRails(t *testing.T) *rails {
 			Routing:   "091000019", DestinationName: "Example Bank", Calendar: bank.FederalReserve, CutOff: "17:30",
 			Zone: "America/New_York"},
 		{ID: "eur", Currency: money.EUR, Format: bank.FormatPain, Name: "Example Payments GmbH",
-			Number: "DE89370400440532013000", Country: "DE",
+			Number: "DE89370400440532013000", Town: "Berlin", Country: "DE",
 			Calendar: bank.Target, CutOff: "15:00", Zone: "Europe/Berlin"},
 	})
 	list := filepath.Join(r.desk, "accounts.json")

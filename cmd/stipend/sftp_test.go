@@ -36,7 +36,8 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 	testkit.Check(t, err)
 	accounts, err := json.Marshal([]bank.Account{{ID: "eur", Currency: money.EUR, Format: bank.FormatPain,
 		Name:   "Example Payments GmbH",
-		Number: "DE89370400440532013000", Country: "DE", Calendar: bank.Target, CutOff: "15:00", Zone: "Europe/Berlin"}})
+		Number: "DE89370400440532013000", Town: "Berlin", Country: "DE",
+		Calendar: bank.Target, CutOff: "15:00", Zone: "Europe/Berlin"}})
 	testkit.Check(t, err)
 	for name, file := range map[string][]byte{"STIPEND_BANK_ACCOUNTS": accounts, "STIPEND_BANK_SFTP_KEY_FILE": s.user,
 		"STIPEND_BANK_SFTP_HOST_KEY_FILE": s.hostKey} {

@@ -108,7 +108,7 @@ func (s *Service) bankRail() (*bank.Rail, error) {
 	}
 	c := bank.Config{
 		Drop: drop, Accounts: accounts, Sealer: s.sealer, Log: s.log,
-		Reveal: s.revealBankDestination, Details: payroll.Details, Changed: s.recordBankCorrection,
+		Reveal: s.revealBankDestination, Details: s.paymentDetails, Changed: s.recordBankCorrection,
 	}
 	if drop == nil && s.cfg.Env == Sandbox {
 		if err := s.simulateBank(&c); err != nil {
@@ -161,6 +161,21 @@ func (s *Service) revealBankDestination(snapshot json.RawMessage) (bank.Destinat
 	}
 	data, err := destination.Reveal(s.sealer, d)
 	return bank.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
+}
+
+// paymentDetails returns what outputs of a company pay, with the company's address.
+func (s *Service) paymentDetails(ctx context.Context, tx *db.Tx, companyID string,
+	outs []payout.Output) (map[string]payout.Details, error) {
+	all, err := payroll.Details(ctx, tx, companyID, outs)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.kyc.CompanyProfile(ctx, tx, companyID)
+	for id, d := range all {
+		d.PayerStreet, d.PayerPostCode, d.PayerTown, d.PayerState = p.StreetAddress, p.Zip, p.City, p.State
+		all[id] = d
+	}
+	return all, err
 }
 
 // recordBankCorrection records that a bank wants the destination of an output changed before the next payment.

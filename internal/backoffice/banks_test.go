@@ -48,7 +48,7 @@ type branch struct {
 func openBranch(t *testing.T, d *db.DB, clock *dbtest.Clock) *branch {
 	t.Helper()
 	accounts, err := bank.ReadAccounts(strings.NewReader(`[
-		{"id":"eur","currency":"EUR","format":"pain.001","name":"Stipend",
+		{"id":"eur","currency":"EUR","format":"pain.001","name":"Stipend","town":"Berlin",
 		"number":"` + iban + `",
 		"country":"DE","calendar":"target","cut_off":"15:00","zone":"Europe/Berlin","return_fee":"5.00"}]`))
 	testkit.Check(t, err)

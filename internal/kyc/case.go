@@ -553,7 +553,7 @@ func (s *Service) application(ctx context.Context, d *db.DB, c Case) (Applicatio
 			}
 			a.Person = &owner.Person
 		case kindCompany:
-			profile, err := s.companyProfile(ctx, tx, c.CompanyID)
+			profile, err := s.CompanyProfile(ctx, tx, c.CompanyID)
 			if err != nil {
 				return err
 			}

@@ -179,8 +179,8 @@ func ownerAt(companyID, ownerID string) identity.SealContext {
 	return identity.SealContext{Table: "owners", Column: "sealed", Row: companyID + "/" + ownerID}
 }
 
-// companyProfile returns the decrypted profile of a company.
-func (s *Service) companyProfile(ctx context.Context, tx *db.Tx, companyID string) (CompanyProfile, error) {
+// CompanyProfile returns the decrypted profile of a company.
+func (s *Service) CompanyProfile(ctx context.Context, tx *db.Tx, companyID string) (CompanyProfile, error) {
 	var p CompanyProfile
 	company, err := identity.CompanyByID(ctx, tx, companyID)
 	if err != nil {
@@ -426,7 +426,7 @@ var requiredCompanyDocuments = []string{"certificate_of_incorporation", "shareho
 // if no beneficial owner is stored.
 func (s *Service) companyMissing(ctx context.Context, tx *db.Tx,
 	companyID string) (profile, documents []string, err error) {
-	p, err := s.companyProfile(ctx, tx, companyID)
+	p, err := s.CompanyProfile(ctx, tx, companyID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -453,7 +453,7 @@ func (s *Service) OnboardingOf(ctx context.Context, tx *db.Tx, companyID string)
 		return o, err
 	}
 	o.State, o.Reasons = c.State, c.Reasons
-	if o.Profile, err = s.companyProfile(ctx, tx, companyID); err != nil {
+	if o.Profile, err = s.CompanyProfile(ctx, tx, companyID); err != nil {
 		return o, err
 	}
 	profile, documents, err := s.companyMissing(ctx, tx, companyID)

@@ -14,7 +14,9 @@ const (
 type Details struct {
 	Payer        string // name of the paying company
 	PayerCountry string // country code of the paying company
-	Purpose      Purpose
-	Description  string // the company's description of the payment, "" for none
-	Invoice      string // number of the paid invoice, "" for none
+	// PayerStreet, PayerPostCode, PayerTown and PayerState are the rest of its address, "" if unknown.
+	PayerStreet, PayerPostCode, PayerTown, PayerState string
+	Purpose                                           Purpose
+	Description                                       string // the company's description of the payment, "" for none
+	Invoice                                           string // number of the paid invoice, "" for none
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,10 +38,16 @@ type Account struct {
 	Name     string      `json:"name"`   // account holder
 	Number   string      `json:"number"` // IBAN or local account number
 	BIC      string      `json:"bic,omitempty"`
-	Country  string      `json:"country,omitempty"`
-	Calendar Calendar    `json:"calendar"`
-	CutOff   string      `json:"cut_off"` // time of day, such as 15:30; later files are executed on the next business day
-	Zone     string      `json:"zone"`    // time zone of CutOff, such as Europe/Berlin
+	// Address of the account holder. pain.001 requires Town and Country, a country code.
+	Street   string `json:"street,omitempty"`
+	PostCode string `json:"post_code,omitempty"`
+	Town     string `json:"town,omitempty"`
+	Country  string `json:"country,omitempty"`
+	// Version is the version of pain.001 that the bank reads: pain.001.001.09, the default, or pain.001.001.11.
+	Version  string   `json:"version,omitempty"`
+	Calendar Calendar `json:"calendar"`
+	CutOff   string   `json:"cut_off"` // time of day, such as 15:30; later files are executed on the next business day
+	Zone     string   `json:"zone"`    // time zone of CutOff, such as Europe/Berlin
 	// ReturnFee is the largest amount that the bank may withhold from a returned payment, such as 25.00; empty means
 	// zero. If more is missing, staff decide.
 	ReturnFee string `json:"return_fee,omitempty"`
@@ -122,8 +129,17 @@ func (a *Account) prepare() error {
 		if a.BIC != "" && !iso20022.IsBIC(a.BIC) {
 			bad("%q is not a BIC", a.BIC)
 		}
-		if a.Currency == money.EUR && !iso20022.IsIBAN(a.Number) {
-			bad("an account in EUR must have an IBAN")
+		if a.Currency == money.EUR && !isSEPA(a.Number) {
+			bad("the number of an account in EUR must be an IBAN of a country in SEPA")
+		}
+		if latin(a.Town) == "" {
+			bad("town is missing; banks refuse an address without a town")
+		}
+		if !country.Exists(a.Country) {
+			bad("country %q is not a country code such as DE; banks refuse an address without a country", a.Country)
+		}
+		if !slices.Contains([]string{"", iso20022.Order09, iso20022.Order11}, a.Version) {
+			bad("version %q is neither %s nor %s", a.Version, iso20022.Order09, iso20022.Order11)
 		}
 	default:
 		bad("format %q is neither nacha nor pain.001", a.Format)
@@ -198,7 +214,6 @@ type Payment struct {
 	Country string          // country code of the destination
 	Scheme  string          // payment scheme, such as ach or sepa_ct
 	Data    json.RawMessage // fields of the destination
-	Text    string          // shown on the payee's statement
 	Details payout.Details
 }
 
@@ -304,9 +319,11 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 		return f, err
 	}
 	f.Name = FileReference(number) + ".xml"
-	o := iso20022.Order{ID: FileReference(number), Created: now, Execute: f.Execute, Initiator: a.Name,
-		Debtor:  iso20022.Party{Name: a.Name, Account: a.Number, Bank: a.BIC},
-		Country: a.Country, SEPA: a.Currency == money.EUR}
+	o := iso20022.Order{Version: a.Version, ID: FileReference(number), Created: now, Execute: f.Execute,
+		Scheme: a.scheme(), Category: purposeCode(payments[0].Details.Purpose), Initiator: latin(a.Name),
+		Debtor: iso20022.Party{Name: latin(a.Name), Account: a.Number, Bank: a.BIC},
+		Address: iso20022.Address{Street: latin(a.Street), PostCode: latin(a.PostCode), Town: latin(a.Town),
+			Country: a.Country}}
 	for _, t := range transfers {
 		o.Transfers = append(o.Transfers, t.Transfer)
 	}
@@ -348,7 +365,7 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 			t.Creditor.Account, t.Number = v, n.Scheme
 		}
 	}
-	if t.Creditor.Account == "" || t.Creditor.Name == "" {
+	if t.Creditor.Account == "" || t.Creditor.Name == "" || a.scheme() == iso20022.SEPA && !isSEPA(t.Creditor.Account) {
 		return t, errDestination
 	}
 	t.Creditor.Bank = get("bic")
@@ -362,7 +379,8 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 	if kind := get("pix_key_type"); kind != "" {
 		t.Number += " " + kind
 	}
-	t.BankName, t.Purpose, t.Email = latin(get("bank_name")), get("purpose_code"), get("email")
+	t.BankName, t.LocalPurpose, t.Email = latin(get("bank_name")), get("purpose_code"), get("email")
+	t.Purpose = purposeCode(p.Details.Purpose)
 	if phone := get("phone_number"); phone != t.Creditor.Account {
 		t.Phone = phone
 	}
@@ -376,11 +394,76 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 	}
 	if home, ok := d["address"].(map[string]any); ok {
 		at := func(key string) string { s, _ := home[key].(string); return latin(s) }
-		t.Address = iso20022.Address{Street: at("address_line1"), PostCode: at("postal_code"), Town: at("city"),
-			State: at("state"), Country: at("country")}
+		t.Address = iso20022.Address{Street: at("address_line1"), Line: at("address_line2"), PostCode: at("postal_code"),
+			Town: at("city"), State: at("state"), Country: at("country")}
 	}
-	t.Remittance = latin(p.Text)
+	t.Remittance, t.UltimateDebtor = remittance(p.Details), latin(p.Details.Payer)
+	if from := p.Details; latin(from.PayerTown) != "" && from.PayerCountry != "" {
+		t.UltimateAddress = iso20022.Address{Street: latin(from.PayerStreet), PostCode: latin(from.PayerPostCode),
+			Town: latin(from.PayerTown), State: latin(from.PayerState), Country: from.PayerCountry}
+	}
 	return t, nil
+}
+
+// maxRemittance is the length of the text of a payment.
+const maxRemittance = 140
+
+// remittance returns the text of a payment on the payee's statement: its description and the number of the invoice,
+// which is never cut, or the payer's name if there is neither.
+func remittance(d payout.Details) string {
+	text, number := latin(d.Description), latin(d.Invoice)
+	if strings.Contains(text, number) {
+		number = ""
+	}
+	if number != "" {
+		number = " " + number
+	}
+	if most := maxRemittance - len(number); len(text) > most {
+		text = strings.TrimSpace(text[:max(most, 0)])
+	}
+	if text = strings.TrimSpace(text + number); text == "" {
+		text = latin(d.Payer)
+	}
+	return text
+}
+
+// purposeCode returns the ISO 20022 code of a purpose, or "".
+func purposeCode(p payout.Purpose) string {
+	switch p {
+	case payout.PurposeWages:
+		return "SALA"
+	case payout.PurposeVendor:
+		return "SUPP"
+	case payout.PurposeOther:
+	}
+	return ""
+}
+
+// scheme returns the scheme of the account's pain.001 files.
+func (a Account) scheme() iso20022.Scheme {
+	if a.Currency == money.EUR {
+		return iso20022.SEPA
+	}
+	return iso20022.CreditTransfer
+}
+
+// fileKey identifies the file that a payment belongs to, among those made at one time. A pain.001 file has one category
+// purpose, so that the bank can book wages as such.
+func (a Account) fileKey(p Payment) string {
+	key := a.ID + " " + string(a.Currency) + " " + a.Format
+	if a.Format == FormatPain {
+		key += " " + purposeCode(p.Details.Purpose)
+	}
+	return key
+}
+
+// isSEPA reports whether an account number is a valid IBAN of a country whose accounts SEPA reaches.
+func isSEPA(number string) bool {
+	if !iso20022.IsIBAN(number) {
+		return false
+	}
+	c := country.Find(number[:2])
+	return c != nil && c.SEPA && c.IBAN != nil && c.IBAN.MatchString(number)
 }
 
 // clearingMember returns the national code of the payee's bank. If ISO 20022 does not define the clearing system, it
@@ -414,14 +497,12 @@ func clearingMember(countryCode, scheme, account, bic string, get func(string) s
 	return iso20022.Member{System: countryCode + " " + scheme, Code: code}
 }
 
-// latin transliterates a text to the characters that every bank accepts.
+// latin transliterates a text to the characters that every bank accepts, with single spaces.
 func latin(s string) string {
-	s = unidecode.Unidecode(s)
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("/-?:().,'+ ", r):
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if iso20022.IsSEPACharacter(r) {
 			return r
 		}
 		return ' '
-	}, s))
+	}, unidecode.Unidecode(s))), " ")
 }

@@ -158,7 +158,7 @@ func (r *Rail) wake(ctx context.Context, d *db.DB) error {
 }
 
 // Prepare implements payout.Rail. It writes the company's queued outputs to files, oldest first, one file per
-// account.
+// account and kind of payment.
 func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return r.prepare(ctx, tx, companyID) })
 }
@@ -196,8 +196,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 				"company_id", o.CompanyID, "currency", o.Amount.Asset())
 			continue
 		}
-		p := Payment{Amount: o.Amount, Country: to.Country, Scheme: to.Scheme, Data: to.Data, Text: o.PaymentID,
-			Details: details[o.ID]}
+		p := Payment{Amount: o.Amount, Country: to.Country, Scheme: to.Scheme, Data: to.Data, Details: details[o.ID]}
 		if err := a.Check(tx.Now(), p); err != nil {
 			reason := reasonDestination
 			if errors.Is(err, errTooLarge) {
@@ -208,7 +207,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 			}
 			continue
 		}
-		key := a.ID + " " + string(a.Currency) + " " + a.Format
+		key := a.fileKey(p)
 		g := of[key]
 		if g == nil {
 			g = &group{account: a}

@@ -504,3 +504,45 @@ func TestARestoredBackupPaysEachOutputOnce(t *testing.T) {
 		})
 	})
 }
+
+// A file has one category purpose: wages and payments of vendors are in different files.
+func TestWagesAndVendorsAreInDifferentFiles(t *testing.T) {
+	run(t, 0, func(b *fixture) {
+		b.e.Config().Details = func(_ context.Context, _ *db.Tx, _ string, outs []payout.Output) (map[string]payout.Details,
+			error) {
+			all := map[string]payout.Details{}
+			for _, o := range outs {
+				all[o.ID] = payout.Details{Purpose: payout.PurposeWages, Description: "text of " + o.ID}
+				if o.ID == "out_2" {
+					all[o.ID] = payout.Details{Purpose: payout.PurposeVendor, Invoice: "INV-7"}
+				}
+			}
+			return all, nil
+		}
+		for i := range 3 {
+			b.queue(fmt.Sprintf("out_%d", i+1), eur(100))
+		}
+		b.prepare()
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
+			files, err := bank.List(ctx, tx, true, 10)
+			if err != nil {
+				return err
+			}
+			var got []string
+			for _, f := range files {
+				body, err := f.Body(b.e.Config().Sealer)
+				b.Must(err)
+				for _, part := range []string{"SALA", "SUPP", "<Ustrd>text of out 1<", "<Ustrd>text of out 3<", "<Ustrd>INV-7<"} {
+					if bytes.Contains(body, []byte(part)) {
+						got = append(got, part)
+					}
+				}
+			}
+			want := "[SUPP <Ustrd>INV-7< SALA <Ustrd>text of out 1< <Ustrd>text of out 3<]"
+			if fmt.Sprint(got) != want || len(files) != 2 {
+				b.Errorf("%d files with %v, want %v", len(files), got, want)
+			}
+			return nil
+		})
+	})
+}

@@ -42,7 +42,7 @@ func TestCalendarsAgreeWithAThirdPartyLibrary(t *testing.T) {
 
 const accountsJSON = `[
 	{"id":"eur","currency":"EUR","format":"pain.001","name":"Example","number":"DE89370400440532013000",
-		"calendar":"target","cut_off":"15:00","zone":"Europe/Berlin"},
+		"town":"Berlin","country":"DE","calendar":"target","cut_off":"15:00","zone":"Europe/Berlin"},
 	{"id":"usd","currency":"USD","format":"nacha","name":"Example","number":"987654321","company_id":"1234567890",
 		"routing":"091400606","calendar":"us","cut_off":"17:30","zone":"America/New_York"}]`
 
@@ -70,17 +70,23 @@ func TestFilesAreExecutedOnBusinessDays(t *testing.T) {
 }
 
 func TestReadAccountsReportsEachProblem(t *testing.T) {
+	with := func(old, replacement string) string { return strings.Replace(accountsJSON, old, replacement, 1) }
 	for text, want := range map[string]string{
-		`{}`:                   "bank accounts",
-		`[{"unknown":1}]`:      "unknown field",
-		`[{"currency":"BTC"}]`: `"BTC" is not a currency`,
-		`[{"currency":"EUR"}]`: `format "" is neither`,
-		strings.Replace(accountsJSON, "target", "moon", 1):                            `unknown calendar "moon"`,
-		strings.Replace(accountsJSON, "15:00", "15 Uhr", 1):                           "cut_off",
-		strings.Replace(accountsJSON, "Europe/Berlin", "Europe/Nowhere", 1):           "zone",
-		strings.Replace(accountsJSON, "091400606", "091400607", 1):                    "routing number",
-		strings.Replace(accountsJSON, "DE89370400440532013000", "DE8937040044053", 1): "must have an IBAN",
-		strings.Replace(accountsJSON, `"id":"usd"`, `"id":"eur"`, 1):                  "another account has this id",
+		`{}`:                                    "bank accounts",
+		`[{"unknown":1}]`:                       "unknown field",
+		`[{"currency":"BTC"}]`:                  `"BTC" is not a currency`,
+		`[{"currency":"EUR"}]`:                  `format "" is neither`,
+		with("target", "moon"):                  `unknown calendar "moon"`,
+		with("15:00", "15 Uhr"):                 "cut_off",
+		with("Europe/Berlin", "Europe/Nowhere"): "zone",
+		with("091400606", "091400607"):          "routing number",
+		with("DE89370400440532013000", "DE8937040044053"):                "must be an IBAN",
+		with("DE89370400440532013000", "MU43BOMM0101123456789101000MUR"): "of a country in SEPA",
+		with(`"town":"Berlin",`, ""):                                     "town is missing",
+		with(`"country":"DE",`, ""):                                      `country "" is not`,
+		with(`"DE",`, `"Germany",`):                                      `country "Germany" is not`,
+		with(`"DE",`, `"DE","version":"pain.001.001.03",`):               `version "pain.001.001.03"`,
+		with(`"id":"usd"`, `"id":"eur"`):                                 "another account has this id",
 	} {
 		if _, err := ReadAccounts(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

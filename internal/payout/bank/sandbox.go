@@ -47,7 +47,8 @@ func SandboxAccounts() []Account {
 			continue
 		}
 		a := Account{ID: "sandbox", Currency: asset, Format: FormatPain, Name: "Stipend Sandbox",
-			Number: "DE89370400440532013000", Country: "DE", Calendar: calendars[asset]}
+			Number: "DE89370400440532013000", Street: "1 Main Street", PostCode: "10115", Town: "Berlin", Country: "DE",
+			Calendar: calendars[asset]}
 		if a.Calendar == "" {
 			a.Calendar = Weekdays
 		}

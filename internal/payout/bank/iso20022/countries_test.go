@@ -9,6 +9,7 @@ import (
 
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 	"github.com/stipend/stipend/internal/testkit"
@@ -36,7 +37,7 @@ var samples = map[string]string{
 	"bank_name": "Example Bank", "tax_id": "123456789",
 	"id_number": "987654321", "email": "ada@example.com", "phone_number": "+8613800138000", "date_of_birth": "900101",
 	"pix_key":             "12345678909",
-	"account_holder_kana": "\u30a8\u30a4\u30c0",
+	"account_holder_kana": "\u30a8\u30a4\u30c0", "city": "Springfield",
 }
 
 // For every country and payment scheme with destination fields, the file conforms to the schema, names the payee's
@@ -69,7 +70,7 @@ func TestEveryCountryHasAValidFile(t *testing.T) {
 					t.Fatalf("no account in %s", asset)
 				}
 				f, err := a.Encode(1, now, []bank.Payment{{Amount: money.New(asset, 100_00), Country: country, Scheme: scheme,
-					Data: text, Text: "pay"}})
+					Data: text, Details: payout.Details{Payer: "Example Inc", Purpose: payout.PurposeWages}}})
 				if err != nil {
 					t.Errorf("%s %s %s: %v", asset, country, scheme, err)
 					continue
@@ -102,7 +103,7 @@ func TestEveryCountryHasAValidFile(t *testing.T) {
 	if len(files) < 74 || len(local) != len(agents) {
 		t.Errorf("%d schemes, %d without an IBAN, want %d", len(files), len(local), len(agents))
 	}
-	iso20022.Conforms(t, "pain.001.001.09", files...)
+	iso20022.Conforms(t, iso20022.Order09, files...)
 }
 
 // sample returns values for the fields of a scheme, and those values that the file must contain.

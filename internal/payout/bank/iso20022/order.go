@@ -4,42 +4,64 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/money"
 )
 
-const namespaceOrder = "urn:iso:std:iso:20022:tech:xsd:pain.001.001.09"
+// Versions of pain.001 that are written.
+const (
+	Order09 = "pain.001.001.09"
+	Order11 = "pain.001.001.11"
+)
+
+// Scheme is the payment scheme of an order.
+type Scheme int
+
+// Payment schemes.
+const (
+	CreditTransfer Scheme = iota // any currency, charges are shared
+	SEPA                         // SEPA Credit Transfer (SCT)
+	SEPAInstant                  // SEPA Instant Credit Transfer (SCT Inst)
+)
 
 // Order is a file of credit transfers from one account, in one currency and on one day.
 type Order struct {
+	Version   string // Order09 or Order11; "" means Order09
 	ID        string // message ID, also the ID of its one payment group
 	Created   time.Time
 	Execute   time.Time // execution date
-	SEPA      bool      // SEPA credit transfers, otherwise ordinary ones
-	Initiator string    // name of the sender of the file
-	Debtor    Party     // account holder; Bank is a BIC, or "" if the bank requires none
-	Country   string    // country code of the debtor
-	Transfers []Transfer
+	Scheme    Scheme
+	Category  string // category purpose of all transfers: an ISO code such as SALA, or ""
+	Initiator string // name of the sender of the file
+	Debtor    Party  // account holder; Bank is a BIC, or "" if the bank requires none
+	Address   Address
+	// Instruction is a text for the debtor's bank, or "".
+	Instruction string
+	Transfers   []Transfer
 }
 
 // Transfer is one payment of an order.
 type Transfer struct {
-	ID         string // end-to-end and instruction ID
-	Amount     money.Amount
-	Creditor   Party
-	Number     string // scheme of an account number that is not an IBAN, such as "BBAN" or "CLABE"; "" if unspecified
-	Kind       string // account type: an ISO code (CACC, SVGS) or a national term; "" if unspecified
-	Clearing   Member // national code of the creditor's bank, in addition to or instead of Creditor.Bank
-	BankName   string
-	Address    Address
-	TaxID      string // tax ID or another identification of the creditor
-	IDKind     string // scheme of TaxID; "" if unspecified
-	Email      string
-	Phone      string
-	Company    bool   // the creditor is a company
-	Purpose    string // purpose code of the creditor's country
-	Remittance string
+	ID              string // end-to-end and instruction ID
+	Amount          money.Amount
+	UltimateDebtor  string // name of the party on whose behalf the debtor pays, or ""
+	UltimateAddress Address
+	Creditor        Party
+	Number          string // scheme of an account number that is not an IBAN, such as "BBAN" or "CLABE"; "" if unspecified
+	Kind            string // account type: an ISO code (CACC, SVGS) or a national term; "" if unspecified
+	Clearing        Member // national code of the creditor's bank, in addition to or instead of Creditor.Bank
+	BankName        string
+	Address         Address
+	TaxID           string // tax ID or another identification of the creditor
+	IDKind          string // scheme of TaxID; "" if unspecified
+	Email           string
+	Phone           string
+	Company         bool   // the creditor is a company
+	Purpose         string // ISO purpose code such as SALA, or ""
+	LocalPurpose    string // purpose code of the creditor's country; replaces Purpose
+	Remittance      string
 }
 
 // Member identifies a bank by its code in a clearing system. The system is named by an ISO code (GBDSC) or a
@@ -50,9 +72,28 @@ type Member struct {
 	Code   string
 }
 
-// Address is the known part of a creditor's address.
+// Address is a structured postal address or, with Line, a hybrid one. Banks refuse an address without Town or Country.
 type Address struct {
-	Street, PostCode, Town, State, Country string
+	Street, Line, PostCode, Town, State, Country string
+}
+
+// known reports whether any part of the address is known.
+func (a Address) known() bool { return a != Address{} }
+
+// check returns an error for an address that banks refuse.
+func (a Address) check(of string) error {
+	if a.known() && (a.Town == "" || len(a.Country) != 2 || !letters(a.Country)) {
+		return fmt.Errorf("iso20022: the address of %s must have a town and a country code", of)
+	}
+	return nil
+}
+
+func (a Address) toXML() *orderAddress {
+	if !a.known() {
+		return nil
+	}
+	return &orderAddress{Street: truncate(a.Street, 70), PostCode: truncate(a.PostCode, 16), Town: truncate(a.Town, 35),
+		State: truncate(a.State, 35), Country: a.Country, Line: truncate(a.Line, 70)}
 }
 
 type (
@@ -85,6 +126,7 @@ type (
 		Town     string `xml:"TwnNm,omitempty"`
 		State    string `xml:"CtrySubDvsn,omitempty"`
 		Country  string `xml:"Ctry,omitempty"`
+		Line     string `xml:"AdrLine,omitempty"`
 	}
 	orderAccount struct {
 		IBAN            *string `xml:"Id>IBAN"`
@@ -106,51 +148,59 @@ type (
 		Instruction string       `xml:"PmtId>InstrId"`
 		EndToEnd    string       `xml:"PmtId>EndToEndId"`
 		Amount      Amount       `xml:"Amt>InstdAmt"`
+		Ultimate    *orderParty  `xml:"UltmtDbtr"`
 		Bank        *orderBank   `xml:"CdtrAgt"`
 		Creditor    orderParty   `xml:"Cdtr"`
 		Account     orderAccount `xml:"CdtrAcct"`
-		Purpose     *string      `xml:"Purp>Prtry"`
+		Purpose     *code        `xml:"Purp"`
 		Remittance  *string      `xml:"RmtInf>Ustrd"`
 	}
 )
 
-// Write returns the file as pain.001.001.09. It returns an error for an order that no bank accepts: one without
-// payments, with duplicate IDs, with several currencies, or with a SEPA payment to an account that is not an IBAN.
+// Limits of SEPA: the length of names, and the largest amount in cents.
+const (
+	sepaName  = 70
+	sepaCents = 999_999_999_99
+)
+
+// Write returns the encoded file. It returns an error for an order that no bank accepts: one without payments, with
+// duplicate IDs, with several currencies, or against the rules of its scheme.
 func (o Order) Write() ([]byte, error) {
-	if len(o.Transfers) == 0 || o.Created.IsZero() || o.Execute.IsZero() || o.Debtor.Account == "" {
-		return nil, errors.New("iso20022: an order must have payments, an account, a creation time and an execution date")
+	if len(o.Transfers) == 0 || o.Created.IsZero() || o.Execute.IsZero() || o.Debtor.Account == "" ||
+		o.Debtor.Name == "" {
+		return nil, errors.New(
+			"iso20022: an order must have payments, a name, an account, a creation time and an execution date")
 	}
-	if err := checkIDs(o.ID); err != nil {
+	if o.Version == "" {
+		o.Version = Order09
+	}
+	if o.Version != Order09 && o.Version != Order11 {
+		return nil, fmt.Errorf("iso20022: the version %q of an order is not supported", o.Version)
+	}
+	if !o.Address.known() {
+		return nil, errors.New("iso20022: the address of the debtor is missing")
+	}
+	if err := errors.Join(checkIDs(o.ID), o.Address.check("the debtor")); err != nil {
 		return nil, err
 	}
 	asset := o.Transfers[0].Amount.Asset()
 	sum, seen := money.Zero(asset), map[string]bool{}
 	transfers := make([]orderTransfer, len(o.Transfers))
 	for i, t := range o.Transfers {
-		if err := checkIDs(t.ID); err != nil {
+		if err := t.check(o.Scheme); err != nil {
 			return nil, err
 		}
 		if seen[t.ID] {
 			return nil, fmt.Errorf("iso20022: two payments have the ID %s", t.ID)
 		}
 		seen[t.ID] = true
-		if t.Amount.Sign() <= 0 {
-			return nil, fmt.Errorf("iso20022: the amount of payment %s is not positive", t.ID)
-		}
-		if o.SEPA && (asset != money.EUR || !IsIBAN(t.Creditor.Account)) {
-			return nil, fmt.Errorf("iso20022: payment %s is not a SEPA payment: it must be in EUR to an IBAN", t.ID)
-		}
 		var err error
 		if sum, err = sum.Add(t.Amount); err != nil {
 			return nil, fmt.Errorf("iso20022: order %s: %w", o.ID, err)
 		}
-		transfers[i] = t.toXML()
+		transfers[i] = t.toXML(o)
 	}
 	totals := orderTotals{len(transfers), sum.String()}
-	service := "NURG"
-	if o.SEPA {
-		service = "SEPA"
-	}
 	debtor := accountOf(o.Debtor.Account)
 	var message struct {
 		XMLName xml.Name `xml:"Document"`
@@ -166,31 +216,35 @@ func (o Order) Write() ([]byte, error) {
 			Method string `xml:"PmtMtd"`
 			Batch  bool   `xml:"BtchBookg"`
 			orderTotals
-			Service   string          `xml:"PmtTpInf>SvcLvl>Cd"`
-			Execute   string          `xml:"ReqdExctnDt>Dt"`
-			Debtor    orderParty      `xml:"Dbtr"`
-			Account   orderAccount    `xml:"DbtrAcct"`
-			Bank      orderBank       `xml:"DbtrAgt"`
-			Charges   string          `xml:"ChrgBr"`
-			Transfers []orderTransfer `xml:"CdtTrfTxInf"`
+			Service     string          `xml:"PmtTpInf>SvcLvl>Cd"`
+			Instrument  *string         `xml:"PmtTpInf>LclInstrm>Cd"`
+			Category    *string         `xml:"PmtTpInf>CtgyPurp>Cd"`
+			Execute     string          `xml:"ReqdExctnDt>Dt"`
+			Debtor      orderParty      `xml:"Dbtr"`
+			Account     orderAccount    `xml:"DbtrAcct"`
+			Bank        orderBank       `xml:"DbtrAgt"`
+			Instruction *string         `xml:"InstrForDbtrAgt"`
+			Charges     string          `xml:"ChrgBr"`
+			Transfers   []orderTransfer `xml:"CdtTrfTxInf"`
 		} `xml:"CstmrCdtTrfInitn>PmtInf"`
 	}
-	message.Space = namespaceOrder
+	message.Space = namespace + o.Version
 	h := &message.Head
-	h.ID, h.Created, h.orderTotals, h.Initiator = o.ID, formatTime(o.Created), totals, truncate(o.Initiator, 140)
+	h.ID, h.Created, h.orderTotals, h.Initiator = o.ID, formatTime(o.Created), totals, o.name(o.Initiator)
 	g := &message.Group
-	g.ID, g.Method, g.Batch, g.orderTotals, g.Service, g.Execute = o.ID, "TRF", true, totals, service,
+	g.ID, g.Method, g.Batch, g.orderTotals, g.Service, g.Execute = o.ID, "TRF", true, totals, "NURG",
 		o.Execute.Format(time.DateOnly)
-	g.Debtor = orderParty{Name: truncate(o.Debtor.Name, 140)}
-	if o.Country != "" {
-		g.Debtor.Address = &orderAddress{Country: o.Country}
-	}
+	g.Category, g.Instruction = optional(o.Category), optional(truncate(o.Instruction, 140))
+	g.Debtor = orderParty{Name: o.name(o.Debtor.Name), Address: o.Address.toXML()}
 	g.Account = orderAccount{IBAN: debtor.IBAN, Other: debtor.Other, Currency: string(asset)}
 	// Charges follow the rules of the scheme or are shared: the payee receives the amount less the charges of the
 	// payee's own bank.
 	g.Bank, g.Charges, g.Transfers = orderBank{BIC: optional(o.Debtor.Bank)}, "SHAR", transfers
-	if o.SEPA {
-		g.Charges = "SLEV"
+	if o.Scheme != CreditTransfer {
+		g.Service, g.Charges = "SEPA", "SLEV"
+	}
+	if o.Scheme == SEPAInstant {
+		g.Instrument = optional("INST")
 	}
 	if g.Bank.BIC == nil {
 		g.Bank.None = optional("NOTPROVIDED")
@@ -198,10 +252,101 @@ func (o Order) Write() ([]byte, error) {
 	return encode(message)
 }
 
-func (t Transfer) toXML() orderTransfer {
+// name shortens a name to the length that the scheme allows.
+func (o Order) name(s string) string {
+	if o.Scheme == CreditTransfer {
+		return truncate(s, 140)
+	}
+	return truncate(s, sepaName)
+}
+
+// check returns an error for a transfer that no bank accepts in the scheme.
+func (t Transfer) check(scheme Scheme) error {
+	if err := checkIDs(t.ID); err != nil {
+		return err
+	}
+	if err := errors.Join(t.Address.check("the creditor of payment "+t.ID),
+		t.UltimateAddress.check("the ultimate debtor of payment "+t.ID)); err != nil {
+		return err
+	}
+	switch {
+	case t.Amount.Sign() <= 0:
+		return fmt.Errorf("iso20022: the amount of payment %s is not positive", t.ID)
+	case t.Creditor.Name == "":
+		return fmt.Errorf("iso20022: the creditor of payment %s has no name", t.ID)
+	case t.Creditor.Bank != "" && !IsBIC(t.Creditor.Bank):
+		return fmt.Errorf("iso20022: %q is not a BIC, payment %s", t.Creditor.Bank, t.ID)
+	case scheme == CreditTransfer:
+		return nil
+	case t.Amount.Asset() != money.EUR || !IsIBAN(t.Creditor.Account) || t.Amount.Units() > sepaCents:
+		return fmt.Errorf("iso20022: payment %s is not a SEPA payment: at most 999999999.99 EUR to an IBAN", t.ID)
+	case !bankOfIBAN(t.Creditor.Bank, t.Creditor.Account):
+		return fmt.Errorf("iso20022: the BIC and the IBAN of payment %s are of different countries", t.ID)
+	}
+	for _, text := range []string{t.Creditor.Name, t.UltimateDebtor, t.Remittance, t.TaxID, t.Address.Street,
+		t.Address.Line, t.Address.PostCode, t.Address.Town, t.Address.State} {
+		if !IsSEPAText(text) {
+			return fmt.Errorf("iso20022: payment %s has a character that SEPA does not allow", t.ID)
+		}
+	}
+	return nil
+}
+
+// IsSEPAText reports whether a text has only characters that every bank in SEPA accepts.
+func IsSEPAText(s string) bool {
+	for _, r := range s {
+		if !IsSEPACharacter(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// IsSEPACharacter reports whether every bank in SEPA accepts a character.
+func IsSEPACharacter(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+		strings.ContainsRune("/-?:().,'+ ", r)
+}
+
+// ibanCountries has the country of the IBANs of territories whose banks have BICs with the territory's code.
+var ibanCountries = map[string]string{"GG": "GB", "JE": "GB", "IM": "GB", "AX": "FI", "GF": "FR", "GP": "FR",
+	"MQ": "FR", "YT": "FR", "RE": "FR", "PM": "FR", "BL": "FR", "MF": "FR"}
+
+// bankOfIBAN reports whether a BIC, if there is one, is of the same country as an IBAN.
+func bankOfIBAN(bic, iban string) bool {
+	return bic == "" || bic[4:6] == iban[:2] || ibanCountries[bic[4:6]] == iban[:2]
+}
+
+func (t Transfer) toXML(o Order) orderTransfer {
 	s := orderTransfer{Instruction: t.ID, EndToEnd: t.ID, Amount: amountOf(t.Amount),
-		Creditor: orderParty{Name: truncate(t.Creditor.Name, 140)},
-		Purpose:  optional(truncate(t.Purpose, 35)), Remittance: optional(truncate(t.Remittance, 140))}
+		Creditor:   orderParty{Name: o.name(t.Creditor.Name), Address: t.Address.toXML()},
+		Remittance: optional(truncate(t.Remittance, 140))}
+	switch {
+	case t.LocalPurpose != "":
+		s.Purpose = &code{Proprietary: truncate(t.LocalPurpose, 35)}
+	case t.Purpose != "":
+		s.Purpose = &code{Code: t.Purpose}
+	}
+	if t.UltimateDebtor != "" {
+		s.Ultimate = &orderParty{Name: o.name(t.UltimateDebtor)}
+	}
+	switch id := (orderID{truncate(t.TaxID, 35), optional(truncate(t.IDKind, 35))}); {
+	case t.TaxID == "":
+	case t.Company:
+		s.Creditor.Org = &id
+	default:
+		s.Creditor.Person = &id
+	}
+	if o.Scheme != CreditTransfer { // the other elements are not part of the scheme
+		s.Account.IBAN = &t.Creditor.Account
+		if t.Creditor.Bank != "" {
+			s.Bank = &orderBank{BIC: &t.Creditor.Bank}
+		}
+		return s
+	}
+	if s.Ultimate != nil {
+		s.Ultimate.Address = t.UltimateAddress.toXML()
+	}
 	switch t.Kind {
 	case "CACC", "SVGS":
 		s.Account.Kind = &t.Kind
@@ -224,24 +369,11 @@ func (t Transfer) toXML() orderTransfer {
 			s.Bank.Proprietary = optional(truncate(t.Clearing.System, 35))
 		}
 	}
-	a := orderAddress{Street: truncate(t.Address.Street, 70), PostCode: truncate(t.Address.PostCode, 16),
-		Town: truncate(t.Address.Town, 35), State: truncate(t.Address.State, 35),
-		Country: t.Address.Country}
-	if a != (orderAddress{}) {
-		s.Creditor.Address = &a
-	}
 	if t.Email != "" || t.Phone != "" {
 		s.Creditor.Contact = &orderContact{Email: t.Email}
 		if t.Phone != "" {
 			s.Creditor.Contact.Phone = &orderPhone{"TELE", t.Phone}
 		}
-	}
-	switch id := (orderID{truncate(t.TaxID, 35), optional(truncate(t.IDKind, 35))}); {
-	case t.TaxID == "":
-	case t.Company:
-		s.Creditor.Org = &id
-	default:
-		s.Creditor.Person = &id
 	}
 	return s
 }

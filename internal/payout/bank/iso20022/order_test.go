@@ -55,64 +55,136 @@ func order(transfers ...Transfer) Order {
 		ID: "S00000012", Created: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC), Execute: day("2026-03-02"),
 		Initiator: "Example Payments GmbH",
 		Debtor:    Party{"Example Payments GmbH", "DE89370400440532013000", "COBADEFFXXX"},
-		Country:   "DE", Transfers: transfers,
+		Address:   Address{PostCode: "10115", Town: "Berlin", Country: "DE"}, Transfers: transfers,
 	}
 }
 
 func transfer(n int, a money.Amount) Transfer {
 	return Transfer{ID: fmt.Sprintf("S00000012P%05d", n), Amount: a,
-		Creditor: Party{"Ada <Lovelace> & Co", "NL91ABNA0417164300", ""}, Remittance: "pay_1"}
+		Creditor: Party{"Ada Lovelace (Co)", "NL91ABNA0417164300", ""}, Remittance: "Design work INV-7"}
 }
 
-// Every variant of an order conforms to the published schema.
+// Every variant of an order conforms to the published schema of each version.
 func TestOrdersConformToTheSchema(t *testing.T) {
 	sepa := order(transfer(1, eur(1234_56)), transfer(2, eur(1)))
-	sepa.SEPA = true
+	sepa.Scheme, sepa.Category, sepa.Instruction = SEPA, "SALA", "as agreed"
+	first := &sepa.Transfers[0]
+	first.Purpose, first.UltimateDebtor, first.Creditor.Bank = "SALA", "Example AG", "ABNANL2A"
+	first.Address = Address{Street: "1 Main Street", Line: "Floor 2", Town: "Utrecht", Country: "NL"}
+	first.Email, first.Kind, first.BankName = "ada@example.com", "CACC", "Example Bank" // not part of SEPA
+	instant := order(transfer(1, eur(1)))
+	instant.Scheme = SEPAInstant
 	local := transfer(1, money.New(money.GBP, 500))
 	local.Creditor.Account, local.Number, local.Clearing = "55779911", "BBAN", Member{"GBDSC", true, "200000"}
+	local.Creditor.Name, local.Kind, local.Email, local.Phone = "Ada <Lovelace> & Co", "CACC", "ada@example.com", "+441"
 	foreign := transfer(2, money.New(money.GBP, 501))
 	foreign.Creditor = Party{"Example KK", "1234567", "MHCBJPJT"}
 	foreign.Clearing, foreign.TaxID, foreign.Company = Member{"a system of its own", false, "1"}, "T123", true
-	foreign.Address = Address{"1 Main Street", "94107", strings.Repeat("San Francisco", 5), "CA", "US"}
+	foreign.Address = Address{Street: "1 Main Street", PostCode: "94107", Town: strings.Repeat("San Francisco", 5),
+		State: "CA", Country: "US"}
+	foreign.UltimateDebtor, foreign.UltimateAddress = "Example AG", Address{Street: "2 Main Street", Town: "Zug",
+		Country: "CH"}
+	foreign.Purpose, foreign.LocalPurpose = "SUPP", "P0802"
 	person := transfer(3, money.New(money.GBP, 502))
-	person.TaxID = "123"
+	person.TaxID, person.Purpose = "123", "SUPP"
 	mixed := order(local, foreign, person)
 	mixed.Debtor.Account, mixed.Debtor.Bank = "12345678", ""
 	yen := order(transfer(1, money.New(money.JPY, 5000)))
 	dinar := order(transfer(1, money.New(money.KWD, 5001)))
-	for name, o := range map[string]Order{"SEPA": sepa, "local": mixed, "no decimals": yen, "three decimals": dinar} {
-		t.Run(name, func(t *testing.T) {
-			b := testkit.Must(o.Write())
-			conforms(t, "pain.001.001.09", b)
-		})
+	written := map[string]string{}
+	for name, o := range map[string]Order{"SEPA": sepa, "instant": instant, "local": mixed, "no decimals": yen,
+		"three decimals": dinar} {
+		for _, version := range []string{Order09, Order11} {
+			t.Run(name+" "+version, func(t *testing.T) {
+				o.Version = version
+				b := testkit.Must(o.Write())
+				conforms(t, version, b)
+				written[name] = strings.Join(strings.Fields(string(b)), " ")
+			})
+		}
 	}
-	b := testkit.Must(sepa.Write())
-	for _, want := range []string{"<NbOfTxs>2</NbOfTxs>", "<CtrlSum>1234.57</CtrlSum>",
-		"<ReqdExctnDt>\n    <Dt>2026-03-02</Dt>", `<InstdAmt Ccy="EUR">1234.56</InstdAmt>`, "<ChrgBr>SLEV</ChrgBr>"} {
-		if !bytes.Contains(b, []byte(want)) {
-			t.Errorf("%s is not in\n%s", want, b)
+	for name, parts := range map[string][]string{
+		"SEPA": {"<NbOfTxs>2</NbOfTxs>", "<CtrlSum>1234.57</CtrlSum>", "<ReqdExctnDt> <Dt>2026-03-02</Dt>",
+			`<InstdAmt Ccy="EUR">1234.56</InstdAmt>`, "<ChrgBr>SLEV</ChrgBr>", "<CtgyPurp> <Cd>SALA</Cd>",
+			"<Purp> <Cd>SALA</Cd>", "<UltmtDbtr> <Nm>Example AG</Nm> </UltmtDbtr>",
+			"<InstrForDbtrAgt>as agreed</InstrForDbtrAgt>",
+			"<Dbtr> <Nm>Example Payments GmbH</Nm> <PstlAdr> <PstCd>10115</PstCd> <TwnNm>Berlin</TwnNm> <Ctry>DE</Ctry>",
+			"<TwnNm>Utrecht</TwnNm> <Ctry>NL</Ctry> <AdrLine>Floor 2</AdrLine>",
+			"<EndToEndId>S00000012P00001</EndToEndId>", "<RmtInf> <Ustrd>Design work INV-7</Ustrd>"},
+		"instant": {"<SvcLvl> <Cd>SEPA</Cd> </SvcLvl> <LclInstrm> <Cd>INST</Cd> </LclInstrm>"},
+		"local": {"<ChrgBr>SHAR</ChrgBr>", "<Purp> <Prtry>P0802</Prtry>", "<Purp> <Cd>SUPP</Cd>",
+			"<UltmtDbtr> <Nm>Example AG</Nm> <PstlAdr> <StrtNm>2 Main Street</StrtNm> <TwnNm>Zug</TwnNm> <Ctry>CH</Ctry>"},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(written[name], part) {
+				t.Errorf("%s: %s is not in\n%s", name, part, written[name])
+			}
+		}
+	}
+	for _, part := range []string{"CtctDtls", "<Tp>", "Example Bank", "LclInstrm"} {
+		if strings.Contains(written["SEPA"], part) {
+			t.Errorf("%s is not part of SEPA", part)
 		}
 	}
 }
 
 func TestWriteRejectsInvalidOrders(t *testing.T) {
-	dollars := transfer(1, money.New(money.USD, 5))
-	number := transfer(1, eur(5))
-	number.Creditor.Account = "12345"
+	sepa := func(change func(*Transfer)) Order {
+		p := transfer(1, eur(5))
+		change(&p)
+		o := order(p)
+		o.Scheme = SEPA
+		return o
+	}
+	whole := func(change func(*Order)) Order {
+		o := order(transfer(1, eur(5)))
+		change(&o)
+		return o
+	}
+	dollars := transfer(2, money.New(money.USD, 5))
+	if _, err := sepa(func(*Transfer) {}).Write(); err != nil {
+		t.Fatal(err)
+	}
 	for name, o := range map[string]Order{
 		"nothing": order(), "duplicate ID": order(transfer(1, eur(1)), transfer(1, eur(2))),
-		"two currencies": order(transfer(1, eur(1)), func() Transfer { d := dollars; d.ID = "x"; return d }()),
-		"an amount of 0": order(transfer(1, eur(0))),
-		"dollars in SEPA": {ID: "1", Created: day("2026-03-02"), Execute: day("2026-03-02"), SEPA: true,
-			Debtor: Party{Account: "1"}, Transfers: []Transfer{dollars}},
-		"a number in SEPA": {ID: "1", Created: day("2026-03-02"), Execute: day("2026-03-02"), SEPA: true,
-			Debtor: Party{Account: "1"}, Transfers: []Transfer{number}},
-		"no day":    {ID: "1", Created: day("2026-03-02"), Debtor: Party{Account: "1"}, Transfers: []Transfer{number}},
-		"a long ID": func() Order { o := order(transfer(1, eur(1))); o.ID = strings.Repeat("x", 36); return o }(),
+		"two currencies":              order(transfer(1, eur(1)), dollars),
+		"an amount of 0":              order(transfer(1, eur(0))),
+		"no day":                      whole(func(o *Order) { o.Execute = time.Time{} }),
+		"a long ID":                   whole(func(o *Order) { o.ID = strings.Repeat("x", 36) }),
+		"no name":                     whole(func(o *Order) { o.Debtor.Name = "" }),
+		"another version":             whole(func(o *Order) { o.Version = "pain.001.001.03" }),
+		"no address of the debtor":    whole(func(o *Order) { o.Address = Address{} }),
+		"no town of the debtor":       whole(func(o *Order) { o.Address.Town = "" }),
+		"no country of the debtor":    whole(func(o *Order) { o.Address.Country = "" }),
+		"a payee without a name":      whole(func(o *Order) { o.Transfers[0].Creditor.Name = "" }),
+		"a bad BIC":                   whole(func(o *Order) { o.Transfers[0].Creditor.Bank = "ABNANL2" }),
+		"no town of the payee":        sepa(func(p *Transfer) { p.Address = Address{Street: "1 Main St", Country: "NL"} }),
+		"no country of the payee":     sepa(func(p *Transfer) { p.Address = Address{Town: "Utrecht"} }),
+		"no town of the payer":        sepa(func(p *Transfer) { p.UltimateAddress = Address{Country: "NL"} }),
+		"a country in words":          sepa(func(p *Transfer) { p.Address = Address{Town: "Utrecht", Country: "Holland"} }),
+		"dollars in SEPA":             sepa(func(p *Transfer) { *p = dollars }),
+		"a number in SEPA":            sepa(func(p *Transfer) { p.Creditor.Account = "12345" }),
+		"too much for SEPA":           sepa(func(p *Transfer) { p.Amount = eur(1_000_000_000_00) }),
+		"BIC of another country":      sepa(func(p *Transfer) { p.Creditor.Bank = "COBADEFFXXX" }),
+		"a character of no SEPA name": sepa(func(p *Transfer) { p.Creditor.Name = "Ada & Co" }),
+		"an umlaut in the text":       sepa(func(p *Transfer) { p.Remittance = "Löhne" }),
 	} {
 		if b, err := o.Write(); err == nil {
 			t.Errorf("%s: %s", name, b)
 		}
+	}
+	long := sepa(func(p *Transfer) {
+		p.Creditor.Name, p.Remittance = strings.Repeat("n", 200), strings.Repeat("r", 200)
+	})
+	b := testkit.Must(long.Write())
+	for _, part := range []string{"<Nm>" + strings.Repeat("n", 70) + "<", "<Ustrd>" + strings.Repeat("r", 140) + "<"} {
+		if !bytes.Contains(b, []byte(part)) {
+			t.Errorf("%s is not in\n%s", part, b)
+		}
+	}
+	territory := sepa(func(p *Transfer) { p.Creditor.Bank, p.Creditor.Account = "MIDLJESH", "GB29NWBK60161331926819" })
+	if _, err := territory.Write(); err != nil {
+		t.Errorf("a bank in Jersey has IBANs of the United Kingdom: %v", err)
 	}
 }
 

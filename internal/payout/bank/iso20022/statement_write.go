@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-const namespaceStatement = "urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"
+const namespaceStatement = namespace + "camt.053.001.08"
 
 // StatementWriter writes a camt.053.001.08 message with one statement, entry by entry.
 type StatementWriter struct {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const namespaceStatus = "urn:iso:std:iso:20022:tech:xsd:pain.002.001.10"
+const namespaceStatus = namespace + "pain.002.001.10"
 
 // Status is a status report (pain.002) on one order: on the whole order or on single payments.
 type Status struct {

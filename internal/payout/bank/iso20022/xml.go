@@ -24,6 +24,9 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
+// namespace is the beginning of the XML namespaces of all messages.
+const namespace = "urn:iso:std:iso:20022:tech:xsd:"
+
 // Limits of messages that are read.
 const (
 	maxFile   = 256 << 20 // bytes of a message
