@@ -76,3 +76,34 @@ func TestAChangeOfSomePaymentsIsRefusedWhileOthersAreAlike(t *testing.T) {
 		h.want(p.ID, Pending, FundingNone, Pending)
 	})
 }
+
+// The payee and the banks learn what an output pays: the company, the purpose, the description and the invoice.
+func TestDetailsSayWhatAnOutputPays(t *testing.T) {
+	run(t, func(h *env) {
+		h.payee("rec_vendor", map[money.Asset]int{money.USD: 100})
+		h.Exec("UPDATE recipients SET role = 'vendor' WHERE recipient_id = 'rec_vendor'")
+		p := h.released(Payee{AmountText: "50", UserID: "rec_vendor", InvoiceID: "2026-17", Description: "Desks"},
+			Payee{AmountText: "60", UserID: "rec_mix", Description: "March"})
+		h.Read(func(ctx context.Context, tx *db.Tx) error {
+			outs, err := payout.ForPayroll(ctx, tx, p.CompanyID, p.ID)
+			if err != nil {
+				return err
+			}
+			withdrawal := payout.Output{CompanyID: p.CompanyID, ID: "out_own", PayrollID: "wdr_1", PaymentID: "wdr_1"}
+			all, err := Details(ctx, tx, p.CompanyID, append(outs, withdrawal))
+			for _, o := range append(outs, withdrawal) {
+				want := payout.Details{Payer: "Acme", PayerCountry: "DE"}
+				switch o.PaymentID {
+				case p.Payments[0].ID:
+					want.Purpose, want.Description, want.Invoice = payout.PurposeVendor, "Desks", "2026-17"
+				case p.Payments[1].ID:
+					want.Purpose, want.Description = payout.PurposeWages, "March"
+				}
+				if all[o.ID] != want {
+					t.Errorf("%s: %+v, want %+v", o.ID, all[o.ID], want)
+				}
+			}
+			return err
+		})
+	})
+}

@@ -59,9 +59,13 @@ type Account struct {
 	Destination     string `json:"destination,omitempty"`
 	DestinationName string `json:"destination_name,omitempty"` // NACHA: name of the immediate destination
 	Savings         bool   `json:"savings,omitempty"`          // NACHA: whether it is a savings account
+	// SameDay are the bank's deadlines for the three windows of same-day ACH, such as 10:00, 14:15 and 16:15; "" for a
+	// window that the bank does not offer. Without deadlines every payment arrives on the next business day.
+	SameDay []string `json:"same_day,omitempty"`
 
-	zone   *time.Location
-	cutOff time.Duration
+	zone    *time.Location
+	cutOff  time.Duration
+	sameDay []time.Duration // deadlines of SameDay, 0 for none
 }
 
 // ReadAccounts decodes a JSON array of accounts. Its error lists every problem.
@@ -108,7 +112,7 @@ func (a *Account) prepare() error {
 	if err != nil {
 		bad("cut_off %q is not a time of day such as 15:30", a.CutOff)
 	}
-	a.cutOff = time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute
+	a.cutOff = timeOfDay(at)
 	if a.zone, err = time.LoadLocation(a.Zone); err != nil || a.Zone == "" {
 		bad("zone %q is not a time zone such as Europe/Berlin", a.Zone)
 	}
@@ -124,6 +128,9 @@ func (a *Account) prepare() error {
 		}
 		if !nacha.ValidRoutingNumber(a.Destination) {
 			bad("destination %q is not a routing number", a.Destination)
+		}
+		if err := a.prepareSameDay(); err != nil {
+			bad("%w", err)
 		}
 	case FormatPain:
 		if a.BIC != "" && !iso20022.IsBIC(a.BIC) {
@@ -145,6 +152,59 @@ func (a *Account) prepare() error {
 		bad("format %q is neither nacha nor pain.001", a.Format)
 	}
 	return errors.Join(problems...)
+}
+
+func timeOfDay(t time.Time) time.Duration {
+	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute
+}
+
+// prepareSameDay parses the deadlines of same-day ACH. None may be later than the one that the ACH operators have for
+// banks.
+func (a *Account) prepareSameDay() error {
+	newYork, err := time.LoadLocation("America/New_York")
+	if err != nil || a.zone == nil {
+		return err
+	}
+	if len(a.SameDay) > len(nacha.SameDayWindows) {
+		return fmt.Errorf("same_day has %d deadlines; there are %d windows", len(a.SameDay), len(nacha.SameDayWindows))
+	}
+	a.sameDay = make([]time.Duration, len(a.SameDay))
+	for i, text := range a.SameDay {
+		if text == "" {
+			continue
+		}
+		at, err := time.Parse("15:04", text)
+		if err != nil {
+			return fmt.Errorf("same_day %q is not a time of day such as 14:15", text)
+		}
+		a.sameDay[i] = timeOfDay(at)
+		there := time.Date(2026, time.January, 15, at.Hour(), at.Minute(), 0, 0, a.zone).In(newYork)
+		if w := nacha.SameDayWindows[i]; a.sameDay[i] == 0 || there.Day() != 15 || timeOfDay(there) > w.Deadline {
+			return fmt.Errorf("same_day %q is after %s in New York, when the window closes for banks", text,
+				time.Time{}.Add(w.Deadline).Format("15:04"))
+		}
+	}
+	return nil
+}
+
+// sameDayWindow returns the index of the window in which a payment settles that the bank receives now, or -1 if it
+// cannot settle today.
+func (a Account) sameDayWindow(now time.Time, cents int64) int {
+	now = now.In(a.zone)
+	if !a.Calendar.isBusinessDay(now) || cents > nacha.SameDayMaxCents {
+		return -1
+	}
+	return slices.IndexFunc(a.sameDay, func(deadline time.Duration) bool { return timeOfDay(now) < deadline })
+}
+
+// settlement returns the day on which an ACH payment settles that is written to a file now, and the descriptive date
+// that asks the bank for a window of that day, "" for the next business day.
+func (a Account) settlement(now time.Time, cents int64) (day time.Time, window string) {
+	if i := a.sameDayWindow(now, cents); i >= 0 {
+		local := now.In(a.zone)
+		return time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC), nacha.SameDayWindows[i].Date
+	}
+	return a.executionDay(now), ""
 }
 
 // maxReturnFee returns ReturnFee as an amount.
@@ -197,8 +257,7 @@ func (a Account) Day(at time.Time) string {
 func (a Account) executionDay(now time.Time) time.Time {
 	local := now.In(a.zone)
 	day := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
-	since := time.Duration(local.Hour())*time.Hour + time.Duration(local.Minute())*time.Minute
-	if a.Calendar.isBusinessDay(day) && since >= a.cutOff {
+	if a.Calendar.isBusinessDay(day) && timeOfDay(local) >= a.cutOff {
 		day = day.AddDate(0, 0, 1)
 	}
 	day = a.Calendar.nextBusinessDay(day)
@@ -308,11 +367,16 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 	if a.Format == FormatNACHA {
 		f.Name = FileReference(number) + ".ach"
 		out := a.nacha(number, now)
-		for _, t := range transfers {
+		for i, t := range transfers {
+			d := payments[i].Details
+			out.Payer = d.Payer // a file belongs to one company
+			day, window := a.settlement(now, t.Amount.Units())
 			out.Entries = append(out.Entries, nacha.Entry{ID: t.ID, Name: t.Creditor.Name, Routing: t.routing,
-				Account: t.Creditor.Account,
-				Savings: t.savings, Company: t.Company, Cents: t.Amount.Units()})
+				Account: t.Creditor.Account, Savings: t.savings, Company: t.Company, Cents: t.Amount.Units(),
+				Description: entryDescription(d.Purpose, t.Company), Effective: day, Window: window,
+				Addenda: nacha.Remittance(d.Invoice, d.Description, t.Amount.Units())})
 		}
+		f.Execute = slices.MaxFunc(out.Entries, func(a, b nacha.Entry) int { return a.Effective.Compare(b.Effective) }).Effective
 		if f.Parts, err = out.Parts(); err == nil {
 			f.Body, err = out.Write()
 		}
@@ -331,6 +395,18 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 	return f, err
 }
 
+// entryDescription returns the company entry description of an ACH credit to a person or a company. PAYROLL is for the
+// pay of people on their own accounts.
+func entryDescription(p payout.Purpose, toCompany bool) string {
+	switch {
+	case p == payout.PurposeVendor:
+		return nacha.Vendor
+	case p == payout.PurposeWages && !toCompany:
+		return nacha.Payroll
+	}
+	return nacha.Other
+}
+
 func (a Account) nacha(number int64, now time.Time) nacha.File {
 	const modifiers = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return nacha.File{
@@ -338,7 +414,6 @@ func (a Account) nacha(number int64, now time.Time) nacha.File {
 			Destination:     a.Destination,
 			DestinationName: a.DestinationName, Origin: a.Origin},
 		Created: now.In(a.zone), Modifier: modifiers[number%int64(len(modifiers))], Reference: FileReference(number),
-		Effective: a.executionDay(now),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/rickar/cal/v2/gb"
 	"github.com/rickar/cal/v2/us"
 
+	"github.com/stipend/stipend/internal/payout/bank/nacha"
 	"github.com/stipend/stipend/internal/testkit"
 )
 
@@ -114,5 +115,44 @@ func TestFindReference(t *testing.T) {
 	}
 	if PaymentReference(12, 3) != "S0000012P00003" || FileReference(12) != "S0000012" {
 		t.Error("references have the wrong format")
+	}
+}
+
+// A payment arrives on the same day if it is within the limit and the bank has a deadline ahead.
+func TestACHPaymentsSettleInTheNextWindow(t *testing.T) {
+	with := func(deadlines, zone string) ([]Account, error) {
+		return ReadAccounts(strings.NewReader(`[{"id":"usd","currency":"USD","format":"nacha","name":"Example",
+			"number":"987654321","company_id":"1234567890","routing":"091400606","calendar":"us","cut_off":"17:30",
+			"zone":"` + zone + `","same_day":` + deadlines + `}]`))
+	}
+	chicago := testkit.Must(with(`["09:00","","15:15"]`, "America/Chicago"))[0]
+	for _, c := range []struct {
+		now   string
+		cents int64
+		want  string
+	}{
+		{"2026-03-02T14:59:59Z", 100, "2026-03-02 SD1300"}, // 08:59 in Chicago, a Monday
+		{"2026-03-02T15:00:00Z", 100, "2026-03-02 SD1800"}, // the bank does not offer the second window
+		{"2026-03-02T15:00:00Z", nacha.SameDayMaxCents, "2026-03-02 SD1800"},
+		{"2026-03-02T15:00:00Z", nacha.SameDayMaxCents + 1, "2026-03-03 "},
+		{"2026-03-02T21:15:00Z", 100, "2026-03-03 "},
+		{"2026-03-07T15:00:00Z", 100, "2026-03-10 "}, // a Saturday: sent on Monday
+		{"2026-11-26T15:00:00Z", 100, "2026-11-30 "}, // Thanksgiving: sent on Friday
+	} {
+		day, window := chicago.settlement(testkit.Must(time.Parse(time.RFC3339, c.now)), c.cents)
+		if got := day.Format(time.DateOnly) + " " + window; got != c.want {
+			t.Errorf("%s, %d cents: %q, want %q", c.now, c.cents, got, c.want)
+		}
+	}
+	for deadlines, want := range map[string]string{
+		`["09:31"]`: "after 10:30 in New York", `["","","15:46"]`: "after 16:45 in New York",
+		`["","","","12:00"]`: "4 deadlines", `["noon"]`: "not a time of day", `["00:00"]`: "after 10:30",
+	} {
+		if _, err := with(deadlines, "America/Chicago"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", deadlines, err, want)
+		}
+	}
+	if _, err := with(`["","","16:45"]`, "America/New_York"); err != nil {
+		t.Error(err)
 	}
 }

@@ -28,12 +28,17 @@ import (
 type Sandbox struct {
 	root     string
 	accounts []Account
+	newYork  *time.Location // time zone of the deadlines of ACH
 }
 
 // OpenSandbox returns a drop in a local directory and the simulated bank that reads it.
 func OpenSandbox(root string) (*Drop, *Sandbox, error) {
+	newYork, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		return nil, nil, err
+	}
 	d, err := OpenFolder(root)
-	return d, &Sandbox{root, SandboxAccounts()}, err
+	return d, &Sandbox{root, SandboxAccounts(), newYork}, err
 }
 
 // SandboxAccounts returns a fictitious account of the operator for each currency and format.
@@ -56,6 +61,11 @@ func SandboxAccounts() []Account {
 	}
 	for i := range all {
 		all[i].zone, all[i].cutOff = time.UTC, 16*time.Hour
+	}
+	if newYork, err := time.LoadLocation("America/New_York"); err == nil {
+		ach := &all[0]
+		ach.zone = newYork
+		ach.sameDay = []time.Duration{10 * time.Hour, 14*time.Hour + 15*time.Minute, 16*time.Hour + 15*time.Minute}
 	}
 	return all
 }
@@ -211,19 +221,15 @@ func (s *Sandbox) statement(name string, entries []iso20022.Entry, now time.Time
 }
 
 func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
+	entries, err := nacha.Inspect(body, now.In(s.newYork), FederalReserve.isBusinessDay)
+	if err != nil {
+		return s.refuse(name, err, now)
+	}
 	var responses []nacha.Response
 	var debits []iso20022.Entry
-	for _, l := range strings.Split(string(body), "\n") {
-		if !strings.HasPrefix(l, "6") {
-			continue
-		}
-		cents, err := strconv.ParseInt(l[29:39], 10, 64)
-		if err != nil {
-			return err
-		}
-		o := sandboxPayment{id: strings.TrimSpace(l[39:54]), account: strings.TrimSpace(l[12:29]),
-			name: strings.TrimSpace(l[54:76]), trace: l[79:94], amount: money.New(money.USD, cents)}
-		if strings.Contains(o.id, "B") {
+	for _, e := range entries {
+		o := sandboxPayment{id: e.ID, account: e.Account, name: e.Name, trace: e.Trace, amount: money.New(money.USD, e.Cents)}
+		if e.Debit {
 			debits = append(debits, iso20022.Entry{Reference: o.id, Amount: o.amount, Booked: now, Valued: now,
 				Info: "ACH " + o.id,
 				Type: iso20022.Type{Domain: "PMNT", Family: "ICDT", SubFamily: "ACHT"}})
@@ -237,6 +243,17 @@ func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
 		return err
 	}
 	return s.writeACHResponses(name+".3.return.ach", responses, now)
+}
+
+// refuse rejects a whole file that breaks a rule.
+func (s *Sandbox) refuse(name string, why error, now time.Time) error {
+	order := strings.TrimSuffix(name, ".ach")
+	body, err := iso20022.Status{ID: "A" + order, Order: order, Code: "RJCT",
+		Reasons: []iso20022.Reason{{Code: "FF01", Info: []string{fmt.Sprintf("%.105s", why)}}}}.Write(now)
+	if err != nil {
+		return err
+	}
+	return s.writeResponse(name+".1.status.xml", body)
 }
 
 func achResponse(o sandboxPayment, w scenario) (nacha.Response, bool) {

@@ -1,16 +1,18 @@
 // Package nacha writes files of ACH credits under Nacha's rules and reads files of returns and notifications of
 // change.
 //
-// A file has batches of PPD entries (people) and of CCD entries (companies); a kind has several batches if its total
-// exceeds the limit of one entry. Each batch is balanced: it has a debit of the originator's account for the sum of
-// its credits. A file that is read comes from outside and is not trusted: if its totals do not match its entries, all
-// of it is rejected.
+// A file has batches of PPD entries (people) and of CCD entries (companies). The entries of a batch have one
+// description and one settlement day; there are several such batches if their total exceeds the limit of one entry. Each
+// batch is balanced: it has a debit of the originator's account for the sum of its credits. A file that is read comes
+// from outside and is not trusted: if its totals do not match its entries, all of it is rejected.
 //
-// The package encodes and decodes records only. Callers decide what a return means.
+// The package encodes and decodes records only. Callers decide what a return means. [Inspect] applies the rules of a
+// bank that receives a file.
 package nacha
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -35,29 +37,75 @@ type Originator struct {
 	Origin          string // immediate origin, 9 or 10 characters, assigned by the bank; default ID
 }
 
-// File is a file of credits that are executed on one day.
+// File is a file of credits that one company pays.
 type File struct {
 	Originator
+	Payer     string    // company that pays, which the receiver sees; 16 characters are sent; default: Name
 	Created   time.Time // in the bank's time zone
 	Modifier  byte      // A to Z or 0 to 9; distinguishes files created in the same minute
 	Reference string    // reference of the file, 8 characters
-	Effective time.Time // day on which the money should arrive
 	Entries   []Entry
 }
 
 // Entry is one credit.
 type Entry struct {
-	ID      string // reference of the payment, up to 15 characters; repeated in a return
-	Name    string // name of the receiver
-	Routing string // routing number, 9 digits
-	Account string // up to 17 characters
-	Savings bool
-	Company bool  // the receiver is a company: the entry is CCD, otherwise PPD
-	Cents   int64 // up to 99,999,999.99 dollars
+	ID          string // reference of the payment, up to 15 characters; repeated in a return
+	Name        string // name of the receiver
+	Routing     string // routing number, 9 digits
+	Account     string // up to 17 characters
+	Savings     bool
+	Company     bool      // the receiver is a company: the entry is CCD, otherwise PPD
+	Cents       int64     // up to 99,999,999.99 dollars
+	Description string    // company entry description, which the receiver sees: [Payroll] or another
+	Effective   time.Time // day on which the money should arrive
+	Window      string    // descriptive date that asks for a window of same-day ACH, see [SameDayWindows]; "" for none
+	Addenda     string    // payment-related information, see [Remittance]; "" for none
 }
 
 // MaxCents is the largest amount of one entry.
 const MaxCents = 99_999_999_99
+
+// Company entry descriptions. The field has ten characters. Nacha defines two: PAYROLL for PPD credits that pay
+// wages, salaries and similar compensation, and PURCHASE for debits of consumers' purchases on the internet, which this
+// package does not write.
+const (
+	Payroll = "PAYROLL"
+	Vendor  = "VENDOR PMT"
+	Other   = "PAYMENT"
+)
+
+// SameDayMaxCents is the largest amount of one entry that settles on the day on which the bank receives it.
+const SameDayMaxCents = 1_000_000_00
+
+// SameDayWindow is a part of the day in which entries settle on the same day.
+type SameDayWindow struct {
+	Deadline time.Duration // time of day in New York until which banks can send entries
+	Date     string        // company descriptive date that asks the bank for this window: SD and the time of settlement
+}
+
+// SameDayWindows are the windows of a business day.
+var SameDayWindows = [...]SameDayWindow{
+	{10*time.Hour + 30*time.Minute, "SD1300"}, {14*time.Hour + 45*time.Minute, "SD1700"},
+	{16*time.Hour + 45*time.Minute, "SD1800"},
+}
+
+// addendaWidth is the number of characters of payment-related information in an addenda record.
+const addendaWidth = 80
+
+// Remittance returns payment-related information as one segment of ANSI X12, as Nacha requires it in addenda records:
+// the number of the invoice that an amount pays or, without one, a note. It returns "" if there is neither.
+func Remittance(invoice, note string, cents int64) string {
+	clean := func(s string, n int) string { // the separators of a segment cannot be part of a text
+		return ascii(strings.NewReplacer("*", " ", "\\", " ", "~", " ").Replace(unidecode.Unidecode(s)), n)
+	}
+	if number := clean(invoice, 30); number != "" {
+		return fmt.Sprintf("RMR*IV*%s**%d.%02d\\", number, cents/100, cents%100)
+	}
+	if text := clean(note, 60); text != "" {
+		return "NTE*PMT*" + text + "\\"
+	}
+	return ""
+}
 
 // Limits of records.
 const (
@@ -67,9 +115,18 @@ const (
 
 // batch is a batch of entries of one kind.
 type batch struct {
-	company bool
+	kind
 	cents   int64
+	records int // entry and addenda records
 	entries []Entry
+}
+
+// kind is what the entries of a batch have in common.
+type kind struct {
+	company     bool
+	description string
+	effective   time.Time
+	window      string
 }
 
 // Write returns the encoded file. It returns an error that names the entry if a bank would not accept it.
@@ -77,10 +134,8 @@ func (f File) Write() ([]byte, error) {
 	if !ValidRoutingNumber(f.ODFI) || !ValidRoutingNumber(f.Destination) {
 		return nil, errors.New("nacha: a routing number of the bank is invalid")
 	}
-	if f.Account == "" || len(f.Account) > 17 || f.ID == "" || len(f.ID) > 10 || f.Effective.IsZero() ||
-		f.Created.IsZero() {
-		return nil,
-			errors.New("nacha: the originator's account or identification, the effective date or the creation time is missing")
+	if f.Account == "" || len(f.Account) > 17 || f.ID == "" || len(f.ID) > 10 || f.Created.IsZero() {
+		return nil, errors.New("nacha: the originator's account or identification, or the creation time is missing")
 	}
 	batches, err := f.batches()
 	if err != nil {
@@ -98,17 +153,25 @@ func (f File) Write() ([]byte, error) {
 	var count, hash, total int64
 	for i, b := range batches {
 		number := zeroPadded(int64(i+1), 7)
-		kind, purpose := "PPD", "PAYROLL"
+		class := "PPD"
 		if b.company {
-			kind, purpose = "CCD", "PAYMENT"
+			class = "CCD"
 		}
-		w.line("5200"+padRight(f.Name, 16)+padRight("", 20)+padRight(f.ID, 10)+kind+padRight(purpose,
-			10)+f.Effective.Format("060102")+f.Effective.Format("060102")+"   1"+f.ODFI[:8]+number, "")
+		day := b.effective.Format("060102")
+		w.line("5200"+padRight(cmp.Or(f.Payer, f.Name), 16)+padRight(f.Name, 20)+padRight(f.ID, 10)+class+
+			padRight(b.description, 10)+cmp.Or(b.window, day)+day+"   1"+f.ODFI[:8]+number, "")
 		var sum int64
 		credit := func(code string, e Entry) {
 			trace++
+			addenda := "0"
+			if e.Addenda != "" {
+				addenda = "1"
+			}
 			w.line("6"+code+e.Routing+padRight(e.Account, 17)+zeroPadded(e.Cents, 10)+padRight(e.ID, 15)+padRight(e.Name,
-				22)+"  0"+f.ODFI[:8]+zeroPadded(int64(trace), 7), "")
+				22)+"  "+addenda+f.ODFI[:8]+zeroPadded(int64(trace), 7), "")
+			if e.Addenda != "" {
+				w.line("705"+padRight(e.Addenda, addendaWidth)+"0001"+zeroPadded(int64(trace), 7), "")
+			}
 			prefix, _ := strconv.ParseInt(e.Routing[:8], 10, 64)
 			sum += prefix
 		}
@@ -124,7 +187,7 @@ func (f File) Write() ([]byte, error) {
 			offset = "37"
 		}
 		credit(offset, Entry{ID: f.Part(i + 1), Name: f.Name, Routing: f.ODFI, Account: f.Account, Cents: b.cents})
-		n := int64(len(b.entries) + 1)
+		n := int64(b.records + 1)
 		w.line("8200"+zeroPadded(n, 6)+zeroPadded(sum%hashModulus, 10)+zeroPadded(b.cents, 12)+zeroPadded(b.cents,
 			12)+padRight(f.ID, 10)+padRight("", 25)+f.ODFI[:8]+number, "")
 		count, hash, total = count+n, hash+sum, total+b.cents
@@ -144,7 +207,7 @@ func (f File) batches() ([]*batch, error) {
 		return nil, errors.New("nacha: a file must have entries")
 	}
 	var all []*batch
-	open := map[bool]*batch{}
+	open := map[kind]*batch{}
 	for _, e := range f.Entries {
 		switch {
 		case e.Cents <= 0 || e.Cents > MaxCents:
@@ -155,14 +218,26 @@ func (f File) batches() ([]*batch, error) {
 			return nil, fmt.Errorf("nacha: the account number of entry %s must have 1 to 17 characters", e.ID)
 		case e.ID == "" || len(e.ID) > 15:
 			return nil, fmt.Errorf("nacha: entry ID %q must have 1 to 15 characters", e.ID)
+		case e.Effective.IsZero():
+			return nil, fmt.Errorf("nacha: entry %s has no effective date", e.ID)
+		case e.Description == "" || len(e.Description) > 10 || len(e.Addenda) > addendaWidth:
+			return nil, fmt.Errorf("nacha: entry %s needs a description of at most 10 characters, and an addenda of at most %d",
+				e.ID, addendaWidth)
+		case e.Company && e.Description == Payroll:
+			return nil, fmt.Errorf("nacha: entry %s pays a company, so it is not payroll", e.ID)
 		}
-		b := open[e.Company]
+		k := kind{e.Company, e.Description, e.Effective, e.Window}
+		b := open[k]
 		if b == nil || b.cents+e.Cents > MaxCents || len(b.entries) >= maxLines {
-			b = &batch{company: e.Company}
-			open[e.Company] = b
+			b = &batch{kind: k}
+			open[k] = b
 			all = append(all, b)
 		}
 		b.cents += e.Cents
+		b.records++
+		if e.Addenda != "" {
+			b.records++
+		}
 		b.entries = append(b.entries, e)
 	}
 	return all, nil

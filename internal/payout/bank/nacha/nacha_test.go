@@ -19,19 +19,19 @@ var ours = Originator{
 
 func file(entries ...Entry) File {
 	return File{Originator: ours, Created: time.Date(2026, 3, 2, 14, 5, 0, 0, time.UTC), Modifier: 'B',
-		Reference: "S0000012",
-		Effective: time.Date(2026, 3, 3, 0, 0, 0, 0, time.UTC), Entries: entries}
+		Reference: "S0000012", Payer: "Acme Research Laboratories", Entries: entries}
 }
 
 func entry(n int, cents int64) Entry {
 	return Entry{ID: fmt.Sprintf("S0000012P%05d", n), Name: "Zoë Müller-Łukasz", Routing: "011000015",
-		Account: fmt.Sprintf("1000%05d", n), Cents: cents}
+		Account: fmt.Sprintf("1000%05d", n), Cents: cents, Description: Payroll,
+		Effective: time.Date(2026, 3, 3, 0, 0, 0, 0, time.UTC)}
 }
 
 // A third-party reader reads the files and finds every value.
 func TestAThirdPartyReaderReadsWrittenFiles(t *testing.T) {
 	saver, firm := entry(2, 7), entry(3, 100_00)
-	saver.Savings, firm.Company = true, true
+	saver.Savings, firm.Company, firm.Description = true, true, Vendor
 	b := testkit.Must(file(entry(1, 1234_56), saver, firm, entry(4, MaxCents), entry(5, MaxCents)).Write())
 	got := testkit.Must(ach.NewReader(bytes.NewReader(b)).Read())
 	testkit.Check(t, got.Validate())
@@ -42,6 +42,8 @@ func TestAThirdPartyReaderReadsWrittenFiles(t *testing.T) {
 	var lines []line
 	for _, b := range got.Batches {
 		if h := b.GetHeader(); h.EffectiveEntryDate != "260303" || h.CompanyIdentification != "1234567890" ||
+			h.CompanyName != "Acme Research La" || h.CompanyDiscretionaryData != "Example Payments Inc" ||
+			h.CompanyEntryDescription != map[string]string{"PPD": "PAYROLL", "CCD": "VENDOR PMT"}[h.StandardEntryClassCode] ||
 			h.ServiceClassCode != ach.MixedDebitsAndCredits {
 			t.Errorf("%+v", h)
 		}
@@ -89,11 +91,124 @@ func TestWriteRejectsInvalidFiles(t *testing.T) {
 		"a routing number":  change(func(e *Entry) { e.Routing = "011000016" }),
 		"an account number": change(func(e *Entry) { e.Account = "123456789012345678" }),
 		"an entry ID":       change(func(e *Entry) { e.ID = "1234567890123456" }),
-		"no originator":     {Created: time.Now(), Effective: time.Now(), Entries: []Entry{entry(1, 1)}},
+		"no originator":     {Created: time.Now(), Entries: []Entry{entry(1, 1)}},
+		"no day":            change(func(e *Entry) { e.Effective = time.Time{} }),
+		"no description":    change(func(e *Entry) { e.Description = "" }),
+		"a description":     change(func(e *Entry) { e.Description = "SUPPLIER PMT" }),
+		"a company's pay":   change(func(e *Entry) { e.Company = true }),
+		"an addenda":        change(func(e *Entry) { e.Addenda = strings.Repeat("x", 81) }),
 	} {
 		if b, err := f.Write(); err == nil {
 			t.Errorf("%s: %s", name, b)
 		}
+	}
+}
+
+// Entries with invoices, with notes and for other days are in batches of their own kinds, and a third-party reader finds
+// the information about the payments.
+func TestAThirdPartyReaderReadsAddendaAndSameDayBatches(t *testing.T) {
+	bill, note, fast, plain := entry(1, 1234_05), entry(2, 200), entry(3, 300), entry(4, 400)
+	bill.Company, bill.Description, bill.Addenda = true, Vendor, Remittance("2026*0017\\é", "ignored", 1234_05)
+	note.Addenda = Remittance("", strings.Repeat("März ", 30), 200)
+	fast.Effective, fast.Window = fast.Effective.AddDate(0, 0, -1), SameDayWindows[1].Date
+	b := testkit.Must(file(bill, note, fast, plain).Write())
+	got := testkit.Must(ach.NewReader(bytes.NewReader(b)).Read())
+	testkit.Check(t, got.Validate())
+	var lines []string
+	for _, b := range got.Batches {
+		h := b.GetHeader()
+		for _, e := range b.GetEntries() {
+			if e.TransactionCode == ach.CheckingDebit {
+				continue
+			}
+			line := strings.Join([]string{h.StandardEntryClassCode, h.CompanyEntryDescription, h.CompanyDescriptiveDate,
+				h.EffectiveEntryDate, fmt.Sprint(e.Amount)}, "|")
+			for _, a := range e.Addenda05 {
+				line += "|" + strings.TrimSpace(a.PaymentRelatedInformation)
+			}
+			lines = append(lines, line)
+		}
+	}
+	want := []string{
+		`CCD|VENDOR PMT|260303|260303|123405|RMR*IV*2026 0017 e**1234.05\`,
+		`PPD|PAYROLL|260303|260303|200|NTE*PMT*` + strings.Repeat("Marz ", 12)[:59] + `\`,
+		`PPD|PAYROLL|260303|260303|400`,
+		`PPD|PAYROLL|SD1700|260302|300`,
+	}
+	if fmt.Sprint(lines) != fmt.Sprint(want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+	if text := Remittance("", "  ", 1); text != "" {
+		t.Errorf("%q without an invoice or a note", text)
+	}
+}
+
+func isWeekday(day time.Time) bool {
+	return day.Weekday() != time.Saturday && day.Weekday() != time.Sunday
+}
+
+// The bank accepts what this package writes.
+func TestInspectReturnsTheEntriesOfAFile(t *testing.T) {
+	bill, fast := entry(1, 1234_05), entry(2, SameDayMaxCents)
+	bill.Company, bill.Description, bill.Addenda = true, Vendor, Remittance("2026-0017", "", 1234_05)
+	fast.Effective = fast.Effective.AddDate(0, 0, -1)
+	b := testkit.Must(file(bill, fast, entry(3, MaxCents)).Write())
+	got := testkit.Must(Inspect(b, time.Date(2026, 3, 2, 16, 45, 0, 0, time.UTC), isWeekday))
+	if len(got) != 6 || got[0].ID != bill.ID || got[0].Class != "CCD" || got[0].Addenda != bill.Addenda ||
+		got[0].Company != "Acme Research La" || got[0].Cents != bill.Cents || got[0].Debit || !got[1].Debit ||
+		got[2].Account != "100000002" || got[2].Description != Payroll || !got[2].Effective.Equal(fast.Effective) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestInspectRefusesWhatABankRefuses(t *testing.T) {
+	bill := entry(1, 1234_05)
+	bill.Company, bill.Description, bill.Addenda = true, Vendor, Remittance("2026-0017", "", 1234_05)
+	today := entry(2, SameDayMaxCents+1)
+	today.Effective = today.Effective.AddDate(0, 0, -1)
+	text := func(entries ...Entry) string { return string(testkit.Must(file(entries...).Write())) }
+	pay, vendor := text(entry(1, 100)), text(bill)
+	day := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	fast := today
+	fast.Cents--
+	for name, c := range map[string]struct {
+		file, old, new, want string
+		at                   time.Time
+	}{
+		"PAYROLL to a company":       {vendor, "VENDOR PMT", "PAYROLL   ", "PAYROLL is for PPD credits", day},
+		"PURCHASE as a credit":       {pay, "PAYROLL   ", "PURCHASE  ", "PURCHASE is for debits", day},
+		"no description":             {pay, "PAYROLL   ", "          ", "description is missing", day},
+		"another class":              {pay, "PPDPAYROLL", "WEBPAYROLL", `class "WEB"`, day},
+		"an international entry":     {pay, "PPDPAYROLL", "IATPAYROLL", `class "IAT"`, day},
+		"no company name":            {pay, "5200Acme Research La", "5200                ", "company name", day},
+		"a Sunday":                   {pay, "260303   1", "260301   1", "not a banking day", day},
+		"too large for today":        {text(today), "", "", "limit of an entry that settles on the same day", day},
+		"too late for today":         {text(fast), "", "", "too late", time.Date(2026, 3, 2, 16, 46, 0, 0, time.UTC)},
+		"an addenda without a mark":  {vendor, "Lukasz       1", "Lukasz       0", "indicator", day},
+		"a mark without an addenda":  {pay, "Lukasz       0", "Lukasz       1", "indicator", day},
+		"free text in an addenda":    {vendor, `RMR*IV*2026-0017**1234.05\`, "Invoice number 2026-0017  ", "X12", day},
+		"another entry's addenda":    {vendor, "00010000001\n", "00010000002\n", "not the first one", day},
+		"a check digit":              {pay, "622011000015", "622011000016", "routing number", day},
+		"an unknown kind of entry":   {pay, "622011000015", "621011000015", "transaction code", day},
+		"no name":                    {pay, "Zoe Muller-Lukasz", "                 ", "name is missing", day},
+		"traces that do not ascend":  {pay, "091400600000002", "091400600000001", "does not ascend", day},
+		"a control of another batch": {pay, "091400600000001\n9", "091400600000002\n9", "batch control", day},
+		"another service class":      {strings.ReplaceAll(pay, "\n5200", "\n5220"), "\n8200", "\n8220", "service class", day},
+		"records left out":           {pay, strings.Repeat("9", 94) + "\n", "", "multiple of ten", day},
+	} {
+		body := c.file
+		if c.old != "" {
+			if !strings.Contains(body, c.old) {
+				t.Fatalf("%s: the file has no %q:\n%s", name, c.old, body)
+			}
+			body = strings.Replace(body, c.old, c.new, 1)
+		}
+		if got, err := Inspect([]byte(body), c.at, isWeekday); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, %+v; want %q", name, err, got, c.want)
+		}
+	}
+	if _, err := Inspect([]byte(pay), day, isWeekday); err != nil {
+		t.Errorf("the unchanged file: %v", err)
 	}
 }
 

@@ -241,7 +241,7 @@ func (f File) WriteResponses(responses []Response) ([]byte, error) {
 			code, service = "26", "225"
 		}
 		w.line("5"+service+padRight(f.Name, 16)+padRight("", 20)+padRight(f.ID, 10)+kind+padRight("RETURN",
-			10)+f.Effective.Format("060102")+f.Effective.Format("060102")+"   1"+f.ODFI[:8]+number, "")
+			10)+f.Created.Format("060102")+f.Created.Format("060102")+"   1"+f.ODFI[:8]+number, "")
 		trace := f.ODFI[:8] + zeroPadded(int64(i+1), 7)
 		w.line("6"+code+f.ODFI+padRight(f.Account, 17)+zeroPadded(a.Cents, 10)+padRight(a.ID, 15)+padRight(a.Name,
 			22)+"  1"+trace, "")

@@ -1,0 +1,138 @@
+package bank_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/moov-io/ach"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/payouttest"
+)
+
+// achFixture is a rail that pays ACH destinations through the simulated bank.
+type achFixture struct {
+	*fixture
+	simulated *bank.Sandbox
+	details   map[string]payout.Details // by output ID
+}
+
+// runACH runs f on every database.
+func runACH(t *testing.T, f func(b *achFixture)) {
+	payouttest.RunFixture(t, func(on *payouttest.Fixture) {
+		b := &achFixture{fixture: &fixture{Fixture: on, root: on.TempDir()}, details: map[string]payout.Details{}}
+		drop, simulated, err := bank.OpenSandbox(b.root)
+		b.Must(err)
+		c := config(on, drop)
+		c.Reveal = func(snapshot json.RawMessage) (bank.Destination, error) {
+			return bank.Destination{Country: "US", Scheme: "ach", Data: snapshot}, nil
+		}
+		c.Details = func(context.Context, *db.Tx, string, []payout.Output) (map[string]payout.Details, error) {
+			return b.details, nil
+		}
+		b.simulated = simulated
+		b.e, err = bank.New(c)
+		b.Start(b.e, err)
+		f(b)
+	})
+}
+
+// pay queues an output to an account of a person or a business.
+func (b *achFixture) pay(id, account, holder string, cents int64, d payout.Details) {
+	b.Helper()
+	b.details[id] = d
+	b.Queue(payout.Output{ID: id, Rail: payout.RailBank, Amount: money.New(money.USD, cents),
+		Destination: fmt.Appendf(nil, `{"account_holder_name":"Ada","account_holder_type":%q,"routing_number":"091000019",
+			"account_number":%q,"account_type":"checking"}`, holder, account)})
+}
+
+// out returns the content of the file that waits for the bank.
+func (b *achFixture) out() (name string, body []byte) {
+	b.Helper()
+	found, _ := filepath.Glob(filepath.Join(b.root, "out", "*.ach"))
+	if len(found) != 1 {
+		b.Fatalf("%d files wait for the bank", len(found))
+	}
+	body, err := os.ReadFile(found[0])
+	b.Must(err)
+	return found[0], body
+}
+
+// answer makes the simulated bank process its files, and the rail read the responses.
+func (b *achFixture) answer() {
+	b.Helper()
+	now, err := b.DB.Now(b.Context())
+	b.Must(err)
+	b.Must(b.simulated.ProcessFiles(now))
+	b.Must(b.e.Collect(b.Context(), b.DB))
+}
+
+// The pay of people is described as payroll. Pay on a business account, payments to vendors and all others are not.
+func TestACHEntriesSayWhatTheyPay(t *testing.T) {
+	runACH(t, func(b *achFixture) {
+		acme := payout.Details{Payer: "Acme Research", Purpose: payout.PurposeWages, Description: "March"}
+		b.pay("out_1", "1000", "individual", 100, acme)
+		b.pay("out_2", "2000", "business", 200, acme)
+		acme.Purpose, acme.Invoice = payout.PurposeVendor, "2026-17"
+		b.pay("out_3", "3000", "business", 300, acme)
+		b.pay("out_4", "4000", "individual", 400, acme)
+		b.pay("out_5", "5000", "business", 500, payout.Details{Payer: "Acme Research"})
+		b.prepare()
+		b.send()
+		_, body := b.out()
+		file, err := ach.NewReader(bytes.NewReader(body)).Read()
+		b.Must(err)
+		b.Must(file.Validate())
+		got := map[string]string{}
+		for _, batch := range file.Batches {
+			h := batch.GetHeader()
+			if h.CompanyName != "Acme Research" || h.CompanyDiscretionaryData != "Stipend Sandbox" {
+				b.Errorf("the payer is %q, the operator %q", h.CompanyName, h.CompanyDiscretionaryData)
+			}
+			for _, e := range batch.GetEntries() {
+				text := h.StandardEntryClassCode + " " + h.CompanyEntryDescription
+				for _, a := range e.Addenda05 {
+					text += " " + strings.TrimSpace(a.PaymentRelatedInformation)
+				}
+				if e.TransactionCode == ach.CheckingCredit {
+					got[strings.TrimSpace(e.DFIAccountNumber)] = text
+				}
+			}
+		}
+		want := map[string]string{
+			"1000": `PPD PAYROLL NTE*PMT*March\`, "2000": `CCD PAYMENT NTE*PMT*March\`,
+			"3000": `CCD VENDOR PMT RMR*IV*2026-17**3.00\`, "4000": `PPD VENDOR PMT RMR*IV*2026-17**4.00\`,
+			"5000": "CCD PAYMENT",
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			b.Errorf("got\n%v\nwant\n%v", got, want)
+		}
+		b.answer()
+		b.is(bank.Sent, payout.Fulfilled)
+	})
+}
+
+// The simulated bank refuses a whole file that breaks a rule, and the payments of the file fail.
+func TestTheSimulatedBankRefusesAWrongFile(t *testing.T) {
+	runACH(t, func(b *achFixture) {
+		b.pay("out_1", "1000", "business", 100, payout.Details{Payer: "Acme Research", Purpose: payout.PurposeVendor})
+		b.prepare()
+		b.send()
+		name, body := b.out()
+		b.Must(os.WriteFile(name, bytes.Replace(body, []byte("VENDOR PMT"), []byte("PAYROLL   "), 1), 0o600))
+		b.answer()
+		b.is(bank.Refused, payout.Failed)
+		if o := b.Load("out_1"); o.Reason != "FF01" {
+			b.Errorf("the reason is %q", o.Reason)
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package nacha
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Received is an entry of a file that a bank received.
+type Received struct {
+	ID, Account, Name, Trace string
+	Class                    string // standard entry class
+	Description              string // company entry description
+	Company                  string // company name
+	Effective                time.Time
+	Cents                    int64
+	Debit                    bool
+	Addenda                  string // payment-related information
+}
+
+// Inspect checks a file of PPD and CCD entries as the bank does that receives it, at a time in the bank's zone, and
+// returns the entries. Its error names the record that breaks a rule of Nacha.
+func Inspect(in []byte, at time.Time, isBankingDay func(time.Time) bool) ([]Received, error) {
+	if _, err := Read(bytes.NewReader(in)); err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimRight(string(in), "\n"), "\n")
+	if len(lines)%10 != 0 {
+		return nil, fmt.Errorf("nacha: %d records are not a multiple of ten", len(lines))
+	}
+	b := inspection{at: at, isBankingDay: isBankingDay}
+	for i, l := range lines {
+		if err := b.record(l); err != nil {
+			return nil, fmt.Errorf("nacha: record %d: %w", i+1, err)
+		}
+	}
+	return b.entries, nil
+}
+
+// inspection is the state of Inspect between two records.
+type inspection struct {
+	at           time.Time
+	isBankingDay func(time.Time) bool
+	entries      []Received
+	header       string // header record of the batch
+	batch        Received
+	open         bool // an addenda record must follow
+	trace        string
+}
+
+func (b *inspection) record(l string) error {
+	if len(l) != width {
+		return fmt.Errorf("it has %d characters, not %d", len(l), width)
+	}
+	if b.open != (l[0] == '7') {
+		return errors.New("the addenda record indicator of an entry and its addenda records disagree")
+	}
+	switch l[0] {
+	case '1':
+		if l[34:40] != "094101" || !ValidRoutingNumber(strings.TrimSpace(l[3:13])) || strings.TrimSpace(l[13:23]) == "" {
+			return errors.New("the destination, origin or format of the file header is invalid")
+		}
+	case '5':
+		return b.batchHeader(l)
+	case '6':
+		return b.entry(l)
+	case '7':
+		return b.addenda(l)
+	case '8':
+		if l[1:4] != b.header[1:4] || l[44:54] != b.header[40:50] || l[79:] != b.header[79:] {
+			return errors.New("the batch control record does not match the header of its batch")
+		}
+	}
+	return nil
+}
+
+func (b *inspection) batchHeader(l string) error {
+	b.header, b.trace = l, ""
+	b.batch = Received{Class: l[50:53], Description: strings.TrimSpace(l[53:63]), Company: strings.TrimSpace(l[4:20])}
+	class := l[1:4]
+	switch {
+	case class != "200" && class != "220" && class != "225":
+		return fmt.Errorf("the service class code %q is unknown", class)
+	case b.batch.Class != "PPD" && b.batch.Class != "CCD":
+		return fmt.Errorf("the originator is not approved for the class %q", b.batch.Class)
+	case b.batch.Company == "" || strings.TrimSpace(l[40:50]) == "":
+		return errors.New("the company name or identification is missing")
+	case b.batch.Description == "":
+		return errors.New("the company entry description is missing")
+	case b.batch.Description == "PURCHASE":
+		return errors.New("the description PURCHASE is for debits of consumers' purchases on the internet (WEB)")
+	case b.batch.Description == Payroll && b.batch.Class != "PPD":
+		return errors.New("the description PAYROLL is for PPD credits")
+	}
+	day, err := time.Parse("060102", l[69:75])
+	if err != nil || !b.isBankingDay(day) {
+		return fmt.Errorf("the effective entry date %q is not a banking day", l[69:75])
+	}
+	b.batch.Effective = day
+	return nil
+}
+
+func (b *inspection) entry(l string) error {
+	e := b.batch
+	e.Account, e.ID = strings.TrimSpace(l[12:29]), strings.TrimSpace(l[39:54])
+	e.Name, e.Trace = strings.TrimSpace(l[54:76]), l[79:94]
+	e.Cents, _ = strconv.ParseInt(l[29:39], 10, 64) // Read has parsed it
+	code := l[1:3]
+	e.Debit = code == "27" || code == "37"
+	sameDay := e.Effective.Format(time.DateOnly) == b.at.Format(time.DateOnly)
+	switch {
+	case !e.Debit && code != "22" && code != "32":
+		return fmt.Errorf("the transaction code %q is not supported", code)
+	case !ValidRoutingNumber(l[3:12]):
+		return fmt.Errorf("the routing number %q is invalid", l[3:12])
+	case e.Account == "" || e.Name == "":
+		return errors.New("the account number or the name is missing")
+	case e.Cents == 0:
+		return errors.New("the amount is zero")
+	case e.Trace[:8] != b.header[79:87] || e.Trace <= b.trace:
+		return fmt.Errorf("the trace number %s does not ascend, or is of another bank", e.Trace)
+	case b.header[1:4] == "220" && e.Debit || b.header[1:4] == "225" && !e.Debit:
+		return errors.New("the entry does not match the service class code")
+	case sameDay && !e.Debit && e.Cents > SameDayMaxCents:
+		return fmt.Errorf("%d cents are more than the limit of an entry that settles on the same day", e.Cents)
+	case sameDay && !b.inTime():
+		return fmt.Errorf("the file arrived at %s, too late to settle on the same day", b.at.Format("15:04"))
+	}
+	b.trace, b.open = e.Trace, l[78] == '1'
+	b.entries = append(b.entries, e)
+	return nil
+}
+
+// segment matches the segments of ANSI X12 that this package writes.
+var segment = regexp.MustCompile(`^(RMR\*IV\*[^*~\\]+\*\*[0-9]+\.[0-9]{2}|NTE\*PMT\*[^*~\\]+)\\$`)
+
+func (b *inspection) addenda(l string) error {
+	e := &b.entries[len(b.entries)-1]
+	e.Addenda = strings.TrimSpace(l[3:83])
+	switch {
+	case l[1:3] != "05" || l[83:87] != "0001" || l[87:94] != e.Trace[8:]:
+		return errors.New("the addenda record is not the first one of its entry")
+	case !segment.MatchString(e.Addenda):
+		return fmt.Errorf("the payment-related information %q is not a segment of ANSI X12", e.Addenda)
+	}
+	b.open = false
+	return nil
+}
+
+// inTime reports whether the file arrived in time for the last window of same-day ACH.
+func (b *inspection) inTime() bool {
+	at := time.Duration(b.at.Hour())*time.Hour + time.Duration(b.at.Minute())*time.Minute
+	return at <= SameDayWindows[len(SameDayWindows)-1].Deadline
+}
