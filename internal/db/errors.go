@@ -27,7 +27,7 @@ var (
 	// ErrConflict means that a guarded statement changed no row: another transaction has changed the resource since it was
 	// read. It wraps a fault, so that it does not equal other faults with the code retry_later.
 	ErrConflict = fmt.Errorf("db: concurrent change: %w", apierr.New(apierr.Unavailable, "retry_later",
-		"The resource was modified concurrently. Retry."))
+		"Other requests kept changing the object. Repeat the request, with the same Idempotency-Key, in a few seconds."))
 )
 
 // IsUnique reports whether an error is the violation of a primary key or unique index.

@@ -42,8 +42,8 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value,
 //
 // If fn returns an error, its changes are rolled back and Write returns the error. If a shared transaction fails,
 // each of its functions runs again in a transaction of its own, so that one function cannot fail another.
-// Serialization failures, deadlocks, lost connections and unique violations at the commit are retried a few times;
-// then Write returns [ErrRetryLater]. If the connection is lost during the commit, the outcome is unknown, so Write
+// Serialization failures, deadlocks, lost connections, unique violations and [ErrConflict] are retried a few times, so
+// that fn sees what the concurrent transaction has committed. Then Write returns ErrConflict or [ErrRetryLater]. If the connection is lost during the commit, the outcome is unknown, so Write
 // returns ErrRetryLater and does not run fn again. Canceling ctx has no effect once fn has started.
 //
 // Values that fn gets from a [Loader] can be passed as prefetch; they are read together with those of the other
@@ -193,13 +193,13 @@ func (d *DB) abandoned(r *request) error {
 func (d *DB) executeAlone(r *request) {
 	for try := 1; ; try++ {
 		err := d.attempt([]*request{r})
-		if err == nil || r.err != nil && !retryable(r.err) && !IsUnique(r.err) {
+		if err == nil {
 			return
 		}
 		if r.err == nil {
 			r.err = err
 		}
-		if !retryable(r.err) && !IsUnique(r.err) {
+		if !d.again(r.err) {
 			return
 		}
 		if isReadOnly(r.err) {
@@ -213,6 +213,13 @@ func (d *DB) executeAlone(r *request) {
 		}
 		time.Sleep(rand.N(5 * time.Millisecond << try)) //nolint:gosec // jitter, not a secret
 	}
+}
+
+// again reports whether a function may succeed, or return another error, when it runs again: the cause of its error is
+// the server or a concurrent transaction. On SQLite only one transaction writes at a time, so a function that runs
+// again finds what it found before.
+func (d *DB) again(err error) bool {
+	return retryable(err) || IsUnique(err) || d.engine == Postgres && errors.Is(err, ErrConflict)
 }
 
 // attempt executes functions in one transaction. If it returns an error, nothing was committed, and the functions of
@@ -247,8 +254,8 @@ func (d *DB) attempt(batch []*request) error {
 			return cmp.Or(r.err, tx.failed)
 		case r.err == nil:
 			written = true
-		case tx.execs != tx.began || !isFault(r.err) || len(batch) == 1:
-			return r.err // it changed rows, or a statement failed
+		case tx.execs != tx.began || !isFault(r.err) || d.again(r.err) || len(batch) == 1:
+			return r.err // it changed rows, a statement failed, or it must run again
 		default:
 			tx.rewind()
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/virtualaccount"
+	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
 // race sends n requests at once and returns how many got each result, such as "200" or "409 invalid_state".
@@ -109,6 +110,49 @@ func TestOneOfTwentyPayrollsPaysADocument(t *testing.T) {
 			}
 			return nil
 		})
+		b.checkLedger()
+	})
+}
+
+// Equal writes at the same time all succeed: one that another overtook runs again, and responds with the present state.
+func TestEqualWritesAtTheSameTimeSucceed(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newBilling(t, d)
+		b.server.Webhooks = delivery.Setup{Sealer: b.server.Sealer, Policy: delivery.Policy{Loopback: true}}
+		b.credit("dep_1", money.New(money.USD, 10_000_00))
+		ada := b.worker("ada")
+		item := `{"user_id":"` + ada + `","amount_fiat":10}`
+		invoice := func(int) string { return `{"user_id":"` + ada + `","invoice_id":"` + b.invoice(ada, b.billed(ada)) + `"}` }
+		payer := func(more string) func(int) string {
+			return func(int) string { return `{"user_id":"` + ada + `","external_company_id":"` + b.billed(ada) + `"` + more + `}` }
+		}
+		endpoint, _ := ask[members](b, "POST", "/api/webhooks", `{"url":"http://127.0.0.1:1/"}`)
+		hook := "/api/webhooks/" + endpoint["webhook_id"].(string)
+		for _, w := range []struct {
+			method, path string
+			body         func(round int) string
+		}{
+			{"POST", "/api/company/payroll/cancel", func(i int) string {
+				return `{"payroll_id":"` + b.pay(fmt.Sprint("cancelled", i), item).json(t)["payroll_id"].(string) + `"}`
+			}},
+			{"POST", "/api/merchant/settings", func(i int) string { return fmt.Sprintf(`{"tolerance_bps":%d}`, i+1) }},
+			{"POST", "/api/user/payer/update", payer(`,"name":"Southwind"`)},
+			{"POST", "/api/user/payer/delete", payer("")},
+			{"POST", "/api/user/invoice/send", invoice},
+			{"POST", "/api/user/invoice/delete", invoice},
+			{"PATCH", hook, func(i int) string { return fmt.Sprintf(`{"description":"%d"}`, i) }},
+			{"POST", hook + "/rotate", func(int) string { return "{}" }},
+			{"POST", hook + "/test", func(int) string { return "{}" }},
+			{"POST", hook + "/disable", func(int) string { return "{}" }},
+			{"POST", hook + "/enable", func(int) string { return "{}" }},
+		} {
+			for round := range 3 {
+				body := w.body(round)
+				if got := b.race(6, func(int) reply { return b.do(w.method, w.path, body) }); got["200"] != 6 {
+					t.Errorf("%s %s: %v, want 6 200", w.method, w.path, got)
+				}
+			}
+		}
 		b.checkLedger()
 	})
 }

@@ -16,7 +16,6 @@ package invoice
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -302,11 +301,7 @@ func Take(ctx context.Context, tx *db.Tx, userID, id, payrollID, paymentID strin
 	if err := payer.Hold(ctx, tx, v.UserID, v.PayerID); err != nil {
 		return err
 	}
-	err = v.advance(ctx, tx, InPayroll, "")
-	if errors.Is(err, db.ErrConflict) {
-		return ErrState.Detailf("Another payroll took the invoice at the same moment.")
-	}
-	return err
+	return v.advance(ctx, tx, InPayroll, "")
 }
 
 // Payment identifies an invoice and the payment that pays it.

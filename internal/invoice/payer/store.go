@@ -1,6 +1,7 @@
 package payer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -95,7 +96,8 @@ func update(ctx context.Context, tx *db.Tx, p *Payer) error {
 }
 
 // remove deletes a payer unless one of its invoices is in a payroll that has not ended. One condition checks the
-// number of such invoices and the payer's state, so a concurrent payroll and deletion cannot both succeed.
+// number of such invoices and the payer's state, so a concurrent payroll and deletion cannot both succeed. It returns
+// ErrBusy, or db.ErrConflict if a concurrent transaction deleted the payer.
 func remove(ctx context.Context, tx *db.Tx, p *Payer) error {
 	n, err := tx.Exec(ctx, `UPDATE payers SET status = 'deleted', updated_at = $1, version = version + 1
 		WHERE owner_id = $2 AND payer_id = $3 AND status = 'active' AND being_paid = 0`, db.Micros(tx.Now()), p.OwnerID, p.ID)
@@ -105,6 +107,9 @@ func remove(ctx context.Context, tx *db.Tx, p *Payer) error {
 	if n == 1 {
 		p.Version++
 		return nil
+	}
+	if now, err := Get(ctx, tx, p.OwnerID, p.ID); err != nil || now.Status == Deleted {
+		return cmp.Or(err, db.ErrConflict)
 	}
 	return ErrBusy
 }
