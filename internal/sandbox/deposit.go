@@ -229,10 +229,13 @@ func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount strin
 	}
 	if amount != "" {
 		a, err := money.Parse(p.asset, amount)
-		if err == nil && a.Sign() <= 0 {
-			err = errAmountZero
+		switch {
+		case err != nil:
+			return a, err
+		case a.Sign() <= 0:
+			return a, errAmountZero
 		}
-		return a, err
+		return a, p.relays(a)
 	}
 	due, err := p.due(ctx, tx)
 	if err != nil {
@@ -247,7 +250,21 @@ func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount strin
 	case depositOver:
 		due += due / 10
 	}
-	return money.New(p.asset, due), nil
+	a := money.New(p.asset, due)
+	return a, p.relays(a)
+}
+
+// relays returns quote.ErrTooSmall or money.ErrTooLarge if no node of the network relays a payment of the amount.
+func (p payable) relays(a money.Amount) error {
+	switch {
+	case p.transfer != nil || p.asset != money.BTC:
+		return nil
+	case a.Units() < chain.Dust(money.BTC):
+		return quote.ErrTooSmall.At("body", "/amount")
+	case a.Units() > quote.MostBTC:
+		return money.ErrTooLarge.At("body", "/amount")
+	}
+	return nil
 }
 
 // due returns the unpaid amount of p, in units of the asset.

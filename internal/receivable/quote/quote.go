@@ -212,8 +212,8 @@ func Make(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 	return q, nil
 }
 
-// mostBTC is the largest possible supply of bitcoin, in satoshis.
-const mostBTC = 21_000_000_00_000_000
+// MostBTC is the largest possible supply of bitcoin, in satoshis.
+const MostBTC = 21_000_000_00_000_000
 
 func build(ctx context.Context, tx *db.Tx, p Params, number int64) (Quote, error) {
 	if p.Due.Sign() <= 0 {
@@ -223,9 +223,9 @@ func build(ctx context.Context, tx *db.Tx, p Params, number int64) (Quote, error
 	if err != nil {
 		return Quote{}, err
 	}
-	if p.Funding == money.BTC && funding.Units() > mostBTC {
+	if p.Funding == money.BTC && funding.Units() > MostBTC {
 		return Quote{}, money.ErrTooLarge.Detailf("The amount comes to %s BTC; there are never more than %s BTC.",
-			funding, money.New(money.BTC, mostBTC))
+			funding, money.New(money.BTC, MostBTC))
 	}
 	now := tx.Now()
 	return Quote{
