@@ -117,9 +117,9 @@ type jobPayload struct {
 	CaseID    string `json:"case_id"`
 }
 
-// Initiate starts the verification of a user. It returns ErrProfile or ErrDocuments with the missing fields or
-// documents, ErrProcessing if a verification is in progress, and ErrState if the user was already approved or rejected.
-// A rejection is final unless support reopens it.
+// Initiate starts the verification of a user. It has no effect while one is in progress or the user is approved. It
+// returns ErrProfile or ErrDocuments with the missing fields or documents, and ErrState if the user was rejected: that
+// is final unless support reopens it.
 func (s *Service) Initiate(ctx context.Context, tx *db.Tx, by identity.Principal,
 	userID string) (identity.User, error) {
 	user, err := changingUser(ctx, tx, by, userID)
@@ -135,6 +135,10 @@ func (s *Service) Initiate(ctx context.Context, tx *db.Tx, by identity.Principal
 	old, err := selectCase(ctx, tx, user.ID)
 	if err != nil {
 		return user, err
+	}
+	switch old.State {
+	case Initiated, InReview, Approved:
+		return user, nil
 	}
 	if err := mayStart(old.State); err != nil {
 		return user, err
