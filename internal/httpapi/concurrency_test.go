@@ -86,6 +86,16 @@ func TestOneOfTwentyPayrollsPaysAnInvoice(t *testing.T) {
 	})
 }
 
+func TestOneOfTwentyPayrollsPaysAnExternalPaymentID(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newService(t, d, nil)
+		b.credit("dep_1", money.New(money.USD, 10_000_00))
+		item := `{"user_id":"` + b.payee() + `","amount_fiat":10,"external_payment_id":"salary-1"}`
+		b.raceWants(20, 1, "409 external_id_conflict", func(i int) reply { return b.pay(fmt.Sprint("k", i), item) })
+		b.checkLedger()
+	})
+}
+
 func TestOneOfTwentyPayrollsPaysADocument(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		b := newBilling(t, d)
@@ -122,9 +132,13 @@ func TestEqualWritesAtTheSameTimeSucceed(t *testing.T) {
 		b.credit("dep_1", money.New(money.USD, 10_000_00))
 		ada := b.worker("ada")
 		item := `{"user_id":"` + ada + `","amount_fiat":10}`
-		invoice := func(int) string { return `{"user_id":"` + ada + `","invoice_id":"` + b.invoice(ada, b.billed(ada)) + `"}` }
+		invoice := func(int) string {
+			return `{"user_id":"` + ada + `","invoice_id":"` + b.invoice(ada, b.billed(ada)) + `"}`
+		}
 		payer := func(more string) func(int) string {
-			return func(int) string { return `{"user_id":"` + ada + `","external_company_id":"` + b.billed(ada) + `"` + more + `}` }
+			return func(int) string {
+				return `{"user_id":"` + ada + `","external_company_id":"` + b.billed(ada) + `"` + more + `}`
+			}
 		}
 		endpoint, _ := ask[members](b, "POST", "/api/webhooks", `{"url":"http://127.0.0.1:1/"}`)
 		hook := "/api/webhooks/" + endpoint["webhook_id"].(string)

@@ -120,7 +120,7 @@ var routes = []route{
 		errors: []string{
 			"amount_not_positive", "amount_precision", "amount_too_small", "company_frozen",
 			"country_not_supported", "currency_not_supported", "external_id_conflict", "insufficient_balance",
-			"invalid_state", "kyc_required", "no_distribution", "rate_unavailable", "recipient_inactive",
+			"invalid_state", "kyc_required", "no_distribution", "payer_deleted", "rate_unavailable", "recipient_inactive",
 		},
 	},
 	{
@@ -753,9 +753,10 @@ var routes = []route{
 		scope: identity.UserKYCInitiate, kind: write, handler: handle(initiateKYC),
 		summary: "Start the verification of a user",
 		description: "Submits the profile and the documents to the verification provider. The profile and the " +
-			"required documents must be complete.",
+			"required documents must be complete. Has no effect while a verification is in progress or the user is " +
+			"approved.",
 		errors: []string{
-			"already_processing", "company_frozen", "country_not_supported", "documents_incomplete",
+			"company_frozen", "country_not_supported", "documents_incomplete",
 			"invalid_state", "missing_field", "not_found", "profile_incomplete",
 		},
 	},
@@ -828,7 +829,7 @@ var routes = []route{
 		description: "Pays a payroll, a claim or a wallet on the simulated chain, or a payroll by a simulated bank " +
 			"transfer. `kind` selects the case to simulate.",
 		example: `{"payroll_id":"prl_06gf58g6w2pq0pzjvm15cwn7n4","kind":"exact"}`,
-		errors:  []string{"amount_not_positive", "amount_precision", "invalid_state"},
+		errors:  []string{"amount_not_positive", "amount_precision", "amount_too_small", "invalid_state"},
 	},
 	{
 		method: "POST", path: "/api/sandbox/bank-deposit", name: "sandbox-bank-deposit",

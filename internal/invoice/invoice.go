@@ -288,14 +288,24 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, 
 	return list(ctx, tx, "user_id = ?", user.ID, f)
 }
 
-// Take assigns an invoice to a payroll. It returns ErrState if the invoice is not owed or is in another payroll.
+// CheckPayable returns ErrState if the invoice is not owed or is in a payroll, and payer.ErrDeleted if its payer was
+// deleted.
+func (v *Invoice) CheckPayable(ctx context.Context, tx *db.Tx) error {
+	if !v.Payable() {
+		return ErrState.Detailf("The invoice is %s and cannot be paid.", v.Status)
+	}
+	_, err := payer.Use(ctx, tx, v.UserID, v.PayerID)
+	return err
+}
+
+// Take assigns an invoice to a payroll. It returns the errors of CheckPayable.
 func Take(ctx context.Context, tx *db.Tx, userID, id, payrollID, paymentID string) error {
 	v, err := find(ctx, tx, userID, id)
 	if err != nil {
 		return err
 	}
-	if !v.Payable() {
-		return ErrState.Detailf("The invoice is %s and cannot be paid.", v.Status)
+	if err := v.CheckPayable(ctx, tx); err != nil {
+		return err
 	}
 	v.PayrollID, v.PaymentID = payrollID, paymentID
 	if err := payer.Hold(ctx, tx, v.UserID, v.PayerID); err != nil {
@@ -342,7 +352,7 @@ func (p Payment) Reopen(ctx context.Context, tx *db.Tx) error {
 	if v.Paid, err = v.Paid.Sub(p.Amount); err != nil {
 		return err
 	}
-	if err := payer.Hold(ctx, tx, v.UserID, v.PayerID); err != nil {
+	if err := payer.HoldAgain(ctx, tx, v.UserID, v.PayerID); err != nil {
 		return err
 	}
 	return v.advance(ctx, tx, InPayroll, "payment_returned")

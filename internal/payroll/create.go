@@ -12,7 +12,6 @@ import (
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -149,6 +148,9 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 			return Payroll{}, ErrExternalID.Set("payroll_id", id)
 		}
 	}
+	if err := t.checkPaid(ctx, tx); err != nil {
+		return Payroll{}, err
+	}
 	p := t.payroll(tx)
 	p.CreatedBy = approval.CreatorOf(by)
 	if params.Key != "" {
@@ -170,6 +172,31 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		err = s.createFromBalance(ctx, tx, p)
 	}
 	return *p, err
+}
+
+// checkPaid returns ErrPaid, with each item, if another payroll pays an external payment ID of the plan. If two
+// transactions create such payrolls at the same time, a unique index makes the second one run again.
+func (t *plan) checkPaid(ctx context.Context, tx *db.Tx) error {
+	var ids []string
+	for i := range t.items {
+		if id := t.items[i].ExternalPaymentID; id != "" {
+			ids = append(ids, id)
+		}
+	}
+	payrolls, err := findExternalPayments(ctx, tx, t.companyID, ids)
+	if err != nil || len(payrolls) == 0 {
+		return err
+	}
+	fault := ErrPaid
+	for i := range t.items {
+		if id := payrolls[t.items[i].ExternalPaymentID]; id != "" {
+			if len(fault.Fields) == 0 {
+				fault = fault.Set("payroll_id", id)
+			}
+			fault = fault.At("body", fmt.Sprintf("/to_pay/%d/external_payment_id", i))
+		}
+	}
+	return fault
 }
 
 // madeBefore returns the payroll that an earlier request with the same key created, the zero Payroll if there is
@@ -332,11 +359,22 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 			list.Add(ErrExternalID.Code, "/external_id", ErrExternalID.Detail)
 		}
 	}
+	if err := t.checkPaid(ctx, tx); err != nil {
+		f, isFault := apierr.As(err)
+		if !isFault {
+			return v, err
+		}
+		for _, field := range f.Fields {
+			list.AddField(field)
+		}
+	}
 	for i := range t.items {
-		if named, found := t.named[t.items[i].InvoiceID]; found && named.UserID == t.items[i].userID &&
-			!named.Payable() {
-			list.Add(invoice.ErrState.Code, fmt.Sprintf("/to_pay/%d/invoice_id", i),
-				"The invoice is "+string(named.Status)+" and cannot be paid.")
+		named, found := t.named[t.items[i].InvoiceID]
+		if !found || named.UserID != t.items[i].userID {
+			continue
+		}
+		if err := list.AddErr(named.CheckPayable(ctx, tx), fmt.Sprintf("/to_pay/%d/invoice_id", i)); err != nil {
+			return v, err
 		}
 	}
 	if v.Total.Sign() > 0 {

@@ -151,7 +151,7 @@ type Payee struct {
 	InvoiceID         string
 	Description       string
 	Category          string
-	ExternalPaymentID string
+	ExternalPaymentID string // company's own reference, paid once; "" for none
 }
 
 // Payroll is a payroll as stored.
@@ -318,6 +318,8 @@ var (
 		"The quote is fully paid and waits for confirmations, so it cannot be replaced.")
 	ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict",
 		"A payroll with this external_id exists already.")
+	ErrPaid = apierr.New(apierr.Conflict, "external_id_conflict",
+		"Another payroll pays this external_payment_id. Cancel that payroll first, or use another ID.")
 	ErrUnverified = apierr.New(apierr.Forbidden, "kyc_required",
 		"A company pays people once its verification is approved. Complete that first.")
 	ErrNoFunds = apierr.New(apierr.Conflict, "insufficient_balance",

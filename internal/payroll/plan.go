@@ -252,7 +252,7 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chai
 		return t, nil
 	}
 	t.items = make([]Item, len(p.ToPay))
-	seen := map[[2]string]bool{}
+	seen, external := map[[2]string]bool{}, map[string]bool{}
 	for i, asked := range p.ToPay {
 		it := &t.items[i]
 		it.Payee = asked
@@ -280,6 +280,12 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chai
 			if err := checkInvoice(it, named, list, at); err != nil {
 				return t, err
 			}
+		}
+		if id := asked.ExternalPaymentID; id != "" {
+			if external[id] {
+				list.Add("invalid_parameter", at("external_payment_id"), "Another item of this payroll has the same ID.")
+			}
+			external[id] = true
 		}
 		for _, text := range [...]struct{ member, value string }{
 			{"description", asked.Description}, {"category", asked.Category},

@@ -81,6 +81,31 @@ func findExternal(ctx context.Context, tx *db.Tx, companyID, externalID string) 
 	return id, err
 }
 
+// findExternalPayments returns the IDs of the payrolls that pay external payment IDs, by these. IDs that no payroll
+// pays are missing.
+func findExternalPayments(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]string, error) {
+	found := map[string]string{}
+	for some := range slices.Chunk(ids, 256) {
+		args := []any{companyID}
+		for _, id := range some {
+			args = append(args, id)
+		}
+		rows, err := tx.Query(ctx, `SELECT external_payment_id, payroll_id FROM payments
+			WHERE company_id = $1 AND external_payment_id <> '' AND state <> 'cancelled'
+			AND external_payment_id IN (VALUES `+db.Placeholders(len(some), 1, 2)+")", args...)
+		_, err = db.Collect(rows, err, func(r *db.Rows) (_ struct{}, err error) {
+			var id, payrollID string
+			err = r.Scan(&id, &payrollID)
+			found[id] = payrollID
+			return struct{}{}, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
 // findKey returns the ID of the payroll created with a form's idempotency key, "" if there is none.
 func findKey(ctx context.Context, tx *db.Tx, companyID, key string) (id string, err error) {
 	err = tx.QueryRow(ctx, "SELECT payroll_id FROM payroll_form_keys WHERE company_id = $1 AND idempotency_key = $2",

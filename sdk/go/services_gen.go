@@ -1218,7 +1218,7 @@ func (s *UsersService) Get(
 // InitiateKYC calls POST /api/user/kyc-initiate: start the verification of a user.
 //
 // Submits the profile and the documents to the verification provider. The profile and the required documents must
-// be complete.
+// be complete. Has no effect while a verification is in progress or the user is approved.
 //
 // Requires the scope `u_user_kyc_initiate`.
 func (s *UsersService) InitiateKYC(

@@ -2046,7 +2046,8 @@ type PaymentDetail struct {
 	// When the payee's destination changed since their last payment, UTC. Absent if it did not change within the last
 	// 30 days, or once this payment is sent.
 	DestinationChanged time.Time `json:"destination_changed,omitzero"`
-	// Your own reference of this payment; up to 255 characters.
+	// Your own reference of this payment, up to 255 characters. It is paid once: another payroll can use it only
+	// after this one is cancelled.
 	ExternalPaymentID string `json:"external_payment_id"`
 	// Fees, in the payroll's currency.
 	Fees Decimal `json:"fees"`
@@ -3416,7 +3417,8 @@ type ToPayItem struct {
 	Country string `json:"country,omitzero"`
 	// Free text for people.
 	Description string `json:"description,omitzero"`
-	// Your own reference of this payment; up to 255 characters.
+	// Your own reference of this payment, up to 255 characters. It is paid once: another payroll can use it only
+	// after this one is cancelled.
 	ExternalPaymentID string `json:"external_payment_id,omitzero"`
 	// ID of the invoice.
 	InvoiceID string `json:"invoice_id,omitzero"`
@@ -3767,7 +3769,8 @@ type VendorItem struct {
 	Description string `json:"description,omitzero"`
 	// ID of the vendor's invoice, which must be uploaded first.
 	DocumentID string `json:"document_id"`
-	// Your own reference of this payment; up to 255 characters.
+	// Your own reference of this payment, up to 255 characters. It is paid once: another payroll can use it only
+	// after this one is cancelled.
 	ExternalPaymentID string `json:"external_payment_id,omitzero"`
 	// The vendor's own reference.
 	InvoiceNumber string `json:"invoice_number,omitzero"`

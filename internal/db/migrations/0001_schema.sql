@@ -1064,6 +1064,9 @@ CREATE TABLE payments (
     version             BIGINT  NOT NULL,
     PRIMARY KEY (company_id, payroll_id, payment_id)
 );
+-- A company's own ID of a payment is paid once; cancelling the payroll frees it.
+CREATE UNIQUE INDEX payments_external ON payments (company_id, external_payment_id)
+    WHERE external_payment_id <> '' AND state <> 'cancelled';
 -- Whether a payee was paid before decides whether a changed destination waits.
 CREATE INDEX payments_by_payee ON payments (company_id, payee_id);
 CREATE INDEX payments_to_correct ON payments (company_id, payroll_id) WHERE state IN ('action_required', 'returned');

@@ -114,9 +114,15 @@ func remove(ctx context.Context, tx *db.Tx, p *Payer) error {
 	return ErrBusy
 }
 
-// Hold adds one to the payer's invoices in payrolls that have not ended. A deleted payer is counted too: its older
-// invoices are still owed.
+// Hold adds one to the payer's invoices in payrolls that have not ended. It returns db.ErrConflict if the payer was
+// deleted at the same time.
 func Hold(ctx context.Context, tx *db.Tx, ownerID, payerID string) error {
+	return tx.ExecOne(ctx, `UPDATE payers SET being_paid = being_paid + 1
+		WHERE owner_id = $1 AND payer_id = $2 AND status = 'active'`, ownerID, payerID)
+}
+
+// HoldAgain does the same as Hold for an invoice whose payment came back. The payer may be deleted since.
+func HoldAgain(ctx context.Context, tx *db.Tx, ownerID, payerID string) error {
 	return count(ctx, tx, ownerID, payerID, 1)
 }
 
