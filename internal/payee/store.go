@@ -161,8 +161,8 @@ func selectDetails(ctx context.Context, tx *db.Tx, companyID, id string) (detail
 func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string, condition string) (map[string]Payee,
 	error) {
 	payees := make(map[string]Payee, len(ids))
-	return payees, db.EachIn(ctx, tx, ids, `SELECT recipient_id, user_id, recipient_type, role, name, status, country, email
-		FROM recipients WHERE company_id = $1 AND recipient_id IN %s AND `+condition, []any{companyID},
+	return payees, db.EachIn(ctx, tx, ids, `SELECT recipient_id, user_id, recipient_type, role, name, status, country,
+		email FROM recipients WHERE company_id = $1 AND recipient_id IN %s AND `+condition, []any{companyID},
 		func(r *db.Rows) error {
 			var p Payee
 			err := r.Scan(&p.ID, &p.UserID, &p.Kind, &p.Role, &p.Name, &p.Status, &p.Country, &p.Email)

@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -105,5 +106,34 @@ func TestDetailsSayWhatAnOutputPays(t *testing.T) {
 			}
 			return err
 		})
+	})
+}
+
+// A company outside of the United States cannot pay by ACH: the payroll is refused before money is taken, and a
+// destination that a payee adds after that waits for another one.
+func TestACompanyAbroadCannotCreateAnACHPayroll(t *testing.T) {
+	run(t, func(h *env) {
+		ach := bank.SandboxAccounts()[:1]
+		byACH := func(id string) {
+			h.Exec("UPDATE destinations SET scheme = 'ach', country = 'US' WHERE owner_id = $1", id)
+		}
+		h.payee("rec_ach", map[money.Asset]int{money.USD: 100})
+		byACH("rec_ach")
+		h.s.Banks = ach
+		_, err := h.tryCreate(CreateParams{ToPay: []Payee{{AmountText: "50", UserID: "rec_ach"}}})
+		h.Fault("currency_not_supported", err)
+		h.WantCount(0, "payrolls")
+
+		h.payee("rec_later", map[money.Asset]int{money.BTC: 100})
+		p := h.funded(Payee{AmountText: "50", UserID: "rec_later"})
+		h.destinations("rec_later", map[money.Asset]int{money.USD: 100})
+		byACH("rec_later")
+		h.release(p.ID)
+		h.wantPayment(p, 0, ActionRequired, ReasonNoRail, 0)
+
+		h.s.Banks = bank.SandboxAccounts()
+		h.release(p.ID)
+		h.wantPayment(p, 0, Released, "", 1)
+		h.outcome(p, "", payout.Fulfilled)
 	})
 }

@@ -254,7 +254,7 @@ type Config struct {
 	ChainName     string
 	Network       string
 	Accounts      chain.EVMNetworks // EVM networks on which payrolls can be funded
-	Banks         []bank.Account    // the operator's bank accounts to which payrolls can be funded by transfer
+	Banks         []bank.Account    // the operator's bank accounts, which fund payrolls by transfer and pay them
 	SpreadBps     int64
 	QuoteValidity time.Duration
 	// CoolDown is the time that a payment waits after a change of its payee's destination. It applies only to payees

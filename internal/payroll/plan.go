@@ -33,6 +33,8 @@ type plan struct {
 	currency, funding   money.Asset
 	method              string
 	accounts            chain.EVMNetworks
+	banks               []bank.Account
+	country             string // country of the paying company
 	network             string // network is the EVM network that funds the payroll; "" is Bitcoin
 	externalID          string
 	volume, fees, total money.Amount
@@ -129,6 +131,15 @@ func carried(used []destination.Destination, accounts chain.EVMNetworks) bool {
 	return !slices.ContainsFunc(used, func(d destination.Destination) bool { return !setup.Payable(d.Symbol, d.Network) })
 }
 
+// onlyInternationalACH reports whether a destination cannot be paid because the paying company is outside of the United
+// States.
+func onlyInternationalACH(used []destination.Destination, banks []bank.Account, payerCountry string) bool {
+	return slices.ContainsFunc(used, func(d destination.Destination) bool {
+		return d.Rail == destination.RailBank &&
+			bank.OnlyInternationalACH(banks, d.Symbol, d.Country, d.Scheme, payerCountry)
+	})
+}
+
 // method returns the funding method of a payroll: the requested one, else the company's default, else on chain.
 func method(p CreateParams, c identity.Company) string {
 	return cmp.Or(p.FundingMethod, c.FundingMethod, MethodCrypto)
@@ -139,6 +150,7 @@ func method(p CreateParams, c identity.Company) string {
 func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.EVMNetworks, banks []bank.Account,
 	list *apierr.List) (t plan, ok bool) {
 	t.companyID, t.externalID, t.tolerance, t.accounts = c.ID, p.ExternalID, c.ToleranceBps, accounts
+	t.banks, t.country = banks, c.Country
 	if len(p.ExternalID) > maxExternal {
 		list.Add("invalid_parameter", "/external_id", fmt.Sprintf("external_id has at most %d characters.",
 			maxExternal))
@@ -365,6 +377,9 @@ func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]paye
 	case !carried(used, t.accounts):
 		list.Add("currency_not_supported", at(member),
 			"This payee wants to be paid in an asset that this installation does not pay out.")
+	case onlyInternationalACH(used, t.banks, t.country):
+		list.Add("currency_not_supported", at(member), "This payee is paid by ACH, which this installation offers only to "+
+			"companies in the United States. Ask the payee for another destination, such as an account for wires.")
 	}
 	it.Owner = owner
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -262,6 +263,10 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 			}
 		}
 	}
+	company, err := identity.CompanyByID(ctx, tx, p.CompanyID)
+	if err != nil {
+		return nil, err
+	}
 	held, err := s.screen(ctx, tx, p, payees, all)
 	if err != nil {
 		return nil, err
@@ -293,7 +298,7 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 			o.problem = ReasonInactive
 		case len(used) == 0:
 			o.problem = ReasonNoDestination
-		case !carried(used, s.Accounts):
+		case !carried(used, s.Accounts), onlyInternationalACH(used, s.Banks, company.Country):
 			o.problem = ReasonNoRail
 		case fresh:
 			o.problem = ReasonCoolDown

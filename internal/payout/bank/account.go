@@ -223,24 +223,37 @@ func (a Account) Identifiers() (iban, number string) {
 	return "", a.Number
 }
 
-// ChooseAccount returns the account from which a destination is paid: an account for NACHA files for ACH destinations
-// in the United States, if there is one, otherwise an account for credit transfers.
-func ChooseAccount(accounts []Account, asset money.Asset, country, scheme string) (Account, bool) {
-	want := FormatPain
-	if asset == money.USD && country == "US" && scheme == "ach" {
-		want = FormatNACHA
-	}
-	for _, a := range accounts {
-		if a.Currency == asset && a.Format == want {
-			return a, true
+// ChooseAccount returns the account from which a destination is paid by a company of a country: an account for NACHA
+// files for ACH destinations in the United States, if there is one, otherwise an account for credit transfers. The
+// payments of a company abroad would be international ACH transactions (IAT), which files do not contain; they need an
+// account for credit transfers.
+func ChooseAccount(accounts []Account, asset money.Asset, country, scheme, payerCountry string) (Account, bool) {
+	formats := []string{FormatPain}
+	if asset == money.USD && country == "US" && scheme == "ach" { // it has all data for a credit transfer
+		formats = []string{FormatNACHA, FormatPain}
+		if payerCountry != "" && !slices.Contains(unitedStates, payerCountry) {
+			formats = formats[1:]
 		}
 	}
-	for _, a := range accounts { // an ACH destination has all data for a credit transfer, but not the reverse
-		if a.Currency == asset && want == FormatNACHA {
-			return a, true
+	for _, format := range formats {
+		for _, a := range accounts {
+			if a.Currency == asset && a.Format == format {
+				return a, true
+			}
 		}
 	}
 	return Account{}, false
+}
+
+// unitedStates are the country codes of the United States with its territories, which are one area for ACH.
+var unitedStates = []string{"US", "AS", "GU", "MP", "PR", "UM", "VI"}
+
+// OnlyInternationalACH reports whether a destination cannot be paid because the paying company is abroad, and could be
+// paid otherwise.
+func OnlyInternationalACH(accounts []Account, asset money.Asset, country, scheme, payerCountry string) bool {
+	_, payable := ChooseAccount(accounts, asset, country, scheme, payerCountry)
+	_, otherwise := ChooseAccount(accounts, asset, country, scheme, "US")
+	return !payable && otherwise
 }
 
 // Day returns the date at the account's bank.
@@ -371,12 +384,14 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 			d := payments[i].Details
 			out.Payer = d.Payer // a file belongs to one company
 			day, window := a.settlement(now, t.Amount.Units())
+			if i == 0 || day.After(f.Execute) {
+				f.Execute = day
+			}
 			out.Entries = append(out.Entries, nacha.Entry{ID: t.ID, Name: t.Creditor.Name, Routing: t.routing,
 				Account: t.Creditor.Account, Savings: t.savings, Company: t.Company, Cents: t.Amount.Units(),
 				Description: entryDescription(d.Purpose, t.Company), Effective: day, Window: window,
 				Addenda: nacha.Remittance(d.Invoice, d.Description, t.Amount.Units())})
 		}
-		f.Execute = slices.MaxFunc(out.Entries, func(a, b nacha.Entry) int { return a.Effective.Compare(b.Effective) }).Effective
 		if f.Parts, err = out.Parts(); err == nil {
 			f.Body, err = out.Write()
 		}

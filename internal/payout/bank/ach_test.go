@@ -136,3 +136,28 @@ func TestTheSimulatedBankRefusesAWrongFile(t *testing.T) {
 		}
 	})
 }
+
+// A company abroad is paid for by credit transfer. Without an account for credit transfers, the payment fails.
+func TestACompanyAbroadDoesNotPayByACH(t *testing.T) {
+	for country, want := range map[string]payout.State{"US": payout.Fulfilled, "PR": payout.Fulfilled,
+		"CA": payout.Failed} {
+		runACH(t, func(b *achFixture) {
+			b.e.Config().Accounts = b.e.Config().Accounts[:1]
+			b.pay("out_1", "1000", "individual", 100, payout.Details{Payer: "Acme Research", PayerCountry: country})
+			b.prepare()
+			if want == payout.Fulfilled {
+				b.send()
+				b.answer()
+			}
+			if o := b.Load("out_1"); o.State != want || want == payout.Failed && o.Reason != "international_ach" {
+				b.Errorf("%s: the payment is %s %s, want %s", country, o.State, o.Reason, want)
+			}
+		})
+	}
+	accounts := bank.SandboxAccounts()
+	for _, c := range []struct{ country, format string }{{"US", bank.FormatNACHA}, {"CA", bank.FormatPain}} {
+		if a, _ := bank.ChooseAccount(accounts, money.USD, "US", "ach", c.country); a.Format != c.format {
+			t.Errorf("a company in %s pays by %s, want %s", c.country, a.Format, c.format)
+		}
+	}
+}

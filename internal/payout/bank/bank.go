@@ -81,6 +81,8 @@ const (
 const (
 	reasonDestination = "destination_incomplete"
 	reasonTooLarge    = "amount_above_limit"
+	// The company is abroad, and the operator has no account for credit transfers.
+	reasonInternational = "international_ach"
 )
 
 // Destination is the bank account that an output is paid to, unsealed.
@@ -190,7 +192,13 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 		if err != nil {
 			return fmt.Errorf("output %s: %w", o.ID, err)
 		}
-		a, ok := ChooseAccount(r.c.Accounts, o.Amount.Asset(), to.Country, to.Scheme)
+		a, ok := ChooseAccount(r.c.Accounts, o.Amount.Asset(), to.Country, to.Scheme, details[o.ID].PayerCountry)
+		if !ok && OnlyInternationalACH(r.c.Accounts, o.Amount.Asset(), to.Country, to.Scheme, details[o.ID].PayerCountry) {
+			if err := payout.Fail(ctx, tx, o, reasonInternational); err != nil {
+				return err
+			}
+			continue
+		}
 		if !ok {
 			r.c.Log.WarnContext(ctx, "no bank account of the operator pays this currency",
 				"company_id", o.CompanyID, "currency", o.Amount.Asset())

@@ -13,7 +13,7 @@ import (
 // sandboxAccount returns the sandbox's account for pain.001 files in a currency.
 func sandboxAccount(t *testing.T, asset money.Asset) Account {
 	t.Helper()
-	a, ok := ChooseAccount(SandboxAccounts(), asset, "", "")
+	a, ok := ChooseAccount(SandboxAccounts(), asset, "", "", "")
 	if !ok {
 		t.Fatalf("no account in %s", asset)
 	}

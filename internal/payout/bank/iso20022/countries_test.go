@@ -65,7 +65,7 @@ func TestEveryCountryHasAValidFile(t *testing.T) {
 			for scheme := range schemes {
 				data, given := sample(req.Fields, scheme)
 				text := testkit.Must(json.Marshal(data))
-				a, ok := bank.ChooseAccount(accounts, asset, country, scheme)
+				a, ok := bank.ChooseAccount(accounts, asset, country, scheme, "US")
 				if !ok {
 					t.Fatalf("no account in %s", asset)
 				}

@@ -2,9 +2,9 @@
 // change.
 //
 // A file has batches of PPD entries (people) and of CCD entries (companies). The entries of a batch have one
-// description and one settlement day; there are several such batches if their total exceeds the limit of one entry. Each
-// batch is balanced: it has a debit of the originator's account for the sum of its credits. A file that is read comes
-// from outside and is not trusted: if its totals do not match its entries, all of it is rejected.
+// description and one settlement day; there are several such batches if their total exceeds the limit of one entry.
+// Each batch is balanced: it has a debit of the originator's account for the sum of its credits. A file that is read
+// comes from outside and is not trusted: if its totals do not match its entries, all of it is rejected.
 //
 // The package encodes and decodes records only. Callers decide what a return means. [Inspect] applies the rules of a
 // bank that receives a file.

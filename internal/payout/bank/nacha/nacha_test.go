@@ -104,8 +104,8 @@ func TestWriteRejectsInvalidFiles(t *testing.T) {
 	}
 }
 
-// Entries with invoices, with notes and for other days are in batches of their own kinds, and a third-party reader finds
-// the information about the payments.
+// Entries with invoices, with notes and for other days are in batches of their own kinds, and a third-party reader
+// finds the information about the payments.
 func TestAThirdPartyReaderReadsAddendaAndSameDayBatches(t *testing.T) {
 	bill, note, fast, plain := entry(1, 1234_05), entry(2, 200), entry(3, 300), entry(4, 400)
 	bill.Company, bill.Description, bill.Addenda = true, Vendor, Remittance("2026*0017\\é", "ignored", 1234_05)
