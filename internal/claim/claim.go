@@ -31,6 +31,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/receivable/quote"
@@ -72,6 +73,14 @@ const (
 
 	maxReference   = 128
 	maxDescription = 500
+	maxExternal    = 255
+	maxURL         = 2000
+	maxMetadata    = 20 // members
+	maxKey         = 40
+	maxValue       = 500
+	maxItems       = 50
+	minExpiry      = time.Minute
+	maxExpiry      = 90 * 24 * time.Hour
 )
 
 // Jobs of this package.
@@ -100,6 +109,13 @@ var (
 	errFunding     = apierr.New(apierr.Invalid, "currency_not_supported", "A claim is paid in BTC.")
 	errNoReference = apierr.New(apierr.Invalid, "missing_field",
 		"Name the payer: the id of one, or your own reference.")
+	// ErrExternalID carries the ID of the claim that has the external ID, as Meta "claim_id".
+	ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict",
+		"The company already has another claim with this external_id.")
+	// ErrEnded is returned to a payer who wants a new price after the end that the merchant set.
+	ErrEnded = apierr.New(apierr.Conflict, "invalid_state",
+		"This payment request has ended. Ask the merchant for a new one.")
+
 	errReturn = apierr.New(apierr.Invalid, "redirect_uri_invalid",
 		"A return address starts with one of the origins in the merchant settings.")
 )
@@ -111,6 +127,11 @@ type Claim struct {
 	PayerID     string // ID of a payer, or the merchant's own reference
 	Description string
 	ReturnURL   string // link that the checkout shows after the payment; "" for none
+	Redirects   bool   // the checkout leads to ReturnURL by itself once the claim is paid
+	ExternalID  string // the merchant's order number, unique per company; "" for none
+	Metadata    map[string]string
+	Items       []LineItem
+	ExpiresAt   time.Time // from then on the payer gets no new price; zero for never
 	State       State
 	Exception   Exception
 	Reverted    bool // a reorganization removed the payment of a paid claim
@@ -138,7 +159,11 @@ type Claim struct {
 
 	feeBps int64
 	booked position
+	email  string // sealed email address for the payer's receipts; "" for none
 }
+
+// Ended reports whether the payer gets no new price, because the end that the merchant set has passed.
+func (c *Claim) Ended(now time.Time) bool { return !c.ExpiresAt.IsZero() && !now.Before(c.ExpiresAt) }
 
 // Received returns the confirmed money paid for the claim.
 func (c *Claim) Received() money.Amount { return c.booked.wallet }
@@ -184,6 +209,8 @@ type Config struct {
 	PerMinute, MaxOpen int64
 	// Withdrawals pays settlements out to the company's destinations.
 	Withdrawals *withdrawal.Service
+	// Sealer encrypts the email addresses of payers.
+	Sealer *identity.Sealer
 }
 
 // Guards decide whether a claim may be priced and a refund may leave. All of them are required.
@@ -216,6 +243,8 @@ func New(c Config, g Guards) (*Service, error) {
 		return nil, errors.New("claim: Config.Validity is required")
 	case c.Withdrawals == nil:
 		return nil, errors.New("claim: Config.Withdrawals is required")
+	case c.Sealer == nil:
+		return nil, errors.New("claim: Config.Sealer is required")
 	case g.CheckWatched == nil:
 		return nil, errors.New("claim: Guards.CheckWatched is required")
 	case g.Screen == nil:

@@ -192,12 +192,15 @@ func run(t *testing.T, f func(m *merchant)) {
 
 func newMerchant(x *fixture.Fixture, c chaintest.Chain) *merchant {
 	x.Helper()
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	if err != nil {
+		x.Fatal(err)
+	}
 	m := &merchant{keys: chaintest.NewSigner(x, x.DB)}
 	m.guards = claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}
-	var err error
 	m.claims, err = claim.New(claim.Config{
 		Pool: chain.NewPool(x.DB, network, m.keys.Deriver()), ChainName: network, Network: network, Validity: validity,
-		BaseURL: "https://pay.example.com", Withdrawals: newWithdrawals(x),
+		BaseURL: "https://pay.example.com", Withdrawals: newWithdrawals(x), Sealer: sealer,
 	}, claim.Guards{
 		CheckWatched: func(ctx context.Context, tx *db.Tx) error { return m.guards.CheckWatched(ctx, tx) },
 		Screen: func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {

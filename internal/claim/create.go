@@ -1,11 +1,18 @@
 package claim
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -27,6 +34,25 @@ type CreateParams struct {
 	Funding     string // "" is BTC
 	Description string
 	ReturnURL   string
+	RedirectURL string // as ReturnURL, and the checkout leads there by itself
+	ExternalID  string
+	Metadata    map[string]string
+	Items       []ItemParams
+	ExpiresIn   time.Duration // time in which the payer can get a price; 0 for no end
+	Email       string        // email address for the payer's receipts; "" for none
+}
+
+// ItemParams is a line item of a request. The amount is the text of the JSON number.
+type ItemParams struct {
+	Description, AmountText string
+	Quantity                int64
+}
+
+// LineItem is a part of a claim's amount, for display.
+type LineItem struct {
+	Description string `json:"description"`
+	Quantity    int64  `json:"quantity"`
+	Amount      string `json:"amount"` // total of the line as decimal text; a discount is negative
 }
 
 // Keys returns the rows that Create will read, to be loaded in advance.
@@ -59,6 +85,12 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := company.Active(); err != nil {
 		return Claim{}, err
 	}
+	digest := c.digest(p)
+	if c.ExternalID != "" {
+		if id, first, err := reserved(ctx, tx, companyID, c.ExternalID); err != nil || id != "" {
+			return s.madeBefore(ctx, tx, companyID, id, first == digest, err)
+		}
+	}
 	if err := checkPayer(ctx, tx, by, companyID, c.PayerID); err != nil {
 		return Claim{}, err
 	}
@@ -74,10 +106,23 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		}
 	}
 	c.ID, c.Network, c.CreatedAt, c.UpdatedAt = tx.NewID("clm"), s.Network, tx.Now(), tx.Now()
+	if p.ExpiresIn > 0 {
+		c.ExpiresAt = tx.Now().Add(p.ExpiresIn)
+	}
+	if c.email != "" {
+		if c.email, err = s.Sealer.Seal(emailPlace(c.ID), []byte(c.email)); err != nil {
+			return Claim{}, err
+		}
+	}
+	if c.ExternalID != "" { // a concurrent request may have been first
+		if id, first, err := reserve(ctx, tx, &c, digest); err != nil || id != c.ID {
+			return s.madeBefore(ctx, tx, companyID, id, first == digest, err)
+		}
+	}
 	if c.Address, err = s.Pool.NewAddress(ctx, tx, companyID, c.ID); err != nil {
 		return Claim{}, err
 	}
-	q, err := quote.Make(ctx, tx, s.params(&c, c.Amount))
+	q, err := quote.Make(ctx, tx, s.params(&c, c.Amount, tx.Now()))
 	if err != nil {
 		if f, ok := apierr.As(err); ok && (errors.Is(err, quote.ErrTooSmall) || errors.Is(err, money.ErrTooLarge)) {
 			return Claim{}, f.At("body", "/amount")
@@ -95,11 +140,61 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return c, s.emitCreated(tx, &c)
 }
 
-// params returns the parameters of a quote for an amount due.
-func (s *Service) params(c *Claim, due money.Amount) quote.Params {
+// madeBefore returns the claim that an earlier request created with the same external ID, if it had the same content.
+func (s *Service) madeBefore(ctx context.Context, tx *db.Tx, companyID, claimID string, same bool, err error) (Claim,
+	error) {
+	switch {
+	case err != nil:
+		return Claim{}, err
+	case !same:
+		return Claim{}, ErrExternalID.Set("claim_id", claimID)
+	}
+	c, err := find(ctx, tx, companyID, claimID)
+	if err != nil {
+		return Claim{}, err
+	}
+	f, err := gather(ctx, tx, c)
+	if err == nil {
+		err = s.show(ctx, tx, f)
+	}
+	return *c, err
+}
+
+// digest returns a digest of the content of a request, the same for requests that would create the same claim. email
+// is not sealed yet.
+func (c *Claim) digest(p CreateParams) string {
+	content, err := json.Marshal([]any{c.PayerID, c.Amount.Asset(), c.Amount.Units(), c.Funding, c.Description,
+		c.ReturnURL, c.Redirects, c.Metadata, c.Items, p.ExpiresIn, c.email})
+	if err != nil {
+		panic("claim: the content is texts and numbers: " + err.Error())
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+func emailPlace(claimID string) identity.SealContext {
+	return identity.SealContext{Table: "claims", Column: "payer_email", Row: claimID}
+}
+
+// payerEmail returns the email address for the payer's receipts, "" for none.
+func (s *Service) payerEmail(c *Claim) (string, error) {
+	if c.email == "" {
+		return "", nil
+	}
+	text, err := s.Sealer.Open(emailPlace(c.ID), c.email)
+	return string(text), err
+}
+
+// params returns the parameters of a quote for an amount due. The quote ends with the claim at the latest, unless the
+// merchant requests it after that.
+func (s *Service) params(c *Claim, due money.Amount, now time.Time) quote.Params {
+	validity := s.Validity
+	if left := c.ExpiresAt.Sub(now); left > 0 && left < validity {
+		validity = left
+	}
 	return quote.Params{
 		CompanyID: c.CompanyID, ObjectID: c.ID, Due: due, Funding: c.Funding, Address: c.Address, Network: c.Network,
-		Validity: s.Validity, SpreadBps: s.SpreadBps, Grace: time.Duration(c.Policy.GraceSeconds) * time.Second,
+		Validity: validity, SpreadBps: s.SpreadBps, Grace: time.Duration(c.Policy.GraceSeconds) * time.Second,
 		Confirmations: max(c.Policy.Confirmations, 1), // journals are always posted after a confirmation
 	}
 }
@@ -112,7 +207,10 @@ func plan(p CreateParams, company identity.Company, settings Settings) (Claim, e
 		Policy:      settings.Policy,
 		PayerID:     identity.Line(&list, "/payer_id", norm.NFC.String(p.PayerID), 0, maxReference),
 		Description: identity.Line(&list, "/description", p.Description, 0, maxDescription),
-		ReturnURL:   p.ReturnURL,
+		ReturnURL:   cmp.Or(p.RedirectURL, p.ReturnURL), Redirects: p.RedirectURL != "",
+		ExternalID: identity.Line(&list, "/external_id", p.ExternalID, 0, maxExternal),
+		email:      identity.Email(&list, "/notification_email", p.Email, false),
+		Metadata:   p.Metadata,
 	}
 	if strings.TrimSpace(p.PayerID) == "" {
 		list.Add(errNoReference.Code, "/payer_id", errNoReference.Detail)
@@ -120,9 +218,18 @@ func plan(p CreateParams, company identity.Company, settings Settings) (Claim, e
 	if p.Funding != "" && p.Funding != string(money.BTC) {
 		list.Add(errFunding.Code, "/funding_currency", errFunding.Detail)
 	}
-	if p.ReturnURL != "" && !settings.leadsBack(p.ReturnURL) {
+	switch {
+	case p.ReturnURL != "" && p.RedirectURL != "":
+		list.Add("invalid_parameter", "/redirect_url", "Send either return_url or redirect_url.")
+	case p.ReturnURL != "" && !settings.leadsBack(p.ReturnURL):
 		list.Add(errReturn.Code, "/return_url", errReturn.Detail)
+	case p.RedirectURL != "" && !settings.leadsBack(p.RedirectURL):
+		list.Add(errReturn.Code, "/redirect_url", errReturn.Detail)
 	}
+	if p.ExpiresIn != 0 && (p.ExpiresIn < minExpiry || p.ExpiresIn > maxExpiry) {
+		list.Add("invalid_parameter", "/expires_in", "A claim ends after 60 to 7776000 seconds.")
+	}
+	checkMetadata(&list, p.Metadata)
 	asset, known := money.Lookup(p.Currency)
 	if !known || asset.IsCrypto() && asset != money.BTC {
 		list.Add(errCurrency.Code, "/denomination_currency", errCurrency.Detail)
@@ -134,6 +241,9 @@ func plan(p CreateParams, company identity.Company, settings Settings) (Claim, e
 	}
 	if err := list.AddErr(err, "/amount"); err != nil {
 		return c, err
+	}
+	if list.Empty() {
+		c.Items = lineItems(&list, p.Items, amount)
 	}
 	if err := list.Err(); err != nil {
 		return c, err
@@ -148,6 +258,62 @@ func plan(p CreateParams, company identity.Company, settings Settings) (Claim, e
 	c.booked = nothing(c.Funding, c.SettleIn)
 	c.Seen, c.Refunded = money.Zero(c.Funding), money.Zero(c.Funding)
 	return c, nil
+}
+
+// checkMetadata adds the problems of metadata to a list.
+func checkMetadata(list *apierr.List, all map[string]string) {
+	if len(all) > maxMetadata {
+		list.Add("invalid_parameter", "/metadata", fmt.Sprintf("Metadata has at most %d members.", maxMetadata))
+	}
+	for key, value := range all {
+		if key == "" || utf8.RuneCountInString(key) > maxKey || utf8.RuneCountInString(value) > maxValue {
+			list.Add("invalid_parameter", "/metadata", fmt.Sprintf(
+				"The names in metadata have 1 to %d characters, the values at most %d.", maxKey, maxValue))
+			return
+		}
+	}
+}
+
+// lineItems returns the line items of a request. Their amounts must add up to the claim's amount.
+func lineItems(list *apierr.List, all []ItemParams, total money.Amount) (items []LineItem) {
+	if len(all) > maxItems {
+		list.Add("invalid_parameter", "/line_items", fmt.Sprintf("A claim has at most %d line items.", maxItems))
+		return nil
+	}
+	sum := money.Zero(total.Asset())
+	for i, p := range all {
+		at := "/line_items/" + strconv.Itoa(i)
+		amount, err := money.Parse(total.Asset(), p.AmountText)
+		if err == nil {
+			sum, err = sum.Add(amount)
+		}
+		if err != nil {
+			_ = list.AddErr(err, at+"/amount") // every error of money is one of the request
+			continue
+		}
+		items = append(items, LineItem{Description: identity.Line(list, at+"/description", p.Description, 1, maxDescription),
+			Quantity: max(p.Quantity, 1), Amount: amount.String()})
+	}
+	if list.Empty() && len(items) > 0 && sum != total {
+		list.Add("invalid_parameter", "/line_items", fmt.Sprintf("The line items add up to %s, not to %s %s.", sum, total,
+			total.Asset()))
+	}
+	return items
+}
+
+// metadata and items return the texts that are stored, "" for none.
+func (c *Claim) metadata() string { return stored(len(c.Metadata), c.Metadata) }
+func (c *Claim) items() string    { return stored(len(c.Items), c.Items) }
+
+func stored(n int, value any) string {
+	if n == 0 {
+		return ""
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic("claim: only texts and numbers are stored: " + err.Error())
+	}
+	return string(text)
 }
 
 // checkPayer checks that a payer ID belongs to the company or the acting user. IDs in another format are the

@@ -1,17 +1,21 @@
 package claim
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
 func (s *Service) data(c *Claim, due money.Amount) webhook.ClaimData {
 	d := webhook.ClaimData{
-		ClaimID: c.ID, CompanyID: c.CompanyID, PayerID: c.PayerID, Status: string(c.State),
+		ClaimID: c.ID, CompanyID: c.CompanyID, PayerID: c.PayerID, ExternalID: c.ExternalID, Metadata: c.Metadata, Status: string(c.State),
 		Exception: string(c.Exception), Reverted: c.Reverted,
 		Currency: c.Amount.Asset(), Amount: c.Amount.String(), Due: due.String(), Funding: c.Funding,
 		Seen:     c.Seen.String(),
@@ -53,6 +57,31 @@ func (s *Service) emitStatus(tx *db.Tx, c, was *Claim, v verdict) error {
 		})
 	}
 	return webhook.Emit(tx, webhook.UserPaymentStatusUpdate.Event(c.CompanyID, c.ID, c.Version, p))
+}
+
+// mailReceipt sends a receipt to the payer, if the merchant named an email address. A claim that is paid again after a
+// reorganization causes no second one.
+func (s *Service) mailReceipt(ctx context.Context, tx *db.Tx, c *Claim) error {
+	to, err := s.payerEmail(c)
+	if err != nil || to == "" {
+		return err
+	}
+	company, err := identity.CompanyByID(ctx, tx, c.CompanyID)
+	if err != nil {
+		return err
+	}
+	items := make([]string, len(c.Items))
+	for i, one := range c.Items {
+		items[i] = fmt.Sprintf("%d × %s: %s %s", one.Quantity, one.Description, one.Amount, c.Amount.Asset())
+	}
+	return mail.Enqueue(ctx, tx, mail.Message{
+		CompanyID: c.CompanyID, To: to, Template: mail.ClaimPaid, Key: c.ID, Language: mail.LanguageOf(company.Country),
+		Data: mail.ClaimPaidData{
+			Company: company.Name, Amount: c.Amount.String() + " " + string(c.Amount.Asset()),
+			Paid: c.Seen.String() + " " + string(c.Funding), Description: c.Description, Items: items,
+			Order: c.ExternalID, ClaimID: c.ID, At: tx.Now(),
+		},
+	})
 }
 
 // emit emits the current state of a refund, without the link, which is a secret, and without the payer's address.

@@ -23,13 +23,14 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		"Network":         func(c *claim.Config, _ *claim.Guards) { c.Network = "" },
 		"Validity":        func(c *claim.Config, _ *claim.Guards) { c.Validity = 0 },
 		"Withdrawals":     func(c *claim.Config, _ *claim.Guards) { c.Withdrawals = nil },
+		"Sealer":          func(c *claim.Config, _ *claim.Guards) { c.Sealer = nil },
 		"CheckWatched":    func(_ *claim.Config, g *claim.Guards) { g.CheckWatched = nil },
 		"Screen":          func(_ *claim.Config, g *claim.Guards) { g.Screen = nil },
 		"ReleaseApproved": func(_ *claim.Config, g *claim.Guards) { g.ReleaseApproved = nil },
 	} {
 		c := claim.Config{
 			Pool: &chain.Pool{}, ChainName: network, Network: network, Validity: time.Minute,
-			Withdrawals: newWithdrawals(t),
+			Withdrawals: newWithdrawals(t), Sealer: &identity.Sealer{},
 		}
 		g := claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}
 		if _, err := claim.New(c, g); err != nil {

@@ -2,7 +2,9 @@ package claim
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
+	"io"
 	"time"
 
 	"golang.org/x/text/unicode/norm"
@@ -11,16 +13,21 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
 // Filter selects and pages claims of a company, newest first.
 type Filter struct {
-	Status   State
-	PayerID  string
-	From, To time.Time // selects claims created in [From, To)
-	Page     int       // number of the page, from 1
-	PerPage  int       // claims on a page, 1 to 100
+	Status     State
+	PayerID    string
+	ExternalID string
+	Search     string       // beginning of an external ID, payer ID or claim ID; letter case does not matter
+	Currency   money.Asset  // denomination currency
+	Amount     money.Amount // exact amount; without an asset it selects all
+	From, To   time.Time    // selects claims created in [From, To)
+	Page       int          // number of the page, from 1
+	PerPage    int          // claims on a page, 1 to 100
 }
 
 // List returns a page of the company's claims, newest first, without their quotes, and their total number.
@@ -31,8 +38,55 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 		return nil, 0, err
 	}
 	f.Page, f.PerPage = max(f.Page, 1), min(max(f.PerPage, 1), 100)
-	f.PayerID = norm.NFC.String(f.PayerID) // the form in which references are stored
-	return list(ctx, tx, company, f)
+	return list(ctx, tx, company, f.normal())
+}
+
+// normal returns the filter with texts in the form in which they are stored.
+func (f Filter) normal() Filter {
+	f.PayerID, f.ExternalID, f.Search = norm.NFC.String(f.PayerID), norm.NFC.String(f.ExternalID),
+		norm.NFC.String(f.Search)
+	return f
+}
+
+// exportPage is the number of claims that Export reads at a time.
+const exportPage = 1000
+
+// Export writes all claims that match the filter as CSV, newest first, with cells that a spreadsheet can open safely.
+// It checks the principal before it writes anything.
+func (s *Service) Export(tx *db.Tx, by identity.Principal, companyID string, f Filter) (
+	write func(context.Context, io.Writer) error, err error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return nil, err
+	}
+	f = f.normal()
+	f.Page, f.PerPage = 1, exportPage
+	return func(ctx context.Context, w io.Writer) error {
+		out := csv.NewWriter(w)
+		_ = out.Write([]string{"claim_id", "external_id", "created", "status", "exception", "payer_id", "description",
+			"denomination_amount", "denomination_currency", "received_amount", "refundable_amount", "refunded_amount",
+			"funding_currency", "proceeds", "fee", "settlement_currency", "tx_hash", "metadata"}) // Flush returns errors
+		for ; ; f.Page++ {
+			all, _, err := list(ctx, tx, company, f)
+			if err != nil {
+				return err
+			}
+			for _, c := range all {
+				_ = out.Write([]string{c.ID, payee.SafeCell(c.ExternalID), c.CreatedAt.UTC().Format(time.RFC3339),
+					string(c.State), string(c.Exception), payee.SafeCell(c.PayerID), payee.SafeCell(c.Description),
+					c.Amount.String(), string(c.Amount.Asset()), c.Received().String(), c.Refundable().String(),
+					c.Refunded.String(), string(c.Funding), c.booked.merchant.String(), c.booked.revenue.String(),
+					string(c.SettleIn), c.TxHash, payee.SafeCell(c.metadata())})
+			}
+			if err := out.Error(); err != nil {
+				return err
+			}
+			if len(all) < f.PerPage {
+				out.Flush()
+				return out.Error()
+			}
+		}
+	}, nil
 }
 
 // Payment is one output that pays a claim.
@@ -47,6 +101,7 @@ type Detail struct {
 	Due      money.Amount // part of the amount that no payment seen in time covers
 	Rest     money.Amount // Due in the funding asset, at the newest quote
 	Payments []Payment    // ordered by the time first seen, including replaced and evicted payments
+	Email    string       // email address for the payer's receipts; "" for none
 }
 
 // Get returns a claim of the company with its payments.
@@ -56,7 +111,11 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, com
 	if err != nil {
 		return Detail{}, err
 	}
-	return s.detail(ctx, tx, c)
+	d, err := s.detail(ctx, tx, c)
+	if err == nil {
+		d.Email, err = s.payerEmail(c)
+	}
+	return d, err
 }
 
 // lockAny locks a claim for the payer, who knows only its ID.

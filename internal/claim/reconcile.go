@@ -173,6 +173,11 @@ func (s *Service) step(ctx context.Context, tx *db.Tx, f *facts, v verdict) erro
 		return err
 	}
 	db.History(tx, c.CompanyID, c.ID, c.Version, string(was.State), string(c.State), reason(c, &was))
+	if c.State == Paid && was.State != Paid {
+		if err := s.mailReceipt(ctx, tx, c); err != nil {
+			return err
+		}
+	}
 	return s.emitStatus(tx, c, &was, v)
 }
 
@@ -241,7 +246,7 @@ func (s *Service) acceptLate(ctx context.Context, tx *db.Tx, f *facts) error {
 
 // quoteRest creates a quote for the amount that no deposit seen in time covers.
 func (s *Service) quoteRest(ctx context.Context, tx *db.Tx, f *facts) error {
-	_, err := f.current().Requote(ctx, tx, s.params(f.c, money.Amount{}),
+	_, err := f.current().Requote(ctx, tx, s.params(f.c, money.Amount{}, tx.Now()),
 		func() error { return s.guards.CheckWatched(ctx, tx) })
 	if errors.Is(err, receivable.ErrCovered) {
 		return ErrQuoteLocked
@@ -277,6 +282,9 @@ func (s *Service) Renew(ctx context.Context, tx *db.Tx, claimID string) (Claim, 
 	c, err := lockAny(ctx, tx, claimID)
 	if err != nil {
 		return Claim{}, err
+	}
+	if c.Ended(tx.Now()) {
+		return *c, ErrEnded
 	}
 	return s.renew(ctx, tx, c, false)
 }

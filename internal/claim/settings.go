@@ -180,7 +180,7 @@ func isOrigin(text string) bool {
 // leadsBack reports whether a return URL is at one of the origins.
 func (s *Settings) leadsBack(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && len(text) <= 2000 && u.User == nil && slices.Contains(s.Origins, u.Scheme+"://"+u.Host)
+	return err == nil && len(text) <= maxURL && u.User == nil && slices.Contains(s.Origins, u.Scheme+"://"+u.Host)
 }
 
 func seconds(d time.Duration) string {

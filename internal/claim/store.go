@@ -3,6 +3,7 @@ package claim
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -14,7 +15,8 @@ import (
 
 // New claims are buffered and inserted at the commit, together with those of all requests in the same group commit.
 
-const claimColumns = `company_id, claim_id, payer_id, description, return_url, state, exception, reverted,
+const claimColumns = `company_id, claim_id, payer_id, description, return_url, redirects, external_id, metadata,
+	line_items, payer_email, expires_at, state, exception, reverted,
 	version, currency, amount,
 	fee, fee_bps, funding_asset, settle_asset, address, network, tolerance_bps, confirmations, late_policy,
 	grace_seconds, tx_hash, seen,
@@ -28,7 +30,8 @@ var claimRows = db.BulkInsert("claims", strings.FieldsFunc(claimColumns,
 func insertClaim(tx *db.Tx, c *Claim) {
 	b := &c.booked
 	claimRows.Add(tx, []any{
-		c.CompanyID, c.ID, c.PayerID, c.Description, c.ReturnURL, string(c.State), string(c.Exception), c.Reverted,
+		c.CompanyID, c.ID, c.PayerID, c.Description, c.ReturnURL, c.Redirects, c.ExternalID, c.metadata(), c.items(), c.email,
+		micros(c.ExpiresAt), string(c.State), string(c.Exception), c.Reverted,
 		c.Version,
 		string(c.Amount.Asset()), c.Amount.Units(), c.Fee.Units(), c.feeBps, string(c.Funding), string(c.SettleIn),
 		c.Address, c.Network,
@@ -72,8 +75,10 @@ func scanClaim(scan func(...any) error) (Claim, error) {
 	var state, exception, late, denom, funding, settle string
 	var amount, fee, seen, wallet, channels, suspense, excess, shortfall, exchanged, merchant, revenue, merchantDebt,
 		refundDebt, refunded int64
-	var cancelled, invalid, created, updated int64
-	err := scan(&c.CompanyID, &c.ID, &c.PayerID, &c.Description, &c.ReturnURL, &state, &exception, &c.Reverted,
+	var metadata, items string
+	var expires, cancelled, invalid, created, updated int64
+	err := scan(&c.CompanyID, &c.ID, &c.PayerID, &c.Description, &c.ReturnURL, &c.Redirects, &c.ExternalID, &metadata, &items,
+		&c.email, &expires, &state, &exception, &c.Reverted,
 		&c.Version, &denom, &amount,
 		&fee, &c.feeBps, &funding, &settle, &c.Address, &c.Network, &c.Policy.ToleranceBps, &c.Policy.Confirmations,
 		&late, &c.Policy.GraceSeconds,
@@ -96,7 +101,16 @@ func scanClaim(scan func(...any) error) (Claim, error) {
 	}
 	c.CancelledAt, c.InvalidAt, c.CreatedAt, c.UpdatedAt = timeOf(cancelled), timeOf(invalid), db.Time(created),
 		db.Time(updated)
-	return c, nil
+	c.ExpiresAt = timeOf(expires)
+	if metadata != "" {
+		if err := json.Unmarshal([]byte(metadata), &c.Metadata); err != nil {
+			return c, err
+		}
+	}
+	if items != "" {
+		err = json.Unmarshal([]byte(items), &c.Items)
+	}
+	return c, err
 }
 
 // micros and timeOf convert times from and to microseconds. The zero time is 0.
@@ -191,8 +205,48 @@ func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Claim, 
 	if f.PayerID != "" {
 		l.Where("payer_id = ?", f.PayerID)
 	}
+	if f.ExternalID != "" {
+		l.Where("external_id = ?", f.ExternalID)
+	}
+	if f.Search != "" {
+		begins := likePattern.Replace(strings.ToLower(f.Search)) + "%"
+		l.Where(`(LOWER(external_id) LIKE ? ESCAPE '\' OR LOWER(payer_id) LIKE ? ESCAPE '\' OR claim_id LIKE ? ESCAPE '\')`,
+			begins, begins, begins)
+	}
+	if f.Currency != "" {
+		l.Where("currency = ?", string(f.Currency))
+	}
+	if f.Amount.Asset() != "" {
+		l.Where("currency = ?", string(f.Amount.Asset()))
+		l.Where("amount = ?", f.Amount.Units())
+	}
 	l.Created(f.From, f.To)
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Claim, error) { return scanClaim(r.Scan) })
+}
+
+// likePattern escapes the characters that LIKE does not take literally.
+var likePattern = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)
+
+// reserve stores the claim of an external ID with the digest of its content. If another claim has the external ID, it
+// returns that claim's ID and digest.
+func reserve(ctx context.Context, tx *db.Tx, c *Claim, digest string) (claimID, firstDigest string, err error) {
+	n, err := tx.Exec(ctx, `INSERT INTO claim_external_ids (company_id, external_id, claim_id, digest)
+		VALUES ($1, $2, $3, $4) ON CONFLICT (company_id, external_id) DO NOTHING`,
+		c.CompanyID, c.ExternalID, c.ID, digest)
+	if err != nil || n == 1 {
+		return c.ID, digest, err
+	}
+	return reserved(ctx, tx, c.CompanyID, c.ExternalID)
+}
+
+// reserved returns the claim that has an external ID, with the digest of its content. It returns "" if there is none.
+func reserved(ctx context.Context, tx *db.Tx, companyID, externalID string) (claimID, digest string, err error) {
+	err = tx.QueryRow(ctx, "SELECT claim_id, digest FROM claim_external_ids WHERE company_id = $1 AND external_id = $2",
+		companyID, externalID).Scan(&claimID, &digest)
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	return claimID, digest, err
 }
 
 // nthNewest returns when the n-th newest claim of a company was made, the zero time if there are fewer.

@@ -2,10 +2,16 @@ package httpapi
 
 import (
 	"context"
+	"io"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -20,6 +26,25 @@ type (
 		FundingCurrency      string  `json:"funding_currency,omitempty" maxLength:"10"`
 		Description          string  `json:"description,omitempty" maxLength:"500"`
 		ReturnURL            string  `json:"return_url,omitempty" maxLength:"2000"`
+		RedirectURL          string  `json:"redirect_url,omitempty" maxLength:"2000"`
+		ExternalID           string  `json:"external_id,omitempty" maxLength:"255"`
+		ExpiresIn            int64   `json:"expires_in,omitempty" minimum:"60" maximum:"7776000"`
+		NotificationEmail    string  `json:"notification_email,omitempty" maxLength:"254"`
+
+		Metadata  jsontext.Value `json:"metadata,omitempty"`
+		LineItems []lineItemBody `json:"line_items,omitempty" maxItems:"50"`
+	}
+
+	lineItemBody struct {
+		Description string  `json:"description" maxLength:"500"`
+		Quantity    int64   `json:"quantity,omitempty" minimum:"1" maximum:"1000000"`
+		Amount      Decimal `json:"amount"`
+	}
+
+	lineItem struct {
+		Description string `json:"description"`
+		Quantity    int64  `json:"quantity"`
+		Amount      string `json:"amount"`
 	}
 
 	claimRefInput struct{ Body claimRefBody }
@@ -30,7 +55,8 @@ type (
 	}
 
 	claimQuote struct {
-		ClaimID string `json:"claim_id"`
+		ClaimID    string `json:"claim_id"`
+		ExternalID string `json:"external_id"`
 		webhook.ClaimPrice
 		DenominationCurrency string     `json:"denomination_currency"`
 		FundingCurrency      string     `json:"funding_currency"`
@@ -51,6 +77,7 @@ type (
 		ClaimID              string     `json:"claim_id"`
 		CompanyID            string     `json:"company_id"`
 		PayerID              string     `json:"payer_id"`
+		ExternalID           string     `json:"external_id"`
 		Description          string     `json:"description"`
 		Status               claimState `json:"status"`
 		Exception            string     `json:"exception" enum:"none,overpaid,late,within_tolerance"`
@@ -67,10 +94,18 @@ type (
 		CheckoutURL          string     `json:"checkout_url"`
 		Created              Time       `json:"created"`
 		Updated              Time       `json:"updated"`
+		ExpiresAt            *Time      `json:"expires_at,omitzero" example:"2026-09-14T09:30:00Z"`
+
+		Metadata jsontext.Value `json:"metadata"`
 	}
 
 	claimStatus struct {
 		ClaimSummary
+		ReturnURL         string     `json:"return_url"`
+		RedirectURL       string     `json:"redirect_url"`
+		NotificationEmail string     `json:"notification_email"`
+		LineItems         []lineItem `json:"line_items"`
+
 		DueAmount string         `json:"due_amount"`
 		TxHashes  []string       `json:"tx_hashes"`
 		Payments  []claimPayment `json:"payments" doc:"Payments received, by the time they were first seen."`
@@ -90,12 +125,22 @@ type (
 		ConfirmationsRequired int64  `json:"confirmations_required"`
 	}
 
-	claimList struct {
+	// ClaimFilter is exported because the contract leaves out what an unexported embedded type has.
+	ClaimFilter struct {
 		CompanyID string     `query:"company_id"`
 		Status    claimState `query:"status"`
 		PayerID   string     `query:"payer_id" maxLength:"128"`
 		From      time.Time  `query:"from" doc:"Created at this time or later."`
 		To        time.Time  `query:"to" doc:"Created before this time."`
+
+		ExternalID string `query:"external_id" maxLength:"255"`
+		Search     string `query:"search" maxLength:"255"`
+		Currency   string `query:"denomination_currency" maxLength:"10"`
+		Amount     string `query:"denomination_amount" maxLength:"40"`
+	}
+
+	claimList struct {
+		ClaimFilter
 		paging
 	}
 
@@ -182,16 +227,31 @@ type (
 
 func (in *claimCreateInput) params(c *request) claim.CreateParams {
 	b := &in.Body
-	return claim.CreateParams{
+	p := claim.CreateParams{
 		CompanyID: c.company, PayerID: b.PayerID, AmountText: string(b.Amount), Currency: b.DenominationCurrency,
-		Funding: b.FundingCurrency, Description: b.Description, ReturnURL: b.ReturnURL,
+		Funding: b.FundingCurrency, Description: b.Description, ReturnURL: b.ReturnURL, RedirectURL: b.RedirectURL,
+		ExternalID: b.ExternalID, ExpiresIn: time.Duration(b.ExpiresIn) * time.Second, Email: b.NotificationEmail,
 	}
+	for _, one := range b.LineItems {
+		p.Items = append(p.Items, claim.ItemParams{
+			Description: one.Description, Quantity: one.Quantity, AmountText: string(one.Amount),
+		})
+	}
+	return p
 }
+
+// errMetadata is returned for metadata with other values than texts.
+var errMetadata = apierr.New(apierr.Invalid, "invalid_parameter",
+	"Metadata is an object whose values are strings.").At("body", "/metadata")
 
 func claimKeys(c *request, in *claimCreateInput) []db.Prefetch { return in.params(c).Keys() }
 
 func createClaim(ctx context.Context, tx *db.Tx, c *request, in *claimCreateInput) (*claimQuote, error) {
-	made, err := c.Claim.Create(ctx, tx, c.by, in.params(c))
+	p := in.params(c)
+	if len(in.Body.Metadata) > 0 && json.Unmarshal(in.Body.Metadata, &p.Metadata) != nil {
+		return nil, errMetadata
+	}
+	made, err := c.Claim.Create(ctx, tx, c.by, p)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +261,7 @@ func createClaim(ctx context.Context, tx *db.Tx, c *request, in *claimCreateInpu
 func (c *request) showClaimQuote(m *claim.Claim) *claimQuote {
 	q := m.Quote
 	return &claimQuote{
-		ClaimID: m.ID, ClaimPrice: q.ForClaim(),
+		ClaimID: m.ID, ExternalID: m.ExternalID, ClaimPrice: q.ForClaim(),
 		DenominationCurrency: string(q.Due.Asset()), FundingCurrency: string(q.Funding.Asset()),
 		Status: claimState(m.State), Exception: string(m.Exception), CheckoutURL: c.Claim.CheckoutURL(m.ID),
 		LightningInvoice: m.Invoice, PaymentURI: m.PaymentURI(),
@@ -232,6 +292,13 @@ func getClaimStatus(ctx context.Context, tx *db.Tx, c *request, in *claimGet) (*
 	out := &claimStatus{
 		ClaimSummary: c.summarizeClaim(&d.Claim), DueAmount: d.Due.String(), TxHashes: []string{},
 		Payments: make([]claimPayment, len(d.Payments)), Quote: c.showClaimQuote(&d.Claim),
+		NotificationEmail: d.Email, LineItems: make([]lineItem, len(d.Items)),
+	}
+	if out.ReturnURL = d.ReturnURL; d.Redirects {
+		out.ReturnURL, out.RedirectURL = "", d.ReturnURL
+	}
+	for i, one := range d.Items {
+		out.LineItems[i] = lineItem(one)
 	}
 	seen := map[string]bool{}
 	for i, p := range d.Payments {
@@ -249,20 +316,32 @@ func getClaimStatus(ctx context.Context, tx *db.Tx, c *request, in *claimGet) (*
 }
 
 func (c *request) summarizeClaim(m *claim.Claim) ClaimSummary {
-	return ClaimSummary{
-		ClaimID: m.ID, CompanyID: m.CompanyID, PayerID: m.PayerID, Description: m.Description, Status: claimState(m.State),
+	metadata, err := json.Marshal(m.Metadata)
+	if err != nil || m.Metadata == nil {
+		metadata = []byte("{}")
+	}
+	out := ClaimSummary{
+		ClaimID: m.ID, CompanyID: m.CompanyID, PayerID: m.PayerID, ExternalID: m.ExternalID, Description: m.Description,
+		Metadata: metadata, Status: claimState(m.State),
 		Exception: string(m.Exception), Reverted: m.Reverted, TxHash: m.TxHash,
 		DenominationCurrency: string(m.Amount.Asset()), DenominationAmount: m.Amount.String(),
 		FundingCurrency: string(m.Funding), SettlementCurrency: string(m.SettleIn), SeenAmount: m.Seen.String(),
 		ReceivedAmount: m.Received().String(), RefundableAmount: m.Refundable().String(), RefundedAmount: m.Refunded.String(),
 		CheckoutURL: c.Claim.CheckoutURL(m.ID), Created: Time(m.CreatedAt), Updated: Time(m.UpdatedAt),
 	}
+	if !m.ExpiresAt.IsZero() {
+		out.ExpiresAt = (*Time)(&m.ExpiresAt)
+	}
+	return out
 }
 
 func listClaims(ctx context.Context, tx *db.Tx, c *request, in *claimList) (*claimPage, error) {
-	all, total, err := c.Claim.List(ctx, tx, c.by, c.company, claim.Filter{
-		Status: claim.State(in.Status), PayerID: in.PayerID, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
-	})
+	f, err := in.filter()
+	if err != nil {
+		return nil, err
+	}
+	f.Page, f.PerPage = in.Page, in.size()
+	all, total, err := c.Claim.List(ctx, tx, c.by, c.company, f)
 	if err != nil {
 		return nil, err
 	}
@@ -272,6 +351,44 @@ func listClaims(ctx context.Context, tx *db.Tx, c *request, in *claimList) (*cla
 	}
 	return out, nil
 }
+
+func exportClaims(ctx context.Context, tx *db.Tx, c *request, in *ClaimFilter) (*file, error) {
+	f, err := in.filter()
+	if err != nil {
+		return nil, err
+	}
+	write, err := c.Claim.Export(tx, c.by, c.company, f)
+	if err != nil {
+		return nil, err
+	}
+	return &file{name: "claims.csv", write: func(w io.Writer) error { return write(ctx, w) }}, nil
+}
+
+// filter returns the filter of a list. An amount needs its currency.
+func (in *ClaimFilter) filter() (claim.Filter, error) {
+	f := claim.Filter{
+		Status: claim.State(in.Status), PayerID: in.PayerID, ExternalID: in.ExternalID, Search: in.Search,
+		Currency: money.Asset(in.Currency), From: in.From, To: in.To,
+	}
+	if in.Amount == "" {
+		return f, nil
+	}
+	var err error
+	if in.Currency == "" {
+		return f, errNoCurrency.At("query", "denomination_amount")
+	}
+	if f.Amount, err = money.Parse(f.Currency, in.Amount); err != nil {
+		return f, errAmountFilter.At("query", "denomination_amount")
+	}
+	return f, nil
+}
+
+var (
+	errNoCurrency = apierr.New(apierr.Invalid, "invalid_parameter",
+		"An amount needs its currency: send denomination_currency too.")
+	errAmountFilter = apierr.New(apierr.Invalid, "invalid_parameter",
+		"This is not an amount in the currency that denomination_currency names.")
+)
 
 func refundClaim(ctx context.Context, tx *db.Tx, c *request, in *claimRefInput) (*claimRefunded, error) {
 	r, token, err := c.Claim.Refund(ctx, tx, c.by, c.company, in.Body.ClaimID)

@@ -466,11 +466,34 @@ var typeFieldDocs = map[string]map[string]string{
 		"funding_currency": "Currency in which the payer pays: BTC.",
 		"description":      "Description of the purchase, shown at the checkout.",
 		"return_url":       "URL to which the checkout returns; must have one of the origins in the merchant settings.",
+		"redirect_url": "As `return_url`, and the checkout opens it by itself once the claim is paid. Send one of " +
+			"them.",
+		"external_id": "Your order number, unique per company; up to 255 characters.",
+		"expires_in": "Seconds after which the payer can get no further quote. Default: no end. A quote ends with " +
+			"the claim at the latest.",
+		"notification_email": "Email address of the payer, who gets a receipt there when the claim is paid.",
+		"metadata":           "Your own data: up to 20 members with strings of up to 500 characters as values.",
+		"line_items":         "What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount.",
+	},
+	"lineItemBody": {
+		"description": "Description of the line item.",
+		"quantity":    "Number of pieces. Default: 1.",
+		"amount":      "Total of the line in the denomination currency; negative for a discount.",
+	},
+	"lineItem": {
+		"description": "Description of the line item.",
+		"amount":      "Total of the line in the denomination currency, as decimal text; negative for a discount.",
+	},
+	"ClaimFilter": {
+		"search":              "Beginning of an external_id, payer_id or claim_id; letter case does not matter.",
+		"denomination_amount": "Exact amount of the claims, such as 120.00. It needs `denomination_currency`.",
 	},
 	"claimRefunded": {
 		"amount": "Amount to refund, as decimal text; the network fee is deducted from it.",
 	},
 	"ClaimSummary": {
+		"expires_at": "Time from which the payer gets no further quote, UTC; absent for no end.",
+		"metadata":   "The metadata of the request that created the claim.",
 		"tx_hash": "Transaction that completed the payment, or the payment hash over Lightning; before that the " +
 			"latest one, or empty.",
 	},

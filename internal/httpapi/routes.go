@@ -561,12 +561,13 @@ var routes = []route{
 		scope: identity.CompanyWorkersPay, kind: write, handler: withPrefetch(claimKeys, handle(createClaim)),
 		summary: "Create a claim",
 		description: "Creates a claim with its first quote, which is valid for 15 minutes. The address belongs to " +
-			"this claim permanently. Show the payer the `checkout_url`, or the address and the amount.",
+			"this claim permanently. Show the payer the `checkout_url`, or the address and the amount. A second request " +
+			"with the same `external_id` and the same content returns the first claim; other content is a conflict.",
 		example: `{"payer_id":"customer-4711","amount":120.00,"denomination_currency":"EUR",` +
 			`"funding_currency":"BTC","description":"Order 17"}`,
 		errors: []string{
-			"amount_not_positive", "amount_precision", "amount_too_small", "company_frozen",
-			"currency_not_supported", "payer_deleted", "rate_unavailable", "redirect_uri_invalid",
+			"amount_not_positive", "amount_precision", "amount_too_small", "company_frozen", "currency_not_supported",
+			"external_id_conflict", "payer_deleted", "rate_unavailable", "redirect_uri_invalid",
 		},
 	},
 	{
@@ -626,6 +627,12 @@ var routes = []route{
 		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listClaims),
 		summary:     "List claims",
 		description: "Returns the company's claims, newest first. Filters combine.",
+	},
+	{
+		method: "GET", path: "/api/merchant/claims/export", name: "export-claims",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(exportClaims),
+		summary:     "Export claims",
+		description: "Returns the claims that match the filters as a CSV file, newest first.",
 	},
 	{
 		method: "GET", path: "/api/merchant/settings", name: "get-merchant-settings",

@@ -53,6 +53,7 @@ const (
 	AccountExists       = "account_exists"       // AccountExistsData
 	PasswordReset       = "password_reset"       // PasswordResetData
 	MemberInvited       = "member_invited"       // MemberInvitedData
+	ClaimPaid           = "claim_paid"           // ClaimPaidData
 )
 
 // The data of the templates. Texts are shown as they are: names, amounts with their currency, masked account numbers.
@@ -147,6 +148,17 @@ type (
 		Expires time.Time
 	}
 
+	// ClaimPaidData is the receipt of the payer of a claim.
+	ClaimPaidData struct {
+		Company      string
+		Amount, Paid string // "120.00 EUR" and "0.00240000 BTC"
+		Description  string
+		Items        []string // one per line item: "2 × Coffee: 8.00 EUR"
+		Order        string   // the merchant's order number
+		ClaimID      string
+		At           time.Time
+	}
+
 	// AccountChangedData notifies a person of a change of their credentials, so that they notice an unintended change.
 	AccountChangedData struct {
 		Name   string
@@ -171,6 +183,7 @@ func (d SignUpData) link() string        { return "/sign-up/" + d.Token }
 func (d PasswordResetData) link() string { return "/password/" + d.Token }
 func (d MemberInvitedData) link() string { return "/join/" + d.Token }
 func (AccountExistsData) link() string   { return "/sign-in" }
+func (d ClaimPaidData) link() string     { return "/pay/" + d.ClaimID }
 
 // The values of AccountChangedData.Change.
 const (
@@ -227,6 +240,7 @@ var dataOf = map[string]reflect.Type{
 	AccountExists:       reflect.TypeFor[AccountExistsData](),
 	PasswordReset:       reflect.TypeFor[PasswordResetData](),
 	MemberInvited:       reflect.TypeFor[MemberInvitedData](),
+	ClaimPaid:           reflect.TypeFor[ClaimPaidData](),
 }
 
 // Message is a mail to send after the commit of the transaction.

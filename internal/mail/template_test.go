@@ -37,8 +37,10 @@ var samples = map[string][]any{
 	WebhookDisabled: {WebhookDisabledData{"Acme", "https://hooks.example.com/in", at}},
 	SignUp:          {SignUpData{"tok", at}},
 	MemberInvited:   {MemberInvitedData{"Acme", "developer", "tok", at}},
-	AccountExists:   {AccountExistsData{"Ada"}},
-	PasswordReset:   {PasswordResetData{"Ada", "tok", at}},
+	ClaimPaid: {ClaimPaidData{"Acme", "120.00 EUR", "0.00240000 BTC", "Books", []string{"2 × Book: 120.00 EUR"},
+		"order-17", "clm_1", at}, ClaimPaidData{Company: "Acme", Amount: "1.00 USD", Paid: "0.00002 BTC", ClaimID: "clm_1", At: at}},
+	AccountExists: {AccountExistsData{"Ada"}},
+	PasswordReset: {PasswordResetData{"Ada", "tok", at}},
 	AccountChanged: {
 		AccountChangedData{"Ada", FactorAdded, at}, AccountChangedData{"", FactorRemoved, at},
 		AccountChangedData{"Ada", RecoveryCodeUsed, at}, AccountChangedData{"Ada", RecoveryCodesReplaced, at},
@@ -117,6 +119,9 @@ func expected(data any) []string {
 		return append([]string{d.Name, d.Company, d.Amount, d.Description, d.Reference}, d.Arrived...)
 	case PaymentReturnedData:
 		return []string{d.Name, d.Company, d.Amount, d.Reference}
+	case ClaimPaidData:
+		return append([]string{d.Company, d.Amount, d.Paid, d.Description, d.Order, "https://pay.example.com/pay/clm_1",
+			"2030-01-02 03:04 UTC"}, d.Items...)
 	case DestinationChangedData:
 		return []string{d.Name, d.Destination, "2030-01-02 03:04 UTC"}
 	case AppConnectedData:

@@ -130,8 +130,9 @@ var (
 		FundingAmount: "0.00240000", FundingDetails: FundingDetails{exampleAddress, "mainnet"},
 	}
 	exampleClaimData = ClaimData{
-		ClaimID: exampleClaim, CompanyID: exampleCompany, PayerID: "customer-4711",
-		Status: "awaiting_payment", Exception: "none",
+		ClaimID: exampleClaim, CompanyID: exampleCompany, PayerID: "customer-4711", ExternalID: "order-17",
+		Metadata: map[string]string{"cart": "889"},
+		Status:   "awaiting_payment", Exception: "none",
 		Currency: money.EUR, Amount: "120.00", Due: "120.00", Funding: money.BTC, Seen: "0.00000000", Received: "0.00000000",
 		Refundable: "0.00000000", Refunded: "0.00000000", CheckoutURL: "https://pay.example.com/pay/" + exampleClaim,
 		Quote: &exampleClaimQuote,

@@ -87,6 +87,8 @@ var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 	reflect.TypeFor[ClaimData](): {
 		"status":              {Values: claimStates},
 		"previous_status":     {Doc: changedFrom, Values: claimStates},
+		"external_id":         {Doc: "The merchant's order number, unique per company; may be empty."},
+		"metadata":            {Doc: "The metadata of the request that created the claim; absent if it had none."},
 		"reverted":            {Doc: "Whether a payment that had counted was taken back by the chain."},
 		"denomination_amount": {Doc: "The price, as decimal text."},
 		"due_amount":          {Doc: "The part of the price that no payment seen in time covers; 0 once it is enough."},

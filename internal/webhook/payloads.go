@@ -104,24 +104,26 @@ type (
 
 	// ClaimData is a merchant claim after a change. Amounts are decimal text.
 	ClaimData struct {
-		ClaimID        string      `json:"claim_id"`
-		CompanyID      string      `json:"company_id"`
-		PayerID        string      `json:"payer_id"`
-		Status         string      `json:"status"`
-		PreviousStatus string      `json:"previous_status,omitempty"`
-		Exception      string      `json:"exception" enum:"none,overpaid,late,within_tolerance"`
-		Reverted       bool        `json:"reverted"`
-		Currency       money.Asset `json:"denomination_currency"`
-		Amount         string      `json:"denomination_amount"`
-		Due            string      `json:"due_amount"`
-		Funding        money.Asset `json:"funding_currency"`
-		Seen           string      `json:"seen_amount"`
-		Received       string      `json:"received_amount"`
-		Refundable     string      `json:"refundable_amount"`
-		Refunded       string      `json:"refunded_amount"`
-		TxHash         string      `json:"tx_hash"`
-		CheckoutURL    string      `json:"checkout_url"`
-		Quote          *ClaimPrice `json:"quote,omitempty"`
+		ClaimID        string            `json:"claim_id"`
+		CompanyID      string            `json:"company_id"`
+		PayerID        string            `json:"payer_id"`
+		ExternalID     string            `json:"external_id"`
+		Metadata       map[string]string `json:"metadata,omitempty"`
+		Status         string            `json:"status"`
+		PreviousStatus string            `json:"previous_status,omitempty"`
+		Exception      string            `json:"exception" enum:"none,overpaid,late,within_tolerance"`
+		Reverted       bool              `json:"reverted"`
+		Currency       money.Asset       `json:"denomination_currency"`
+		Amount         string            `json:"denomination_amount"`
+		Due            string            `json:"due_amount"`
+		Funding        money.Asset       `json:"funding_currency"`
+		Seen           string            `json:"seen_amount"`
+		Received       string            `json:"received_amount"`
+		Refundable     string            `json:"refundable_amount"`
+		Refunded       string            `json:"refunded_amount"`
+		TxHash         string            `json:"tx_hash"`
+		CheckoutURL    string            `json:"checkout_url"`
+		Quote          *ClaimPrice       `json:"quote,omitempty"`
 	}
 
 	// ClaimPrice is the firm price of a claim. Amounts are decimal text.

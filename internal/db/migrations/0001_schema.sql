@@ -1161,6 +1161,12 @@ CREATE TABLE claims (
     payer_id      TEXT    NOT NULL,
     description   TEXT    NOT NULL,
     return_url    TEXT    NOT NULL,
+    redirects     BOOLEAN NOT NULL, -- the checkout leads to return_url by itself
+    external_id   TEXT    NOT NULL, -- the merchant's order number, '' for none
+    metadata      TEXT    NOT NULL, -- JSON object, '' for none
+    line_items    TEXT    NOT NULL, -- JSON array, '' for none
+    payer_email   TEXT    NOT NULL, -- where receipts go, sealed, '' for none
+    expires_at    BIGINT  NOT NULL, -- the payer gets no new price from then on, 0 for never
     currency      TEXT    NOT NULL, -- currency of amount and fee
     amount        BIGINT  NOT NULL CHECK (amount > 0),
     fee           BIGINT  NOT NULL CHECK (fee >= 0 AND fee <= amount),
@@ -1208,7 +1214,18 @@ CREATE TABLE claims (
 );
 CREATE INDEX claims_by_state ON claims (company_id, state, claim_id);
 CREATE INDEX claims_by_time ON claims (company_id, created_at);
+CREATE INDEX claims_by_external_id ON claims (company_id, external_id) WHERE external_id <> '';
 CREATE UNIQUE INDEX claims_by_id ON claims (claim_id);
+
+-- The claim of each external ID, which is reserved before the claim is inserted.
+-- Writer: internal/claim
+CREATE TABLE claim_external_ids (
+    company_id  TEXT NOT NULL,
+    external_id TEXT NOT NULL,
+    claim_id    TEXT NOT NULL,
+    digest      TEXT NOT NULL, -- of the content of the request that created the claim
+    PRIMARY KEY (company_id, external_id)
+);
 
 -- Late deposits that were accepted at a new rate.
 -- Writer: internal/claim

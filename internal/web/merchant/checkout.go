@@ -13,6 +13,7 @@ import (
 
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -46,6 +47,8 @@ type checkoutPage struct {
 	Back         []ui.Cell // refunds, pending or possible
 	At           ui.Cell   // time of payment
 	Payments     ui.Table
+	Items        ui.Table
+	Redirect     string  // where a page that is open leads once the claim is paid; "" for nowhere
 	Look         ui.Cell // tone and icon of the status
 }
 
@@ -78,6 +81,8 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		state = "checking"
 	case open.Refunding && open.State != claim.Refunded:
 		state = "refunding"
+	case open.Ended(tx.Now()) && (open.State == claim.Expired || open.State == claim.Underpaid):
+		state = "ended"
 	case open.State == claim.Expired || open.State == claim.Underpaid || open.State == claim.Invalid:
 		p.Renews = true
 	}
@@ -102,12 +107,32 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if received := open.Received(); received.Sign() > 0 {
 		p.Received = c.FormatMoney(received)
 	}
-	p.Back = refundLines(c, open)
+	p.Back, p.Items = refundLines(c, open), itemTable(c, open.Claim)
+	if p.Done && open.Redirects && !p.Embedded {
+		p.Redirect = open.ReturnURL
+	}
 	return ui.View{
 		Template: "checkout", Title: c.Text("checkout.title", open.Merchant), LivePath: c.URL(checkoutPath(c, "/live")),
 		Data:           p,
 		FrameAncestors: open.Origins, Bare: p.Embedded,
 	}, nil
+}
+
+// itemTable lists the line items of a claim.
+func itemTable(c *ui.Request, of claim.Claim) ui.Table {
+	t := ui.Table{Caption: c.Text("checkout.items"), Heads: c.Columns("invoice.line", "payment.amount#")}
+	for _, one := range of.Items {
+		amount, err := money.Parse(of.Amount.Asset(), one.Amount)
+		if err != nil {
+			continue // amounts were parsed when the claim was created
+		}
+		name := ui.Cell{Text: one.Description}
+		if one.Quantity > 1 {
+			name.Text = c.FormatCount(one.Quantity) + " × " + one.Description
+		}
+		t.Rows = append(t.Rows, []ui.Cell{name, c.AmountCell(amount)})
+	}
+	return t
 }
 
 // refundLines describes the refunds of a claim and an overpayment that can be refunded.

@@ -37,7 +37,7 @@ var looks = map[string]map[string]look{
 		"fulfilled": done, "failed": failed, "returned": returned, "cancelled": ended},
 	"checkout.state": {"awaiting_payment": waits, "partially_paid": warns, "confirming": loading, "paid": done,
 		"expired": expired, "underpaid": urgent, "invalid": failed, "paid_late": late, "refunded": {"violet", "undo-2"},
-		"refunding": {"violet", "undo-2"}, "checking": loading, "cancelled": ended},
+		"refunding": {"violet", "undo-2"}, "ended": expired, "checking": loading, "cancelled": ended},
 	"deposit.state": {"seen": {"blue", "eye"}, "confirmed": done, "replaced": ended, "evicted": ended,
 		"reverted": returned},
 	"recipient.status": {"active": done, "pending": warns, "inactive": ended},

@@ -61,6 +61,8 @@ function show(body) {
 	count();
 	if (opened && part.querySelector("details")) part.querySelector("details").open = true;
 	if (focused) document.getElementById(focused)?.focus();
+	const next = part.querySelector("[data-redirect]");
+	if (next) location.assign(next.dataset.redirect); // absent from a page that is opened later
 	const now = part.querySelector("[data-announcement]")?.dataset.announcement;
 	if (now && announcer.dataset.now !== now) {
 		announcer.dataset.now = now;
