@@ -174,6 +174,35 @@ func (p *customer) refunded(id, path string) {
 }
 
 // One IP address may hold a limited number of a process's live streams. Closing a stream frees its place.
+// The checkout lists the line items, leads to the shop once the claim is paid, and offers no new price after the end of
+// the claim.
+func TestCheckoutOfAnOrder(t *testing.T) {
+	t.Parallel()
+	p := openCheckout(t, dbtest.SQLite(t))
+	order := func(number string) (id, path string) {
+		made := p.shop.ok("POST", claimPath, `{"payer_id":"customer-1","amount":100,"denomination_currency":"USD",`+
+			`"external_id":"`+number+`","redirect_url":"https://shop.example/thanks","expires_in":3600,`+
+			`"line_items":[{"description":"Tea <b>","quantity":2,"amount":110},{"description":"Discount","amount":-10}]}`).read(p.shop)
+		return made["claim_id"].(string), strings.TrimPrefix(made["checkout_url"].(string), p.s.Ready().BaseURL)
+	}
+	id, path := order("order-1")
+	p.silent(p.says(p.Get(path), "order-1", "2 × Tea &lt;b&gt;", "110.00", "Discount", "10.00"), "data-redirect")
+	p.shop.payClaim(id, "exact", "")
+	p.shop.claimIs(id, "paid", "none")
+	p.says(p.Get(path), `data-redirect="https://shop.example/thanks"`)
+	p.silent(p.Get(path+"?embed=1"), "data-redirect")
+
+	id, path = order("order-2")
+	p.shop.advance(16 * time.Minute)
+	p.shop.claimIs(id, "expired", "none")
+	page := p.says(p.Get(path), "Get a new rate")
+	p.shop.advance(45 * time.Minute)
+	p.silent(p.says(p.Get(path), "This payment request has ended"), "Get a new rate")
+	if got := p.Submit(page, path+"/price"); got.Status != http.StatusConflict {
+		t.Errorf("a new price after the end: %d", got.Status)
+	}
+}
+
 func TestLiveCheckoutsOfOneReader(t *testing.T) {
 	p := openCheckout(t, dbtest.SQLite(t))
 	_, path := p.claim()

@@ -68,7 +68,8 @@ func (s *ClaimsService) Cancel(
 // Create calls POST /api/merchant/claim/create: create a claim.
 //
 // Creates a claim with its first quote, which is valid for 15 minutes. The address belongs to this claim
-// permanently. Show the payer the `checkout_url`, or the address and the amount.
+// permanently. Show the payer the `checkout_url`, or the address and the amount. A second request with the same
+// `external_id` and the same content returns the first claim; other content is a conflict.
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) Create(
@@ -142,6 +143,17 @@ func (s *ClaimsService) All(
 		}
 		return got.Data, got.Meta, nil
 	})
+}
+
+// Export calls GET /api/merchant/claims/export: export claims.
+//
+// Returns the claims that match the filters as a CSV file, newest first.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *ClaimsService) Export(
+	ctx context.Context, params *ClaimExportParams, options ...RequestOption,
+) ([]byte, error) {
+	return s.t.send(ctx, request{"GET", "/api/merchant/claims/export", params.values(), nil, options})
 }
 
 // GetSettings calls GET /api/merchant/settings: get the merchant settings.

@@ -83,10 +83,23 @@ type ClaimCreateParams struct {
 	DenominationCurrency string `json:"denomination_currency"`
 	// Description of the purchase, shown at the checkout.
 	Description string `json:"description,omitzero"`
+	// Seconds after which the payer can get no further quote. Default: no end. A quote ends with the claim at the
+	// latest.
+	ExpiresIn *int64 `json:"expires_in,omitzero"`
+	// Your order number, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id,omitzero"`
 	// Currency in which the payer pays: BTC.
 	FundingCurrency string `json:"funding_currency,omitzero"`
+	// What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount.
+	LineItems []LineItemParams `json:"line_items,omitzero"`
+	// Your own data: up to 20 members with strings of up to 500 characters as values.
+	Metadata map[string]any `json:"metadata,omitzero"`
+	// Email address of the payer, who gets a receipt there when the claim is paid.
+	NotificationEmail string `json:"notification_email,omitzero"`
 	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
+	// As `return_url`, and the checkout opens it by itself once the claim is paid. Send one of them.
+	RedirectURL string `json:"redirect_url,omitzero"`
 	// URL to which the checkout returns; must have one of the origins in the merchant settings.
 	ReturnURL string `json:"return_url,omitzero"`
 }
@@ -107,8 +120,12 @@ type ClaimData struct {
 	DueAmount string `json:"due_amount"`
 	// Exception of the payment. One of: none, overpaid, late, within_tolerance.
 	Exception string `json:"exception"`
+	// The merchant's order number, unique per company; may be empty.
+	ExternalID string `json:"external_id"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
+	// The metadata of the request that created the claim; absent if it had none.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
 	// The state before. Absent when it is the same. One of: awaiting_payment, partially_paid, confirming, paid,
@@ -131,6 +148,64 @@ type ClaimData struct {
 	Status string `json:"status"`
 	// ID of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
+}
+
+// ClaimExportParams are query parameters. Zero values are not sent.
+type ClaimExportParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// State of the object. One of: awaiting_payment, partially_paid, confirming, paid, expired, underpaid, paid_late,
+	// invalid, refunded, cancelled.
+	Status string
+	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
+	PayerID string
+	// Created at this time or later.
+	From time.Time
+	// Created before this time.
+	To time.Time
+	// Your own reference, unique per company; up to 255 characters.
+	ExternalID string
+	// Beginning of an external_id, payer_id or claim_id; letter case does not matter.
+	Search string
+	// Currency of the price.
+	DenominationCurrency string
+	// Exact amount of the claims, such as 120.00. It needs `denomination_currency`.
+	DenominationAmount string
+}
+
+func (p *ClaimExportParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	if p.Status != "" {
+		v.Set("status", p.Status)
+	}
+	if p.PayerID != "" {
+		v.Set("payer_id", p.PayerID)
+	}
+	if !p.From.IsZero() {
+		v.Set("from", p.From.Format(time.RFC3339Nano))
+	}
+	if !p.To.IsZero() {
+		v.Set("to", p.To.Format(time.RFC3339Nano))
+	}
+	if p.ExternalID != "" {
+		v.Set("external_id", p.ExternalID)
+	}
+	if p.Search != "" {
+		v.Set("search", p.Search)
+	}
+	if p.DenominationCurrency != "" {
+		v.Set("denomination_currency", p.DenominationCurrency)
+	}
+	if p.DenominationAmount != "" {
+		v.Set("denomination_amount", p.DenominationAmount)
+	}
+	return v
 }
 
 // ClaimGetSettingsParams are query parameters. Zero values are not sent.
@@ -185,6 +260,14 @@ type ClaimListParams struct {
 	From time.Time
 	// Created before this time.
 	To time.Time
+	// Your own reference, unique per company; up to 255 characters.
+	ExternalID string
+	// Beginning of an external_id, payer_id or claim_id; letter case does not matter.
+	Search string
+	// Currency of the price.
+	DenominationCurrency string
+	// Exact amount of the claims, such as 120.00. It needs `denomination_currency`.
+	DenominationAmount string
 	// Page number, from 1.
 	Page int64
 	// At most 100; larger values mean 100.
@@ -210,6 +293,18 @@ func (p *ClaimListParams) values() url.Values {
 	}
 	if !p.To.IsZero() {
 		v.Set("to", p.To.Format(time.RFC3339Nano))
+	}
+	if p.ExternalID != "" {
+		v.Set("external_id", p.ExternalID)
+	}
+	if p.Search != "" {
+		v.Set("search", p.Search)
+	}
+	if p.DenominationCurrency != "" {
+		v.Set("denomination_currency", p.DenominationCurrency)
+	}
+	if p.DenominationAmount != "" {
+		v.Set("denomination_amount", p.DenominationAmount)
 	}
 	if p.Page != 0 {
 		v.Set("page", strconv.FormatInt(p.Page, 10))
@@ -309,6 +404,8 @@ type ClaimQuote struct {
 	DenominationCurrency string `json:"denomination_currency"`
 	// Exception of the payment. One of: none, overpaid, late, within_tolerance.
 	Exception string `json:"exception"`
+	// Your own reference, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id"`
 	// The amount to pay, in the funding currency, as decimal text.
 	FundingAmount string `json:"funding_amount"`
 	// Currency of the funding payment.
@@ -408,8 +505,16 @@ type ClaimStatus struct {
 	DueAmount string `json:"due_amount"`
 	// Exception of the payment. One of: none, overpaid, late, within_tolerance.
 	Exception string `json:"exception"`
+	// Time from which the payer gets no further quote, UTC; absent for no end.
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	// Your own reference, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id"`
 	// Currency of the funding payment.
-	FundingCurrency string `json:"funding_currency"`
+	FundingCurrency string     `json:"funding_currency"`
+	LineItems       []LineItem `json:"line_items"`
+	// The metadata of the request that created the claim.
+	Metadata          map[string]any `json:"metadata"`
+	NotificationEmail string         `json:"notification_email"`
 	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
 	// Payments received, by the time they were first seen.
@@ -418,10 +523,13 @@ type ClaimStatus struct {
 	Quote ClaimQuote `json:"quote"`
 	// Confirmed amount received, in the funding currency, as decimal text.
 	ReceivedAmount string `json:"received_amount"`
+	RedirectURL    string `json:"redirect_url"`
 	// Amount payable to the payer, overpaid or refunded, in the funding currency, as decimal text.
 	RefundableAmount string `json:"refundable_amount"`
 	// Amount already refunded, in the funding currency, as decimal text.
 	RefundedAmount string `json:"refunded_amount"`
+	// URL to which the checkout returns.
+	ReturnURL string `json:"return_url"`
 	// Whether a chain reorganization reversed the payment.
 	Reverted bool `json:"reverted"`
 	// Amount received, confirmed or not, in the funding currency, as decimal text.
@@ -458,8 +566,14 @@ type ClaimSummary struct {
 	Description string `json:"description"`
 	// Exception of the payment. One of: none, overpaid, late, within_tolerance.
 	Exception string `json:"exception"`
+	// Time from which the payer gets no further quote, UTC; absent for no end.
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	// Your own reference, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
+	// The metadata of the request that created the claim.
+	Metadata map[string]any `json:"metadata"`
 	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
 	// Confirmed amount received, in the funding currency, as decimal text.
@@ -1620,6 +1734,26 @@ type KycInitiateParams struct {
 type KycInitiated struct {
 	// ID of the user. In the sandbox, decide the verification at /sandbox/verifications/{user_id}.
 	UserID string `json:"user_id"`
+}
+
+// LineItem is part of responses.
+type LineItem struct {
+	// Total of the line in the denomination currency, as decimal text; negative for a discount.
+	Amount string `json:"amount"`
+	// Description of the line item.
+	Description string `json:"description"`
+	// Number of units.
+	Quantity int64 `json:"quantity"`
+}
+
+// LineItemParams is part of requests.
+type LineItemParams struct {
+	// Total of the line in the denomination currency; negative for a discount.
+	Amount Decimal `json:"amount"`
+	// Description of the line item.
+	Description string `json:"description"`
+	// Number of pieces. Default: 1.
+	Quantity *int64 `json:"quantity,omitzero"`
 }
 
 // MerchantSettings is part of responses.

@@ -46,6 +46,7 @@ function count() {
 }
 
 let shown = part?.innerHTML.trim(); // as loaded
+const ended = part?.querySelector("[data-redirect]"); // a page that is opened later is the receipt, and stays
 
 // show replaces the live part if it has changed. Otherwise the reader would lose a selection.
 function show(body) {
@@ -61,8 +62,8 @@ function show(body) {
 	count();
 	if (opened && part.querySelector("details")) part.querySelector("details").open = true;
 	if (focused) document.getElementById(focused)?.focus();
-	const next = part.querySelector("[data-redirect]");
-	if (next) location.assign(next.dataset.redirect); // absent from a page that is opened later
+	const leads = part.querySelector("[data-redirect]");
+	if (leads && !ended) location.assign(leads.dataset.redirect);
 	const now = part.querySelector("[data-announcement]")?.dataset.announcement;
 	if (now && announcer.dataset.now !== now) {
 		announcer.dataset.now = now;
