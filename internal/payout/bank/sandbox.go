@@ -2,7 +2,6 @@ package bank
 
 import (
 	"bytes"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -140,57 +139,69 @@ func (s *Sandbox) ProcessFiles(now time.Time) error {
 	return nil
 }
 
+// processPain executes an order and reports its status. It refuses the order, or single payments, against the rules of
+// ISO 20022 and SEPA.
 func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
-	var in struct {
-		ID        string `xml:"CstmrCdtTrfInitn>GrpHdr>MsgId"`
-		Transfers []struct {
-			ID     string          `xml:"PmtId>EndToEndId"`
-			Amount iso20022.Amount `xml:"Amt>InstdAmt"`
-			Name   string          `xml:"Cdtr>Nm"`
-			IBAN   string          `xml:"CdtrAcct>Id>IBAN"`
-			Other  string          `xml:"CdtrAcct>Id>Othr>Id"`
-		} `xml:"CstmrCdtTrfInitn>PmtInf>CdtTrfTxInf"`
-	}
-	if err := xml.NewDecoder(bytes.NewReader(body)).Decode(&in); err != nil {
+	order, err := readOrder(body)
+	if err != nil {
 		return err
 	}
-	status := iso20022.Status{ID: "A" + in.ID, Order: in.ID, Code: "ACSP"}
+	group := order.all("PmtInf")[0]
+	id := order.text("GrpHdr/MsgId")
+	status := iso20022.Status{ID: "A" + id, Order: id, Code: "ACSP"}
+	if r := refuseOrder(order); r != (refusal{}) {
+		status.Code, status.Reasons = "RJCT", r.reasons()
+		return s.writeStatus(name, status, now)
+	}
 	var back []iso20022.Entry
 	var total money.Amount
-	for i, t := range in.Transfers {
-		amount, err := t.Amount.Money()
-		if err != nil {
+	seen := map[string]bool{}
+	for i, t := range group.all("CdtTrfTxInf") {
+		p := sandboxPayment{id: t.text("PmtId/EndToEndId"), name: t.text("Cdtr/Nm"),
+			account: t.text("CdtrAcct/Id/IBAN") + t.text("CdtrAcct/Id/Othr/Id")}
+		if p.amount, err = orderAmount(t); err != nil {
 			return err
 		}
 		if i == 0 {
-			total = money.Zero(amount.Asset())
+			total = money.Zero(p.amount.Asset())
 		}
-		w := scenarioOf(t.IBAN + t.Other)
-		if w.other {
+		r, w := refuseTransfer(group, t, p.amount), scenarioOf(p.account)
+		switch {
+		case r != (refusal{}):
+		case seen[p.id]:
+			r = refusal{"DU04", "another payment has this end-to-end identification"}
+		case w.other:
+			r = refusal{w.iso(), iso20022.ReasonText(w.iso())}
+		}
+		if seen[p.id] = true; r != (refusal{}) {
 			status.Code = "PART"
 			status.Payments = append(status.Payments,
-				iso20022.PaymentStatus{ID: t.ID, Code: "RJCT", Reasons: []iso20022.Reason{{Code: w.iso()}}})
+				iso20022.PaymentStatus{ID: p.id, Code: "RJCT", Reasons: r.reasons()})
 			continue
 		}
-		if total, err = total.Add(amount); err != nil {
+		if total, err = total.Add(p.amount); err != nil {
 			return err
 		}
 		if w.back {
-			back = append(back, returnEntry(sandboxPayment{id: t.ID, name: t.Name, account: t.IBAN + t.Other, amount: amount},
-				w.iso(), now))
+			back = append(back, returnEntry(p, w.iso(), now))
 		}
 	}
+	if err := s.writeStatus(name, status, now); err != nil || total.IsZero() {
+		return err
+	}
+	debit := iso20022.Entry{Reference: id, Amount: total, Booked: now, Valued: now,
+		Type:  iso20022.Type{Domain: "PMNT", Family: "ICDT", SubFamily: "ESCT"},
+		Batch: iso20022.Batch{MessageID: id, PaymentInfoID: id}}
+	return s.statement(name, append([]iso20022.Entry{debit}, back...), now)
+}
+
+// writeStatus reports the status of the order in a file.
+func (s *Sandbox) writeStatus(name string, status iso20022.Status, now time.Time) error {
 	response, err := status.Write(now)
 	if err != nil {
 		return err
 	}
-	if err := s.writeResponse(name+".1.status.xml", response); err != nil || total.IsZero() {
-		return err
-	}
-	debit := iso20022.Entry{Reference: in.ID, Amount: total, Booked: now, Valued: now,
-		Type:  iso20022.Type{Domain: "PMNT", Family: "ICDT", SubFamily: "ESCT"},
-		Batch: iso20022.Batch{MessageID: in.ID, PaymentInfoID: in.ID}}
-	return s.statement(name, append([]iso20022.Entry{debit}, back...), now)
+	return s.writeResponse(name+".1.status.xml", response)
 }
 
 func returnEntry(o sandboxPayment, reason string, now time.Time) iso20022.Entry {

@@ -280,7 +280,7 @@ func (t Transfer) check(scheme Scheme) error {
 		return nil
 	case t.Amount.Asset() != money.EUR || !IsIBAN(t.Creditor.Account) || t.Amount.Units() > sepaCents:
 		return fmt.Errorf("iso20022: payment %s is not a SEPA payment: at most 999999999.99 EUR to an IBAN", t.ID)
-	case !bankOfIBAN(t.Creditor.Bank, t.Creditor.Account):
+	case t.Creditor.Bank != "" && !SameCountry(t.Creditor.Bank, t.Creditor.Account):
 		return fmt.Errorf("iso20022: the BIC and the IBAN of payment %s are of different countries", t.ID)
 	}
 	for _, text := range []string{t.Creditor.Name, t.UltimateDebtor, t.Remittance, t.TaxID, t.Address.Street,
@@ -312,9 +312,9 @@ func IsSEPACharacter(r rune) bool {
 var ibanCountries = map[string]string{"GG": "GB", "JE": "GB", "IM": "GB", "AX": "FI", "GF": "FR", "GP": "FR",
 	"MQ": "FR", "YT": "FR", "RE": "FR", "PM": "FR", "BL": "FR", "MF": "FR"}
 
-// bankOfIBAN reports whether a BIC, if there is one, is of the same country as an IBAN.
-func bankOfIBAN(bic, iban string) bool {
-	return bic == "" || bic[4:6] == iban[:2] || ibanCountries[bic[4:6]] == iban[:2]
+// SameCountry reports whether a valid BIC and a valid IBAN are of the same country.
+func SameCountry(bic, iban string) bool {
+	return bic[4:6] == iban[:2] || ibanCountries[bic[4:6]] == iban[:2]
 }
 
 func (t Transfer) toXML(o Order) orderTransfer {

@@ -1,0 +1,119 @@
+package bank
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank/iso20022"
+	"github.com/stipend/stipend/internal/testkit"
+)
+
+// The simulated bank pays the files that this package writes. It refuses the same files when they break one rule: the
+// whole file, or the payment.
+func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
+	now := time.Date(2026, time.November, 16, 10, 0, 0, 0, time.UTC)
+	d := payout.Details{Payer: "Example AG", PayerCountry: "CH", PayerTown: "Zug", Purpose: payout.PurposeWages,
+		Description: "November wages"}
+	file := func(asset money.Asset, version, data string) string {
+		a := sandboxAccount(t, asset)
+		a.Version = version
+		p := Payment{Amount: money.New(asset, 500), Country: "DE", Data: []byte(data), Details: d}
+		return string(testkit.Must(a.Encode(12, now, []Payment{p, p})).Body)
+	}
+	const home = `"address":{"address_line1":"1 Main Street","city":"Bonn","postal_code":"53111","country":"DE"}`
+	euros := file(money.EUR, "", `{"account_holder_name":"Ada","iban":"DE89370400440532013000","bic":"COBADEFFXXX",`+
+		home+`}`)
+	francs := file("CHF", iso20022.Order11, `{"account_holder_name":"Ada","iban":"CH9300762011623852957",`+home+`}`)
+	answer := func(body string) string {
+		root := t.TempDir()
+		_, bank, err := OpenSandbox(root)
+		testkit.Check(t, err)
+		testkit.Check(t, os.WriteFile(filepath.Join(root, partOut, "S0000012.xml"), []byte(body), 0o600))
+		testkit.Check(t, bank.ProcessFiles(now))
+		report := testkit.Must(os.ReadFile(filepath.Join(root, partIn, "S0000012.xml.1.status.xml")))
+		st := testkit.Must(iso20022.ReadStatus(bytes.NewReader(report)))
+		text := st.Code
+		for _, r := range st.Reasons {
+			text += " " + r.Code
+		}
+		for _, p := range st.Payments {
+			text += fmt.Sprintf(" %s:%s", p.ID[len(p.ID)-1:], p.Reasons[0].Code)
+		}
+		return text
+	}
+	for name, body := range map[string]string{"euros": euros, "francs": francs} {
+		if got := answer(body); got != "ACSP" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	const town = "<TwnNm>Berlin</TwnNm>"
+	for name, c := range map[string]struct{ body, old, replacement, want string }{
+		"an old version":        {euros, "pain.001.001.09", "pain.001.001.03", "RJCT FF01"},
+		"a wrong ID":            {euros, "<MsgId>S0000012<", "<MsgId>/S0000012<", "RJCT FF01"},
+		"a cheque":              {euros, "<PmtMtd>TRF<", "<PmtMtd>CHK<", "RJCT FF01"},
+		"a wrong count":         {euros, "<NbOfTxs>2<", "<NbOfTxs>3<", "RJCT AM10"},
+		"a wrong sum":           {euros, "<CtrlSum>10.00<", "<CtrlSum>10.01<", "RJCT AM10"},
+		"two currencies":        {euros, `<InstdAmt Ccy="EUR">`, `<InstdAmt Ccy="USD">`, "RJCT AM12"},
+		"no amount":             {euros, `<InstdAmt Ccy="EUR">5.00<`, `<InstdAmt Ccy="EUR">five<`, "RJCT AM12"},
+		"no day":                {euros, "<Dt>2026-11-16<", "<Dt>tomorrow<", "RJCT DT01"},
+		"no debtor":             {euros, "<Dbtr>\n    <Nm>Stipend Sandbox</Nm>", "<Dbtr>", "RJCT BE07"},
+		"no town":               {euros, town, "", "RJCT BE07"},
+		"no country":            {euros, town + "\n     <Ctry>DE</Ctry>", town, "RJCT BE07"},
+		"an unstructured one":   {euros, town, "<AdrLine>10115 Berlin</AdrLine>", "RJCT BE07"},
+		"three lines":           {euros, town, town + strings.Repeat("<AdrLine>x</AdrLine>", 3), "RJCT BE07"},
+		"a long line":           {euros, town, town + "<AdrLine>" + strings.Repeat("x", 71) + "</AdrLine>", "RJCT BE07"},
+		"shared charges":        {euros, "SLEV", "SHAR", "RJCT AM08"},
+		"SEPA charges":          {francs, "SHAR", "SLEV", "RJCT AM08"},
+		"a purpose in words":    {euros, "<CtgyPurp>\n     <Cd>SALA<", "<CtgyPurp>\n     <Cd>Salary<", "RJCT FF01"},
+		"an instrument":         {euros, "<CtgyPurp>", "<LclInstrm><Cd>TRF</Cd></LclInstrm><CtgyPurp>", "RJCT FF01"},
+		"instant francs":        {francs, "<CtgyPurp>", "<LclInstrm><Cd>INST</Cd></LclInstrm><CtgyPurp>", "RJCT FF01"},
+		"a debtor with umlauts": {euros, "<Nm>Stipend Sandbox</Nm>\n    <PstlAdr>", "<Nm>Löhne</Nm><PstlAdr>", "RJCT RR10"},
+		"a debtor's number": {euros, "<DbtrAcct>\n    <Id>\n     <IBAN>DE89370400440532013000<",
+			"<DbtrAcct><Id><IBAN>DE88370400440532013000<", "RJCT AC02"},
+
+		"no payee":             {euros, "<Cdtr>\n     <Nm>Ada</Nm>", "<Cdtr>", "PART 1:BE22"},
+		"a payee's ID":         {euros, "<EndToEndId>S0000012P00001<", "<EndToEndId>S0000012//P00001<", "PART 1:RF01"},
+		"the same ID":          {euros, "P00001</EndToEndId>", "P00002</EndToEndId>", "PART 2:DU04"},
+		"a payee's town":       {euros, "<TwnNm>Bonn</TwnNm>", "", "PART 1:BE04"},
+		"a payee's country":    {francs, "Bonn</TwnNm>\n      <Ctry>DE<", "Bonn</TwnNm><Ctry>XX<", "PART 1:BE04"},
+		"a payer without name": {euros, "<Nm>Example AG</Nm>", "", "PART 1:RR02"},
+		"a payer's town":       {francs, "<TwnNm>Zug</TwnNm>", "", "PART 1:RR02"},
+		"check digits":         {euros, "<CdtrAcct>\n     <Id>\n      <IBAN>DE89", "<CdtrAcct><Id><IBAN>DE88", "PART 1:AC03"},
+		"not in SEPA": {euros, "<CdtrAcct>\n     <Id>\n      <IBAN>DE89370400440532013000<",
+			"<CdtrAcct><Id><IBAN>AE070331234567890123456<", "PART 1:AC03"},
+		"half a BIC":         {euros, "<BICFI>COBADEFFXXX<", "<BICFI>COBADE<", "PART 1:RC04"},
+		"a BIC of elsewhere": {euros, "<BICFI>COBADEFFXXX<", "<BICFI>ABNANL2A<", "PART 1:RC04"},
+		"a payee's purpose":  {euros, "<Purp>\n     <Cd>SALA<", "<Purp><Cd>pay<", "PART 1:FF01"},
+		"a long text":        {euros, "<Ustrd>November", "<Ustrd>" + strings.Repeat("x", 140), "PART 1:RR07"},
+		"two texts":          {euros, "<Ustrd>November", "<Ustrd>x</Ustrd><Ustrd>November", "PART 1:RR07"},
+		"a character":        {euros, "<Ustrd>November", "<Ustrd>Novembér", "PART 1:RR10"},
+		"a long name":        {euros, "<Nm>Ada<", "<Nm>" + strings.Repeat("x", 71) + "<", "PART 1:RR10"},
+	} {
+		if !strings.Contains(c.body, c.old) {
+			t.Errorf("%s: %s is not in\n%s", name, c.old, c.body)
+			continue
+		}
+		if got := answer(strings.Replace(c.body, c.old, c.replacement, 1)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	for name, c := range map[string]struct{ units, sum, want string }{
+		"nothing":       {"0.00", "5.00", "PART 1:AM01"},
+		"over the most": {"1000000000.00", "1000000005.00", "PART 1:AM02"},
+	} {
+		body := strings.Replace(euros, ">5.00<", ">"+c.units+"<", 1)
+		if got := answer(strings.ReplaceAll(body, ">10.00<", ">"+c.sum+"<")); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	if got := answer(strings.ReplaceAll(euros, `Ccy="EUR"`, `Ccy="USD"`)); got != "PART 1:AM03 2:AM03" {
+		t.Errorf("dollars in SEPA: %s", got)
+	}
+}
