@@ -315,13 +315,16 @@ func TestPayrollByFile(t *testing.T) {
 		form := o.says(o.Get("/payrolls/import"), "is_premium", `accept=".csv,text/csv"`)
 		for text, wants := range map[string][]string{
 			"":                              {"Choose a file, or paste CSV."},
-			"payee\n":                       {"Missing column.", ">amount<"},
-			"payee,amount,wages\n":          {"Unknown or duplicate column"},
+			"payee\n":                       {"What your columns contain", `name="map.0"`},
+			"payee,amount,wages\n":          {"What your columns contain", ">wages<"},
 			"payee,amount\n":                {"no rows below the header"},
 			"payee,amount\n\"x,1\n":         {"Line 2 is not valid CSV"},
 			"payee,amount\nnobody,1\n\nx,2": {"No match, or more than one", ">2<", ">4<", "Nothing was created"},
 			"payee,amount\n" + ada.Email + ",1\n" + ada.UserID + ",x\n" + ada.UserID + ",-2": {">3<", "Enter a number like",
 				">4<", "greater than 0"},
+			// All problems are listed at once, each with its value.
+			"payee,amount\nnobody,1\n" + ada.UserID + ",x\n" + ada.UserID + ",1.250,50\n": {
+				`name="fix.2.payee" value="nobody"`, `name="fix.3.amount" value="x"`, "has 3 fields"},
 		} {
 			got := o.Submit(form, "/payrolls/import", "csv", text)
 			for _, want := range wants {
@@ -336,6 +339,14 @@ func TestPayrollByFile(t *testing.T) {
 		if n := o.d.count("SELECT COUNT(*) FROM payrolls"); n != 0 {
 			t.Fatalf("the preview created %d payrolls", n)
 		}
+		// The user says what the columns contain, corrects a value, and is warned of what looks wrong.
+		odd := o.Submit(form, "/payrolls/import", "csv", "who,wage,team\n"+ada.Email+",\"1,250.50\",a\n"+ada.Email+",x,b\n"+
+			ada.Email+",10,c\n"+o.d.seed.Recipients[1].RecipientID+",,d\n")
+		odd = o.Submit(odd, "/payrolls/import", "map.0", "payee", "map.1", "amount", "map.2", "ignore")
+		o.says(o.Submit(odd, "/payrolls/import", "fix.3.amount", "20"), "1,280.50\u00a0USD", "is paid 3 times",
+			"more than ten times", "without an amount, left out: 1")
+		o.says(o.Get("/payrolls/import/template.csv"), "payee,name,amount", ada.UserID)
+
 		made := o.Submit(preview, "/payrolls")
 		if made.Status != http.StatusSeeOther ||
 			o.d.count("SELECT COUNT(*) FROM payments WHERE premium AND description = '=1+1'") != 1 {

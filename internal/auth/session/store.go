@@ -70,7 +70,8 @@ func keepForm(ctx context.Context, tx *db.Tx, digest, sealed string) error {
 
 // selectKeptForm returns the stored form, or "" if there is none that was stored after since.
 func selectKeptForm(ctx context.Context, tx *db.Tx, digest string, since int64) (sealed string, err error) {
-	err = tx.QueryRow(ctx, "SELECT kept_form FROM sessions WHERE digest = $1 AND kept_at > $2", digest, since).Scan(&sealed)
+	err = tx.QueryRow(ctx, "SELECT kept_form FROM sessions WHERE digest = $1 AND kept_at > $2", digest, since).
+		Scan(&sealed)
 	if errors.Is(err, db.ErrNoRows) {
 		return "", nil
 	}

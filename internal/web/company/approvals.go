@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/approval"
@@ -84,7 +83,7 @@ func setLimit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if !slices.Contains(money.All(), currency) || currency.IsCrypto() {
 		return ui.View{}, errLimit.At("body", "/limit_currency")
 	}
-	amount, err := money.Parse(currency, strings.TrimSpace(c.Form.Get("limit")))
+	amount, err := money.Parse(currency, c.PlainAmount(c.Form.Get("limit"), currency))
 	if err != nil {
 		return ui.View{}, errLimit.At("body", "/limit")
 	}

@@ -3,7 +3,6 @@ package company
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -186,7 +185,7 @@ func typedDraft(c *ui.Request) draft {
 	d := draftTerms(c)
 	for _, id := range c.Form["payee"][:min(len(c.Form["payee"]), maxPayeeInputs)] {
 		if amount := strings.TrimSpace(c.Form.Get("amount." + id)); amount != "" {
-			d.Items = append(d.Items, draftItem{Payee: id, Amount: amount,
+			d.Items = append(d.Items, draftItem{Payee: id, Amount: c.PlainAmount(amount, money.Asset(d.Currency)),
 				Description: strings.TrimSpace(c.Form.Get("note." + id))})
 		}
 	}
@@ -203,7 +202,7 @@ func previewTyped(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if len(d.Items) == 0 {
 		return ui.View{}, errNobody.At("body", "")
 	}
-	return preview(ctx, c, tx, d, func(i int, member string) string {
+	return preview(ctx, c, tx, d, 0, func(i int, member string) string {
 		if member == "description" {
 			return "/note." + d.Items[i].Payee
 		}
@@ -221,12 +220,14 @@ type previewPage struct {
 	More                         string
 	Proof                        string // URL to prove the second factor; "" if not required
 	Approvals                    string
+	Warnings                     []string // what to check before confirming
 }
 
 // preview shows what a draft would pay. If the draft is invalid, it returns the problems; at returns the form field
 // for a member of an item.
-func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, at func(i int, member string) string) (
-	ui.View, error) {
+// skipped is the number of rows of a file that have no amount.
+func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, skipped int64,
+	at func(i int, member string) string) (ui.View, error) {
 	v, err := c.Payroll.Preview(ctx, tx, c.Session.Principal(), d.params())
 	if err != nil {
 		return ui.View{}, err
@@ -282,10 +283,37 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, at func(i i
 	if v.Approvals > 0 {
 		p.Approvals = c.Text("preview.approval")
 	}
+	p.Warnings = warnings(c, d, v.Items)
+	if skipped > 0 {
+		p.Warnings = append(p.Warnings, c.Text("preview.skipped", c.FormatCount(skipped)))
+	}
 	if len(v.Items) > maxPreviewPayments {
 		p.More = c.Text("preview.more", c.FormatCount(int64(maxPreviewPayments)), c.FormatCount(int64(len(v.Items))))
 	}
 	return ui.View{Template: "payroll_preview", Title: c.Text("preview.title"), Data: p}, nil
+}
+
+// maxWarnings is the number of warnings that a preview lists.
+const maxWarnings = 20
+
+// warnings names payees who are paid more than once, and amounts of more than ten times the median.
+func warnings(c *ui.Request, d draft, items []payroll.Item) (all []string) {
+	times, units := map[string]int64{}, make([]int64, 0, len(items))
+	for i, it := range items {
+		times[d.Items[i].Payee]++
+		units = append(units, it.Amount.Units())
+	}
+	slices.Sort(units)
+	for i, it := range items {
+		if n := times[d.Items[i].Payee]; n > 1 {
+			all = append(all, c.Text("preview.twice", it.Name, c.FormatCount(n)))
+			times[d.Items[i].Payee] = 0 // name each payee once
+		}
+		if len(items) >= 3 && it.Amount.Units()/10 > units[len(units)/2] {
+			all = append(all, c.Text("preview.large", it.Name, c.FormatMoney(it.Amount)))
+		}
+	}
+	return all[:min(len(all), maxWarnings)]
 }
 
 // blockerProblems returns the problems of a draft, at the fields of its form.
@@ -350,123 +378,10 @@ func showPreview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	v, err := preview(ctx, c, tx, d, func(int, string) string { return "" })
+	v, err := preview(ctx, c, tx, d, 0, func(int, string) string { return "" })
 	if f, ok := apierr.As(err); ok {
 		c.Problem = f
 		return ui.View{Template: "payroll_refused", Title: c.Text("preview.title"), Data: nil}, nil
 	}
 	return v, err
-}
-
-// The columns of a file of payments. All but payee and amount are optional.
-var importColumns = []string{"payee", "amount", "description", "category", "external_payment_id", "invoice_id",
-	"country", "is_premium"}
-
-type importPage struct {
-	Terms   []ui.Field
-	CSV     string
-	Columns []string
-	Rows    ui.Table // problems of the file, by row
-	File    ui.Field
-}
-
-// showImport renders the form for a file, with the problems of the last one.
-func showImport(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	p := importPage{Columns: importColumns, CSV: c.Form.Get("csv")}
-	if data, err := c.Upload("file"); err != nil {
-		return ui.View{}, err
-	} else if len(data) > 0 {
-		p.CSV = "" // the user chooses the file again
-	}
-	var err error
-	if p.Terms, err = terms(ctx, c, tx); err != nil {
-		return ui.View{}, err
-	}
-	if c.Problem != nil {
-		p.Rows = ui.Table{Caption: c.Text("import.problems"),
-			Heads: c.Columns("import.row#", "import.column", "import.wrong")}
-		kept := *c.Problem
-		kept.Fields = nil
-		for _, f := range c.Problem.Fields {
-			row, column, ofRow := rowOf(f.Pointer)
-			if !ofRow {
-				kept.Fields = append(kept.Fields, f)
-				continue
-			}
-			if len(p.Rows.Rows) < maxProblems {
-				p.Rows.Rows = append(p.Rows.Rows, []ui.Cell{{Text: row, Kind: "number"}, {Text: column},
-					{Text: c.Localize(f.Code, f.Message, column).Text}})
-			}
-		}
-		if len(p.Rows.Rows) > 0 {
-			kept.Fields = append(kept.Fields, apierr.Field{
-				Code: "file_refused", Pointer: "/file", Message: "Some rows have errors. Nothing was created."})
-		}
-		c.Problem = &kept
-	}
-	p.File = c.Field(ui.Field{Name: "file", Type: "file", Accept: ".csv,text/csv"})
-	return ui.View{Template: "payroll_import", Title: c.Text("payrolls.import"), Crumbs: payrollCrumbs(c), Data: p}, nil
-}
-
-// atRow returns the pointer to a column of a row, which rowOf parses.
-func atRow(row int, column string) string { return fmt.Sprintf("/row/%d/%s", row, column) }
-
-func rowOf(pointer string) (row, column string, ok bool) {
-	parts := strings.Split(pointer, "/")
-	if len(parts) == 4 && parts[1] == "row" {
-		return parts[2], parts[3], true
-	}
-	return "", "", false
-}
-
-// previewImport reads a file, looks up its payees, and shows a preview or the problems by row.
-func previewImport(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	text := c.Form.Get("csv")
-	if data, err := c.Upload("file"); err != nil {
-		return ui.View{}, err
-	} else if len(data) > 0 {
-		text = string(data)
-	}
-	d := draftTerms(c)
-	rows, err := readPayments(text, &d)
-	if err != nil {
-		return ui.View{}, err
-	}
-	if err := resolve(ctx, tx, c.Session.Company.ID, &d, rows); err != nil {
-		return ui.View{}, err
-	}
-	return preview(ctx, c, tx, d, func(i int, member string) string {
-		column := member
-		switch member {
-		case "user_id", "company_id":
-			column = "payee"
-		case "amount_fiat":
-			column = "amount"
-		}
-		return atRow(rows[i], column)
-	})
-}
-
-// resolve replaces the payees' emails and external IDs by IDs, and returns an error for each row without a match.
-func resolve(ctx context.Context, tx *db.Tx, companyID string, d *draft, rows []int) error {
-	var names []string
-	for _, it := range d.Items {
-		names = append(names, it.Payee)
-	}
-	slices.Sort(names)
-	ids, err := payee.Resolve(ctx, tx, companyID, slices.Compact(names))
-	if err != nil {
-		return err
-	}
-	var list apierr.List
-	for i := range d.Items {
-		id, found := ids[d.Items[i].Payee]
-		if !found {
-			list.Add("unknown_payee", atRow(rows[i], "payee"),
-				"No match, or more than one, for this ID or email. Check it for a typo, or use the payee's ID.")
-			continue
-		}
-		d.Items[i].Payee = id
-	}
-	return list.Err()
 }

@@ -11,6 +11,8 @@ var Routes = []ui.Route{
 	{Method: "GET", Path: "/payrolls/new", Access: ui.Manager, Factor: ui.ProvenFactor, Handler: showNewPayroll},
 	{Method: "POST", Path: "/payrolls/new", Kind: ui.ReadOnlyForm, Access: ui.Manager, Factor: ui.ProvenFactor,
 		MaxBody: draftLimit, Handler: previewTyped, FormPage: showNewPayroll},
+	{Method: "GET", Path: "/payrolls/import/template.csv", Access: ui.Manager, Factor: ui.ProvenFactor,
+		Handler: paymentsTemplate},
 	{Method: "GET", Path: "/payrolls/import", Access: ui.Manager, Factor: ui.ProvenFactor, Handler: showImport},
 	{Method: "POST", Path: "/payrolls/import", Kind: ui.ReadOnlyForm, Access: ui.Manager, Factor: ui.ProvenFactor,
 		MaxBody: draftLimit, Handler: previewImport, FormPage: showImport},

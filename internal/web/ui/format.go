@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/stipend/stipend/internal/money"
 )
@@ -36,15 +37,75 @@ func (c *Request) FormatMoney(a money.Amount) string {
 // FormatCount formats a whole number for the reader's language.
 func (c *Request) FormatCount(n int64) string { return c.FormatNumber(strconv.FormatInt(n, 10)) }
 
-// FormatNumber formats a decimal such as "-1234.50" for the reader's language.
-func (c *Request) FormatNumber(plain string) string {
-	point, group := ".", ","
+// separators returns the decimal separator and the group separator of the reader's language.
+func (c *Request) separators() (point, group string) {
 	switch c.Language.Tag {
 	case "es", "pt":
-		point, group = ",", "."
+		return ",", "."
 	case "fr":
-		point, group = ",", "\u202f"
+		return ",", "\u202f"
 	}
+	return ".", ","
+}
+
+// symbols are the symbols that people type with amounts.
+var symbols = map[money.Asset]string{money.USD: "$", money.EUR: "€", money.GBP: "£"}
+
+// PlainAmount returns an amount that a person typed, such as "1.250,50 €" or "$1,250.50", as a decimal with a point. It
+// accepts grouping and both decimal separators, and the code or symbol of the given currency. An amount that could
+// mean two numbers, such as 1.250 in a language with a decimal point, is returned with a comma, so that it is refused.
+// Any other text is returned unchanged.
+func (c *Request) PlainAmount(typed string, currency money.Asset) string {
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || r == '\'' || r == '’' {
+			return -1
+		}
+		return r
+	}, strings.ToUpper(typed))
+	for _, mark := range []string{string(currency), symbols[currency]} {
+		text = strings.TrimSuffix(strings.TrimPrefix(text, mark), mark)
+	}
+	last := strings.LastIndexAny(text, ".,")
+	if last < 0 {
+		return text
+	}
+	whole, rest := text[:last], text[last+1:]
+	mark, other := text[last:last+1], strings.Trim(".,", text[last:last+1])
+	switch point, group := c.separators(); {
+	case strings.Contains(whole, other): // the last one marks the decimals
+		whole, ok := ungroup(whole, other)
+		if !ok {
+			return typed
+		}
+		return whole + "." + rest
+	case strings.Contains(whole, mark): // several of one kind are grouping
+		text, ok := ungroup(text, mark)
+		if !ok {
+			return typed
+		}
+		return text
+	case len(rest) != 3 || strings.Trim(whole, "0") == "" || currency.IsCrypto() && mark == point:
+		return whole + "." + rest
+	case mark == group:
+		return whole + rest
+	}
+	return whole + "," + rest
+}
+
+// ungroup removes a separator, and reports whether it separates groups of three digits.
+func ungroup(text, separator string) (string, bool) {
+	groups := strings.Split(text, separator)
+	for i, g := range groups {
+		if i > 0 && len(g) != 3 || g == "" || strings.Trim(g, "0123456789") != "" {
+			return "", false
+		}
+	}
+	return strings.Join(groups, ""), len(groups[0]) <= 3
+}
+
+// FormatNumber formats a decimal such as "-1234.50" for the reader's language.
+func (c *Request) FormatNumber(plain string) string {
+	point, group := c.separators()
 	sign := ""
 	if strings.HasPrefix(plain, "-") {
 		sign, plain = "\u2212", plain[1:]

@@ -169,6 +169,8 @@ func inputs(form *html.Node) url.Values {
 			values.Add(name, attribute(n, "value"))
 		case n.Data == "select":
 			values.Add(name, selectedValue(n))
+		case n.Data == "textarea" && n.FirstChild != nil:
+			values.Add(name, n.FirstChild.Data)
 		}
 	}
 	return values
