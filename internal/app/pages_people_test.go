@@ -58,6 +58,27 @@ func TestRecipientPages(t *testing.T) {
 		if made.Status != http.StatusSeeOther || !strings.HasPrefix(at, "/recipients/rec_") {
 			t.Fatalf("%d to %q\n%s", made.Status, at, made.Text)
 		}
+		twice := []string{"first_name", "Ada", "last_name", "Byron", "country", "GB", "email", "ADA@sandbox.example"}
+		again := o.Submit(form, "/recipients/new", twice...)
+		if again.Status != http.StatusConflict || !again.Contains("already has this email address") {
+			t.Errorf("a second person with an email address: %d\n%s", again.Status, again.Text)
+		}
+		if got := o.Submit(again, "/recipients/new"); got.Status != http.StatusSeeOther {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+
+		file := o.says(o.Get("/recipients/import"), "external_id", `accept=".csv,text/csv"`)
+		o.says(o.Get("/recipients/import/template.csv"), "external_id,first_name")
+		if got := o.Submit(file, "/recipients/import/check", "csv", "nonsense\n"); got.Status != 422 {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		checked := o.says(o.Submit(file, "/recipients/import/check", "csv", "external_id,first_name,last_name,country\n"+
+			"i-1,Mary,Jackson,US\ni-2,Katherine,Johnson,Atlantis\ne-7,Joan,Clarke,US\n"),
+			"Ready to add: 1. Already in your list: 1. With problems: 1.", "Atlantis", ">3<")
+		o.Submit(checked, "/recipients/import")
+		o.says(o.Get("/recipients?search=mary"), "Mary Jackson", "Added.")
+		o.silent(o.says(o.Get("/recipients/export.csv"), "Mary Jackson", "i-1"), "Katherine")
+
 		o.says(o.Get(at), "Joan &lt;i&gt;Clarke", "Needs a destination", "No destination yet", "e-7")
 
 		o.says(o.Get(at+"/destinations/new"), `<option value="BTC">`, `<option value="USD">`)
@@ -336,7 +357,7 @@ func TestPeoplePagesInABrowser(t *testing.T) {
 	p.Fill("#email", "joan@example.com")
 	p.Send("main form[method=post] button")
 	for _, path := range []string{
-		"/recipients", "/recipients/new", "/recipients/" + seed.Recipients[0].RecipientID, "/recipients/" +
+		"/recipients", "/recipients/new", "/recipients/import", "/recipients/" + seed.Recipients[0].RecipientID, "/recipients/" +
 			seed.Recipients[0].RecipientID + "/destinations/new?symbol=USD&d.rail=ach",
 		"/invitations", "/wallets", "/invoices",
 	} {

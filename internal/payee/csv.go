@@ -63,6 +63,14 @@ var importColumns = []column{
 	{"zip", func(p *CreateParams) *string { return &p.Zip }},
 }
 
+// ImportColumns returns the names of the columns of an import.
+func ImportColumns() (names []string) {
+	for _, c := range importColumns {
+		names = append(names, c.name)
+	}
+	return names
+}
+
 // shown are the columns of an export that an import ignores, so that an exported file can be imported unchanged.
 var shown = []string{"id", "status", "created"}
 

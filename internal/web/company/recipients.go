@@ -89,6 +89,13 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	return ui.View{Template: "recipients", Title: c.Text("recipients.title"), Data: p}, nil
 }
 
+type newRecipientPage struct {
+	Fields []ui.Field
+	Anyway string // the email address that another recipient has; to be accepted when the form is sent again
+}
+
+var errEmailUsed = apierr.New(apierr.Conflict, "email_used", "Someone in your list already has this email address.")
+
 // showNewRecipient renders the form for a recipient without an account.
 func showNewRecipient(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	words := func(prefix string, values ...string) (all []ui.Option) {
@@ -97,7 +104,11 @@ func showNewRecipient(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, erro
 		}
 		return all
 	}
-	return ui.View{Template: "recipient_new", Title: c.Text("recipients.new"), Crumbs: peopleCrumbs(c), Data: []ui.Field{
+	p := newRecipientPage{}
+	if c.Problem != nil && c.Problem.Code == errEmailUsed.Code {
+		p.Anyway = c.Form.Get("email")
+	}
+	p.Fields = []ui.Field{
 		c.Field(ui.Field{Name: "recipient_type", Type: "select", Options: words("recipient.type", recipientTypes...)}),
 		c.Field(ui.Field{Name: "first_name", MaxLength: 100}),
 		c.Field(ui.Field{Name: "last_name", MaxLength: 100}),
@@ -107,12 +118,22 @@ func showNewRecipient(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, erro
 		c.Field(ui.Field{Name: "role", Type: "select", Options: words("role", recipientRoles...)}),
 		c.Field(ui.Field{Name: "department", MaxLength: 100}),
 		c.Field(ui.Field{Name: "external_id", MaxLength: 255}),
-	}}, nil
+	}
+	return ui.View{Template: "recipient_new", Title: c.Text("recipients.new"), Crumbs: peopleCrumbs(c), Data: p}, nil
 }
 
 // createRecipient adds a recipient without an account.
 func createRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	value := func(name string) string { return strings.TrimSpace(c.Form.Get(name)) }
+	if email := value("email"); email != "" && email != value("anyway") {
+		same, err := payee.List(ctx, tx, c.Session.Principal(), payee.ListParams{Search: email})
+		if err != nil {
+			return ui.View{}, err
+		}
+		if slices.ContainsFunc(same.Items, func(r payee.Recipient) bool { return strings.EqualFold(r.Email, email) }) {
+			return ui.View{}, errEmailUsed.At("body", "/email")
+		}
+	}
 	r, err := payee.Create(ctx, tx, c.Sealer, c.Session.Principal(), payee.CreateParams{
 		ExternalID: value("external_id"), Type: value("recipient_type"), Role: value("role"), Department: value("department"),
 		Name: value("firm"),
