@@ -69,7 +69,7 @@ func TestBusinessSignsUp(t *testing.T) {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
 		if account := v.Get("/account"); !strings.Contains(account.Text, "Nanosecond Ltd") ||
-			!strings.Contains(account.Text, "<dd>Owner</dd>") || !strings.Contains(account.Text, "Grace@nano.example") {
+			!strings.Contains(account.Text, "<dd>Propriétaire</dd>") || !strings.Contains(account.Text, "Grace@nano.example") {
 			t.Errorf("%s", account.Text)
 		}
 		if got := v.Submit(page, path, business...); got.Status != 404 ||
