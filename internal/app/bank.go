@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	_ "time/tzdata" // cut-off times are in the time zone of the bank, also on machines without time zones
 
@@ -18,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/bank/increase"
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 	"github.com/stipend/stipend/internal/payroll"
 )
@@ -28,8 +30,6 @@ func (c Config) bankDrop() (*bank.Drop, []bank.Account, error) {
 	switch {
 	case c.BankDir == "" && c.BankSFTP == "" && c.BankAccounts == "":
 		return nil, nil, nil
-	case c.BankDir == "" && c.BankSFTP == "":
-		return nil, nil, errors.New("--bank-accounts needs --bank-dir or --bank-sftp to exchange files with the bank")
 	case c.BankDir != "" && c.BankSFTP != "":
 		return nil, nil, errors.New("--bank-dir and --bank-sftp exclude each other; choose one")
 	case c.BankAccounts == "":
@@ -38,6 +38,12 @@ func (c Config) bankDrop() (*bank.Drop, []bank.Account, error) {
 	accounts, err := c.OperatorBankAccounts()
 	if err != nil {
 		return nil, nil, err
+	}
+	if c.BankDir == "" && c.BankSFTP == "" {
+		if slices.ContainsFunc(accounts, func(a bank.Account) bool { return !a.ByAPI() }) {
+			return nil, nil, errors.New("--bank-accounts needs --bank-dir or --bank-sftp to exchange files with the bank")
+		}
+		return nil, accounts, nil
 	}
 	if c.BankDir != "" {
 		drop, err := bank.OpenFolder(c.BankDir)
@@ -49,6 +55,25 @@ func (c Config) bankDrop() (*bank.Drop, []bank.Account, error) {
 	}
 	drop, err := bank.OpenSFTP(server)
 	return drop, accounts, err
+}
+
+// bankAPIs returns the APIs of the accounts that have one, by account ID.
+func (c Config) bankAPIs(accounts []bank.Account) (map[string]bank.API, error) {
+	apis := map[string]bank.API{}
+	for _, a := range accounts {
+		if a.Format != bank.FormatIncrease {
+			continue
+		}
+		if c.IncreaseKey == "" {
+			return nil, fmt.Errorf("--increase-key is missing: the bank account %s needs it", a.ID)
+		}
+		api, err := increase.New(c.IncreaseURL, c.IncreaseKey)
+		if err != nil {
+			return nil, err
+		}
+		apis[a.ID] = api
+	}
+	return apis, nil
 }
 
 // bankSFTP returns the SFTP server of the bank. In sftp://host//srv the directory is /srv on the server, in
@@ -106,16 +131,20 @@ func (s *Service) bankRail() (*bank.Rail, error) {
 	if err != nil {
 		return nil, err
 	}
+	apis, err := s.cfg.bankAPIs(accounts)
+	if err != nil {
+		return nil, err
+	}
 	c := bank.Config{
-		Drop: drop, Accounts: accounts, Sealer: s.sealer, Log: s.log,
+		Drop: drop, Accounts: accounts, APIs: apis, Sealer: s.sealer, Log: s.log,
 		Reveal: s.revealBankDestination, Details: s.paymentDetails, Changed: s.recordBankCorrection,
 	}
-	if drop == nil && s.cfg.Env == Sandbox {
+	if len(accounts) == 0 && s.cfg.Env == Sandbox {
 		if err := s.simulateBank(&c); err != nil {
 			return nil, err
 		}
 	}
-	if c.Drop == nil {
+	if len(c.Accounts) == 0 {
 		return nil, nil
 	}
 	c.Statement = func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string, error) {

@@ -275,6 +275,6 @@ func (s *Service) newSandbox() (*sandbox.Sandbox, error) {
 	return sandbox.New(sandbox.Options{
 		DB: s.db, Payroll: s.payroll, Claims: s.claims, Miner: s.miner, BitcoinChain: BitcoinChain,
 		BitcoinNetwork: s.cfg.BitcoinNetwork, Bitcoin: s.sim, Accounts: s.accounts, EVM: simulated,
-		SimulatedBank: s.cfg.BankDir == "" && s.cfg.BankSFTP == "",
+		SimulatedBank: s.cfg.BankAccounts == "",
 	})
 }

@@ -107,7 +107,13 @@ var values = []struct {
 	parse func(Config) error
 }{
 	{"", func(c Config) error { _, err := c.releaseLimit(); return err }},
-	{"", func(c Config) error { _, _, err := c.bankDrop(); return err }},
+	{"", func(c Config) error {
+		_, accounts, err := c.bankDrop()
+		if err == nil && c.Has(RoleWorker) {
+			_, err = c.bankAPIs(accounts)
+		}
+		return err
+	}},
 	{"", func(c Config) error { _, err := c.OpenLightning(); return err }},
 	{"--trusted-proxies: ", func(c Config) error { _, err := prefixes(c.TrustedProxies); return err }},
 	{"--webhook-allow: ", func(c Config) error { _, err := c.webhookPolicy(); return err }},

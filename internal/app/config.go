@@ -120,6 +120,9 @@ type Banking struct {
 	FundingStripeURL     string `default:"https://api.stripe.com"`
 	FundingStripeCountry string `default:"DE" enum:"BE,DE,ES,FR,IE,NL"`
 
+	IncreaseKey string
+	IncreaseURL string `default:"https://api.increase.com"`
+
 	BankAccounts        string
 	BankDir             string
 	BankSFTP            string

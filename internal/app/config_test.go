@@ -3,6 +3,8 @@ package app_test
 import (
 	"encoding/hex"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -271,4 +273,31 @@ func publicKey(key string) (string, error) {
 		}
 	}
 	return "", errors.New("not a private key")
+}
+
+// Accounts with an API need its key and no directory; accounts that are paid from by files need a directory.
+func TestAccountsWithAnAPINeedItsKey(t *testing.T) {
+	const byAPI = `{"id":"usd","currency":"USD","format":"increase","name":"Example","number":"account_1"}`
+	const byFile = `{"id":"eur","currency":"EUR","format":"pain.001","name":"Example","number":"DE89370400440532013000",
+		"town":"Berlin","country":"DE","calendar":"target","cut_off":"15:00","zone":"Europe/Berlin"}`
+	for name, tt := range map[string]struct{ accounts, key, want string }{
+		"a key":              {byAPI, "secret", ""},
+		"no key":             {byAPI, "", "--increase-key is missing"},
+		"a file account too": {byAPI + "," + byFile, "secret", "--bank-dir"},
+		"another currency":   {strings.Replace(byAPI, "USD", "EUR", 1), "secret", "must be in USD"},
+		"a bad limit": {strings.Replace(byAPI, `"name"`, `"instant_limit":"much","name"`, 1), "secret",
+			"instant_limit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := production(t)
+			c.BankAccounts, c.IncreaseKey = filepath.Join(t.TempDir(), "accounts.json"), tt.key
+			testkit.Check(t, os.WriteFile(c.BankAccounts, []byte("["+tt.accounts+"]"), 0o600))
+			err := c.Check()
+			if tt.want == "" {
+				testkit.Check(t, err)
+			} else if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
 }

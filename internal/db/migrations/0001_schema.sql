@@ -1532,6 +1532,24 @@ CREATE TABLE bank_payments (
 CREATE INDEX bank_payments_of_output ON bank_payments (company_id, output_id);
 CREATE INDEX bank_payments_ordered ON bank_payments (company_id, file_id) WHERE state = 'ordered';
 
+-- Payments of a file that are ordered by calls to the bank's API.
+-- Shared: the bank is asked about transfers of all companies in the order of their next check.
+-- Writer: internal/payout/bank
+CREATE TABLE bank_transfers (
+    company_id  TEXT   NOT NULL,
+    file_id     TEXT   NOT NULL,
+    position    BIGINT NOT NULL, -- position in the file, from 1
+    method      TEXT   NOT NULL, -- ach, rtp, …; '' before it is chosen
+    transfer_id TEXT   NOT NULL, -- the bank's ID, '' before it is known
+    state       TEXT   NOT NULL CHECK (state IN ('new', 'in_doubt', 'accepted', 'ended')),
+    reason      TEXT   NOT NULL, -- of the last failed call or rejection
+    attempts    BIGINT NOT NULL, -- number of recorded responses
+    check_at    BIGINT NOT NULL, -- time of the next question about its state, 0 for none
+    created_at  BIGINT NOT NULL,
+    PRIMARY KEY (company_id, file_id, position)
+);
+CREATE INDEX bank_transfers_due ON bank_transfers (check_at) WHERE check_at > 0;
+
 -- Corrections of account data that a bank asked for.
 -- Writer: internal/payout/bank
 CREATE TABLE bank_changes (

@@ -2,6 +2,7 @@ package bank
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +28,14 @@ const (
 	FormatPain  = "pain.001"
 )
 
+// Formats of accounts whose payments are ordered by calls to the bank's API.
+const (
+	FormatIncrease = "increase"
+)
+
+// apiSuffix ends the names of files for an API.
+const apiSuffix = ".json"
+
 // maxPayments is the largest number of payments in one file.
 const maxPayments = 10_000
 
@@ -34,9 +43,9 @@ const maxPayments = 10_000
 type Account struct {
 	ID       string      `json:"id"` // dimension of ledger account 1020
 	Currency money.Asset `json:"currency"`
-	Format   string      `json:"format"` // nacha or pain.001
+	Format   string      `json:"format"` // nacha, pain.001, or the name of a bank with an API
 	Name     string      `json:"name"`   // account holder
-	Number   string      `json:"number"` // IBAN or local account number
+	Number   string      `json:"number"` // IBAN, local account number, or the account's ID at a bank with an API
 	BIC      string      `json:"bic,omitempty"`
 	// Address of the account holder. pain.001 requires Town and Country, a country code.
 	Street   string `json:"street,omitempty"`
@@ -62,6 +71,11 @@ type Account struct {
 	// SameDay are the bank's deadlines for the three windows of same-day ACH, such as 10:00, 14:15 and 16:15; "" for a
 	// window that the bank does not offer. Without deadlines every payment arrives on the next business day.
 	SameDay []string `json:"same_day,omitempty"`
+
+	// Source is the ID of the account number that payees of instant payments see, for an API. Without it there are none.
+	Source string `json:"source_account,omitempty"`
+	// InstantLimit is the largest amount of an instant payment, such as 25000.00; empty means the network's limit.
+	InstantLimit string `json:"instant_limit,omitempty"`
 
 	zone    *time.Location
 	cutOff  time.Duration
@@ -102,15 +116,18 @@ func (a *Account) prepare() error {
 	if a.ID == "" || a.Name == "" || a.Number == "" {
 		bad("id, name and number are required")
 	}
-	if err := a.Calendar.check(); err != nil {
-		bad("%w", err)
-	}
 	if fee, err := a.maxReturnFee(); err != nil || fee.Sign() < 0 {
 		bad("return_fee %q is not an amount such as 25.00", a.ReturnFee)
+	}
+	if a.ByAPI() {
+		a.Calendar, a.CutOff, a.Zone = cmp.Or(a.Calendar, Weekdays), cmp.Or(a.CutOff, "23:59"), cmp.Or(a.Zone, "UTC")
 	}
 	at, err := time.Parse("15:04", a.CutOff)
 	if err != nil {
 		bad("cut_off %q is not a time of day such as 15:30", a.CutOff)
+	}
+	if err := a.Calendar.check(); err != nil {
+		bad("%w", err)
 	}
 	a.cutOff = timeOfDay(at)
 	if a.zone, err = time.LoadLocation(a.Zone); err != nil || a.Zone == "" {
@@ -148,8 +165,15 @@ func (a *Account) prepare() error {
 		if !slices.Contains([]string{"", iso20022.Order09, iso20022.Order11}, a.Version) {
 			bad("version %q is neither %s nor %s", a.Version, iso20022.Order09, iso20022.Order11)
 		}
+	case FormatIncrease:
+		if a.Currency != money.USD {
+			bad("an account at %s must be in USD", a.Format)
+		}
+		if _, err := money.Parse(a.Currency, cmp.Or(a.InstantLimit, "0")); err != nil {
+			bad("instant_limit %q is not an amount such as 25000.00", a.InstantLimit)
+		}
 	default:
-		bad("format %q is neither nacha nor pain.001", a.Format)
+		bad("format %q is neither nacha, pain.001 nor increase", a.Format)
 	}
 	return errors.Join(problems...)
 }
@@ -223,17 +247,27 @@ func (a Account) Identifiers() (iban, number string) {
 	return "", a.Number
 }
 
-// ChooseAccount returns the account from which a destination is paid by a company of a country: an account for NACHA
-// files for ACH destinations in the United States, if there is one, otherwise an account for credit transfers. The
-// payments of a company abroad would be international ACH transactions (IAT), which files do not contain; they need an
-// account for credit transfers.
+// ByAPI reports whether payments are ordered by calls to the bank's API.
+func (a Account) ByAPI() bool { return a.Format == FormatIncrease }
+
+// AllowsInstant reports whether an amount may be paid by an instant payment.
+func (a Account) AllowsInstant(x money.Amount) bool {
+	most, err := money.Parse(a.Currency, a.InstantLimit)
+	return a.InstantLimit == "" || err == nil && x.Cmp(most) <= 0
+}
+
+// ChooseAccount returns the account from which a destination is paid by a company of a country: for ACH destinations in
+// the United States an account with an API or, if there is none, for NACHA files, otherwise an account for credit
+// transfers. The payments of a company abroad would be international ACH transactions (IAT), which neither files nor
+// calls contain; they need an account for credit transfers.
 func ChooseAccount(accounts []Account, asset money.Asset, country, scheme, payerCountry string) (Account, bool) {
 	formats := []string{FormatPain}
-	if asset == money.USD && country == "US" && scheme == "ach" { // it has all data for a credit transfer
-		formats = []string{FormatNACHA, FormatPain}
-		if payerCountry != "" && !slices.Contains(unitedStates, payerCountry) {
-			formats = formats[1:]
-		}
+	switch {
+	case asset == money.USD && country == "US" && scheme == "fedwire":
+		formats = []string{FormatIncrease, FormatPain}
+	case asset == money.USD && country == "US" && scheme == "ach" && // it has all data for a credit transfer
+		(payerCountry == "" || slices.Contains(unitedStates, payerCountry)):
+		formats = []string{FormatIncrease, FormatNACHA, FormatPain}
 	}
 	for _, format := range formats {
 		for _, a := range accounts {
@@ -367,6 +401,11 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 		return Message{}, fmt.Errorf("bank: file %d with %d payments is out of range", number, len(payments))
 	}
 	f := Message{Execute: a.executionDay(now), Parts: make([]int, len(payments))}
+	if a.ByAPI() {
+		body, err := a.encodeOrders(payments)
+		f.Name, f.Body, f.Parts = FileReference(number)+apiSuffix, body, slices.Repeat([]int{1}, len(payments))
+		return f, err
+	}
 	transfers := make([]transfer, len(payments))
 	for i, p := range payments {
 		t, err := a.transfer(p)

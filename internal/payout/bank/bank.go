@@ -93,8 +93,9 @@ type Destination struct {
 
 // Config has the dependencies of a Rail. All are required unless stated otherwise.
 type Config struct {
-	Drop     *Drop
+	Drop     *Drop // required unless every account has an API
 	Accounts []Account
+	APIs     map[string]API // by account ID, one for each account with an API
 	Sealer   *identity.Sealer
 	// Reveal unseals a destination as it was at the release of the payroll.
 	Reveal func(snapshot json.RawMessage) (Destination, error)
@@ -120,8 +121,10 @@ var _ payout.Rail = (*Rail)(nil)
 // New returns the bank rail.
 func New(c Config) (*Rail, error) {
 	switch {
-	case c.Drop == nil:
+	case c.Drop == nil && slices.ContainsFunc(c.Accounts, func(a Account) bool { return !a.ByAPI() }):
 		return nil, errors.New("bank: the drop is missing")
+	case slices.ContainsFunc(c.Accounts, func(a Account) bool { return a.ByAPI() && c.APIs[a.ID] == nil }):
+		return nil, errors.New("bank: an account's API is missing")
 	case len(c.Accounts) == 0:
 		return nil, errors.New("bank: no bank account of the operator is configured")
 	case c.Sealer == nil || c.Reveal == nil || c.Details == nil || c.Changed == nil || c.Log == nil:
@@ -324,6 +327,11 @@ func (r *Rail) send(ctx context.Context, d *db.DB, companyID, fileID string) err
 	}
 	if err != nil {
 		return err
+	}
+	if a, api, ok, err := r.apiOf(f); err != nil {
+		return err
+	} else if ok {
+		return r.sendByAPI(ctx, d, f, a, api)
 	}
 	if f.State == Prepared {
 		if staged, err := r.stage(ctx, d, &f); err != nil || !staged {

@@ -1,0 +1,525 @@
+package bank
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank/iso20022"
+)
+
+// An API executes single payments by calls to a bank, instead of payment files. The payments of one call of Prepare
+// are a file all the same: numbered, sealed and stored before anything is sent.
+//
+//	transfer  new → in_doubt → accepted → ended
+//	           ↑        └→ new with the fallback method, or ended if the bank refused it
+//	           └──────────────┘
+//
+// The state in_doubt and the method are committed before the first call that creates a transfer. After any response
+// that proves nothing, the rail asks the bank for the transfer with the same key before it repeats the call, also with
+// the same key. The key is the payment's reference and the method.
+type API interface {
+	// Method returns the way in which the bank should pay an order, such as "rtp" or "ach". It changes nothing.
+	Method(ctx context.Context, o Order) (string, error)
+	// Create creates a transfer, or returns the one that an earlier call with the same key created. A definite refusal
+	// is a Transfer with status TransferRejected. Any error means that the transfer may exist. The error is ErrOther if
+	// the key belongs to another payment.
+	Create(ctx context.Context, o Order) (Transfer, error)
+	// Find returns the transfer with the key of an order, ErrNoTransfer if the bank has none, or ErrOther.
+	Find(ctx context.Context, o Order) (Transfer, error)
+	// Get returns a transfer by its ID.
+	Get(ctx context.Context, o Order, id string) (Transfer, error)
+}
+
+// Errors of an API.
+var (
+	ErrNoTransfer = errors.New("the bank has no transfer with this key")
+	ErrOther      = errors.New("the bank has another payment with the key of this one")
+)
+
+// Order is a payment for an API.
+type Order struct {
+	Account   Account
+	Reference string // S0000012P00003
+	Method    string
+	Payment
+}
+
+// Key returns the idempotency key of the order's transfer, such as S0000012P00003-ach.
+func (o Order) Key() string { return o.Reference + "-" + o.Method }
+
+// TransferStatus is the status of a transfer at a bank.
+type TransferStatus int
+
+// Statuses of a transfer.
+const (
+	TransferPending  TransferStatus = iota // the bank has it
+	TransferPaid                           // the money left the account
+	TransferRejected                       // the bank did not and will not pay it
+	TransferReturned                       // the money left the account and came back
+)
+
+// Transfer is a payment at a bank, as its API reports it.
+type Transfer struct {
+	ID       string
+	Status   TransferStatus
+	Code     string       // the bank's reason for a rejection or return, such as R03 or AC04
+	Info     string       // the bank's text
+	Back     money.Amount // amount that came back; without an asset it is the whole amount
+	Fallback string       // the method that may pay a rejected transfer, or ""
+	Final    bool         // no return can follow
+	Changes  []Wanted     // corrections of the destination that the payee's bank asks for
+}
+
+// Wanted is a notification of change.
+type Wanted struct{ Code, Data string } // Data as [nacha.Correction.Corrected] returns it
+
+// Payee has the fields of a destination that an API in the United States needs.
+type Payee struct {
+	Name, Routing, Account string
+	Savings, Business      bool
+	Address                iso20022.Address
+}
+
+// Payer returns the name of the company that pays, transliterated, or the account holder's if it is unknown.
+func (o Order) Payer() string { return cmp.Or(latin(o.Details.Payer), latin(o.Account.Name)) }
+
+// Remittance returns the text that the payee sees, at most 140 ASCII characters and not empty.
+func (o Order) Remittance() string { return cmp.Or(remittance(o.Details), o.Payer()) }
+
+// EntryDescription returns the company entry description of an ACH credit, such as PAYROLL.
+func (o Order) EntryDescription() (string, error) {
+	to, err := o.Payee()
+	return entryDescription(o.Details.Purpose, to.Business), err
+}
+
+// Payee returns the fields of the payment's destination, transliterated, or an error if one is missing.
+func (p Payment) Payee() (Payee, error) {
+	t, err := Account{}.transfer(p)
+	if err == nil && t.routing == "" {
+		err = errDestination
+	}
+	return Payee{t.Creditor.Name, t.routing, t.Creditor.Account, t.savings, t.Company, t.Address}, err
+}
+
+// States of a transfer in bank_transfers.
+const (
+	transferNew      = "new"      // nothing was sent
+	transferInDoubt  = "in_doubt" // the bank may have it
+	transferAccepted = "accepted" // the bank has it
+	transferEnded    = "ended"    // its outcome is final
+)
+
+// Numbers of transfers that are handled at a time.
+const (
+	transfersPerStep  = 50
+	stepsPerJob       = 4
+	transfersInFlight = 8
+	transfersPerCheck = 200 // per run of Collect and account
+)
+
+// Times for which a transfer is checked: the first interval, the longest, and the end. ACH payments can be returned for
+// 60 days.
+const (
+	firstCheck   = time.Minute
+	longestCheck = 24 * time.Hour
+	checksEnd    = 65 * 24 * time.Hour
+)
+
+// storedOrder is a payment in the body of a file for an API.
+type storedOrder struct {
+	Units   int64           `json:"units"`
+	Country string          `json:"country"`
+	Scheme  string          `json:"scheme"`
+	Data    json.RawMessage `json:"data"`
+	Details payout.Details  `json:"details"`
+}
+
+// encodeOrders returns the body of a file for an API.
+func (a Account) encodeOrders(payments []Payment) ([]byte, error) {
+	all := make([]storedOrder, len(payments))
+	for i, p := range payments {
+		if _, err := a.transfer(p); err != nil {
+			return nil, fmt.Errorf("payment %d: %w", i+1, err)
+		}
+		all[i] = storedOrder{p.Amount.Units(), p.Country, p.Scheme, p.Data, p.Details}
+	}
+	return json.Marshal(all)
+}
+
+// orders returns the payments of a file for an API.
+func (r *Rail) orders(f File, a Account) ([]Order, error) {
+	body, err := f.Body(r.c.Sealer)
+	if err != nil {
+		return nil, err
+	}
+	var stored []storedOrder
+	if err := json.Unmarshal(body, &stored); err != nil {
+		return nil, fmt.Errorf("file %s: %w", f.Name, err)
+	}
+	all := make([]Order, len(stored))
+	for i, s := range stored {
+		all[i] = Order{Account: a, Reference: PaymentReference(f.Number, i+1), Payment: Payment{
+			Amount: money.New(f.Total.Asset(), s.Units), Country: s.Country, Scheme: s.Scheme, Data: s.Data, Details: s.Details}}
+	}
+	return all, nil
+}
+
+// apiOf returns the account and the API of a file. ok is false if the file is not for an API.
+func (r *Rail) apiOf(f File) (a Account, api API, ok bool, err error) {
+	if !strings.HasSuffix(f.Name, apiSuffix) {
+		return a, nil, false, nil
+	}
+	i := slices.IndexFunc(r.c.Accounts, func(a Account) bool { return a.ID == f.Account && a.ByAPI() })
+	if i < 0 || r.c.APIs[f.Account] == nil {
+		return a, nil, true, fmt.Errorf("bank: the account %s of file %s is not configured", f.Account, f.Name)
+	}
+	return r.c.Accounts[i], r.c.APIs[f.Account], true, nil
+}
+
+// result is the response to one call about a transfer.
+type result struct {
+	row      bankTransfer
+	transfer Transfer
+	err      error
+}
+
+// sendByAPI orders the payments of a file that the bank has not accepted yet. It handles some steps and enqueues a job
+// for the rest.
+func (r *Rail) sendByAPI(ctx context.Context, d *db.DB, f File, a Account, api API) error {
+	orders, err := r.orders(f, a)
+	if err != nil {
+		return err
+	}
+	if f.State == Prepared {
+		claimed := false
+		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			claimed = false
+			why, err := payout.PayoutsAllowed(ctx, tx, r.c.Log)
+			if err != nil {
+				return err
+			}
+			if why != "" {
+				enqueueSend(tx, f, tx.Now().Add(payout.Backoff(r.c.Retry, f.Attempts)))
+				return countAttempt(ctx, tx, f)
+			}
+			if claimed, err = claim(ctx, tx, f, "api"); err != nil || !claimed {
+				return err
+			}
+			return insertTransfers(ctx, tx, f, len(orders))
+		}); err != nil || !claimed {
+			return err
+		}
+	}
+	for range stepsPerJob {
+		if more, err := r.sendStep(ctx, d, f, orders, api); err != nil || !more {
+			return err
+		}
+	}
+	return d.Write(ctx, func(_ context.Context, tx *db.Tx) error {
+		enqueueSend(tx, f, tx.Now())
+		return nil
+	})
+}
+
+// sendStep handles some transfers of a file that are new or in doubt. It reports whether new ones are left.
+func (r *Rail) sendStep(ctx context.Context, d *db.DB, f File, orders []Order, api API) (more bool, err error) {
+	var rows []bankTransfer
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		rows, err = openTransfers(ctx, tx, f, transfersPerStep)
+		return err
+	}); err != nil || len(rows) == 0 {
+		return false, err
+	}
+	order := func(row bankTransfer) Order {
+		o := orders[row.position-1]
+		o.Method = row.method
+		return o
+	}
+	results := make([]result, len(rows))
+	each := func(call func(i int)) error {
+		var g errgroup.Group
+		g.SetLimit(transfersInFlight)
+		for i := range rows {
+			g.Go(func() error { call(i); return nil })
+		}
+		return g.Wait()
+	}
+	_ = each(func(i int) {
+		if rows[i].method == "" {
+			rows[i].method, results[i].err = api.Method(ctx, order(rows[i]))
+		}
+	})
+	// Only the process that changes a new transfer to in_doubt makes its first call, after that commit.
+	first, paused := map[int]bool{}, ""
+	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		clear(first)
+		if paused, err = payout.PayoutsAllowed(ctx, tx, r.c.Log); err != nil || paused != "" {
+			return err
+		}
+		for i, row := range rows {
+			if row.state == transferNew && results[i].err == nil {
+				if first[i], err = beginTransfer(ctx, tx, f, row); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		return false, err
+	}
+	_ = each(func(i int) {
+		results[i].row = rows[i]
+		o := order(rows[i])
+		switch {
+		case results[i].err != nil: // no method was found
+		case first[i]:
+			results[i].transfer, results[i].err = api.Create(ctx, o)
+		case rows[i].state == transferNew:
+			results[i].err = errNotSent // payouts are paused, or another process sends it
+		default:
+			results[i].transfer, results[i].err = api.Find(ctx, o)
+			if errors.Is(results[i].err, ErrNoTransfer) && paused == "" {
+				results[i].transfer, results[i].err = api.Create(ctx, o)
+			}
+		}
+	})
+	err = d.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx *db.Tx) (err error) {
+		more, err = r.recordTransfers(ctx, tx, f.Number, results, true)
+		return err
+	})
+	return more, err
+}
+
+// errNotSent reports that a transfer is new and this process did not send it.
+var errNotSent = errors.New("payouts are paused, or another process sends it")
+
+// recordTransfers stores the responses to calls about transfers of a file, and applies them to its payments. If sending
+// is set and transfers have no outcome, it schedules the next attempt. It reports whether the next step can follow at
+// once.
+func (r *Rail) recordTransfers(ctx context.Context, tx *db.Tx, number int64, results []result, sending bool,
+) (more bool, err error) {
+	f, err := lock(ctx, tx, number)
+	if err != nil {
+		return false, err
+	}
+	b, err := newFileUpdate(ctx, tx, f, r.returnFee(f))
+	if err != nil {
+		return false, err
+	}
+	var accepted, unknown []int
+	failed, otherWay := false, false
+	for _, res := range results {
+		row := res.row
+		current, err := getTransfer(ctx, tx, f, row.position)
+		if err != nil {
+			return false, err
+		}
+		if current.method != row.method && current.method != "" || current.state == transferEnded {
+			continue // another process has recorded the outcome
+		}
+		ref := Reference{File: f.Number, Position: row.position}
+		t := res.transfer
+		switch {
+		case errors.Is(res.err, errNotSent):
+			failed = true
+			continue
+		case res.err != nil:
+			failed = true
+			r.c.Log.WarnContext(ctx, "a call to the bank failed", "payment", PaymentReference(f.Number, row.position),
+				"attempts", current.attempts, "error", res.err)
+			if errors.Is(res.err, ErrOther) {
+				if err := pauseOther(ctx, tx, PaymentReference(f.Number, row.position), row.method); err != nil {
+					return false, err
+				}
+			}
+			current.reason = res.err.Error()
+			if current.state == transferInDoubt {
+				unknown = append(unknown, row.position)
+			}
+		case t.Status == TransferRejected && t.Fallback != "":
+			current.method, current.id, current.state, current.reason = t.Fallback, "", transferNew, t.Code
+			current.checkAt, otherWay = time.Time{}, true
+			r.c.Log.InfoContext(ctx, "the bank rejected a transfer; another way is used",
+				"payment", PaymentReference(f.Number, row.position), "was", row.method, "method", t.Fallback, "reason", t.Code)
+		case t.Status == TransferRejected:
+			current.id, current.state, current.reason = cmp.Or(t.ID, current.id), transferEnded, t.Code
+			current.checkAt = time.Time{}
+			b.apply(fact{ref: ref, kind: rejected, code: t.Code, info: t.Info})
+		default:
+			current.id, current.state, current.reason = t.ID, transferAccepted, ""
+			current.checkAt = nextCheck(tx.Now(), current.createdAt)
+			accepted = append(accepted, row.position)
+			if t.Status == TransferPaid || t.Status == TransferReturned {
+				b.apply(fact{ref: ref, kind: paid})
+			}
+			for _, w := range t.Changes {
+				b.apply(fact{ref: ref, kind: changed, code: w.Code, info: w.Data})
+			}
+			if t.Status == TransferReturned {
+				b.apply(fact{ref: ref, kind: returned, code: t.Code, info: t.Info, amount: t.Back})
+			}
+			if t.Status == TransferReturned || t.Final && t.Status == TransferPaid {
+				current.state, current.checkAt = transferEnded, time.Time{}
+			}
+		}
+		current.attempts++
+		if err := storeTransfer(ctx, tx, f, current); err != nil {
+			return false, err
+		}
+	}
+	if err := advancePositions(ctx, tx, f, accepted, payout.Sent); err != nil {
+		return false, err
+	}
+	if err := advancePositions(ctx, tx, f, unknown, payout.UnknownOutcome); err != nil {
+		return false, err
+	}
+	if open, err := openTransfers(ctx, tx, f, 1); err != nil {
+		return false, err
+	} else if len(open) == 0 && b.f.State == UnknownOutcome {
+		if err := b.f.advance(ctx, tx, Sent, ""); err != nil {
+			return false, err
+		}
+	} else {
+		more = len(open) > 0
+	}
+	if err := r.storeChanges(ctx, tx, b); err != nil {
+		return false, err
+	}
+	if err := r.storeProblems(ctx, tx, b); err != nil {
+		return false, err
+	}
+	if otherWay && !sending || failed && sending {
+		enqueueSend(tx, f, tx.Now().Add(payout.Backoff(r.c.Retry, f.Attempts)))
+		if err := countAttempt(ctx, tx, f); err != nil {
+			return false, err
+		}
+	}
+	return more && !failed, b.write(ctx, tx)
+}
+
+// storeProblems stores what staff must look into, once.
+func (r *Rail) storeProblems(ctx context.Context, tx *db.Tx, b *fileUpdate) error {
+	for _, p := range b.parts {
+		b.problem("%s %s were returned for %s, which is a part of it; record what came back by `stipend bank returned`",
+			p.Amount, p.Amount.Asset(), p.Payment)
+	}
+	if len(b.problems) == 0 {
+		return nil
+	}
+	r.c.Log.ErrorContext(ctx, "a bank's response needs a person", "file", b.f.Name, "problems", b.problems)
+	return storeResponse(ctx, tx, Response{Checksum: checksum([]byte(strings.Join(b.problems, "\n"))), Name: b.f.Name,
+		Kind: "api", Problems: b.problems, Settled: true})
+}
+
+// pauseOther pauses all payouts because the bank has another payment with the key of one of ours: the database was
+// restored from an older backup, or two installations use one account.
+func pauseOther(ctx context.Context, tx *db.Tx, payment, method string) error {
+	if why, err := payout.Paused(ctx, tx); err != nil || why != "" {
+		return err
+	}
+	return payout.SetPaused(ctx, tx, "the bank has another payment with the key "+payment+"-"+method)
+}
+
+// advancePositions changes the state of the outputs at some positions of a file that the bank has not paid.
+func advancePositions(ctx context.Context, tx *db.Tx, f File, positions []int, to payout.State) error {
+	if len(positions) == 0 {
+		return nil
+	}
+	outs, err := payout.InBatches(ctx, tx, f.CompanyID, f.ID)
+	if err != nil {
+		return err
+	}
+	var some []*payout.Output
+	for i := range outs {
+		o := &outs[i]
+		if o.State != to && slices.Contains(positions, int(o.Vout)) &&
+			(o.State == payout.Prepared || o.State == payout.UnknownOutcome || o.State == payout.Sent) {
+			some = append(some, o)
+		}
+	}
+	return payout.Advance(ctx, tx, some, to, func(*payout.Output) string { return "" })
+}
+
+// nextCheck returns the time of the next check of an accepted transfer, zero if none follows. The interval grows with
+// the age of the transfer.
+func nextCheck(now, created time.Time) time.Time {
+	age := now.Sub(created)
+	if age > checksEnd {
+		return time.Time{}
+	}
+	return now.Add(min(max(age/8, firstCheck), longestCheck))
+}
+
+// checkTransfers asks the banks about accepted transfers whose next check is due.
+func (r *Rail) checkTransfers(ctx context.Context, d *db.DB) error {
+	var failed []error
+	for _, a := range r.c.Accounts {
+		if !a.ByAPI() {
+			continue
+		}
+		var due []dueTransfer
+		if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			due, err = dueTransfers(ctx, tx, a.ID, transfersPerCheck)
+			return err
+		}); err != nil {
+			return err
+		}
+		for from := 0; from < len(due); {
+			to := from + 1
+			for to < len(due) && due[to].file.Number == due[from].file.Number {
+				to++
+			}
+			failed = append(failed, r.checkFile(ctx, d, due[from].file, due[from:to]))
+			from = to
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// checkFile asks the bank about some transfers of one file.
+func (r *Rail) checkFile(ctx context.Context, d *db.DB, f File, due []dueTransfer) error {
+	a, api, _, err := r.apiOf(f)
+	if err != nil {
+		return err
+	}
+	orders, err := r.orders(f, a)
+	if err != nil {
+		return err
+	}
+	results := make([]result, len(due))
+	var g errgroup.Group
+	g.SetLimit(transfersInFlight)
+	for i, t := range due {
+		g.Go(func() error {
+			o := orders[t.position-1]
+			o.Method = t.method
+			results[i].row = t.bankTransfer
+			results[i].transfer, results[i].err = api.Get(ctx, o, t.id)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	var failed []error
+	answered := slices.DeleteFunc(results, func(res result) bool {
+		if res.err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", PaymentReference(f.Number, res.row.position), res.err))
+		}
+		return res.err != nil // it is asked about again
+	})
+	err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := r.recordTransfers(ctx, tx, f.Number, answered, false)
+		return err
+	})
+	return errors.Join(append(failed, err)...)
+}

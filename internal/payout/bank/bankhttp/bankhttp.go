@@ -1,0 +1,117 @@
+// Package bankhttp makes the calls of banks' JSON APIs.
+package bankhttp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	timeout   = 15 * time.Second
+	maxAnswer = 4 << 20
+)
+
+// Client calls the API of one bank.
+type Client struct {
+	Name   string // of the bank, for errors
+	URL    string
+	Header http.Header // sent with every request, for authentication
+}
+
+// Failure is a response of the bank that is not a success. Its text omits the bank's message, which may repeat personal
+// data of the request.
+type Failure struct {
+	Bank   string
+	Status int
+	Type   string // the bank's name of the error, or ""
+}
+
+func (f *Failure) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("%s: %d %s", f.Bank, f.Status, f.Type))
+}
+
+// Get reads a resource.
+func (c Client) Get(ctx context.Context, path string, into any) error {
+	return c.call(ctx, http.MethodGet, path, nil, nil, into)
+}
+
+// Post creates a resource from a JSON body, with an Idempotency-Key unless key is empty.
+func (c Client) Post(ctx context.Context, path, key string, body, into any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	if key != "" {
+		header.Set("Idempotency-Key", key)
+	}
+	return c.call(ctx, http.MethodPost, path, header, text, into)
+}
+
+func (c Client) call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.URL, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header = header.Clone()
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	for name, values := range c.Header {
+		r.Header[name] = values
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return fmt.Errorf("%s: cannot reach %s: %w", c.Name, c.URL, errors.Unwrap(err)) // without the path and its query
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: cannot read the response: %w", c.Name, err)
+	case len(text) > maxAnswer:
+		return fmt.Errorf("%s: the response is too large", c.Name)
+	case answer.StatusCode/100 == 2:
+		if err := json.Unmarshal(text, into); err != nil {
+			return fmt.Errorf("%s: cannot decode the response: %w", c.Name, err)
+		}
+		return nil
+	}
+	return &Failure{c.Name, answer.StatusCode, errorType(text)}
+}
+
+// errorType returns the name of an error in its response, or "".
+func errorType(text []byte) string {
+	var e struct {
+		Type   string `json:"type"`
+		Code   string `json:"code"`
+		Errors []struct {
+			Code string `json:"code"`
+		} `json:"errors"`
+	}
+	_ = json.Unmarshal(text, &e) // a response that is not JSON has no name
+	name := e.Type
+	if e.Code != "" {
+		name = e.Code
+	}
+	for _, one := range e.Errors {
+		if name == "" {
+			name = one.Code
+		}
+	}
+	return name
+}
+
+// Cut returns the beginning of an ASCII text, at most n characters.
+func Cut(text string, n int) string {
+	return strings.TrimSpace(text[:min(n, len(text))])
+}

@@ -1,0 +1,294 @@
+// Package increase pays by the API of Increase (increase.com): ACH, wire, and instant payments over RTP and FedNow.
+//
+// Each transfer is created with an Idempotency-Key, by which it is also found again. An instant payment is chosen if
+// the account has a source account number, the amount is within the limits, and the payee's bank takes part; if the
+// network rejects it because the bank cannot be reached or does not accept it, the payment is made by same-day ACH. ACH
+// above the limit of same-day ACH settles on the next business day.
+package increase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/bank/bankhttp"
+	"github.com/stipend/stipend/internal/payout/bank/nacha"
+)
+
+// URL is the address of Increase's API. Its sandbox is https://sandbox.increase.com.
+const URL = "https://api.increase.com"
+
+// Methods of payment.
+const (
+	ach    = "ach"
+	wire   = "wire"
+	rtp    = "rtp"
+	fedNow = "fednow"
+)
+
+// paths has the path of each method's transfers.
+var paths = map[string]string{ach: "/ach_transfers", wire: "/wire_transfers", rtp: "/real_time_payments_transfers",
+	fedNow: "/fednow_transfers"}
+
+// Limits of the networks, in cents.
+const (
+	sameDayLimit = 1_000_000_00
+	rtpLimit     = 10_000_000_00
+	fedNowLimit  = 1_000_000_00
+)
+
+// API implements bank.API.
+type API struct{ client bankhttp.Client }
+
+var _ bank.API = (*API)(nil)
+
+// New returns the API at a URL, with an API key. It does not connect.
+func New(at, key string) (*API, error) {
+	if at == "" || key == "" {
+		return nil, errors.New("increase: the URL or the API key is missing")
+	}
+	return &API{bankhttp.Client{Name: "increase", URL: at, Header: http.Header{"Authorization": {"Bearer " + key}}}}, nil
+}
+
+// Method implements bank.API.
+func (a *API) Method(ctx context.Context, o bank.Order) (string, error) {
+	if o.Scheme == "fedwire" {
+		return wire, nil
+	}
+	cents := o.Amount.Units()
+	if o.Account.Source == "" || !o.Account.AllowsInstant(o.Amount) || cents > rtpLimit {
+		return ach, nil
+	}
+	to, err := o.Payee()
+	if err != nil {
+		return "", err
+	}
+	var list struct {
+		Data []struct {
+			RTP    string `json:"real_time_payments_transfers"`
+			FedNow string `json:"fednow_transfers"`
+		} `json:"data"`
+	}
+	query := url.Values{"routing_number": {to.Routing}}
+	if err := a.client.Get(ctx, "/routing_numbers?"+query.Encode(), &list); err != nil {
+		return "", err
+	}
+	for _, r := range list.Data {
+		switch {
+		case r.RTP == "supported":
+			return rtp, nil
+		case r.FedNow == "supported" && cents <= fedNowLimit:
+			return fedNow, nil
+		}
+	}
+	return ach, nil
+}
+
+// transfer is a transfer of any method.
+type transfer struct {
+	ID            string `json:"id"`
+	AccountNumber string `json:"account_number"`
+	RoutingNumber string `json:"routing_number"`
+	Amount        int64  `json:"amount"`
+	Key           string `json:"idempotency_key"`
+	Status        string `json:"status"`
+	Return        *struct {
+		Code string `json:"raw_return_reason_code"`
+		Info string `json:"addenda_information"`
+	} `json:"return"`
+	Reversal *struct {
+		Amount int64  `json:"amount"`
+		Code   string `json:"return_reason_code"`
+		Info   string `json:"return_reason_additional_information"`
+	} `json:"reversal"`
+	Rejection *struct {
+		Code string `json:"reject_reason_code"`
+		Info string `json:"reject_reason_additional_information"`
+	} `json:"rejection"`
+	Changes []struct {
+		Code    string `json:"change_code"`
+		Account string `json:"corrected_account_number"`
+		Routing string `json:"corrected_routing_number"`
+		Funding string `json:"corrected_account_funding"`
+	} `json:"notifications_of_change"`
+}
+
+type object map[string]any
+
+// request returns the body of the call that creates an order's transfer.
+func request(o bank.Order) (object, error) {
+	to, err := o.Payee()
+	if err != nil {
+		return nil, err
+	}
+	text := o.Remittance()
+	all := object{"amount": o.Amount.Units(), "account_number": to.Account, "routing_number": to.Routing}
+	switch o.Method {
+	case ach:
+		all["account_id"], all["statement_descriptor"] = o.Account.Number, text
+		all["company_name"], all["individual_name"] = bankhttp.Cut(o.Payer(), 16), bankhttp.Cut(to.Name, 22)
+		all["individual_id"] = o.Reference
+		all["funding"] = map[bool]string{true: "savings", false: "checking"}[to.Savings]
+		all["destination_account_holder"], all["standard_entry_class_code"] = "individual", "prearranged_payments_and_deposit"
+		if to.Business {
+			all["destination_account_holder"], all["standard_entry_class_code"] = "business", "corporate_credit_or_debit"
+		}
+		if all["company_entry_description"], err = o.EntryDescription(); err != nil {
+			return nil, err
+		}
+		schedule := "same_day"
+		if o.Amount.Units() > sameDayLimit {
+			schedule = "future_dated"
+		}
+		all["preferred_effective_date"] = object{"settlement_schedule": schedule}
+	case wire:
+		all["account_id"] = o.Account.Number
+		all["creditor"] = object{"name": bankhttp.Cut(to.Name, 35), "address": object{"unstructured": object{
+			"line1": bankhttp.Cut(to.Address.Street, 35),
+			"line2": bankhttp.Cut(strings.TrimSpace(to.Address.Town+" "+to.Address.State+" "+to.Address.PostCode), 35)}}}
+		all["remittance"] = object{"category": "unstructured", "unstructured": object{"message": bankhttp.Cut(text, 140)}}
+	case rtp:
+		all["source_account_number_id"], all["creditor_name"] = o.Account.Source, bankhttp.Cut(to.Name, 140)
+		all["ultimate_debtor_name"] = bankhttp.Cut(o.Payer(), 140)
+		all["unstructured_remittance_information"] = bankhttp.Cut(text, 140)
+	case fedNow:
+		all["account_id"], all["source_account_number_id"] = o.Account.Number, o.Account.Source
+		all["creditor_name"], all["debtor_name"] = bankhttp.Cut(to.Name, 140), bankhttp.Cut(o.Account.Name, 140)
+		all["unstructured_remittance_information"] = bankhttp.Cut(text, 140)
+		if to.Address.Town != "" {
+			all["creditor_address"] = object{"line1": to.Address.Street, "city": to.Address.Town, "state": to.Address.State,
+				"postal_code": to.Address.PostCode}
+		}
+	default:
+		return nil, fmt.Errorf("increase: %s has the unknown method %q", o.Reference, o.Method)
+	}
+	return all, nil
+}
+
+// Create implements bank.API.
+func (a *API) Create(ctx context.Context, o bank.Order) (bank.Transfer, error) {
+	body, err := request(o)
+	if err != nil {
+		return bank.Transfer{}, err
+	}
+	var t transfer
+	err = a.client.Post(ctx, paths[o.Method], o.Key(), body, &t)
+	var f *bankhttp.Failure
+	if errors.As(err, &f) {
+		switch {
+		case f.Type == "idempotency_key_already_used_error":
+			return bank.Transfer{}, fmt.Errorf("%w: %w", bank.ErrOther, err)
+		case f.Status == http.StatusBadRequest || f.Status == http.StatusUnprocessableEntity:
+			// The call was refused before a transfer was created, and so is every call with the same content.
+			return bank.Transfer{Status: bank.TransferRejected, Code: f.Type, Fallback: fallback(o.Method)}, nil
+		}
+	}
+	if err != nil {
+		return bank.Transfer{}, err
+	}
+	return t.read(o)
+}
+
+// Find implements bank.API.
+func (a *API) Find(ctx context.Context, o bank.Order) (bank.Transfer, error) {
+	var list struct {
+		Data []transfer `json:"data"`
+	}
+	if err := a.client.Get(ctx, paths[o.Method]+"?"+url.Values{"idempotency_key": {o.Key()}}.Encode(), &list); err != nil {
+		return bank.Transfer{}, err
+	}
+	if len(list.Data) == 0 {
+		return bank.Transfer{}, bank.ErrNoTransfer
+	}
+	return list.Data[0].read(o)
+}
+
+// Get implements bank.API.
+func (a *API) Get(ctx context.Context, o bank.Order, id string) (bank.Transfer, error) {
+	var t transfer
+	if err := a.client.Get(ctx, paths[o.Method]+"/"+url.PathEscape(id), &t); err != nil {
+		return bank.Transfer{}, err
+	}
+	return t.read(o)
+}
+
+// fallback returns the method that is used if a network cannot make a payment.
+func fallback(method string) string {
+	if method == rtp || method == fedNow {
+		return ach
+	}
+	return ""
+}
+
+// final are the reasons of instant payments that the same account would give by ACH, too.
+var final = []string{"account_closed", "account_blocked", "invalid_creditor_account_number",
+	"invalid_creditor_financial_institution_identifier", "end_customer_deceased"}
+
+// codes are the codes of reasons, as in ISO 20022.
+var codes = map[string]string{"account_closed": "AC04", "account_blocked": "AC06",
+	"invalid_creditor_account_number": "AC03", "invalid_creditor_financial_institution_identifier": "RC04",
+	"end_customer_deceased": "MD07"}
+
+// changes are the codes of notifications of change that concern the payee's account.
+var changes = map[string]string{
+	"incorrect_account_number": "C01", "incorrect_routing_number": "C02",
+	"incorrect_routing_number_and_account_number":                  "C03",
+	"incorrect_transaction_code":                                   "C05",
+	"incorrect_account_number_and_transaction_code":                "C06",
+	"incorrect_routing_number_account_number_and_transaction_code": "C07",
+}
+
+// read returns a transfer, after checking that it is the order's.
+func (t transfer) read(o bank.Order) (bank.Transfer, error) {
+	to, err := o.Payee()
+	if err != nil {
+		return bank.Transfer{}, err
+	}
+	if t.ID == "" {
+		return bank.Transfer{}, errors.New("increase: the response is not a transfer")
+	}
+	if t.Key != o.Key() || t.Amount != o.Amount.Units() || t.AccountNumber != to.Account || t.RoutingNumber != to.Routing {
+		return bank.Transfer{}, fmt.Errorf("%w: %s", bank.ErrOther, t.ID)
+	}
+	read := bank.Transfer{ID: t.ID, Final: o.Method == rtp || o.Method == fedNow}
+	switch t.Status {
+	case "submitted":
+		if o.Method == ach { // the transfer is in a file at the Federal Reserve, and its transaction is posted
+			read.Status = bank.TransferPaid
+		}
+	case "complete":
+		read.Status = bank.TransferPaid
+	case "returned", "reversed":
+		read.Status, read.Code = bank.TransferReturned, "returned"
+		if t.Return != nil {
+			read.Code, read.Info = t.Return.Code, t.Return.Info
+		}
+		if t.Reversal != nil {
+			read.Code, read.Info, read.Back = t.Reversal.Code, t.Reversal.Info, money.New(money.USD, t.Reversal.Amount)
+		}
+	case "rejected", "reviewing_rejected", "canceled":
+		read.Status, read.Code = bank.TransferRejected, t.Status
+		if t.Rejection != nil {
+			read.Code, read.Info = t.Rejection.Code, t.Rejection.Info
+			if code := codes[read.Code]; code != "" {
+				read.Code = code
+			}
+			if !slices.Contains(final, t.Rejection.Code) {
+				read.Fallback = fallback(o.Method)
+			}
+		}
+	}
+	for _, c := range t.Changes {
+		if code := changes[c.Code]; code != "" {
+			read.Changes = append(read.Changes, bank.Wanted{Code: code, Data: nacha.Correction{Routing: c.Routing,
+				Account: c.Account, Type: c.Funding}.Corrected(code)})
+		}
+	}
+	return read, nil
+}

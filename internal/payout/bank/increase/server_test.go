@@ -1,0 +1,223 @@
+package increase_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stipend/stipend/internal/payout/payouttest"
+)
+
+const apiKey = "sandbox_key_1"
+
+type object = map[string]any
+
+// server is a local server that follows the documentation of Increase's API: authentication, errors of RFC 9457,
+// idempotency keys that are unique across all objects, lists filtered by them, the routing numbers of its sandbox, and
+// the statuses of each kind of transfer.
+type server struct {
+	*httptest.Server
+	mu         sync.Mutex
+	connection payouttest.Connection
+	transfers  []object
+	reject     string // reason with which the network rejects instant payments, or ""
+	review     bool   // Increase rejects the next transfers in its review
+	funds      int64  // cents that are available; 0 means enough
+}
+
+// kinds are the paths of transfers, with their first and their final status.
+var kinds = map[string][2]string{
+	"ach_transfers":                {"pending_submission", "submitted"},
+	"wire_transfers":               {"pending_creating", "complete"},
+	"real_time_payments_transfers": {"pending_submission", "complete"},
+	"fednow_transfers":             {"pending_submitting", "complete"},
+}
+
+// required are the parameters that a call must have, by path.
+var required = map[string][]string{
+	"ach_transfers":  {"account_id", "amount", "statement_descriptor", "account_number", "routing_number"},
+	"wire_transfers": {"account_id", "amount", "creditor", "remittance", "account_number", "routing_number"},
+	"real_time_payments_transfers": {"amount", "creditor_name", "source_account_number_id",
+		"unstructured_remittance_information", "account_number", "routing_number"},
+	"fednow_transfers": {"account_id", "amount", "creditor_name", "debtor_name", "source_account_number_id",
+		"unstructured_remittance_information", "account_number", "routing_number"},
+}
+
+// Routing numbers of Increase's sandbox, with the methods that each supports.
+var routingNumbers = map[string]string{"110000000": "arfw", "101050001": "arfw", "790000064": "aw", "790000051": ""}
+
+func serve(t *testing.T) *server {
+	t.Helper()
+	s := &server{}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer := httptest.NewRecorder()
+	if s.connection.Send(func() error { s.handle(answer, r); return nil }) != nil {
+		panic(http.ErrAbortHandler) // closes the connection without a response
+	}
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
+}
+
+func fail(w http.ResponseWriter, status int, kind string, more object) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	all := object{"type": kind, "status": status, "title": kind}
+	maps.Copy(all, more)
+	_ = json.NewEncoder(w).Encode(all)
+}
+
+func (s *server) handle(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Bearer "+apiKey {
+		fail(w, http.StatusUnauthorized, "invalid_api_key_error", nil)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	kind, id, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	switch {
+	case kind == "routing_numbers" && r.Method == http.MethodGet:
+		s.routing(w, r.URL.Query().Get("routing_number"))
+	case kinds[kind][0] == "":
+		fail(w, http.StatusNotFound, "api_method_not_found_error", nil)
+	case r.Method == http.MethodPost && id == "":
+		s.create(w, r, kind)
+	case r.Method == http.MethodGet && id == "":
+		found := []object{}
+		for _, t := range s.transfers {
+			key := r.URL.Query().Get("idempotency_key")
+			if t["kind"] == kind && (key == "" || t["idempotency_key"] == key) {
+				found = append(found, t)
+			}
+		}
+		_ = json.NewEncoder(w).Encode(object{"data": found, "next_cursor": nil})
+	case r.Method == http.MethodGet:
+		i := slices.IndexFunc(s.transfers, func(t object) bool { return t["id"] == id && t["kind"] == kind })
+		if i < 0 {
+			fail(w, http.StatusNotFound, "object_not_found_error", nil)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(s.transfers[i])
+	default:
+		fail(w, http.StatusMethodNotAllowed, "api_method_not_found_error", nil)
+	}
+}
+
+func (s *server) routing(w http.ResponseWriter, number string) {
+	data := []object{}
+	if methods, known := routingNumbers[number]; known {
+		entry := object{"routing_number": number, "name": "Example Bank", "type": "routing_number"}
+		for letter, name := range map[string]string{"a": "ach_transfers", "r": "real_time_payments_transfers",
+			"f": "fednow_transfers", "w": "wire_transfers"} {
+			entry[name] = map[bool]string{true: "supported", false: "not_supported"}[strings.Contains(methods, letter)]
+		}
+		data = append(data, entry)
+	}
+	_ = json.NewEncoder(w).Encode(object{"data": data, "next_cursor": nil})
+}
+
+func (s *server) create(w http.ResponseWriter, r *http.Request, kind string) {
+	body, _ := io.ReadAll(r.Body)
+	key := r.Header.Get("Idempotency-Key")
+	for _, t := range s.transfers {
+		if key == "" || t["idempotency_key"] != key {
+			continue
+		}
+		if t["kind"] != kind || !bytes.Equal(t["request"].([]byte), body) {
+			fail(w, http.StatusConflict, "idempotency_key_already_used_error", object{"resource_id": t["id"]})
+			return
+		}
+		w.Header().Set("Idempotent-Replayed", "true")
+		_ = json.NewEncoder(w).Encode(t)
+		return
+	}
+	var in object
+	if json.Unmarshal(body, &in) != nil {
+		fail(w, http.StatusBadRequest, "malformed_request_error", nil)
+		return
+	}
+	for _, name := range required[kind] {
+		if in[name] == nil || in[name] == "" {
+			fail(w, http.StatusBadRequest, "invalid_parameters_error", object{"errors": []object{{"field": name}}})
+			return
+		}
+	}
+	amount := int64(in["amount"].(float64))
+	switch {
+	case len(in["routing_number"].(string)) != 9:
+		fail(w, http.StatusBadRequest, "invalid_parameters_error", object{"errors": []object{{"field": "routing_number"}}})
+		return
+	case s.funds > 0 && amount > s.funds:
+		fail(w, http.StatusConflict, "invalid_operation_error", object{"detail": "There's an insufficient balance."})
+		return
+	}
+	s.transfers = append(s.transfers, object{
+		"id": fmt.Sprintf("%s_%d", kind, len(s.transfers)), "type": kind, "kind": kind, "idempotency_key": key, "status": kinds[kind][0], "amount": amount, "account_number": in["account_number"],
+		"routing_number": in["routing_number"], "request": body, "return": nil, "rejection": nil, "reversal": nil,
+		"notifications_of_change": []object{}})
+	_ = json.NewEncoder(w).Encode(s.transfers[len(s.transfers)-1])
+}
+
+// advance lets the networks execute the pending transfers.
+func (s *server) advance() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.transfers {
+		kind := t["kind"].(string)
+		instant := kind == "real_time_payments_transfers" || kind == "fednow_transfers"
+		switch {
+		case t["status"] != kinds[kind][0]:
+		case s.review:
+			t["status"] = map[bool]string{true: "reviewing_rejected", false: "rejected"}[kind == "fednow_transfers"]
+		case instant && s.reject != "":
+			t["status"], t["rejection"] = "rejected", object{"reject_reason_code": s.reject}
+		default:
+			t["status"] = kinds[kind][1]
+		}
+	}
+}
+
+// change changes the transfers with a key that begins with the prefix, and returns their number.
+func (s *server) change(prefix string, with object) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.transfers {
+		if strings.HasPrefix(t["idempotency_key"].(string), prefix) {
+			maps.Copy(t, with)
+			n++
+		}
+	}
+	return n
+}
+
+// paid returns the kinds of the transfers to an account number that were not rejected.
+func (s *server) paid(number string) (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.transfers {
+		if t["account_number"] == number && !strings.HasSuffix(t["status"].(string), "rejected") {
+			all = append(all, t["kind"].(string))
+		}
+	}
+	return all
+}
+
+func (s *server) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
