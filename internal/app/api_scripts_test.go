@@ -270,7 +270,7 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 				return err
 			}
 			_, err = tx.Exec(ctx, `INSERT INTO approval_limits (company_id, currency, amount, proposal_id, proposed_by,
-				proposed_currency, proposed_amount, updated_at) VALUES ($1, $2, $3, '', '', '', 0, 0)`, words[1],
+				proposed_currency, proposed_amount, set_at, updated_at) VALUES ($1, $2, $3, '', '', '', 0, 0, 0)`, words[1],
 				words[3], a.Units())
 			return err
 		case "correction":

@@ -154,6 +154,13 @@ func TestTwoPersonApproval(t *testing.T) {
 			t.Errorf("a developer approves: %d", got.Status)
 		}
 		setRole(identity.RoleAdmin)
+		if got := other.Submit(theirs, at+"/approve"); got.Status != http.StatusForbidden {
+			t.Errorf("a new administrator approves: %d", got.Status)
+		}
+		testkit.Check(t, o.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE members SET role_since = created_at") // as if a week had passed
+			return err
+		}))
 		if got := other.Submit(theirs, at+"/approve"); got.Location() != at {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}

@@ -3,9 +3,11 @@
 // Two groups of people approve:
 //
 //   - Members of a company. Above the [Limit] that the company sets, a payroll or a withdrawal needs the approval of an
-//     owner or administrator who did not create it, or of two if a program created it ([Allowed], [Give]). An approval
-//     counts as long as the member can approve. A lower limit takes effect immediately. Raising or removing the limit
-//     is a [Proposal] for a second member.
+//     owner or administrator who did not create it, or of two if a program created it ([Allowed], [Give]). What the
+//     company paid without approval in the last day counts toward the limit, and what it paid in the last week toward
+//     five times the limit ([Count]), so splitting an amount does not avoid it. An approval counts as long as the
+//     member can approve. A lower limit takes effect immediately. Raising or removing the limit is a [Proposal] for a
+//     second member. A member who becomes an owner or administrator while there is a limit can approve a week later.
 //   - The operator's staff. An action that releases stopped money, and any payment above the [ReleaseLimit], is a
 //     [Request] that one member of staff opens and another one approves ([Open], [Answer]).
 //
@@ -29,6 +31,8 @@ import (
 var (
 	ErrApprover = apierr.New(apierr.Forbidden, "role_required",
 		"Only an owner or administrator who is signed in can approve payments.")
+	ErrNewApprover = apierr.New(apierr.Forbidden, "second_person_required",
+		"You became an owner or administrator in the last 7 days, so another one has to approve this.")
 	ErrCreator = apierr.New(apierr.Forbidden, "second_person_required",
 		"You created this, so another person has to approve it.")
 	ErrOnlyOne = apierr.New(apierr.Conflict, "second_person_missing",
@@ -37,6 +41,13 @@ var (
 		"This proposal was already answered, replaced or withdrawn.")
 	errLimit = apierr.New(apierr.Invalid, "invalid_parameter",
 		"Enter an amount of zero or more in a currency that is not a crypto asset.")
+)
+
+const (
+	day  = 24 * time.Hour
+	week = 7 * day
+	// weekFactor times the limit is what a company can pay in a week without approval.
+	weekFactor = 5
 )
 
 // Number of members, other than the creator, who must approve.
@@ -60,9 +71,9 @@ type Progress struct {
 // Complete reports whether enough members approved.
 func (p Progress) Complete() bool { return int64(len(p.By)) >= p.Needed }
 
-// Approvers returns the user ids of those who may approve payments of a company. It returns ErrApprover if by is not
-// one of them.
-func Approvers(ctx context.Context, tx *db.Tx, by identity.Principal) ([]string, error) {
+// Administrators returns the user IDs of a company's owners and administrators. It returns ErrApprover if by is not one
+// of them.
+func Administrators(ctx context.Context, tx *db.Tx, by identity.Principal) ([]string, error) {
 	if by.Kind != identity.KindSession || by.UserID == "" {
 		return nil, ErrApprover
 	}
@@ -71,6 +82,23 @@ func Approvers(ctx context.Context, tx *db.Tx, by identity.Principal) ([]string,
 		err = ErrApprover
 	}
 	return all, err
+}
+
+// approvers returns the user IDs of those who may approve payments of a company: the owners and administrators, without
+// those whose role began after the limit was set and less than a week ago. So one person cannot invite the second one.
+func approvers(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
+	l, err := findLimit(ctx, tx, companyID)
+	if err != nil {
+		return nil, err
+	}
+	since := tx.Now()
+	if l.Amount.Asset() != "" {
+		since = since.Add(-week)
+		if l.since.After(since) {
+			since = l.since
+		}
+	}
+	return identity.AdministratorsSince(ctx, tx, companyID, since)
 }
 
 // CreatorOf returns the user ID of a member who acts on a page, "" for a program.
@@ -96,7 +124,7 @@ func ProgressOf(ctx context.Context, tx *db.Tx, s Subject) (Progress, error) {
 	if err != nil || len(given) == 0 {
 		return p, err
 	}
-	may, err := identity.Administrators(ctx, tx, s.CompanyID)
+	may, err := approvers(ctx, tx, s.CompanyID)
 	for _, id := range given {
 		if id != s.Creator && slices.Contains(may, id) {
 			p.By = append(p.By, id)
@@ -105,15 +133,36 @@ func ProgressOf(ctx context.Context, tx *db.Tx, s Subject) (Progress, error) {
 	return p, err
 }
 
-// Allowed reports whether the company's rules let a subject be paid: amounts together are within the company's limit,
-// or the subject has its approvals.
-func Allowed(ctx context.Context, tx *db.Tx, s Subject, amounts ...money.Amount) (bool, error) {
-	above, err := AboveLimit(ctx, tx, s.CompanyID, amounts...)
+// Allowed reports whether the company's rules let a subject be paid: its amount is within the company's limit, or the
+// subject has its approvals. It locks the limit until the commit, so that concurrent payments count each other.
+func Allowed(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) (bool, error) {
+	if err := lockLimit(ctx, tx, s.CompanyID); err != nil {
+		return false, err
+	}
+	above, err := AboveLimit(ctx, tx, s, amount)
 	if err != nil || !above {
 		return err == nil, err
 	}
 	p, err := ProgressOf(ctx, tx, s)
 	return err == nil && p.Complete(), err
+}
+
+// Count adds a payment to what its company has paid without approval. An approved payment is not counted.
+func Count(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) error {
+	p, err := ProgressOf(ctx, tx, s)
+	if err != nil || p.Complete() {
+		return err
+	}
+	return insertUse(ctx, tx, s, amount)
+}
+
+// Uncount removes a payment that was not made from what its company has paid.
+func Uncount(ctx context.Context, tx *db.Tx, s Subject) error { return deleteUse(ctx, tx, s) }
+
+// FirstGiven returns the time of the oldest approval of an object by members, or of the request for its release that
+// staff approved, or the zero time if there is none.
+func FirstGiven(ctx context.Context, tx *db.Tx, companyID, objectID string) (time.Time, error) {
+	return firstGiven(ctx, tx, companyID, objectID)
 }
 
 // Give records the approval of a member, and reports whether it is their first of the subject. It returns ErrApprover
@@ -122,22 +171,44 @@ func Give(ctx context.Context, tx *db.Tx, by identity.Principal, s Subject) (fir
 	if by.CompanyID != s.CompanyID {
 		return false, ErrApprover
 	}
-	if _, err := Approvers(ctx, tx, by); err != nil {
+	if _, err := Administrators(ctx, tx, by); err != nil {
 		return false, err
 	}
 	if by.UserID == s.Creator {
 		return false, ErrCreator
 	}
+	if may, err := approvers(ctx, tx, s.CompanyID); err != nil {
+		return false, err
+	} else if !slices.Contains(may, by.UserID) {
+		return false, ErrNewApprover
+	}
 	return insertApproval(ctx, tx, s, by.UserID)
 }
 
-// AboveLimit reports whether amounts are together above the company's limit.
-func AboveLimit(ctx context.Context, tx *db.Tx, companyID string, amounts ...money.Amount) (bool, error) {
-	l, err := findLimit(ctx, tx, companyID)
-	if err != nil {
+// AboveLimit reports whether an amount of a subject, together with what the company paid for others without approval,
+// is above the company's limit.
+func AboveLimit(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) (bool, error) {
+	l, err := findLimit(ctx, tx, s.CompanyID)
+	if err != nil || l.Amount.Asset() == "" {
 		return false, err
 	}
-	return above(ctx, tx, l.Amount, amounts...)
+	for _, window := range []struct {
+		length time.Duration
+		factor int64
+	}{{day, 1}, {week, weekFactor}} {
+		limit, err := l.Amount.Fraction(window.factor, 1, money.Floor)
+		if err != nil {
+			continue // a limit that is too large for an amount
+		}
+		used, err := usedSince(ctx, tx, s, tx.Now().Add(-window.length))
+		if err != nil {
+			return false, err
+		}
+		if over, err := above(ctx, tx, limit, append(used, amount)...); err != nil || over {
+			return over, err
+		}
+	}
+	return false, nil
 }
 
 // above reports whether amounts are together above a limit. A limit without an asset means no limit. Amounts in other

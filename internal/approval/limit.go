@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
@@ -14,6 +15,8 @@ import (
 type Limit struct {
 	Amount   money.Amount
 	Proposal Proposal
+
+	since time.Time // time from which there has been a limit
 }
 
 // Proposal is a limit that a member proposed. Its ID is empty while there is none.
@@ -42,7 +45,7 @@ func SetLimit(ctx context.Context, tx *db.Tx, by identity.Principal, amount mone
 	if err != nil {
 		return err
 	}
-	approvers, err := Approvers(ctx, tx, by)
+	administrators, err := Administrators(ctx, tx, by)
 	if err != nil {
 		return err
 	}
@@ -50,17 +53,19 @@ func SetLimit(ctx context.Context, tx *db.Tx, by identity.Principal, amount mone
 	if err != nil {
 		return err
 	}
-	if amount.Asset() != "" && len(approvers) < 2 {
+	if amount.Asset() != "" && len(administrators) < 2 {
 		return ErrOnlyOne.At("body", "/limit")
 	}
-	next, what := Limit{Amount: amount}, "set to"
+	next, what := Limit{Amount: amount, since: now.since}, "set to"
 	switch same := amount.Asset() == now.Amount.Asset(); {
 	case same && (amount.Asset() == "" || amount.Cmp(now.Amount) == 0):
 		return nil
-	case now.Amount.Asset() == "", same && amount.Cmp(now.Amount) < 0:
+	case now.Amount.Asset() == "":
+		next.since = tx.Now()
+	case same && amount.Cmp(now.Amount) < 0:
 	default:
 		next, what = Limit{
-			Amount: now.Amount, Proposal: Proposal{ID: tx.NewID("alp"), By: by.UserID, Amount: amount},
+			Amount: now.Amount, Proposal: Proposal{ID: tx.NewID("alp"), By: by.UserID, Amount: amount}, since: now.since,
 		}, "proposed as"
 	}
 	recordLimit(tx, by, version, what, amount)
@@ -74,7 +79,10 @@ func AnswerLimit(ctx context.Context, tx *db.Tx, by identity.Principal, proposal
 	if err != nil {
 		return err
 	}
-	approvers, err := Approvers(ctx, tx, by)
+	if _, err := Administrators(ctx, tx, by); err != nil {
+		return err
+	}
+	may, err := approvers(ctx, tx, by.CompanyID)
 	if err != nil {
 		return err
 	}
@@ -84,10 +92,12 @@ func AnswerLimit(ctx context.Context, tx *db.Tx, by identity.Principal, proposal
 	}
 	asked := l.Proposal
 	switch {
-	case asked.ID == "" || asked.ID != proposalID, accept && !slices.Contains(approvers, asked.By):
+	case asked.ID == "" || asked.ID != proposalID, accept && !slices.Contains(may, asked.By):
 		return ErrProposal
 	case accept && asked.By == by.UserID:
 		return ErrCreator
+	case accept && !slices.Contains(may, by.UserID):
+		return ErrNewApprover
 	}
 	l.Proposal = Proposal{}
 	what := "proposal declined:"

@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -24,13 +25,14 @@ func given(ctx context.Context, tx *db.Tx, s Subject) ([]string, error) {
 // findLimit returns a company's limit. If there is none, its amount has no asset.
 func findLimit(ctx context.Context, tx *db.Tx, companyID string) (l Limit, err error) {
 	var currency, proposed string
-	var amount, proposedAmount int64
-	err = tx.QueryRow(ctx, `SELECT currency, amount, proposal_id, proposed_by, proposed_currency, proposed_amount
+	var amount, proposedAmount, since int64
+	err = tx.QueryRow(ctx, `SELECT currency, amount, proposal_id, proposed_by, proposed_currency, proposed_amount, set_at
 		FROM approval_limits WHERE company_id = $1`, companyID).
-		Scan(&currency, &amount, &l.Proposal.ID, &l.Proposal.By, &proposed, &proposedAmount)
+		Scan(&currency, &amount, &l.Proposal.ID, &l.Proposal.By, &proposed, &proposedAmount, &since)
 	if errors.Is(err, db.ErrNoRows) {
 		return Limit{}, nil
 	}
+	l.since = db.Time(since)
 	if currency != "" {
 		l.Amount = money.New(money.Asset(currency), amount)
 	}
@@ -49,15 +51,62 @@ func saveLimit(ctx context.Context, tx *db.Tx, companyID string, l Limit) error 
 		return a.Units()
 	}
 	_, err := tx.Exec(ctx, `INSERT INTO approval_limits
-			(company_id, currency, amount, proposal_id, proposed_by, proposed_currency, proposed_amount, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+			(company_id, currency, amount, proposal_id, proposed_by, proposed_currency, proposed_amount, set_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (company_id) DO UPDATE SET currency = excluded.currency, amount = excluded.amount,
 			proposal_id = excluded.proposal_id, proposed_by = excluded.proposed_by,
 			proposed_currency = excluded.proposed_currency, proposed_amount = excluded.proposed_amount,
-			updated_at = excluded.updated_at`,
+			set_at = excluded.set_at, updated_at = excluded.updated_at`,
 		companyID, string(l.Amount.Asset()), units(l.Amount), l.Proposal.ID, l.Proposal.By, string(l.Proposal.Amount.Asset()),
-		units(l.Proposal.Amount), db.Micros(tx.Now()))
+		units(l.Proposal.Amount), db.Micros(l.since), db.Micros(tx.Now()))
 	return err
+}
+
+// lockLimit prevents concurrent changes of a company's limit, and concurrent payments that count toward it, until the
+// commit.
+func lockLimit(ctx context.Context, tx *db.Tx, companyID string) error {
+	_, err := tx.Exec(ctx, "UPDATE approval_limits SET updated_at = updated_at WHERE company_id = $1", companyID)
+	return err
+}
+
+func insertUse(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) error {
+	_, err := tx.Exec(ctx, `INSERT INTO approval_uses (company_id, object_id, currency, amount, at)
+		VALUES ($1, $2, $3, $4, $5) ON CONFLICT (company_id, object_id) DO UPDATE
+		SET currency = excluded.currency, amount = excluded.amount, at = excluded.at`,
+		s.CompanyID, s.ID, string(amount.Asset()), amount.Units(), db.Micros(tx.Now()))
+	return err
+}
+
+func deleteUse(ctx context.Context, tx *db.Tx, s Subject) error {
+	_, err := tx.Exec(ctx, "DELETE FROM approval_uses WHERE company_id = $1 AND object_id = $2", s.CompanyID, s.ID)
+	return err
+}
+
+// usedSince returns what a company has paid without approval after a time, by currency, without the subject.
+func usedSince(ctx context.Context, tx *db.Tx, s Subject, after time.Time) ([]money.Amount, error) {
+	rows, err := tx.Query(ctx, `SELECT currency, CAST(SUM(amount) AS BIGINT) FROM approval_uses
+		WHERE company_id = $1 AND at > $2 AND object_id <> $3 GROUP BY currency ORDER BY currency`,
+		s.CompanyID, db.Micros(after), s.ID)
+	return db.Collect(rows, err, func(r *db.Rows) (money.Amount, error) {
+		var currency string
+		var units int64
+		err := r.Scan(&currency, &units)
+		return money.New(money.Asset(currency), units), err
+	})
+}
+
+func firstGiven(ctx context.Context, tx *db.Tx, companyID, objectID string) (time.Time, error) {
+	var at int64
+	err := tx.QueryRow(ctx, `SELECT COALESCE(MIN(at), 0) FROM (
+			SELECT at FROM approvals WHERE company_id = $1 AND object_id = $2
+			UNION ALL
+			SELECT requested_at FROM approval_requests
+			WHERE company_id = $1 AND object_id = $2 AND action = $3 AND state = 'approved'
+		) AS given`, companyID, objectID, Release).Scan(&at)
+	if err != nil || at == 0 {
+		return time.Time{}, err
+	}
+	return db.Time(at), nil
 }
 
 const requestColumns = "request_id, action, company_id, object_id, target, reason, requested_by, requested_at, version"

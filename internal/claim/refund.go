@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
@@ -292,6 +293,9 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		}
 		job.Enqueue(tx, later)
 		return nil
+	}
+	if err := approval.Count(ctx, tx, approval.Subject{CompanyID: r.CompanyID, ID: r.ID}, net); err != nil {
+		return err
 	}
 	r.Withheld, r.outputID = false, tx.NewID("out")
 	if err := r.advance(ctx, tx, RefundAccepted); err != nil {

@@ -109,9 +109,10 @@ func selectUser(ctx context.Context, tx *db.Tx, column, value string) (User, err
 
 // AddMember adds a member to a company or changes their role.
 func AddMember(ctx context.Context, tx *db.Tx, m Member) error {
-	_, err := tx.Exec(ctx, `INSERT INTO members (company_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (company_id, user_id) DO UPDATE SET role = excluded.role`, m.CompanyID, m.UserID, m.Role,
-		db.Micros(tx.Now()))
+	_, err := tx.Exec(ctx, `INSERT INTO members (company_id, user_id, role, role_since, created_at)
+		VALUES ($1, $2, $3, $4, $4) ON CONFLICT (company_id, user_id) DO UPDATE SET role = excluded.role,
+		role_since = CASE WHEN members.role IN ($5, $6) AND excluded.role IN ($5, $6) THEN members.role_since
+			ELSE excluded.role_since END`, m.CompanyID, m.UserID, m.Role, db.Micros(tx.Now()), RoleOwner, RoleAdmin)
 	return err
 }
 
@@ -143,8 +144,14 @@ func NextCompanyVersion(ctx context.Context, tx *db.Tx, companyID string) (versi
 
 // Administrators returns the user IDs of a company's owners and administrators.
 func Administrators(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
-	rows, err := tx.Query(ctx, "SELECT user_id FROM members WHERE company_id = $1 AND role IN ($2, $3) ORDER BY user_id",
-		companyID, RoleOwner, RoleAdmin)
+	return AdministratorsSince(ctx, tx, companyID, tx.Now())
+}
+
+// AdministratorsSince returns the user IDs of those who have been owners or administrators of a company since a time.
+func AdministratorsSince(ctx context.Context, tx *db.Tx, companyID string, since time.Time) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT user_id FROM members
+		WHERE company_id = $1 AND role IN ($2, $3) AND role_since <= $4 ORDER BY user_id`,
+		companyID, RoleOwner, RoleAdmin, db.Micros(since))
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 

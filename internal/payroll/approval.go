@@ -25,7 +25,7 @@ func awaiting(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID s
 	if err != nil {
 		return nil, err
 	}
-	if _, err := approval.Approvers(ctx, tx, by); err != nil {
+	if _, err := approval.Administrators(ctx, tx, by); err != nil {
 		return p, err
 	}
 	if !p.awaitsApproval() {

@@ -3,6 +3,7 @@ package payroll
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
@@ -229,5 +230,121 @@ func TestRaisingTheLimitTakesTwoMembers(t *testing.T) {
 			h.Errorf("%+v", l)
 		}
 		h.WantCount(13, "history WHERE object_id = $1 AND reason LIKE 'approval limit: %'", h.By.CompanyID)
+	})
+}
+
+// What a company pays without approval in a day, and in a week, counts together, so splitting a payroll does not avoid
+// the limit.
+func TestPayrollsOfADayAndAWeekCountTogether(t *testing.T) {
+	run(t, func(h *env) {
+		h.member("usr_a", identity.RoleOwner)
+		h.member("usr_b", identity.RoleAdmin)
+		h.limit("", "usr_a", usd(100_00))
+		pay := func(amount string) Payroll { return h.released(Payee{AmountText: amount, UserID: "rec_btc"}) }
+		for range 5 {
+			h.wantState(pay("60"), Released)
+			second := pay("60")
+			h.waits(second.ID, 2, 0)
+			h.does("", h.s.Approve, h.as("usr_a"), second.ID)
+			h.does("", h.s.Approve, h.as("usr_b"), second.ID)
+			h.release(second.ID)
+			h.wantState(second, Released) // and does not count
+			h.wantState(pay("30"), Released)
+			h.waits(pay("20").ID, 2, 0)
+			h.Clock.Advance(25 * time.Hour)
+		}
+		h.waits(pay("60").ID, 2, 0) // more than five times the limit in a week
+		v := fixture.Do(h.Fixture, func(ctx context.Context, tx *db.Tx) (Preview, error) {
+			return h.s.Preview(ctx, tx, h.By, CreateParams{ToPay: []Payee{{AmountText: "60", UserID: "rec_btc"}}})
+		})
+		if v.Approvals != 2 {
+			h.Errorf("%d approvals are announced, want 2", v.Approvals)
+		}
+		h.Clock.Advance(3 * 24 * time.Hour)
+		h.wantState(pay("60"), Released)
+	})
+}
+
+// An administrator cannot invite the second person: a member who gets the role while there is a limit can approve a
+// week later, and cannot raise the limit before.
+func TestANewAdministratorApprovesAWeekLater(t *testing.T) {
+	run(t, func(h *env) {
+		h.member("usr_a", identity.RoleOwner)
+		h.member("usr_b", identity.RoleAdmin)
+		h.member("usr_dev", identity.RoleDeveloper)
+		h.limit("", "usr_a", usd(100_00))
+		h.Clock.Advance(time.Minute)
+		h.member("usr_c", identity.RoleAdmin)
+		h.member("usr_dev", identity.RoleAdmin)
+		h.member("usr_b", identity.RoleOwner) // who was an administrator before
+		app := h.By
+		h.By = h.as("usr_a")
+		p := h.create(CreateParams{ToPay: []Payee{{AmountText: "500", UserID: "rec_btc"}}})
+		h.By = app
+		h.fund(p, "confirmed")
+		h.release(p.ID)
+		h.waits(p.ID, 1, 0)
+		h.limit("", "usr_a", usd(9_000_00))
+		raise := fixture.Get(h.Fixture, func(ctx context.Context, tx *db.Tx) (approval.Limit, error) {
+			return approval.LimitOf(ctx, tx, h.By)
+		}).Proposal.ID
+		agree := func(code, user string) {
+			h.Helper()
+			h.WantFault(code, func(ctx context.Context, tx *db.Tx) error {
+				return approval.AnswerLimit(ctx, tx, h.as(user), raise, true)
+			})
+		}
+		for _, user := range []string{"usr_c", "usr_dev"} {
+			h.does("second_person_required", h.s.Approve, h.as(user), p.ID)
+			agree("second_person_required", user)
+		}
+		h.Clock.Advance(7 * 24 * time.Hour)
+		agree("", "usr_dev")
+		h.does("", h.s.Approve, h.as("usr_b"), p.ID)
+		h.release(p.ID)
+		h.wantState(p, Released)
+
+		h.limit("", "usr_a", usd(100_00))
+		last := h.released(Payee{AmountText: "500", UserID: "rec_btc"})
+		h.does("", h.s.Approve, h.as("usr_c"), last.ID)
+		h.waits(last.ID, 2, 1)
+	})
+}
+
+// What was approved is what is paid: a destination that changes after the approval, by members or by staff, waits until
+// a member confirms it, also after the cool-down and for a payee who was never paid.
+func TestADestinationThatChangesAfterTheApprovalWaits(t *testing.T) {
+	run(t, func(h *env) {
+		h.s.CoolDown = time.Hour
+		h.member("usr_a", identity.RoleOwner)
+		h.member("usr_b", identity.RoleAdmin)
+		h.limit("", "usr_a", usd(100_00))
+		reviewed := false
+		h.s.guards.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) {
+			return reviewed, nil
+		}
+		p := h.released(worked...)
+		h.does("", h.s.Approve, h.as("usr_a"), p.ID)
+		h.does("", h.s.Approve, h.as("usr_b"), p.ID)
+		h.release(p.ID)
+		if got := h.get(p.ID); got.HoldReason != ReasonRelease {
+			h.Fatalf("held for %q", got.HoldReason)
+		}
+		h.Clock.Advance(time.Minute)
+		h.changeDestination("rec_btc")
+		reviewed = true
+		h.Clock.Advance(2 * time.Hour)
+		h.resume(p.ID)
+		h.release(p.ID)
+		h.wantPayment(p, 0, OnHold, ReasonCoolDown, 0)
+		h.wantPayment(p, 1, Released, "", 1)
+		h.Clock.Advance(48 * time.Hour)
+		h.release(p.ID)
+		h.wantPayment(p, 0, OnHold, ReasonCoolDown, 0)
+		h.WantFault("", fixture.Drop(func(ctx context.Context, tx *db.Tx) (Payroll, error) {
+			return h.s.ConfirmDestination(ctx, tx, h.as("usr_b"), p.ID, h.get(p.ID).Payments[0].ID)
+		}))
+		h.release(p.ID)
+		h.wantPayment(p, 0, Released, "", 1)
 	})
 }

@@ -18,7 +18,7 @@ func (s *Service) ConfirmDestination(ctx context.Context, tx *db.Tx, by identity
 	if err != nil {
 		return Payroll{}, err
 	}
-	if _, err := approval.Approvers(ctx, tx, by); err != nil {
+	if _, err := approval.Administrators(ctx, tx, by); err != nil {
 		return *p, err
 	}
 	company, err := identity.CompanyByID(ctx, tx, p.CompanyID)

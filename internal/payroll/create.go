@@ -381,7 +381,7 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 		if err := s.previewFunding(ctx, tx, company.ID, &v, &list); err != nil {
 			return v, err
 		}
-		if above, err := approval.AboveLimit(ctx, tx, company.ID, v.Total); err != nil {
+		if above, err := approval.AboveLimit(ctx, tx, approval.Subject{CompanyID: company.ID}, v.Total); err != nil {
 			return v, err
 		} else if above {
 			v.Approvals = approval.Needed(approval.CreatorOf(by))

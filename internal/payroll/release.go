@@ -79,6 +79,9 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	if err != nil {
 		return err
 	}
+	if err := approval.Count(ctx, tx, p.subject(), p.Total); err != nil {
+		return err
+	}
 	p.State = Released
 	if err := p.step(ctx, tx, Received, webhook.PayrollStatusUpdate, ""); err != nil {
 		return err
@@ -242,7 +245,8 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Pay
 }
 
 // entitlements returns the destinations and shares of each payment, with one query for all payees and one for all
-// destinations. For a payment that must wait for a cool-down it schedules another release.
+// destinations. A payment waits if its destination changed after the payroll was approved. For a payment that must wait
+// for a cool-down it schedules another release.
 func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment) ([]entitlement, error) {
 	ids := make([]string, len(waiting))
 	for i, m := range waiting {
@@ -252,15 +256,22 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 	if err != nil {
 		return nil, err
 	}
+	approved, err := approval.FirstGiven(ctx, tx, p.CompanyID, p.ID)
+	if err != nil {
+		return nil, err
+	}
 	all, changed := map[string][]destination.Destination{}, map[string]time.Time{}
+	cooling := tx.Now().Add(-max(s.CoolDown, 0))
 	if of := owners(payees); len(of) > 0 {
 		if all, err = destination.ForOwners(ctx, tx, of); err != nil {
 			return nil, err
 		}
-		if s.CoolDown > 0 {
-			if changed, err = destination.ChangedSince(ctx, tx, of, tx.Now().Add(-s.CoolDown)); err != nil {
-				return nil, err
-			}
+		since := cooling
+		if !approved.IsZero() && approved.Before(since) {
+			since = approved
+		}
+		if changed, err = destination.ChangedSince(ctx, tx, of, since); err != nil {
+			return nil, err
 		}
 	}
 	company, err := identity.CompanyByID(ctx, tx, p.CompanyID)
@@ -278,18 +289,20 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 		who, found := payees[m.PayeeID]
 		owner, used := destinations(who, all)
 		o.used = used
-		at, fresh := changed[owner]
-		if fresh {
+		at := changed[owner]
+		// What was approved is what is paid: a later destination waits until a member confirms it.
+		unapproved, fresh := !approved.IsZero() && at.After(approved), at.After(cooling)
+		if fresh && !unapproved {
 			if fresh, err = p.paidBefore(ctx, tx, m.PayeeID, at); err != nil {
 				return nil, err
 			}
 		}
-		if fresh {
+		if fresh || unapproved {
 			confirmed, err := p.confirmedSince(ctx, tx, m.ID, at)
 			if err != nil {
 				return nil, err
 			}
-			fresh = !confirmed
+			fresh, unapproved = fresh && !confirmed, unapproved && !confirmed
 		}
 		switch {
 		case held[m.PayeeID]:
@@ -300,6 +313,8 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 			o.problem = ReasonNoDestination
 		case !carried(used, s.Accounts), onlyInternationalACH(used, s.Banks, company.Country):
 			o.problem = ReasonNoRail
+		case unapproved:
+			o.problem = ReasonCoolDown
 		case fresh:
 			o.problem = ReasonCoolDown
 			enqueueRelease(tx, p.CompanyID, p.ID, at.Add(s.CoolDown))

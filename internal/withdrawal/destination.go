@@ -66,7 +66,7 @@ func (s *Service) AddDestination(ctx context.Context, tx *db.Tx, by identity.Pri
 	if _, err := identity.NextCompanyVersion(ctx, tx, company.ID); err != nil {
 		return Destination{}, err
 	}
-	if _, err := approval.Approvers(ctx, tx, by); err != nil {
+	if _, err := approval.Administrators(ctx, tx, by); err != nil {
 		return Destination{}, err
 	}
 	have, err := destinations(ctx, tx, company.ID)
@@ -102,7 +102,7 @@ func (s *Service) RemoveDestination(ctx context.Context, tx *db.Tx, by identity.
 	if err != nil {
 		return err
 	}
-	if _, err := approval.Approvers(ctx, tx, by); err != nil {
+	if _, err := approval.Administrators(ctx, tx, by); err != nil {
 		return err
 	}
 	d, err := findDestination(ctx, tx, company.ID, id)

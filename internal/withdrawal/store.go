@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -171,21 +170,6 @@ func update(ctx context.Context, tx *db.Tx, w *Withdrawal, from State) error {
 	w.Version++
 	w.UpdatedAt = tx.Now()
 	return err
-}
-
-// sumsBefore returns the sum of the withdrawals between a time and w, by asset. It omits those that ended without
-// payment.
-func sumsBefore(ctx context.Context, tx *db.Tx, w *Withdrawal, since time.Time) ([]money.Amount, error) {
-	rows, err := tx.Query(ctx, `SELECT asset, CAST(SUM(amount) AS BIGINT) FROM withdrawals
-		WHERE company_id = $1 AND created_at > $2 AND ($4 = '' OR created_at < $3 OR created_at = $3 AND withdrawal_id < $4)
-			AND status IN ('pending', 'awaiting_approval', 'on_hold', 'processing', 'completed') GROUP BY asset ORDER BY asset`,
-		w.CompanyID, db.Micros(since), db.Micros(w.CreatedAt), w.ID)
-	return db.Collect(rows, err, func(r *db.Rows) (money.Amount, error) {
-		var asset string
-		var units int64
-		err := r.Scan(&asset, &units)
-		return money.New(money.Asset(asset), units), err
-	})
 }
 
 // ListHeld returns the withdrawals of all companies that are on hold, longest first. It is for staff. Their

@@ -15,8 +15,7 @@
 //
 //   - Creating a withdrawal debits the available balance (2000) and credits the payout payable of its output (2110). So
 //     two withdrawals, or a withdrawal and a payroll, never use the same money.
-//   - A withdrawal above the company's approval limit needs approvals, as a payroll does. Withdrawals of the 24 hours
-//     before count toward the limit, so splitting an amount does not avoid it.
+//   - A withdrawal above the company's approval limit needs approvals, as a payroll does.
 //   - The destination is screened against the sanctions lists immediately before the payout.
 //   - Removing a destination cancels the withdrawals that wait to go there.
 //   - Package payout makes the payout. This package follows its state.
@@ -82,8 +81,6 @@ const (
 
 	// retryInterval is the time between attempts to process a withdrawal that is on hold.
 	retryInterval = 10 * time.Minute
-	// limitWindow is the time that a withdrawal counts toward the company's approval limit.
-	limitWindow = 24 * time.Hour
 	// minBitcoin is the smallest withdrawal in bitcoin, in satoshis: a smaller one is not worth its network fee.
 	minBitcoin = 10_000
 )
@@ -221,9 +218,9 @@ func (s *Service) Check(ctx context.Context, tx *db.Tx, by identity.Principal, p
 	if err != nil {
 		return w, err
 	}
-	may, err := w.allowed(ctx, tx)
-	if may {
-		w.Approval = approval.Progress{}
+	above, err := approval.AboveLimit(ctx, tx, w.subject(), w.Amount)
+	if above {
+		w.Approval.Needed = approval.Needed(w.CreatedBy)
 	}
 	return w, err
 }
@@ -274,7 +271,7 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 		return Withdrawal{}, err
 	}
 	if by.Kind == identity.KindSession {
-		if _, err := approval.Approvers(ctx, tx, by); err != nil {
+		if _, err := approval.Administrators(ctx, tx, by); err != nil {
 			return Withdrawal{}, err
 		}
 	}
@@ -430,6 +427,9 @@ func (w *Withdrawal) queuePayout(ctx context.Context, tx *db.Tx) error {
 	if err != nil {
 		return err
 	}
+	if err := approval.Count(ctx, tx, w.subject(), w.Amount); err != nil {
+		return err
+	}
 	if err := w.advance(ctx, tx, Processing, "", "payout queued"); err != nil {
 		return err
 	}
@@ -456,17 +456,12 @@ func RetryReviewed(ctx context.Context, tx *db.Tx, companyID string) error {
 	return err
 }
 
-// allowed reports whether a withdrawal is within the company's limit, or has its approvals. Withdrawals of the 24 hours
-// before count toward the limit, so that many small withdrawals do not avoid it.
-func (w *Withdrawal) allowed(ctx context.Context, tx *db.Tx) (bool, error) {
-	before, err := sumsBefore(ctx, tx, w, w.CreatedAt.Add(-limitWindow))
-	if err != nil {
-		return false, err
-	}
+// allowed reports whether a withdrawal is within the company's limit, or has its approvals.
+func (w *Withdrawal) allowed(ctx context.Context, tx *db.Tx) (allowed bool, err error) {
 	if w.Approval, err = approval.ProgressOf(ctx, tx, w.subject()); err != nil {
 		return false, err
 	}
-	return approval.Allowed(ctx, tx, w.subject(), append(before, w.Amount)...)
+	return approval.Allowed(ctx, tx, w.subject(), w.Amount)
 }
 
 // subject returns the withdrawal as a subject of approvals.
@@ -477,7 +472,7 @@ func (w *Withdrawal) subject() approval.Subject {
 // Approve records a member's approval of a withdrawal that waits for it. A second approval by the same member changes
 // nothing. The caller must check that the member has just shown a second factor.
 func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Withdrawal, error) {
-	if _, err := approval.Approvers(ctx, tx, by); err != nil {
+	if _, err := approval.Administrators(ctx, tx, by); err != nil {
 		return Withdrawal{}, err
 	}
 	w, err := lock(ctx, tx, by.CompanyID, id)
@@ -500,7 +495,7 @@ func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal,
 
 // Decline ends a withdrawal that waits for an approval, and returns its money to the balance.
 func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Withdrawal, error) {
-	if _, err := approval.Approvers(ctx, tx, by); err != nil {
+	if _, err := approval.Administrators(ctx, tx, by); err != nil {
 		return Withdrawal{}, err
 	}
 	w, err := lock(ctx, tx, by.CompanyID, id)
@@ -539,6 +534,9 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 // end ends a withdrawal without payment, and returns its money to the balance.
 func (w *Withdrawal) end(ctx context.Context, tx *db.Tx, to State, reason, note string) error {
 	if err := w.advance(ctx, tx, to, reason, note); err != nil {
+		return err
+	}
+	if err := approval.Uncount(ctx, tx, w.subject()); err != nil {
 		return err
 	}
 	owed, err := ledger.Balance(ctx, tx, w.CompanyID, ledger.OutputPayable, w.outputID, w.Amount.Asset())

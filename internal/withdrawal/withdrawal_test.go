@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
@@ -358,6 +360,50 @@ func TestASecondMemberDecidesAboveTheLimit(t *testing.T) {
 		x.process(fourth)
 		x.want("a day later", fourth, withdrawal.Processing, "", 1, 600_000)
 	})
+}
+
+// Withdrawals that are processed concurrently count each other toward the limit. The test cannot observe that the
+// second transaction waits, so the first one runs many queries before it commits.
+func TestConcurrentWithdrawalsCountTogether(t *testing.T) {
+	run(t, func(x *env) {
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			return approval.SetLimit(ctx, tx, x.owner, money.New(money.USD, 100_00)) // worth 0.002 BTC at 50,000 USD
+		})
+		for range 4 {
+			ids := []string{x.create("0.0011").ID, x.create("0.0011").ID}
+			processed := make(chan struct{})
+			var both sync.WaitGroup
+			both.Go(func() {
+				once := sync.OnceFunc(func() { close(processed) })
+				x.Write(func(ctx context.Context, tx *db.Tx) error {
+					defer once()
+					if err := x.s.Process(ctx, tx, processing(x, ids[0])); err != nil {
+						return err
+					}
+					once()
+					for range 200 {
+						if _, err := withdrawal.Get(ctx, tx, x.owner, "", ids[0]); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			})
+			both.Go(func() {
+				<-processed
+				x.Write(func(ctx context.Context, tx *db.Tx) error { return x.s.Process(ctx, tx, processing(x, ids[1])) })
+			})
+			both.Wait()
+			if got := x.get(ids[1]); got.State != withdrawal.AwaitingApproval {
+				x.Fatalf("the second withdrawal is %s", got.State)
+			}
+			x.Clock.Advance(48 * time.Hour)
+		}
+	})
+}
+
+func processing(x *env, id string) job.Job {
+	return job.Job{CompanyID: x.By.CompanyID, ID: "job_1", Payload: fmt.Appendf(nil, `{"withdrawal_id":%q}`, id)}
 }
 
 func TestCancelReturnsTheMoney(t *testing.T) {

@@ -267,6 +267,7 @@ CREATE TABLE members (
     company_id TEXT   NOT NULL,
     user_id    TEXT   NOT NULL,
     role       TEXT   NOT NULL,
+    role_since BIGINT NOT NULL, -- time since which the member has been an owner or administrator, or has had another role
     created_at BIGINT NOT NULL,
     PRIMARY KEY (company_id, user_id)
 );
@@ -1123,9 +1124,22 @@ CREATE TABLE approval_limits (
     proposed_by       TEXT   NOT NULL, -- '' while no change is proposed
     proposed_currency TEXT   NOT NULL,
     proposed_amount   BIGINT NOT NULL,
+    set_at            BIGINT NOT NULL, -- time from which there has been a limit
     updated_at        BIGINT NOT NULL,
     PRIMARY KEY (company_id)
 );
+
+-- Payments without approval, which count toward the limits of the day and the week.
+-- Writer: internal/approval
+CREATE TABLE approval_uses (
+    company_id TEXT   NOT NULL,
+    object_id  TEXT   NOT NULL,
+    currency   TEXT   NOT NULL,
+    amount     BIGINT NOT NULL,
+    at         BIGINT NOT NULL,
+    PRIMARY KEY (company_id, object_id)
+);
+CREATE INDEX approval_uses_at ON approval_uses (company_id, at);
 
 
 -- ==========================
