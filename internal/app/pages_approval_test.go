@@ -188,7 +188,7 @@ func TestTwoPersonApproval(t *testing.T) {
 		at = strings.TrimSuffix(at, "/fund")
 		id := strings.TrimPrefix(at, "/payrolls/")
 		o.d.deposit(id, "exact", "")
-		page = o.says(o.waits(id), "Approvals: 0 of 1.")
+		page = o.says(o.waits(id), "Approvals: 0 of 1.", "Created by Alex Admin.", "100% to ")
 		o.silent(page, at+"/approve")
 		_, form = webtest.Form(t, page.Text, at+"/decline")
 		if got := o.Post(at+"/approve", form); got.Status != http.StatusForbidden || !strings.Contains(got.Text,

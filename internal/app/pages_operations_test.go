@@ -184,6 +184,9 @@ func TestOperations(t *testing.T) {
 			return strings.Contains(second.Get(at+"/queues/on_hold").Text, "Payouts are paused")
 		})
 		o.says(second.Get(at), "a strange &lt;b&gt;payout&lt;/b&gt;", "Payouts are paused")
+		for _, path := range []string{"/overview", "/payrolls/" + small.PayrollID} {
+			o.silent(o.says(o.Get(path), "Payouts are paused at the moment"), "are on their way", "strange")
+		}
 		second.sends(t, at, at+"/requests", http.StatusSeeOther, "reason", "it was ours")
 		testkit.Check(t, o.s.Stop(t.Context()))
 		s := boot(t, database, limit)

@@ -79,7 +79,7 @@ func TestRecipientPages(t *testing.T) {
 		o.says(o.Get("/recipients?search=mary"), "Mary Jackson", "Added.")
 		o.silent(o.says(o.Get("/recipients/export.csv"), "Mary Jackson", "i-1"), "Katherine")
 
-		o.says(o.Get(at), "Joan &lt;i&gt;Clarke", "Needs a destination", "No destination yet", "e-7")
+		o.says(o.Get(at), "Joan &lt;i&gt;Clarke", "Needs a destination", "No destination yet", "e-7", "No payments yet.")
 
 		o.says(o.Get(at+"/destinations/new"), `<option value="BTC">`, `<option value="USD">`)
 		o.says(o.Get(at+"/destinations/new?symbol=USD"), `<option value="fedwire">`)

@@ -352,6 +352,7 @@ func TestPayrollByFile(t *testing.T) {
 			o.d.count("SELECT COUNT(*) FROM payments WHERE premium AND description = '=1+1'") != 1 {
 			t.Errorf("%d\n%s", made.Status, made.Text)
 		}
+		o.says(o.Get("/recipients/"+ada.UserID), "600.00\u00a0USD", "=1&#43;1", strings.TrimSuffix(made.Location(), "/fund"))
 	})
 }
 

@@ -2,6 +2,7 @@ package backoffice
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -9,8 +10,10 @@ import (
 	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/receivable/deposit"
@@ -39,15 +42,60 @@ const MostItems = 200
 // Item is an entry of a queue.
 type Item struct {
 	CompanyID, ObjectID string
+	Company             string // name of the company
 	OfID                string // ID of the payroll, claim or withdrawal of the object; "" if the object is one
 	State, Reason       string
 	Amount              money.Amount
-	Detail              string // transaction of a payment, or list entry of a screening match
+	Detail              string // transaction of a payment; "" for none
 	Since               time.Time
+	Match               *Match // of a screening hit; nil for others
+}
+
+// Match is what a screening hit compares.
+type Match struct {
+	Name, Country string // of the payee or company
+	Address       string // the address that matched; "" if the name did
+	Entry         string // name of the list entry
+	EntryID       string
+	Programs      string // sanctions programs of the entry
+	Score         int    // similarity of the names, 1 to 100
 }
 
 // Queue returns the items of a queue, oldest first, or apierr.NotFoundErr for an unknown queue.
-func Queue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error) {
+func Queue(ctx context.Context, tx *db.Tx, name string) ([]Item, error) {
+	items, err := readQueue(ctx, tx, name)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for i := range items {
+		id := items[i].CompanyID
+		if _, known := names[id]; !known && id != "" {
+			company, err := identity.CompanyByID(ctx, tx, id)
+			if err != nil && !errors.Is(err, apierr.NotFoundErr) {
+				return nil, err
+			}
+			names[id] = company.Name
+		}
+		items[i].Company = names[id]
+		m := items[i].Match
+		if m == nil {
+			continue
+		}
+		if items[i].OfID == id {
+			m.Name = names[id]
+			continue
+		}
+		payees, err := payee.Payees(ctx, tx, id, []string{items[i].OfID})
+		if err != nil {
+			return nil, err
+		}
+		m.Name, m.Country = payees[items[i].OfID].Name, payees[items[i].OfID].Country
+	}
+	return items, nil
+}
+
+func readQueue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error) {
 	switch name {
 	case InDoubt:
 		return outputs(ctx, tx, payout.UnknownOutcome)
@@ -73,9 +121,12 @@ func Queue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error
 		hits, err := screening.Hits(ctx, tx, screening.Open, MostItems)
 		for i := range hits {
 			h := &hits[i]
+			m := &Match{Entry: h.EntryName, EntryID: h.EntryID, Programs: h.Programs, Score: h.Score}
+			if h.Kind == screening.KindAddress {
+				m.Address = h.Matched
+			}
 			items = append(items, Item{
-				CompanyID: h.CompanyID, ObjectID: h.ID, OfID: h.SubjectID, State: h.Kind,
-				Detail: h.EntryID + " " + h.EntryName + " (" + h.Programs + ")", Since: h.CreatedAt,
+				CompanyID: h.CompanyID, ObjectID: h.ID, OfID: h.SubjectID, Since: h.CreatedAt, Match: m,
 			})
 		}
 		return items, err

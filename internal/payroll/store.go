@@ -459,6 +459,39 @@ func CountOpenPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string
 	return open, last, err
 }
 
+// PayeePayment is a payment with what its payroll is known by.
+type PayeePayment struct {
+	Payment
+	ExternalID string // the company's reference of the payroll; may be empty
+	CreatedAt  time.Time
+}
+
+// PaymentsTo returns at most limit payments of a company to a payee, the newest first.
+func PaymentsTo(ctx context.Context, tx *db.Tx, companyID, payeeID string, limit int) ([]PayeePayment, error) {
+	rows, err := tx.Query(ctx, `SELECT p.payroll_id, p.external_id, p.currency, p.created_at, `+
+		strings.Join(prefixed("m", columns(paymentColumns)), ", ")+` FROM payments m
+		JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
+		WHERE m.company_id = $1 AND m.payee_id = $2 ORDER BY p.created_at DESC, m.payment_id DESC LIMIT $3`,
+		companyID, payeeID, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (m PayeePayment, err error) {
+		var p Payroll
+		var created int64
+		m.Payment, err = p.scanPayment(func(to ...any) error {
+			return r.Scan(append([]any{&p.ID, &m.ExternalID, &p.Currency, &created}, to...)...)
+		})
+		m.PayrollID, m.CreatedAt = p.ID, db.Time(created)
+		return m, err
+	})
+}
+
+// prefixed returns the names of columns, qualified by an alias.
+func prefixed(alias string, names []string) []string {
+	for i := range names {
+		names[i] = alias + "." + names[i]
+	}
+	return names
+}
+
 // Held is a payroll on hold.
 type Held struct {
 	CompanyID, ID, Reason string

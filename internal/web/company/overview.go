@@ -5,6 +5,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/web/ui"
@@ -23,6 +24,7 @@ type overviewPage struct {
 	Attention []ui.Task
 	Recent    ui.Table
 	Charts    []ui.Chart
+	Paused    bool // the operator has paused payouts
 }
 
 // balanceRow is a balance in one currency.
@@ -50,6 +52,11 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
+	why, err := payout.Paused(ctx, tx)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p.Paused = why != ""
 	if p.Charts, err = c.PaidCharts(ctx, tx); err != nil {
 		return ui.View{}, err
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank/iso20022"
+	"github.com/stipend/stipend/internal/payout/bank/nacha"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/web/ui"
 )
@@ -120,6 +122,8 @@ type payrollPage struct {
 	Approval               approvalStatus
 	Unconfirmed            []unconfirmed
 	Redirected             []redirectedPayee
+	Paused                 bool // the operator has paused payouts, and some of this payroll are due
+	Maker                  string
 	RedirectedMore         string // number of further ones, "" for none
 }
 
@@ -158,6 +162,19 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if !p.Rate.IsZero() {
 		v.Rate = c.Text("payroll.rate.is", string(p.Rate.Base()), c.FormatNumber(p.Rate.String()), string(p.Rate.Quote()))
 	}
+	if p.State == payroll.Received || p.State == payroll.Released || p.State == payroll.OnHold {
+		why, err := payout.Paused(ctx, tx)
+		if err != nil {
+			return ui.View{}, err
+		}
+		v.Paused = why != ""
+	}
+	if v.Maker, err = maker(ctx, c, tx, p); err != nil {
+		return ui.View{}, err
+	}
+	if v.Paused && p.State == payroll.Released {
+		v.Means = ""
+	}
 	if p.HoldReason != "" {
 		v.HoldReason = c.Word("reason", p.HoldReason)
 	}
@@ -174,7 +191,9 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	first := min((page-1)*paymentsPerPage, len(p.Payments))
 	part := p.Payments[first:min(first+paymentsPerPage, len(p.Payments))]
 	v.Pager = c.Pager(page, paymentsPerPage, p.Count)
-	v.Payments = paymentTable(c, part, names)
+	if v.Payments, err = paymentTable(ctx, tx, c, part, names); err != nil {
+		return ui.View{}, err
+	}
 	v.Steps = timeline(c, p, part, names)
 	for _, m := range part {
 		if m.Reason == payroll.ReasonCoolDown && c.Session.Administers() {
@@ -231,8 +250,32 @@ func payeeNames(ctx context.Context, tx *db.Tx, p payroll.Payroll) (map[string]s
 	return names, err
 }
 
-// paymentTable lists payments with their outputs.
-func paymentTable(c *ui.Request, part []payroll.Payment, names map[string]string) ui.Table {
+// maker returns the name of the member who created a payroll, or says that an app did.
+func maker(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (string, error) {
+	if p.CreatedBy == "" {
+		return c.Text("payroll.by_app"), nil
+	}
+	names, err := memberNames(ctx, c, tx, p.CreatedBy)
+	if err != nil {
+		return "", err
+	}
+	return names[0], nil
+}
+
+// paymentTable lists payments with their outputs, or before their release with the destinations that they would go to.
+func paymentTable(ctx context.Context, tx *db.Tx, c *ui.Request, part []payroll.Payment, names map[string]string) (
+	ui.Table, error) {
+	var open []string
+	for _, m := range part {
+		if len(m.Outputs) == 0 {
+			open = append(open, m.PayeeID)
+		}
+	}
+	slices.Sort(open)
+	destinations, err := destination.ForOwners(ctx, tx, slices.Compact(open))
+	if err != nil {
+		return ui.Table{}, err
+	}
 	t := ui.Table{Caption: c.Text("payroll.payments"),
 		Heads: c.Columns("payment.payee|a", "payment.outputs|e", "payroll.status|c", "payment.amount#|b")}
 	for _, m := range part {
@@ -245,7 +288,7 @@ func paymentTable(c *ui.Request, part []payroll.Payment, names map[string]string
 		}
 		state := c.StateCell("payment.state", string(m.State))
 		if m.Reason != "" {
-			state.Lines = []ui.Cell{{Text: c.Word("reason", m.Reason)}}
+			state.Lines = []ui.Cell{{Text: reasonText(c, m.Reason)}}
 		}
 		var outs ui.Cell
 		for i, o := range m.Outputs {
@@ -256,9 +299,28 @@ func paymentTable(c *ui.Request, part []payroll.Payment, names map[string]string
 				outs.Lines = append(outs.Lines, shown)
 			}
 		}
+		if len(m.Outputs) == 0 {
+			outs = planned(c, destinations[m.PayeeID])
+		}
 		t.Rows = append(t.Rows, []ui.Cell{who, outs, state, c.AmountCell(m.Amount)})
 	}
-	return t
+	return t, nil
+}
+
+// planned lists the destinations that share a payment, with their percentages.
+func planned(c *ui.Request, all []destination.Destination) (s ui.Cell) {
+	for _, d := range all {
+		if d.Allocation == 0 {
+			continue
+		}
+		line := ui.Cell{Text: c.Text("output.share", c.FormatCount(int64(d.Allocation)), destinationName(d))}
+		if s.Text == "" {
+			s = line
+		} else {
+			s.Lines = append(s.Lines, line)
+		}
+	}
+	return s
 }
 
 // output describes what a destination receives, and its state.
@@ -270,12 +332,21 @@ func output(c *ui.Request, o payout.Output) ui.Cell {
 			"payroll.rate.is", string(o.Rate.Base()), c.FormatNumber(o.Rate.String()), string(o.Rate.Quote()))})
 	}
 	if o.Reason != "" {
-		s.Lines = append(s.Lines, ui.Cell{Text: c.Word("reason", o.Reason)})
+		s.Lines = append(s.Lines, ui.Cell{Text: reasonText(c, o.Reason)})
 	}
 	if o.TxID != "" {
 		s.Lines = append(s.Lines, ui.CodeCell(o.TxID))
 	}
 	return s
+}
+
+// reasonText returns the meaning of a reason. A bank's code is followed by its meaning, in English.
+func reasonText(c *ui.Request, reason string) string {
+	text := c.Word("reason", reason)
+	if meaning := cmp.Or(iso20022.ReasonText(reason), nacha.ReasonText(reason)); text == reason && meaning != "" {
+		return reason + ": " + meaning
+	}
+	return text
 }
 
 // destinationHint returns the masked destination as it was at release.
@@ -314,7 +385,7 @@ func timeline(c *ui.Request, p payroll.Payroll, part []payroll.Payment, names ma
 		step := timelineStep{Tone: state.Tone, Text: name + ": " + state.Text, ISO: ui.FormatTimestamp(s.At),
 			At: c.FormatTime(s.At)}
 		if s.Reason != "" {
-			step.Why = c.Word("reason", s.Reason)
+			step.Why = reasonText(c, s.Reason)
 		}
 		all = append(all, step)
 	}

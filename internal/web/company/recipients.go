@@ -1,6 +1,7 @@
 package company
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -154,6 +156,30 @@ type recipientPage struct {
 	Corrections                               []correctionRow
 	History                                   ui.Table
 	Stopped                                   bool
+	UnderReview                               bool // payments wait for a decision of the operator
+	Payments                                  ui.Table
+}
+
+// maxPayments is the number of payments that a recipient's page lists.
+const maxPayments = 20
+
+// paymentsTo lists the latest payments to a recipient.
+func paymentsTo(ctx context.Context, tx *db.Tx, c *ui.Request, r payee.Recipient) (ui.Table, error) {
+	t := ui.Table{Caption: c.Text("recipient.payments"), Empty: c.Text("recipient.payments.none"),
+		Heads: c.Columns("payroll.id|a", "payroll.status|c", "payroll.created#|d", "payment.amount#|b")}
+	all, err := payroll.PaymentsTo(ctx, tx, r.CompanyID, r.ID, maxPayments)
+	for _, m := range all {
+		name := c.LinkCell(cmp.Or(m.ExternalID, c.Text("payroll.of", c.FormatDate(m.CreatedAt))), payrollPath(m.PayrollID))
+		if m.Description != "" {
+			name.Lines = []ui.Cell{{Text: m.Description}}
+		}
+		state := c.StateCell("payment.state", string(m.State))
+		if m.Reason != "" {
+			state.Lines = []ui.Cell{{Text: reasonText(c, m.Reason)}}
+		}
+		t.Rows = append(t.Rows, []ui.Cell{name, state, c.TimeCell(m.CreatedAt), c.AmountCell(m.Amount)})
+	}
+	return t, err
 }
 
 // showRecipient renders a recipient with their destinations and the history of changes.
@@ -166,6 +192,12 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	p := recipientPage{
 		Recipient: r, Path: recipientPath(r.ID), RoleName: c.RoleName(r.Role), TypeName: c.Word("recipient.type", r.Type),
 		Since: c.FormatDate(r.Created), Stopped: r.Status == payee.Inactive,
+	}
+	if p.UnderReview, err = screening.Blocked(ctx, tx, r.CompanyID, r.ID); err != nil {
+		return ui.View{}, err
+	}
+	if p.Payments, err = paymentsTo(ctx, tx, c, r); err != nil {
+		return ui.View{}, err
 	}
 	if _, last, err := payroll.CountOpenPayments(ctx, tx, r.CompanyID, r.ID); err != nil {
 		return ui.View{}, err

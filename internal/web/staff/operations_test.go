@@ -52,6 +52,10 @@ func TestClearingAHitNeedsTwoStaffMembers(t *testing.T) {
 			})
 			return now, by
 		}
+		if page := katherine.Get(queue); !page.Contains("Score 90 of 100") || !page.Contains("Acme") ||
+			!page.Contains("Sanctions list") {
+			t.Errorf("the match is not shown:\n%s", page.Text)
+		}
 		decide(katherine, "hit_1", "clear", http.StatusSeeOther)
 		decide(katherine, "hit_1", "clear", http.StatusConflict)
 		if got := answer(katherine, "yes"); got != http.StatusForbidden {

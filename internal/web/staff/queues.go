@@ -22,6 +22,8 @@ type queuePage struct {
 type queueItem struct {
 	Company, Object, Of, What, Reason, Amount, Since string
 	Release, Hit, Transfer, Deposit, Debt            bool
+	Name                                             string // of the company
+	Match                                            *backoffice.Match
 }
 
 // showQueue renders one queue.
@@ -50,7 +52,13 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		if i.Amount.Asset() != "" {
 			amount = c.AmountCell(i.Amount)
 		}
-		p.Items.Rows = append(p.Items.Rows, []ui.Cell{c.TimeCell(i.Since), object, ui.CodeCell(i.CompanyID), amount, why})
+		if i.Match != nil {
+			object = ui.Cell{Text: cmp.Or(i.Match.Name, i.OfID), Kind: "person", Lines: []ui.Cell{ui.CodeCell(i.ObjectID)}}
+			why = ui.Cell{Text: i.Match.Entry, Lines: []ui.Cell{{Text: c.Text("operations.score",
+				c.FormatCount(int64(i.Match.Score)))}}}
+		}
+		company := ui.Cell{Text: i.Company, Lines: []ui.Cell{ui.CodeCell(i.CompanyID)}}
+		p.Items.Rows = append(p.Items.Rows, []ui.Cell{c.TimeCell(i.Since), object, company, amount, why})
 		transfer := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "trf_")
 		deposit := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "dep_")
 		debt := name == backoffice.Debts && i.Amount.Sign() > 0
@@ -59,7 +67,7 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 				Company: i.CompanyID, Object: i.ObjectID, Of: i.OfID, What: i.Detail, Reason: i.Reason,
 				Amount: c.FormatMoney(i.Amount), Since: c.FormatTime(i.Since),
 				Release: name == backoffice.Releases, Hit: name == backoffice.Hits, Transfer: transfer, Deposit: deposit,
-				Debt: debt,
+				Debt: debt, Name: i.Company, Match: i.Match,
 			})
 		}
 	}
