@@ -24,6 +24,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/sandbox"
 )
@@ -144,6 +145,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 		}
 	}
 	s.work.Go(func() { s.followClock(background) })
+	s.followBalances(background)
 	if s.cfg.Has(RoleAPI) {
 		if err := s.startAPI(background); err != nil {
 			return err
@@ -234,6 +236,19 @@ func (s *Service) checkReady(ctx context.Context) error {
 		return errors.New("stopping")
 	}
 	return s.requestDB.Ping(ctx)
+}
+
+// problems returns what staff must investigate: frozen accounts.
+func (s *Service) problems(ctx context.Context) (found []string, err error) {
+	err = s.requestDB.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		found = nil
+		frozen, err := ledger.Differences(ctx, tx)
+		if len(frozen) > 0 {
+			found = append(found, "ledger_differences")
+		}
+		return err
+	})
+	return found, err
 }
 
 // Ready returns the description of the process.

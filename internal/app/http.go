@@ -44,7 +44,7 @@ func (s *Service) startAPI(background context.Context) error {
 		Payroll: s.payroll, Claim: s.claims, Withdrawal: s.withdrawals, Vendor: s.vendor,
 		Sealer: s.sealer, KYC: s.kyc, Funding: s.funding, Webhooks: hooks, Bodies: s.bodies,
 		Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
-		Ready: s.checkReady, Observe: s.metrics.observe, Requests: s.requests,
+		Ready: s.checkReady, Problems: s.problems, Observe: s.metrics.observe, Requests: s.requests,
 	}
 	pages := ui.Deps{
 		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env,

@@ -109,6 +109,7 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 		job.Periodic{Name: "rates.refresh", Every: 20 * time.Second, Run: s.rates.Refresh},
 		job.Periodic{Name: "quotes.expire", Every: s.cfg.checkInterval(), Run: s.expireQuotes},
 		job.Periodic{Name: "operators.reconcile", Every: time.Hour, Run: s.reconcile},
+		job.Periodic{Name: "ledger.check", Every: time.Hour, Run: s.checkBalances},
 		onDB("webhooks.prune", time.Hour, delivery.Prune),
 		onDB("requests.prune", time.Hour, requestlog.Prune),
 		onDB("funding.collect", 30*time.Second, s.funding.Collect),
@@ -136,6 +137,32 @@ func (s *Service) expireQuotes(ctx context.Context) error {
 		err = errors.Join(err, failed)
 	}
 	return err
+}
+
+// checkBalances compares the balances with their ledger lines.
+func (s *Service) checkBalances(ctx context.Context) error {
+	return backoffice.CheckBalances(ctx, s.db, s.log)
+}
+
+// followBalances checks the balances when a posting finds one that differs, until ctx ends.
+func (s *Service) followBalances(ctx context.Context) {
+	found := make(chan struct{}, 1)
+	s.db.OnNotice(ledger.NoticeDiffers, func() {
+		select {
+		case found <- struct{}{}:
+		default:
+		}
+	})
+	s.work.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-found:
+				s.warn(ctx, "the balances cannot be checked", s.checkBalances(ctx))
+			}
+		}
+	})
 }
 
 // reconcile compares the ledger with the nodes and banks, if the Bitcoin node can list coins, and acts on differences.

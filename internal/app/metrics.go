@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/monitor"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/screening"
 )
 
@@ -78,13 +79,16 @@ var (
 	chainWatched = gauge("chain_watched_seconds", "Time up to which the chain was seen, in seconds since 1970.", "chain")
 	listWritten  = gauge("sanctions_list_written_seconds",
 		"When a sanctions list in use was last written, in seconds since 1970.", "list")
-	hitsOpen = gauge("screening_hits_open", "Hits on sanctions lists that wait for a decision, at most 1000.")
+	hitsOpen  = gauge("screening_hits_open", "Hits on sanctions lists that wait for a decision, at most 1000.")
+	differing = gauge("ledger_differences", "Accounts that are frozen because their balance differs from their lines.")
+	owing     = gauge("debts", "Debts of companies after received money was reversed.")
 )
 
 // Describe implements prometheus.Collector.
 func (stored) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		jobsWaiting, jobsDead, chainHeight, chainTip, chainAlarm, chainWatched, listWritten, hitsOpen,
+		differing, owing,
 	} {
 		ch <- d
 	}
@@ -129,8 +133,18 @@ func (c stored) Collect(ch chan<- prometheus.Metric) {
 			}
 		}
 		open, err := screening.Hits(ctx, tx, screening.Open, maxHits)
+		if err != nil {
+			return err
+		}
+		send(hitsOpen, float64(len(open)))
+		frozen, err := ledger.Differences(ctx, tx)
+		if err != nil {
+			return err
+		}
+		send(differing, float64(len(frozen)))
+		debts, err := ledger.Debts(ctx, tx)
 		if err == nil {
-			send(hitsOpen, float64(len(open)))
+			send(owing, float64(len(debts)))
 		}
 		return err
 	})

@@ -173,6 +173,9 @@ func (d *DB) execute(batch []*request) {
 		if r.err = d.abandoned(r); r.err == nil {
 			d.executeAlone(r)
 		}
+		if n := (noticed{}); errors.As(r.err, &n) {
+			d.listeners.notify([]string{n.topic})
+		}
 		close(r.done)
 	}
 }
@@ -339,8 +342,19 @@ func (l *listeners) notify(topics []string) {
 	}
 }
 
-// OnNotice registers f to be called after each commit of a transaction that called [Tx.Notify] with the topic, before
-// its Write returns. f must not block.
+// WithNotice returns err as an error after which the functions of [DB.OnNotice] are called with the topic, although
+// its transaction is rolled back.
+func WithNotice(err error, topic string) error { return noticed{err, topic} }
+
+type noticed struct {
+	error
+	topic string
+}
+
+func (n noticed) Unwrap() error { return n.error }
+
+// OnNotice registers f to be called after each commit of a transaction that called [Tx.Notify] with the topic, and
+// after each error of [WithNotice] with it, before its Write returns. f must not block.
 func (d *DB) OnNotice(topic string, f func()) {
 	d.listeners.mu.Lock()
 	defer d.listeners.mu.Unlock()

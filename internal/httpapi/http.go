@@ -19,6 +19,7 @@ package httpapi
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -85,6 +86,8 @@ type Deps struct {
 	Hosts []string
 	// Ready reports why the service should not receive requests. Nil means that only the database is checked.
 	Ready func(context.Context) error
+	// Problems returns what the response of /readyz reports although the service should receive requests. Nil means none.
+	Problems func(context.Context) ([]string, error)
 	// Observe receives every routed request, for metrics.
 	Observe func(method, route string, status int, took time.Duration)
 	// Requests records the requests of programs for their companies. Nil records nothing.
@@ -503,14 +506,22 @@ func serveFile(w *responseWriter, contentType string, body []byte) {
 func (s *server) serveReady(w *responseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
 	defer cancel()
+	answer := healthAnswer{Status: "ready"}
 	err := s.DB.Ping(ctx)
 	if err == nil && s.Ready != nil {
 		err = s.Ready(ctx)
+	}
+	if err == nil && s.Problems != nil {
+		answer.Problems, err = s.Problems(ctx)
+	}
+	var body []byte
+	if err == nil {
+		body, err = json.Marshal(answer)
 	}
 	if err != nil {
 		s.Log.Warn("not ready", slog.String("error", err.Error()))
 		s.refuse(w, errRetryLater.Detailf("The service is not ready. Retry later."))
 		return
 	}
-	send(w, http.StatusOK, []byte(`{"status":"ready"}`))
+	send(w, http.StatusOK, body)
 }

@@ -146,7 +146,8 @@ func Document() []byte {
 
 // healthAnswer is the response of the health checks.
 type healthAnswer struct {
-	Status string `json:"status" enum:"ok,ready" doc:"ok: the process is running; ready: it can process requests."`
+	Status   string   `json:"status" enum:"ok,ready" doc:"ok: the process is running; ready: it can process requests."`
+	Problems []string `json:"problems,omitempty" doc:"What staff must investigate, although requests are processed."`
 }
 
 // operationsRoutes are documented but served outside the route table.

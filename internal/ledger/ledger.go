@@ -94,6 +94,14 @@ func (c Code) operatorOwned() bool { return c >= FXPosition || c == Exchange }
 // Operator is the company ID of journals that concern the operator alone.
 const Operator = "operator"
 
+// ErrDiffers is returned for a posting to an account whose balance is not the sum of its lines. The transaction is
+// rolled back, so it cannot freeze the account: [NoticeDiffers] makes the service call [FindDifferences].
+var ErrDiffers = db.WithNotice(apierr.New(apierr.Unavailable, "retry_later",
+	"This account is being checked. Try again later, or contact support."), NoticeDiffers)
+
+// NoticeDiffers is the in-process topic that is notified of ErrDiffers.
+const NoticeDiffers = "ledger.differs"
+
 // ErrInsufficient is returned for a transaction that would overdraw a guarded account.
 var ErrInsufficient = apierr.New(apierr.Conflict, "insufficient_balance", "The balance does not cover this.")
 
@@ -191,11 +199,17 @@ func (k balanceKey) compare(o balanceKey) int {
 var postings = db.NewGroup(flush, "ledger_journals", "ledger_lines", "ledger_balances",
 	"operator_movements", "operator_balances")
 
+// change is what the journals of a transaction change in a guarded account.
+type change struct {
+	delta money.Amount
+	lines int64 // number of lines
+}
+
 // flush writes all journals of a transaction with a fixed number of statements.
 func flush(ctx context.Context, tx *db.Tx, items []*posting) error {
 	journals := make([][]any, 0, len(items))
-	var lines, movements [][]any
-	deltas := map[balanceKey]money.Amount{}
+	var movements [][]any
+	changes := map[balanceKey]change{}
 	for _, p := range items {
 		j := p.j
 		owned, err := j.operatorChanges()
@@ -206,37 +220,64 @@ func flush(ctx context.Context, tx *db.Tx, items []*posting) error {
 			movements = append(movements, []any{j.CompanyID, p.id, string(x.Asset()), x.Units()})
 		}
 		journals = append(journals, []any{j.CompanyID, p.id, j.SourceType, j.SourceID, j.Purpose, db.Micros(tx.Now())})
-		for i, l := range j.Lines {
-			a := l.Amount.Asset()
-			lines = append(lines, []any{j.CompanyID, p.id, int64(i), string(l.Code), l.Dim, string(a), l.signed().Units()})
+		for _, l := range j.Lines {
 			if !l.Code.Guarded() {
 				continue
 			}
-			k := balanceKey{j.CompanyID, l.Code, l.Dim, a}
-			d, ok := deltas[k]
+			k := j.balanceKey(l)
+			c, ok := changes[k]
 			if !ok {
-				d = money.Zero(a)
+				c.delta = money.Zero(k.asset)
 			}
-			d, err := d.Sub(l.signed()) // guarded accounts are liabilities: a credit adds
-			if err != nil {
+			if c.delta, err = c.delta.Sub(l.signed()); err != nil { // guarded accounts are liabilities: a credit adds
 				return err
 			}
-			deltas[k] = d
+			c.lines++
+			changes[k] = c
 		}
 	}
-	if err := insertJournals(ctx, tx, journals, lines, movements); err != nil {
+	if err := insertJournals(ctx, tx, journals, movements); err != nil {
 		return err
 	}
-	maps.DeleteFunc(deltas, func(_ balanceKey, d money.Amount) bool { return d.IsZero() })
 	// Every transaction locks the rows in the same order. The first statement locks all of them and raises the balances
 	// that rise, so the second one already holds the locks of those that it lowers. Otherwise two transfers in opposite
 	// directions between the same accounts could deadlock.
-	keys := slices.SortedFunc(maps.Keys(deltas), balanceKey.compare)
-	if err := raiseBalances(ctx, tx, keys, deltas); err != nil {
+	keys := slices.SortedFunc(maps.Keys(changes), balanceKey.compare)
+	last, err := raiseBalances(ctx, tx, keys, changes)
+	if err != nil {
 		return err
 	}
-	keys = slices.DeleteFunc(keys, func(k balanceKey) bool { return deltas[k].Sign() > 0 })
-	return lowerBalances(ctx, tx, keys, deltas)
+	lowered := slices.DeleteFunc(keys, func(k balanceKey) bool { return changes[k].delta.Sign() >= 0 })
+	if err := lowerBalances(ctx, tx, lowered, changes); err != nil {
+		return err
+	}
+	return insertLines(ctx, tx, items, last)
+}
+
+func (j Journal) balanceKey(l Line) balanceKey {
+	return balanceKey{j.CompanyID, l.Code, l.Dim, l.Amount.Asset()}
+}
+
+// entry is the number of a line within a guarded account, and the account's balance with it.
+type entry struct{ number, balance int64 }
+
+// insertLines inserts the lines of journals. last has the last entry before them of each guarded account.
+func insertLines(ctx context.Context, tx *db.Tx, items []*posting, last map[balanceKey]entry) error {
+	var lines [][]any
+	for _, p := range items {
+		for i, l := range p.j.Lines {
+			var e entry
+			if l.Code.Guarded() {
+				k := p.j.balanceKey(l)
+				e = entry{last[k].number + 1, last[k].balance - l.signed().Units()}
+				last[k] = e
+			}
+			lines = append(lines, []any{p.j.CompanyID, p.id, int64(i), string(l.Code), l.Dim, string(l.Amount.Asset()),
+				l.signed().Units(), e.number, e.balance})
+		}
+	}
+	return tx.Insert(ctx, "ledger_lines",
+		[]string{"company_id", "journal_id", "line", "code", "dim", "asset", "amount", "entry", "balance"}, lines)
 }
 
 // operatorChanges returns the amounts that a journal adds to the operator's balances.
@@ -339,6 +380,8 @@ type Report struct {
 	Lines    int64
 	Trial    []TrialLine
 	Problems []string // descriptions of the contradictions; empty if the ledger is consistent
+	// Differences has the accounts whose balance is not the sum of their lines. Problems describes them, too.
+	Differences []Difference
 }
 
 // Check verifies the ledger from its rows: every journal has lines and balances per asset, every guarded balance is the
@@ -351,6 +394,12 @@ func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 		return r, err
 	}
 	r.Problems = problems
+	if r.Differences, err = compareBalances(ctx, tx); err != nil {
+		return r, err
+	}
+	for _, x := range r.Differences {
+		r.Problems = append(r.Problems, x.String())
+	}
 	if r.Journals, r.Lines, err = count(ctx, tx); err != nil {
 		return r, err
 	}

@@ -172,3 +172,55 @@ func TestOppositeTransfersDoNotDeadlock(t *testing.T) {
 		check(t, d)
 	})
 }
+
+// A balance that differs from its lines is found by the next posting to it and by the check. Then nothing is posted to
+// the account until it is right again.
+func TestAWrongBalanceIsFrozen(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		noticed := 0
+		d.OnNotice(ledger.NoticeDiffers, func() { noticed++ })
+		testkit.Check(t, post(d, "a", "fund", transfer(7, ledger.HotWallet, "", ledger.CompanyFunds, "")...))
+		testkit.Check(t, post(d, "b", "fund", transfer(5, ledger.HotWallet, "", ledger.Escrow, "p")...))
+		spend := func(source string) error {
+			return post(d, source, "spend", transfer(3, ledger.CompanyFunds, "", ledger.Escrow, "p")...)
+		}
+		change := func(by int64) {
+			t.Helper()
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
+				return tx.ExecOne(ctx, "UPDATE ledger_balances SET balance = balance + $1 WHERE code = '2000'", by)
+			})
+		}
+		find := func(frozen int, ended bool) {
+			t.Helper()
+			got, end, err := ledger.FindDifferences(t.Context(), d)
+			if err != nil || len(got) != frozen || end != ended {
+				t.Errorf("froze %v, ended %v, %v; want %d, %v", got, end, err, frozen, ended)
+			}
+			dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
+				stopped, err := ledger.StoppedAssets(ctx, tx)
+				if all, _ := ledger.Differences(ctx, tx); stopped[money.BTC] != (len(all) > 0) || stopped[money.USD] {
+					t.Errorf("stopped %v, differences %v", stopped, all)
+				}
+				return err
+			})
+		}
+		find(0, false)
+		change(100)
+		if err := spend("c"); !errors.Is(err, ledger.ErrDiffers) || noticed == 0 {
+			t.Errorf("a posting to a wrong balance: %v, noticed %d times", err, noticed)
+		}
+		testkit.Check(t, post(d, "d", "fund", transfer(5, ledger.HotWallet, "", ledger.Escrow, "p")...))
+		find(1, false)
+		find(0, false)
+		change(-100)
+		if err := spend("e"); !errors.Is(err, ledger.ErrDiffers) {
+			t.Errorf("a posting to a frozen account: %v", err)
+		}
+		find(0, true)
+		testkit.Check(t, spend("f"))
+		if a, b := balance(t, d, ledger.CompanyFunds, ""), balance(t, d, ledger.Escrow, "p"); a != 4 || b != 13 {
+			t.Errorf("the balances are %d and %d, want 4 and 13", a, b)
+		}
+		check(t, d)
+	})
+}

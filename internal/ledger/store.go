@@ -11,13 +11,9 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-func insertJournals(ctx context.Context, tx *db.Tx, journals, lines, movements [][]any) error {
+func insertJournals(ctx context.Context, tx *db.Tx, journals, movements [][]any) error {
 	err := tx.Insert(ctx, "ledger_journals",
 		[]string{"company_id", "journal_id", "source_type", "source_id", "purpose", "booked_at"}, journals)
-	if err == nil {
-		err = tx.Insert(ctx, "ledger_lines",
-			[]string{"company_id", "journal_id", "line", "code", "dim", "asset", "amount"}, lines)
-	}
 	if err != nil || len(movements) == 0 {
 		return err
 	}
@@ -103,27 +99,77 @@ func unsummed(ctx context.Context, tx *db.Tx) ([]money.Asset, error) {
 }
 
 // raiseBalances adds the positive deltas to the balances. It locks the rows of all keys, and inserts the missing ones.
-func raiseBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[balanceKey]money.Amount) error {
+// It returns the last entry that each account had before, or ErrDiffers if that is not the account's balance.
+func raiseBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, changes map[balanceKey]change) (
+	map[balanceKey]entry, error) {
 	rows := make([][]any, len(keys))
 	for i, k := range keys {
-		rows[i] = []any{k.company, string(k.code), k.dim, string(k.asset), max(0, deltas[k].Units())}
+		c := changes[k]
+		rows[i] = []any{k.company, string(k.code), k.dim, string(k.asset), max(0, c.delta.Units()), c.lines}
 	}
+	before, last := map[balanceKey]entry{}, map[balanceKey]entry{}
+	frozen := false
+	var all []db.Statement
 	for values, args := range db.BindRows(tx, rows, 1) {
-		if err := tx.Queue(ctx, `INSERT INTO ledger_balances (company_id, code, dim, asset, balance) `+values+`
-			ON CONFLICT (company_id, code, dim, asset)
-			DO UPDATE SET balance = ledger_balances.balance + excluded.balance`, args...); err != nil {
-			return err
+		all = append(all, db.Statement{
+			Query: `INSERT INTO ledger_balances (company_id, code, dim, asset, balance, entries) ` + values + `
+				ON CONFLICT (company_id, code, dim, asset) DO UPDATE SET
+					balance = ledger_balances.balance + excluded.balance, entries = ledger_balances.entries + excluded.entries
+				RETURNING company_id, code, dim, asset, entries, balance`,
+			Args: args, Row: func(r *db.Rows) error {
+				k, e, err := scanEntry(r)
+				before[k] = entry{e.number - changes[k].lines, e.balance - max(0, changes[k].delta.Units())}
+				return err
+			},
+		})
+	}
+	// A separate statement, which sees the lines of the transactions for whose locks the first one waited.
+	for values, args := range db.BindRows(tx, rows, 1) {
+		all = append(all, db.Statement{
+			Query: `WITH v (company_id, code, dim, asset, raise, lines) AS (` + values + `)
+				SELECT l.company_id, l.code, l.dim, l.asset, l.entry, l.balance FROM v
+				JOIN ledger_balances b ON b.company_id = v.company_id AND b.code = v.code AND b.dim = v.dim
+					AND b.asset = v.asset
+				JOIN ledger_lines l ON l.company_id = v.company_id AND l.code = v.code AND l.dim = v.dim
+					AND l.asset = v.asset AND l.entry = b.entries - v.lines`,
+			Args: args, Row: func(r *db.Rows) error {
+				k, e, err := scanEntry(r)
+				last[k] = e
+				return err
+			},
+		}, db.Statement{
+			Query: `WITH v (company_id, code, dim, asset, raise, lines) AS (` + values + `)
+				SELECT 1 FROM v JOIN ledger_differences d ON d.company_id = v.company_id AND d.code = v.code
+				AND d.dim = v.dim AND d.asset = v.asset LIMIT 1`,
+			Args: args, Row: func(*db.Rows) error { frozen = true; return nil },
+		})
+	}
+	if err := tx.Batch(ctx, all); err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		if before[k] != last[k] || frozen {
+			return nil, fmt.Errorf("account %s %s of company %s has the balance %d after %d lines, which say %d (%d): %w",
+				k.code, k.asset, k.company, before[k].balance, before[k].number, last[k].balance, last[k].number, ErrDiffers)
 		}
 	}
-	return nil
+	return last, nil
+}
+
+// scanEntry scans the key of an account, the number of an entry and a balance.
+func scanEntry(r *db.Rows) (k balanceKey, e entry, err error) {
+	var code, asset string
+	err = r.Scan(&k.company, &code, &k.dim, &asset, &e.number, &e.balance)
+	k.code, k.asset = Code(code), money.Asset(asset)
+	return k, e, err
 }
 
 // lowerBalances adds the negative deltas of keys to the balances. The table's CHECK constraint fails the transaction if
 // a balance would become negative.
-func lowerBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, deltas map[balanceKey]money.Amount) error {
+func lowerBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, changes map[balanceKey]change) error {
 	rows := make([][]any, len(keys))
 	for i, k := range keys {
-		rows[i] = []any{k.company, string(k.code), k.dim, string(k.asset), deltas[k].Neg().Units()}
+		rows[i] = []any{k.company, string(k.code), k.dim, string(k.asset), changes[k].delta.Neg().Units()}
 	}
 	for values, args := range db.BindRows(tx, rows, 1) {
 		if _, err := tx.Exec(ctx, `WITH v (company_id, code, dim, asset, take) AS (`+values+`)
@@ -180,16 +226,6 @@ func findProblems(ctx context.Context, tx *db.Tx) ([]string, error) {
 		{"line of journal %s of company %s belongs to no journal (%s)", `SELECT l.journal_id, l.company_id, l.code
 			FROM ledger_lines l LEFT JOIN ledger_journals j ON l.company_id = j.company_id AND l.journal_id = j.journal_id
 			WHERE j.journal_id IS NULL LIMIT 100`},
-		{"balance of account %s of company %s is not the sum of its lines (%s)", `SELECT b.code, b.company_id, b.dim
-			FROM ledger_balances b LEFT JOIN (SELECT company_id, code, dim, asset, SUM(amount) AS total
-				FROM ledger_lines GROUP BY company_id, code, dim, asset) l
-				ON l.company_id = b.company_id AND l.code = b.code AND l.dim = b.dim AND l.asset = b.asset
-			WHERE b.balance <> -COALESCE(l.total, 0) OR b.balance < 0 LIMIT 100`},
-		{"account %s of company %s has lines but no balance (%s)", `SELECT l.code, l.company_id, l.dim
-			FROM ledger_lines l LEFT JOIN ledger_balances b
-				ON l.company_id = b.company_id AND l.code = b.code AND l.dim = b.dim AND l.asset = b.asset
-			WHERE l.code IN ('2000', '2010', '2110', '2200', '2400') AND b.code IS NULL
-			GROUP BY l.company_id, l.code, l.dim, l.asset HAVING SUM(l.amount) <> 0 LIMIT 100`},
 	} {
 		rows, err := tx.Query(ctx, q.query)
 		found, err := db.Collect(rows, err, func(r *db.Rows) (string, error) {
@@ -480,4 +516,45 @@ func Debts(ctx context.Context, tx *db.Tx) ([]Debt, error) { return selectDebts(
 
 func debtsOf(ctx context.Context, tx *db.Tx, companyID string) ([]Debt, error) {
 	return selectDebts(ctx, tx, "company_id = $1", companyID)
+}
+
+// compareBalances returns the guarded accounts whose balance is not the sum of their lines, at most 100.
+func compareBalances(ctx context.Context, tx *db.Tx) ([]Difference, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, code, dim, asset, CAST(SUM(balance) AS BIGINT),
+			CAST(SUM(lines) AS BIGINT), 0
+		FROM (SELECT company_id, code, dim, asset, balance, 0 AS lines FROM ledger_balances
+			UNION ALL SELECT company_id, code, dim, asset, 0, -amount FROM ledger_lines
+			WHERE code IN ('2000', '2010', '2110', '2200', '2400')) AS x
+		GROUP BY company_id, code, dim, asset HAVING SUM(balance) <> SUM(lines) OR SUM(balance) < 0
+		ORDER BY company_id, code, dim, asset LIMIT 100`)
+	return db.Collect(rows, err, scanDifference)
+}
+
+// Differences returns the accounts that are frozen because of a difference.
+func Differences(ctx context.Context, tx *db.Tx) ([]Difference, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, code, dim, asset, balance, lines, found_at FROM ledger_differences
+		ORDER BY found_at, company_id, code, dim, asset`)
+	return db.Collect(rows, err, scanDifference)
+}
+
+func scanDifference(r *db.Rows) (x Difference, err error) {
+	var code, asset string
+	var balance, lines, found int64
+	err = r.Scan(&x.CompanyID, &code, &x.Dim, &asset, &balance, &lines, &found)
+	x.Code, x.Found = Code(code), db.Time(found)
+	x.Balance, x.Lines = money.New(money.Asset(asset), balance), money.New(money.Asset(asset), lines)
+	return x, err
+}
+
+func insertDifference(ctx context.Context, tx *db.Tx, x Difference) error {
+	_, err := tx.Exec(ctx, `INSERT INTO ledger_differences (company_id, code, dim, asset, balance, lines, found_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`, x.CompanyID, string(x.Code), x.Dim,
+		string(x.Balance.Asset()), x.Balance.Units(), x.Lines.Units(), db.Micros(x.Found))
+	return err
+}
+
+func deleteDifference(ctx context.Context, tx *db.Tx, k balanceKey) error {
+	_, err := tx.Exec(ctx, `DELETE FROM ledger_differences WHERE company_id = $1 AND code = $2 AND dim = $3
+		AND asset = $4`, k.company, string(k.code), k.dim, string(k.asset))
+	return err
 }

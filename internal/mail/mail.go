@@ -54,6 +54,7 @@ const (
 	PasswordReset       = "password_reset"       // PasswordResetData
 	MemberInvited       = "member_invited"       // MemberInvitedData
 	ClaimPaid           = "claim_paid"           // ClaimPaidData
+	StaffAlarm          = "staff_alarm"          // StaffAlarmData
 )
 
 // The data of the templates. Texts are shown as they are: names, amounts with their currency, masked account numbers.
@@ -173,6 +174,14 @@ type (
 		Detail        string // the app, the member with the role, or the URL of the endpoint without its query
 		At            time.Time
 	}
+
+	// StaffAlarmData notifies a member of staff of a condition that someone must investigate.
+	StaffAlarmData struct {
+		Name   string
+		Alarm  string // BalanceDiffers or FundingReverted
+		Detail string // English
+		At     time.Time
+	}
 )
 
 // linked is data of a mail with a link. link returns its path.
@@ -205,6 +214,12 @@ const (
 	RoleChanged       = "role_changed"
 	WebhookAdded      = "webhook_added"
 	WebhookURLChanged = "webhook_url_changed"
+)
+
+// The values of StaffAlarmData.Alarm.
+const (
+	BalanceDiffers  = "balance_differs"
+	FundingReverted = "funding_reverted"
 )
 
 // The values of DestinationChangedData.Change.
@@ -241,6 +256,7 @@ var dataOf = map[string]reflect.Type{
 	PasswordReset:       reflect.TypeFor[PasswordResetData](),
 	MemberInvited:       reflect.TypeFor[MemberInvitedData](),
 	ClaimPaid:           reflect.TypeFor[ClaimPaidData](),
+	StaffAlarm:          reflect.TypeFor[StaffAlarmData](),
 }
 
 // Message is a mail to send after the commit of the transaction.

@@ -39,6 +39,8 @@ var samples = map[string][]any{
 	MemberInvited:   {MemberInvitedData{"Acme", "developer", "tok", at}},
 	ClaimPaid: {ClaimPaidData{"Acme", "120.00 EUR", "0.00240000 BTC", "Books", []string{"2 × Book: 120.00 EUR"},
 		"order-17", "clm_1", at}, ClaimPaidData{Company: "Acme", Amount: "1.00 USD", Paid: "0.00002 BTC", ClaimID: "clm_1", At: at}},
+	StaffAlarm: {StaffAlarmData{"Ada", BalanceDiffers, "balance of account 2000", at},
+		StaffAlarmData{"Ada", FundingReverted, "payroll prl_1", at}},
 	AccountExists: {AccountExistsData{"Ada"}},
 	PasswordReset: {PasswordResetData{"Ada", "tok", at}},
 	AccountChanged: {

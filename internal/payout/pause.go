@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
 )
 
 // ErrNotPaused reports that payouts must be paused first.
@@ -21,10 +23,10 @@ func RequirePaused(ctx context.Context, tx *db.Tx) error {
 	return err
 }
 
-// PayoutsAllowed returns the reason for which no payout may be sent, or "". A rail calls it in the transaction that
-// prepares or sends a payout. It also pauses payouts if the database server was replaced since the last call: the new
-// server may lack payments, so staff must first compare the database with networks and banks.
-func PayoutsAllowed(ctx context.Context, tx *db.Tx, log *slog.Logger) (why string, err error) {
+// PayoutsAllowed returns the reason for which no payout of some assets may be sent, or "". A rail calls it in the
+// transaction that prepares or sends a payout. It also pauses payouts if the database server was replaced since the
+// last call: the new server may lack payments, so staff must first compare the database with networks and banks.
+func PayoutsAllowed(ctx context.Context, tx *db.Tx, log *slog.Logger, assets ...money.Asset) (why string, err error) {
 	switch replaced, err := db.Replaced(ctx, tx); {
 	case err != nil:
 		return "", err
@@ -33,7 +35,16 @@ func PayoutsAllowed(ctx context.Context, tx *db.Tx, log *slog.Logger) (why strin
 		why = "the database server was replaced; before resuming, check which payouts it does not contain"
 		return why, SetPaused(ctx, tx, why)
 	}
-	return Paused(ctx, tx)
+	if why, err = Paused(ctx, tx); err != nil || why != "" {
+		return why, err
+	}
+	stopped, err := ledger.StoppedAssets(ctx, tx)
+	for _, a := range assets {
+		if stopped[a] {
+			return "the balance of an account in " + string(a) + " is not the sum of its lines", err
+		}
+	}
+	return "", err
 }
 
 // SetPaused stops all payouts, of every company and process, for the given reason. An empty reason resumes them and
@@ -42,6 +53,11 @@ func SetPaused(ctx context.Context, tx *db.Tx, why string) error {
 	if err := db.SetSetting(ctx, tx, settingPaused, why); err != nil || why != "" {
 		return err
 	}
+	return WakePaused(ctx, tx)
+}
+
+// WakePaused enqueues every queue that waits because its payouts were paused.
+func WakePaused(ctx context.Context, tx *db.Tx) error {
 	waiting, err := queuesWaiting(ctx, tx, WaitPaused)
 	for _, q := range waiting {
 		EnqueuePrepare(tx, q.companyID, q.rail, time.Time{})

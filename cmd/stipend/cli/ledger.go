@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"text/tabwriter"
 
 	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
@@ -24,7 +26,8 @@ type LedgerCheckCmd struct{ app.Storage }
 
 // Help returns the details of the help.
 func (LedgerCheckCmd) Help() string {
-	return `It checks every journal and every guarded balance. The exit code is 1 if anything is wrong.`
+	return `It checks every journal and every guarded balance. The exit code is 1 if anything is wrong. An account whose
+balance is not the sum of its lines is frozen, and payouts of its asset stop, until a check finds it right again.`
 }
 
 // Run prints the trial balance. It returns ledger.ErrWrong if the ledger does not balance.
@@ -33,6 +36,9 @@ func (l LedgerCheckCmd) Run(ctx context.Context, std Streams) error {
 }
 
 func checkLedger(ctx context.Context, std Streams, d *db.DB) error {
+	if err := backoffice.CheckBalances(ctx, d, slog.New(slog.DiscardHandler)); err != nil {
+		return err
+	}
 	return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		report, err := ledger.Check(ctx, tx)
 		if err != nil {

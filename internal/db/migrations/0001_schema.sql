@@ -137,9 +137,12 @@ CREATE TABLE ledger_lines (
     asset      TEXT   NOT NULL,
     -- minor units; debit positive, credit negative
     amount     BIGINT NOT NULL CHECK (amount > -9223372036854775807 AND amount <= 9223372036854775807),
+    -- Accounts with a balance: the number of the line within its account, from 1, and the balance with it. 0 for others.
+    entry      BIGINT NOT NULL,
+    balance    BIGINT NOT NULL,
     PRIMARY KEY (company_id, journal_id, line)
 );
-CREATE INDEX ledger_lines_account ON ledger_lines (company_id, code, dim, asset);
+CREATE INDEX ledger_lines_account ON ledger_lines (company_id, code, dim, asset, entry);
 -- Lines of receivables from companies. They are few, and read before a company withdraws money.
 CREATE INDEX ledger_lines_debts ON ledger_lines (company_id, asset) WHERE code = '1300';
 
@@ -152,6 +155,21 @@ CREATE TABLE ledger_balances (
     dim        TEXT   NOT NULL,
     asset      TEXT   NOT NULL,
     balance    BIGINT NOT NULL CONSTRAINT ledger_no_overdraft CHECK (balance >= 0 AND balance <= 9223372036854775807),
+    entries    BIGINT NOT NULL, -- number of the account's lines
+    PRIMARY KEY (company_id, code, dim, asset)
+);
+
+-- Accounts that are frozen because their balance is not the sum of their lines. Nothing is posted to them, and no
+-- payout of their asset is sent.
+-- Writer: internal/ledger
+CREATE TABLE ledger_differences (
+    company_id TEXT   NOT NULL,
+    code       TEXT   NOT NULL,
+    dim        TEXT   NOT NULL,
+    asset      TEXT   NOT NULL,
+    balance    BIGINT NOT NULL, -- the stored balance when the difference was found
+    lines      BIGINT NOT NULL, -- the sum of the lines then
+    found_at   BIGINT NOT NULL,
     PRIMARY KEY (company_id, code, dim, asset)
 );
 

@@ -176,6 +176,12 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err != nil {
 		return err
 	}
+	stopped, err := ledger.StoppedAssets(ctx, tx)
+	if err != nil {
+		return err
+	}
+	found := len(outs)
+	outs = slices.DeleteFunc(outs, func(o payout.Output) bool { return stopped[o.Amount.Asset()] })
 	if len(outs) == 0 {
 		return nil
 	}
@@ -231,7 +237,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 			return err
 		}
 	}
-	if len(outs) == maxPayments && len(groups) > 0 {
+	if found == maxPayments && len(groups) > 0 {
 		payout.EnqueuePrepare(tx, companyID, r.Name(), time.Time{})
 	}
 	return nil
@@ -381,7 +387,7 @@ func (r *Rail) stage(ctx context.Context, d *db.DB, f *File) (staged bool, err e
 	paused := ""
 	err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		staged = false
-		if paused, err = payout.PayoutsAllowed(ctx, tx, r.c.Log); err != nil || paused != "" {
+		if paused, err = payout.PayoutsAllowed(ctx, tx, r.c.Log, f.Total.Asset()); err != nil || paused != "" {
 			return err
 		}
 		staged, err = claim(ctx, tx, *f, token)

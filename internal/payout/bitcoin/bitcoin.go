@@ -106,7 +106,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err != nil || len(head) == 0 {
 		return err
 	}
-	switch why, err := payout.PayoutsAllowed(ctx, tx, r.Log); {
+	switch why, err := payout.PayoutsAllowed(ctx, tx, r.Log, money.BTC); {
 	case err != nil:
 		return err
 	case why != "":

@@ -7,6 +7,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/onchain"
@@ -112,6 +113,7 @@ type hotWallet struct {
 	nonce     uint64                // next nonce
 	available map[money.Asset]int64 // balance less the amounts of unconfirmed transactions
 	short     map[money.Asset]bool  // assets with a waiting output
+	stopped   map[money.Asset]bool  // assets whose payouts are stopped
 	price     int64                 // maximum price of a unit of gas
 	tip       int64
 }
@@ -148,6 +150,9 @@ func (r *Rail) lockHotWallet(ctx context.Context, tx *db.Tx, s evm.State) (p hot
 	}
 	p = hotWallet{nonce: next, available: map[money.Asset]int64{}, short: map[money.Asset]bool{},
 		price: 2*s.BaseFee + s.Tip, tip: s.Tip}
+	if p.stopped, err = ledger.StoppedAssets(ctx, tx); err != nil {
+		return p, "", err
+	}
 	for asset, held := range s.Balances {
 		p.available[asset] = held - spent[asset]
 	}
@@ -232,7 +237,7 @@ func (r *Rail) recordWaiting(ctx context.Context, tx *db.Tx, q payout.Queue, wai
 	rate int64,
 ) error {
 	delay := payout.Delay{FeeRate: rate}
-	for _, reason := range []string{payout.WaitFunds, payout.WaitFee, payout.WaitNotEstimated} {
+	for _, reason := range []string{payout.WaitPaused, payout.WaitFunds, payout.WaitFee, payout.WaitNotEstimated} {
 		if len(waiting[reason]) == 0 {
 			continue
 		}
@@ -242,7 +247,7 @@ func (r *Rail) recordWaiting(ctx context.Context, tx *db.Tx, q payout.Queue, wai
 				delay.Assets = append(delay.Assets, o.Amount.Asset())
 			}
 		}
-		if reason == payout.WaitFunds { // all outputs of the asset wait in order
+		if reason == payout.WaitFunds || reason == payout.WaitPaused { // all outputs of the asset wait in order
 			continue
 		}
 		if err := payout.SetReason(ctx, tx, waiting[reason], reason); err != nil {
@@ -267,6 +272,8 @@ func (r *Rail) validate(ctx context.Context, tx *db.Tx, o payout.Output, q quote
 ) {
 	asset, amount := o.Amount.Asset(), o.Amount.Units()
 	switch {
+	case p.stopped[asset]:
+		return "", payout.WaitPaused, nil
 	case q.failure == payout.ReasonBadAddress:
 		return q.failure, "", nil
 	case p.short[asset], p.available[asset] < amount, q.estimate.Verdict == evm.InsufficientFunds:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/payout"
 )
 
@@ -54,12 +55,16 @@ func (c *Carrier) Send(ctx context.Context, d *db.DB, companyID string, ids []st
 	})
 }
 
-// sendable returns the current transactions of open batches, ready to broadcast. While payouts are paused, those that
-// the network never accepted are returned as stopped instead.
+// sendable returns the current transactions of open batches, ready to broadcast. While payouts, or those of their
+// asset, are stopped, those that the network never accepted are returned as stopped instead.
 func (c *Carrier) sendable(ctx context.Context, tx *db.Tx, companyID string, txids []string) (ready []Transaction,
 	stopped []string, err error,
 ) {
 	paused, err := payout.Paused(ctx, tx)
+	if err != nil {
+		return nil, nil, err
+	}
+	assets, err := ledger.StoppedAssets(ctx, tx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -75,7 +80,7 @@ func (c *Carrier) sendable(ctx context.Context, tx *db.Tx, companyID string, txi
 		t, ok := b.newest()
 		switch {
 		case !ok || !slices.Contains(txids, t.TxID) || !b.open():
-		case paused != "" && t.State != payout.Sent:
+		case (paused != "" || assets[b.Asset]) && t.State != payout.Sent:
 			stopped = append(stopped, t.TxID)
 		default:
 			ready = append(ready, t)
