@@ -24,7 +24,8 @@ const maxColumns = 120
 // is not listed has none.
 var debt = map[string]struct{ words, lines int }{
 	"internal/app":                  {1, 2},
-	"internal/claim":                {0, 2},
+	"internal/chain":                {0, 1},
+	"internal/claim":                {0, 3},
 	"internal/db":                   {0, 1},
 	"internal/mail":                 {0, 1},
 	"internal/payout/bank/increase": {0, 1},

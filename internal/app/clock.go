@@ -55,15 +55,15 @@ func (s *Service) setSkew(skew time.Duration) {
 }
 
 // checkQuotable returns an error if no quote can be given on a network: the clocks disagree, or its chain is not
-// watched.
-func (s *Service) checkQuotable(ctx context.Context, tx *db.Tx, network string) error {
+// watched, or was not watched until a time.
+func (s *Service) checkQuotable(ctx context.Context, tx *db.Tx, network string, until time.Time) error {
 	if time.Duration(s.metrics.skew.Load()).Abs() > maxSkew {
 		return errSkewed
 	}
-	return s.monitor.Check(ctx, tx, s.chainOf(network))
+	return s.monitor.Check(ctx, tx, s.chainOf(network), until)
 }
 
-// checkBitcoinWatched returns an error if the Bitcoin chain is not watched.
-func (s *Service) checkBitcoinWatched(ctx context.Context, tx *db.Tx) error {
-	return s.monitor.Check(ctx, tx, BitcoinChain)
+// checkBitcoinWatched returns an error if the Bitcoin chain is not watched, or was not watched until a time.
+func (s *Service) checkBitcoinWatched(ctx context.Context, tx *db.Tx, until time.Time) error {
+	return s.monitor.Check(ctx, tx, BitcoinChain, until)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
@@ -255,7 +256,8 @@ func (r *recorder) addOutputs(t Tx, own bool, depth int64) (ours bool) {
 		}
 		switch {
 		case !exists:
-			r.writes.insert(r.tx, row, a, t.Coinbase, r.requiredConfirmations(row, t.Coinbase), r.lastSpender(row.Outpoint))
+			r.writes.insert(row, a, t.Coinbase, r.firstSeen(), r.requiredConfirmations(row, t.Coinbase),
+				r.lastSpender(row.Outpoint))
 		case stored.state == r.state || stored.state == Mined:
 			continue
 		default:
@@ -265,6 +267,20 @@ func (r *recorder) addOutputs(t Tx, own bool, depth int64) (ours bool) {
 		r.changes.outputs(row)
 	}
 	return ours
+}
+
+// firstSeen returns the time at which a new output was first seen: now, or the timestamp of its block if that is
+// earlier, because the watcher may not have been watching then. Timestamps of blocks are inexact, so the time is not
+// before the last scan of the mempool, which did not find the output.
+func (r *recorder) firstSeen() time.Time {
+	seen := r.tx.Now()
+	if at := r.position.time; r.state == Mined && at.Before(seen) {
+		seen = at
+		if r.w.observedAt.After(seen) {
+			seen = r.w.observedAt
+		}
+	}
+	return seen
 }
 
 // requiredConfirmations returns the initial number of blocks that confirm an output.
@@ -293,14 +309,14 @@ type outputWrites struct {
 	updated  [][]any
 }
 
-func (w *outputWrites) insert(tx *db.Tx, o output, a address, coinbase bool, required int64, spentBy spend) {
+func (w *outputWrites) insert(o output, a address, coinbase bool, seen time.Time, required int64, spentBy spend) {
 	spendState := Available
 	if spentBy.txid != "" {
 		spendState = Spent
 	}
 	w.inserted = append(w.inserted, []any{
 		w.chain, o.TxID, int64(o.Vout), a.companyID, a.objectID, a.address, a.branch, a.index, o.output.Amount,
-		o.own, coinbase, string(o.state), w.position.height, w.position.hash, db.Micros(tx.Now()), required, false, "",
+		o.own, coinbase, string(o.state), w.position.height, w.position.hash, db.Micros(seen), required, false, "",
 		string(spendState), "", spentBy.txid, spentBy.height, o.depth, string(o.output.Asset),
 	})
 }

@@ -38,6 +38,9 @@ type Watcher struct {
 	missing   map[string]bool
 	addresses *addressCache // nil unless CacheAddresses was called
 
+	// observedAt is the time of the last complete scan of the mempool at the tip.
+	observedAt time.Time
+
 	witnesses     []Witness
 	failedChecks  []int          // by witness: the number of consecutive failed requests
 	observed      map[Alarm]bool // the alarms that the last check at the tip observed
@@ -59,6 +62,7 @@ func NewWatcher(d *db.DB, name string, src Source, blocksPerConfirmation int64, 
 type position struct {
 	height int64
 	hash   string
+	time   time.Time // timestamp of the block
 }
 
 // snapshot holds the rows of a chain at the beginning of a step.
@@ -180,7 +184,11 @@ func (w *Watcher) stepAtTip(ctx context.Context, s snapshot) (bool, error) {
 			return false, err
 		}
 	}
-	return w.scanMempool(ctx, s.tip, s.expected, len(s.due) > 0)
+	progressed, err := w.scanMempool(ctx, s.tip, s.expected, len(s.due) > 0)
+	if err == nil && !progressed {
+		w.observedAt = s.now
+	}
+	return progressed, err
 }
 
 // disconnectTip disconnects the last block, which is not in the node's best chain any more. It refuses to if a
@@ -282,7 +290,8 @@ func (w *Watcher) connect(ctx context.Context, from cursor, blocks []Block, heal
 		}
 		changes := newChanges(w.name)
 		for i, b := range blocks {
-			if err := w.record(ctx, tx, changes, txs[i], position{from.height + 1 + int64(i), b.Hash}); err != nil {
+			at := position{from.height + 1 + int64(i), b.Hash, b.Time}
+			if err := w.record(ctx, tx, changes, txs[i], at); err != nil {
 				return err
 			}
 		}

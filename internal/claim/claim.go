@@ -215,9 +215,10 @@ type Config struct {
 
 // Guards decide whether a claim may be priced and a refund may leave. All of them are required.
 type Guards struct {
-	// CheckWatched returns an error while payments on the chain would not be noticed in time. No quote is created
+	// CheckWatched returns an error while payments on the chain would not be noticed in time, or while those before a
+	// time may not be known yet. No quote is created
 	// then.
-	CheckWatched func(ctx context.Context, tx *db.Tx) error
+	CheckWatched func(ctx context.Context, tx *db.Tx, until time.Time) error
 	// Screen reports whether sanctions screening blocks payments to an address, for a subject of the company.
 	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (blocked bool, err error)
 	// ReleaseApproved reports whether the operator allows a refund to be paid out: it is within the release limit, or

@@ -202,7 +202,9 @@ func newMerchant(x *fixture.Fixture, c chaintest.Chain) *merchant {
 		Pool: chain.NewPool(x.DB, network, m.keys.Deriver()), ChainName: network, Network: network, Validity: validity,
 		BaseURL: "https://pay.example.com", Withdrawals: newWithdrawals(x), Sealer: sealer,
 	}, claim.Guards{
-		CheckWatched: func(ctx context.Context, tx *db.Tx) error { return m.guards.CheckWatched(ctx, tx) },
+		CheckWatched: func(ctx context.Context, tx *db.Tx, until time.Time) error {
+			return m.guards.CheckWatched(ctx, tx, until)
+		},
 		Screen: func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {
 			return m.guards.Screen(ctx, tx, companyID, subjectID, address)
 		},

@@ -97,7 +97,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := s.checkLimits(ctx, tx, companyID); err != nil {
 		return Claim{}, err
 	}
-	if err := s.guards.CheckWatched(ctx, tx); err != nil {
+	if err := s.guards.CheckWatched(ctx, tx, time.Time{}); err != nil {
 		return Claim{}, err
 	}
 	if c.Policy.Confirmations == 0 {

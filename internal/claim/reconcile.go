@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
@@ -247,7 +248,7 @@ func (s *Service) acceptLate(ctx context.Context, tx *db.Tx, f *facts) error {
 // quoteRest creates a quote for the amount that no deposit seen in time covers.
 func (s *Service) quoteRest(ctx context.Context, tx *db.Tx, f *facts) error {
 	_, err := f.current().Requote(ctx, tx, s.params(f.c, money.Amount{}, tx.Now()),
-		func() error { return s.guards.CheckWatched(ctx, tx) })
+		func(until time.Time) error { return s.guards.CheckWatched(ctx, tx, until) })
 	if errors.Is(err, receivable.ErrCovered) {
 		return ErrQuoteLocked
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -245,7 +246,7 @@ func (s *Service) createOnChain(ctx context.Context, tx *db.Tx, p *Payroll, netw
 	if network == "" {
 		pool, network = s.Pool, s.Network
 	}
-	if err := s.guards.CheckWatched(ctx, tx, network); err != nil {
+	if err := s.guards.CheckWatched(ctx, tx, network, time.Time{}); err != nil {
 		return err
 	}
 	address, err := pool.NewAddress(ctx, tx, p.CompanyID, p.ID)

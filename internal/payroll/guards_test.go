@@ -107,7 +107,7 @@ func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 func TestNoQuoteWhileTheChainIsNotWatched(t *testing.T) {
 	run(t, func(h *env) {
 		notWatched := errors.New("not watched")
-		h.s.guards.CheckWatched = func(context.Context, *db.Tx, string) error { return notWatched }
+		h.s.guards.CheckWatched = func(context.Context, *db.Tx, string, time.Time) error { return notWatched }
 		if _, err := h.tryCreate(CreateParams{ToPay: worked}); !errors.Is(err, notWatched) {
 			h.Errorf("%v", err)
 		}

@@ -269,9 +269,10 @@ type Config struct {
 
 // Guards decide whether a payroll may be priced and paid. All of them are required.
 type Guards struct {
-	// CheckWatched returns an error while payments on a network would not be noticed in time. No quote is created
+	// CheckWatched returns an error while payments on a network would not be noticed in time, or while those before a
+	// time may not be known yet. No quote is created
 	// then.
-	CheckWatched func(ctx context.Context, tx *db.Tx, network string) error
+	CheckWatched func(ctx context.Context, tx *db.Tx, network string, until time.Time) error
 	// Screen returns the IDs of the payees, or of the company itself, that sanctions screening blocks; see
 	// [destination.Screening].
 	Screen func(ctx context.Context, tx *db.Tx, companyID string,

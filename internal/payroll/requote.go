@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
@@ -105,7 +106,7 @@ func (s *Service) quoteRest(ctx context.Context, tx *db.Tx, f *funding) (quote.Q
 	q, err := f.facts.Requote(ctx, tx, quote.Params{
 		CompanyID: p.CompanyID, ObjectID: p.ID, Funding: p.FundingCurrency, Address: p.Address, Network: p.Network,
 		Validity: s.QuoteValidity, SpreadBps: s.SpreadBps,
-	}, func() error { return s.guards.CheckWatched(ctx, tx, p.Network) })
+	}, func(until time.Time) error { return s.guards.CheckWatched(ctx, tx, p.Network, until) })
 	if errors.Is(err, receivable.ErrCovered) {
 		return q, ErrQuoteLocked
 	}

@@ -362,9 +362,10 @@ func (f *Facts) AcceptLate(ctx context.Context, tx *db.Tx, spreadBps int64) (dep
 }
 
 // Requote returns the active quote, or creates one for the amount that no deposit seen covers; it sets p.Due.
-// checkWatched must allow a new quote. It returns ErrCovered if nothing is left to quote.
-func (f *Facts) Requote(ctx context.Context, tx *db.Tx, p quote.Params, checkWatched func() error) (quote.Quote,
-	error) {
+// checkWatched must allow a new quote, and report whether every payment up to a time is known. It returns ErrCovered if
+// nothing is left to quote.
+func (f *Facts) Requote(ctx context.Context, tx *db.Tx, p quote.Params, checkWatched func(until time.Time) error) (
+	quote.Quote, error) {
 	v, err := f.Evaluate()
 	if err != nil {
 		return quote.Quote{}, err
@@ -372,8 +373,10 @@ func (f *Facts) Requote(ctx context.Context, tx *db.Tx, p quote.Params, checkWat
 	if v.Enough {
 		return quote.Quote{}, ErrCovered
 	}
-	if f.newest.State != quote.StateActive { // an active quote is returned without this check
-		if err := checkWatched(); err != nil {
+	// A valid quote is returned without this check. One that has ended may have been paid in time while the chain was not
+	// watched.
+	if f.newest.State != quote.StateActive || !tx.Now().Before(f.newest.ValidTo) {
+		if err := checkWatched(f.newest.ValidTo); err != nil {
 			return quote.Quote{}, err
 		}
 	}

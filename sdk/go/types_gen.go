@@ -1367,6 +1367,8 @@ type FundingTerms struct {
 
 // HealthAnswer is part of responses.
 type HealthAnswer struct {
+	// What staff must investigate, although requests are processed.
+	Problems []string `json:"problems,omitzero"`
 	// ok: the process is running; ready: it can process requests. One of: ok, ready.
 	Status string `json:"status"`
 }

@@ -4,6 +4,7 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,11 +162,16 @@ func SeenUntil(chain string) func(ctx context.Context, tx *db.Tx) (time.Time, er
 	}
 }
 
-// Check returns an error if the last observation of a chain is older than the limit, or if the chain's nodes disagree.
-// It may reuse values that are a few seconds old.
-func (m *Monitor) Check(ctx context.Context, tx *db.Tx, name string) error {
+// Check returns an error if the last observation of a chain is older than the limit or before a time, or if the chain's
+// nodes disagree. It may reuse values that are a few seconds old.
+func (m *Monitor) Check(ctx context.Context, tx *db.Tx, name string, until time.Time) error {
 	if err := m.checkHealth(ctx, tx, name); err != nil {
 		return err
+	}
+	if !until.IsZero() {
+		if at, err := SeenUntil(name)(ctx, tx); err != nil || at.Before(until) {
+			return cmp.Or(err, error(errUnwatched))
+		}
 	}
 	last, _ := m.seen.Load(name)
 	if seen, _ := last.(time.Time); m.c.Limit <= 0 || tx.Now().Sub(seen) < m.c.Limit/2 {

@@ -26,9 +26,10 @@ func TestCheckRefusesAnUnwatchedChain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var until time.Time
 		check := func() error {
 			t.Helper()
-			err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error { return m.Check(ctx, tx, name) })
+			err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error { return m.Check(ctx, tx, name, until) })
 			if f, refused := apierr.As(err); err != nil && (!refused || f.Kind != apierr.Unavailable) {
 				t.Fatal(err)
 			}
@@ -55,6 +56,10 @@ func TestCheckRefusesAnUnwatchedChain(t *testing.T) {
 		if err := check(); err != nil {
 			t.Errorf("at the limit: %v", err)
 		}
+		if until = clock.Now().Add(-limit / 2); check() == nil {
+			t.Error("a chain that was not seen until then is accepted")
+		}
+		until = time.Time{}
 		clock.Advance(time.Second)
 		if check() == nil {
 			t.Error("a chain that was not seen for longer than the limit is accepted")

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
@@ -254,6 +255,7 @@ func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.Watc
 	}
 	o := s.objects[c.object()]
 	if o != nil {
+		c.FirstSeen = o.notBeforeQuotes(c.Deposit)
 		if !c.Dust {
 			for _, other := range o.deposits {
 				same, err := o.succeeds(c.Deposit, other.Deposit)
@@ -283,6 +285,18 @@ func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.Watc
 	c.State = stateOf(out, "")
 	c.step("", "first seen")
 	return s.inheritFirstSeen(s.meet(c))
+}
+
+// notBeforeQuotes returns the time at which a deposit was first seen, but not before the first quote in its asset: the
+// timestamp of a block can be earlier than the address that a transaction in it pays.
+func (o *expecting) notBeforeQuotes(d Deposit) time.Time {
+	seen := d.FirstSeen
+	for _, q := range o.quotes {
+		if q.Funding.Asset() == d.Amount.Asset() && q.Number == 1 && seen.Before(q.ValidFrom) {
+			seen = q.ValidFrom
+		}
+	}
+	return seen
 }
 
 // succeeds reports whether d is the same payment as old with another fee, and so was first seen when old was: its

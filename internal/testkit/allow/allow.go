@@ -3,6 +3,7 @@ package allow
 
 import (
 	"context"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -20,7 +21,7 @@ func Address(context.Context, *db.Tx, string, string, string) (bool, error) { re
 func Release(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return true, nil }
 
 // Network reports that payments on a network are noticed in time.
-func Network(context.Context, *db.Tx, string) error { return nil }
+func Network(context.Context, *db.Tx, string, time.Time) error { return nil }
 
 // Chain reports that payments on the chain are noticed in time.
-func Chain(context.Context, *db.Tx) error { return nil }
+func Chain(context.Context, *db.Tx, time.Time) error { return nil }
