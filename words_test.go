@@ -23,11 +23,11 @@ const maxColumns = 120
 // debt is the number of banned words and long lines left in each directory. The numbers only go down. A directory that
 // is not listed has none.
 var debt = map[string]struct{ words, lines int }{
-	"internal/app":                  {1, 2},
+	"internal/app":                  {1, 1},
 	"internal/chain":                {0, 1},
-	"internal/claim":                {0, 3},
+	"internal/claim":                {0, 1},
 	"internal/db":                   {0, 1},
-	"internal/mail":                 {0, 1},
+	"internal/httpapi":              {0, 1},
 	"internal/payout/bank/increase": {0, 1},
 	"internal/web/company":          {1, 2},
 }

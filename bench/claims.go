@@ -23,6 +23,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/testkit/allow"
+	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/webhook"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -215,6 +216,7 @@ func newClaimBench(ctx context.Context, database string) (*claimBench, error) {
 	}
 	claims, err := claim.New(claim.Config{
 		Pool: l.pay.Pool, ChainName: chainName, Network: networkName, Validity: 24 * time.Hour, Withdrawals: withdrawals,
+		Sealer: &identity.Sealer{}, Treasury: &treasury.Treasury{},
 	}, claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release})
 	if err != nil {
 		return nil, err

@@ -177,7 +177,7 @@ func (s *Service) buildServices() (err error) {
 	s.claims, err = claim.New(claim.Config{
 		Pool: s.pool, ChainName: BitcoinChain, Network: s.cfg.BitcoinNetwork, BaseURL: s.ready.BaseURL,
 		SpreadBps: s.cfg.SpreadBps, Validity: s.cfg.ClaimValidity, Lightning: s.lightning, Withdrawals: s.withdrawals,
-		PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims), Sealer: s.sealer,
+		PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims), Sealer: s.sealer, Treasury: funds,
 	}, claim.Guards{
 		CheckWatched: s.checkBitcoinWatched, Screen: s.screenAddress, ReleaseApproved: release.Approved,
 	})

@@ -182,7 +182,8 @@ func TestCheckoutOfAnOrder(t *testing.T) {
 	order := func(number string) (id, path string) {
 		made := p.shop.ok("POST", claimPath, `{"payer_id":"customer-1","amount":100,"denomination_currency":"USD",`+
 			`"external_id":"`+number+`","redirect_url":"https://shop.example/thanks","expires_in":3600,`+
-			`"line_items":[{"description":"Tea <b>","quantity":2,"amount":110},{"description":"Discount","amount":-10}]}`).read(p.shop)
+			`"line_items":[{"description":"Tea <b>","quantity":2,"amount":110},`+
+			`{"description":"Discount","amount":-10}]}`).read(p.shop)
 		return made["claim_id"].(string), strings.TrimPrefix(made["checkout_url"].(string), p.s.Ready().BaseURL)
 	}
 	id, path := order("order-1")

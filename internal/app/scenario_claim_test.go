@@ -23,6 +23,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/allow"
+	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
@@ -312,7 +313,8 @@ func (d *apiClient) accept(id, link, address string) error {
 	}
 	service, err := claim.New(claim.Config{
 		Pool: chain.NewPool(d.s.DB(), app.BitcoinChain, nil), ChainName: app.BitcoinChain, Network: "regtest",
-		Validity: time.Minute, Withdrawals: withdrawals,
+		Validity: time.Minute, Withdrawals: withdrawals, Sealer: &identity.Sealer{},
+		Treasury: &treasury.Treasury{},
 	}, claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release})
 	if err != nil {
 		return err

@@ -37,7 +37,8 @@ func (s *Service) Checkout(ctx context.Context, tx *db.Tx, claimID string) (Chec
 		return Checkout{}, err
 	}
 	back = slices.DeleteFunc(back, func(r Refund) bool {
-		return r.State == RefundWithdrawn || r.State == RefundOffered && !tx.Now().Before(r.ExpiresAt)
+		return r.State == RefundWithdrawn || r.State == RefundAwaiting ||
+			r.State == RefundOffered && !tx.Now().Before(r.ExpiresAt)
 	})
 	d, err := s.detail(ctx, tx, c)
 	return Checkout{d, company.Name, settings.SupportEmail, settings.Origins, back}, err

@@ -20,6 +20,7 @@
 //     not enough waits (2600), what is too much is owed to the payer (2400). None of it is revenue.
 //   - A payment over Lightning is a deposit like any other, confirmed from the start. If a claim is paid over
 //     Lightning and on chain, the excess is the payer's.
+//   - A merchant refunds a paid claim from its own money (refund_paid.go), which changes nothing about what was paid.
 //   - A merchant may cancel and refund, but an address never stops being watched.
 package claim
 
@@ -35,6 +36,7 @@ import (
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
@@ -137,21 +139,24 @@ type Claim struct {
 	Reverted    bool // a reorganization removed the payment of a paid claim
 	Version     int64
 
-	Amount      money.Amount // amount due, in the merchant's currency
-	Fee         money.Amount // the service's fee, part of Amount
-	Funding     money.Asset  // asset of the payment
-	SettleIn    money.Asset  // asset credited to the merchant
-	Address     string
-	Network     string
-	Policy      Policy // the merchant's policy when the claim was created
-	TxHash      string // transaction that completed the payment, or the newest one so far; "" for none
-	Seen        money.Amount
-	Refunded    money.Amount // amount refunded to the payer
-	Refunding   bool         // the merchant refunds all money
-	CancelledAt time.Time    // zero unless the claim was cancelled
-	InvalidAt   time.Time    // zero unless the claim became invalid
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
+	Amount   money.Amount // amount due, in the merchant's currency
+	Fee      money.Amount // the service's fee, part of Amount
+	Funding  money.Asset  // asset of the payment
+	SettleIn money.Asset  // asset credited to the merchant
+	Address  string
+	Network  string
+	Policy   Policy // the merchant's policy when the claim was created
+	TxHash   string // transaction that completed the payment, or the newest one so far; "" for none
+	Seen     money.Amount
+	Refunded money.Amount // part of an excess, or of money that did not pay the claim, that was refunded
+	Returned money.Amount // refunded part of the money that paid the claim
+	// ReturnedValue is the part of Amount that was refunded. The claim is refunded when it is all of it.
+	ReturnedValue money.Amount
+	Refunding     bool      // the merchant refunds all money
+	CancelledAt   time.Time // zero unless the claim was cancelled
+	InvalidAt     time.Time // zero unless the claim became invalid
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
 
 	Quote   *quote.Quote // the newest quote
 	Payable bool         // the newest quote is active and nothing was paid under it
@@ -167,6 +172,14 @@ func (c *Claim) Ended(now time.Time) bool { return !c.ExpiresAt.IsZero() && !now
 
 // Received returns the confirmed money paid for the claim.
 func (c *Claim) Received() money.Amount { return c.booked.wallet }
+
+// Earned returns what the claim earned for the merchant, after the fee, in the settlement currency.
+func (c *Claim) Earned() money.Amount { return c.booked.merchant }
+
+// RefundedTotal returns the amount refunded to the payer.
+func (c *Claim) RefundedTotal() money.Amount {
+	return money.New(c.Funding, c.Refunded.Units()+c.Returned.Units())
+}
 
 // Refundable returns the amount still owed to the payer: an overpayment or a refund, minus the amount already sent.
 func (c *Claim) Refundable() money.Amount {
@@ -209,6 +222,8 @@ type Config struct {
 	PerMinute, MaxOpen int64
 	// Withdrawals pays settlements out to the company's destinations.
 	Withdrawals *withdrawal.Service
+	// Treasury has the operator's funds, from which refunds are exchanged.
+	Treasury *treasury.Treasury
 	// Sealer encrypts the email addresses of payers.
 	Sealer *identity.Sealer
 }
@@ -244,6 +259,8 @@ func New(c Config, g Guards) (*Service, error) {
 		return nil, errors.New("claim: Config.Validity is required")
 	case c.Withdrawals == nil:
 		return nil, errors.New("claim: Config.Withdrawals is required")
+	case c.Treasury == nil:
+		return nil, errors.New("claim: Config.Treasury is required")
 	case c.Sealer == nil:
 		return nil, errors.New("claim: Config.Sealer is required")
 	case g.CheckWatched == nil:

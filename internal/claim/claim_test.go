@@ -27,6 +27,7 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/testkit/fixture"
+	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -196,11 +197,16 @@ func newMerchant(x *fixture.Fixture, c chaintest.Chain) *merchant {
 	if err != nil {
 		x.Fatal(err)
 	}
+	funds, err := treasury.New(treasury.Unlimited)
+	if err != nil {
+		x.Fatal(err)
+	}
 	m := &merchant{keys: chaintest.NewSigner(x, x.DB)}
 	m.guards = claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}
 	m.claims, err = claim.New(claim.Config{
 		Pool: chain.NewPool(x.DB, network, m.keys.Deriver()), ChainName: network, Network: network, Validity: validity,
 		BaseURL: "https://pay.example.com", Withdrawals: newWithdrawals(x), Sealer: sealer,
+		Treasury: funds,
 	}, claim.Guards{
 		CheckWatched: func(ctx context.Context, tx *db.Tx, until time.Time) error {
 			return m.guards.CheckWatched(ctx, tx, until)

@@ -257,6 +257,7 @@ func plan(p CreateParams, company identity.Company, settings Settings) (Claim, e
 	}
 	c.booked = nothing(c.Funding, c.SettleIn)
 	c.Seen, c.Refunded = money.Zero(c.Funding), money.Zero(c.Funding)
+	c.Returned, c.ReturnedValue = money.Zero(c.Funding), money.Zero(asset)
 	return c, nil
 }
 

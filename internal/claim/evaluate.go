@@ -58,6 +58,9 @@ func (f *facts) evaluate() (verdict, error) {
 		}
 	case t.Covered || t.Enough && c.Policy.Confirmations == 0:
 		v.state, v.enough = Paid, true
+		if t.Covered && c.ReturnedValue.Cmp(c.Amount) >= 0 {
+			v.state = Refunded
+		}
 	case t.Enough && f.abandoned():
 		v.state = Invalid
 	case t.Enough:

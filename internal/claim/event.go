@@ -15,11 +15,12 @@ import (
 
 func (s *Service) data(c *Claim, due money.Amount) webhook.ClaimData {
 	d := webhook.ClaimData{
-		ClaimID: c.ID, CompanyID: c.CompanyID, PayerID: c.PayerID, ExternalID: c.ExternalID, Metadata: c.Metadata, Status: string(c.State),
+		ClaimID: c.ID, CompanyID: c.CompanyID, PayerID: c.PayerID, ExternalID: c.ExternalID,
+		Metadata: c.Metadata, Status: string(c.State),
 		Exception: string(c.Exception), Reverted: c.Reverted,
 		Currency: c.Amount.Asset(), Amount: c.Amount.String(), Due: due.String(), Funding: c.Funding,
 		Seen:     c.Seen.String(),
-		Received: c.Received().String(), Refundable: c.Refundable().String(), Refunded: c.Refunded.String(),
+		Received: c.Received().String(), Refundable: c.Refundable().String(), Refunded: c.RefundedTotal().String(),
 		TxHash: c.TxHash, CheckoutURL: s.CheckoutURL(c.ID),
 	}
 	if c.Quote != nil {
@@ -86,12 +87,17 @@ func (s *Service) mailReceipt(ctx context.Context, tx *db.Tx, c *Claim) error {
 
 // emit emits the current state of a refund, without the link, which is a secret, and without the payer's address.
 func (r *Refund) emit(tx *db.Tx, event webhook.Type[webhook.RefundData], from RefundState) error {
-	return webhook.Emit(tx, event.Event(r.CompanyID, r.ID, r.Version, webhook.RefundData{
+	d := webhook.RefundData{
 		RefundID: r.ID, ClaimID: r.ClaimID, CompanyID: r.CompanyID, Status: string(r.State),
 		PreviousStatus: string(from),
 		Currency:       r.Amount.Asset(), Amount: r.Amount.String(), TxHash: r.TxHash,
 		ExpiresAt: r.ExpiresAt.UTC().Format(time.RFC3339),
-	}))
+	}
+	if r.OfMerchant() {
+		d.Value, d.ValueCurrency = r.Value.String(), r.Value.Asset()
+		d.Cost, d.CostCurrency = r.Cost.String(), r.Cost.Asset()
+	}
+	return webhook.Emit(tx, event.Event(r.CompanyID, r.ID, r.Version, d))
 }
 
 // emit emits the settlement. If it is paid out to a destination, the withdrawal has its own events.

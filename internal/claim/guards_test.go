@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/testkit/fixture"
+	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
@@ -24,6 +25,7 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		"Network":         func(c *claim.Config, _ *claim.Guards) { c.Network = "" },
 		"Validity":        func(c *claim.Config, _ *claim.Guards) { c.Validity = 0 },
 		"Withdrawals":     func(c *claim.Config, _ *claim.Guards) { c.Withdrawals = nil },
+		"Treasury":        func(c *claim.Config, _ *claim.Guards) { c.Treasury = nil },
 		"Sealer":          func(c *claim.Config, _ *claim.Guards) { c.Sealer = nil },
 		"CheckWatched":    func(_ *claim.Config, g *claim.Guards) { g.CheckWatched = nil },
 		"Screen":          func(_ *claim.Config, g *claim.Guards) { g.Screen = nil },
@@ -32,6 +34,7 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		c := claim.Config{
 			Pool: &chain.Pool{}, ChainName: network, Network: network, Validity: time.Minute,
 			Withdrawals: newWithdrawals(t), Sealer: &identity.Sealer{},
+			Treasury: &treasury.Treasury{},
 		}
 		g := claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}
 		if _, err := claim.New(c, g); err != nil {

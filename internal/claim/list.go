@@ -75,7 +75,7 @@ func (s *Service) Export(tx *db.Tx, by identity.Principal, companyID string, f F
 				_ = out.Write([]string{c.ID, payee.SafeCell(c.ExternalID), c.CreatedAt.UTC().Format(time.RFC3339),
 					string(c.State), string(c.Exception), payee.SafeCell(c.PayerID), payee.SafeCell(c.Description),
 					c.Amount.String(), string(c.Amount.Asset()), c.Received().String(), c.Refundable().String(),
-					c.Refunded.String(), string(c.Funding), c.booked.merchant.String(), c.booked.revenue.String(),
+					c.RefundedTotal().String(), string(c.Funding), c.booked.merchant.String(), c.booked.revenue.String(),
 					string(c.SettleIn), c.TxHash, payee.SafeCell(c.metadata())})
 			}
 			if err := out.Error(); err != nil {
@@ -140,7 +140,7 @@ func (s *Service) detail(ctx context.Context, tx *db.Tx, c *Claim) (Detail, erro
 		return Detail{}, err
 	}
 	d := Detail{Claim: *c, Due: t.Left, Rest: t.Room, Payments: make([]Payment, len(f.Deposits))}
-	if c.State == Paid || c.State == Confirming {
+	if c.State == Paid || c.State == Confirming || c.State == Refunded {
 		d.Due = money.Zero(t.Left.Asset())
 	}
 	for i, one := range f.Deposits {

@@ -133,9 +133,9 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 	c.booked = booked
 	c.State, c.Exception, c.TxHash, c.Seen = v.state, v.exception, v.txHash, v.seen
 	switch {
-	case c.State == Paid:
+	case c.State == Paid || c.State == Refunded:
 		c.Reverted = false
-	case was.State == Paid && c.State != Refunded:
+	case was.State == Paid || was.State == Refunded && !c.Refunding:
 		c.Reverted = true
 	}
 	if err := s.offer(ctx, tx, f); err != nil {
@@ -163,6 +163,7 @@ func (c *Claim) same(was *Claim) bool {
 	return c.State == was.State && c.Exception == was.Exception && c.Reverted == was.Reverted &&
 		c.TxHash == was.TxHash &&
 		c.Seen == was.Seen && c.booked == was.booked && c.Refunding == was.Refunding && c.Refunded == was.Refunded &&
+		c.Returned == was.Returned && c.ReturnedValue == was.ReturnedValue &&
 		c.CancelledAt.Equal(was.CancelledAt)
 }
 

@@ -26,6 +26,8 @@ import (
 //	offered → accepted → paid
 //	        └→ withdrawn: another offer replaced it
 //
+// Refunds of the merchant's money are in refund_paid.go.
+//
 // An expired offer does not change; the money remains the payer's and can be offered again.
 
 // RefundState is the state of a refund.
@@ -33,6 +35,7 @@ type RefundState string
 
 // States of a refund.
 const (
+	RefundAwaiting  RefundState = "awaiting_approval" // above the company's approval limit; the link does not work yet
 	RefundOffered   RefundState = "offered"
 	RefundAccepted  RefundState = "accepted" // the payer entered an address; the payout is queued or sent
 	RefundPaid      RefundState = "paid"     // the payout is confirmed
@@ -85,6 +88,12 @@ type Refund struct {
 	Withheld               bool // accepted by the payer, but above the release limit
 	Since                  time.Time
 
+	// The rest is set for a refund of the merchant's money only.
+	Value                   money.Amount // part of the claim's amount
+	Cost                    money.Amount // sum of FromClaims and FromBalance, in the claim's settlement currency
+	FromClaims, FromBalance money.Amount
+	CreatedBy               string // ID of the member who created it; "" for a program
+
 	digest   string
 	outputID string
 }
@@ -127,7 +136,7 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return Refund{}, "", err
 	}
 	for _, r := range all { // a refund that is not sent yet will pay the full amount owed
-		if r.State == RefundAccepted && (r.outputID == "" || owed.IsZero()) {
+		if !r.OfMerchant() && r.State == RefundAccepted && (r.outputID == "" || owed.IsZero()) {
 			return Refund{}, "", ErrRefundDue
 		}
 	}
@@ -135,7 +144,7 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return Refund{}, "", ErrNothing
 	}
 	for i := range all {
-		if all[i].State == RefundOffered {
+		if !all[i].OfMerchant() && all[i].State == RefundOffered {
 			if err := all[i].advance(ctx, tx, RefundWithdrawn); err != nil {
 				return Refund{}, "", err
 			}
@@ -266,7 +275,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return nil
 	}
 	// The amount owed may have changed since the offer: another payment raises it, a reorganization reduces it.
-	if r.Amount, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, c.ID, c.Funding); err != nil {
+	if r.Amount, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, r.account(), c.Funding); err != nil {
 		return err
 	}
 	if r.Fee, err = s.refundFee(ctx, tx); err != nil {
@@ -294,8 +303,10 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		job.Enqueue(tx, later)
 		return nil
 	}
-	if err := approval.Count(ctx, tx, approval.Subject{CompanyID: r.CompanyID, ID: r.ID}, net); err != nil {
-		return err
+	if !r.OfMerchant() { // a refund of the merchant's money was counted when it was made
+		if err := approval.Count(ctx, tx, r.subject(), net); err != nil {
+			return err
+		}
 	}
 	r.Withheld, r.outputID = false, tx.NewID("out")
 	if err := r.advance(ctx, tx, RefundAccepted); err != nil {
@@ -304,7 +315,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err := ledger.Post(tx, ledger.Journal{
 		CompanyID: r.CompanyID, SourceType: "claim", SourceID: c.ID, Purpose: "refund:" + r.ID,
 		Lines: []ledger.Line{
-			ledger.Debit(ledger.RefundPayable, c.ID, r.Amount),
+			ledger.Debit(ledger.RefundPayable, r.account(), r.Amount),
 			ledger.Credit(ledger.OutputPayable, r.outputID, net),
 			ledger.Credit(ledger.NetworkFee, "refund", r.Fee), // the payer's part of the transaction's fee
 		},
@@ -372,7 +383,7 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 	if err != nil {
 		return err
 	}
-	back := money.Zero(c.Funding)
+	back, returned, value := money.Zero(c.Funding), money.Zero(c.Funding), money.Zero(c.Amount.Asset())
 	for i := range all {
 		r := &all[i]
 		if r.outputID == "" {
@@ -385,7 +396,12 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 		to := RefundAccepted
 		if o.State == payout.Fulfilled {
 			to = RefundPaid
-			if back, err = back.Add(r.Amount); err != nil {
+			if !r.OfMerchant() {
+				back, err = back.Add(r.Amount)
+			} else if returned, err = returned.Add(r.Amount); err == nil {
+				value, err = value.Add(r.Value)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -401,7 +417,7 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 	if err != nil {
 		return err
 	}
-	c.Refunded = back
+	c.Refunded, c.Returned, c.ReturnedValue = back, returned, value
 	return s.conclude(ctx, tx, f)
 }
 

@@ -128,6 +128,37 @@ func (s *Service) settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return x, insertSettlement(ctx, tx, x)
 }
 
+// Earned returns what claims earned and is not settled, per currency.
+func (s *Service) Earned(ctx context.Context, tx *db.Tx, by identity.Principal) (all []money.Amount, err error) {
+	companyID, err := by.Company("")
+	if err != nil {
+		return nil, err
+	}
+	holdings, err := ledger.Holdings(ctx, tx, companyID)
+	for _, h := range holdings {
+		if h.Code == ledger.MerchantPayable && h.Balance.Sign() > 0 {
+			all = append(all, h.Balance)
+		}
+	}
+	return all, err
+}
+
+// DayEarned is what the claims created on a day (UTC) earned in one currency.
+type DayEarned struct {
+	Day    time.Time
+	Amount money.Amount
+}
+
+// EarnedByDay returns what the company's claims earned by the day (UTC) on which they were created, from a time on.
+func (s *Service) EarnedByDay(ctx context.Context, tx *db.Tx, by identity.Principal, from time.Time) ([]DayEarned,
+	error) {
+	companyID, err := by.Company("")
+	if err != nil {
+		return nil, err
+	}
+	return earnedByDay(ctx, tx, companyID, from)
+}
+
 // Settlements returns a page of a company's settlements, newest first, and their total number.
 func (s *Service) Settlements(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page,
 	perPage int) ([]Settlement, int64, error) {

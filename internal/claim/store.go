@@ -21,7 +21,7 @@ const claimColumns = `company_id, claim_id, payer_id, description, return_url, r
 	fee, fee_bps, funding_asset, settle_asset, address, network, tolerance_bps, confirmations, late_policy,
 	grace_seconds, tx_hash, seen,
 	wallet, channels, suspense, excess, shortfall, exchanged, merchant, revenue, merchant_debt, refund_debt,
-	refunded, refunding,
+	refunded, refunding, returned, returned_value,
 	cancelled_at, invalid_at, created_at, updated_at`
 
 var claimRows = db.BulkInsert("claims", strings.FieldsFunc(claimColumns,
@@ -39,8 +39,8 @@ func insertClaim(tx *db.Tx, c *Claim) {
 		c.Seen.Units(),
 		b.wallet.Units(), b.channels.Units(), b.suspense.Units(), b.excess.Units(), b.shortfall.Units(),
 		b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(),
-		b.merchantDebt.Units(), b.refundDebt.Units(), c.Refunded.Units(), c.Refunding,
-		micros(c.CancelledAt), micros(c.InvalidAt), db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt),
+		b.merchantDebt.Units(), b.refundDebt.Units(), c.Refunded.Units(), c.Refunding, c.Returned.Units(),
+		c.ReturnedValue.Units(), micros(c.CancelledAt), micros(c.InvalidAt), db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt),
 	})
 }
 
@@ -74,17 +74,18 @@ func scanClaim(scan func(...any) error) (Claim, error) {
 	var c Claim
 	var state, exception, late, denom, funding, settle string
 	var amount, fee, seen, wallet, channels, suspense, excess, shortfall, exchanged, merchant, revenue, merchantDebt,
-		refundDebt, refunded int64
+		refundDebt, refunded, returned, returnedValue int64
 	var metadata, items string
 	var expires, cancelled, invalid, created, updated int64
-	err := scan(&c.CompanyID, &c.ID, &c.PayerID, &c.Description, &c.ReturnURL, &c.Redirects, &c.ExternalID, &metadata, &items,
+	err := scan(&c.CompanyID, &c.ID, &c.PayerID, &c.Description, &c.ReturnURL, &c.Redirects,
+		&c.ExternalID, &metadata, &items,
 		&c.email, &expires, &state, &exception, &c.Reverted,
 		&c.Version, &denom, &amount,
 		&fee, &c.feeBps, &funding, &settle, &c.Address, &c.Network, &c.Policy.ToleranceBps, &c.Policy.Confirmations,
 		&late, &c.Policy.GraceSeconds,
 		&c.TxHash, &seen, &wallet, &channels, &suspense, &excess, &shortfall, &exchanged, &merchant, &revenue,
 		&merchantDebt, &refundDebt, &refunded,
-		&c.Refunding, &cancelled, &invalid, &created, &updated)
+		&c.Refunding, &returned, &returnedValue, &cancelled, &invalid, &created, &updated)
 	if err != nil {
 		return c, err
 	}
@@ -92,6 +93,7 @@ func scanClaim(scan func(...any) error) (Claim, error) {
 	c.Funding, c.SettleIn = money.Asset(funding), money.Asset(settle)
 	c.Amount, c.Fee = money.New(money.Asset(denom), amount), money.New(money.Asset(denom), fee)
 	c.Seen, c.Refunded = money.New(c.Funding, seen), money.New(c.Funding, refunded)
+	c.Returned, c.ReturnedValue = money.New(c.Funding, returned), money.New(money.Asset(denom), returnedValue)
 	c.booked = position{
 		wallet: money.New(c.Funding, wallet), channels: money.New(c.Funding, channels), suspense: money.New(c.Funding,
 			suspense), excess: money.New(c.Funding, excess),
@@ -183,14 +185,15 @@ func update(ctx context.Context, tx *db.Tx, c *Claim, from State) error {
 			suspense = $7,
 		excess = $8, shortfall = $9, exchanged = $10, merchant = $11, revenue = $12, merchant_debt = $13,
 		refund_debt = $14, refunded = $15,
-		refunding = $16, cancelled_at = $17, invalid_at = $18, updated_at = $19, channels = $20, version = version + 1
-		WHERE company_id = $21 AND claim_id = $22 AND version = $23 AND state = $24`,
+		refunding = $16, cancelled_at = $17, invalid_at = $18, updated_at = $19, channels = $20,
+		returned = $21, returned_value = $22, version = version + 1
+		WHERE company_id = $23 AND claim_id = $24 AND version = $25 AND state = $26`,
 		string(c.State), string(c.Exception), c.Reverted, c.TxHash, c.Seen.Units(), b.wallet.Units(),
 		b.suspense.Units(),
 		b.excess.Units(), b.shortfall.Units(), b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(),
 		b.merchantDebt.Units(),
 		b.refundDebt.Units(), c.Refunded.Units(), c.Refunding, micros(c.CancelledAt), micros(c.InvalidAt),
-		db.Micros(c.UpdatedAt), b.channels.Units(),
+		db.Micros(c.UpdatedAt), b.channels.Units(), c.Returned.Units(), c.ReturnedValue.Units(),
 		c.CompanyID, c.ID, c.Version, string(from))
 	c.Version++
 	return err
@@ -354,34 +357,50 @@ func saveSettings(ctx context.Context, tx *db.Tx, s Settings) error {
 	return err
 }
 
-const refundColumns = `refund_id, state, asset, amount, fee, token_digest, address, output_id, txid, withheld, version,
-	expires_at, created_at`
+const refundColumns = `company_id, claim_id, refund_id, state, asset, amount, fee, token_digest, address, output_id,
+	txid, withheld, version, expires_at, created_at, currency, value, cost_asset, from_claims, from_balance, created_by`
 
 // refunds returns the refunds of a claim, oldest first.
 func refunds(ctx context.Context, tx *db.Tx, c *Claim) ([]Refund, error) {
-	rows, err := tx.Query(ctx,
-		"SELECT "+refundColumns+" FROM claim_refunds WHERE company_id = $1 AND claim_id = $2 ORDER BY refund_id",
-		c.CompanyID, c.ID)
-	return db.Collect(rows, err, func(rows *db.Rows) (Refund, error) {
-		r := Refund{CompanyID: c.CompanyID, ClaimID: c.ID}
-		var state, asset string
-		var amount, fee, expires, created int64
-		err := rows.Scan(&r.ID, &state, &asset, &amount, &fee, &r.digest, &r.Address, &r.outputID, &r.TxHash,
-			&r.Withheld, &r.Version, &expires, &created)
+	return selectRefunds(ctx, tx, "company_id = $1 AND claim_id = $2 ORDER BY refund_id", c.CompanyID, c.ID)
+}
+
+func selectRefunds(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Refund, error) {
+	rows, err := tx.Query(ctx, "SELECT "+refundColumns+" FROM claim_refunds WHERE "+where, args...)
+	return db.Collect(rows, err, func(rows *db.Rows) (r Refund, err error) {
+		var state, asset, currency, costAsset string
+		var amount, fee, expires, created, value, claims, balance int64
+		if err = rows.Scan(&r.CompanyID, &r.ClaimID, &r.ID, &state, &asset, &amount, &fee, &r.digest, &r.Address, &r.outputID,
+			&r.TxHash, &r.Withheld, &r.Version, &expires, &created, &currency, &value, &costAsset, &claims, &balance,
+			&r.CreatedBy); err != nil {
+			return r, err
+		}
 		r.State, r.Amount, r.Fee = RefundState(state), money.New(money.Asset(asset), amount),
 			money.New(money.Asset(asset), fee)
 		r.ExpiresAt, r.CreatedAt = db.Time(expires), db.Time(created)
+		if currency == "" {
+			return r, nil
+		}
+		r.Value = money.New(money.Asset(currency), value)
+		r.FromClaims, r.FromBalance = money.New(money.Asset(costAsset), claims), money.New(money.Asset(costAsset), balance)
+		r.Cost, err = r.FromClaims.Add(r.FromBalance)
 		return r, err
 	})
 }
 
 func insertRefund(ctx context.Context, tx *db.Tx, r Refund) error {
+	units := func(a money.Amount) int64 {
+		if a.Asset() == "" {
+			return 0
+		}
+		return a.Units()
+	}
 	_, err := tx.Exec(ctx,
-		"INSERT INTO claim_refunds (company_id, claim_id, "+refundColumns+", updated_at) VALUES "+db.Placeholders(1,
-			16, 1),
+		"INSERT INTO claim_refunds ("+refundColumns+", updated_at) VALUES "+db.Placeholders(1, 22, 1),
 		r.CompanyID, r.ClaimID, r.ID, string(r.State), string(r.Amount.Asset()), r.Amount.Units(), r.Fee.Units(),
 		r.digest, r.Address, r.outputID,
-		r.TxHash, r.Withheld, r.Version, db.Micros(r.ExpiresAt), db.Micros(r.CreatedAt), db.Micros(tx.Now()))
+		r.TxHash, r.Withheld, r.Version, db.Micros(r.ExpiresAt), db.Micros(r.CreatedAt), string(r.Value.Asset()),
+		units(r.Value), string(r.Cost.Asset()), units(r.FromClaims), units(r.FromBalance), r.CreatedBy, db.Micros(tx.Now()))
 	if db.IsUnique(err) {
 		return db.ErrConflict
 	}
@@ -391,17 +410,30 @@ func insertRefund(ctx context.Context, tx *db.Tx, r Refund) error {
 func updateRefund(ctx context.Context, tx *db.Tx, r *Refund, from RefundState) error {
 	n, err := tx.Exec(ctx,
 		`UPDATE claim_refunds SET state = $1, amount = $2, fee = $3, address = $4, output_id = $5, txid = $6,
-			updated_at = $7, withheld = $8,
-		version = version + 1 WHERE company_id = $9 AND claim_id = $10 AND refund_id = $11 AND version = $12
-		AND state = $13`,
+			updated_at = $7, withheld = $8, expires_at = $9,
+		version = version + 1 WHERE company_id = $10 AND claim_id = $11 AND refund_id = $12 AND version = $13
+		AND state = $14`,
 		string(r.State), r.Amount.Units(), r.Fee.Units(), r.Address, r.outputID, r.TxHash, db.Micros(tx.Now()),
-		r.Withheld,
+		r.Withheld, db.Micros(r.ExpiresAt),
 		r.CompanyID, r.ClaimID, r.ID, r.Version, string(from))
 	if err == nil && n != 1 {
 		return db.ErrConflict
 	}
 	r.Version++
 	return err
+}
+
+func earnedByDay(ctx context.Context, tx *db.Tx, companyID string, from time.Time) ([]DayEarned, error) {
+	rows, err := tx.Query(ctx, `SELECT settle_asset, created_at / 86400000000 AS day, CAST(SUM(merchant) AS BIGINT)
+		FROM claims WHERE company_id = $1 AND created_at >= $2 AND merchant > 0
+		GROUP BY settle_asset, created_at / 86400000000 ORDER BY settle_asset, day`, companyID, db.Micros(from))
+	return db.Collect(rows, err, func(r *db.Rows) (d DayEarned, err error) {
+		var asset string
+		var day, units int64
+		err = r.Scan(&asset, &day, &units)
+		d.Day, d.Amount = time.Unix(day*86400, 0).UTC(), money.New(money.Asset(asset), units)
+		return d, err
+	})
 }
 
 const settlementColumns = "company_id, settlement_id, asset, amount, withdrawal_id, created_at"

@@ -54,6 +54,40 @@ type (
 		ClaimID   string `json:"claim_id" maxLength:"64"`
 	}
 
+	claimRefundInput struct{ Body claimRefundBody }
+
+	claimRefundBody struct {
+		CompanyID string  `json:"company_id,omitempty" maxLength:"64"`
+		ClaimID   string  `json:"claim_id" maxLength:"64"`
+		Amount    Decimal `json:"amount,omitempty"`
+		Currency  string  `json:"currency,omitempty" maxLength:"10"`
+		Rate      string  `json:"rate,omitempty" enum:"current,paid"`
+		Source    string  `json:"source,omitempty" enum:"claims,balance"`
+	}
+
+	refundRefInput struct{ Body refundRefBody }
+
+	refundRefBody struct {
+		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
+		ClaimID   string `json:"claim_id" maxLength:"64"`
+		RefundID  string `json:"refund_id" maxLength:"64"`
+	}
+
+	// ClaimRefund is exported because the contract leaves out what an unexported embedded type has.
+	ClaimRefund struct {
+		RefundID             string `json:"refund_id"`
+		ClaimID              string `json:"claim_id"`
+		Status               string `json:"status" enum:"awaiting_approval,offered,accepted,paid,withdrawn"`
+		Currency             string `json:"currency"`
+		Amount               string `json:"amount" example:"0.00005000"`
+		DenominationAmount   string `json:"denomination_amount,omitempty"`
+		DenominationCurrency string `json:"denomination_currency,omitempty"`
+		CostAmount           string `json:"cost_amount,omitempty"`
+		CostCurrency         string `json:"cost_currency,omitempty"`
+		TxHash               string `json:"tx_hash"`
+		ExpiresAt            Time   `json:"expires_at" doc:"When the link expires, UTC."`
+	}
+
 	claimQuote struct {
 		ClaimID    string `json:"claim_id"`
 		ExternalID string `json:"external_id"`
@@ -110,6 +144,7 @@ type (
 		TxHashes  []string       `json:"tx_hashes"`
 		Payments  []claimPayment `json:"payments" doc:"Payments received, by the time they were first seen."`
 		Quote     *claimQuote    `json:"quote" doc:"Latest quote."`
+		Refunds   []ClaimRefund  `json:"refunds" doc:"Refunds of the claim, oldest first."`
 	}
 
 	claimPayment struct {
@@ -156,13 +191,8 @@ type (
 	}
 
 	claimRefunded struct {
-		RefundID    string `json:"refund_id"`
-		ClaimID     string `json:"claim_id"`
-		Status      string `json:"status" enum:"offered,accepted,paid,withdrawn"`
-		Currency    string `json:"currency"`
-		Amount      string `json:"amount" example:"0.00005000"`
+		ClaimRefund
 		RefundURL   string `json:"refund_url" doc:"Single-use link for the payer. Returned only once."`
-		ExpiresAt   Time   `json:"expires_at" doc:"When the link expires, UTC."`
 		CheckoutURL string `json:"checkout_url"`
 	}
 
@@ -300,6 +330,14 @@ func getClaimStatus(ctx context.Context, tx *db.Tx, c *request, in *claimGet) (*
 	for i, one := range d.Items {
 		out.LineItems[i] = lineItem(one)
 	}
+	refunds, err := c.Claim.Refunds(ctx, tx, c.by, c.company, in.ClaimID)
+	if err != nil {
+		return nil, err
+	}
+	out.Refunds = make([]ClaimRefund, len(refunds))
+	for i, r := range refunds {
+		out.Refunds[i] = showRefund(r)
+	}
 	seen := map[string]bool{}
 	for i, p := range d.Payments {
 		out.Payments[i] = claimPayment{
@@ -326,8 +364,9 @@ func (c *request) summarizeClaim(m *claim.Claim) ClaimSummary {
 		Exception: string(m.Exception), Reverted: m.Reverted, TxHash: m.TxHash,
 		DenominationCurrency: string(m.Amount.Asset()), DenominationAmount: m.Amount.String(),
 		FundingCurrency: string(m.Funding), SettlementCurrency: string(m.SettleIn), SeenAmount: m.Seen.String(),
-		ReceivedAmount: m.Received().String(), RefundableAmount: m.Refundable().String(), RefundedAmount: m.Refunded.String(),
-		CheckoutURL: c.Claim.CheckoutURL(m.ID), Created: Time(m.CreatedAt), Updated: Time(m.UpdatedAt),
+		ReceivedAmount: m.Received().String(), RefundableAmount: m.Refundable().String(),
+		RefundedAmount: m.RefundedTotal().String(),
+		CheckoutURL:    c.Claim.CheckoutURL(m.ID), Created: Time(m.CreatedAt), Updated: Time(m.UpdatedAt),
 	}
 	if !m.ExpiresAt.IsZero() {
 		out.ExpiresAt = (*Time)(&m.ExpiresAt)
@@ -390,16 +429,45 @@ var (
 		"This is not an amount in the currency that denomination_currency names.")
 )
 
-func refundClaim(ctx context.Context, tx *db.Tx, c *request, in *claimRefInput) (*claimRefunded, error) {
-	r, token, err := c.Claim.Refund(ctx, tx, c.by, c.company, in.Body.ClaimID)
+// refundClaim refunds a part of a paid claim if the request has an amount, and otherwise the payer's own money.
+func refundClaim(ctx context.Context, tx *db.Tx, c *request, in *claimRefundInput) (*claimRefunded, error) {
+	b := &in.Body
+	var r claim.Refund
+	var token string
+	var err error
+	if b.Amount == "" {
+		r, token, err = c.Claim.Refund(ctx, tx, c.by, c.company, b.ClaimID)
+	} else {
+		r, token, err = c.Claim.RefundPart(ctx, tx, c.by, claim.PartParams{
+			CompanyID: c.company, ClaimID: b.ClaimID, AmountText: string(b.Amount), Currency: b.Currency,
+			Rate: claim.RefundRate(b.Rate), Source: claim.Source(b.Source),
+		})
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &claimRefunded{
+	return &claimRefunded{showRefund(r), c.Claim.RefundURL(r.ClaimID, token), c.Claim.CheckoutURL(r.ClaimID)}, nil
+}
+
+func cancelRefund(ctx context.Context, tx *db.Tx, c *request, in *refundRefInput) (*ClaimRefund, error) {
+	r, err := c.Claim.CancelRefund(ctx, tx, c.by, c.company, in.Body.ClaimID, in.Body.RefundID)
+	if err != nil {
+		return nil, err
+	}
+	out := showRefund(r)
+	return &out, nil
+}
+
+func showRefund(r claim.Refund) ClaimRefund {
+	out := ClaimRefund{
 		RefundID: r.ID, ClaimID: r.ClaimID, Status: string(r.State), Currency: string(r.Amount.Asset()),
-		Amount: r.Amount.String(), RefundURL: c.Claim.RefundURL(r.ClaimID, token), ExpiresAt: Time(r.ExpiresAt),
-		CheckoutURL: c.Claim.CheckoutURL(r.ClaimID),
-	}, nil
+		Amount: r.Amount.String(), TxHash: r.TxHash, ExpiresAt: Time(r.ExpiresAt),
+	}
+	if r.OfMerchant() {
+		out.DenominationAmount, out.DenominationCurrency = r.Value.String(), string(r.Value.Asset())
+		out.CostAmount, out.CostCurrency = r.Cost.String(), string(r.Cost.Asset())
+	}
+	return out
 }
 
 func settleClaims(ctx context.Context, tx *db.Tx, c *request, in *settleInput) (*settlement, error) {

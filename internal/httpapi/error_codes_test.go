@@ -169,6 +169,20 @@ func TestClaimIsRefundedOnce(t *testing.T) {
 		}
 		b.set("UPDATE claim_refunds SET state = 'accepted' WHERE state = 'offered'")
 		b.refuses(refused("already_processing"))
+		part := strings.Replace(ref, "}", `,"amount":1}`, 1)
+		b.set("UPDATE claims SET wallet = 205000, merchant = 9900")
+		b.bring(ledger.MerchantPayable, "", money.New(money.USD, 99_00))
+		b.bring(ledger.FXPosition, "", money.New(money.BTC, 1_000_000)) // the operator sells coins for the refund
+		made, text := ask[members](b, "POST", claimPath+"/refund", part)
+		cancel := `{"claim_id":"` + id + `","refund_id":"` + fmt.Sprint(made["refund_id"]) + `"}`
+		b.set("DELETE FROM rates")
+		b.refuses(refusal{503, "rate_unavailable", "", "POST", claimPath + "/refund", part, ""},
+			refusal{503, "rate_unavailable", "", "POST", claimPath + "/refund/cancel", cancel, ""})
+		b.set("UPDATE claim_refunds SET state = 'accepted'")
+		b.refuses(refusal{409, "invalid_state", "", "POST", claimPath + "/refund/cancel", cancel, ""})
+		if made["denomination_amount"] != "1.00" {
+			t.Errorf("%s", text)
+		}
 	})
 }
 

@@ -488,8 +488,22 @@ var typeFieldDocs = map[string]map[string]string{
 		"search":              "Beginning of an external_id, payer_id or claim_id; letter case does not matter.",
 		"denomination_amount": "Exact amount of the claims, such as 120.00. It needs `denomination_currency`.",
 	},
-	"claimRefunded": {
+	"claimRefundBody": {
+		"amount": "Part of a paid claim to refund. Default: the payer's own money, such as an overpayment.",
+		"currency": "Currency of `amount`: the claim's denomination currency, which is the default, or its funding " +
+			"currency.",
+		"rate": "How an amount in the denomination currency becomes coins: at the current rate, which is the default, " +
+			"or as the part of the coins that were paid.",
+		"source": "Where the money comes from: `claims` is what claims earned and is not settled, `balance` the " +
+			"available balance. Default: claims first, then the balance.",
+	},
+	"ClaimRefund": {
 		"amount": "Amount to refund, as decimal text; the network fee is deducted from it.",
+		"denomination_amount": "Part of the claim's amount that is refunded, as decimal text. Absent for money that " +
+			"already was the payer's.",
+		"cost_amount":   "What the refund costs the merchant, as decimal text. Absent for money that already was the payer's.",
+		"cost_currency": "Currency of `cost_amount`.",
+		"tx_hash":       "Transaction that pays the refund; may be empty.",
 	},
 	"ClaimSummary": {
 		"expires_at": "Time from which the payer gets no further quote, UTC; absent for no end.",

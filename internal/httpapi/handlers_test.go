@@ -126,7 +126,7 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 		}
 		if own.Claim, err = claim.New(claim.Config{
 			Pool: pool, ChainName: "regtest", Network: "regtest", Validity: 15 * time.Minute, BaseURL: "https://pay.example.com",
-			Withdrawals: own.Withdrawal, Sealer: sealer,
+			Withdrawals: own.Withdrawal, Sealer: sealer, Treasury: funds,
 		}, claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}); err != nil {
 			t.Fatal(err)
 		}

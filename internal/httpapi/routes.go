@@ -597,11 +597,26 @@ var routes = []route{
 		method: "POST", path: "/api/merchant/claim/refund", name: "refund-claim",
 		scope: identity.CompanyWorkersPay, kind: write, handler: withSecret(handle(refundClaim)),
 		summary: "Refund a claim",
-		description: "Offers the payer the excess of an overpayment, or, for a claim that was not paid in time or in " +
-			"full, the whole amount received. Give the payer the `refund_url`, which is returned only once and where " +
-			"they enter an address. A new offer replaces one that was not accepted. An offer expires after 90 days; the " +
-			"amount remains payable to the payer.",
-		errors: []string{"already_processing", "company_frozen", "invalid_state"},
+		description: "Without an `amount`, offers the payer the excess of an overpayment, or, for a claim that was not " +
+			"paid in time or in full, the whole amount received. A new offer replaces one that was not accepted. With an " +
+			"`amount`, refunds that part of a paid claim from the merchant's money: what claims earned, then the balance, " +
+			"or the `source` that you name. It leaves there at once. Several refunds are possible until the claim's " +
+			"amount is returned; above the company's approval limit, other members approve first. In both cases give " +
+			"the payer the `refund_url`, which is returned only once and where they enter an address: Stipend cannot " +
+			"send a refund without one, because the address that paid may belong to an exchange. An offer expires after " +
+			"90 days.",
+		errors: []string{
+			"already_processing", "amount_not_positive", "amount_precision", "amount_too_small",
+			"company_frozen", "currency_not_supported", "insufficient_balance", "invalid_state", "rate_unavailable",
+		},
+	},
+	{
+		method: "POST", path: "/api/merchant/claim/refund/cancel", name: "cancel-refund",
+		scope: identity.CompanyWorkersPay, kind: write, handler: handle(cancelRefund),
+		summary: "Cancel a refund",
+		description: "Cancels a refund of a paid claim that the payer has not accepted. Its coins are exchanged back at " +
+			"the current rate, and the money returns to where it came from. Repeating the request has no effect.",
+		errors: []string{"invalid_state", "rate_unavailable"},
 	},
 	{
 		method: "POST", path: "/api/merchant/settlements", name: "settle-claims",

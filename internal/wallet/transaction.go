@@ -14,19 +14,21 @@ import (
 
 // Types of transactions. A transaction of any other source has its source type as type.
 const (
-	PayrollFunding   = "payroll_funding"   // the balance funded a payroll
-	PayrollSurplus   = "payroll_surplus"   // a payment for a payroll was too large or too late
-	PayrollCancelled = "payroll_cancelled" // a payroll was canceled, and its funding returned
-	FundingReverted  = "funding_reverted"  // a deposit for a payroll was reversed
-	BankDeposit      = "bank_deposit"      // a bank transfer arrived in a virtual account
-	CoinDeposit      = "coin_deposit"      // coins were paid to a wallet's address
-	CoinsReverted    = "coins_reverted"    // a reorganization reversed a deposit of coins
-	ClaimPayment     = "claim_payment"     // a claim was paid
-	ClaimReverted    = "claim_reverted"    // a reorganization reversed a claim's payment
-	Settlement       = "settlement"        // money of claims was settled to the balance
-	Withdrawal       = "withdrawal"        // the company withdrew money
-	WithdrawalUndone = "withdrawal_undone" // a withdrawal ended without payment, or was returned
-	Debt             = "debt"              // a debt was settled from the balance
+	PayrollFunding   = "payroll_funding"     // the balance funded a payroll
+	PayrollSurplus   = "payroll_surplus"     // a payment for a payroll was too large or too late
+	PayrollCancelled = "payroll_cancelled"   // a payroll was canceled, and its funding returned
+	FundingReverted  = "funding_reverted"    // a deposit for a payroll was reversed
+	BankDeposit      = "bank_deposit"        // a bank transfer arrived in a virtual account
+	CoinDeposit      = "coin_deposit"        // coins were paid to a wallet's address
+	CoinsReverted    = "coins_reverted"      // a reorganization reversed a deposit of coins
+	ClaimPayment     = "claim_payment"       // a claim was paid
+	ClaimReverted    = "claim_reverted"      // a reorganization reversed a claim's payment
+	ClaimRefund      = "claim_refund"        // the company refunded a part of a paid claim
+	ClaimRefundEnded = "claim_refund_undone" // such a refund was canceled before the payer accepted it
+	Settlement       = "settlement"          // money of claims was settled to the balance
+	Withdrawal       = "withdrawal"          // the company withdrew money
+	WithdrawalUndone = "withdrawal_undone"   // a withdrawal ended without payment, or was returned
+	Debt             = "debt"                // a debt was settled from the balance
 )
 
 // Transaction is one line of a company's statement.
@@ -127,6 +129,11 @@ func newTransaction(e ledger.Entry) Transaction {
 		t.Type, t.Description = ClaimPayment, "Claim "+e.SourceID+" was paid"
 		if e.Amount.Sign() < 0 {
 			t.Type, t.Description = ClaimReverted, "The payment of claim "+e.SourceID+" was reversed"
+		}
+	case "refund":
+		t.Type, t.Description = ClaimRefund, "Refund "+e.SourceID+" of a paid claim"
+		if e.Amount.Sign() > 0 {
+			t.Type, t.Description = ClaimRefundEnded, "Refund "+e.SourceID+" was canceled"
 		}
 	case Settlement:
 		t.Type, t.Description = Settlement, "Settlement "+e.SourceID+" of paid claims"

@@ -144,6 +144,7 @@ var (
 	exampleRefund = RefundData{
 		RefundID: "rfd_06gf58g6w0aychq170kks701q0", ClaimID: exampleClaim, CompanyID: exampleCompany, Status: "offered",
 		Currency: money.BTC, Amount: "0.00010000", ExpiresAt: "2026-12-29T14:05:00Z",
+		Value: "5.00", ValueCurrency: money.EUR, Cost: "5.01", CostCurrency: money.EUR,
 	}
 
 	ClaimCreated = declare("claim.created", "A claim was created.", exampleClaimData)
@@ -160,9 +161,9 @@ var (
 	ClaimQuoteRefreshed = declare("claim.quote_refreshed", "A claim has a new quote that replaces an expired one.",
 		exampleClaimQuoteData)
 
-	RefundCreated = declare("refund.created", "The payer of a claim was offered a refund.", exampleRefund)
+	RefundCreated = declare("refund.created", "A refund of a claim was created.", exampleRefund)
 
-	RefundStatusUpdate = declare("refund.status_update", "A refund was accepted, paid or withdrawn.",
+	RefundStatusUpdate = declare("refund.status_update", "A refund was approved, accepted, paid or withdrawn.",
 		with(exampleRefund, func(d *RefundData) { d.Status, d.PreviousStatus, d.TxHash = "paid", "accepted", exampleTxHash }))
 
 	SettlementCreated = declare("settlement.created",

@@ -118,6 +118,12 @@ var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 		"refund_id":       {Doc: "Id of the refund."},
 		"previous_status": {Doc: previousState},
 		"amount":          {Doc: "Amount, as decimal text.", Example: `"0.00010000"`},
+		"denomination_amount": {
+			Doc: "The part of a paid claim's amount that is refunded, as decimal text. Absent if the money already is " +
+				"the payer's.",
+		},
+		"cost_amount":   {Doc: "What a refund of a paid claim costs the merchant, as decimal text."},
+		"cost_currency": {Doc: "Currency of cost_amount."},
 	},
 	reflect.TypeFor[SettlementData](): {
 		"settlement_id": {Doc: "Id of the settlement."},

@@ -151,10 +151,14 @@ type (
 		RefundID       string      `json:"refund_id"`
 		ClaimID        string      `json:"claim_id"`
 		CompanyID      string      `json:"company_id"`
-		Status         string      `json:"status" enum:"offered,accepted,paid,withdrawn"`
-		PreviousStatus string      `json:"previous_status,omitempty" enum:"offered,accepted,paid,withdrawn"`
+		Status         string      `json:"status" enum:"awaiting_approval,offered,accepted,paid,withdrawn"`
+		PreviousStatus string      `json:"previous_status,omitempty" enum:"awaiting_approval,offered,accepted,paid,withdrawn"`
 		Currency       money.Asset `json:"currency"`
 		Amount         string      `json:"amount"`
+		Value          string      `json:"denomination_amount,omitempty"`
+		ValueCurrency  money.Asset `json:"denomination_currency,omitempty"`
+		Cost           string      `json:"cost_amount,omitempty"`
+		CostCurrency   money.Asset `json:"cost_currency,omitempty"`
 		TxHash         string      `json:"tx_hash"`
 		ExpiresAt      string      `json:"expires_at" format:"date-time"`
 	}

@@ -170,9 +170,9 @@ const (
 	EventRecipientCreated EventName = "recipient.created"
 	// A recipient's state changed.
 	EventRecipientStatusUpdate EventName = "recipient.status_update"
-	// The payer of a claim was offered a refund.
+	// A refund of a claim was created.
 	EventRefundCreated EventName = "refund.created"
-	// A refund was accepted, paid or withdrawn.
+	// A refund was approved, accepted, paid or withdrawn.
 	EventRefundStatusUpdate EventName = "refund.status_update"
 	// The proceeds of claims were credited to the company's balance.
 	EventSettlementCreated EventName = "settlement.created"

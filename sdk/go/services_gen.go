@@ -93,16 +93,31 @@ func (s *ClaimsService) RefreshQuote(
 
 // Refund calls POST /api/merchant/claim/refund: refund a claim.
 //
-// Offers the payer the excess of an overpayment, or, for a claim that was not paid in time or in full, the whole
-// amount received. Give the payer the `refund_url`, which is returned only once and where they enter an address.
-// A new offer replaces one that was not accepted. An offer expires after 90 days; the amount remains payable to
-// the payer.
+// Without an `amount`, offers the payer the excess of an overpayment, or, for a claim that was not paid in time
+// or in full, the whole amount received. A new offer replaces one that was not accepted. With an `amount`,
+// refunds that part of a paid claim from the merchant's money: what claims earned, then the balance, or the
+// `source` that you name. It leaves there at once. Several refunds are possible until the claim's amount is
+// returned; above the company's approval limit, other members approve first. In both cases give the payer the
+// `refund_url`, which is returned only once and where they enter an address: Stipend cannot send a refund without
+// one, because the address that paid may belong to an exchange. An offer expires after 90 days.
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) Refund(
-	ctx context.Context, params *ClaimRefParams, options ...RequestOption,
+	ctx context.Context, params *ClaimRefundParams, options ...RequestOption,
 ) (*ClaimRefunded, error) {
 	return call[ClaimRefunded](ctx, s.t, request{"POST", "/api/merchant/claim/refund", nil, params, options})
+}
+
+// CancelRefund calls POST /api/merchant/claim/refund/cancel: cancel a refund.
+//
+// Cancels a refund of a paid claim that the payer has not accepted. Its coins are exchanged back at the current
+// rate, and the money returns to where it came from. Repeating the request has no effect.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *ClaimsService) CancelRefund(
+	ctx context.Context, params *RefundRefParams, options ...RequestOption,
+) (*ClaimRefund, error) {
+	return call[ClaimRefund](ctx, s.t, request{"POST", "/api/merchant/claim/refund/cancel", nil, params, options})
 }
 
 // GetStatus calls GET /api/merchant/claim/status: get a claim.

@@ -465,6 +465,50 @@ type ClaimRefParams struct {
 	CompanyID string `json:"company_id,omitzero"`
 }
 
+// ClaimRefund is part of responses.
+type ClaimRefund struct {
+	// Amount to refund, as decimal text; the network fee is deducted from it.
+	Amount string `json:"amount"`
+	// ID of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// What the refund costs the merchant, as decimal text. Absent for money that already was the payer's.
+	CostAmount string `json:"cost_amount,omitzero"`
+	// Currency of `cost_amount`.
+	CostCurrency string `json:"cost_currency,omitzero"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Part of the claim's amount that is refunded, as decimal text. Absent for money that already was the payer's.
+	DenominationAmount string `json:"denomination_amount,omitzero"`
+	// Currency of the price.
+	DenominationCurrency string `json:"denomination_currency,omitzero"`
+	// When the link expires, UTC.
+	ExpiresAt time.Time `json:"expires_at"`
+	// ID of the refund.
+	RefundID string `json:"refund_id"`
+	// State of the object. One of: awaiting_approval, offered, accepted, paid, withdrawn.
+	Status string `json:"status"`
+	// Transaction that pays the refund; may be empty.
+	TxHash string `json:"tx_hash"`
+}
+
+// ClaimRefundParams is part of requests.
+type ClaimRefundParams struct {
+	// Part of a paid claim to refund. Default: the payer's own money, such as an overpayment.
+	Amount Decimal `json:"amount,omitzero"`
+	// ID of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Currency of `amount`: the claim's denomination currency, which is the default, or its funding currency.
+	Currency string `json:"currency,omitzero"`
+	// How an amount in the denomination currency becomes coins: at the current rate, which is the default, or as the
+	// part of the coins that were paid. One of: current, paid.
+	Rate string `json:"rate,omitzero"`
+	// Where the money comes from: `claims` is what claims earned and is not settled, `balance` the available balance.
+	// Default: claims first, then the balance. One of: claims, balance.
+	Source string `json:"source,omitzero"`
+}
+
 // ClaimRefunded is part of responses.
 type ClaimRefunded struct {
 	// Amount to refund, as decimal text; the network fee is deducted from it.
@@ -473,16 +517,26 @@ type ClaimRefunded struct {
 	CheckoutURL string `json:"checkout_url"`
 	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
+	// What the refund costs the merchant, as decimal text. Absent for money that already was the payer's.
+	CostAmount string `json:"cost_amount,omitzero"`
+	// Currency of `cost_amount`.
+	CostCurrency string `json:"cost_currency,omitzero"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
+	// Part of the claim's amount that is refunded, as decimal text. Absent for money that already was the payer's.
+	DenominationAmount string `json:"denomination_amount,omitzero"`
+	// Currency of the price.
+	DenominationCurrency string `json:"denomination_currency,omitzero"`
 	// When the link expires, UTC.
 	ExpiresAt time.Time `json:"expires_at"`
 	// ID of the refund.
 	RefundID string `json:"refund_id"`
 	// Single-use link for the payer. Returned only once.
 	RefundURL string `json:"refund_url"`
-	// State of the object. One of: offered, accepted, paid, withdrawn.
+	// State of the object. One of: awaiting_approval, offered, accepted, paid, withdrawn.
 	Status string `json:"status"`
+	// Transaction that pays the refund; may be empty.
+	TxHash string `json:"tx_hash"`
 }
 
 // ClaimStatus is part of responses.
@@ -528,6 +582,8 @@ type ClaimStatus struct {
 	RefundableAmount string `json:"refundable_amount"`
 	// Amount already refunded, in the funding currency, as decimal text.
 	RefundedAmount string `json:"refunded_amount"`
+	// Refunds of the claim, oldest first.
+	Refunds []ClaimRefund `json:"refunds"`
 	// URL to which the checkout returns.
 	ReturnURL string `json:"return_url"`
 	// Whether a chain reorganization reversed the payment.
@@ -3219,18 +3275,37 @@ type RefundData struct {
 	ClaimID string `json:"claim_id"`
 	// ID of the company.
 	CompanyID string `json:"company_id"`
+	// What a refund of a paid claim costs the merchant, as decimal text.
+	CostAmount string `json:"cost_amount,omitzero"`
+	// Currency of cost_amount.
+	CostCurrency string `json:"cost_currency,omitzero"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
+	// The part of a paid claim's amount that is refunded, as decimal text. Absent if the money already is the
+	// payer's.
+	DenominationAmount string `json:"denomination_amount,omitzero"`
+	// Currency of the price.
+	DenominationCurrency string `json:"denomination_currency,omitzero"`
 	// When it expires, UTC.
 	ExpiresAt time.Time `json:"expires_at"`
-	// The state before. Absent when it was created. One of: offered, accepted, paid, withdrawn.
+	// The state before. Absent when it was created. One of: awaiting_approval, offered, accepted, paid, withdrawn.
 	PreviousStatus string `json:"previous_status,omitzero"`
 	// Id of the refund.
 	RefundID string `json:"refund_id"`
-	// State of the object. One of: offered, accepted, paid, withdrawn.
+	// State of the object. One of: awaiting_approval, offered, accepted, paid, withdrawn.
 	Status string `json:"status"`
 	// ID of the transaction on the chain; empty until there is one.
 	TxHash string `json:"tx_hash"`
+}
+
+// RefundRefParams is part of requests.
+type RefundRefParams struct {
+	// ID of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the refund.
+	RefundID string `json:"refund_id"`
 }
 
 // RequiredField is part of responses.

@@ -1239,6 +1239,9 @@ CREATE TABLE claims (
     merchant_debt BIGINT  NOT NULL CHECK (merchant_debt >= 0),
     refund_debt   BIGINT  NOT NULL CHECK (refund_debt >= 0),
     refunded      BIGINT  NOT NULL CHECK (refunded >= 0), -- part of excess that was paid back
+    -- Of the merchant's money that was refunded: the coins, and the part of amount.
+    returned      BIGINT  NOT NULL DEFAULT 0 CHECK (returned >= 0),
+    returned_value BIGINT NOT NULL DEFAULT 0 CHECK (returned_value >= 0 AND returned_value <= amount),
 
     created_at    BIGINT  NOT NULL,
     updated_at    BIGINT  NOT NULL,
@@ -1276,9 +1279,16 @@ CREATE TABLE claim_refunds (
     company_id   TEXT    NOT NULL,
     claim_id     TEXT    NOT NULL,
     refund_id    TEXT    NOT NULL,
-    state        TEXT    NOT NULL CHECK (state IN ('offered', 'accepted', 'paid', 'withdrawn')),
+    state        TEXT    NOT NULL CHECK (state IN ('awaiting_approval', 'offered', 'accepted', 'paid', 'withdrawn')),
     asset        TEXT    NOT NULL,
     amount       BIGINT  NOT NULL CHECK (amount > 0),
+    -- Of a refund of the merchant's money; '' and 0 for money that already is the payer's.
+    currency     TEXT    NOT NULL, -- currency of value
+    value        BIGINT  NOT NULL CHECK (value >= 0), -- part of the claim's amount that is returned
+    cost_asset   TEXT    NOT NULL,
+    from_claims  BIGINT  NOT NULL CHECK (from_claims >= 0), -- part of the cost from what claims earned
+    from_balance BIGINT  NOT NULL CHECK (from_balance >= 0),
+    created_by   TEXT    NOT NULL, -- member, '' for a program
     fee          BIGINT  NOT NULL CHECK (fee >= 0 AND fee < amount), -- network fee, part of amount
     token_digest TEXT    NOT NULL,
     address      TEXT    NOT NULL, -- '' before the payer entered one
@@ -1291,8 +1301,9 @@ CREATE TABLE claim_refunds (
     updated_at   BIGINT  NOT NULL,
     PRIMARY KEY (company_id, claim_id, refund_id)
 );
--- One offer at a time.
-CREATE UNIQUE INDEX claim_refunds_offered ON claim_refunds (company_id, claim_id) WHERE state = 'offered';
+-- One offer of the payer's own money at a time.
+CREATE UNIQUE INDEX claim_refunds_offered ON claim_refunds (company_id, claim_id) WHERE state = 'offered' AND currency = '';
+CREATE INDEX claim_refunds_awaiting ON claim_refunds (company_id, refund_id) WHERE state = 'awaiting_approval';
 
 -- Settlements: proceeds of a merchant's claims that were credited to the company's balance.
 -- Writer: internal/claim

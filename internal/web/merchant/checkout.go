@@ -139,7 +139,7 @@ func itemTable(c *ui.Request, of claim.Claim) ui.Table {
 func refundLines(c *ui.Request, open claim.Checkout) (all []ui.Cell) {
 	waits := open.Refunding // the overpayment is part of a refund
 	for _, r := range open.Refunds {
-		waits = waits || r.State == claim.RefundOffered || r.State == claim.RefundAccepted
+		waits = waits || !r.OfMerchant() && (r.State == claim.RefundOffered || r.State == claim.RefundAccepted)
 		switch r.State {
 		case claim.RefundOffered:
 			all = append(all, ui.Cell{Text: c.Text("checkout.offered", c.FormatMoney(r.Amount))})
@@ -148,7 +148,7 @@ func refundLines(c *ui.Request, open claim.Checkout) (all []ui.Cell) {
 		case claim.RefundPaid:
 			all = append(all, ui.Cell{Text: c.Text("checkout.sent", c.FormatMoney(r.Net()), r.Address),
 				Lines: []ui.Cell{ui.CodeCell(r.TxHash)}})
-		case claim.RefundWithdrawn: // replaced
+		case claim.RefundWithdrawn, claim.RefundAwaiting: // the payer does not see it
 		}
 	}
 	if excess := open.Refundable(); excess.Sign() > 0 && !waits {

@@ -1,0 +1,440 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/treasury"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// A refund of a paid claim returns the merchant's own money, whole or in parts, until the claim's amount is returned.
+// The merchant pays for it at once: its cost leaves the money that claims earned, or the balance, is exchanged into
+// the coin at the current rate, and is then owed to the payer (2400, per refund). So the payer is owed a fixed amount,
+// and neither the operator nor the payer bears the rate until the payer accepts.
+//
+//	awaiting_approval → offered → accepted → paid
+//	   └────────────────┴→ withdrawn: exchanged back at the rate of that time
+
+// Source is where the money of a refund of a paid claim comes from.
+type Source string
+
+// Sources of refunds.
+const (
+	FromAny     Source = ""        // the money that claims earned, and the balance for the rest
+	FromClaims  Source = "claims"  // the money that claims earned and that is not settled
+	FromBalance Source = "balance" // the available balance
+)
+
+// RefundRate decides how a refund in the denomination currency is converted into the coin.
+type RefundRate string
+
+// Rates of refunds.
+const (
+	CurrentRate RefundRate = "current" // the payer gets coins of that value today
+	PaidRate    RefundRate = "paid"    // the payer gets the part of the coins that they paid
+)
+
+// Errors of refunds of paid claims.
+var (
+	ErrRefundTooMuch = apierr.New(apierr.Invalid, "amount_too_large",
+		"The refunds of a claim cannot exceed the amount that was paid.")
+	ErrRefundState = apierr.New(apierr.Conflict, "invalid_state", "The refund's state does not allow this.")
+	errNoRefund    = apierr.New(apierr.NotFound, "not_found", "There is no such refund.")
+	errRefundPart  = apierr.New(apierr.Invalid, "currency_not_supported",
+		"A refund is in the currency of the claim or in the coin that paid it.")
+	errRefundCoin = apierr.New(apierr.Invalid, "currency_not_supported",
+		"The service cannot exchange this much at the moment. Refund less, or try again later.")
+	errRefundSmall = apierr.New(apierr.Invalid, "amount_too_small", "The refund is less than sending it costs.")
+)
+
+// PartParams is a refund of a paid claim.
+type PartParams struct {
+	CompanyID, ClaimID string
+	AmountText         string
+	Currency           string // denomination or funding currency of the claim
+	Rate               RefundRate
+	Source             Source
+	// Seen is the number of refunds of the claim that the caller knows, so that a form that is sent twice makes one
+	// refund. 0 is not checked.
+	Seen int
+}
+
+// OfMerchant reports whether the refund returns the merchant's money, and not money that already is the payer's.
+func (r Refund) OfMerchant() bool { return r.Value.Asset() != "" }
+
+// account returns the dimension of the account that owes the refund.
+func (r Refund) account() string {
+	if r.OfMerchant() {
+		return r.ID
+	}
+	return r.ClaimID
+}
+
+func (r Refund) subject() approval.Subject {
+	return approval.Subject{CompanyID: r.CompanyID, ID: r.ID, Creator: r.CreatedBy}
+}
+
+// RefundPart refunds a part of a paid claim, or all of it. It returns the token of the payer's link, which is not
+// stored. Above the company's approval limit the link works once other members approved the refund.
+func (s *Service) RefundPart(ctx context.Context, tx *db.Tx, by identity.Principal, p PartParams) (Refund, string,
+	error) {
+	r, err := s.planPart(ctx, tx, by, p, lock, s.Treasury.LockCapacity)
+	if err != nil {
+		return r, "", err
+	}
+	token := identity.NewLinkToken()
+	r.ID, r.digest = tx.NewID("ref"), identity.LinkDigest(token)
+	allowed, err := approval.Allowed(ctx, tx, r.subject(), r.Cost)
+	switch {
+	case err != nil:
+		return r, "", err
+	case !allowed:
+		r.State = RefundAwaiting
+	default:
+		if err := approval.Count(ctx, tx, r.subject(), r.Cost); err != nil {
+			return r, "", err
+		}
+	}
+	if err := insertRefund(ctx, tx, r); err != nil {
+		return r, "", err
+	}
+	db.History(tx, r.CompanyID, r.ID, r.Version, "", string(r.State), "offered by "+by.ID)
+	lines := append(exchange(r.Cost, r.Amount),
+		ledger.Debit(ledger.MerchantPayable, "", r.FromClaims), ledger.Debit(ledger.CompanyFunds, "", r.FromBalance),
+		ledger.Credit(ledger.RefundPayable, r.ID, r.Amount))
+	if err := r.post(tx, "set_aside", lines); err != nil {
+		return r, "", err
+	}
+	return r, token, r.emit(tx, webhook.RefundCreated, "")
+}
+
+// CheckPart returns the refund that RefundPart would create, or its error. It changes nothing.
+func (s *Service) CheckPart(ctx context.Context, tx *db.Tx, by identity.Principal, p PartParams) (Refund, error) {
+	r, err := s.planPart(ctx, tx, by, p, find, s.Treasury.Capacity)
+	if err != nil {
+		return r, err
+	}
+	above, err := approval.AboveLimit(ctx, tx, r.subject(), r.Cost)
+	if above {
+		r.State = RefundAwaiting
+	}
+	return r, err
+}
+
+// capacityOf reads what the operator can exchange into assets. LockCapacity makes others wait.
+type capacityOf func(ctx context.Context, tx *db.Tx, assets ...money.Asset) (*treasury.Capacity, error)
+
+// planPart returns a refund of a paid claim without an ID. read and capacity lock what they read, except for a check.
+func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal, p PartParams,
+	read func(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error), capacity capacityOf) (Refund, error) {
+	companyID, err := by.Company(p.CompanyID)
+	if err != nil {
+		return Refund{}, err
+	}
+	company, err := identity.CompanyByID(ctx, tx, companyID)
+	if err != nil {
+		return Refund{}, err
+	}
+	if err := company.Active(); err != nil {
+		return Refund{}, err
+	}
+	c, err := read(ctx, tx, companyID, p.ClaimID)
+	if err != nil {
+		return Refund{}, err
+	}
+	if c.State != Paid || c.booked.merchant.Sign() <= 0 {
+		return Refund{}, ErrState.Detailf("Only a claim that is paid and confirmed can be refunded in parts; this one is %s.",
+			c.State)
+	}
+	all, err := refunds(ctx, tx, c)
+	if err != nil {
+		return Refund{}, err
+	}
+	if p.Seen > 0 && p.Seen != len(all)+1 {
+		return Refund{}, ErrRefundState.Detailf("Another refund of this claim was made meanwhile. Check the list first.")
+	}
+	r := Refund{CompanyID: companyID, ClaimID: c.ID, State: RefundOffered, Fee: money.Zero(c.Funding), Version: 1,
+		CreatedBy: approval.CreatorOf(by), ExpiresAt: tx.Now().Add(RefundLife), CreatedAt: tx.Now()}
+	if err := r.size(ctx, tx, c, all, p); err != nil {
+		return r, err
+	}
+	fee, err := s.refundFee(ctx, tx)
+	if err != nil {
+		return r, err
+	}
+	if r.Amount.Units()-fee.Units() < leastRefund {
+		return r, errRefundSmall.At("body", "/amount")
+	}
+	if r.Cost, err = s.exchanged(ctx, tx, r.Amount, c.SettleIn, money.Ceil, capacity); err != nil {
+		return r, err
+	}
+	return r, r.takeFrom(ctx, tx, p.Source)
+}
+
+// size sets the amount that the payer gets and the part of the claim's amount that it returns.
+func (r *Refund) size(ctx context.Context, tx *db.Tx, c *Claim, all []Refund, p PartParams) error {
+	left := c.Amount
+	var err error
+	for _, other := range all {
+		if other.OfMerchant() && other.State != RefundWithdrawn {
+			if left, err = left.Sub(other.Value); err != nil {
+				return err
+			}
+		}
+	}
+	paid, err := c.booked.wallet.Sub(c.booked.excess) // the coins that paid the claim
+	if err != nil {
+		return err
+	}
+	asset := money.Asset(cmp.Or(p.Currency, string(c.Amount.Asset())))
+	if asset != c.Amount.Asset() && asset != c.Funding {
+		return errRefundPart.At("body", "/currency")
+	}
+	var list apierr.List
+	amount, err := money.Parse(asset, p.AmountText)
+	if err == nil && amount.Sign() <= 0 {
+		err = money.ErrNotPositive
+	}
+	if err != nil {
+		if err := list.AddErr(err, "/amount"); err != nil {
+			return err
+		}
+		return list.Err()
+	}
+	tooMuch := ErrRefundTooMuch.Detailf("At most %s %s of this claim can still be refunded.", left, left.Asset()).
+		At("body", "/amount")
+	switch {
+	case asset == c.Funding:
+		if amount.Cmp(paid) > 0 {
+			return tooMuch
+		}
+		r.Amount = amount
+		r.Value, err = c.Amount.Fraction(amount.Units(), paid.Units(), money.HalfEven)
+		if err == nil && r.Value.Units() == left.Units()+1 { // parts that were rounded
+			r.Value = left
+		}
+	case amount.Cmp(left) > 0:
+		return tooMuch
+	case p.Rate == PaidRate:
+		r.Value = amount
+		r.Amount, err = paid.Fraction(amount.Units(), c.Amount.Units(), money.Floor)
+	default:
+		r.Value = amount
+		var rate money.Rate
+		if rate, err = rates.Latest(ctx, tx, amount.Asset(), c.Funding); err == nil {
+			r.Amount, err = rate.Convert(amount, money.Floor)
+		}
+	}
+	if err == nil && r.Value.Cmp(left) > 0 {
+		err = tooMuch
+	}
+	return err
+}
+
+// exchanged returns the amount of an asset that an amount of coins is worth to a merchant, at the current rate and with
+// the spread to the merchant's disadvantage. money.Ceil is for what the merchant pays, money.Floor for what it gets.
+// It returns an error while the operator cannot do the exchange.
+func (s *Service) exchanged(ctx context.Context, tx *db.Tx, coins money.Amount, asset money.Asset,
+	rounding money.Rounding, capacity capacityOf) (money.Amount, error) {
+	if asset == coins.Asset() {
+		return coins, nil
+	}
+	rate, err := rates.Latest(ctx, tx, coins.Asset(), asset)
+	if err != nil {
+		return coins, err
+	}
+	pays := rounding == money.Ceil
+	if rate, err = rate.WithSpread(s.SpreadBps, pays); err != nil {
+		return coins, err
+	}
+	amount, err := rate.Convert(coins, rounding)
+	if err != nil {
+		return coins, err
+	}
+	sold := amount
+	if pays {
+		sold = coins
+	}
+	can, err := capacity(ctx, tx, sold.Asset())
+	if err != nil {
+		return amount, err
+	}
+	if ok, err := can.Use(sold); err != nil {
+		return amount, err
+	} else if !ok {
+		return amount, errRefundCoin.At("body", "/amount")
+	}
+	return amount, nil
+}
+
+// takeFrom divides the cost of the refund between the money that claims earned and the balance.
+func (r *Refund) takeFrom(ctx context.Context, tx *db.Tx, from Source) error {
+	if err := ledger.CheckNoDebt(ctx, tx, r.CompanyID); err != nil {
+		return err
+	}
+	asset := r.Cost.Asset()
+	claims, err := ledger.Balance(ctx, tx, r.CompanyID, ledger.MerchantPayable, "", asset)
+	if err != nil {
+		return err
+	}
+	balance, err := ledger.Balance(ctx, tx, r.CompanyID, ledger.CompanyFunds, "", asset)
+	if err != nil {
+		return err
+	}
+	switch from {
+	case FromClaims:
+		balance = money.Zero(asset)
+	case FromBalance:
+		claims = money.Zero(asset)
+	case FromAny:
+	}
+	r.FromClaims = smaller(r.Cost, claims)
+	if r.FromBalance, err = r.Cost.Sub(r.FromClaims); err != nil {
+		return err
+	}
+	if r.FromBalance.Cmp(balance) > 0 {
+		has, err := claims.Add(balance)
+		if err != nil {
+			return err
+		}
+		return ErrNoBalance.Detailf("The refund costs %s %s, and %s %s is available.", r.Cost, asset, has, asset).
+			At("body", "/amount")
+	}
+	return nil
+}
+
+// exchange returns the lines that sell an amount for another one to the operator, none if they are the same.
+func exchange(from, to money.Amount) []ledger.Line {
+	if from.Asset() == to.Asset() {
+		return nil
+	}
+	return []ledger.Line{ledger.Credit(ledger.FXPosition, "", from), ledger.Debit(ledger.FXPosition, "", to)}
+}
+
+func (r *Refund) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
+	return ledger.Post(tx, ledger.Journal{
+		CompanyID: r.CompanyID, SourceType: "refund", SourceID: r.ID, Purpose: purpose, Lines: lines,
+	})
+}
+
+// ofRefund locks a claim and returns one of its refunds.
+func ofRefund(ctx context.Context, tx *db.Tx, companyID, claimID, refundID string) (*Claim, *Refund, error) {
+	c, err := lock(ctx, tx, companyID, claimID)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := refunds(ctx, tx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	i := slices.IndexFunc(all, func(r Refund) bool { return r.ID == refundID })
+	if i < 0 {
+		return nil, nil, errNoRefund
+	}
+	return c, &all[i], nil
+}
+
+// ApproveRefund records a member's approval of a refund that waits for it, and offers the refund to the payer once it
+// has enough. The caller must check that the member has just shown a second factor.
+func (s *Service) ApproveRefund(ctx context.Context, tx *db.Tx, by identity.Principal, claimID, refundID string) error {
+	r, err := awaiting(ctx, tx, by, claimID, refundID)
+	if err != nil {
+		return err
+	}
+	first, err := approval.Give(ctx, tx, by, r.subject())
+	if err != nil || !first {
+		return err
+	}
+	progress, err := approval.ProgressOf(ctx, tx, r.subject())
+	if err != nil || !progress.Complete() {
+		return err
+	}
+	r.ExpiresAt = tx.Now().Add(RefundLife)
+	return r.advance(ctx, tx, RefundOffered)
+}
+
+// DeclineRefund withdraws a refund that waits for an approval.
+func (s *Service) DeclineRefund(ctx context.Context, tx *db.Tx, by identity.Principal, claimID, refundID string) error {
+	r, err := awaiting(ctx, tx, by, claimID, refundID)
+	if err != nil {
+		return err
+	}
+	return s.withdraw(ctx, tx, r)
+}
+
+// awaiting returns a refund that waits for an approval, for a member who may approve payments.
+func awaiting(ctx context.Context, tx *db.Tx, by identity.Principal, claimID, refundID string) (*Refund, error) {
+	if _, err := approval.Administrators(ctx, tx, by); err != nil {
+		return nil, err
+	}
+	_, r, err := ofRefund(ctx, tx, by.CompanyID, claimID, refundID)
+	if err == nil && r.State != RefundAwaiting {
+		err = ErrRefundState
+	}
+	return r, err
+}
+
+// CancelRefund withdraws a refund of a paid claim that the payer has not accepted. Canceling it again has no effect.
+func (s *Service) CancelRefund(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID,
+	refundID string) (Refund, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return Refund{}, err
+	}
+	_, r, err := ofRefund(ctx, tx, company, claimID, refundID)
+	if err != nil {
+		return Refund{}, err
+	}
+	switch {
+	case !r.OfMerchant():
+		return *r, ErrRefundState.Detailf("This money is the payer's, so the offer cannot be canceled.")
+	case r.State == RefundWithdrawn:
+		return *r, nil
+	case r.State != RefundOffered && r.State != RefundAwaiting:
+		return *r, ErrRefundState.Detailf("The payer has accepted this refund. It cannot be canceled.")
+	}
+	return *r, s.withdraw(ctx, tx, r)
+}
+
+// withdraw ends a refund of a paid claim. Its coins are exchanged back at the current rate, and the money returns to
+// where it came from.
+func (s *Service) withdraw(ctx context.Context, tx *db.Tx, r *Refund) error {
+	returned, err := s.exchanged(ctx, tx, r.Amount, r.Cost.Asset(), money.Floor, s.Treasury.LockCapacity)
+	if err != nil {
+		return err
+	}
+	if err := r.advance(ctx, tx, RefundWithdrawn); err != nil {
+		return err
+	}
+	if err := approval.Uncount(ctx, tx, r.subject()); err != nil {
+		return err
+	}
+	claims := smaller(returned, r.FromClaims)
+	balance, err := returned.Sub(claims)
+	if err != nil {
+		return err
+	}
+	return r.post(tx, "give_back", append(exchange(r.Amount, returned),
+		ledger.Debit(ledger.RefundPayable, r.ID, r.Amount),
+		ledger.Credit(ledger.MerchantPayable, "", claims), ledger.Credit(ledger.CompanyFunds, "", balance)))
+}
+
+// Approvals returns the progress of the approvals of a refund.
+func (r Refund) Approvals(ctx context.Context, tx *db.Tx) (approval.Progress, error) {
+	return approval.ProgressOf(ctx, tx, r.subject())
+}
+
+// AwaitingApproval returns refunds of the principal's company that wait for an approval, oldest first.
+func AwaitingApproval(ctx context.Context, tx *db.Tx, by identity.Principal, limit int) ([]Refund, error) {
+	return selectRefunds(ctx, tx, "company_id = $1 AND state = 'awaiting_approval' ORDER BY refund_id LIMIT $2",
+		by.CompanyID, int64(limit))
+}

@@ -1,0 +1,168 @@
+package claim_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stipend/stipend/internal/approval"
+	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/testkit/fixture"
+)
+
+// part refunds a part of the claim, and returns the refund with the token of its link.
+func (s *sale) part(by identity.Principal, p claim.PartParams) (r claim.Refund, token string) {
+	s.Helper()
+	p.ClaimID = s.id
+	s.Write(func(ctx context.Context, tx *db.Tx) (err error) {
+		r, token, err = s.m.claims.RefundPart(ctx, tx, by, p)
+		return err
+	})
+	return r, token
+}
+
+func (s *sale) partRefused(want error, p claim.PartParams) {
+	s.Helper()
+	p.ClaimID = s.id
+	s.WantError(want, func(ctx context.Context, tx *db.Tx) error {
+		_, _, err := s.m.claims.RefundPart(ctx, tx, s.m.By, p)
+		return err
+	})
+}
+
+func (s *sale) accept(token, to string) {
+	s.Helper()
+	s.Write(fixture.Drop(func(ctx context.Context, tx *db.Tx) (claim.Refund, error) {
+		return s.m.claims.Accept(ctx, tx, s.id, token, to)
+	}))
+	s.m.Settle(nil)
+}
+
+// A paid claim is refunded in parts, by value and in coins, until its amount is returned. A refund that is canceled
+// gives its money back, at the rate of that time.
+func TestRefundsOfAPaidClaim(t *testing.T) {
+	run(t, func(m *merchant) {
+		world := bitcoinsim.New(m.DB)
+		m.startPayouts(world)
+		other, s := m.openPaid("200_000", "6"), m.openPaid("200_000", "6")
+		owed := func(r claim.Refund, want int64) {
+			t.Helper()
+			m.WantBalance(ledger.RefundPayable, r.ID, sats(want))
+		}
+		earned := func(want int64) {
+			t.Helper()
+			m.WantBalance(ledger.MerchantPayable, "", usd(want))
+		}
+		s.partRefused(claim.ErrRefundTooMuch, claim.PartParams{AmountText: "100.01"})
+		s.partRefused(claim.ErrNoBalance, claim.PartParams{AmountText: "10", Source: claim.FromBalance})
+
+		// The price of bitcoin doubles: the same value is half the coins, the same coins cost twice as much.
+		m.Exec(`UPDATE rates SET rate = '100000' WHERE asset = 'BTC'`)
+		value, token := s.part(m.By, claim.PartParams{AmountText: "40", Rate: claim.CurrentRate})
+		owed(value, 40_000)
+		earned(2*99_00 - 40_00)
+		coins, second := s.part(m.By, claim.PartParams{AmountText: "20", Rate: claim.PaidRate})
+		owed(coins, 40_000)
+		earned(2*99_00 - 40_00 - 40_00)
+		s.partRefused(claim.ErrRefundTooMuch, claim.PartParams{AmountText: "0.00081", Currency: "BTC"})
+		s.partRefused(claim.ErrRefundState, claim.PartParams{AmountText: "1", Seen: 2})
+		last, _ := s.part(m.By, claim.PartParams{AmountText: "0.0008", Currency: "BTC", Seen: 3})
+		if last.Value != usd(40_00) || last.Cost != usd(80_00) {
+			t.Errorf("%s of the claim for %s", last.Value, last.Cost)
+		}
+		earned(2*99_00 - 160_00)
+		m.Exec(`UPDATE rates SET rate = '50000' WHERE asset = 'BTC'`)
+		m.Write(fixture.Drop(func(ctx context.Context, tx *db.Tx) (claim.Refund, error) {
+			return m.claims.CancelRefund(ctx, tx, m.By, "", s.id, last.ID)
+		}))
+		owed(last, 0)
+		earned(2*99_00 - 160_00 + 40_00)
+		m.CheckLedger()
+
+		s.accept(token, world.Home())
+		s.accept(second, world.Home())
+		s.Play("mine 6", s.step)
+		if c := s.is(claim.Paid); c.Returned != sats(80_000) || c.ReturnedValue != usd(60_00) || c.Refunded.Sign() != 0 {
+			t.Errorf("returned %s, worth %s; %s of an excess", c.Returned, c.ReturnedValue, c.Refunded)
+		}
+		rest, third := s.part(m.By, claim.PartParams{AmountText: "40"})
+		owed(rest, 80_000)
+		s.accept(third, world.Home())
+		s.Play("mine 6", s.step)
+		s.is(claim.Refunded)
+		// What was paid stays booked as it was, and a reorganization of the refund makes the claim paid again.
+		s.Play("reorg 6, is paid, mine 7", s.step)
+		s.is(claim.Refunded)
+		if c := other.is(claim.Paid); c.Returned.Sign() != 0 {
+			t.Errorf("the other claim returned %s", c.Returned)
+		}
+		s.partRefused(claim.ErrState, claim.PartParams{AmountText: "1"})
+		m.CheckLedger()
+	})
+}
+
+// administrator returns a new administrator of the company, on its pages.
+func (m *merchant) administrator(email string) identity.Principal {
+	m.Helper()
+	return fixture.Do(m.Fixture, func(ctx context.Context, tx *db.Tx) (identity.Principal, error) {
+		sealer, err := identity.NewSealer(make([]byte, 32))
+		if err != nil {
+			return identity.Principal{}, err
+		}
+		u, err := identity.CreateUser(ctx, tx, sealer, identity.NewUser{Profile: identity.Profile{Email: email}})
+		if err != nil {
+			return identity.Principal{}, err
+		}
+		return identity.Principal{Kind: identity.KindSession, ID: "ses_" + u.ID, CompanyID: m.By.CompanyID, UserID: u.ID},
+			identity.AddMember(ctx, tx, identity.Member{CompanyID: m.By.CompanyID, UserID: u.ID, Role: identity.RoleAdmin})
+	})
+}
+
+// Above the company's limit, a refund is offered once other members approved it. Refunds count toward it together.
+func TestRefundsAboveTheLimitNeedApproval(t *testing.T) {
+	run(t, func(m *merchant) {
+		ada, bob := m.administrator("ada@example.com"), m.administrator("bob@example.com")
+		m.Write(func(ctx context.Context, tx *db.Tx) error { return approval.SetLimit(ctx, tx, ada, usd(50_00)) })
+		s := m.openPaid("200_000", "6")
+		small, _ := s.part(ada, claim.PartParams{AmountText: "30"})
+		large, token := s.part(ada, claim.PartParams{AmountText: "30"})
+		if small.State != claim.RefundOffered || large.State != claim.RefundAwaiting {
+			t.Fatalf("%s and %s", small.State, large.State)
+		}
+		offered := func(want error) {
+			t.Helper()
+			m.WantError(want, func(ctx context.Context, tx *db.Tx) error {
+				_, _, err := m.claims.Offer(ctx, tx, s.id, token)
+				return err
+			})
+		}
+		approve := func(by identity.Principal, want error) {
+			t.Helper()
+			m.WantError(want, func(ctx context.Context, tx *db.Tx) error {
+				return m.claims.ApproveRefund(ctx, tx, by, s.id, large.ID)
+			})
+		}
+		offered(claim.ErrLink)
+		approve(m.By, approval.ErrApprover)
+		approve(ada, approval.ErrCreator)
+		m.Write(func(ctx context.Context, tx *db.Tx) error {
+			return m.claims.ApproveRefund(ctx, tx, bob, s.id, large.ID)
+		})
+		m.Read(func(ctx context.Context, tx *db.Tx) error {
+			_, _, err := m.claims.Offer(ctx, tx, s.id, token)
+			return err
+		})
+		approve(bob, claim.ErrRefundState)
+
+		declined, _ := s.part(ada, claim.PartParams{AmountText: "30"})
+		m.Write(func(ctx context.Context, tx *db.Tx) error {
+			return m.claims.DeclineRefund(ctx, tx, ada, s.id, declined.ID)
+		})
+		m.WantBalance(ledger.RefundPayable, declined.ID, sats(0))
+		m.WantBalance(ledger.MerchantPayable, "", usd(99_00-60_00))
+		m.CheckLedger()
+	})
+}
