@@ -267,6 +267,34 @@ func Fail(ctx context.Context, tx *db.Tx, o Output, reason string) error {
 	return err
 }
 
+// Requeue queues outputs again that will certainly not be paid by their batch, guarded by the versions that were read,
+// and updates the given values. They keep their place in the queue. It returns db.ErrConflict if any of them was
+// changed since.
+func Requeue(ctx context.Context, tx *db.Tx, outs []*Output, reason func(*Output) string) error {
+	if len(outs) == 0 {
+		return nil
+	}
+	if err := Advance(ctx, tx, outs, Queued, reason); err != nil {
+		return err
+	}
+	rails := map[RailName]bool{}
+	ids := make([]string, len(outs))
+	for i, o := range outs {
+		ids[i], o.BatchID, o.TxID, o.Vout = o.ID, "", "", 0
+		if !rails[o.Rail] {
+			rails[o.Rail] = true
+			EnqueuePrepare(tx, o.CompanyID, o.Rail, time.Time{})
+		}
+	}
+	for in, args := range db.BindList(tx, ids, 2) {
+		if _, err := tx.Exec(ctx, `UPDATE outputs SET batch_id = '', txid = '', vout = 0
+			WHERE company_id = $1 AND output_id IN `+in, append([]any{outs[0].CompanyID}, args...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // AdvanceBatch changes the state of a batch's outputs with one statement and returns the previous values of those
 // that it changed. It skips outputs that a bank returned or that left the batch. The state Queued removes them from
 // the batch. The caller has locked the batch; outs are its outputs as read under that lock.

@@ -20,6 +20,7 @@ type BankCmd struct {
 	Files     BankFilesCmd     `cmd:"" help:"List payment files, newest first: unconfirmed ones, or all."`
 	Responses BankResponsesCmd `cmd:"" help:"List the bank's responses: those that need a person, or all."`
 	Changes   BankChangesCmd   `cmd:"" help:"List corrections that banks request before the next payment."`
+	Names     BankNamesCmd     `cmd:"" help:"List what banks say about payees' names: other than a match, or all."`
 	Received  BankReceivedCmd  `cmd:"" help:"Record that the bank has a file with an unknown outcome."`
 	Resend    BankResendCmd    `cmd:"" help:"Send a file again that the bank does not have."`
 	Paid      BankPaidCmd      `cmd:"" help:"After a restore: mark an output as paid by an unknown file."`
@@ -93,6 +94,34 @@ func (c BankChangesCmd) Run(ctx context.Context, std Streams) error {
 			}
 			fmt.Fprintf(std.Out, "%s  %s  %s  %s: %s\n",
 				n.At.UTC().Format(time.RFC3339), bank.PaymentReference(n.Number, int(n.Position)), n.OutputID, n.Code, wanted)
+		}
+		return err
+	})
+}
+
+// BankNamesCmd lists results of Verification of Payee.
+type BankNamesCmd struct {
+	app.Storage
+	DataKey string
+	All     bool `help:"Include payees whose name matches."`
+	Limit   int  `default:"100" help:"Maximum number of results (${default})."`
+}
+
+// Run prints the results.
+func (c BankNamesCmd) Run(ctx context.Context, std Streams) error {
+	sealer, err := newSealer(c.DataKey)
+	if err != nil {
+		return err
+	}
+	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		results, err := bank.Verifications(ctx, tx, c.All, c.Limit)
+		for _, v := range results {
+			name, err := v.Name(sealer)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(std.Out, "%s  %s  %s  %-12s %s\n",
+				v.At.UTC().Format(time.RFC3339), bank.PaymentReference(v.Number, int(v.Position)), v.OutputID, v.Result, name)
 		}
 		return err
 	})

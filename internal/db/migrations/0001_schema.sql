@@ -1544,6 +1544,7 @@ CREATE TABLE bank_files (
     payments   BIGINT NOT NULL,
     total      BIGINT NOT NULL,
     execute_on TEXT   NOT NULL, -- 2026-03-02
+    instant    BOOLEAN NOT NULL, -- SEPA instant payments
     checksum   TEXT   NOT NULL, -- SHA-256 of the file, hex
     sealed     TEXT   NOT NULL, -- the file
     state      TEXT   NOT NULL,
@@ -1603,6 +1604,18 @@ CREATE TABLE bank_changes (
     sealed     TEXT   NOT NULL, -- the corrected value
     noted_at   BIGINT NOT NULL,
     PRIMARY KEY (company_id, file_id, position, code)
+);
+
+-- Results of Verification of Payee: what the payee's bank says about the payee's name.
+-- Writer: internal/payout/bank
+CREATE TABLE bank_verifications (
+    company_id  TEXT   NOT NULL,
+    file_id     TEXT   NOT NULL,
+    position    BIGINT NOT NULL,
+    result      TEXT   NOT NULL CHECK (result IN ('match', 'close_match', 'no_match', 'not_possible')),
+    sealed      TEXT   NOT NULL, -- name of the account's holder, '' if the bank states none
+    verified_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, file_id, position)
 );
 
 -- Files received from the bank, by content, so that each is processed once.

@@ -61,6 +61,12 @@ type Account struct {
 	// zero. If more is missing, staff decide.
 	ReturnFee string `json:"return_fee,omitempty"`
 
+	// VerificationOptOut is the instruction to the bank, as agreed with it, to execute a SEPA file without Verification of
+	// Payee, or "". It is written to files with several payments: a single payment is always verified.
+	VerificationOptOut string `json:"verification_opt_out,omitempty"`
+	// Instant makes SEPA payments instant payments; nil means none.
+	Instant *Instant `json:"instant,omitempty"`
+
 	CompanyID string `json:"company_id,omitempty"` // NACHA: company identification, assigned by the bank
 	Routing   string `json:"routing,omitempty"`    // NACHA: routing number of the account's bank
 	Origin    string `json:"origin,omitempty"`     // NACHA: immediate origin; empty: CompanyID
@@ -80,6 +86,52 @@ type Account struct {
 	zone    *time.Location
 	cutOff  time.Duration
 	sameDay []time.Duration // deadlines of SameDay, 0 for none
+}
+
+// Instant are the rules for the SEPA instant payments of an account. Payments over the limit or outside the hours are
+// ordinary SEPA payments.
+type Instant struct {
+	Limit string `json:"limit"` // largest amount, such as 100000.00
+	// From and Until are the hours of every day in which the bank accepts instant payments, such as 06:00 and 22:00;
+	// both empty: always.
+	From  string `json:"from,omitempty"`
+	Until string `json:"until,omitempty"`
+	// Fallback states whether a payment that the bank refuses as an instant one is sent again as an ordinary one.
+	Fallback bool `json:"fallback"`
+
+	most        int64 // cents
+	from, until time.Duration
+}
+
+// prepare parses the rules.
+func (i *Instant) prepare() error {
+	most, err := money.Parse(money.EUR, i.Limit)
+	if err != nil || most.Sign() <= 0 {
+		return fmt.Errorf("instant.limit %q is not an amount such as 100000.00", i.Limit)
+	}
+	i.most, i.until = most.Units(), 24*time.Hour
+	if i.From == "" && i.Until == "" {
+		return nil
+	}
+	from, err := time.Parse("15:04", i.From)
+	if err != nil {
+		return fmt.Errorf("instant.from %q is not a time of day such as 06:00", i.From)
+	}
+	until, err := time.Parse("15:04", i.Until)
+	if err != nil || !until.After(from) {
+		return fmt.Errorf("instant.until %q is not a time of day after instant.from", i.Until)
+	}
+	i.from, i.until = timeOfDay(from), timeOfDay(until)
+	return nil
+}
+
+// PaysInstantly reports whether a payment of an amount that is sent now is an instant one.
+func (a Account) PaysInstantly(now time.Time, amount money.Amount) bool {
+	if a.Instant == nil || a.scheme() != iso20022.SEPA || amount.Units() > a.Instant.most {
+		return false
+	}
+	since := timeOfDay(now.In(a.zone))
+	return since >= a.Instant.from && since < a.Instant.until
 }
 
 // ReadAccounts decodes a JSON array of accounts. Its error lists every problem.
@@ -132,6 +184,18 @@ func (a *Account) prepare() error {
 	a.cutOff = timeOfDay(at)
 	if a.zone, err = time.LoadLocation(a.Zone); err != nil || a.Zone == "" {
 		bad("zone %q is not a time zone such as Europe/Berlin", a.Zone)
+	}
+	if a.VerificationOptOut != "" && (a.scheme() != iso20022.SEPA || !iso20022.IsSEPAText(a.VerificationOptOut) ||
+		len(a.VerificationOptOut) > 140) {
+		bad("verification_opt_out must be a text of up to 140 characters of SEPA, for an account in EUR with format pain.001")
+	}
+	if a.Instant != nil {
+		if a.scheme() != iso20022.SEPA {
+			bad("instant is only for accounts in EUR with format pain.001")
+		}
+		if err := a.Instant.prepare(); err != nil {
+			bad("%w", err)
+		}
 	}
 	switch a.Format {
 	case FormatNACHA:
@@ -321,6 +385,7 @@ type Payment struct {
 	Scheme  string          // payment scheme, such as ach or sepa_ct
 	Data    json.RawMessage // fields of the destination
 	Details payout.Details
+	Instant bool // SEPA instant payment, which the file pays at once
 }
 
 // Message is an encoded payment file.
@@ -328,6 +393,7 @@ type Message struct {
 	Name    string // file name, such as S0000012.xml
 	Execute time.Time
 	Body    []byte
+	Instant bool  // SEPA instant payments
 	Parts   []int // for each payment, the number (from 1) of the account debit that covers it
 }
 
@@ -436,12 +502,20 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 		}
 		return f, err
 	}
-	f.Name = FileReference(number) + ".xml"
+	f.Name, f.Instant = FileReference(number)+".xml", payments[0].Instant
+	scheme := a.scheme()
+	if payments[0].Instant {
+		local := now.In(a.zone)
+		scheme, f.Execute = iso20022.SEPAInstant, time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
+	}
 	o := iso20022.Order{Version: a.Version, ID: FileReference(number), Created: now, Execute: f.Execute,
-		Scheme: a.scheme(), Category: purposeCode(payments[0].Details.Purpose), Initiator: latin(a.Name),
+		Scheme: scheme, Category: purposeCode(payments[0].Details.Purpose), Initiator: latin(a.Name),
 		Debtor: iso20022.Party{Name: latin(a.Name), Account: a.Number, Bank: a.BIC},
 		Address: iso20022.Address{Street: latin(a.Street), PostCode: latin(a.PostCode), Town: latin(a.Town),
 			Country: a.Country}}
+	if len(transfers) > 1 && scheme != iso20022.CreditTransfer {
+		o.Instruction = a.VerificationOptOut
+	}
 	for _, t := range transfers {
 		o.Transfers = append(o.Transfers, t.Transfer)
 	}
@@ -568,9 +642,9 @@ func purposeCode(p payout.Purpose) string {
 	return ""
 }
 
-// scheme returns the scheme of the account's pain.001 files.
+// scheme returns the scheme of the account's files, other than instant payments.
 func (a Account) scheme() iso20022.Scheme {
-	if a.Currency == money.EUR {
+	if a.Currency == money.EUR && a.Format == FormatPain {
 		return iso20022.SEPA
 	}
 	return iso20022.CreditTransfer
@@ -581,7 +655,7 @@ func (a Account) scheme() iso20022.Scheme {
 func (a Account) fileKey(p Payment) string {
 	key := a.ID + " " + string(a.Currency) + " " + a.Format
 	if a.Format == FormatPain {
-		key += " " + purposeCode(p.Details.Purpose)
+		key += fmt.Sprint(" ", purposeCode(p.Details.Purpose), p.Instant)
 	}
 	return key
 }

@@ -189,6 +189,10 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err != nil {
 		return err
 	}
+	refused, err := refusedInstantly(ctx, tx, companyID, outs)
+	if err != nil {
+		return err
+	}
 	type group struct {
 		account  Account
 		outs     []payout.Output
@@ -213,7 +217,8 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 				"company_id", o.CompanyID, "currency", o.Amount.Asset())
 			continue
 		}
-		p := Payment{Amount: o.Amount, Country: to.Country, Scheme: to.Scheme, Data: to.Data, Details: details[o.ID]}
+		p := Payment{Amount: o.Amount, Country: to.Country, Scheme: to.Scheme, Data: to.Data, Details: details[o.ID],
+			Instant: a.PaysInstantly(tx.Now(), o.Amount) && !refused[o.ID]}
 		if err := a.Check(tx.Now(), p); err != nil {
 			reason := reasonDestination
 			if errors.Is(err, errTooLarge) {
@@ -262,7 +267,7 @@ func (r *Rail) makeFile(ctx context.Context, tx *db.Tx, a Account, outs []payout
 	f := File{
 		CompanyID: outs[0].CompanyID, ID: tx.NewID("bfl"), Number: number, Account: a.ID, Name: made.Name, Total: total,
 		Payments: int64(len(outs)), Execute: made.Execute.Format(time.DateOnly), Checksum: checksum(made.Body),
-		State: Prepared, Version: 1,
+		State: Prepared, Version: 1, Instant: made.Instant,
 	}
 	if f.sealed, err = r.c.Sealer.Seal(sealedAt(f), made.Body); err != nil {
 		return err

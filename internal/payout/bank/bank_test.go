@@ -283,11 +283,11 @@ func TestResponsesAreBookedOnce(t *testing.T) {
 		check(-400, 0, 0, 0, 200, 0)
 		// The bank reports a fee, which is booked once, and a returned payment, less a fee.
 		b.statement("fee", one("S0000001P00001", eur(20), false, "", "CHRG"))
-		b.statement("fee again", one("S0000001P00001", eur(20), false, "", "CHRG"))
+		b.statement("fee-again", one("S0000001P00001", eur(20), false, "", "CHRG"))
 		check(-420, 0, 20, 0, 200, 0)
 		back := one("S0000001P00003", eur(250), true, "AC04", "RRTN")
 		b.statement("back", back)
-		b.statement("back again", back)
+		b.statement("back-again", back)
 		check(-170, 0, 70, 0, 200, 300)
 		if o := b.Load("out_3"); o.State != payout.Returned || o.Reason != "AC04" {
 			b.Errorf("%+v", o)

@@ -35,6 +35,7 @@ const (
 	rejected                 // the bank will not execute the payment
 	returned                 // the money came back after the payment was executed
 	charged                  // the bank took a fee for the payment
+	verified                 // the payee's bank compared the payee's name with that of the account's holder
 	changed                  // the payee's bank asks for a correction of the destination
 )
 
@@ -42,8 +43,8 @@ const (
 type fact struct {
 	ref     Reference
 	kind    factKind
-	code    string       // the bank's reason code
-	info    string       // the bank's text; for a change, the corrected data
+	code    string       // the bank's reason code; for a verification, its result
+	info    string       // the bank's text; for a change, the corrected data; for a verification, the holder's name
 	amount  money.Amount // without an asset if the response does not state the amount
 	certain bool         // entered by staff, not read from a response
 }
@@ -247,6 +248,13 @@ func (s *responseContent) status(body []byte) {
 			f.info = strings.TrimSpace(f.info + " " + strings.Join(r.Info, " "))
 		}
 		s.facts = append(s.facts, f)
+		if v := iso20022.VerificationOf(code); v != "" {
+			name := f.info
+			if v != iso20022.CloseMatch {
+				name = ""
+			}
+			s.facts = append(s.facts, fact{ref: ref, kind: verified, code: string(v), info: name})
+		}
 	}
 	for _, p := range st.Payments { // first the payments: unlike the status of the whole file, theirs have reasons
 		ref, ours := FindReference(p.ID)
@@ -375,18 +383,21 @@ func (r *Rail) apply(ctx context.Context, d *db.DB, body []byte, s *responseCont
 
 // fileUpdate collects the effect of one response on one file.
 type fileUpdate struct {
-	f         File
-	fee       money.Amount // the most that the bank keeps of a returned payment
-	all       []*payment
-	lines     []ledger.Line
-	changed   map[int]*payment
-	fulfilled map[string]bool   // output IDs
-	failed    map[string]string // output ID → the bank's reason
-	returned  map[string]fact   // by output ID: the return that the bank reported
-	parts     []Part            // partial amounts that came back
-	changes   []fact
-	problems  []string
-	pending   bool // the response depends on another one
+	f             File
+	fee           money.Amount // the most that the bank keeps of a returned payment
+	all           []*payment
+	lines         []ledger.Line
+	changed       map[int]*payment
+	fulfilled     map[string]bool   // output IDs
+	failed        map[string]string // output ID → the bank's reason
+	fallback      bool              // payments that the bank refuses to pay instantly are queued as ordinary ones
+	requeued      map[string]string // output ID → the bank's reason, of payments that are queued again
+	returned      map[string]fact   // by output ID: the return that the bank reported
+	parts         []Part            // partial amounts that came back
+	changes       []fact
+	verifications []fact
+	problems      []string
+	pending       bool // the response depends on another one
 }
 
 func (b *fileUpdate) problem(format string, args ...any) {
@@ -400,7 +411,7 @@ func newFileUpdate(ctx context.Context, tx *db.Tx, f File, fee money.Amount) (*f
 	all, err := payments(ctx, tx, f)
 	return &fileUpdate{
 		f: f, fee: fee, all: all, changed: map[int]*payment{},
-		fulfilled: map[string]bool{}, failed: map[string]string{}, returned: map[string]fact{},
+		fulfilled: map[string]bool{}, failed: map[string]string{}, returned: map[string]fact{}, requeued: map[string]string{},
 	}, err
 }
 
@@ -418,6 +429,7 @@ func (r *Rail) updateFile(ctx context.Context, tx *db.Tx, number int64, facts []
 	if err != nil {
 		return nil, err
 	}
+	b.fallback = f.Instant && r.fallsBack(f)
 	for _, fact := range facts {
 		b.apply(fact)
 	}
@@ -429,7 +441,21 @@ func (r *Rail) updateFile(ctx context.Context, tx *db.Tx, number int64, facts []
 	if err := r.storeChanges(ctx, tx, b); err != nil {
 		return nil, err
 	}
+	if err := r.storeVerifications(ctx, tx, b); err != nil {
+		return nil, err
+	}
 	return b, b.write(ctx, tx)
+}
+
+// finalReasons are the reasons of refused instant payments for which an ordinary payment would be refused, too.
+var finalReasons = []string{"AC01", "AC03", "AC04", "AC06", "AC07", "AC14", "AM01", "AM03", "AM05", "BE01", "BE04",
+	"BE22", "DU04", "FRAD", "FR01", "MD07", "RC01", "RC04", "RF01", "RR02", "RR03", "RR04", "RR07", "RR10"}
+
+// fallsBack reports whether the account of a file sends refused instant payments again as ordinary ones.
+func (r *Rail) fallsBack(f File) bool {
+	return slices.ContainsFunc(r.c.Accounts, func(a Account) bool {
+		return a.ID == f.Account && a.Currency == f.Total.Asset() && a.Instant != nil && a.Instant.Fallback
+	})
 }
 
 // returnFee returns the most that the bank that received a file keeps of a returned payment.
@@ -490,6 +516,8 @@ func (b *fileUpdate) apply(f fact) {
 		b.markReturned(some[0], f)
 	case charged:
 		b.recordFee(some[0], f)
+	case verified:
+		b.verifications = append(b.verifications, f)
 	case changed:
 		b.changes = append(b.changes, f)
 	}
@@ -538,7 +566,12 @@ func (b *fileUpdate) markRejected(p *payment, f fact) {
 	case Rejected:
 		return
 	}
-	p.state, p.reason, b.changed[p.position], b.failed[p.output] = Rejected, f.code, p, f.code
+	p.state, p.reason, b.changed[p.position] = Rejected, f.code, p
+	if b.fallback && !slices.Contains(finalReasons, f.code) {
+		b.requeued[p.output] = f.code
+	} else {
+		b.failed[p.output] = f.code
+	}
 	b.lines = append(b.lines, ledger.Debit(ledger.InTransit, b.f.ID, p.amount),
 		ledger.Credit(ledger.OutputPayable, p.output, p.amount))
 }
@@ -651,6 +684,14 @@ func (b *fileUpdate) write(ctx context.Context, tx *db.Tx) error {
 	if err := payout.Advance(ctx, tx, failed, payout.Failed, reason); err != nil {
 		return err
 	}
+	requeued := pick(func(o *payout.Output) bool {
+		_, has := b.requeued[o.ID]
+		return has && slices.Contains(open, o.State)
+	})
+	reason = func(o *payout.Output) string { return b.requeued[o.ID] }
+	if err := payout.Requeue(ctx, tx, requeued, reason); err != nil {
+		return err
+	}
 	returned := pick(func(o *payout.Output) bool { _, has := b.returned[o.ID]; return has && o.State == payout.Fulfilled })
 	reason = func(o *payout.Output) string { return b.returned[o.ID].code }
 	if err := payout.Advance(ctx, tx, returned, payout.Returned, reason); err != nil {
@@ -664,7 +705,8 @@ func (b *fileUpdate) write(ctx context.Context, tx *db.Tx) error {
 	payout.Announce(tx, values(pick(func(o *payout.Output) bool {
 		_, failed := b.failed[o.ID]
 		_, returned := b.returned[o.ID]
-		return b.fulfilled[o.ID] || failed || returned
+		_, requeued := b.requeued[o.ID]
+		return b.fulfilled[o.ID] || failed || returned || requeued
 	})))
 	if !slices.ContainsFunc(b.all, func(p *payment) bool { return p.state != Rejected }) && b.f.State == Sent {
 		if err := b.f.advance(ctx, tx, Refused, "the bank rejected every payment"); err != nil {

@@ -21,9 +21,10 @@ import (
 // Sandbox simulates a bank that exchanges files through a local directory. It responds to each file at once: it accepts
 // and books the file, and returns or rejects payments to special account numbers.
 //
-// The last six digits of the payee's account number select the outcome of a payment: 990NNN returns it; 991NNN
-// rejects it or, for ACH, asks for a correction. NNN is the number of the ACH code (R03 is 003, C01 is 001) or the
-// position, from 1, of the ISO reason in [SandboxReasons]. Payments to other numbers succeed.
+// The last six digits of the payee's account number select the outcome of a payment: 990NNN returns it; 991NNN rejects
+// it or, for ACH, asks for a correction; 992NNN rejects it as an instant payment only. NNN is the number of the
+// ACH code (R03 is 003, C01 is 001) or the position, from 1, of the ISO reason in [SandboxReasons]. 993001 is a close
+// match of the payee's name, 993002 no match, and 993003 cannot be verified. Payments to other numbers succeed.
 type Sandbox struct {
 	root     string
 	accounts []Account
@@ -40,6 +41,9 @@ func OpenSandbox(root string) (*Drop, *Sandbox, error) {
 	return d, &Sandbox{root, SandboxAccounts(), newYork}, err
 }
 
+// sandboxInstant is the largest instant payment of the simulated bank, in cents.
+const sandboxInstant = 100_000_00
+
 // SandboxAccounts returns a fictitious account of the operator for each currency and format.
 func SandboxAccounts() []Account {
 	all := []Account{{ID: "sandbox", Currency: money.USD, Format: FormatNACHA, Name: "Stipend Sandbox",
@@ -55,6 +59,9 @@ func SandboxAccounts() []Account {
 			Calendar: calendars[asset]}
 		if a.Calendar == "" {
 			a.Calendar = Weekdays
+		}
+		if asset == money.EUR {
+			a.Instant = &Instant{Limit: "100000.00", Fallback: true, most: sandboxInstant, until: 24 * time.Hour}
 		}
 		all = append(all, a)
 	}
@@ -74,11 +81,12 @@ func SandboxReasons() []string { return iso20022.Reasons() }
 
 // scenario is the simulated outcome that an account number selects.
 type scenario struct {
-	back, other bool
-	number      int
+	back, other, slow bool // slow: no instant payment, but an ordinary one
+	unverified        bool // the name of the account's holder is another one
+	number            int
 }
 
-var tail = regexp.MustCompile(`99([01])([0-9]{3})$`)
+var tail = regexp.MustCompile(`99([0123])([0-9]{3})$`)
 
 func scenarioOf(account string) scenario {
 	m := tail.FindStringSubmatch(strings.Map(func(r rune) rune {
@@ -91,7 +99,7 @@ func scenarioOf(account string) scenario {
 		return scenario{}
 	}
 	n, _ := strconv.Atoi(m[2])
-	return scenario{m[1] == "0", m[1] == "1", n}
+	return scenario{back: m[1] == "0", other: m[1] == "1", slow: m[1] == "2", unverified: m[1] == "3", number: n}
 }
 
 func (w scenario) iso() string {
@@ -151,11 +159,14 @@ func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
 	status := iso20022.Status{ID: "A" + id, Order: id, Code: "ACSP"}
 	if r := refuseOrder(order); r != (refusal{}) {
 		status.Code, status.Reasons = "RJCT", r.reasons()
-		return s.writeStatus(name, status, now)
+		return s.writeStatus(name+".1.status.xml", status, now)
+	}
+	if err := s.verify(name, id, group, now); err != nil {
+		return err
 	}
 	var back []iso20022.Entry
 	var total money.Amount
-	seen := map[string]bool{}
+	seen, instant := map[string]bool{}, group.text("PmtTpInf/LclInstrm/Cd") == "INST"
 	for i, t := range group.all("CdtTrfTxInf") {
 		p := sandboxPayment{id: t.text("PmtId/EndToEndId"), name: t.text("Cdtr/Nm"),
 			account: t.text("CdtrAcct/Id/IBAN") + t.text("CdtrAcct/Id/Othr/Id")}
@@ -170,7 +181,7 @@ func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
 		case r != (refusal{}):
 		case seen[p.id]:
 			r = refusal{"DU04", "another payment has this end-to-end identification"}
-		case w.other:
+		case w.other, w.slow && instant:
 			r = refusal{w.iso(), iso20022.ReasonText(w.iso())}
 		}
 		if seen[p.id] = true; r != (refusal{}) {
@@ -186,7 +197,7 @@ func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
 			back = append(back, returnEntry(p, w.iso(), now))
 		}
 	}
-	if err := s.writeStatus(name, status, now); err != nil || total.IsZero() {
+	if err := s.writeStatus(name+".1.status.xml", status, now); err != nil || total.IsZero() {
 		return err
 	}
 	debit := iso20022.Entry{Reference: id, Amount: total, Booked: now, Valued: now,
@@ -195,13 +206,44 @@ func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
 	return s.statement(name, append([]iso20022.Entry{debit}, back...), now)
 }
 
-// writeStatus reports the status of the order in a file.
+// sandboxOptOut is the instruction to the simulated bank to execute a file without Verification of Payee.
+const sandboxOptOut = "VOP OPT-OUT"
+
+// verify reports the results of Verification of Payee of a SEPA order that has not opted out.
+func (s *Sandbox) verify(name, id string, group *element, now time.Time) error {
+	if !sepaGroup(group) || group.text("InstrForDbtrAgt") == sandboxOptOut {
+		return nil
+	}
+	status := iso20022.Status{ID: "V" + id, Order: id, Code: "RCVC"}
+	for _, t := range group.all("CdtTrfTxInf") {
+		p := iso20022.PaymentStatus{ID: t.text("PmtId/EndToEndId"), Code: "RCVC"}
+		w := scenarioOf(t.text("CdtrAcct/Id/IBAN"))
+		switch {
+		case w.unverified && w.number == 1:
+			p.Code, p.Reasons = "RVMC", []iso20022.Reason{{Code: "NARR", Info: []string{t.text("Cdtr/Nm") + " Sandbox"}}}
+		case w.unverified && w.number == 2:
+			p.Code = "RVNM"
+		case w.unverified:
+			p.Code = "RVNA"
+		}
+		if p.Code != "RCVC" {
+			status.Code = "RCVM"
+		}
+		status.Payments = append(status.Payments, p)
+	}
+	if status.Code == "RCVC" { // the whole order
+		status.Payments = nil
+	}
+	return s.writeStatus(name+".0.verification.xml", status, now)
+}
+
+// writeStatus reports the status of an order.
 func (s *Sandbox) writeStatus(name string, status iso20022.Status, now time.Time) error {
 	response, err := status.Write(now)
 	if err != nil {
 		return err
 	}
-	return s.writeResponse(name+".1.status.xml", response)
+	return s.writeResponse(name, response)
 }
 
 func returnEntry(o sandboxPayment, reason string, now time.Time) iso20022.Entry {

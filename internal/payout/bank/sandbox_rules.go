@@ -105,6 +105,8 @@ func refuseOrder(order *element) refusal {
 		return refusal{"FF01", "the category purpose is not an ISO code"}
 	case instrument != "" && (instrument != "INST" || !sepaGroup(group)):
 		return refusal{"FF01", "the local instrument is not supported"}
+	case group.text("InstrForDbtrAgt") != "" && len(group.all("CdtTrfTxInf")) == 1:
+		return refusal{"FF01", "a single payment cannot opt out of the Verification of Payee"}
 	case sepaGroup(group) && !isSEPA(group.text("DbtrAcct/Id/IBAN")):
 		return refusal{"AC02", "the debtor's account is not an IBAN in SEPA"}
 	case sepaGroup(group) && !sepaTexts(debtor[0], 70):
@@ -174,6 +176,8 @@ func refuseTransfer(group, t *element, amount money.Amount) refusal {
 		return refusal{"AM03", "a SEPA payment must be in euros"}
 	case amount.Units() > 999_999_999_99:
 		return refusal{"AM02", "the amount is above the limit of SEPA"}
+	case group.text("PmtTpInf/LclInstrm/Cd") == "INST" && amount.Units() > sandboxInstant:
+		return refusal{"AM02", "the amount is above the bank's limit of instant payments"}
 	case !isSEPA(iban):
 		return refusal{"AC03", "the creditor's account is not an IBAN in SEPA"}
 	case bic != "" && !iso20022.SameCountry(bic, iban):

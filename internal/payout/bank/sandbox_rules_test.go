@@ -78,6 +78,8 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 		"a debtor's number": {euros, "<DbtrAcct>\n    <Id>\n     <IBAN>DE89370400440532013000<",
 			"<DbtrAcct><Id><IBAN>DE88370400440532013000<", "RJCT AC02"},
 
+		"an opt-out": {euros, "<ChrgBr>", "<InstrForDbtrAgt>VOP OPT-OUT</InstrForDbtrAgt><ChrgBr>", "ACSP"},
+
 		"no payee":             {euros, "<Cdtr>\n     <Nm>Ada</Nm>", "<Cdtr>", "PART 1:BE22"},
 		"a payee's ID":         {euros, "<EndToEndId>S0000012P00001<", "<EndToEndId>S0000012//P00001<", "PART 1:RF01"},
 		"the same ID":          {euros, "P00001</EndToEndId>", "P00002</EndToEndId>", "PART 2:DU04"},

@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 )
 
 // File is a file of payments of one company, as stored in bank_files.
@@ -21,6 +22,7 @@ type File struct {
 	Total     money.Amount
 	Payments  int64
 	Execute   string // execution date, such as 2026-03-02
+	Instant   bool   // the payments are SEPA instant payments
 	Checksum  string // SHA-256, hexadecimal
 	State     string
 	Attempts  int64 // failed attempts to submit it
@@ -31,8 +33,8 @@ type File struct {
 	sealed    string
 }
 
-const fileColumns = `company_id, file_id, number, account, name, asset, payments, total, execute_on, checksum, sealed,
-	state, token, attempts, version, created_at, sent_at`
+const fileColumns = `company_id, file_id, number, account, name, asset, payments, total, execute_on, instant, checksum,
+	sealed, state, token, attempts, version, created_at, sent_at`
 
 func scanFile(r interface{ Scan(...any) error }) (File, error) {
 	var (
@@ -41,7 +43,7 @@ func scanFile(r interface{ Scan(...any) error }) (File, error) {
 		total, created, sent int64
 	)
 	err := r.Scan(&f.CompanyID, &f.ID, &f.Number, &f.Account, &f.Name, &asset, &f.Payments, &total, &f.Execute,
-		&f.Checksum, &f.sealed, &f.State,
+		&f.Instant, &f.Checksum, &f.sealed, &f.State,
 		&f.token, &f.Attempts, &f.Version, &created, &sent)
 	f.Total, f.Created = money.New(money.Asset(asset), total), db.Time(created)
 	if sent > 0 {
@@ -135,9 +137,10 @@ func reachNumber(ctx context.Context, tx *db.Tx, number int64) error {
 
 func insertFile(ctx context.Context, tx *db.Tx, f File, outs []payout.Output, parts []int) error {
 	if _, err := tx.Exec(ctx, `INSERT INTO bank_files (`+fileColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, '', 0, 1, $13, 0)`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, '', 0, 1, $14, 0)`,
 		f.CompanyID, f.ID, f.Number, f.Account, f.Name, string(f.Total.Asset()),
-		f.Payments, f.Total.Units(), f.Execute, f.Checksum, f.sealed, f.State, db.Micros(tx.Now())); err != nil {
+		f.Payments, f.Total.Units(), f.Execute, f.Instant, f.Checksum, f.sealed, f.State,
+		db.Micros(tx.Now())); err != nil {
 		return err
 	}
 	db.History(tx, f.CompanyID, f.ID, 1, "", f.State, "")
@@ -219,6 +222,23 @@ func payments(ctx context.Context, tx *db.Tx, f File) ([]*payment, error) {
 		p.position, p.part, p.amount = int(position), int(part), money.New(f.Total.Asset(), amount)
 		return &p, err
 	})
+}
+
+// refusedInstantly returns which outputs a bank refused to pay instantly, by output ID.
+func refusedInstantly(ctx context.Context, tx *db.Tx, companyID string, outs []payout.Output) (map[string]bool, error) {
+	ids, refused := make([]string, len(outs)), map[string]bool{}
+	for i, o := range outs {
+		ids[i] = o.ID
+	}
+	return refused, db.EachIn(ctx, tx, ids, `SELECT p.output_id FROM bank_payments p
+		JOIN bank_files f ON f.company_id = p.company_id AND f.file_id = p.file_id
+		WHERE p.company_id = $1 AND p.state = 'rejected' AND f.instant AND p.output_id IN %s`, []any{companyID},
+		func(r *db.Rows) error {
+			var id string
+			err := r.Scan(&id)
+			refused[id] = true
+			return err
+		})
 }
 
 // Attempt is one payment of an output by a file.
@@ -382,4 +402,58 @@ func FileNumbers(ctx context.Context, tx *db.Tx) (map[string]int64, error) {
 		return struct{}{}, err
 	})
 	return of, err
+}
+
+// insertVerification stores the result of a Verification of Payee. It replaces an earlier one only if replace is set.
+func insertVerification(ctx context.Context, tx *db.Tx, f File, position int, result, sealed string,
+	replace bool) error {
+	conflict := "DO NOTHING"
+	if replace {
+		conflict = "DO UPDATE SET result = excluded.result, sealed = excluded.sealed, verified_at = excluded.verified_at"
+	}
+	return tx.Queue(ctx, `INSERT INTO bank_verifications (company_id, file_id, position, result, sealed, verified_at)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (company_id, file_id, position) `+conflict,
+		f.CompanyID, f.ID, int64(position), result, sealed, db.Micros(tx.Now()))
+}
+
+const verificationColumns = `v.company_id, v.file_id, f.number, v.position, p.output_id, v.result, v.sealed,
+	v.verified_at`
+
+const verificationTables = `bank_verifications v
+	JOIN bank_files f ON f.company_id = v.company_id AND f.file_id = v.file_id
+	JOIN bank_payments p ON p.company_id = v.company_id AND p.file_id = v.file_id AND p.position = v.position`
+
+func scanVerification(r *db.Rows) (Verification, error) {
+	var (
+		v      Verification
+		result string
+		at     int64
+	)
+	err := r.Scan(&v.file.CompanyID, &v.file.ID, &v.Number, &v.Position, &v.OutputID, &result, &v.sealed, &at)
+	v.Result, v.At = iso20022.Verification(result), db.Time(at)
+	return v, err
+}
+
+// Verifications returns results of Verification of Payee of all companies, newest first: all, or only those that are
+// no match.
+func Verifications(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Verification, error) {
+	where := "v.result <> 'match'"
+	if all {
+		where = "v.verified_at > 0"
+	}
+	rows, err := tx.Query(ctx, "SELECT "+verificationColumns+" FROM "+verificationTables+" WHERE "+where+
+		" ORDER BY v.verified_at DESC, f.number DESC, v.position LIMIT $1", int64(limit))
+	return db.Collect(rows, err, scanVerification)
+}
+
+// VerificationsOf returns the newest result for each of a company's outputs that has one, by output ID.
+func VerificationsOf(ctx context.Context, tx *db.Tx, companyID string, outputIDs []string) (map[string]Verification,
+	error) {
+	found := map[string]Verification{}
+	return found, db.EachIn(ctx, tx, outputIDs, "SELECT "+verificationColumns+" FROM "+verificationTables+`
+		WHERE p.company_id = $1 AND p.output_id IN %s ORDER BY f.number`, []any{companyID}, func(r *db.Rows) error {
+		v, err := scanVerification(r)
+		found[v.OutputID] = v
+		return err
+	})
 }

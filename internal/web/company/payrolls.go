@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 	"github.com/stipend/stipend/internal/payroll"
@@ -191,7 +192,7 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	first := min((page-1)*paymentsPerPage, len(p.Payments))
 	part := p.Payments[first:min(first+paymentsPerPage, len(p.Payments))]
 	v.Pager = c.Pager(page, paymentsPerPage, p.Count)
-	if v.Payments, err = paymentTable(ctx, tx, c, part, names); err != nil {
+	if v.Payments, err = paymentTable(ctx, tx, c, p.CompanyID, part, names); err != nil {
 		return ui.View{}, err
 	}
 	v.Steps = timeline(c, p, part, names)
@@ -262,9 +263,47 @@ func maker(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (st
 	return names[0], nil
 }
 
+// nameChecks returns what payees' banks say about the payees' names, by output ID.
+func nameChecks(ctx context.Context, tx *db.Tx, c *ui.Request, companyID string,
+	part []payroll.Payment) (map[string]string, error) {
+	texts := map[string]string{}
+	var ids []string
+	for _, m := range part {
+		for _, o := range m.Outputs {
+			if o.Rail == payout.RailBank {
+				ids = append(ids, o.ID)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return texts, nil
+	}
+	results, err := bank.VerificationsOf(ctx, tx, companyID, ids)
+	if err != nil {
+		return nil, err
+	}
+	for id, v := range results {
+		switch v.Result {
+		case iso20022.Match:
+			texts[id] = c.Text("output.name.match")
+		case iso20022.CloseMatch:
+			name, err := v.Name(c.Sealer)
+			if err != nil {
+				return nil, err
+			}
+			texts[id] = c.Text("output.name.close", name)
+		case iso20022.NoMatch:
+			texts[id] = c.Text("output.name.none")
+		case iso20022.NotPossible:
+			texts[id] = c.Text("output.name.unknown")
+		}
+	}
+	return texts, nil
+}
+
 // paymentTable lists payments with their outputs, or before their release with the destinations that they would go to.
-func paymentTable(ctx context.Context, tx *db.Tx, c *ui.Request, part []payroll.Payment, names map[string]string) (
-	ui.Table, error) {
+func paymentTable(ctx context.Context, tx *db.Tx, c *ui.Request, companyID string, part []payroll.Payment,
+	names map[string]string) (ui.Table, error) {
 	var open []string
 	for _, m := range part {
 		if len(m.Outputs) == 0 {
@@ -273,6 +312,10 @@ func paymentTable(ctx context.Context, tx *db.Tx, c *ui.Request, part []payroll.
 	}
 	slices.Sort(open)
 	destinations, err := destination.ForOwners(ctx, tx, slices.Compact(open))
+	if err != nil {
+		return ui.Table{}, err
+	}
+	verified, err := nameChecks(ctx, tx, c, companyID, part)
 	if err != nil {
 		return ui.Table{}, err
 	}
@@ -293,6 +336,9 @@ func paymentTable(ctx context.Context, tx *db.Tx, c *ui.Request, part []payroll.
 		var outs ui.Cell
 		for i, o := range m.Outputs {
 			shown := output(c, o)
+			if text := verified[o.ID]; text != "" {
+				shown.Lines = append(shown.Lines, ui.Cell{Text: text})
+			}
 			if i == 0 {
 				outs = shown
 			} else {

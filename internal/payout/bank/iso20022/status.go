@@ -47,7 +47,8 @@ const (
 // OutcomeOf returns the outcome of an ISO 20022 status code.
 func OutcomeOf(code string) Outcome {
 	switch code {
-	case "RCVD", "ACTC", "ACCP", "ACSP", "ACWC", "ACWP", "ACFC", "PDNG", "PATC", "ACPD":
+	case "RCVD", "ACTC", "ACCP", "ACSP", "ACWC", "ACWP", "ACFC", "PDNG", "PATC", "ACPD",
+		"RCVC", "RCVM", "RVMC", "RVNM", "RVNA":
 		return Accepted
 	case "ACSC", "ACCC":
 		return Paid
@@ -57,6 +58,32 @@ func OutcomeOf(code string) Outcome {
 		return Mixed
 	}
 	return Unknown
+}
+
+// Verification is the result of a Verification of Payee: whether a payee's name is that of the account's holder.
+type Verification string
+
+// Results of a Verification of Payee.
+const (
+	Match       Verification = "match"
+	CloseMatch  Verification = "close_match" // the bank states the holder's name
+	NoMatch     Verification = "no_match"
+	NotPossible Verification = "not_possible"
+)
+
+// VerificationOf returns the result that a status code states, or "" if it states none.
+func VerificationOf(code string) Verification {
+	switch code {
+	case "RCVC":
+		return Match
+	case "RVMC":
+		return CloseMatch
+	case "RVNM":
+		return NoMatch
+	case "RVNA":
+		return NotPossible
+	}
+	return ""
 }
 
 type (
