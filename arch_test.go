@@ -37,7 +37,7 @@ var layers = [][]string{
 		"internal/payee/destination", "internal/invoice/payer", "internal/receivable/deposit", "internal/payout",
 		"internal/payroll", "internal/invoice", "internal/wallet", "internal/virtualaccount"},
 	{"internal/kyc", "internal/bankreceipt"},
-	{"internal/invoice/vendorbill", "internal/withdrawal"},
+	{"internal/invoice/vendorbill", "internal/withdrawal", "internal/income"},
 	{"internal/claim"},
 	{"internal/backoffice"},
 	{"internal/httpapi", "internal/web"},

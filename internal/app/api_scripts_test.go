@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
@@ -209,6 +210,11 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 		return
 	case "upper":
 		set(name, strings.ToUpper(words[1]))
+		return
+	case "owned": // waits until the operator owns a part of an asset
+		asset := money.Asset(words[1])
+		eventually(t, 60*time.Second, "the operator owns "+words[1], func() bool { return d.owned(asset).Sign() > 0 })
+		set(name, d.owned(asset).String())
 		return
 	}
 	d.write(t, func(ctx context.Context, tx *db.Tx) error {

@@ -16,6 +16,8 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/income"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
@@ -192,9 +194,12 @@ func (s *Service) revealBankDestination(snapshot json.RawMessage) (bank.Destinat
 	return bank.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
 }
 
-// paymentDetails returns what outputs of a company pay, with the company's address.
+// paymentDetails returns what outputs of a company or user pay, with the address of the company or user.
 func (s *Service) paymentDetails(ctx context.Context, tx *db.Tx, companyID string,
 	outs []payout.Output) (map[string]payout.Details, error) {
+	if identity.IsUser(companyID) {
+		return income.Details(ctx, tx, s.sealer, companyID, outs)
+	}
 	all, err := payroll.Details(ctx, tx, companyID, outs)
 	if err != nil {
 		return nil, err

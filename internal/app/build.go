@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/income"
 	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/kyc/sumsub"
@@ -68,6 +69,7 @@ type parts struct {
 	screening   destination.Screening
 	payroll     *payroll.Service
 	vendor      *vendorbill.Service
+	incomes     *income.Service
 	withdrawals *withdrawal.Service
 	wallets     *wallet.Opener
 	claims      *claim.Service
@@ -154,6 +156,11 @@ func (s *Service) buildServices() (err error) {
 	}, payroll.Guards{
 		CheckWatched: s.checkQuotable, Screen: s.screening.Screen, ReleaseApproved: release.Approved,
 	}); err != nil {
+		return err
+	}
+	if s.incomes, err = income.New(income.Config{
+		Payroll: s.payroll, FeeBps: s.cfg.IncomeFeeBps, CoolDown: s.cfg.CoolDown,
+	}, income.Guards{Screen: s.screening.ScreenPerson, ReleaseApproved: release.Approved}); err != nil {
 		return err
 	}
 	s.vendor = &vendorbill.Service{Payroll: s.payroll, Sealer: s.sealer, Intake: s.kyc.Images}

@@ -62,6 +62,7 @@ var rules = []rule{
 
 	{func(c Config) bool { return notBps(c.SpreadBps) }, "--spread-bps must be from 0 to 5000"},
 	{func(c Config) bool { return notBps(c.FeeBps) }, "--fee-bps must be from 0 to 5000"},
+	{func(c Config) bool { return notBps(c.IncomeFeeBps) }, "--income-fee-bps must be from 0 to 5000"},
 	{func(c Config) bool { return notBps(c.PremiumBps) }, "--premium-bps must be from 0 to 5000"},
 	{func(c Config) bool { return notBps(c.ToleranceBps) }, "--tolerance-bps must be from 0 to 5000"},
 	{func(c Config) bool { return c.QuoteValidity < time.Minute }, "--quote-validity must be at least 1m"},

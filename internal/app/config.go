@@ -157,6 +157,7 @@ type Limits struct {
 	ReleaseLimit    string
 	SpreadBps       int64 `default:"0"`
 	FeeBps          int64 `default:"100"`
+	IncomeFeeBps    int64 `default:"100"`
 	PremiumBps      int64 `default:"200"`
 	ToleranceBps    int64 `default:"0"`
 	ReadsPerSecond  int   `default:"100"`

@@ -14,6 +14,8 @@ import (
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/httpapi"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/income"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/ledger"
@@ -37,33 +39,43 @@ import (
 // send and confirm payouts.
 func (s *Service) jobs(out *payout.Rails) job.Table {
 	table := job.Table{
-		chain.JobOutput:        {Batch: deposit.OutputsChanged},       // chain: an output to us changed
-		lightning.JobPaid:      {Tx: deposit.InvoicePaid},             // lightning: an invoice is paid
-		deposit.JobChanged:     {Batch: s.depositsChanged},            // deposit: money for an object
-		quote.JobExpired:       {Batch: s.claims.QuoteExpired},        // quote: a claim's quote expired
-		claim.JobMonitor:       {Batch: s.claims.Monitor},             // claim: waits for confirmations
-		claim.JobRefund:        {Tx: s.claims.Send},                   // claim: a refund was accepted, send it
-		delivery.JobClear:      {Tx: delivery.Clear},                  // webhook: an endpoint stopped
-		delivery.JobReplay:     {Tx: delivery.HandleReplay},           // webhook: a range to send again
-		payroll.JobRelease:     {Tx: s.payroll.Release},               // payroll: received
-		payroll.JobExpire:      {Tx: s.payroll.Expire},                // payroll: created
-		payroll.JobFreeze:      {Tx: payroll.HandleFreeze},            // backoffice: a company is frozen
-		payout.JobChanged:      {Tx: s.payoutChanged},                 // payout: an output changed state
-		kyc.JobSubmit:          {Net: s.kyc.Submit, Limit: 4},         // kyc: a case is complete
-		kyc.JobCheck:           {Net: s.kyc.Check, Limit: 4},          // kyc: a case may have changed
-		payee.JobActivate:      {Tx: payee.HandleActivate},            // destination: all is allocated
-		payee.JobExpire:        {Tx: payee.HandleExpire},              // payee: an invitation is sent
-		payee.JobScreen:        {Tx: s.screening.HandleScreen},        // payee, destination: changed
-		payee.JobPayable:       {Tx: payroll.HandlePayable},           // payee, destination: changed
-		wallet.JobOpen:         {Tx: s.wallets.Open},                  // wallet: requested
-		withdrawal.JobProcess:  {Tx: s.withdrawals.Process},           // withdrawal: created, or decided
-		backoffice.JobRefund:   {Tx: s.backoffice.Refund},             // backoffice: returns a deposit
-		virtualaccount.JobOpen: {Net: s.funding.HandleOpen, Limit: 4}, // virtualaccount: requested
-		payee.JobRefresh:       {Tx: payee.HandleRefresh},             // payee: a user's profile changed
-		auth.JobLink:           {Tx: auth.HandleLink(s.sealer)},       // auth: a link is requested
+		chain.JobOutput:            {Batch: deposit.OutputsChanged},       // chain: an output to us changed
+		lightning.JobPaid:          {Tx: deposit.InvoicePaid},             // lightning: an invoice is paid
+		deposit.JobChanged:         {Batch: s.depositsChanged},            // deposit: money for an object
+		quote.JobExpired:           {Batch: s.claims.QuoteExpired},        // quote: a claim's quote expired
+		claim.JobMonitor:           {Batch: s.claims.Monitor},             // claim: waits for confirmations
+		claim.JobRefund:            {Tx: s.claims.Send},                   // claim: a refund was accepted, send it
+		delivery.JobClear:          {Tx: delivery.Clear},                  // webhook: an endpoint stopped
+		delivery.JobReplay:         {Tx: delivery.HandleReplay},           // webhook: a range to send again
+		payroll.JobRelease:         {Tx: s.payroll.Release},               // payroll: received
+		payroll.JobExpire:          {Tx: s.payroll.Expire},                // payroll: created
+		payroll.JobFreeze:          {Tx: payroll.HandleFreeze},            // backoffice: a company is frozen
+		payout.JobChanged:          {Tx: s.payoutChanged},                 // payout: an output changed state
+		kyc.JobSubmit:              {Net: s.kyc.Submit, Limit: 4},         // kyc: a case is complete
+		kyc.JobCheck:               {Net: s.kyc.Check, Limit: 4},          // kyc: a case may have changed
+		payee.JobActivate:          {Tx: payee.HandleActivate},            // destination: all is allocated
+		payee.JobExpire:            {Tx: payee.HandleExpire},              // payee: an invitation is sent
+		payee.JobScreen:            {Tx: s.screening.HandleScreen},        // payee, destination: changed
+		payee.JobPayable:           {Tx: payable},                         // payee, destination, kyc: changed
+		income.JobRelease:          {Tx: s.incomes.Release},               // income: received, or perhaps payable now
+		wallet.JobOpen:             {Tx: s.wallets.Open},                  // wallet: requested
+		withdrawal.JobProcess:      {Tx: s.withdrawals.Process},           // withdrawal: created, or decided
+		backoffice.JobRefund:       {Tx: s.backoffice.Refund},             // backoffice: returns a deposit
+		virtualaccount.JobTransfer: {Tx: income.Received},                 // virtualaccount, bankreceipt: a credit
+		virtualaccount.JobOpen:     {Net: s.funding.HandleOpen, Limit: 4}, // virtualaccount: requested
+		payee.JobRefresh:           {Tx: payee.HandleRefresh},             // payee: a user's profile changed
+		auth.JobLink:               {Tx: auth.HandleLink(s.sealer)},       // auth: a link is requested
 	}
 	maps.Copy(table, out.Jobs())
 	return table
+}
+
+// payable releases what waits for a payee: a user's own incomes, or the payments of a company.
+func payable(ctx context.Context, tx *db.Tx, j job.Job) error {
+	if identity.IsUser(j.CompanyID) {
+		return income.Resume(ctx, tx, j.CompanyID)
+	}
+	return payroll.HandlePayable(ctx, tx, j)
 }
 
 // payoutChanged passes a change of a payout to the package that queued it.
@@ -73,6 +85,8 @@ func (s *Service) payoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 		return err
 	}
 	switch {
+	case income.IsIncome(in.PayrollID):
+		return s.incomes.PayoutChanged(ctx, tx, j)
 	case claim.IsClaim(in.PayrollID):
 		return s.claims.PayoutChanged(ctx, tx, j)
 	case withdrawal.IsWithdrawal(in.PayrollID):
@@ -117,6 +131,7 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 		onDB("ledger.roll_up", time.Minute, ledger.RollUp),
 		onDB("ledger.close_months", time.Hour, ledger.ClosePeriods),
 		onDB("payroll.exchange", time.Minute, payroll.RetryConversions),
+		onDB("income.retry", time.Minute, income.RetryHeld),
 		onDB("payroll.debts", time.Minute, payroll.SettleDebts),
 		onDB("claims.settle", 10*time.Minute, s.claims.SettleDue),
 		onDB("oauth.forget_codes", time.Hour, oauth.ForgetCodes),

@@ -111,11 +111,12 @@ var settings = map[string]setting{
 	"cool-down": {"DURATION", "How long payments wait after the destination of a payee who was paid before was " +
 		"changed, and withdrawals to a new destination of the company; below 0 switches it off. Default: 24h in " +
 		"production, off in the sandbox."},
-	"release-limit": {"AMOUNT", "Total, such as '50000 USD', above which a payroll or withdrawal needs two members of " +
-		"staff: one requests its release, another approves it. Default: none."},
+	"release-limit": {"AMOUNT", "Total, such as '50000 USD', above which a payroll, withdrawal or income needs two " +
+		"members of staff: one requests its release, another approves it. Default: none."},
 	"spread-bps": {"BPS", "Spread of a quote over the market price, in hundredths of a percent (${default}). It pays " +
 		"for the risk of a fixed price."},
 	"fee-bps":           {"BPS", "Fee of the seeded company, in hundredths of a percent (${default})."},
+	"income-fee-bps":    {"BPS", "Fee of money that people receive, in hundredths of a percent (${default})."},
 	"premium-bps":       {"BPS", "Fee for a premium payee of the seeded company, instead of its fee (${default})."},
 	"tolerance-bps":     {"BPS", "Shortfall of a funding payment that the operator absorbs (${default})."},
 	"reads-per-second":  {"N", "Reads per second that one credential may sustain (${default}); 0 sets no limit."},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/approval"
@@ -12,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/income"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -262,6 +264,8 @@ func decideTransfer(ctx context.Context, tx *db.Tx, r approval.Request) (err err
 // waitsForRelease reports whether an object is on hold because it is above the release limit.
 func (s *Service) waitsForRelease(ctx context.Context, tx *db.Tx, companyID, objectID string) (bool, error) {
 	switch {
+	case income.IsIncome(objectID):
+		return income.AwaitsRelease(ctx, tx, companyID, objectID)
 	case withdrawal.IsWithdrawal(objectID):
 		return withdrawal.AwaitsRelease(ctx, tx, companyID, objectID)
 	case claim.IsRefund(objectID):
@@ -325,6 +329,9 @@ func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r approval.Requ
 // release resumes a payment that is on hold because it is above the release limit.
 func (s *Service) release(ctx context.Context, tx *db.Tx, r approval.Request) error {
 	switch {
+	case income.IsIncome(r.ObjectID):
+		income.Retry(tx, r.CompanyID, r.ObjectID, time.Time{})
+		return nil
 	case withdrawal.IsWithdrawal(r.ObjectID):
 		withdrawal.Retry(tx, r.CompanyID, r.ObjectID)
 		return nil
@@ -375,6 +382,9 @@ func DecideHit(ctx context.Context, tx *db.Tx, id string, to screening.State, by
 	}
 	if blocked, err = screening.Blocked(ctx, tx, h.CompanyID, h.SubjectID); err != nil || blocked {
 		return h, blocked, err
+	}
+	if identity.IsUser(h.CompanyID) {
+		return h, false, income.Resume(ctx, tx, h.CompanyID)
 	}
 	if err := payee.Restore(ctx, tx, h.CompanyID, h.SubjectID); err != nil {
 		return h, false, err

@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/income"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
@@ -71,11 +72,10 @@ func Queue(ctx context.Context, tx *db.Tx, name string) ([]Item, error) {
 	for i := range items {
 		id := items[i].CompanyID
 		if _, known := names[id]; !known && id != "" {
-			company, err := identity.CompanyByID(ctx, tx, id)
-			if err != nil && !errors.Is(err, apierr.NotFoundErr) {
+			var err error
+			if names[id], err = nameOf(ctx, tx, id); err != nil && !errors.Is(err, apierr.NotFoundErr) {
 				return nil, err
 			}
-			names[id] = company.Name
 		}
 		items[i].Company = names[id]
 		m := items[i].Match
@@ -93,6 +93,16 @@ func Queue(ctx context.Context, tx *db.Tx, name string) ([]Item, error) {
 		m.Name, m.Country = payees[items[i].OfID].Name, payees[items[i].OfID].Country
 	}
 	return items, nil
+}
+
+// nameOf returns the name of a company, or of a user whose own income it is.
+func nameOf(ctx context.Context, tx *db.Tx, id string) (string, error) {
+	if identity.IsUser(id) {
+		u, err := identity.GetUser(ctx, tx, nil, id)
+		return u.Name(), err
+	}
+	company, err := identity.CompanyByID(ctx, tx, id)
+	return company.Name, err
 }
 
 func readQueue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error) {
@@ -201,6 +211,17 @@ func held(ctx context.Context, tx *db.Tx, release bool) (items []Item, err error
 		if (w.Reason == withdrawal.ReasonRelease) == release {
 			items = append(items, Item{
 				CompanyID: w.CompanyID, ObjectID: w.ID, Reason: w.Reason, Amount: w.Amount, Since: w.UpdatedAt,
+			})
+		}
+	}
+	incomes, err := income.ListHeld(ctx, tx, MostItems)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range incomes {
+		if (i.Reason == payroll.ReasonRelease) == release {
+			items = append(items, Item{
+				CompanyID: i.UserID, ObjectID: i.ID, Reason: i.Reason, Amount: i.Amount, Since: i.UpdatedAt,
 			})
 		}
 	}

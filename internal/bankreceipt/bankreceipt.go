@@ -694,7 +694,7 @@ func (t *Transfer) advance(ctx context.Context, tx *db.Tx, to State, reason stri
 
 // emit emits an event for the transfer's change from a state. It does nothing if the transfer has no owner.
 func (t *Transfer) emit(tx *db.Tx, from State) error {
-	return virtualaccount.EmitTransfer(tx, t.OwnerID, t.Version, webhook.TransferData{
+	return virtualaccount.Announce(tx, t.OwnerID, t.Version, webhook.TransferData{
 		CompanyID: t.CompanyID, TransferID: t.ID, Status: string(t.State), PreviousStatus: string(from),
 		Currency: t.Amount.Asset(), Amount: t.Amount.String(),
 		PayrollID: t.PayrollID, InvoiceID: t.InvoiceID, ExternalCompanyID: t.PayerID,

@@ -15,6 +15,7 @@ type (
 	reviewResult    string // public state of a verification in the sandbox
 	reviewState     string // of a company's or owner's verification in the sandbox
 	deliveryFailure string
+	incomeState     string
 	withdrawalState string
 	oauthErrorCode  string
 )
@@ -73,6 +74,10 @@ func (reviewState) Schema(huma.Registry) *huma.Schema {
 func (deliveryFailure) Schema(huma.Registry) *huma.Schema {
 	return oneOf("", "timeout", "connection_failed", "name_not_resolved", "tls_failed", "blocked_address", "redirect",
 		"http_status")
+}
+
+func (incomeState) Schema(huma.Registry) *huma.Schema {
+	return oneOf("received", "released", "fulfilled", "action_required", "on_hold", "returned", "cancelled")
 }
 
 func (withdrawalState) Schema(huma.Registry) *huma.Schema {

@@ -29,6 +29,11 @@ var fieldDocs = map[string]fieldDoc{
 	"deposit_id":  {"ID of the deposit: money received.", `"dep_06gf58g6w2kvkqtk50xh3s8knw"`},
 	"claim_id":    {"ID of the merchant claim.", `"clm_06gf58g6w17gqvggteagdzt4pg"`},
 	"invoice_id":  {"ID of the invoice.", `"inv_06gf58g6w2b0ta81jn2xqare0m"`},
+	"income_id":   {"ID of the income: money that a user received.", `"inc_06gf58g6w0aychq170kks701q0"`},
+	"transfer_id": {"ID of the transfer by which the money came.", `"trf_06gf58g6w0aychq170kks701q0"`},
+	"withheld": {
+		"Part of the amount that a reversed transfer took from the balance before the income was paid out.", `0.00`,
+	},
 	"document_id": {"ID of the document.", `"doc_06gf58g6w0w5dpzz01n4wqzwfw"`},
 	"external_company_id": {
 		"ID of the payer (`pyr_…`): an external party who pays the user.",
@@ -570,6 +575,13 @@ var typeFieldDocs = map[string]map[string]string{
 	},
 	"importedRow": {
 		"status": "Result of the row. `existing`: a recipient with this external_id exists, so the row was skipped.",
+	},
+	"IncomeSummary": {
+		"reason":              "Reason for waiting or for the outcome; may be empty.",
+		"amount":              "Amount received: `withheld`, `fees` and the inputs of the outputs add up to it.",
+		"fees":                "The operator's fee, in the income's currency; 0 before the payout.",
+		"invoice_id":          "ID of the invoice that the transfer pays; empty if there is none.",
+		"external_company_id": "ID of the payer who sent it; empty if unknown.",
 	},
 	"invitationItem": {
 		"reason": "Reason for a revocation: revoked by the company, or declined by the person; empty otherwise.",

@@ -23,6 +23,7 @@ var tags = []struct{ part, name, doc string }{
 	{"/api/user/document", "Documents", "Documents for the verification of a user."},
 	{"/api/user/distribution", "Destinations", "Payment destinations of a user and their allocations."},
 	{"/api/user/invoice", "Invoices", "Invoices of a user to a payer or company."},
+	{"/api/user/income", "Income", "Money that a user received, on its way to the user's destinations."},
 	{"/api/user/funding", "Funding accounts", "Virtual bank accounts of a user, to which payers pay."},
 	{"/api/user/", "Users", "People, their profiles and their verification."},
 	{"/recipients", "Recipients", "Workers and vendors that a company pays, and their payment destinations."},

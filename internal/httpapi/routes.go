@@ -511,7 +511,8 @@ var routes = []route{
 		scope: identity.UserBankDetails, kind: write, handler: handle(openFundingAccount),
 		summary: "Open a funding account",
 		description: "Requests a virtual bank account in a currency, or accepts its terms. The owner must be " +
-			"verified. Transfers to the account are credited to the balance of the owner.",
+			"verified. Transfers to the account are credited to the balance of the owner; those to a user are then paid " +
+			"to the user's destinations (GET /api/user/income).",
 		errors: []string{"company_frozen", "invalid_state", "kyc_required", "not_found"},
 	},
 	{
@@ -527,6 +528,23 @@ var routes = []route{
 		summary:     "Get the terms of funding accounts",
 		description: "Returns the current version of the terms and whether the owner accepted it.",
 		errors:      []string{"not_found"},
+	},
+
+	{
+		method: "GET", path: "/api/user/income", name: "list-income",
+		scope: identity.UserBankDetails, kind: read, handler: handle(listIncome),
+		summary: "List income",
+		description: "Returns the money that the user received on a funding account or for an invoice, newest first. " +
+			"It is paid to the user's destinations by their allocations.",
+		errors: []string{"missing_field", "not_found"},
+	},
+	{
+		method: "GET", path: "/api/user/income/{income_id}", name: "get-income",
+		scope: identity.UserBankDetails, kind: read, handler: handle(getIncome),
+		summary: "Get an income",
+		description: "Returns an income with its payouts and its history. While something prevents the payout, the money " +
+			"is in the user's balance, and `reason` is what the income waits for.",
+		errors: []string{"missing_field"},
 	},
 
 	{

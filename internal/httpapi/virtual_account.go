@@ -141,8 +141,9 @@ var termsPage = template.Must(template.New("terms").Parse(`<!doctype html>
 <body><h1>Terms of funding accounts</h1><p>Version {{.}}.</p><ol>
 <li>The account is for your use only. Its numbers can only be used to receive transfers in its currency. The account
 cannot be debited.</li>
-<li>A transfer is credited to your balance in this service once the bank reports it. If the bank reverses a transfer,
-the amount is deducted from your balance.</li>
+<li>A transfer is credited to your balance in this service once the bank reports it. A person's transfer is then paid to
+their payment destinations, less the fee. If the bank reverses a transfer, the amount is deducted from your balance;
+what was already paid out is owed.</li>
 <li>The account is held at the bank or agent named in its details, under the terms of that party.</li>
 <li>You confirm that the payments you receive are for lawful work or services, and that you will answer questions about
 them.</li>

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 )
@@ -14,6 +15,9 @@ type Owner struct {
 	User      User   // the zero User when the company itself is the owner
 	Company   Company
 }
+
+// IsUser reports whether an ID is that of a user.
+func IsUser(id string) bool { return strings.HasPrefix(id, "usr_") }
 
 // ActingOwner returns the owner that a request refers to: the user of [ActingUser] or, with an API key that names
 // no user, the company.

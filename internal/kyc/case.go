@@ -398,6 +398,9 @@ func (s *Service) publish(ctx context.Context, tx *db.Tx, from State, c Case) er
 	if err := identity.SetKYCStatus(ctx, tx, c.SubjectID, public); err != nil {
 		return err
 	}
+	if c.State == Approved {
+		payee.Payable(tx, c.SubjectID, c.SubjectID)
+	}
 	if c.CompanyID != "" {
 		if err := webhook.EmitNext(ctx, tx, webhook.UserKYCStatusUpdate.Event(c.CompanyID, c.SubjectID, 0,
 			webhook.UserVerificationData{

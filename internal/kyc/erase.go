@@ -10,7 +10,9 @@ import (
 	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payroll"
@@ -62,6 +64,13 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known 
 		return nil, err
 	case open:
 		return nil, ErrAccount
+	}
+	for _, a := range money.All() { // income that waits for something
+		if x, err := ledger.Balance(ctx, tx, userID, ledger.CompanyFunds, "", a); err != nil {
+			return nil, err
+		} else if x.Sign() > 0 {
+			return nil, ErrUnpaid
+		}
 	}
 	user, err := identity.EraseUser(ctx, tx, userID)
 	if err != nil {

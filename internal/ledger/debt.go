@@ -82,6 +82,17 @@ func Offset(ctx context.Context, tx *db.Tx, d Debt) (left money.Amount, err erro
 	return owed.Sub(settled)
 }
 
+// OffsetAll settles an owner's debts from the owner's balances as far as they allow.
+func OffsetAll(ctx context.Context, tx *db.Tx, ownerID string) error {
+	owed, err := debtsOf(ctx, tx, ownerID)
+	for _, d := range owed {
+		if err == nil {
+			_, err = Offset(ctx, tx, d)
+		}
+	}
+	return err
+}
+
 // WriteOff writes off an amount of a debt at the operator's cost, once per case. If the money comes in again, the debt
 // becomes negative, and [Offset] credits the excess to its owner.
 func WriteOff(tx *db.Tx, d Debt, caseID string, x money.Amount) error {

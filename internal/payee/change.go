@@ -189,7 +189,7 @@ func move(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id s
 		if moved {
 			db.History(tx, r.CompanyID, r.ID, r.Version, old.Status, r.Status, "by the company")
 			if !inactive {
-				payable(tx, r.CompanyID, r.ID)
+				Payable(tx, r.CompanyID, r.ID)
 			}
 			return r, emit(ctx, tx, webhook.RecipientStatusUpdate, r)
 		}

@@ -25,13 +25,16 @@ const JobPayable = "recipient.payable"
 
 // Moved enqueues jobs after a change of a payee's destinations, for every company that pays the payee: JobScreen if
 // screen is set, because a destination is new, and JobPayable if elsewhere is set, because payments now go to another
-// account.
+// account. A user's own income has the user as company.
 func Moved(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee, screen, elsewhere bool) error {
 	companies := []string{by.CompanyID}
 	if owner.UserID != "" {
 		var err error
 		if companies, err = companiesOf(ctx, tx, owner.UserID, ""); err != nil {
 			return err
+		}
+		if elsewhere {
+			Payable(tx, owner.UserID, owner.UserID)
 		}
 	}
 	for _, company := range companies {
@@ -42,13 +45,14 @@ func Moved(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee, s
 			Screen(tx, company, owner.ID)
 		}
 		if elsewhere {
-			payable(tx, company, owner.ID)
+			Payable(tx, company, owner.ID)
 		}
 	}
 	return nil
 }
 
-func payable(tx *db.Tx, companyID, id string) {
+// Payable enqueues a JobPayable: something that may have prevented payments to a payee has changed.
+func Payable(tx *db.Tx, companyID, id string) {
 	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobPayable, Payload: JobPayload{id}})
 }
 

@@ -12,8 +12,8 @@ const (
 
 // Details tell the payee and the banks what a payment is for. Rails that carry no text do not use them.
 type Details struct {
-	Payer        string // name of the paying company
-	PayerCountry string // country code of the paying company
+	Payer        string // name of the paying company, or of the user whose income it is
+	PayerCountry string // country code of the payer
 	// PayerStreet, PayerPostCode, PayerTown and PayerState are the rest of its address, "" if unknown.
 	PayerStreet, PayerPostCode, PayerTown, PayerState string
 	Purpose                                           Purpose

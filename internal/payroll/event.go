@@ -127,7 +127,7 @@ func (p *Payroll) recordStep(ctx context.Context, tx *db.Tx, m *Payment, from St
 
 // dataOf returns the payload of a payment's event.
 func (p *Payroll) dataOf(m *Payment, reason string, outputs []payout.Output) (webhook.PaymentData, error) {
-	fees, err := outputFees(m.Fee, outputs)
+	fees, err := OutputFees(m.Fee, outputs)
 	if err != nil {
 		return webhook.PaymentData{}, err
 	}
@@ -148,8 +148,8 @@ func (p *Payroll) dataOf(m *Payment, reason string, outputs []payout.Output) (we
 	return d, nil
 }
 
-// outputFees divides a payment's fee over its outputs in proportion to their input amounts.
-func outputFees(fee money.Amount, outputs []payout.Output) ([]money.Amount, error) {
+// OutputFees divides a payment's fee over its outputs in proportion to their input amounts.
+func OutputFees(fee money.Amount, outputs []payout.Output) ([]money.Amount, error) {
 	if len(outputs) == 0 {
 		return nil, nil
 	}

@@ -108,19 +108,26 @@ func destinations(p payee.Payee, all map[string][]destination.Destination) (owne
 		if id == "" {
 			continue
 		}
-		used = used[:0:0]
-		var sum int
-		for _, d := range all[id] {
-			if d.Allocation > 0 {
-				used = append(used, d)
-				sum += d.Allocation
-			}
-		}
-		if sum == 100 {
+		if used = Allocated(all[id]); len(used) > 0 {
 			return id, used
 		}
 	}
 	return "", nil
+}
+
+// Allocated returns the destinations that have an allocation, or none if the allocations do not total 100.
+func Allocated(all []destination.Destination) (used []destination.Destination) {
+	sum := 0
+	for _, d := range all {
+		if d.Allocation > 0 {
+			used = append(used, d)
+			sum += d.Allocation
+		}
+	}
+	if sum != 100 {
+		return nil
+	}
+	return used
 }
 
 var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)

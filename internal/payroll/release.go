@@ -293,7 +293,7 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 		// What was approved is what is paid: a later destination waits until a member confirms it.
 		unapproved, fresh := !approved.IsZero() && at.After(approved), at.After(cooling)
 		if fresh && !unapproved {
-			if fresh, err = p.paidBefore(ctx, tx, m.PayeeID, at); err != nil {
+			if fresh, err = PaidBefore(ctx, tx, p.CompanyID, m.PayeeID, at); err != nil {
 				return nil, err
 			}
 		}

@@ -43,12 +43,9 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 		if entitlements[i].problem != "" {
 			continue
 		}
-		for _, c := range wanted[i] {
-			if c.to.Symbol != c.output.Amount.Asset() {
-				exchanged[i].shares = append(exchanged[i].shares, Share{c.to, c.output.Input})
-				assets = append(assets, c.to.Symbol)
-			}
-		}
+		var into []money.Asset
+		exchanged[i], into = exchangedBy(wanted[i])
+		assets = append(assets, into...)
 	}
 	e := escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}
 	prices, err := p.prices(ctx, tx, exchanged, e)
@@ -71,7 +68,7 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 		}
 		switch {
 		case len(wanted[i]) == 0 && m.State == OnHold: // the destination that the payment waited for was removed
-			to, reason, err := outcome(m.ID, Released, outputs[m.ID])
+			to, reason, err := Outcome(m.ID, Released, outputs[m.ID])
 			if err != nil {
 				return false, err
 			}
@@ -89,19 +86,11 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 			changed = true
 			continue
 		}
-		for _, c := range wanted[i] {
-			if was, is := c.output.Amount, c.next.Amount; was.Asset() != is.Asset() {
-				lines = append(lines, ledger.Debit(ledger.OutputPayable, c.next.ID, was),
-					ledger.Credit(ledger.OutputPayable, c.next.ID, is))
-				if err := books.exchange(was, is); err != nil {
-					return false, err
-				}
-			}
-			if err := payout.Correct(ctx, tx, c.next); err != nil {
-				return false, err
-			}
-			*c.output = c.next
+		debts, err := resend(ctx, tx, wanted[i], books)
+		if err != nil {
+			return false, err
 		}
+		lines = append(lines, debts...)
 		if err := p.advance(ctx, tx, m, Released, "", outputs[m.ID]); err != nil {
 			return false, err
 		}
@@ -171,6 +160,36 @@ func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate,
 		return ReasonConversion, err
 	}
 	return "", nil
+}
+
+// exchangedBy returns the outputs that change their asset, as shares to exchange, and the new assets.
+func exchangedBy(some []correction) (e entitlement, assets []money.Asset) {
+	for _, c := range some {
+		if c.to.Symbol != c.output.Amount.Asset() {
+			e.shares = append(e.shares, Share{c.to, c.output.Input})
+			assets = append(assets, c.to.Symbol)
+		}
+	}
+	return e, assets
+}
+
+// resend queues corrected outputs again. It returns the lines that change the debts to outputs whose asset changed, and
+// adds the exchanges to traded.
+func resend(ctx context.Context, tx *db.Tx, some []correction, traded positions) (lines []ledger.Line, err error) {
+	for _, c := range some {
+		if was, is := c.output.Amount, c.next.Amount; was.Asset() != is.Asset() {
+			lines = append(lines, ledger.Debit(ledger.OutputPayable, c.next.ID, was),
+				ledger.Credit(ledger.OutputPayable, c.next.ID, is))
+			if err := traded.exchange(was, is); err != nil {
+				return nil, err
+			}
+		}
+		if err := payout.Correct(ctx, tx, c.next); err != nil {
+			return nil, err
+		}
+		*c.output = c.next
+	}
+	return lines, nil
 }
 
 // outputsOf reads the outputs of payments, by payment.

@@ -44,7 +44,7 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var changed []*Payment
 	for i := range payments {
 		m := &payments[i]
-		to, reason, err := outcome(m.ID, m.State, of[m.ID])
+		to, reason, err := Outcome(m.ID, m.State, of[m.ID])
 		if err != nil {
 			return err
 		}
@@ -85,9 +85,9 @@ func (p *Payroll) ofOutput(ctx context.Context, tx *db.Tx, outputID string) ([]P
 	return []Payment{m}, outputs, err
 }
 
-// outcome returns the state of a payment, given its outputs. An output that failed or came back decides; the payment
+// Outcome returns the state of a payment, given its outputs. An output that failed or came back decides; the payment
 // is fulfilled when all outputs are. Only a released payment changes.
-func outcome(id string, now State, outputs []payout.Output) (to State, reason string, err error) {
+func Outcome(id string, now State, outputs []payout.Output) (to State, reason string, err error) {
 	switch now {
 	case Released, Fulfilled, ActionRequired, Returned, Cancelled:
 	default:

@@ -257,11 +257,11 @@ func flags(to State) (received, released, fulfilled bool) {
 }
 
 // paidBefore reports whether the payroll's company paid a payee before a time.
-func (p *Payroll) paidBefore(ctx context.Context, tx *db.Tx, payeeID string, at time.Time) (bool, error) {
+func PaidBefore(ctx context.Context, tx *db.Tx, companyID, payeeID string, at time.Time) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM payments m
 		JOIN outputs o ON o.company_id = m.company_id AND o.payroll_id = m.payroll_id AND o.payment_id = m.payment_id
-		WHERE m.company_id = $1 AND m.payee_id = $2 AND o.queued_at < $3`, p.CompanyID, payeeID, db.Micros(at)).Scan(&n)
+		WHERE m.company_id = $1 AND m.payee_id = $2 AND o.queued_at < $3`, companyID, payeeID, db.Micros(at)).Scan(&n)
 	return n > 0, err
 }
 

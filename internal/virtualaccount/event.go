@@ -2,6 +2,8 @@ package virtualaccount
 
 import (
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -11,14 +13,20 @@ const Credited = "credited"
 // Returned is the state of a transfer that was taken back from its owner.
 const Returned = "returned"
 
-// EmitTransfer emits the event of a transfer received on a funding account or on the operator's account (package
-// bankreceipt). A transfer to a user without a company has no event.
-func EmitTransfer(tx *db.Tx, ownerID string, version int64, d webhook.TransferData) error {
+// JobTransfer is the kind of the job that reports a transfer to a user, or its return. Its payload is a
+// [webhook.TransferData].
+const JobTransfer = "transfer.changed"
+
+// Announce reports a transfer received on a funding account or on the operator's account (package bankreceipt): it
+// emits the event, and enqueues a JobTransfer if the owner is a user. A transfer to a user without a company has no
+// event.
+func Announce(tx *db.Tx, ownerID string, version int64, d webhook.TransferData) error {
+	if identity.IsUser(ownerID) {
+		d.UserID = ownerID
+		job.Enqueue(tx, job.New{CompanyID: ownerID, Kind: JobTransfer, Payload: d})
+	}
 	if d.CompanyID == "" {
 		return nil
-	}
-	if ownerID != d.CompanyID {
-		d.UserID = ownerID
 	}
 	event := webhook.TransferStatusUpdate
 	if d.PreviousStatus == "" {

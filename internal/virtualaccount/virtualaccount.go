@@ -476,7 +476,7 @@ func credit(ctx context.Context, tx *db.Tx, a Account, r Receipt) (receiptID str
 			ledger.Credit(ledger.CompanyFunds, "", r.Amount)}
 	}
 	db.History(tx, a.OwnerID, id, 1, "", data.Status, "")
-	if err := EmitTransfer(tx, a.OwnerID, 1, data); err != nil {
+	if err := Announce(tx, a.OwnerID, 1, data); err != nil {
 		return "", err
 	}
 	return id, ledger.Post(tx, j)

@@ -44,6 +44,8 @@ func btc(satoshi int64) money.Amount { return money.New(money.BTC, satoshi) }
 
 func usd(cents int64) money.Amount { return money.New(money.USD, cents) }
 
+func eur(cents int64) money.Amount { return money.New(money.EUR, cents) }
+
 func with[T any](value T, change func(*T)) T {
 	change(&value)
 	return value
@@ -266,6 +268,12 @@ var (
 		CompanyID: exampleCompany, UserID: exampleUser, TransferID: "trf_06gf58g6w0aychq170kks701q0", Status: "credited",
 		Currency: money.EUR, Amount: "100.00",
 	}
+	exampleIncome = IncomeData{
+		IncomeID: "inc_06gf58g6w0aychq170kks701q0", UserID: exampleUser, CompanyID: exampleCompany,
+		Status: "fulfilled", PreviousStatus: "released", Currency: money.EUR, Amount: eur(10_000), Withheld: eur(0),
+		Fees: eur(100), TransferID: "trf_06gf58g6w0aychq170kks701q0",
+		Outputs: []PaymentOutput{{money.EUR, money.BTC, eur(9_900), btc(198_000), eur(100), exampleTxHash}},
+	}
 	exampleWithdrawalData = WithdrawalData{
 		WithdrawalID: exampleWithdrawal, Status: "pending", DestinationID: exampleDestination, Amount: btc(10_000),
 		Currency: money.BTC, ExternalID: "payout-2026-09",
@@ -283,6 +291,13 @@ var (
 
 	TransferStatusUpdate = declare("transfer.status_update", "A bank reversed a transfer that had been received.",
 		with(exampleTransfer, func(d *TransferData) { d.Status, d.PreviousStatus = "returned", "credited" }))
+
+	IncomeReceived = declare("income.received", "A user received money, which is paid to the user's destinations.",
+		with(exampleIncome, func(d *IncomeData) {
+			d.Status, d.PreviousStatus, d.Fees, d.Outputs = "received", "", money.Zero(money.EUR), []PaymentOutput{}
+		}))
+
+	IncomeStatusUpdate = declare("income.status_update", "The state of a user's income changed.", exampleIncome)
 
 	WithdrawalCreated = declare("withdrawal.created", "A withdrawal was created.", exampleWithdrawalData)
 

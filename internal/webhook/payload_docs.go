@@ -31,6 +31,8 @@ var (
 		requested terms_pending pending active suspended closed`)
 	invoiceStates = strings.Fields(`
 		draft sent in_payroll partially_paid paid overdue void`)
+	incomeStates = strings.Fields(`
+		received released fulfilled action_required on_hold returned cancelled`)
 	withdrawalStates = strings.Fields(`
 		pending awaiting_approval on_hold processing completed returned failed declined cancelled`)
 )
@@ -210,6 +212,20 @@ var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 		"payroll_id":          {Doc: "The payroll that it funds, empty without one."},
 		"invoice_id":          {Doc: "The invoice that it pays, empty without one."},
 		"external_company_id": {Doc: "The payer who sent it, empty without one."},
+	},
+	reflect.TypeFor[IncomeData](): {
+		"status":          {Values: incomeStates},
+		"previous_status": {Doc: previousState, Values: incomeStates},
+		"reason":          {Doc: "Why it waits or has ended, empty without a reason."},
+		"withheld":        {Doc: "Part of the amount that a reversed transfer took from the balance before the release."},
+		"fees":            {Doc: "The operator's fee, 0 before the release."},
+		"transfer_id": {
+			Doc:     "The transfer by which it came.",
+			Example: `"trf_06gf58g6w0aychq170kks701q0"`,
+		},
+		"invoice_id":          {Doc: "The invoice that the transfer pays, empty without one."},
+		"external_company_id": {Doc: "The payer who sent it, empty without one."},
+		"outputs":             {Doc: "What is paid to each destination, empty before the release."},
 	},
 	reflect.TypeFor[WithdrawalData](): {
 		"status": {Values: withdrawalStates},

@@ -342,6 +342,24 @@ type (
 		ExternalCompanyID string      `json:"external_company_id"`
 	}
 
+	// IncomeData is an income of a user after a change.
+	IncomeData struct {
+		IncomeID          string          `json:"income_id"`
+		UserID            string          `json:"user_id"`
+		CompanyID         string          `json:"company_id"`
+		Status            string          `json:"status"`
+		PreviousStatus    string          `json:"previous_status,omitempty"`
+		Reason            string          `json:"reason"`
+		Currency          money.Asset     `json:"currency"`
+		Amount            money.Amount    `json:"amount"`
+		Withheld          money.Amount    `json:"withheld"`
+		Fees              money.Amount    `json:"fees"`
+		TransferID        string          `json:"transfer_id"`
+		InvoiceID         string          `json:"invoice_id"`
+		ExternalCompanyID string          `json:"external_company_id"`
+		Outputs           []PaymentOutput `json:"outputs"`
+	}
+
 	// WithdrawalData is a withdrawal after a change.
 	WithdrawalData struct {
 		WithdrawalID  string       `json:"withdrawal_id"`

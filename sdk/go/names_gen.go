@@ -130,6 +130,10 @@ const (
 	EventDistributionChanged EventName = "distribution.changed"
 	// A bank asked for a correction of a payment destination.
 	EventDistributionCorrectionAsked EventName = "distribution.correction_asked"
+	// A user received money, which is paid to the user's destinations.
+	EventIncomeReceived EventName = "income.received"
+	// The state of a user's income changed.
+	EventIncomeStatusUpdate EventName = "income.status_update"
 	// The invited person accepted.
 	EventInvitationAccepted EventName = "invitation.accepted"
 	// The invitation was not accepted in time.
@@ -222,6 +226,10 @@ func (e *Event) Payload() (any, error) {
 		return payload[DestinationChangeData](e)
 	case EventDistributionCorrectionAsked:
 		return payload[CorrectionData](e)
+	case EventIncomeReceived:
+		return payload[IncomeData](e)
+	case EventIncomeStatusUpdate:
+		return payload[IncomeData](e)
 	case EventInvitationAccepted:
 		return payload[InvitationData](e)
 	case EventInvitationExpired:

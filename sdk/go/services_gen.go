@@ -17,6 +17,7 @@ type Client struct {
 	Events          *EventsService
 	FundingAccounts *FundingAccountsService
 	Health          *HealthService
+	Income          *IncomeService
 	Invoices        *InvoicesService
 	Payers          *PayersService
 	Payrolls        *PayrollsService
@@ -38,6 +39,7 @@ func newClient(t *transport) *Client {
 		Events:          &EventsService{t},
 		FundingAccounts: &FundingAccountsService{t},
 		Health:          &HealthService{t},
+		Income:          &IncomeService{t},
 		Invoices:        &InvoicesService{t},
 		Payers:          &PayersService{t},
 		Payrolls:        &PayrollsService{t},
@@ -534,7 +536,8 @@ func (s *FundingAccountsService) List(
 // Open calls POST /api/user/funding/account: open a funding account.
 //
 // Requests a virtual bank account in a currency, or accepts its terms. The owner must be verified. Transfers to
-// the account are credited to the balance of the owner.
+// the account are credited to the balance of the owner; those to a user are then paid to the user's destinations
+// (GET /api/user/income).
 //
 // Requires the scope `u_user_bank_details`.
 func (s *FundingAccountsService) Open(
@@ -569,6 +572,51 @@ func (s *HealthService) Live(ctx context.Context, options ...RequestOption) (*He
 // Requires no credential.
 func (s *HealthService) Ready(ctx context.Context, options ...RequestOption) (*HealthAnswer, error) {
 	return call[HealthAnswer](ctx, s.t, request{"GET", "/readyz", nil, nil, options})
+}
+
+// IncomeService has the operations on income.
+type IncomeService struct{ t *transport }
+
+// List calls GET /api/user/income: list income.
+//
+// Returns the money that the user received on a funding account or for an invoice, newest first. It is paid to
+// the user's destinations by their allocations.
+//
+// Requires the scope `u_user_bank_details`.
+func (s *IncomeService) List(
+	ctx context.Context, params *IncomeListParams, options ...RequestOption,
+) (*IncomePage, error) {
+	return call[IncomePage](ctx, s.t, request{"GET", "/api/user/income", params.values(), nil, options})
+}
+
+// All iterates over the items of all pages of List. It stops after the first error.
+func (s *IncomeService) All(
+	ctx context.Context, params *IncomeListParams, options ...RequestOption,
+) iter.Seq2[IncomeSummary, error] {
+	var next IncomeListParams
+	if params != nil {
+		next = *params
+	}
+	return eachPage(next.Page, func(page int64) ([]IncomeSummary, Meta, error) {
+		next.Page = page
+		got, err := s.List(ctx, &next, options...)
+		if err != nil {
+			return nil, Meta{}, err
+		}
+		return got.Data, got.Meta, nil
+	})
+}
+
+// Get calls GET /api/user/income/{income_id}: get an income.
+//
+// Returns an income with its payouts and its history. While something prevents the payout, the money is in the
+// user's balance, and `reason` is what the income waits for.
+//
+// Requires the scope `u_user_bank_details`.
+func (s *IncomeService) Get(
+	ctx context.Context, incomeID string, params *IncomeGetParams, options ...RequestOption,
+) (*IncomeDetail, error) {
+	return call[IncomeDetail](ctx, s.t, request{"GET", "/api/user/income/" + url.PathEscape(incomeID), params.values(), nil, options})
 }
 
 // InvoicesService has the operations on invoices.

@@ -1453,6 +1453,175 @@ type ImportedRow struct {
 	Status string `json:"status"`
 }
 
+// IncomeData is part of responses.
+type IncomeData struct {
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
+	Amount Decimal `json:"amount"`
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// The payer who sent it, empty without one.
+	ExternalCompanyID string `json:"external_company_id"`
+	// The operator's fee, 0 before the release.
+	Fees Decimal `json:"fees"`
+	// ID of the income: money that a user received.
+	IncomeID string `json:"income_id"`
+	// The invoice that the transfer pays, empty without one.
+	InvoiceID string `json:"invoice_id"`
+	// What is paid to each destination, empty before the release.
+	Outputs []PaymentOutput `json:"outputs"`
+	// The state before. Absent when it was created. One of: received, released, fulfilled, action_required, on_hold,
+	// returned, cancelled.
+	PreviousStatus string `json:"previous_status,omitzero"`
+	// Why it waits or has ended, empty without a reason.
+	Reason string `json:"reason"`
+	// State of the object. One of: received, released, fulfilled, action_required, on_hold, returned, cancelled.
+	Status string `json:"status"`
+	// The transfer by which it came.
+	TransferID string `json:"transfer_id"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+	// Part of the amount that a reversed transfer took from the balance before the release.
+	Withheld Decimal `json:"withheld"`
+}
+
+// IncomeDetail is part of responses.
+type IncomeDetail struct {
+	// Amount received: `withheld`, `fees` and the inputs of the outputs add up to it.
+	Amount Decimal `json:"amount"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// ID of the payer who sent it; empty if unknown.
+	ExternalCompanyID string `json:"external_company_id"`
+	// The operator's fee, in the income's currency; 0 before the payout.
+	Fees Decimal `json:"fees"`
+	// ID of the income: money that a user received.
+	IncomeID string `json:"income_id"`
+	// ID of the invoice that the transfer pays; empty if there is none.
+	InvoiceID string `json:"invoice_id"`
+	// Payouts to each destination of the payee.
+	Outputs []PayoutOutput `json:"outputs"`
+	// Reason for waiting or for the outcome; may be empty.
+	Reason string `json:"reason"`
+	// State of the object. One of: received, released, fulfilled, action_required, on_hold, returned, cancelled.
+	Status string `json:"status"`
+	// History, oldest first.
+	Timeline []PayrollStep `json:"timeline"`
+	// ID of the transfer by which the money came.
+	TransferID string `json:"transfer_id"`
+	// When it last changed, UTC.
+	Updated time.Time `json:"updated"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+	// Part of the amount that a reversed transfer took from the balance before the income was paid out.
+	Withheld Decimal `json:"withheld"`
+}
+
+// IncomeGetParams are query parameters. Zero values are not sent.
+type IncomeGetParams struct {
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string
+}
+
+func (p *IncomeGetParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.UserID != "" {
+		v.Set("user_id", p.UserID)
+	}
+	return v
+}
+
+// IncomeListParams are query parameters. Zero values are not sent.
+type IncomeListParams struct {
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string
+	// State of the object. One of: received, released, fulfilled, action_required, on_hold, returned, cancelled.
+	Status string
+	// Created at this time or later.
+	From time.Time
+	// Created before this time.
+	To time.Time
+	// Page number, from 1.
+	Page int64
+	// At most 100; larger values mean 100.
+	PerPage int64
+}
+
+func (p *IncomeListParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.UserID != "" {
+		v.Set("user_id", p.UserID)
+	}
+	if p.Status != "" {
+		v.Set("status", p.Status)
+	}
+	if !p.From.IsZero() {
+		v.Set("from", p.From.Format(time.RFC3339Nano))
+	}
+	if !p.To.IsZero() {
+		v.Set("to", p.To.Format(time.RFC3339Nano))
+	}
+	if p.Page != 0 {
+		v.Set("page", strconv.FormatInt(p.Page, 10))
+	}
+	if p.PerPage != 0 {
+		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	return v
+}
+
+// IncomePage is part of responses.
+type IncomePage struct {
+	// The items of this page.
+	Data []IncomeSummary `json:"data"`
+	// Position of the page in the list.
+	Meta Meta `json:"meta"`
+}
+
+// IncomeSummary is part of responses.
+type IncomeSummary struct {
+	// Amount received: `withheld`, `fees` and the inputs of the outputs add up to it.
+	Amount Decimal `json:"amount"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// ID of the payer who sent it; empty if unknown.
+	ExternalCompanyID string `json:"external_company_id"`
+	// The operator's fee, in the income's currency; 0 before the payout.
+	Fees Decimal `json:"fees"`
+	// ID of the income: money that a user received.
+	IncomeID string `json:"income_id"`
+	// ID of the invoice that the transfer pays; empty if there is none.
+	InvoiceID string `json:"invoice_id"`
+	// Reason for waiting or for the outcome; may be empty.
+	Reason string `json:"reason"`
+	// State of the object. One of: received, released, fulfilled, action_required, on_hold, returned, cancelled.
+	Status string `json:"status"`
+	// ID of the transfer by which the money came.
+	TransferID string `json:"transfer_id"`
+	// When it last changed, UTC.
+	Updated time.Time `json:"updated"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+	// Part of the amount that a reversed transfer took from the balance before the income was paid out.
+	Withheld Decimal `json:"withheld"`
+}
+
 // InvitationData is part of responses.
 type InvitationData struct {
 	// ID of the company.

@@ -932,6 +932,35 @@ CREATE TABLE funding_receipts (
     PRIMARY KEY (owner_id, account_id, reference)
 );
 
+-- Money received for a person, on its way to the person's destinations. Its outputs have the person as company.
+-- Shared: belongs to the person, not to the companies that pay them.
+-- Writer: internal/income
+CREATE TABLE incomes (
+    user_id     TEXT   NOT NULL,
+    income_id   TEXT   NOT NULL,
+    company_id  TEXT   NOT NULL, -- the company that is notified, '' for none
+    -- What was received.
+    transfer_id TEXT   NOT NULL, -- the credit, in transfers or funding_receipts
+    invoice_id  TEXT   NOT NULL, -- invoice that it pays, or ''
+    payer_id    TEXT   NOT NULL, -- payer who sent it, or ''
+    currency    TEXT   NOT NULL,
+    amount      BIGINT NOT NULL CHECK (amount > 0),
+    -- What is paid: amount = withheld + fee + the inputs of the outputs. Both are 0 until the release.
+    withheld    BIGINT NOT NULL DEFAULT 0 CHECK (withheld >= 0), -- part that a reversed credit took from the balance
+    fee         BIGINT NOT NULL DEFAULT 0 CHECK (fee >= 0),
+    released_at BIGINT NOT NULL DEFAULT 0,
+
+    state       TEXT   NOT NULL
+        CHECK (state IN ('received', 'released', 'fulfilled', 'action_required', 'on_hold', 'returned', 'cancelled')),
+    reason      TEXT   NOT NULL,
+    version     BIGINT NOT NULL,
+    created_at  BIGINT NOT NULL,
+    updated_at  BIGINT NOT NULL,
+    PRIMARY KEY (user_id, income_id)
+);
+CREATE UNIQUE INDEX incomes_by_transfer ON incomes (user_id, transfer_id);
+CREATE INDEX incomes_on_hold ON incomes (reason, updated_at) WHERE state = 'on_hold';
+
 -- Credits on the operator's bank accounts.
 -- Shared: the bank does not state the company that a credit is for.
 -- Writer: internal/bankreceipt

@@ -39,7 +39,8 @@ type Correction struct {
 
 // Asked is a bank's request to correct a destination.
 type Asked struct {
-	CompanyID                      string      // company that made the payment
+	// CompanyID is the company that made the payment, or the user whose income it was.
+	CompanyID                      string
 	Was                            Destination // destination of the payment, as it was then
 	Code, Reason                   string
 	Members                        map[string]string // corrected members of distribution_data
@@ -50,7 +51,8 @@ type Asked struct {
 // that changed since the payment, and removed destinations, are ignored. It returns an error for data that is not
 // valid for the destination.
 func AskCorrection(ctx context.Context, tx *db.Tx, setup Setup, a Asked) error {
-	if a.Was.OwnerID == a.CompanyID { // a company cannot change its own destinations, only add and remove
+	ofUser := identity.IsUser(a.CompanyID)
+	if a.Was.OwnerID == a.CompanyID && !ofUser { // a company cannot change its own destinations, only add and remove
 		c := Correction{ID: tx.NewID("cor"), Code: a.Code, Reason: a.Reason, Members: a.members(), Asked: tx.Now()}
 		return a.tell(ctx, tx, payee.Payee{ID: a.CompanyID}, c)
 	}
@@ -75,6 +77,16 @@ func AskCorrection(ctx context.Context, tx *db.Tx, setup Setup, a Asked) error {
 	}
 	db.History(tx, a.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation),
 		"the bank asks for a correction: "+a.Code)
+	if ofUser {
+		u, err := identity.GetUser(ctx, tx, nil, a.CompanyID)
+		if err != nil {
+			return err
+		}
+		a.CompanyID, a.PayrollID, a.PaymentID = u.CompanyID, "", ""
+		return a.tell(ctx, tx, payee.Payee{
+			ID: u.ID, UserID: u.ID, Name: u.Name(), Country: u.Country, Email: u.Email,
+		}, *c)
+	}
 	payees, err := payee.Payees(ctx, tx, a.CompanyID, []string{d.OwnerID})
 	if err != nil {
 		return err
@@ -155,10 +167,6 @@ func (s Setup) correct(d Destination, a Asked) (*Correction, error) {
 
 // tell emits the event and sends mails to the payee and to everyone who may accept the correction.
 func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correction) error {
-	company, err := identity.CompanyByID(ctx, tx, a.CompanyID)
-	if err != nil {
-		return err
-	}
 	e := webhook.CorrectionData{
 		RecipientID: owner.ID, UserID: owner.UserID, DistributionID: a.Was.ID, CorrectionID: c.ID,
 		Symbol: string(a.Was.Symbol), Code: c.Code, Reason: c.Reason,
@@ -167,9 +175,11 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 	if owner.ID == a.CompanyID {
 		e.CompanyID, e.RecipientID, e.PayrollID, e.SubpayrollID = a.CompanyID, "", "", ""
 	}
-	if err := webhook.EmitNext(ctx, tx, webhook.DistributionCorrectionAsked.Event(a.CompanyID, owner.ID, 0,
-		e)); err != nil {
-		return err
+	if a.CompanyID != "" {
+		if err := webhook.EmitNext(ctx, tx, webhook.DistributionCorrectionAsked.Event(a.CompanyID, owner.ID, 0,
+			e)); err != nil {
+			return err
+		}
 	}
 	letter := mail.Message{CompanyID: a.CompanyID, Template: mail.CorrectionAsked}
 	about := mail.CorrectionAskedData{Destination: a.Was.label(), Members: c.Members, Own: owner.ID == a.CompanyID}
@@ -183,6 +193,10 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 	}
 	if owner.UserID != "" {
 		return nil // only the payee can accept the correction
+	}
+	company, err := identity.CompanyByID(ctx, tx, a.CompanyID)
+	if err != nil {
+		return err
 	}
 	about.Payee = owner.Name
 	people, err := auth.Administrators(ctx, tx, company)

@@ -57,6 +57,17 @@ func (s Screening) Screen(ctx context.Context, tx *db.Tx, companyID string,
 	return s.lists.Screen(ctx, tx, companyID, subjects)
 }
 
+// ScreenPerson reports whether a person must not be paid on their own account, outside of any company's payroll. Their
+// matches are stored under their own ID as the company.
+func (s Screening) ScreenPerson(ctx context.Context, tx *db.Tx, who ScreeningSubject) (bool, error) {
+	subject, err := s.subject(who)
+	if err != nil {
+		return true, err
+	}
+	blocked, err := s.lists.Screen(ctx, tx, who.ID, []screening.Subject{subject})
+	return err != nil || blocked[who.ID], err
+}
+
 func (s Screening) subject(w ScreeningSubject) (screening.Subject, error) {
 	out := screening.Subject{ID: w.ID, Names: []string{w.Name}}
 	for i := range w.To {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -727,6 +728,9 @@ func values(some []*payout.Output) []payout.Output {
 }
 
 func emitReturned(tx *db.Tx, o payout.Output, f fact) error {
+	if identity.IsUser(o.CompanyID) {
+		return nil // the events of the user's income report it
+	}
 	meaning := iso20022.ReasonText(f.code)
 	if meaning == "" {
 		meaning = nacha.ReasonText(f.code)

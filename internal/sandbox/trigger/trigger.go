@@ -59,6 +59,8 @@ var triggers = map[string]trigger{
 		acceptInvitation},
 	"invitation.expired": {"invites a worker and lets the invitation expire (advances the clock by 14 days)",
 		outliveInvitation},
+	"income.received":       {"opens a funding account for a user, and transfers money to it", transferIn},
+	"income.status_update":  {"opens a funding account for a user, and transfers money to it", transferIn},
 	"invoice.created":       {"creates a user and a payer, and creates an invoice", writeInvoice(false)},
 	"invoice.status_update": {"creates a draft of an invoice and sends it", writeInvoice(true)},
 	"payroll.funding_reverted": {"creates a payroll and pays it in a block that then leaves the chain",

@@ -1,0 +1,86 @@
+package payroll
+
+import (
+	"context"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// Owed is an amount that is owed to one payee outside of a payroll, in account 2100 under the ID of the object. It is
+// paid in the same way as a payment of a payroll.
+type Owed struct {
+	OwnerID  string // tenant of the object, of its outputs and of its journals
+	ObjectID string
+	Amount   money.Amount
+	To       []destination.Destination // destinations with an allocation; see [Allocated]
+}
+
+// payroll returns a released payroll that consists of the owed amount, and its payment.
+func (o Owed) payroll() (*Payroll, Payment, escrow) {
+	currency := o.Amount.Asset()
+	return &Payroll{ID: o.ObjectID, CompanyID: o.OwnerID, Currency: currency, FundingCurrency: currency},
+		Payment{ID: o.ObjectID, Amount: o.Amount},
+		escrow{payroll: o.ObjectID, held: o.Amount, total: o.Amount, released: true}
+}
+
+// Carried reports whether this installation pays out to each destination for a payer in this country.
+func (s *Service) Carried(to []destination.Destination, payerCountry string) bool {
+	return carried(to, s.Accounts) && !onlyInternationalACH(to, s.Banks, payerCountry)
+}
+
+// PlanOwed divides the owed amount by the allocations and exchanges the parts at current prices. It returns the outputs
+// and the lines that turn the debt to the payee into debts to the outputs. problem is the reason why the amount cannot
+// be paid now: [ReasonTooSmall] or [ReasonConversion]; then there are neither. Nothing is stored.
+func (s *Service) PlanOwed(ctx context.Context, tx *db.Tx, o Owed) (outputs []payout.Output, lines []ledger.Line,
+	problem string, err error) {
+	p, m, e := o.payroll()
+	shares, err := split(o.Amount, o.To)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	r, err := s.plan(ctx, tx, p, []Payment{m}, []entitlement{{paymentID: m.ID, net: o.Amount, used: o.To,
+		shares: shares}}, e, money.Zero(p.Currency))
+	if err != nil {
+		return nil, nil, "", err
+	}
+	return r.outputs, r.lines.convert, r.lines.problems[0], nil
+}
+
+// Redirected reports whether an output failed or came back and has another destination now.
+func Redirected(outputs []payout.Output, to []destination.Destination) (bool, error) {
+	wanted, err := corrections(outputs, to)
+	return len(wanted) > 0, err
+}
+
+// ResendOwed queues the failed and returned outputs again that have another destination now, and updates them in
+// outputs. It returns the lines that exchange the debts to outputs whose asset changed. problem is the reason why none
+// of them can be sent now; then nothing changes.
+func (s *Service) ResendOwed(ctx context.Context, tx *db.Tx, o Owed, outputs []payout.Output) (lines []ledger.Line,
+	problem string, err error) {
+	p, _, e := o.payroll()
+	wanted, err := corrections(outputs, o.To)
+	if err != nil {
+		return nil, "", err
+	}
+	exchanged, assets := exchangedBy(wanted)
+	prices, err := p.prices(ctx, tx, []entitlement{exchanged}, e)
+	if err != nil {
+		return nil, "", err
+	}
+	capacity, err := s.Treasury.LockCapacity(ctx, tx, assets...)
+	if err != nil {
+		return nil, "", err
+	}
+	if problem, err = e.redirect(wanted, prices, capacity); err != nil || problem != "" {
+		return nil, problem, err
+	}
+	traded := positions{}
+	if lines, err = resend(ctx, tx, wanted, traded); err != nil {
+		return nil, "", err
+	}
+	return append(lines, traded.lines()...), "", nil
+}
