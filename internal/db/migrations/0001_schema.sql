@@ -226,6 +226,7 @@ CREATE TABLE companies (
     country        TEXT   NOT NULL,
     -- Status.
     status         TEXT   NOT NULL CHECK (status IN ('active', 'frozen', 'closed')),
+    for_debt       BOOLEAN NOT NULL DEFAULT FALSE, -- frozen until its debts are paid
     kyb_status     TEXT   NOT NULL,
     -- Contract: how payrolls are funded, and fees in basis points.
     funding_method TEXT   NOT NULL,
@@ -1989,9 +1990,9 @@ CREATE TABLE webhook_deliveries (
 );
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (company_id, endpoint_id, next_at, position)
     WHERE state = 'pending';
--- A failed event delays later events of its object.
-CREATE INDEX webhook_deliveries_retried ON webhook_deliveries (company_id, endpoint_id, object_id, position)
-    WHERE state = 'pending' AND tries > 0;
+-- An event that waits delays later events of its object.
+CREATE INDEX webhook_deliveries_of_object ON webhook_deliveries (company_id, endpoint_id, object_id, position)
+    WHERE state = 'pending';
 
 -- Log of delivery attempts.
 -- Writer: internal/webhook/delivery

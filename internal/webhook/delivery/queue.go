@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"math"
 	mathrand "math/rand/v2"
 	"slices"
 	"strconv"
@@ -379,8 +380,9 @@ func (s *Sender) read(ctx context.Context, q *queue) (l snapshot, err error) {
 	return l, err
 }
 
-// blocker is a failed delivery that waits for its next attempt and blocks later events of its object.
-type blocker struct{ position, tries, nextAt int64 }
+// blocker is a pending delivery that is not in a snapshot and blocks later events of its object: it failed and waits for
+// its next attempt, waits for such a one, or is due and did not fit into the snapshot.
+type blocker struct{ position, nextAt int64 }
 
 // order groups due deliveries by object, in the order of the events, and postpones those that wait for an earlier
 // event.
@@ -388,21 +390,23 @@ func (l *snapshot) order(ctx context.Context, tx *db.Tx, q *queue, dues []due) e
 	slices.SortFunc(dues, func(a, b due) int { return int(a.position - b.position) })
 	var objects []string
 	chains := map[string][]due{}
-	now := map[int64]bool{}
 	for _, d := range dues {
-		now[d.position] = true
 		if chains[d.ObjectID] == nil {
 			objects = append(objects, d.ObjectID)
 		}
 		chains[d.ObjectID] = append(chains[d.ObjectID], d)
 	}
-	first, err := blockers(ctx, tx, q.companyID, q.endpointID, objects, now)
+	blocking := int64(blockingAttempts)
+	if q.failures > downAfter {
+		blocking = math.MaxInt64
+	}
+	first, err := blockers(ctx, tx, q, chains, blocking)
 	if err != nil {
 		return err
 	}
 	for _, object := range objects {
 		chain := chains[object]
-		if b, blocked := first[object]; blocked && (b.tries < blockingAttempts || q.failures > downAfter) {
+		if b, blocked := first[object]; blocked {
 			for i, d := range chain {
 				if d.position > b.position {
 					for _, later := range chain[i:] {
@@ -609,6 +613,9 @@ func (s *Sender) record(ctx context.Context, q *queue, generation int64, results
 		for _, r := range results {
 			if r.failure == "" {
 				succeeded(tx, q, r)
+				if r.Attempts > 0 {
+					dueAgain(tx, q, r.ObjectID)
+				}
 				recovered = recovered || q.failures > downAfter
 				q.failures, q.failingSince, q.pausedUntil, q.lastSuccess = 0, 0, 0, db.Micros(now)
 				continue

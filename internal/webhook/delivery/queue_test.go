@@ -430,3 +430,67 @@ func TestPrune(t *testing.T) {
 		}
 	})
 }
+
+// An event that waits for its object's failed event comes before later events of the object, however the failed one is
+// delivered. The same is true of an event that was added to the queue later than others, by a process with a slower
+// clock, and does not fit into the same batch.
+func TestNoEventOvertakesAWaitingOne(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		w := newWorld(t, d, clock)
+		r := newReceiver(t, clock)
+		e, _ := w.endpoint(r.URL)
+		want := func(object string, sequences ...int64) {
+			t.Helper()
+			var all []webhook.StoredEvent
+			testkit.Check(t, d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+				all, _, err = webhook.List(ctx, tx, webhook.ListParams{CompanyID: w.by.CompanyID, ObjectID: object, Limit: 10})
+				return err
+			}))
+			var got []int64
+			for _, g := range r.all() {
+				for _, ev := range all {
+					if ev.ID == g.event.ID {
+						got = append(got, ev.Sequence)
+					}
+				}
+			}
+			if !slices.Equal(got, sequences) {
+				t.Errorf("the events of %s arrived as %v, want %v", object, got, sequences)
+			}
+		}
+		r.answers(fails)
+		w.emit("payroll.created", "prl_1", 1)
+		w.drain()
+		w.emit("payroll.status_update", "prl_1", 2)
+		w.drain()
+		failed := w.deliveries(e.ID, delivery.Retrying)
+		if len(failed) != 1 {
+			t.Fatalf("%+v", failed)
+		}
+		r.answers(nil)
+		w.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := delivery.Redeliver(ctx, tx, w.by, e.ID, failed[0].EventID)
+			return err
+		})
+		w.emit("payroll.status_update", "prl_1", 3)
+		w.drain()
+		want("prl_1", 1, 1, 2, 3)
+
+		r.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
+		w.emit("payroll.created", "prl_2", 1)
+		w.drain()
+		now := clock.Now()
+		w.emit("payroll.created", "prl_3", 1)
+		w.drain()
+		clock.Set(now.Add(-time.Second))
+		w.emit("payroll.status_update", "prl_3", 2)
+		for i := range 100 {
+			w.emit("payroll.created", fmt.Sprintf("prl_other_%d", i), 1)
+		}
+		w.drain()
+		r.answers(nil)
+		clock.Set(now.Add(time.Minute))
+		w.drain()
+		want("prl_3", 1, 2)
+	})
+}

@@ -292,34 +292,33 @@ func dueDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string,
 	return existing, err
 }
 
-// blockers returns the first failed delivery of each object that waits for its next attempt, by object. It ignores
-// the deliveries in chosen, a set of positions.
-func blockers(ctx context.Context, tx *db.Tx, companyID, endpointID string, objects []string, chosen map[int64]bool) (
-	map[string]blocker, error) {
+// blockers returns, by object, the first pending delivery before the last one of a chain that is not in the chain. It
+// ignores deliveries that failed at least `blocking` times.
+func blockers(ctx context.Context, tx *db.Tx, q *queue, chains map[string][]due, blocking int64) (map[string]blocker,
+	error) {
 	first := map[string]blocker{}
-	for list, ids := range db.BindList(tx, objects, 3) {
-		rows, err := tx.Query(ctx, selectRetried(list), append([]any{companyID, endpointID}, ids...)...)
-		if _, err = db.Collect(rows, err, func(r *db.Rows) (b blocker, err error) {
-			var object string
-			err = r.Scan(&object, &b.position, &b.tries, &b.nextAt)
-			if _, known := first[object]; !known && !chosen[b.position] {
-				first[object] = b
-			}
-			return b, err
-		}); err != nil {
-			return nil, err
-		}
+	var all []db.Statement
+	for object, chain := range chains {
+		last := chain[len(chain)-1].position
+		all = append(all, db.Statement{Query: selectWaiting,
+			Args: []any{q.companyID, q.endpointID, object, last, blocking, int64(len(chain))},
+			Row: func(r *db.Rows) error {
+				var b blocker
+				err := r.Scan(&b.position, &b.nextAt)
+				_, known := first[object]
+				if !known && !slices.ContainsFunc(chain, func(d due) bool { return d.position == b.position }) {
+					first[object] = b
+				}
+				return err
+			}})
 	}
-	return first, nil
+	return first, tx.Batch(ctx, all)
 }
 
-// selectRetried returns a query in the order of the index on retried deliveries. In the order of positions, SQLite
-// would read the whole queue.
-func selectRetried(objects string) string {
-	return `SELECT object_id, position, tries, next_at FROM webhook_deliveries
-		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND tries > 0 AND object_id IN ` + objects + `
-		ORDER BY object_id, position`
-}
+// selectWaiting selects the first pending deliveries of an object before a position.
+const selectWaiting = `SELECT position, next_at FROM webhook_deliveries
+	WHERE company_id = $1 AND endpoint_id = $2 AND object_id = $3 AND state = 'pending' AND position < $4 AND tries < $5
+	ORDER BY position LIMIT $6`
 
 // postpone postpones a delivery to the next attempt of an earlier one of its object, if it is still pending: other
 // deliveries have no next attempt.
@@ -327,6 +326,13 @@ func postpone(tx *db.Tx, q *queue, position, to int64) {
 	addResult(tx, `UPDATE webhook_deliveries SET next_at = $4
 		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND next_at > 0 AND next_at < $4`,
 		q.companyID, q.endpointID, position, to)
+}
+
+// dueAgain makes the deliveries due that were postponed because an earlier one of their object had failed.
+func dueAgain(tx *db.Tx, q *queue, objectID string) {
+	addResult(tx, `UPDATE webhook_deliveries SET next_at = $4
+		WHERE company_id = $1 AND endpoint_id = $2 AND object_id = $3 AND state = 'pending' AND tries = 0 AND next_at > $4`,
+		q.companyID, q.endpointID, objectID, db.Micros(tx.Now()))
 }
 
 // retryNow makes all pending deliveries due, in the order of the events, after the receiver has recovered.
