@@ -123,6 +123,7 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 		job.Periodic{Name: "rates.refresh", Every: 20 * time.Second, Run: s.rates.Refresh},
 		job.Periodic{Name: "quotes.expire", Every: s.cfg.checkInterval(), Run: s.expireQuotes},
 		job.Periodic{Name: "operators.reconcile", Every: time.Hour, Run: s.reconcile},
+		job.Periodic{Name: "deposits.heal", Every: 5 * time.Minute, Run: s.healDeposits},
 		job.Periodic{Name: "ledger.check", Every: time.Hour, Run: s.checkBalances},
 		onDB("webhooks.prune", time.Hour, delivery.Prune),
 		onDB("requests.prune", time.Hour, requestlog.Prune),
@@ -152,6 +153,15 @@ func (s *Service) expireQuotes(ctx context.Context) error {
 		err = errors.Join(err, failed)
 	}
 	return err
+}
+
+// healDeposits updates the deposits that contradict the outputs of their chain.
+func (s *Service) healDeposits(ctx context.Context) error {
+	chains := []string{BitcoinChain}
+	for _, a := range s.evms {
+		chains = append(chains, a.Network.Name)
+	}
+	return deposit.Heal(ctx, s.db, s.log, chains...)
 }
 
 // checkBalances compares the balances with their ledger lines.

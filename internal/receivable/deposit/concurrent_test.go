@@ -2,6 +2,7 @@ package deposit
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 
 	"github.com/stipend/stipend/internal/chain"
@@ -71,4 +72,40 @@ func TestConcurrentSyncKeepsTheNewerState(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The job of an output is lost, after the output was confirmed or after its block left the chain. The deposit is
+// repaired, and once only.
+func TestHealUpdatesDepositsWhoseJobWasLost(t *testing.T) {
+	run(t, func(h *env) {
+		heal := func(want State) {
+			t.Helper()
+			for range 2 {
+				if err := Heal(t.Context(), h.DB, slog.New(slog.DiscardHandler), network); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d := h.one("tx1", 0)
+			if d.State != want {
+				t.Errorf("the deposit is %s, want %s", d.State, want)
+			}
+		}
+		h.output("tx1", 0, "prl_1", 2_020_000)
+		h.sync("tx1", 0)
+		h.chain("tx1", "mined", true, "")
+		heal(Confirmed)
+		version := h.one("tx1", 0).Version
+		heal(Confirmed)
+		h.chain("tx1", "seen", false, "")
+		heal(Reverted)
+		if got := h.one("tx1", 0).Version; got != version+1 {
+			t.Errorf("version %d, want %d", got, version+1)
+		}
+		h.output("tx2", 0, "prl_1", 2_020_000) // the job of its first sight was lost, too
+		h.chain("tx2", "mined", true, "")
+		heal(Reverted)
+		if got := h.one("tx2", 0).State; got != Confirmed {
+			t.Errorf("the deposit is %s", got)
+		}
+	})
 }

@@ -241,29 +241,45 @@ func scan(r interface{ Scan(dest ...any) error }) (Deposit, error) {
 
 // Unbooked returns the outpoints of coins that are confirmed in a block and have no confirmed deposit.
 func Unbooked(ctx context.Context, tx *db.Tx, chainName string) ([]chain.Outpoint, error) {
-	return outpoints(ctx, tx, `SELECT o.txid, o.vout FROM chain_outputs o LEFT JOIN deposits d
+	places, err := unbooked(ctx, tx, chainName)
+	return outpoints(places), err
+}
+
+func unbooked(ctx context.Context, tx *db.Tx, chainName string) ([]place, error) {
+	return places(ctx, tx, chainName, `SELECT o.company_id, o.txid, o.vout FROM chain_outputs o LEFT JOIN deposits d
 			ON d.company_id = o.company_id AND d.chain = o.chain AND d.txid = o.txid AND d.vout = o.vout
 			AND d.state = 'confirmed'
 		WHERE o.chain = $1 AND o.state = 'mined' AND o.confirmed = TRUE AND o.branch = $2 AND d.txid IS NULL
-		ORDER BY o.txid, o.vout`,
-		chainName, int64(chain.External))
+		ORDER BY o.txid, o.vout`, int64(chain.External))
 }
 
 // Gone returns the outpoints of confirmed deposits that are no longer in a block of the chain.
 func Gone(ctx context.Context, tx *db.Tx, chainName string) ([]chain.Outpoint, error) {
-	return outpoints(ctx, tx, `SELECT d.txid, d.vout FROM deposits d LEFT JOIN chain_outputs o
-			ON o.chain = d.chain AND o.txid = d.txid AND o.vout = d.vout AND o.state = 'mined'
-		WHERE d.chain = $1 AND d.state = 'confirmed' AND o.txid IS NULL ORDER BY d.txid, d.vout`, chainName)
+	places, err := gone(ctx, tx, chainName)
+	return outpoints(places), err
 }
 
-func outpoints(ctx context.Context, tx *db.Tx, query string, args ...any) ([]chain.Outpoint, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	return db.Collect(rows, err, func(r *db.Rows) (o chain.Outpoint, err error) {
+func gone(ctx context.Context, tx *db.Tx, chainName string) ([]place, error) {
+	return places(ctx, tx, chainName, `SELECT d.company_id, d.txid, d.vout FROM deposits d LEFT JOIN chain_outputs o
+			ON o.chain = d.chain AND o.txid = d.txid AND o.vout = d.vout AND o.state = 'mined'
+		WHERE d.chain = $1 AND d.state = 'confirmed' AND o.txid IS NULL ORDER BY d.txid, d.vout`)
+}
+
+func places(ctx context.Context, tx *db.Tx, chainName, query string, args ...any) ([]place, error) {
+	rows, err := tx.Query(ctx, query, append([]any{chainName}, args...)...)
+	return db.Collect(rows, err, func(r *db.Rows) (p place, err error) {
 		var vout int64
-		err = r.Scan(&o.TxID, &vout)
-		o.Vout = uint32(vout)
-		return o, err
+		err = r.Scan(&p.companyID, &p.at.TxID, &vout)
+		p.chain, p.at.Vout = chainName, uint32(vout)
+		return p, err
 	})
+}
+
+func outpoints(places []place) (all []chain.Outpoint) {
+	for _, p := range places {
+		all = append(all, p.at)
+	}
+	return all
 }
 
 func transfers(ctx context.Context, tx *db.Tx) (map[string]string, error) {

@@ -2,7 +2,9 @@ package deposit
 
 import (
 	"context"
+	"errors"
 	"hash/fnv"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -25,6 +27,37 @@ func OutputsChanged(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 		places[i] = place{j.CompanyID, in.Chain, chain.Outpoint{TxID: in.TxID, Vout: in.Vout}}
 	}
 	return syncAll(ctx, tx, places)
+}
+
+// Heal updates the deposits that contradict the outputs of some chains, one by one: confirmed outputs without a
+// confirmed deposit, and confirmed deposits without an output in a block. A job of the watcher should have done that;
+// Heal repairs what a lost job, or one that failed too often, left behind.
+func Heal(ctx context.Context, d *db.DB, log *slog.Logger, chains ...string) error {
+	var wrong []place
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		wrong = nil
+		for _, name := range chains {
+			for _, find := range []func(context.Context, *db.Tx, string) ([]place, error){unbooked, gone} {
+				found, err := find(ctx, tx, name)
+				if err != nil {
+					return err
+				}
+				wrong = append(wrong, found...)
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	var failed error
+	for _, p := range wrong {
+		log.WarnContext(ctx, "a deposit contradicts its output and is updated", "company_id", p.companyID, "chain", p.chain,
+			"txid", p.at.TxID, "vout", p.at.Vout)
+		failed = errors.Join(failed, d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			return syncAll(ctx, tx, []place{p})
+		}))
+	}
+	return failed
 }
 
 // place identifies the output of a deposit.
