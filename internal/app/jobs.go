@@ -50,6 +50,7 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 		payroll.JobRelease:         {Tx: s.payroll.Release},               // payroll: received
 		payroll.JobExpire:          {Tx: s.payroll.Expire},                // payroll: created
 		payroll.JobFreeze:          {Tx: payroll.HandleFreeze},            // backoffice: a company is frozen
+		payroll.JobReverted:        {Tx: s.fundingReverted},               // payroll: released, and funding is owed
 		payout.JobChanged:          {Tx: s.payoutChanged},                 // payout: an output changed state
 		kyc.JobSubmit:              {Net: s.kyc.Submit, Limit: 4},         // kyc: a case is complete
 		kyc.JobCheck:               {Net: s.kyc.Check, Limit: 4},          // kyc: a case may have changed
@@ -97,6 +98,11 @@ func (s *Service) payoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 	return s.payroll.Settle(ctx, tx, j)
 }
 
+// fundingReverted reports a company that owes the funding of a released payroll, and freezes it.
+func (s *Service) fundingReverted(ctx context.Context, tx *db.Tx, j job.Job) error {
+	return backoffice.FundingReverted(ctx, tx, s.log, j)
+}
+
 // depositsChanged passes changes of deposits to the packages whose objects they pay.
 func (s *Service) depositsChanged(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 	var ofClaims []job.Job
@@ -134,6 +140,7 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 		onDB("payroll.exchange", time.Minute, payroll.RetryConversions),
 		onDB("income.retry", time.Minute, income.RetryHeld),
 		onDB("payroll.debts", time.Minute, payroll.SettleDebts),
+		onDB("companies.thaw", time.Minute, backoffice.Thaw),
 		onDB("claims.settle", 10*time.Minute, s.claims.SettleDue),
 		onDB("oauth.forget_codes", time.Hour, oauth.ForgetCodes),
 		onDB("mails.forget", time.Hour, mail.Forget),

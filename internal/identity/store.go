@@ -388,11 +388,26 @@ func SetKYBStatus(ctx context.Context, tx *db.Tx, companyID, status string) erro
 		WHERE company_id = $1`, companyID, status, db.Micros(tx.Now())))
 }
 
-// SetCompanyStatus changes a company's status. It reports false if the current status is not from.
+// SetCompanyStatus changes a company's status. It reports false if the current status is not from. A freeze because of a
+// debt can be replaced by one that does not end by itself.
 func SetCompanyStatus(ctx context.Context, tx *db.Tx, companyID, from, to string) (bool, error) {
-	n, err := tx.Exec(ctx, `UPDATE companies SET status = $3, version = version + 1, updated_at = $4
-		WHERE company_id = $1 AND status = $2`, companyID, from, to, db.Micros(tx.Now()))
+	n, err := tx.Exec(ctx, `UPDATE companies SET status = $3, for_debt = FALSE, version = version + 1, updated_at = $4
+		WHERE company_id = $1 AND (status = $2 OR status = $3 AND for_debt)`, companyID, from, to, db.Micros(tx.Now()))
 	return n == 1, err
+}
+
+// FreezeForDebt freezes an active company until it has paid its debt. It reports false if the company is not active.
+func FreezeForDebt(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE companies SET status = $2, for_debt = TRUE, version = version + 1, updated_at = $3
+		WHERE company_id = $1 AND status = $4`, companyID, CompanyFrozen, db.Micros(tx.Now()), CompanyActive)
+	return n == 1, err
+}
+
+// FrozenForDebt returns the IDs of the companies that are frozen because of a debt.
+func FrozenForDebt(ctx context.Context, tx *db.Tx) ([]string, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id FROM companies WHERE status = $1 AND for_debt ORDER BY company_id",
+		CompanyFrozen)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
 // FrozenCompanies returns the frozen companies by name.

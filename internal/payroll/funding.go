@@ -424,6 +424,13 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 	if err != nil {
 		return err
 	}
+	before := p.FundingState
+	if owed.Sign() > 0 {
+		p.FundingState = f.missing()
+		if f.reversed {
+			job.Enqueue(tx, job.New{CompanyID: p.CompanyID, Kind: JobReverted, Payload: Reverted{PayrollID: p.ID}})
+		}
+	}
 	switch {
 	case owed.Sign() > 0 && p.State == Released:
 		p.State, p.HeldFrom, p.HoldReason = OnHold, Released, ReasonReverted
@@ -433,6 +440,7 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID)
 		return err
 	case owed.IsZero() && p.State == OnHold && p.HoldReason == ReasonReverted:
+		p.FundingState = FundingFunded
 		if err := p.resume(ctx, tx, webhook.PayrollStatusUpdate); err != nil {
 			return err
 		}
@@ -444,9 +452,14 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 		}
 		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID) // failed outputs with a corrected destination are held too
 		return err
+	case p.FundingState != before:
+		return p.noteFunding(ctx, tx, webhook.PayrollStatusUpdate)
 	case f.reversed: // the reversed amount was debited from the company's balance
 		return p.step(ctx, tx, p.State, webhook.PayrollFundingReverted, ReasonReverted)
 	case f.posted:
+		if p.FundingState != FundingOver {
+			p.FundingState = FundingFunded
+		}
 		if err := f.noteSurplus(ctx, tx, webhook.PayrollStatusUpdate); err != nil {
 			return err
 		}
@@ -458,6 +471,18 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 		return payout.Resume(ctx, tx, p.CompanyID, p.ID)
 	}
 	return nil
+}
+
+// missing returns the funding state of a released payroll whose funding is owed: whether its deposits wait for
+// confirmations again, and otherwise whether any of them is left.
+func (f *funding) missing() FundingState {
+	switch {
+	case slices.ContainsFunc(f.facts.Deposits, func(d deposit.Deposit) bool { return d.State.Waiting() }):
+		return FundingConfirming
+	case slices.ContainsFunc(f.receipts, func(r receipt) bool { return r.escrow.Sign() > 0 }):
+		return FundingPartial
+	}
+	return FundingNone
 }
 
 // concludeClosed records that money arrived for a payroll that no longer accepts any. It belongs to the company.

@@ -216,7 +216,7 @@ func TestFunding(t *testing.T) {
 		"a late payment is credited once another covers the payroll": "seen a, later 31m, confirmed b, confirmed a, " +
 			"is received over received, suspense 0, funds 2_020_000",
 		"a reorganization before and after the release": "confirmed a, evicted a, is pending none pending, wallet 0, " +
-			"escrow 0, confirmed a, is received funded received, release, reverted a, is on_hold funded released, " +
+			"escrow 0, confirmed a, is received funded received, release, reverted a, is on_hold confirming released, " +
 			"owed 2_020_000, outputs held, confirmed a, is released funded released, owed 0, outputs free",
 		"a reorganization within the tolerance": "seen a 2_019_800, seen b 200, confirmed all, " +
 			"is received funded received, evicted b, is received, short 200, escrow 2_020_000, release, " +
@@ -247,7 +247,7 @@ func TestFundingOnAChain(t *testing.T) {
 			want         balances
 		}{
 			{"a reorganization after the release", "pay 2_020_000, mine 2, release, outputs free, reorg 2, " +
-				"is on_hold funded, outputs held, mine 1, outputs held, mine 1, outputs free",
+				"is on_hold confirming, outputs held, mine 1, outputs held, mine 1, outputs free",
 				0, Released, FundingFunded, balances{}},
 			{"the full amount", "pay 2_020_000, mine 1, is pending confirming, mine 1",
 				0, Received, FundingFunded, balances{escrow: full}},
@@ -322,7 +322,7 @@ func TestFundingOnAChain(t *testing.T) {
 // The company owes money that a reorganization removes for good after the release, until another payment arrives.
 func TestFundingIsReplacedAfterAReorganization(t *testing.T) {
 	runFunding(t, func(x *fundingTest) {
-		x.play("pay 2_020_000, mine 2, release, reorg 2, evict, is on_hold funded, outputs held, owed 2_020_000")
+		x.play("pay 2_020_000, mine 2, release, reorg 2, evict, is on_hold none, outputs held, owed 2_020_000")
 		x.check()
 		x.play("pay 2_020_000, mine 2, owed 0, is released funded, outputs free")
 	})

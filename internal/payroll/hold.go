@@ -13,6 +13,12 @@ import (
 // running when the company was frozen.
 const freezeAgain = time.Minute
 
+// Reverted is the payload of JobReverted.
+type Reverted struct {
+	PayrollID string `json:"payroll_id"`
+	Again     bool   `json:"again,omitempty"` // a later check, which its handler enqueues
+}
+
 // Freeze puts all payrolls of a company that may still send payments on hold. Later releases check the freeze
 // themselves.
 func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {

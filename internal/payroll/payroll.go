@@ -123,8 +123,11 @@ const (
 // Jobs of this package.
 const (
 	JobRelease = "payroll.release" // payload {payroll_id}: release a payroll in state received
-	JobFreeze  = "payroll.freeze"  // without payload: put the payrolls of a frozen company on hold
-	JobExpire  = "payroll.expire"  // payload {payroll_id}: expire a payroll that still waits for its first payment
+	// JobReverted reports that a company owes funding that was reversed after its payroll was released. The payload is
+	// [Reverted].
+	JobReverted = "payroll.reverted"
+	JobFreeze   = "payroll.freeze" // without payload: put the payrolls of a frozen company on hold
+	JobExpire   = "payroll.expire" // payload {payroll_id}: expire a payroll that still waits for its first payment
 )
 
 // CreateParams is a request for a payroll. Amounts are the text of the JSON numbers.
