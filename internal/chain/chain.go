@@ -204,8 +204,9 @@ const (
 )
 
 // WatchedOutput is an output to one of our addresses. FirstSeen is the time at which it was found in the mempool or, if
-// it was first found in a block, the timestamp of that block, unless the mempool was scanned later without finding it. Height, BlockHash and Depth are zero unless it is mined. Depth
-// counts the output's own block, so an output in the last block has depth 1.
+// it was first found in a block, the timestamp of that block, unless the mempool was scanned later without finding it.
+// Height, BlockHash and Depth are zero unless it is mined. Depth counts the output's own block, so an output in the
+// last block has depth 1.
 type WatchedOutput struct {
 	Outpoint
 	CompanyID             string

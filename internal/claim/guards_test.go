@@ -65,7 +65,8 @@ func TestPaidWhileTheChainIsNotWatched(t *testing.T) {
 		end       claim.State
 		exception claim.Exception
 	}{
-		"in time":                  {"stop, wait 14m, pay 200_000, mine 1, wait 40m, priceless, start", claim.Paid, claim.None},
+		"in time": {"stop, wait 14m, pay 200_000, mine 1, wait 40m, priceless, start",
+			claim.Paid, claim.None},
 		"late":                     {"stop, wait 16m, pay 200_000, mine 1, wait 40m, start", claim.PaidLate, claim.Late},
 		"in time, mined later":     {"wait 14m, pay 200_000, stop, wait 40m, mine 1, start", claim.Paid, claim.None},
 		"late, by an old block":    {"wait 16m, mine 1, stop, pay 200_000, mine 1, start", claim.PaidLate, claim.Late},

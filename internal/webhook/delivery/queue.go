@@ -380,8 +380,8 @@ func (s *Sender) read(ctx context.Context, q *queue) (l snapshot, err error) {
 	return l, err
 }
 
-// blocker is a pending delivery that is not in a snapshot and blocks later events of its object: it failed and waits for
-// its next attempt, waits for such a one, or is due and did not fit into the snapshot.
+// blocker is a pending delivery that is not in a snapshot and blocks later events of its object: it failed and waits
+// for its next attempt, waits for such a one, or is due and did not fit into the snapshot.
 type blocker struct{ position, nextAt int64 }
 
 // order groups due deliveries by object, in the order of the events, and postpones those that wait for an earlier
