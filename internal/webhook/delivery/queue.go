@@ -610,6 +610,9 @@ func (s *Sender) record(ctx context.Context, q *queue, generation int64, results
 		now := tx.Now()
 		recovered := false
 		reason := ""
+		for position, to := range postponed {
+			postpone(tx, q, position, to)
+		}
 		for _, r := range results {
 			if r.failure == "" {
 				succeeded(tx, q, r)
@@ -639,9 +642,6 @@ func (s *Sender) record(ctx context.Context, q *queue, generation int64, results
 			case reason == "" && now.Sub(db.Time(q.failingSince)) >= disableAfter:
 				reason = reasonFailing
 			}
-		}
-		for position, to := range postponed {
-			postpone(tx, q, position, to)
 		}
 		if recovered && q.failures == 0 {
 			retryNow(tx, q)
