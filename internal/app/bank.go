@@ -21,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/bank/column"
 	"github.com/stipend/stipend/internal/payout/bank/increase"
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 	"github.com/stipend/stipend/internal/payroll"
@@ -63,17 +64,24 @@ func (c Config) bankDrop() (*bank.Drop, []bank.Account, error) {
 func (c Config) bankAPIs(accounts []bank.Account) (map[string]bank.API, error) {
 	apis := map[string]bank.API{}
 	for _, a := range accounts {
-		if a.Format != bank.FormatIncrease {
-			continue
+		var api bank.API
+		var err error
+		switch {
+		case a.Format == bank.FormatIncrease && c.IncreaseKey == "":
+			err = fmt.Errorf("--increase-key is missing: the bank account %s needs it", a.ID)
+		case a.Format == bank.FormatIncrease:
+			api, err = increase.New(c.IncreaseURL, c.IncreaseKey)
+		case a.Format == bank.FormatColumn && c.ColumnKey == "":
+			err = fmt.Errorf("--column-key is missing: the bank account %s needs it", a.ID)
+		case a.Format == bank.FormatColumn:
+			api, err = column.New(c.ColumnURL, c.ColumnKey)
 		}
-		if c.IncreaseKey == "" {
-			return nil, fmt.Errorf("--increase-key is missing: the bank account %s needs it", a.ID)
-		}
-		api, err := increase.New(c.IncreaseURL, c.IncreaseKey)
 		if err != nil {
 			return nil, err
 		}
-		apis[a.ID] = api
+		if api != nil {
+			apis[a.ID] = api
+		}
 	}
 	return apis, nil
 }

@@ -122,6 +122,8 @@ type Banking struct {
 
 	IncreaseKey string
 	IncreaseURL string `default:"https://api.increase.com"`
+	ColumnKey   string
+	ColumnURL   string `default:"https://api.column.com"`
 
 	BankAccounts        string
 	BankDir             string

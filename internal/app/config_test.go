@@ -282,6 +282,7 @@ func TestAccountsWithAnAPINeedItsKey(t *testing.T) {
 		"town":"Berlin","country":"DE","calendar":"target","cut_off":"15:00","zone":"Europe/Berlin"}`
 	for name, tt := range map[string]struct{ accounts, key, want string }{
 		"a key":              {byAPI, "secret", ""},
+		"another bank's key": {strings.Replace(byAPI, "increase", "column", 1), "secret", "--column-key is missing"},
 		"no key":             {byAPI, "", "--increase-key is missing"},
 		"a file account too": {byAPI + "," + byFile, "secret", "--bank-dir"},
 		"another currency":   {strings.Replace(byAPI, "USD", "EUR", 1), "secret", "must be in USD"},

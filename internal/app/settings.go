@@ -82,7 +82,10 @@ var settings = map[string]setting{
 	"funding-stripe-country": {"CC", "Country of virtual accounts in euros: BE, DE (default), ES, FR, IE or NL."},
 	"bank-accounts": {"FILE", "The operator's bank accounts that payouts are made from, as JSON. Default: the " +
 		"sandbox's own; in production payouts to banks wait."},
-	"increase-key":       {"KEY", "API key of Increase, for accounts with the format increase. Set it by environment."},
+	"increase-key": {"KEY", "API key of Increase, for accounts with the format increase. Set it by environment."},
+	"column-key": {"KEY", "API key of Column, for accounts with the format column; a test_ key is its sandbox. Set it " +
+		"by environment."},
+	"column-url":         {"URL", "Address of Column's API (${default})."},
 	"increase-url":       {"URL", "Address of Increase's API (${default}); https://sandbox.increase.com is its sandbox."},
 	"bank-dir":           {"DIR", "Directory that is shared with the bank: payment files in out, the bank's files in in."},
 	"bank-sftp":          {"URL", "The same on a server of the bank: sftp://user@host:22/directory."},

@@ -31,6 +31,7 @@ const (
 // Formats of accounts whose payments are ordered by calls to the bank's API.
 const (
 	FormatIncrease = "increase"
+	FormatColumn   = "column"
 )
 
 // apiSuffix ends the names of files for an API.
@@ -78,9 +79,11 @@ type Account struct {
 	// window that the bank does not offer. Without deadlines every payment arrives on the next business day.
 	SameDay []string `json:"same_day,omitempty"`
 
-	// Source is the ID of the account number that payees of instant payments see, for an API. Without it there are none.
+	// Source is the ID of the account number that payees of instant payments see, for Increase. Without it there are
+	// none.
 	Source string `json:"source_account,omitempty"`
-	// InstantLimit is the largest amount of an instant payment, such as 25000.00; empty means the network's limit.
+	// InstantLimit is the largest amount of an instant payment, such as 25000.00. Empty means the network's limit for
+	// Increase, and no instant payments for Column.
 	InstantLimit string `json:"instant_limit,omitempty"`
 
 	zone    *time.Location
@@ -229,7 +232,7 @@ func (a *Account) prepare() error {
 		if !slices.Contains([]string{"", iso20022.Order09, iso20022.Order11}, a.Version) {
 			bad("version %q is neither %s nor %s", a.Version, iso20022.Order09, iso20022.Order11)
 		}
-	case FormatIncrease:
+	case FormatIncrease, FormatColumn:
 		if a.Currency != money.USD {
 			bad("an account at %s must be in USD", a.Format)
 		}
@@ -237,7 +240,7 @@ func (a *Account) prepare() error {
 			bad("instant_limit %q is not an amount such as 25000.00", a.InstantLimit)
 		}
 	default:
-		bad("format %q is neither nacha, pain.001 nor increase", a.Format)
+		bad("format %q is neither nacha, pain.001, increase nor column", a.Format)
 	}
 	return errors.Join(problems...)
 }
@@ -312,7 +315,7 @@ func (a Account) Identifiers() (iban, number string) {
 }
 
 // ByAPI reports whether payments are ordered by calls to the bank's API.
-func (a Account) ByAPI() bool { return a.Format == FormatIncrease }
+func (a Account) ByAPI() bool { return a.Format == FormatIncrease || a.Format == FormatColumn }
 
 // AllowsInstant reports whether an amount may be paid by an instant payment.
 func (a Account) AllowsInstant(x money.Amount) bool {
@@ -328,10 +331,10 @@ func ChooseAccount(accounts []Account, asset money.Asset, country, scheme, payer
 	formats := []string{FormatPain}
 	switch {
 	case asset == money.USD && country == "US" && scheme == "fedwire":
-		formats = []string{FormatIncrease, FormatPain}
+		formats = []string{FormatIncrease, FormatColumn, FormatPain}
 	case asset == money.USD && country == "US" && scheme == "ach" && // it has all data for a credit transfer
 		(payerCountry == "" || slices.Contains(unitedStates, payerCountry)):
-		formats = []string{FormatIncrease, FormatNACHA, FormatPain}
+		formats = []string{FormatIncrease, FormatColumn, FormatNACHA, FormatPain}
 	}
 	for _, format := range formats {
 		for _, a := range accounts {

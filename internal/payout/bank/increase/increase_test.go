@@ -1,143 +1,50 @@
 package increase_test
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/bank/banktest"
 	"github.com/stipend/stipend/internal/payout/bank/increase"
-	"github.com/stipend/stipend/internal/payout/bank/nacha"
 	"github.com/stipend/stipend/internal/payout/payouttest"
 	"github.com/stipend/stipend/internal/testkit"
 )
 
-// branch is a rail with an account at Increase.
+// branch is a rail with an account at a local server.
 type branch struct {
-	*payouttest.Fixture
+	*banktest.Branch
 	*server
-	rail        *bank.Rail
-	payees      int
-	scheme      string
-	corrections []string
 }
 
-// open returns a rail with an account at a local server. more are further fields of the account, in JSON.
-func open(f *payouttest.Fixture, more string) *branch {
+func open(f *payouttest.Fixture, more string) branch {
 	f.Helper()
-	b := &branch{Fixture: f, server: serve(f.T), scheme: "ach"}
-	accounts, err := bank.ReadAccounts(strings.NewReader(`[{"id":"usd","currency":"USD","format":"increase",
-		"name":"Example Payments Inc","number":"account_1"` + more + `}]`))
+	s := serve(f.T)
+	api, err := increase.New(s.URL, apiKey)
 	f.Must(err)
-	api, err := increase.New(b.URL, apiKey)
-	f.Must(err)
-	sealer, err := identity.NewSealer(make([]byte, 32))
-	f.Must(err)
-	b.rail, err = bank.New(bank.Config{Log: f.Log, Accounts: accounts, Sealer: sealer,
-		APIs: map[string]bank.API{"usd": api},
-		Details: func(_ context.Context, _ *db.Tx, _ string, outs []payout.Output) (map[string]payout.Details, error) {
-			of := map[string]payout.Details{}
-			for _, o := range outs {
-				of[o.ID] = payout.Details{Payer: "Rose & Söhne", Purpose: payout.PurposeWages, Description: "Salary March"}
-			}
-			return of, nil
-		},
-		Changed: func(_ context.Context, _ *db.Tx, o payout.Output, code string, c nacha.Correction) error {
-			b.corrections = append(b.corrections, fmt.Sprintf("%s %s %+v", o.ID, code, c))
-			return nil
-		},
-		Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
-			return bank.Destination{Country: "US", Scheme: b.scheme, Data: snapshot}, nil
-		}})
-	f.Must(err)
-	return b
+	return branch{banktest.Open(f, "increase", more, api, s.advance), s}
 }
 
-// number returns the account number of a payee.
-func number(payee int) string { return fmt.Sprintf("%09d", 100+payee) }
-
-// to returns an output to the next payee, at the bank with a routing number.
-func (b *branch) to(routing string, cents int64) payout.Output {
-	b.payees++
-	return payout.Output{Rail: payout.RailBank, Amount: money.New(money.USD, cents), Destination: fmt.Appendf(nil,
-		`{"account_holder_name":"Ada %d","account_holder_type":"individual","account_type":"checking",
-		"routing_number":%q,"account_number":%q,
-		"address":{"address_line1":"1 Main St","city":"Denver","state":"CO","postal_code":"80202","country":"US"}}`,
-		b.payees, routing, number(b.payees))}
-}
-
-// works runs the rail's jobs and periodic work, hour by hour, while the networks execute what they have.
-func (b *branch) works(hours int) {
-	b.Helper()
-	for range hours {
-		b.Clock.Advance(time.Hour)
-		_ = b.Runner.Drain(b.Context()) // a failed call is repeated
-		b.advance()
-		for _, p := range b.Rails.Periodic(b.DB) {
-			_ = p.Run(b.Context())
-		}
-		_ = b.Runner.Drain(b.Context())
-	}
-}
-
-// The rail keeps the contract of payout.Rail with an account at Increase: by ACH, instant payments and wire.
+// The rail keeps the contract of payout.Rail with an account at Increase.
 func TestRail(t *testing.T) {
-	for name, c := range map[string]struct{ scheme, more, reverted string }{
-		"ach": {"ach", "", `{"status":"returned","return":{"raw_return_reason_code":"R03"}}`},
-		"fedwire": {"fedwire", "",
-			`{"status":"reversed","reversal":{"amount":10000,"return_reason_code":"AC03"}}`},
+	for scheme, reverted := range map[string]object{
+		"ach":     {"status": "returned", "return": object{"raw_return_reason_code": "R03"}},
+		"fedwire": {"status": "reversed", "reversal": object{"amount": 100_00, "return_reason_code": "AC03"}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(scheme, func(t *testing.T) {
 			payouttest.Run(t, func(f *payouttest.Fixture) payouttest.Outside {
-				b := open(f, c.more)
-				b.scheme = c.scheme
-				return payouttest.Outside{
-					Rail:   b.rail,
-					Output: func() payout.Output { return b.to("101050001", 100_00) },
-					Unpayable: func() payout.Output {
-						return payout.Output{Amount: money.New(money.USD, 1), Destination: []byte(`{}`)}
-					},
-					Set:     func(c payouttest.Connection) { b.set(func() { b.connection = c }) },
-					Advance: b.advance,
-					Revert: func(o payout.Output) {
-						var with object
-						testkit.Check(t, json.Unmarshal([]byte(c.reverted), &with))
-						if n := b.change(b.reference(o), with); n != 1 {
-							t.Errorf("%d transfers have the reference of %s", n, o.ID)
-						}
-						f.Clock.Advance(24 * time.Hour)
-					},
-					Reverted: payout.Returned,
-					Executed: func(o payout.Output) int {
-						var to struct {
-							Number string `json:"account_number"`
-						}
-						testkit.Check(t, json.Unmarshal(o.Destination, &to))
-						return len(b.paid(to.Number))
-					},
-				}
+				b := open(f, "")
+				b.Scheme = scheme
+				return b.Outside(func(c payouttest.Connection) { b.set(func() { b.connection = c }) }, b.paid,
+					func(reference string) int { return b.change(reference, reverted) })
 			})
 		})
 	}
-}
-
-func (b *branch) reference(o payout.Output) (name string) {
-	b.Helper()
-	b.Read(func(ctx context.Context, tx *db.Tx) error {
-		at, err := bank.Latest(ctx, tx, o.CompanyID, o.ID)
-		name = bank.PaymentReference(at.Number, at.Position)
-		return err
-	})
-	return name
 }
 
 // The method depends on the amount, the limit that the operator set, and the payee's bank. A network that cannot make
@@ -166,12 +73,11 @@ func TestMethods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			payouttest.RunFixture(t, func(f *payouttest.Fixture) {
 				b := open(f, c.more)
-				b.Start(b.rail, nil)
-				b.scheme, b.reject = c.scheme, c.reject
-				o := b.Queue(b.to(c.routing, c.cents))[0]
-				b.works(4)
+				b.Scheme, b.reject = c.scheme, c.reject
+				o := b.Queue(b.To(c.routing, c.cents))[0]
+				b.Work(4)
 				b.Want(o.ID, c.state, c.reason)
-				if got := strings.Join(b.paid(number(1)), " "); got != c.want {
+				if got := strings.Join(b.paid(banktest.Number(1)), " "); got != c.want {
 					t.Errorf("paid by %q, want %q", got, c.want)
 				}
 			})
@@ -183,10 +89,9 @@ func TestMethods(t *testing.T) {
 func TestAReviewIsFinal(t *testing.T) {
 	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
 		b := open(f, `,"source_account":"account_number_1"`)
-		b.Start(b.rail, nil)
 		b.review = true
-		o := b.Queue(b.to("110000000", 100))[0]
-		b.works(3)
+		o := b.Queue(b.To("110000000", 100))[0]
+		b.Work(3)
 		b.Want(o.ID, payout.Failed, "rejected")
 	})
 }
@@ -195,15 +100,14 @@ func TestAReviewIsFinal(t *testing.T) {
 func TestWhatThePayeeSees(t *testing.T) {
 	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
 		b := open(f, "")
-		b.Start(b.rail, nil)
-		outs := b.Queue(b.to("110000000", 100), b.to("110000000", 1_000_000_01))
-		b.works(2)
+		outs := b.Queue(b.To("110000000", 100), b.To("110000000", 1_000_000_01))
+		b.Work(2)
 		var in object
 		slices.SortFunc(b.transfers, func(x, y object) int { return int(x["amount"].(int64) - y["amount"].(int64)) })
 		testkit.Check(t, json.Unmarshal(b.transfers[0]["request"].([]byte), &in))
 		for name, want := range map[string]any{"company_name": "Rose Sohne", "statement_descriptor": "Salary March",
 			"company_entry_description": "PAYROLL", "standard_entry_class_code": "prearranged_payments_and_deposit",
-			"individual_name": "Ada 1", "individual_id": b.reference(outs[0]), "funding": "checking"} {
+			"individual_name": "Ada 1", "individual_id": b.Reference(outs[0]), "funding": "checking"} {
 			if in[name] != want {
 				t.Errorf("%s: %q, want %q", name, in[name], want)
 			}
@@ -221,15 +125,14 @@ func TestWhatThePayeeSees(t *testing.T) {
 func TestTooLittleMoneyIsWaitedFor(t *testing.T) {
 	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
 		b := open(f, "")
-		b.Start(b.rail, nil)
 		b.funds = 50
-		o := b.Queue(b.to("110000000", 100))[0]
-		b.works(3)
+		o := b.Queue(b.To("110000000", 100))[0]
+		b.Work(3)
 		b.Want(o.ID, payout.UnknownOutcome, "")
 		b.set(func() { b.funds = 0 })
-		b.works(3)
+		b.Work(3)
 		b.Want(o.ID, payout.Fulfilled, "")
-		if got := b.paid(number(1)); len(got) != 1 {
+		if got := b.paid(banktest.Number(1)); len(got) != 1 {
 			t.Errorf("paid by %q", got)
 		}
 	})
@@ -240,16 +143,15 @@ func TestTooLittleMoneyIsWaitedFor(t *testing.T) {
 func TestAKeyOfAnotherPaymentPausesPayouts(t *testing.T) {
 	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
 		b := open(f, "")
-		b.Start(b.rail, nil)
 		b.transfers = []object{{"id": "ach_transfer_9", "kind": "ach_transfers", "idempotency_key": "S0000001P00001-ach",
 			"request": []byte{}, "amount": 7, "account_number": "1", "routing_number": "110000000", "status": "submitted"}}
-		o := b.Queue(b.to("110000000", 100))[0]
-		b.works(2)
+		o := b.Queue(b.To("110000000", 100))[0]
+		b.Work(2)
 		b.Want(o.ID, payout.UnknownOutcome, "")
 		if why := b.Paused(); !strings.Contains(why, "S0000001P00001-ach") {
 			t.Errorf("paused: %q", why)
 		}
-		if got := b.paid(number(1)); len(got) != 0 {
+		if got := b.paid(banktest.Number(1)); len(got) != 0 {
 			t.Errorf("paid by %q", got)
 		}
 	})
@@ -259,20 +161,19 @@ func TestAKeyOfAnotherPaymentPausesPayouts(t *testing.T) {
 func TestChangesAndReturns(t *testing.T) {
 	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
 		b := open(f, "")
-		b.Start(b.rail, nil)
-		o := b.Queue(b.to("110000000", 100))[0]
-		b.works(3)
+		o := b.Queue(b.To("110000000", 100))[0]
+		b.Work(3)
 		b.change("S0000001P00001", object{"notifications_of_change": []object{{
 			"change_code": "incorrect_routing_number_and_account_number", "corrected_account_number": "42",
 			"corrected_routing_number": "021000021"}}})
-		b.works(8)
-		if want := []string{o.ID + " C03 {Routing:021000021 Account:42 Name: Type:}"}; !slices.Equal(b.corrections, want) {
-			t.Errorf("corrections: %q, want %q", b.corrections, want)
+		b.Work(8)
+		if want := []string{o.ID + " C03 {Routing:021000021 Account:42 Name: Type:}"}; !slices.Equal(b.Corrections, want) {
+			t.Errorf("corrections: %q, want %q", b.Corrections, want)
 		}
 		b.Want(o.ID, payout.Fulfilled, "")
 		b.Clock.Advance(30 * 24 * time.Hour)
 		b.change("S0000001P00001", object{"status": "returned", "return": object{"raw_return_reason_code": "R02"}})
-		b.works(2)
+		b.Work(2)
 		b.Want(o.ID, payout.Returned, "R02")
 		if got := b.Balance(ledger.Bank, "usd", money.USD); !got.IsZero() {
 			t.Errorf("%s left the account", got)

@@ -166,7 +166,8 @@ func (s *server) create(w http.ResponseWriter, r *http.Request, kind string) {
 		return
 	}
 	s.transfers = append(s.transfers, object{
-		"id": fmt.Sprintf("%s_%d", kind, len(s.transfers)), "type": kind, "kind": kind, "idempotency_key": key, "status": kinds[kind][0], "amount": amount, "account_number": in["account_number"],
+		"id": fmt.Sprintf("%s_%d", kind, len(s.transfers)), "type": kind, "kind": kind,
+		"idempotency_key": key, "status": kinds[kind][0], "amount": amount, "account_number": in["account_number"],
 		"routing_number": in["routing_number"], "request": body, "return": nil, "rejection": nil, "reversal": nil,
 		"notifications_of_change": []object{}})
 	_ = json.NewEncoder(w).Encode(s.transfers[len(s.transfers)-1])

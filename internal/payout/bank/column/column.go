@@ -1,0 +1,231 @@
+// Package column pays by the API of Column (column.com): ACH, wire, and instant payments over RTP or FedNow, between
+// which Column chooses.
+//
+// The payee's account is a counterparty, created before the transfer; an unused one moves no money. Transfers are
+// created with an Idempotency-Key, which Column keeps for 30 days. Column has no search by key: after an unknown
+// outcome the newest transfers of the account are listed and compared, and only then the call is repeated with the same
+// key, which returns the first transfer if there is one after all. An instant payment that Column or the network does not
+// accept is made by same-day ACH.
+package column
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payout/bank/bankhttp"
+)
+
+// URL is the address of Column's API, of its sandbox, too: the key decides.
+const URL = "https://api.column.com"
+
+// Methods of payment, also the last parts of the paths.
+const (
+	ach      = "ach"
+	wire     = "wire"
+	realtime = "realtime"
+)
+
+// Limits of the networks, in cents.
+const (
+	sameDayLimit  = 1_000_000_00
+	realtimeLimit = 10_000_000_00
+)
+
+// Numbers of transfers that are searched for a key.
+const (
+	pageSize = 100
+	maxPages = 20
+)
+
+// API implements bank.API.
+type API struct{ client bankhttp.Client }
+
+var _ bank.API = (*API)(nil)
+
+// New returns the API at a URL, with an API key. It does not connect.
+func New(at, key string) (*API, error) {
+	if at == "" || key == "" {
+		return nil, errors.New("column: the URL or the API key is missing")
+	}
+	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte(":"+key))
+	return &API{bankhttp.Client{Name: "column", URL: at, Header: http.Header{"Authorization": {basic}}}}, nil
+}
+
+// Method implements bank.API. Column refuses instant payments to banks that do not take part.
+func (a *API) Method(_ context.Context, o bank.Order) (string, error) {
+	switch {
+	case o.Scheme == "fedwire":
+		return wire, nil
+	case o.Account.InstantLimit != "" && o.Account.AllowsInstant(o.Amount) && o.Amount.Units() <= realtimeLimit:
+		return realtime, nil
+	}
+	return ach, nil
+}
+
+type object map[string]any
+
+type counterparty struct {
+	ID      string `json:"id"`
+	Account string `json:"account_number"`
+	Routing string `json:"routing_number"`
+}
+
+// transfer is a transfer of any method.
+type transfer struct {
+	ID           string `json:"id"`
+	Amount       int64  `json:"amount"`
+	Key          string `json:"idempotency_key"`
+	Counterparty string `json:"counterparty_id"`
+	Status       string `json:"status"`
+	Reviewed     string `json:"manual_review_at"`
+	Returns      []struct {
+		Code string `json:"return_code"`
+	} `json:"return_details"`
+}
+
+// Create implements bank.API.
+func (a *API) Create(ctx context.Context, o bank.Order) (bank.Transfer, error) {
+	to, err := o.Payee()
+	if err != nil {
+		return bank.Transfer{}, err
+	}
+	kind := map[bool]string{true: "savings", false: "checking"}[to.Savings]
+	payee := object{"name": to.Name, "routing_number": to.Routing, "account_number": to.Account, "account_type": kind}
+	if o.Method == wire {
+		payee["wire"] = object{"beneficiary_name": to.Name, "beneficiary_address": object{
+			"line_1": to.Address.Street, "city": to.Address.Town, "state": to.Address.State,
+			"postal_code": to.Address.PostCode, "country_code": "US"}}
+	}
+	var party counterparty
+	if err := a.client.Post(ctx, "/counterparties", "", payee, &party); err != nil {
+		if refused(err) { // no transfer was created
+			return bank.Transfer{Status: bank.TransferRejected, Code: code(err)}, nil
+		}
+		return bank.Transfer{}, err
+	}
+	body := object{"amount": o.Amount.Units(), "currency_code": "USD", "bank_account_id": o.Account.Number,
+		"counterparty_id": party.ID, "description": o.Remittance()}
+	if o.Method == ach {
+		body["type"], body["entry_class_code"] = "CREDIT", "PPD"
+		if to.Business {
+			body["entry_class_code"] = "CCD"
+		}
+		if body["company_entry_description"], err = o.EntryDescription(); err != nil {
+			return bank.Transfer{}, err
+		}
+		body["company_name"], body["receiver_name"] = bankhttp.Cut(o.Payer(), 16), bankhttp.Cut(to.Name, 22)
+		body["receiver_id"], body["same_day"] = o.Reference, o.Amount.Units() <= sameDayLimit
+	}
+	var t transfer
+	if err := a.client.Post(ctx, "/transfers/"+o.Method, o.Key(), body, &t); err != nil {
+		if refused(err) {
+			return bank.Transfer{Status: bank.TransferRejected, Code: code(err), Fallback: fallback(o.Method)}, nil
+		}
+		return bank.Transfer{}, err
+	}
+	return a.read(ctx, o, t, t.Counterparty == party.ID)
+}
+
+// refused reports whether Column refused a call because of its content, so that every call like it is refused. A call
+// that lacks money may succeed later.
+func refused(err error) bool {
+	var f *bankhttp.Failure
+	return errors.As(err, &f) && f.Status == http.StatusBadRequest && f.Type != "transfer_non_sufficient_fund" &&
+		f.Type != "overdraft_not_allowed"
+}
+
+func code(err error) string {
+	var f *bankhttp.Failure
+	if errors.As(err, &f) && f.Type != "" {
+		return f.Type
+	}
+	return "refused"
+}
+
+// fallback returns the method that is used if an instant payment cannot be made.
+func fallback(method string) string {
+	if method == realtime {
+		return ach
+	}
+	return ""
+}
+
+// Find implements bank.API.
+func (a *API) Find(ctx context.Context, o bank.Order) (bank.Transfer, error) {
+	query := url.Values{"bank_account_id": {o.Account.Number}, "limit": {fmt.Sprint(pageSize)}}
+	for range maxPages {
+		var list struct {
+			Transfers []transfer `json:"transfers"`
+			HasMore   bool       `json:"has_more"`
+		}
+		if err := a.client.Get(ctx, "/transfers/"+o.Method+"?"+query.Encode(), &list); err != nil {
+			return bank.Transfer{}, err
+		}
+		for _, t := range list.Transfers {
+			if t.Key == o.Key() {
+				return a.read(ctx, o, t, false)
+			}
+		}
+		if !list.HasMore || len(list.Transfers) == 0 {
+			break
+		}
+		query.Set("starting_after", list.Transfers[len(list.Transfers)-1].ID)
+	}
+	return bank.Transfer{}, bank.ErrNoTransfer
+}
+
+// Get implements bank.API.
+func (a *API) Get(ctx context.Context, o bank.Order, id string) (bank.Transfer, error) {
+	var t transfer
+	if err := a.client.Get(ctx, "/transfers/"+o.Method+"/"+url.PathEscape(id), &t); err != nil {
+		return bank.Transfer{}, err
+	}
+	return a.read(ctx, o, t, true)
+}
+
+// read returns a transfer, after checking that it is the order's. Unless known is set, it also checks the counterparty.
+func (a *API) read(ctx context.Context, o bank.Order, t transfer, known bool) (bank.Transfer, error) {
+	if t.ID == "" {
+		return bank.Transfer{}, errors.New("column: the response is not a transfer")
+	}
+	if t.Key != o.Key() || t.Amount != o.Amount.Units() {
+		return bank.Transfer{}, fmt.Errorf("%w: %s", bank.ErrOther, t.ID)
+	}
+	if !known {
+		to, err := o.Payee()
+		if err != nil {
+			return bank.Transfer{}, err
+		}
+		var of counterparty
+		if err := a.client.Get(ctx, "/counterparties/"+url.PathEscape(t.Counterparty), &of); err != nil {
+			return bank.Transfer{}, err
+		}
+		if of.Account != to.Account || of.Routing != to.Routing {
+			return bank.Transfer{}, fmt.Errorf("%w: %s", bank.ErrOther, t.ID)
+		}
+	}
+	read := bank.Transfer{ID: t.ID, Final: o.Method == realtime}
+	switch status := strings.ToLower(t.Status); status {
+	case "submitted", "acknowledged", "settled", "completed":
+		if o.Method == ach || status == "completed" {
+			read.Status = bank.TransferPaid
+		}
+	case "returned":
+		read.Status, read.Code = bank.TransferReturned, "returned"
+		for _, r := range t.Returns {
+			read.Code = r.Code
+		}
+	case "rejected", "canceled", "manual_review_rejected":
+		read.Status, read.Code = bank.TransferRejected, status
+		if status == "rejected" && t.Reviewed == "" { // by the network, not by Column's review
+			read.Fallback = fallback(o.Method)
+		}
+	}
+	return read, nil
+}

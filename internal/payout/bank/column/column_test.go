@@ -1,0 +1,150 @@
+package column_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank/banktest"
+	"github.com/stipend/stipend/internal/payout/bank/column"
+	"github.com/stipend/stipend/internal/payout/payouttest"
+)
+
+// branch is a rail with an account at a local server.
+type branch struct {
+	*banktest.Branch
+	*server
+}
+
+func open(f *payouttest.Fixture, more string) branch {
+	f.Helper()
+	s := serve(f.T)
+	api, err := column.New(s.URL, apiKey)
+	f.Must(err)
+	return branch{banktest.Open(f, "column", more, api, s.advance), s}
+}
+
+// The rail keeps the contract of payout.Rail with an account at Column.
+func TestRail(t *testing.T) {
+	for _, scheme := range []string{"ach", "fedwire"} {
+		t.Run(scheme, func(t *testing.T) {
+			payouttest.Run(t, func(f *payouttest.Fixture) payouttest.Outside {
+				b := open(f, "")
+				b.Scheme = scheme
+				return b.Outside(func(c payouttest.Connection) { b.set(func() { b.connection = c }) }, b.paid,
+					func(reference string) int {
+						return b.change(reference, object{"status": "RETURNED", "return_details": []object{{"return_code": "R03"}}})
+					})
+			})
+		})
+	}
+}
+
+// An instant payment is made up to the operator's limit. If Column refuses it because the payee's bank does not take
+// part, or the network rejects it, the payment is made by ACH, once. Column's review is final.
+func TestMethods(t *testing.T) {
+	const instant = `,"instant_limit":"5000.00"`
+	for name, c := range map[string]struct {
+		more, scheme               string
+		cents                      int64
+		ineligible, reject, review bool
+		want                       string
+		state                      payout.State
+	}{
+		"instant":       {more: instant, cents: 5000_00, want: "realtime", state: payout.Fulfilled},
+		"above":         {more: instant, cents: 5000_01, want: "ach", state: payout.Fulfilled},
+		"no limit set":  {cents: 100, want: "ach", state: payout.Fulfilled},
+		"wire":          {more: instant, scheme: "fedwire", cents: 100, want: "wire", state: payout.Fulfilled},
+		"no part":       {more: instant, cents: 100, ineligible: true, want: "ach", state: payout.Fulfilled},
+		"rejected":      {more: instant, cents: 100, reject: true, want: "ach", state: payout.Fulfilled},
+		"reviewed":      {more: instant, cents: 100, review: true, state: payout.Failed},
+		"reviewed, ach": {cents: 100, review: true, state: payout.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+				b := open(f, c.more)
+				if c.scheme != "" {
+					b.Scheme = c.scheme
+				}
+				b.ineligible, b.reject, b.review = c.ineligible, c.reject, c.review
+				o := b.Queue(b.To("110000000", c.cents))[0]
+				b.Work(4)
+				b.Want(o.ID, c.state, "")
+				if got := strings.Join(b.paid(banktest.Number(1)), " "); got != c.want {
+					t.Errorf("paid by %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// A bad routing number fails the output before a transfer exists.
+func TestARefusedCounterpartyFails(t *testing.T) {
+	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+		b := open(f, "")
+		o := b.Queue(b.To("1100000", 100))[0]
+		b.Work(2)
+		b.Want(o.ID, payout.Failed, "invalid_routing_number")
+	})
+}
+
+// While money is missing at the bank, the outcome is open; with money, the payment is made once.
+func TestTooLittleMoneyIsWaitedFor(t *testing.T) {
+	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+		b := open(f, "")
+		b.funds = 50
+		o := b.Queue(b.To("110000000", 100))[0]
+		b.Work(3)
+		b.Want(o.ID, payout.UnknownOutcome, "")
+		b.set(func() { b.funds = 0 })
+		b.Work(3)
+		b.Want(o.ID, payout.Fulfilled, "")
+		if got := b.paid(banktest.Number(1)); len(got) != 1 {
+			t.Errorf("paid by %q", got)
+		}
+	})
+}
+
+// If the key belongs to a payment to another account, as after a restored backup, payouts are paused.
+func TestAKeyOfAnotherPaymentPausesPayouts(t *testing.T) {
+	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+		b := open(f, "")
+		b.parties["cpty_0"] = object{"id": "cpty_0", "account_number": "1", "routing_number": "110000000"}
+		b.transfers = []object{{"id": "ach_0", "kind": "ach", "idempotency_key": "S0000001P00001-ach", "amount": int64(100),
+			"counterparty_id": "cpty_0", "status": "SETTLED", "bank_account_id": "account_1"}}
+		o := b.Queue(b.To("110000000", 100))[0]
+		b.Work(2)
+		b.Want(o.ID, payout.UnknownOutcome, "")
+		if why := b.Paused(); !strings.Contains(why, "S0000001P00001-ach") {
+			t.Errorf("paused: %q", why)
+		}
+	})
+}
+
+// After a lost response the transfer is found among later ones, page by page, and not created again.
+func TestALostResponseIsFoundByItsKey(t *testing.T) {
+	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+		b := open(f, "")
+		o := b.Queue(b.To("110000000", 100))[0]
+		b.set(func() { b.connection = payouttest.LostBefore })
+		b.Work(1)
+		b.Want(o.ID, payout.UnknownOutcome, "")
+		b.set(func() {
+			b.connection = payouttest.Fine
+			b.parties["cpty_0"] = object{"id": "cpty_0", "account_number": banktest.Number(1), "routing_number": "110000000"}
+			key := b.Reference(o) + "-ach"
+			for i := range 150 {
+				b.transfers = append(b.transfers, object{"id": fmt.Sprintf("ach_%d", i), "kind": "ach", "idempotency_key": key,
+					"amount": int64(100), "counterparty_id": "cpty_0", "status": "SETTLED", "bank_account_id": "account_1"})
+				key = fmt.Sprint("other ", i)
+			}
+			b.listed = 0
+		})
+		b.Work(1)
+		b.Want(o.ID, payout.Fulfilled, "")
+		if len(b.transfers) != 150 || b.listed != 2 {
+			t.Errorf("%d transfers, %d pages; want 150 and 2", len(b.transfers), b.listed)
+		}
+	})
+}
