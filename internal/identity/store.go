@@ -388,8 +388,8 @@ func SetKYBStatus(ctx context.Context, tx *db.Tx, companyID, status string) erro
 		WHERE company_id = $1`, companyID, status, db.Micros(tx.Now())))
 }
 
-// SetCompanyStatus changes a company's status. It reports false if the current status is not from. A freeze because of a
-// debt can be replaced by one that does not end by itself.
+// SetCompanyStatus changes a company's status. It reports false if the current status is not from. A freeze because of
+// a debt can be replaced by one that does not end by itself.
 func SetCompanyStatus(ctx context.Context, tx *db.Tx, companyID, from, to string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE companies SET status = $3, for_debt = FALSE, version = version + 1, updated_at = $4
 		WHERE company_id = $1 AND (status = $2 OR status = $3 AND for_debt)`, companyID, from, to, db.Micros(tx.Now()))
