@@ -4,8 +4,8 @@
 // The payee's account is a counterparty, created before the transfer; an unused one moves no money. Transfers are
 // created with an Idempotency-Key, which Column keeps for 30 days. Column has no search by key: after an unknown
 // outcome the newest transfers of the account are listed and compared, and only then the call is repeated with the same
-// key, which returns the first transfer if there is one after all. An instant payment that Column or the network does not
-// accept is made by same-day ACH.
+// key, which returns the first transfer if there is one after all. An instant payment that Column or the network does
+// not accept is made by same-day ACH.
 package column
 
 import (
