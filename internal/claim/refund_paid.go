@@ -12,7 +12,6 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/rates"
-	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -87,7 +86,7 @@ func (r Refund) subject() approval.Subject {
 // stored. Above the company's approval limit the link works once other members approved the refund.
 func (s *Service) RefundPart(ctx context.Context, tx *db.Tx, by identity.Principal, p PartParams) (Refund, string,
 	error) {
-	r, err := s.planPart(ctx, tx, by, p, lock, s.Treasury.LockCapacity)
+	r, err := s.planPart(ctx, tx, by, p, true)
 	if err != nil {
 		return r, "", err
 	}
@@ -119,7 +118,7 @@ func (s *Service) RefundPart(ctx context.Context, tx *db.Tx, by identity.Princip
 
 // CheckPart returns the refund that RefundPart would create, or its error. It changes nothing.
 func (s *Service) CheckPart(ctx context.Context, tx *db.Tx, by identity.Principal, p PartParams) (Refund, error) {
-	r, err := s.planPart(ctx, tx, by, p, find, s.Treasury.Capacity)
+	r, err := s.planPart(ctx, tx, by, p, false)
 	if err != nil {
 		return r, err
 	}
@@ -130,12 +129,10 @@ func (s *Service) CheckPart(ctx context.Context, tx *db.Tx, by identity.Principa
 	return r, err
 }
 
-// capacityOf reads what the operator can exchange into assets. LockCapacity makes others wait.
-type capacityOf func(ctx context.Context, tx *db.Tx, assets ...money.Asset) (*treasury.Capacity, error)
-
-// planPart returns a refund of a paid claim without an ID. read and capacity lock what they read, except for a check.
-func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal, p PartParams,
-	read func(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error), capacity capacityOf) (Refund, error) {
+// planPart returns a refund of a paid claim without an ID. Unless it is only checked, it locks the claim and the
+// operator's funds.
+func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal, p PartParams, locks bool) (Refund,
+	error) {
 	companyID, err := by.Company(p.CompanyID)
 	if err != nil {
 		return Refund{}, err
@@ -146,6 +143,10 @@ func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal
 	}
 	if err := company.Active(); err != nil {
 		return Refund{}, err
+	}
+	read := find
+	if locks {
+		read = lock
 	}
 	c, err := read(ctx, tx, companyID, p.ClaimID)
 	if err != nil {
@@ -174,7 +175,7 @@ func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal
 	if r.Amount.Units()-fee.Units() < leastRefund {
 		return r, errRefundSmall.At("body", "/amount")
 	}
-	if r.Cost, err = s.exchanged(ctx, tx, r.Amount, c.SettleIn, money.Ceil, capacity); err != nil {
+	if r.Cost, err = s.exchanged(ctx, tx, r.Amount, c.SettleIn, money.Ceil, locks); err != nil {
 		return r, err
 	}
 	return r, r.takeFrom(ctx, tx, p.Source)
@@ -244,7 +245,7 @@ func (r *Refund) size(ctx context.Context, tx *db.Tx, c *Claim, all []Refund, p 
 // the spread to the merchant's disadvantage. money.Ceil is for what the merchant pays, money.Floor for what it gets.
 // It returns an error while the operator cannot do the exchange.
 func (s *Service) exchanged(ctx context.Context, tx *db.Tx, coins money.Amount, asset money.Asset,
-	rounding money.Rounding, capacity capacityOf) (money.Amount, error) {
+	rounding money.Rounding, locks bool) (money.Amount, error) {
 	if asset == coins.Asset() {
 		return coins, nil
 	}
@@ -264,11 +265,15 @@ func (s *Service) exchanged(ctx context.Context, tx *db.Tx, coins money.Amount, 
 	if pays {
 		sold = coins
 	}
-	can, err := capacity(ctx, tx, sold.Asset())
+	capacityOf := s.Treasury.Capacity
+	if locks {
+		capacityOf = s.Treasury.LockCapacity
+	}
+	capacity, err := capacityOf(ctx, tx, sold.Asset())
 	if err != nil {
 		return amount, err
 	}
-	if ok, err := can.Use(sold); err != nil {
+	if ok, err := capacity.Use(sold); err != nil {
 		return amount, err
 	} else if !ok {
 		return amount, errRefundCoin.At("body", "/amount")
@@ -408,7 +413,7 @@ func (s *Service) CancelRefund(ctx context.Context, tx *db.Tx, by identity.Princ
 // withdraw ends a refund of a paid claim. Its coins are exchanged back at the current rate, and the money returns to
 // where it came from.
 func (s *Service) withdraw(ctx context.Context, tx *db.Tx, r *Refund) error {
-	returned, err := s.exchanged(ctx, tx, r.Amount, r.Cost.Asset(), money.Floor, s.Treasury.LockCapacity)
+	returned, err := s.exchanged(ctx, tx, r.Amount, r.Cost.Asset(), money.Floor, true)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ type overviewPage struct {
 }
 
 // balanceRow is a balance in one currency.
-type balanceRow struct{ Available, Reserved string }
+type balanceRow struct{ Available, Reserved, Claims string }
 
 // showOverview renders the start page of a company.
 func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
@@ -42,6 +42,9 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		s := balanceRow{Available: c.FormatMoney(b.Available)}
 		if b.Reserved.Sign() != 0 {
 			s.Reserved = c.FormatMoney(b.Reserved)
+		}
+		if b.Claims.Sign() != 0 {
+			s.Claims = c.FormatMoney(b.Claims)
 		}
 		p.Balances = append(p.Balances, s)
 	}
@@ -96,6 +99,11 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, er
 				c.FormatCount(total-int64(len(some)))), "attention.view", "/payrolls?status="+string(state)))
 		}
 	}
+	ofClaims, err := claimTasks(ctx, c, tx)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, ofClaims...)
 	wanted, err := destination.Corrections(ctx, tx, by.CompanyID, maxAttention)
 	if err != nil {
 		return nil, err

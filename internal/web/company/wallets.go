@@ -51,7 +51,8 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{}, err
 	}
 	p := walletsPage{Balances: ui.Table{Caption: c.Text("overview.balances"), Empty: c.Text("overview.balances.none"),
-		Heads: c.Columns("wallet.currency|a", "payroll.status|c", "wallet.reserved#|hide", "overview.available#|b",
+		Heads: c.Columns("wallet.currency|a", "payroll.status|c", "wallet.reserved#|hide",
+			"wallet.claims#|hide", "overview.available#|b",
 			"wallet.id|hide")}}
 	assets := []ui.Option{{Value: "", Label: c.Text("list.all")}}
 	for _, b := range balances {
@@ -64,6 +65,7 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		}
 		p.Balances.Rows = append(p.Balances.Rows, []ui.Cell{
 			{Text: string(b.Currency), Path: c.URL("/wallets?asset=" + string(b.Currency))}, state, c.AmountCell(b.Reserved),
+			c.AmountCell(b.Claims),
 			c.AmountCell(b.Available), ui.CodeCell(b.ID)})
 		assets = append(assets, ui.Option{Value: string(b.Currency), Label: string(b.Currency)})
 	}

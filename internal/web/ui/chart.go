@@ -89,18 +89,39 @@ func (ch Chart) Table() Table {
 // chartMonths is the number of months that the chart of paid amounts shows.
 const chartMonths = 12
 
+// ChartStart returns the beginning of the first month that charts of months show.
+func ChartStart(now time.Time) time.Time {
+	now = now.UTC()
+	return time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC).AddDate(0, 1-chartMonths, 0)
+}
+
+// DayAmount is the sum of one day in one currency.
+type DayAmount struct {
+	Day    time.Time
+	Amount money.Amount
+}
+
 // PaidCharts returns a chart of the amounts paid per month for each currency.
 func (c *Request) PaidCharts(ctx context.Context, tx *db.Tx) ([]Chart, error) {
-	now := tx.Now().UTC()
-	first := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC).AddDate(0, 1-chartMonths, 0)
-	days, err := c.Payroll.PaidByDay(ctx, tx, c.Session.Principal(), first)
+	days, err := c.Payroll.PaidByDay(ctx, tx, c.Session.Principal(), ChartStart(tx.Now()))
 	if err != nil {
 		return nil, err
 	}
+	amounts := make([]DayAmount, len(days))
+	for i, d := range days {
+		amounts[i] = DayAmount{d.Day, d.Volume}
+	}
+	return c.MonthCharts(tx.Now(), "overview.chart", "overview.paid", amounts)
+}
+
+// MonthCharts returns a chart of the sums per month for each currency. The keys are those of the title, which names
+// the currency, and of the values.
+func (c *Request) MonthCharts(now time.Time, title, what string, days []DayAmount) ([]Chart, error) {
+	first := ChartStart(now)
 	var order []money.Asset
 	sums := map[money.Asset][]money.Amount{}
 	for _, d := range days {
-		a := d.Volume.Asset()
+		a := d.Amount.Asset()
 		if sums[a] == nil {
 			order = append(order, a)
 			sums[a] = make([]money.Amount, chartMonths)
@@ -109,14 +130,15 @@ func (c *Request) PaidCharts(ctx context.Context, tx *db.Tx) ([]Chart, error) {
 			}
 		}
 		month := (d.Day.Year()-first.Year())*12 + int(d.Day.Month()) - int(first.Month())
-		if sums[a][month], err = sums[a][month].Add(d.Volume); err != nil {
+		var err error
+		if sums[a][month], err = sums[a][month].Add(d.Amount); err != nil {
 			return nil, err
 		}
 	}
 	months := strings.Fields(c.Text("time.months"))
 	var all []Chart
 	for _, a := range order {
-		ch := Chart{Title: c.Text("overview.chart", string(a)), When: c.Text("overview.month"), What: c.Text("overview.paid"),
+		ch := Chart{Title: c.Text(title, string(a)), When: c.Text("overview.month"), What: c.Text(what),
 			TableLabel: c.Text("chart.figures"), Bars: true}
 		for i, sum := range sums[a] {
 			at := first.AddDate(0, i, 0)

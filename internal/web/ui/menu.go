@@ -31,7 +31,8 @@ var (
 	}{
 		{"", []entry{{"overview.title", "/overview", "layout-dashboard"}, {"payrolls.title", "/payrolls", "send"},
 			{"recipients.title", "/recipients", "users"}, {"invoices.title", "/invoices", "receipt"},
-			{"wallets.title", "/wallets", "wallet"}, {"menu.approvals", "/settings/approvals", "shield-check"}}},
+			{"claims.title", "/claims", "arrow-down-left"}, {"wallets.title", "/wallets", "wallet"},
+			{"menu.approvals", "/settings/approvals", "shield-check"}}},
 		{"menu.developers", []entry{{"menu.keys", "/settings/api", "key-round"},
 			{"webhooks.title", "/settings/webhooks", "webhook"},
 			{"requests.title", "/settings/api/requests", "scroll-text"}}},

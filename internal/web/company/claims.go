@@ -1,0 +1,255 @@
+package company
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+const claimsPath = "/claims"
+
+// claimStates are the states by which the list can be filtered.
+var claimStates = []string{
+	string(claim.AwaitingPayment), string(claim.PartiallyPaid), string(claim.Confirming), string(claim.Paid),
+	string(claim.Expired), string(claim.Underpaid), string(claim.PaidLate), string(claim.Invalid),
+	string(claim.Refunded), string(claim.Cancelled),
+}
+
+func claimPath(id string) string { return claimsPath + "/" + id }
+
+type claimsPage struct {
+	Filters ui.Filters
+	Claims  ui.Table
+	Pager   ui.Pager
+	CSV     string
+	Month   ui.Field
+	Charts  []ui.Chart
+}
+
+// claimFilter returns the filter in the URL. An amount without a currency is ignored.
+func claimFilter(c *ui.Request) claim.Filter {
+	f := claim.Filter{
+		Status: claim.State(queryOneOf(c, "status", claimStates)), Search: c.Query("search"),
+		From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.PageNumber(), PerPage: ui.PerPage,
+	}
+	if !f.To.IsZero() {
+		f.To = f.To.AddDate(0, 0, 1) // include the whole day
+	}
+	if a, known := money.Lookup(c.Query("currency")); known {
+		f.Currency = a
+		if amount, err := money.Parse(a, c.PlainAmount(c.Query("amount"), a)); err == nil {
+			f.Amount = amount
+		}
+	}
+	return f
+}
+
+// claimCurrencies are the options for the currency of a claim.
+func claimCurrencies() (all []ui.Option) {
+	for _, a := range money.All() {
+		if !a.IsCrypto() || a == money.BTC {
+			all = append(all, ui.Option{Value: string(a), Label: string(a)})
+		}
+	}
+	return all
+}
+
+// listClaims lists the company's claims, newest first, with a chart of what they earned.
+func listClaims(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	f := claimFilter(c)
+	all, total, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", f)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := claimsPage{
+		Claims: ui.Table{Caption: c.Text("claims.title"), Empty: c.Text("claims.none"), Heads: c.Columns(
+			"claim.order|a", "payroll.status|c", "claim.received#|hide", "payment.amount#|b", "payroll.created#|d")},
+		Pager: c.Pager(f.Page, f.PerPage, total), CSV: "/claims/export.csv?" + c.HTTP.URL.Query().Encode(),
+		Month: c.Filter(ui.Field{Name: "month", Type: "month", Required: true, MaxLength: 7}),
+		Filters: c.FilterBar(claimsPath,
+			c.Filter(ui.Field{Name: "search", Label: c.Text("claims.search"), MaxLength: 255}),
+			c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("claim.state", claimStates...)}),
+			c.Filter(ui.Field{Name: "amount", Label: c.Text("payment.amount"), MaxLength: 40}),
+			c.Filter(ui.Field{Name: "currency", Type: "select",
+				Options: append([]ui.Option{{Label: c.Text("list.all")}}, claimCurrencies()...)}),
+			c.Filter(ui.Field{Name: "since", Type: "date"}),
+			c.Filter(ui.Field{Name: "until", Type: "date"}),
+		),
+	}
+	for _, one := range all {
+		name := c.LinkCell(claimName(one), claimPath(one.ID))
+		name.Lines = []ui.Cell{{Text: one.ID, Kind: "id"}}
+		p.Claims.Rows = append(p.Claims.Rows, []ui.Cell{name, claimState(c, one), c.AmountCell(one.Received()),
+			c.AmountCell(one.Amount), c.TimeCell(one.CreatedAt)})
+	}
+	days, err := c.Claims.EarnedByDay(ctx, tx, c.Session.Principal(), ui.ChartStart(tx.Now()))
+	if err != nil {
+		return ui.View{}, err
+	}
+	amounts := make([]ui.DayAmount, len(days))
+	for i, d := range days {
+		amounts[i] = ui.DayAmount(d)
+	}
+	p.Charts, err = c.MonthCharts(tx.Now(), "claims.chart", "claims.earned", amounts)
+	return ui.View{Template: "claims", Title: c.Text("claims.title"), Data: p}, err
+}
+
+// claimName returns what people call a claim: the order number, else the payer.
+func claimName(one claim.Claim) string {
+	if one.ExternalID != "" {
+		return one.ExternalID
+	}
+	return one.PayerID
+}
+
+// claimState returns the state of a claim as a badge, with its exception below.
+func claimState(c *ui.Request, one claim.Claim) ui.Cell {
+	state := c.StateCell("claim.state", string(one.State))
+	if one.Exception != claim.None {
+		state.Lines = []ui.Cell{{Text: c.Text("claim.exception." + string(one.Exception))}}
+	}
+	return state
+}
+
+// claimsCSV exports the claims that match the filter of the list.
+func claimsCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return exportClaims(ctx, tx, c, "claims.csv", claimFilter(c))
+}
+
+// claimsMonth exports the claims that were created in a month.
+func claimsMonth(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	from, err := time.Parse("2006-01", c.Query("month"))
+	if err != nil {
+		return ui.View{}, errMonth
+	}
+	return exportClaims(ctx, tx, c, "claims-"+c.Query("month")+".csv",
+		claim.Filter{From: from, To: from.AddDate(0, 1, 0)})
+}
+
+func exportClaims(ctx context.Context, tx *db.Tx, c *ui.Request, name string, f claim.Filter) (ui.View, error) {
+	write, err := c.Claims.Export(tx, c.Session.Principal(), "", f)
+	if err != nil {
+		return ui.View{}, err
+	}
+	var b bytes.Buffer
+	err = write(ctx, &b)
+	return ui.View{File: &ui.File{Name: name, ContentType: "text/csv; charset=utf-8", Data: b.Bytes()}}, err
+}
+
+// claimForm is a page with one form.
+type claimForm struct {
+	Lead, Path, Send string
+	Fields           []ui.Field
+}
+
+// showNewClaim renders the form for a claim.
+func showNewClaim(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+	field := func(name, label string, required bool, most int) ui.Field {
+		c.Labels = withLabel(c.Labels, name, c.Text(label))
+		return c.Field(ui.Field{Name: name, Label: c.Text(label), Required: required, MaxLength: most})
+	}
+	amount := field("amount", "payment.amount", true, 40)
+	amount.InputMode = "decimal"
+	currency := c.Field(ui.Field{Name: "denomination_currency", Label: c.Text("field.currency"), Type: "select",
+		Options: claimCurrencies()})
+	return ui.View{Template: "claim_form", Title: c.Text("claims.new"), Crumbs: claimCrumbs(c), Data: claimForm{
+		Lead: c.Text("claims.new.lead"), Path: claimsPath + "/new", Send: c.Text("claims.create"),
+		Fields: []ui.Field{
+			amount, currency, field("payer_id", "claim.payer", true, 128), field("external_id", "claim.order.new", false, 255),
+			field("description", "claim.description", false, 500), field("notification_email", "claim.email", false, 254),
+		}}}, nil
+}
+
+// createClaim creates a claim.
+func createClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	made, err := c.Claims.Create(ctx, tx, c.Session.Principal(), claim.CreateParams{
+		PayerID:    c.Form.Get("payer_id"),
+		AmountText: c.PlainAmount(c.Form.Get("amount"), money.Asset(c.Form.Get("denomination_currency"))),
+		Currency:   c.Form.Get("denomination_currency"),
+		ExternalID: c.Form.Get("external_id"), Description: c.Form.Get("description"),
+		Email: c.Form.Get("notification_email"),
+	})
+	return ui.View{Redirect: claimPath(made.ID)}, ui.FormConflict(err)
+}
+
+func claimCrumbs(c *ui.Request) []ui.Cell {
+	return []ui.Cell{c.LinkCell(c.Text("claims.title"), claimsPath)}
+}
+
+const settlementsPath = claimsPath + "/settlements"
+
+type settlementsPage struct {
+	Earned ui.Table
+	Fields []ui.Field // for a settlement; empty if there is nothing to settle
+	List   ui.Table
+	Pager  ui.Pager
+}
+
+// showSettlements lists what claims earned, the settlements, and the form for a new one.
+func showSettlements(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	all, total, err := c.Claims.Settlements(ctx, tx, c.Session.Principal(), "", c.PageNumber(), ui.PerPage)
+	if err != nil {
+		return ui.View{}, err
+	}
+	earned, err := c.Claims.Earned(ctx, tx, c.Session.Principal())
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := settlementsPage{
+		Earned: ui.Table{Caption: c.Text("settlements.earned"), Empty: c.Text("settlements.nothing"),
+			Heads: c.Columns("wallet.currency|a", "payment.amount#|b")},
+		List: ui.Table{Caption: c.Text("settlements.title"), Empty: c.Text("settlements.none"),
+			Heads: c.Columns("settlement.to|a", "payment.amount#|b", "step.at#|d")},
+		Pager: c.Pager(c.PageNumber(), ui.PerPage, total),
+	}
+	var currencies []ui.Option
+	for _, a := range earned {
+		p.Earned.Rows = append(p.Earned.Rows, []ui.Cell{{Text: string(a.Asset())}, c.AmountCell(a)})
+		currencies = append(currencies, ui.Option{Value: string(a.Asset()), Label: string(a.Asset())})
+	}
+	if len(currencies) > 0 && c.Session.Administers() {
+		c.Labels = withLabel(c.Labels, "amount", c.Text("settlement.amount"))
+		p.Fields = []ui.Field{c.Field(ui.Field{Name: "currency", Type: "select", Options: currencies}),
+			c.Field(ui.Field{Name: "amount", Label: c.Text("settlement.amount"), MaxLength: 40, InputMode: "decimal"})}
+	}
+	for _, x := range all {
+		to := ui.Cell{Text: c.Text("settlement.balance")}
+		if x.WithdrawalID != "" {
+			to = c.LinkCell(c.Text("settlement.withdrawal"), withdrawalPath(x.WithdrawalID))
+		}
+		to.Lines = []ui.Cell{{Text: x.ID, Kind: "id"}}
+		p.List.Rows = append(p.List.Rows, []ui.Cell{to, c.AmountCell(x.Amount), c.TimeCell(x.CreatedAt)})
+	}
+	return ui.View{Template: "settlements", Title: c.Text("settlements.title"), Crumbs: claimCrumbs(c), Data: p}, nil
+}
+
+// settleClaims settles what claims earned in a currency, or a part of it.
+func settleClaims(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	_, err := c.Claims.Settle(ctx, tx, c.Session.Principal(), "", c.Form.Get("currency"),
+		c.PlainAmount(c.Form.Get("amount"), money.Asset(c.Form.Get("currency"))))
+	return ui.View{Redirect: settlementsPath}, ui.FormConflict(err)
+}
+
+// claimTasks returns the tasks that claims cause: late money to decide about, and refunds to approve.
+func claimTasks(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, err error) {
+	by := c.Session.Principal()
+	waiting, err := claim.AwaitingApproval(ctx, tx, by, maxAttention)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range waiting {
+		all = append(all, c.Task("violet", "shield-check", c.Text("attention.refund", c.FormatMoney(r.Value)),
+			"attention.review", claimPath(r.ClaimID)))
+	}
+	_, late, err := c.Claims.List(ctx, tx, by, "", claim.Filter{Status: claim.PaidLate, PerPage: 1})
+	if late > 0 {
+		all = append(all, c.Task("amber", "clock", c.Text("attention.paid_late", c.FormatCount(late)), "attention.view",
+			claimsPath+"?status="+string(claim.PaidLate)))
+	}
+	return all, err
+}
