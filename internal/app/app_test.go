@@ -169,6 +169,10 @@ func TestServeAnswersAndStops(t *testing.T) {
 		"stipend_jobs_waiting") {
 		t.Errorf("/metrics answers %d without the metrics of jobs", code)
 	}
+	healthz := strings.TrimSuffix(s.Ready().MetricsURL, "/metrics") + "/healthz"
+	if code, _ := get(t, healthz); code != http.StatusOK { // also when clients use up the connections of the other address
+		t.Errorf("/healthz of the metrics answers %d", code)
+	}
 	// The API and the pages share one address. Each answers its own paths, and unknown paths get a 404.
 	for path, want := range map[string]string{
 		"/": "<h1>", "/healthz": `{"status":"ok"}`, "/api": `"code":"not_found"`, "/api/nowhere": `"code":"not_found"`,

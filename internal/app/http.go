@@ -67,7 +67,7 @@ func (s *Service) startAPI(background context.Context) error {
 	s.work.Go(func() { s.requests.Run(background) })
 	listener := s.listener
 	if n := s.cfg.MaxConnections; n > 0 {
-		listener = netutil.LimitListener(listener, n)
+		listener = newFairListener(netutil.LimitListener(listener, n), max(n/networkShare, 1), proxies)
 	}
 	s.serve(listener, httpapi.WithClientAddress(proxies, route(api.Hosts, httpapi.New(api), web.New(pages))))
 	return nil

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,9 @@ func (m *metrics) handler(d *db.DB, chains []string) http.Handler {
 	m.registry.MustRegister(stored{d, chains})
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"status":"ok"}`)
+	})
 	return mux
 }
 

@@ -113,7 +113,7 @@ func TestBodiesWaitForMemory(t *testing.T) {
 		t.Helper()
 		another := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(""))
 		another.ContentLength = size
-		leave, ok := b.server.Bodies.Acquire(httptest.NewRecorder(), another, time.Now(), imageLimit)
+		leave, ok := b.server.Bodies.Acquire(httptest.NewRecorder(), another, time.Now, imageLimit)
 		if !ok {
 			t.Fatal("no memory at the start")
 		}
@@ -136,7 +136,7 @@ func TestBodiesWaitForMemory(t *testing.T) {
 	refusedAs(503, "retry_later", pay, people(1_000))
 	for text, want := range map[string]bool{people(10): true, people(1_000): false} { // without Content-Length
 		r := httptest.NewRequestWithContext(t.Context(), "POST", pay, io.MultiReader(strings.NewReader(text)))
-		if _, ok := b.server.Bodies.Acquire(httptest.NewRecorder(), r, time.Now(), defaultBodyLimit); ok != want {
+		if _, ok := b.server.Bodies.Acquire(httptest.NewRecorder(), r, time.Now, defaultBodyLimit); ok != want {
 			t.Errorf("%d bytes in chunks: room %v", len(text), ok)
 		}
 		if got, err := io.ReadAll(r.Body); want && (err != nil || string(got) != text) {
@@ -279,4 +279,22 @@ func (b *fixture) count(query string) (n int64) {
 	b.t.Helper()
 	b.write(func(ctx context.Context, tx *db.Tx) error { return tx.QueryRow(ctx, query).Scan(&n) })
 	return n
+}
+
+// One company, and one network, use a part of the memory for bodies only, so they do not delay the requests of others.
+func TestOneCompanyDoesNotUseUpTheMemoryForBodies(t *testing.T) {
+	for _, c := range []struct{ name, company, network string }{
+		{"one company", "com_a", ""}, {"one network", "", "198.51.100.7"},
+	} {
+		b := newFullFixture(t, sqlite(t))
+		b.server.Bodies = ratelimit.NewBodyBudget(48<<20, 16<<20, 10*time.Millisecond)
+		for range 8 {
+			stalled := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(""))
+			stalled.ContentLength = 2_000_000
+			b.server.Bodies.Acquire(httptest.NewRecorder(), stalled, time.Now, defaultBodyLimit, c.company, c.network)
+		}
+		payroll := `{"to_pay":[` + strings.Repeat(`{"user_id":"usr_none","amount_fiat":0},`, 800) +
+			`{"user_id":"usr_none","amount_fiat":0}]}`
+		b.wants(422, "amount_not_positive", "POST", "/api/company/payroll/create", payroll, "Idempotency-Key", c.name)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ratelimit"
 )
 
@@ -382,6 +383,9 @@ func (rt route) errorCodes(reg huma.Registry, in *input) []string {
 		if rt.keyRequired {
 			add(errKeyRequired.Code)
 		}
+	}
+	if rt.changesCompany() {
+		add(identity.ErrFrozen.Code)
 	}
 	if in.company != nil {
 		add(apierr.NotFoundErr.Code)

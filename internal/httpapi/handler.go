@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -52,7 +53,8 @@ func (s *servedRoute) serve(w *responseWriter, r *http.Request) error {
 	}
 	wanted := s.in.body >= 0 && (!s.rt.bodyOptional || r.ContentLength != 0)
 	if wanted {
-		leave, ok := s.Bodies.Acquire(w, r, s.Now(), s.maxBody)
+		leave, ok := s.Bodies.Acquire(w, r, s.Now, s.maxBody,
+			cmp.Or(c.by.CompanyID, c.by.UserID), network(r))
 		if !ok {
 			return errRetryLater
 		}
@@ -182,6 +184,15 @@ func (s *servedRoute) do(
 		ahead = h.prefetch(c, asked)
 	}
 	run := func(ctx context.Context, tx *db.Tx) ([]byte, error) {
+		if s.rt.changesCompany() && c.by.CompanyID != "" {
+			company, err := identity.CompanyByID(ctx, tx, c.by.CompanyID)
+			if err == nil {
+				err = company.Active()
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
 		made, err := h.run(ctx, tx, c, asked)
 		if err != nil {
 			return nil, s.in.locateUser(err)
@@ -207,6 +218,12 @@ func (s *servedRoute) do(
 		return s.doOnce(ctx, w, key, run, ahead)
 	}
 	return out, err
+}
+
+// changesCompany reports whether a route is refused while the company of the credential is frozen. The sandbox's own
+// routes simulate what happens outside.
+func (rt *route) changesCompany() bool {
+	return rt.kind == write && rt.scope != public && !rt.sandboxOnly
 }
 
 // doOnce executes a write with an idempotency key, or returns its stored response and says so in a header.

@@ -118,7 +118,7 @@ var routes = []route{
 			"balance pays at once. If any payee is invalid, nothing is created.",
 		example: examplePayroll,
 		errors: []string{
-			"amount_not_positive", "amount_precision", "amount_too_small", "company_frozen",
+			"amount_not_positive", "amount_precision", "amount_too_small",
 			"country_not_supported", "currency_not_supported", "external_id_conflict", "insufficient_balance",
 			"invalid_state", "kyc_required", "no_distribution", "payer_deleted", "rate_unavailable", "recipient_inactive",
 		},
@@ -165,7 +165,7 @@ var routes = []route{
 		summary: "Create a user",
 		description: "Creates a user who is a worker of the company. The company may then manage the profile, " +
 			"documents and destinations of the user.",
-		errors: []string{"company_frozen", "not_found", "user_exists"},
+		errors: []string{"not_found", "user_exists"},
 	},
 	{
 		method: "POST", path: "/api/user/update", name: "update-user",
@@ -174,7 +174,7 @@ var routes = []route{
 		description: "Changes the given fields of the profile. Absent fields stay unchanged. A company can update " +
 			"the users that it created; a token updates its own user. Another name, birth date or country of a " +
 			"verified user requires a new verification.",
-		errors: []string{"company_frozen", "invalid_state", "not_found", "user_exists"},
+		errors: []string{"invalid_state", "not_found", "user_exists"},
 	},
 	{
 		method: "GET", path: "/api/user/detail", name: "get-user",
@@ -191,7 +191,7 @@ var routes = []route{
 		description: "The first destination gets the whole allocation, later ones 0 until the allocations are set. A " +
 			"user can have at most 3.",
 		errors: []string{
-			"address_invalid", "company_frozen", "currency_not_supported", "distribution_limit", "not_found",
+			"address_invalid", "currency_not_supported", "distribution_limit", "not_found",
 			"profile_incomplete",
 		},
 	},
@@ -201,7 +201,7 @@ var routes = []route{
 		summary: "Update a destination of a user",
 		description: "Replaces all details of the destination. Payments to a changed destination may be held for " +
 			"a cool-down.",
-		errors: []string{"address_invalid", "company_frozen", "currency_not_supported", "not_found", "profile_incomplete"},
+		errors: []string{"address_invalid", "currency_not_supported", "not_found", "profile_incomplete"},
 	},
 	{
 		method: "POST", path: "/api/user/distribution/correction", name: "correct-user-destination",
@@ -209,14 +209,14 @@ var routes = []route{
 		summary: "Correct a destination of a user",
 		description: "Applies the correction that the bank of the account requested. The destination shows it as " +
 			"`correction`.",
-		errors: []string{"company_frozen", "invalid_state", "not_found"},
+		errors: []string{"invalid_state", "not_found"},
 	},
 	{
 		method: "DELETE", path: "/api/user/distribution", name: "delete-user-destination",
 		scope: identity.UserDistributionUpdate, kind: write, handler: handle(deleteUserDestination),
 		summary:     "Delete a destination of a user",
 		description: "The destination's allocation must be 0.",
-		errors:      []string{"allocation_not_zero", "company_frozen", "not_found"},
+		errors:      []string{"allocation_not_zero", "not_found"},
 	},
 	{
 		method: "PATCH", path: "/api/user/distribution/allocations", name: "set-user-allocations",
@@ -224,7 +224,7 @@ var routes = []route{
 		summary: "Set the allocations of a user",
 		description: "Sets how each payment is split between the user's destinations. Applies to payments that are " +
 			"released later.",
-		errors: []string{"allocation_invalid", "allocation_total", "company_frozen", "distribution_limit", "not_found"},
+		errors: []string{"allocation_invalid", "allocation_total", "distribution_limit", "not_found"},
 	},
 	{
 		method: "GET", path: "/api/user/distribution/list", name: "list-user-destinations",
@@ -268,21 +268,21 @@ var routes = []route{
 		summary: "Invite a worker",
 		description: "Sends an invitation by email. The person becomes a worker of the company when they accept. An " +
 			"address with an open invitation, or of a worker, is rejected with `invalid_state`.",
-		errors: []string{"company_frozen", "invalid_state", "resend_limit_reached"},
+		errors: []string{"invalid_state", "resend_limit_reached"},
 	},
 	{
 		method: "POST", path: "/api/company/worker/invite/resend", name: "resend-invitation",
 		scope: identity.CompanyWorkersInvite, kind: write, handler: handle(resendInvitation),
 		summary:     "Resend an invitation",
 		description: "Sends an open invitation again. An invitation can be resent 3 times.",
-		errors:      []string{"company_frozen", "invalid_state", "resend_limit_reached"},
+		errors:      []string{"invalid_state", "resend_limit_reached"},
 	},
 	{
 		method: "POST", path: "/api/company/worker/invite/revoke", name: "revoke-invitation",
 		scope: identity.CompanyWorkersInvite, kind: write, handler: handle(revokeInvitation),
 		summary:     "Revoke an invitation",
 		description: "The link of the invitation stops working.",
-		errors:      []string{"company_frozen", "invalid_state"},
+		errors:      []string{"invalid_state"},
 	},
 	{
 		method: "GET", path: "/api/company/worker/invitations", name: "list-invitations",
@@ -305,7 +305,7 @@ var routes = []route{
 			"either first_name and last_name, or name.",
 		example: `{"first_name":"Ada","last_name":"Lovelace","email":"ada@example.com","country":"GB",` +
 			`"role":"contractor","external_id":"worker-17"}`,
-		errors: []string{"company_frozen", "external_id_conflict", "missing_field"},
+		errors: []string{"external_id_conflict", "missing_field"},
 	},
 	{
 		method: "GET", path: "/api/company/{company_id}/recipients/{recipient_id}", name: "get-recipient",
@@ -319,7 +319,6 @@ var routes = []route{
 		summary: "Import recipients",
 		description: "Creates a recipient for each valid row of a CSV file. Invalid rows and rows with an existing " +
 			"external_id create nothing and are listed in the results.",
-		errors: []string{"company_frozen"},
 	},
 	{
 		method: "GET", path: "/api/company/{company_id}/recipients/export", name: "export-recipients",
@@ -332,7 +331,7 @@ var routes = []route{
 		scope: identity.CompanyWorkersInvite, kind: write, handler: handle(updateRecipient),
 		summary:     "Update a recipient",
 		description: "Changes the given fields. Absent fields stay unchanged; an empty string clears a field.",
-		errors:      []string{"company_frozen", "external_id_conflict", "missing_field"},
+		errors:      []string{"external_id_conflict", "missing_field"},
 	},
 	{
 		method: "POST", path: "/api/company/{company_id}/recipients/{recipient_id}/deactivate",
@@ -340,7 +339,6 @@ var routes = []route{
 		scope: identity.CompanyWorkersInvite, kind: write, handler: handle(deactivateRecipient),
 		summary:     "Deactivate a recipient",
 		description: "An inactive recipient cannot be added to a payroll.",
-		errors:      []string{"company_frozen"},
 	},
 	{
 		method: "POST", path: "/api/company/{company_id}/recipients/{recipient_id}/reactivate",
@@ -349,7 +347,7 @@ var routes = []route{
 		summary: "Reactivate a recipient",
 		description: "The recipient can be paid again. Fails with `invalid_state` while a sanctions screening match " +
 			"is open.",
-		errors: []string{"company_frozen", "invalid_state"},
+		errors: []string{"invalid_state"},
 	},
 	{
 		method: "POST", path: "/api/company/{company_id}/recipients/{recipient_id}/distribution",
@@ -360,7 +358,7 @@ var routes = []route{
 			"recipient can have at most 3.",
 		example: `{"symbol":"BTC","distribution_data":{"address":"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}}`,
 		errors: []string{
-			"address_invalid", "company_frozen", "currency_not_supported", "distribution_limit",
+			"address_invalid", "currency_not_supported", "distribution_limit",
 			"profile_incomplete",
 		},
 	},
@@ -370,7 +368,7 @@ var routes = []route{
 		scope: identity.CompanyWorkersInvite, kind: write, handler: handle(deleteRecipientDestination),
 		summary:     "Delete a destination of a recipient",
 		description: "The destination's allocation must be 0.",
-		errors:      []string{"allocation_not_zero", "company_frozen"},
+		errors:      []string{"allocation_not_zero"},
 	},
 	{
 		method: "GET", path: "/api/company/{company_id}/recipients/{recipient_id}/distribution",
@@ -393,7 +391,7 @@ var routes = []route{
 		summary: "Update a destination of a recipient",
 		description: "Replaces all details of the destination. Payments to a changed destination may be held for " +
 			"a cool-down.",
-		errors: []string{"address_invalid", "company_frozen", "currency_not_supported", "profile_incomplete"},
+		errors: []string{"address_invalid", "currency_not_supported", "profile_incomplete"},
 	},
 	{
 		method: "POST", path: "/api/company/{company_id}/recipients/{recipient_id}/distribution/correction",
@@ -402,7 +400,7 @@ var routes = []route{
 		summary: "Correct a destination of a recipient",
 		description: "Applies the correction that the bank of the account requested. The destination shows it as " +
 			"`correction`.",
-		errors: []string{"company_frozen", "invalid_state"},
+		errors: []string{"invalid_state"},
 	},
 	{
 		method: "GET", path: "/api/company/{company_id}/recipients/{recipient_id}/distribution/fields",
@@ -427,7 +425,7 @@ var routes = []route{
 		summary: "Set the allocations of a recipient",
 		description: "Sets how each payment is split between the recipient's destinations. Applies to payments that " +
 			"are released later.",
-		errors: []string{"allocation_invalid", "allocation_total", "company_frozen", "distribution_limit"},
+		errors: []string{"allocation_invalid", "allocation_total", "distribution_limit"},
 	},
 
 	{
@@ -435,14 +433,14 @@ var routes = []route{
 		scope: identity.UserPayerCreate, kind: write, handler: handle(createPayer),
 		summary:     "Create a payer",
 		description: "Creates an external payer: an employer or client who pays the user.",
-		errors:      []string{"amount_not_positive", "amount_precision", "company_frozen", "not_found"},
+		errors:      []string{"amount_not_positive", "amount_precision", "not_found"},
 	},
 	{
 		method: "POST", path: "/api/user/payer/update", name: "update-user-payer",
 		scope: identity.UserPayerUpdate, kind: write, handler: handle(updatePayer),
 		summary:     "Update a payer",
 		description: "Changes the given fields. Absent fields stay unchanged.",
-		errors:      []string{"amount_not_positive", "amount_precision", "company_frozen", "not_found", "payer_deleted"},
+		errors:      []string{"amount_not_positive", "amount_precision", "not_found", "payer_deleted"},
 	},
 	{
 		method: "GET", path: "/api/user/payer/detail", name: "get-user-payer",
@@ -463,7 +461,7 @@ var routes = []route{
 		scope: identity.UserPayerUpdate, kind: write, handler: handle(deletePayer),
 		summary:     "Delete a payer",
 		description: "A deleted payer cannot be used for invoices. Past payments keep its name.",
-		errors:      []string{"company_frozen", "invalid_state", "not_found"},
+		errors:      []string{"invalid_state", "not_found"},
 	},
 
 	{
@@ -473,7 +471,7 @@ var routes = []route{
 		description: "Creates an invoice of a user to a payer and sends it, unless `draft` is set. Totals are " +
 			"computed from the lines.",
 		errors: []string{
-			"amount_not_positive", "amount_precision", "company_frozen", "currency_not_supported",
+			"amount_not_positive", "amount_precision", "currency_not_supported",
 			"external_id_conflict", "not_found", "payer_deleted",
 		},
 	},
@@ -482,7 +480,7 @@ var routes = []route{
 		scope: identity.UserInvoiceCreate, kind: write, handler: handle(sendInvoice),
 		summary:     "Send an invoice",
 		description: "Sends a draft. Only a sent invoice can be paid.",
-		errors:      []string{"company_frozen", "invalid_state", "not_found", "payer_deleted"},
+		errors:      []string{"invalid_state", "not_found", "payer_deleted"},
 	},
 	{
 		method: "GET", path: "/api/user/invoice/detail", name: "get-user-invoice",
@@ -503,7 +501,7 @@ var routes = []route{
 		scope: identity.UserInvoiceDelete, kind: write, handler: handle(deleteInvoice),
 		summary:     "Void an invoice",
 		description: "An invoice that is paid, in part or in full, or is in a payroll cannot be voided.",
-		errors:      []string{"company_frozen", "invalid_state", "not_found"},
+		errors:      []string{"invalid_state", "not_found"},
 	},
 
 	{
@@ -513,7 +511,7 @@ var routes = []route{
 		description: "Requests a virtual bank account in a currency, or accepts its terms. The owner must be " +
 			"verified. Transfers to the account are credited to the balance of the owner; those to a user are then paid " +
 			"to the user's destinations (GET /api/user/income).",
-		errors: []string{"company_frozen", "invalid_state", "kyc_required", "not_found"},
+		errors: []string{"invalid_state", "kyc_required", "not_found"},
 	},
 	{
 		method: "GET", path: "/api/user/funding/account", name: "list-funding-accounts",
@@ -560,7 +558,7 @@ var routes = []route{
 		handler:     withPreprocess(readVendorDocument, handle(uploadVendorDocument)),
 		summary:     "Upload a vendor's invoice",
 		description: "Stores a PDF or an image. Each document can be paid by one payroll.",
-		errors:      []string{"company_frozen", "unsupported_image"},
+		errors:      []string{"unsupported_image"},
 	},
 	{
 		method: "POST", path: "/api/vendor/payroll", name: "create-vendor-payroll",
@@ -568,7 +566,7 @@ var routes = []route{
 		summary:     "Create a vendor payroll",
 		description: "Creates a payroll that pays vendors, each against an uploaded invoice.",
 		errors: []string{
-			"amount_not_positive", "amount_precision", "amount_too_small", "company_frozen",
+			"amount_not_positive", "amount_precision", "amount_too_small",
 			"country_not_supported", "currency_not_supported", "external_id_conflict", "insufficient_balance",
 			"invalid_state", "kyc_required", "no_distribution", "rate_unavailable", "recipient_inactive",
 		},
@@ -584,7 +582,7 @@ var routes = []route{
 		example: `{"payer_id":"customer-4711","amount":120.00,"denomination_currency":"EUR",` +
 			`"funding_currency":"BTC","description":"Order 17"}`,
 		errors: []string{
-			"amount_not_positive", "amount_precision", "amount_too_small", "company_frozen", "currency_not_supported",
+			"amount_not_positive", "amount_precision", "amount_too_small", "currency_not_supported",
 			"external_id_conflict", "payer_deleted", "rate_unavailable", "redirect_uri_invalid",
 		},
 	},
@@ -625,7 +623,7 @@ var routes = []route{
 			"90 days.",
 		errors: []string{
 			"already_processing", "amount_not_positive", "amount_precision", "amount_too_small",
-			"company_frozen", "currency_not_supported", "insufficient_balance", "invalid_state", "rate_unavailable",
+			"currency_not_supported", "insufficient_balance", "invalid_state", "rate_unavailable",
 		},
 	},
 	{
@@ -645,7 +643,7 @@ var routes = []route{
 			"sends them there, subject to the cool-down, the company's limit and every other rule for withdrawals.",
 		example: `{"currency":"BTC"}`,
 		errors: []string{
-			"amount_not_positive", "amount_precision", "amount_too_small", "company_frozen",
+			"amount_not_positive", "amount_precision", "amount_too_small",
 			"currency_not_supported", "destination_cooling", "insufficient_balance", "kyc_required",
 		},
 	},
@@ -679,7 +677,6 @@ var routes = []route{
 		summary:     "Update the merchant settings",
 		description: "Absent fields stay unchanged. A change applies to claims created after it.",
 		example:     `{"tolerance_bps":50,"confirmations":1,"late_policy":"requote"}`,
-		errors:      []string{"company_frozen"},
 	},
 
 	{
@@ -688,7 +685,7 @@ var routes = []route{
 		summary: "Request a wallet",
 		description: "Requests a wallet in a currency. A repeated request returns the existing wallet. A wallet in a " +
 			"crypto currency gets a permanent deposit address.",
-		errors: []string{"company_frozen", "currency_not_supported"},
+		errors: []string{"currency_not_supported"},
 	},
 	{
 		method: "GET", path: "/api/wallets", name: "list-wallets",
@@ -732,7 +729,7 @@ var routes = []route{
 		description: "Debits the balance and sends the amount to one of the company's own destinations. Depending on " +
 			"the company's limits, owners or administrators must approve it first.",
 		errors: []string{
-			"amount_not_positive", "amount_precision", "amount_too_small", "company_frozen",
+			"amount_not_positive", "amount_precision", "amount_too_small",
 			"destination_cooling", "external_id_conflict", "insufficient_balance", "kyc_required",
 		},
 	},
@@ -775,7 +772,7 @@ var routes = []route{
 		example: `{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","doc_type":"passport","category":"front",` +
 			`"issuing_country":"GB","base64_image":"iVBORw0KGgo="}`,
 		errors: []string{
-			"category_not_allowed", "company_frozen", "country_not_supported", "document_limit",
+			"category_not_allowed", "country_not_supported", "document_limit",
 			"invalid_state", "not_found", "tax_id_invalid", "unsupported_image",
 		},
 	},
@@ -796,7 +793,7 @@ var routes = []route{
 			"required documents must be complete. Has no effect while a verification is in progress or the user is " +
 			"approved.",
 		errors: []string{
-			"company_frozen", "country_not_supported", "documents_incomplete",
+			"country_not_supported", "documents_incomplete",
 			"invalid_state", "missing_field", "not_found", "profile_incomplete",
 		},
 	},
@@ -807,7 +804,7 @@ var routes = []route{
 		summary: "Submit the company's details",
 		description: "Stores the details that the verification of the company requires. Can be repeated until the " +
 			"verification starts.",
-		errors: []string{"already_processing", "company_frozen", "invalid_state"},
+		errors: []string{"already_processing", "invalid_state"},
 	},
 	{
 		method: "POST", path: "/api/companies/{company_id}/ubo", name: "add-ubo",
@@ -815,14 +812,14 @@ var routes = []route{
 		summary: "Add a beneficial owner",
 		description: "Adds a beneficial owner or control person to the company. An owner of 25 percent or more and a " +
 			"control person must be verified.",
-		errors: []string{"already_processing", "company_frozen", "invalid_state"},
+		errors: []string{"already_processing", "invalid_state"},
 	},
 	{
 		method: "POST", path: "/api/companies/{company_id}/ubo/kyc", name: "initiate-ubo-kyc",
 		scope: identity.CompanyDetail, apiKeyOnly: true, kind: write, handler: handle(initiateOwnerKYC),
 		summary:     "Start the verification of an owner",
 		description: "Submits an owner's details and documents to the verification provider.",
-		errors:      []string{"already_processing", "company_frozen", "documents_incomplete", "invalid_state"},
+		errors:      []string{"already_processing", "documents_incomplete", "invalid_state"},
 	},
 	{
 		method: "POST", path: "/api/companies/{company_id}/documents", name: "upload-company-document",
@@ -833,7 +830,7 @@ var routes = []route{
 			"until their verification starts.",
 		example: `{"doc_type":"certificate_of_incorporation","issuing_country":"GB","base64_image":"iVBORw0KGgo="}`,
 		errors: []string{
-			"already_processing", "category_not_allowed", "company_frozen", "country_not_supported", "document_limit",
+			"already_processing", "category_not_allowed", "country_not_supported", "document_limit",
 			"invalid_state", "tax_id_invalid", "unsupported_image",
 		},
 	},
@@ -844,7 +841,7 @@ var routes = []route{
 		summary:     "Start the verification of the company",
 		description: "Submits the details and documents of the company. They must be complete.",
 		errors: []string{
-			"already_processing", "company_frozen", "documents_incomplete", "invalid_state",
+			"already_processing", "documents_incomplete", "invalid_state",
 			"profile_incomplete",
 		},
 	},

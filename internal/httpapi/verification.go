@@ -245,11 +245,24 @@ func decideKYB(ctx context.Context, tx *db.Tx, c *request, in *sandboxKYBInput) 
 	return &sandboxKYB{c.company, reviewResult(state.Public()), reviewState(state)}, err
 }
 
+// callbackLimit is the maximum size of a callback in bytes. A callback names a case and its state.
+const callbackLimit = 64 << 10
+
 // serveProviderCallback processes a callback of the verification provider, authenticated by its signature. A
 // repeated callback gets the first response and has no effect, so that the provider stops sending it.
 func (s *server) serveProviderCallback(w *responseWriter, r *http.Request) {
 	w.route = "/callbacks/verification/{provider}"
-	body, err := io.ReadAll(http.MaxBytesReader(w.ResponseWriter, r.Body, 1<<20))
+	if !s.KYC.ExpectsCallback(r.PathValue("provider"), r.Header) {
+		s.refuse(w, errCallback)
+		return
+	}
+	leave, ok := s.Bodies.Acquire(w, r, s.Now, callbackLimit, network(r))
+	if !ok {
+		s.refuse(w, errRetryLater)
+		return
+	}
+	defer leave()
+	body, err := io.ReadAll(http.MaxBytesReader(w.ResponseWriter, r.Body, callbackLimit))
 	if err != nil {
 		s.refuse(w, errTooLarge)
 		return

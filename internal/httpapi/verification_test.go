@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -542,4 +545,26 @@ func TestCallbacks(t *testing.T) {
 			t.Errorf("events %s", got)
 		}
 	})
+}
+
+// unread is a body that fails the test if it is read.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body is read")
+	return 0, io.EOF
+}
+
+// A callback that the provider cannot have sent is refused before its body takes memory.
+func TestCallbacksOfStrangersAreNotRead(t *testing.T) {
+	b := newFullFixture(t, sqlite(t))
+	for _, provider := range []string{"sandbox", "sumsub", "x"} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/callbacks/verification/"+provider, unread{t})
+		r.ContentLength = 1 << 20
+		w := httptest.NewRecorder()
+		b.server.ServeHTTP(w, r)
+		if w.Code != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", provider, w.Code, w.Body)
+		}
+	}
 }

@@ -614,6 +614,12 @@ func openDocument(ctx context.Context, tx *db.Tx, key identity.SubjectKey,
 	return data, nil
 }
 
+// ExpectsCallback reports whether a provider may send a callback with these headers. It is called before the body is
+// read.
+func (s *Service) ExpectsCallback(provider string, h http.Header) bool {
+	return s.Provider != nil && provider == s.Provider.Name() && s.Provider.Signed(h)
+}
+
 // HandleCallback authenticates a callback of the provider. If it is new, HandleCallback enqueues a check of its case.
 // It returns ErrCallback if the callback cannot be authenticated.
 func (s *Service) HandleCallback(ctx context.Context, d *db.DB, provider string, h http.Header, body []byte) error {

@@ -17,6 +17,8 @@ type Provider interface {
 	Submit(ctx context.Context, a Application) (ref string, err error)
 	// Fetch returns the current outcome of a case. Only this result changes the state of a case.
 	Fetch(ctx context.Context, ref string) (Outcome, error)
+	// Signed reports whether headers have the form of a signed callback. It is called before the body is read.
+	Signed(h http.Header) bool
 	// Callback authenticates a callback and returns the case to fetch. A request that is forged, altered or too old is
 	// ErrCallback.
 	Callback(h http.Header, body []byte, now time.Time) (Notice, error)
@@ -107,6 +109,9 @@ func (Sandbox) Fetch(_ context.Context, ref string) (Outcome, error) {
 	}
 	return Outcome{State: InReview}, nil
 }
+
+// Signed returns false, because this provider sends no callbacks.
+func (Sandbox) Signed(http.Header) bool { return false }
 
 // Callback returns ErrCallback, because this provider sends no callbacks.
 func (Sandbox) Callback(http.Header, []byte, time.Time) (Notice, error) { return Notice{}, ErrCallback }

@@ -30,6 +30,9 @@ type Limiter struct {
 }
 
 // sweepEvery is the interval between removals of full buckets.
+// mostBuckets bounds the memory of a Limiter, about 20 MB. Above it, any other key starts with a full bucket again.
+const mostBuckets = 100_000
+
 const sweepEvery = 10 * time.Second
 
 // New returns a limiter of perSecond sustained requests per key, and burst requests at once. Zero per second means
@@ -55,6 +58,12 @@ func (l *Limiter) Allow(now time.Time, key string, h http.Header) error {
 	}
 	b := l.buckets[key]
 	if b == nil {
+		for k := range l.buckets {
+			if len(l.buckets) < mostBuckets {
+				break
+			}
+			delete(l.buckets, k)
+		}
 		b = rate.NewLimiter(rate.Limit(l.perSecond), l.burst)
 		l.buckets[key] = b
 	}

@@ -3,9 +3,13 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +97,7 @@ func TestBodyBudget(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := ratelimit.NewBodyBudget(large, small, time.Minute)
 			r := request(c.size, c.contentLength)
-			release, ok := b.Acquire(httptest.NewRecorder(), r, time.Now(), limit)
+			release, ok := b.Acquire(httptest.NewRecorder(), r, time.Now, limit)
 			if !ok {
 				t.Fatal("no budget for the first body")
 			}
@@ -110,7 +114,7 @@ func TestBodyBudget(t *testing.T) {
 			if !fits {
 				second = canceled(second)
 			}
-			again, ok := b.Acquire(httptest.NewRecorder(), second, time.Now(), limit)
+			again, ok := b.Acquire(httptest.NewRecorder(), second, time.Now, limit)
 			if ok != fits {
 				t.Errorf("second body: %v, want %v", ok, fits)
 			}
@@ -118,7 +122,7 @@ func TestBodyBudget(t *testing.T) {
 				again()
 			}
 			release()
-			if again, ok = b.Acquire(httptest.NewRecorder(), request(c.size, c.contentLength), time.Now(), limit); !ok {
+			if again, ok = b.Acquire(httptest.NewRecorder(), request(c.size, c.contentLength), time.Now, limit); !ok {
 				t.Error("no budget after release")
 			} else {
 				again()
@@ -130,17 +134,66 @@ func TestBodyBudget(t *testing.T) {
 // Uploads that use the whole budget of large bodies do not delay small ones.
 func TestLargeAndSmallBodiesHaveSeparateBudgets(t *testing.T) {
 	b := ratelimit.NewBodyBudget(3<<20, 1<<20, time.Minute)
-	if _, ok := b.Acquire(httptest.NewRecorder(), request(3<<20, 3<<20), time.Now(), 4<<20); !ok {
+	if _, ok := b.Acquire(httptest.NewRecorder(), request(3<<20, 3<<20), time.Now, 4<<20); !ok {
 		t.Fatal("no budget for the large body")
 	}
-	if _, ok := b.Acquire(httptest.NewRecorder(), request(1<<20, 1<<20), time.Now(), 4<<20); !ok {
+	if _, ok := b.Acquire(httptest.NewRecorder(), request(1<<20, 1<<20), time.Now, 4<<20); !ok {
 		t.Error("no budget for the small body")
 	}
 	rejected := canceled(request(3<<20, 3<<20))
-	if _, ok := b.Acquire(httptest.NewRecorder(), rejected, time.Now(), 4<<20); ok {
+	if _, ok := b.Acquire(httptest.NewRecorder(), rejected, time.Now, 4<<20); ok {
 		t.Error("budget for two large bodies")
 	}
 	if rest, err := io.ReadAll(rejected.Body); err != nil || len(rest) != 0 {
 		t.Errorf("%d bytes of the rejected body are left: %v", len(rest), err)
+	}
+}
+
+// A body that stops arriving ends long before the time for a whole body.
+func TestABodyThatStopsArrivingEnds(t *testing.T) {
+	read := make(chan error, 1)
+	b := ratelimit.DefaultBodyBudget()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The clock is behind, so that the test need not wait for a whole step.
+		late := func() time.Time { return time.Now().Add(-4900 * time.Millisecond) }
+		release, ok := b.Acquire(w, r, late, 2<<20, "com_a")
+		if !ok {
+			read <- nil
+			return
+		}
+		defer release()
+		_, err := io.ReadAll(r.Body)
+		read <- err
+	}))
+	defer s.Close()
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n%s",
+		strings.Repeat("x", 17<<10)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-read:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("got %v, want a deadline", err)
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("the body is still awaited")
+	}
+}
+
+// A limiter forgets keys before they take much memory, as when a client sends a new one with each request.
+func TestALimiterKeepsABoundedNumberOfKeys(t *testing.T) {
+	l, start := ratelimit.New(1, 1), time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC)
+	for i := range 150_000 {
+		if err := l.Allow(start, strconv.Itoa(i), http.Header{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := l.Keys(); n > 100_000 {
+		t.Errorf("%d keys are kept", n)
 	}
 }

@@ -217,13 +217,22 @@ func (p *Provider) Fetch(ctx context.Context, ref string) (kyc.Outcome, error) {
 // undecided cases are also polled.
 const callbackAge = 5 * time.Minute
 
+// algorithms are the algorithms with which callbacks are signed.
+var algorithms = map[string]func() hash.Hash{"HMAC_SHA256_HEX": sha256.New, "HMAC_SHA512_HEX": sha512.New}
+
+// Signed reports whether headers name an algorithm and a digest of its length.
+func (p *Provider) Signed(h http.Header) bool {
+	algorithm := algorithms[h.Get("X-Payload-Digest-Alg")]
+	return algorithm != nil && p.o.WebhookSecret != "" &&
+		len(h.Get("X-Payload-Digest")) == hex.EncodedLen(algorithm().Size())
+}
+
 // Callback checks the signature of the body and the time in it.
 func (p *Provider) Callback(h http.Header, body []byte, now time.Time) (kyc.Notice, error) {
-	algorithms := map[string]func() hash.Hash{"HMAC_SHA256_HEX": sha256.New, "HMAC_SHA512_HEX": sha512.New}
-	algorithm := algorithms[h.Get("X-Payload-Digest-Alg")]
-	if algorithm == nil || p.o.WebhookSecret == "" {
+	if !p.Signed(h) {
 		return kyc.Notice{}, kyc.ErrCallback
 	}
+	algorithm := algorithms[h.Get("X-Payload-Digest-Alg")]
 	sent, err := hex.DecodeString(h.Get("X-Payload-Digest"))
 	if err != nil || !hmac.Equal(sent, digest(algorithm, p.o.WebhookSecret, body)) {
 		return kyc.Notice{}, kyc.ErrCallback

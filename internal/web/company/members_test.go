@@ -263,3 +263,29 @@ func TestMembersInABrowser(t *testing.T) {
 	b.Check(x.URL + "/settings/members")
 	b.Open(x.URL+x.MailedLink("new@acme.example", mail.MemberInvited), webtest.Look{Width: 320}).Audit()
 }
+
+// A member of a frozen company changes nothing of it, and can only leave it or revoke a key.
+func TestAFrozenCompanyChangesNothing(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := pagetest.NewFixture(t, d, "owner", "admin", "viewer")
+		admin := x.SignIn("admin")
+		page := admin.Get("/settings/members")
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := identity.SetCompanyStatus(ctx, tx, x.Company.ID, identity.CompanyActive, identity.CompanyFrozen)
+			return err
+		})
+		_, form := webtest.Form(t, page.Text, "/settings/members")
+		for _, path := range []string{
+			"/settings/members", "/settings/members/" + x.Users["viewer"].ID + "/role",
+			"/settings/members/" + x.Users["viewer"].ID + "/remove", "/settings/webhooks", "/settings/api", "/invitations",
+			"/payrolls/prl_1/cancel",
+		} {
+			if got := admin.Post(path, form); got.Status != 403 || !strings.Contains(got.Text, "company_frozen") {
+				t.Errorf("%s: %d\n%s", path, got.Status, got.Text)
+			}
+		}
+		if got := admin.Submit(page, "/settings/members/leave"); got.Status != 303 {
+			t.Errorf("leaving: %d\n%s", got.Status, got.Text)
+		}
+	})
+}

@@ -43,7 +43,7 @@ var Routes = []ui.Route{
 	{Method: "GET", Path: "/settings/members", Access: ui.Member, Handler: showMembers},
 	{Method: "POST", Path: "/settings/members", Access: ui.Administrator, Factor: ui.FreshFactor, Handler: inviteMember,
 		FormPage: showMembers, Notice: "invited"},
-	{Method: "POST", Path: "/settings/members/leave", Access: ui.Member, Handler: leaveCompany},
+	{Method: "POST", Path: "/settings/members/leave", Access: ui.Member, WhileFrozen: true, Handler: leaveCompany},
 	{Method: "POST", Path: "/settings/members/{user}/role", Access: ui.Administrator, Factor: ui.FreshFactor,
 		Handler: setRole, Notice: "saved"},
 	{Method: "POST", Path: "/settings/members/{user}/remove", Access: ui.Administrator, Factor: ui.ProvenFactor,
@@ -181,7 +181,7 @@ var Routes = []ui.Route{
 	{Method: "POST", Path: "/settings/api/{app}/keys", Access: ui.Manager, Factor: ui.FreshFactor, Handler: issueKey},
 	{Method: "POST", Path: "/settings/api/{app}/keys/{key}/rotate", Access: ui.Manager, Factor: ui.FreshFactor,
 		Handler: rotateKey},
-	{Method: "POST", Path: "/settings/api/{app}/keys/{key}/revoke", Access: ui.Manager, Handler: revokeKey,
+	{Method: "POST", Path: "/settings/api/{app}/keys/{key}/revoke", Access: ui.Manager, WhileFrozen: true, Handler: revokeKey,
 		Notice: "revoked"},
 
 	{Method: "GET", Path: "/settings/webhooks", Access: ui.Member, Handler: showWebhooks},

@@ -51,7 +51,7 @@ func TestLargeFormsWaitForMemory(t *testing.T) {
 	}
 	elsewhere := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/other", strings.NewReader(""))
 	elsewhere.ContentLength = 6 << 20
-	leave, ok := bodies.Acquire(httptest.NewRecorder(), elsewhere, h.Now(), 16<<20)
+	leave, ok := bodies.Acquire(httptest.NewRecorder(), elsewhere, h.Now, 16<<20)
 	if !ok {
 		t.Fatal("the budget is exhausted at the start")
 	}

@@ -129,8 +129,8 @@ func (s *Server) stream(w *responseWriter, c *Request, rt Route) {
 // poll sends the current "live" part, at most once a second on average per client and page. It answers 304 if the
 // part is unchanged.
 func (s *Server) poll(w *responseWriter, c *Request, rt Route) {
-	if err := s.polls.Allow(s.Now(), session.Network(c.RemoteAddr()).String()+" "+c.HTTP.URL.Path,
-		w.Header()); err != nil {
+	page := sha256.Sum256([]byte(session.Network(c.RemoteAddr()).String() + " " + c.HTTP.URL.Path))
+	if err := s.polls.Allow(s.Now(), string(page[:]), w.Header()); err != nil {
 		s.writeError(w, c.HTTP, err)
 		return
 	}

@@ -75,8 +75,16 @@ type Route struct {
 	NeedsKYC bool
 	// Simulated marks forms that simulate deposits or advance the clock.
 	Simulated bool
+	// WhileFrozen marks forms that a member of a frozen company can send.
+	WhileFrozen bool
 	// Staff marks the sign-in pages of staff. Like routes with access StaffOnly, they require Deps.Backoffice.
 	Staff bool
+}
+
+// changesCompany reports whether a route is refused while the company is frozen.
+func (rt Route) changesCompany() bool {
+	return rt.Access >= Member && rt.Method == http.MethodPost && rt.Kind != ReadOnlyForm && !rt.Simulated &&
+		!rt.WhileFrozen
 }
 
 // handler serves a route. Because its transaction may be retried, it must have no effect outside tx. For a Plain

@@ -121,6 +121,8 @@ func (c *Request) admit(ctx context.Context, tx *db.Tx, rt Route, h handler) (Vi
 		return View{}, errNoCompany
 	case rt.Access >= Manager && !c.Session.Manages(), rt.Access >= Administrator && !c.Session.Administers():
 		return View{}, ErrRole
+	case rt.changesCompany() && c.Session.Company.Active() != nil:
+		return View{}, c.Session.Company.Active()
 	case needs != PasswordOnly:
 		return View{Redirect: c.ProofURL(), keepsForm: c.Form != nil}, nil
 	}

@@ -11,6 +11,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"log/slog"
@@ -387,7 +388,8 @@ func (s *Server) run(w *responseWriter, c *Request, rt Route) (v View, err error
 			if err != nil || v.Redirect != "" {
 				return v, err
 			}
-			release, ok := s.Bodies.Acquire(w, c.HTTP, s.Now(), rt.MaxBody)
+			release, ok := s.Bodies.Acquire(w, c.HTTP, s.Now, rt.MaxBody,
+				c.account(), session.Network(c.RemoteAddr()).String())
 			if !ok {
 				return v, errRetryLater
 			}
@@ -406,6 +408,14 @@ func (s *Server) run(w *responseWriter, c *Request, rt Route) (v View, err error
 		err = fn(c.HTTP.Context(), nil)
 	}
 	return v, err
+}
+
+// account returns the ID of the company that the user acts for, of a user without one, or "" if nobody is signed in.
+func (c *Request) account() string {
+	if c.Session == nil {
+		return ""
+	}
+	return cmp.Or(c.Session.Company.ID, c.Session.User.ID)
 }
 
 // newRequest returns the Request of r, in the reader's language.
