@@ -539,6 +539,10 @@ func coinsAreDecided(o *companyBrowser, first, second *staffBrowser) {
 	had := o.d.balanceIn(ledger.CompanyFunds, "", money.ETH)
 	path := come(to, money.ETH, 40_000_000) // 100 USD
 	o.says(first.Get(queue), waiting.PayrollID, to, "0.040000000\u00a0ETH")
+	told := o.d.ok("GET", "/api/events?order=desc&limit=1&name=wallet.deposit_update", "").text
+	if !strings.Contains(told, `"held":true`) || !strings.Contains(told, `"paid_to":"`+waiting.PayrollID+`"`) {
+		o.Errorf("the company is not told of the ether: %s", told)
+	}
 	for _, other := range []string{backoffice.Resume, backoffice.Release, "", "deposit.burn"} {
 		err := o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {
 			return o.s.BackOffice().DecideDeposit(ctx, tx, backoffice.Session{}, other, o.d.seed.CompanyID,

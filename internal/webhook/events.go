@@ -310,10 +310,11 @@ var (
 	WalletStatusUpdate = declare("wallet.status_update", "A wallet's state changed.", exampleWalletData)
 
 	WalletDepositUpdate = declare("wallet.deposit_update",
-		"An incoming payment to a wallet was seen, or its state changed.",
+		"An incoming payment to a wallet was seen, or its state changed. Also sent for money in a currency that its address "+
+			"does not expect.",
 		WalletDepositData{
-			WalletID: exampleWallet, DepositID: exampleDeposit, Status: "confirmed", PreviousStatus: "seen", Currency: money.BTC,
-			Amount: btc(100_000), Chain: "bitcoin", Address: exampleAddress, TxHash: exampleTxHash, FirstSeen: exampleFrom,
+			WalletID: exampleWallet, DepositID: exampleDeposit, PaidTo: exampleWallet, Status: "confirmed",
+			PreviousStatus: "seen", Currency: money.BTC, Amount: btc(100_000), Chain: "bitcoin", Address: exampleAddress, TxHash: exampleTxHash, FirstSeen: exampleFrom,
 			ConfirmationsRequired: 1,
 		})
 )

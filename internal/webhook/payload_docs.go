@@ -235,7 +235,11 @@ var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 		"reason": {Doc: "Why it was rejected; empty unless it was."},
 	},
 	reflect.TypeFor[WalletDepositData](): {
-		"wallet_id":              {Doc: "The wallet, empty where the money came to the address of another object."},
+		"wallet_id": {Doc: "The wallet, empty where the money came to the address of another object."},
+		"paid_to": {Doc: "The wallet, payroll or claim whose address received the money; empty if none is known.",
+			Example: `"wal_06gf58g6w0aychq170kks701q0"`},
+		"held": {Doc: "True while the money is not credited because its address expects another currency. The operator " +
+			"credits it or sends it back."},
 		"previous_status":        {Doc: "The state before, empty when it was first seen."},
 		"chain":                  {Doc: "The network on which it came.", Example: `"bitcoin"`},
 		"vout":                   {Doc: "Index of the output in its transaction."},

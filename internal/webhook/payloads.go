@@ -385,6 +385,8 @@ type (
 	WalletDepositData struct {
 		WalletID              string       `json:"wallet_id"`
 		DepositID             string       `json:"deposit_id"`
+		PaidTo                string       `json:"paid_to"`
+		Held                  bool         `json:"held"`
 		Status                string       `json:"status" enum:"seen,confirmed,reverted,replaced,evicted"`
 		PreviousStatus        string       `json:"previous_status" enum:",seen,confirmed,reverted,replaced,evicted"`
 		Currency              money.Asset  `json:"currency"`

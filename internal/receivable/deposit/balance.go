@@ -1,6 +1,7 @@
 package deposit
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -81,10 +82,13 @@ func Depths(ctx context.Context, tx *db.Tx, all []Deposit) ([]int64, error) {
 	return depths, tx.Batch(ctx, questions)
 }
 
-// emitBalance emits the event of a deposit that is credited to a balance.
+// emitBalance emits the event of a deposit that is credited to a balance or, while no company owns it, of one that
+// came to a company's address and that no object expects.
 func (d Deposit) emitBalance(tx *db.Tx, from State) error {
-	return webhook.Emit(tx, webhook.WalletDepositUpdate.Event(d.OwnerID, d.ID, d.Version, webhook.WalletDepositData{
-		WalletID: d.WalletID(), DepositID: d.ID, Status: string(d.State), PreviousStatus: string(from),
+	company := cmp.Or(d.OwnerID, d.CompanyID)
+	return webhook.Emit(tx, webhook.WalletDepositUpdate.Event(company, d.ID, d.Version, webhook.WalletDepositData{
+		WalletID: d.WalletID(), DepositID: d.ID, PaidTo: d.ObjectID, Held: d.OwnerID == "" && d.RefundTo == "",
+		Status: string(d.State), PreviousStatus: string(from),
 		Currency: d.Amount.Asset(),
 		Amount:   d.Amount, Chain: d.Chain, Address: d.Address, TxHash: d.TxID, Vout: int64(d.Vout),
 		FirstSeen: d.FirstSeen.Format(time.RFC3339), ConfirmationsRequired: d.Wanted,

@@ -22,7 +22,7 @@
 //
 // When a deposit changes, the job [JobChanged] names the object to re-evaluate. The object's package posts what a
 // confirmed deposit means to it. This package posts confirmed money that no object expects: to suspense, dust too,
-// which costs more to spend than it is worth; what comes to an address of the operator's own ([ledger.Operator]) to
+// which costs more to spend than it is worth, and reports it to the company whose address it came to, except dust; what comes to an address of the operator's own ([ledger.Operator]) to
 // the operator's funds; and what comes to a wallet's address to the available balance of its company, in any coin that
 // wallets hold.
 package deposit
@@ -197,6 +197,9 @@ func book(ctx context.Context, tx *db.Tx, d Deposit, from State) error {
 			errs = append(errs, post(purpose, wallet, account, where, dim))
 		case d.State != Confirmed && from == Confirmed:
 			errs = append(errs, post(purpose+"_reverted", account, wallet, dim, where))
+		}
+		if d.State != from && d.ObjectID != "" && d.CompanyID != ledger.Operator && !d.Dust {
+			errs = append(errs, d.emitBalance(tx, from))
 		}
 		return errors.Join(errs...)
 	}
