@@ -148,6 +148,8 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 		onDB("operators.forget", time.Hour, backoffice.Forget),
 		onDB("account.forget_links", time.Hour, auth.Forget),
 		onDB("kyc.expire", time.Hour, s.kyc.ExpireDue),
+		onDB("kyc.forget_callbacks", time.Hour, kyc.ForgetCallbacks),
+		onDB("payroll.forget_form_keys", time.Hour, payroll.ForgetFormKeys),
 		onDB("api.forget_keys", time.Hour, httpapi.ForgetKeys),
 	)
 }

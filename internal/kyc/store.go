@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 )
@@ -217,6 +218,18 @@ func insertCallback(ctx context.Context, tx *db.Tx, provider, id string) (bool, 
 	n, err := tx.Exec(ctx, `INSERT INTO provider_callbacks (provider, callback_id, received_at)
 		VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, provider, id, db.Micros(tx.Now()))
 	return n == 1, err
+}
+
+// callbacksKept is the time after which a provider's callback is forgotten. Authentication refuses one that is older.
+const callbacksKept = 24 * time.Hour
+
+// ForgetCallbacks deletes what is known of old callbacks.
+func ForgetCallbacks(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM provider_callbacks WHERE received_at <= $1",
+			db.Micros(tx.Now().Add(-callbacksKept)))
+		return err
+	})
 }
 
 func upsertCompanyProfile(ctx context.Context, tx *db.Tx, companyID string, sealed []byte) error {

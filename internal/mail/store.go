@@ -2,6 +2,7 @@ package mail
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -104,6 +105,22 @@ func discount(ctx context.Context, tx *db.Tx, counter string) error {
 
 func deleteCounts(ctx context.Context, tx *db.Tx) error {
 	_, err := tx.Exec(ctx, "DELETE FROM mail_counts WHERE since_at <= $1", db.Micros(tx.Now().Add(-day)))
+	return err
+}
+
+// companyFrom returns the first company from an ID on that has mails.
+func companyFrom(ctx context.Context, tx *db.Tx, from string) (company string, found bool, err error) {
+	err = tx.QueryRow(ctx, "SELECT company_id FROM mails WHERE company_id >= $1 ORDER BY company_id LIMIT 1",
+		from).Scan(&company)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", false, nil
+	}
+	return company, err == nil, err
+}
+
+func deleteOld(ctx context.Context, tx *db.Tx, company string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM mails WHERE company_id = $1 AND created_at <= $2 AND state <> 'queued'", company,
+		db.Micros(tx.Now().Add(-Kept)))
 	return err
 }
 

@@ -137,9 +137,22 @@ func digest(parts ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Forget deletes expired counters.
+// Kept is the time for which mails are stored.
+const Kept = 90 * day
+
+// Forget deletes expired counters, and mails older than Kept that are not queued.
 func Forget(ctx context.Context, d *db.DB) error {
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return deleteCounts(ctx, tx) })
+	err := d.Write(ctx, deleteCounts)
+	for company, found := "", err == nil; found && err == nil; {
+		err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			if company, found, err = companyFrom(ctx, tx, company); err != nil || !found {
+				return err
+			}
+			return deleteOld(ctx, tx, company)
+		})
+		company += "\x01" // the next one
+	}
+	return err
 }
 
 // maxName is the maximum length of a name in a mail from an unverified company, in characters.

@@ -125,6 +125,17 @@ func keepKey(ctx context.Context, tx *db.Tx, p *Payroll, key string) (first bool
 	return n == 1, err
 }
 
+// formKeysKept is the time after which a page's form that created a payroll is no longer recognized.
+const formKeysKept = 30 * 24 * time.Hour
+
+// ForgetFormKeys deletes old keys of forms.
+func ForgetFormKeys(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM payroll_form_keys WHERE created_at <= $1", db.Micros(tx.Now().Add(-formKeysKept)))
+		return err
+	})
+}
+
 func scanPayroll(companyID string, scan func(...any) error) (Payroll, error) {
 	p := Payroll{CompanyID: companyID}
 	var state, heldFrom, fundingState, currency, funding, rate string
