@@ -195,6 +195,12 @@ func (d *DB) openPostgres(ctx context.Context) error {
 	cfg.ConnConfig.RuntimeParams["tcp_keepalives_idle"] = "15"
 	cfg.ConnConfig.RuntimeParams["tcp_keepalives_interval"] = "5"
 	cfg.ConnConfig.RuntimeParams["tcp_keepalives_count"] = "3"
+	// A machine that is gone answers nothing. Without these limits, attempts to reach it would occupy the pool for minutes
+	// after another machine has taken over, and each idle connection to it would cost a caller its connectTimeout.
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	cfg.PingTimeout = pingTimeout
 	d.pool, err = pgxpool.NewWithConfig(ctx, cfg)
 	return err
 }

@@ -1,9 +1,12 @@
 package db_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 var errRefused = apierr.New(apierr.Conflict, "refused", "No.")
@@ -420,4 +424,29 @@ func TestAConflictRollsBackItsTransaction(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Of several hosts, one that accepts a connection and then says nothing is passed over.
+func TestAHostThatDoesNotAnswerIsPassedOver(t *testing.T) {
+	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	testkit.Check(t, err)
+	t.Cleanup(func() { silent.Close() })
+	host, port, err := net.SplitHostPort(silent.Addr().String())
+	testkit.Check(t, err)
+	u, err := url.Parse(dbtest.Postgres(t))
+	testkit.Check(t, err)
+	hosts := u.Query()
+	if hosts.Get("host") == "" { // TEST_PG_DSN names the host outside the query
+		hosts.Set("host", u.Hostname())
+		hosts.Set("port", cmp.Or(u.Port(), "5432"))
+		u.Host = ""
+	}
+	hosts.Set("host", host+","+hosts.Get("host"))
+	hosts.Set("port", port+","+hosts.Get("port"))
+	u.RawQuery = hosts.Encode()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	d, err := db.Open(ctx, db.Options{URL: u.String()})
+	testkit.Check(t, err)
+	testkit.Check(t, d.Close())
 }

@@ -27,7 +27,27 @@ var (
 	// ErrConflict means that a guarded statement changed no row: another transaction has changed the resource since it was
 	// read. It wraps a fault, so that it does not equal other faults with the code retry_later.
 	ErrConflict = fmt.Errorf("db: concurrent change: %w", apierr.New(apierr.Unavailable, "retry_later",
-		"Other requests kept changing the object. Repeat the request, with the same Idempotency-Key, in a few seconds."))
+		"Other requests kept changing the object. Repeat the request, with the same Idempotency-Key, in a few "+
+			"seconds."))
+)
+
+// unavailable is an error of the database server. Clients see the fault; the text, with the cause, is for operators.
+type unavailable struct {
+	fault *apierr.Fault
+	cause error
+}
+
+func (e *unavailable) Error() string {
+	return "the database did not execute a transaction: " + e.cause.Error()
+}
+
+func (e *unavailable) Unwrap() []error { return []error{e.fault, e.cause} }
+
+// Causes of ErrRetryLater.
+var (
+	errConnections = errors.New("no connection became free within 2 seconds")
+	errQueued      = errors.New("it waited too long for other writes")
+	errClosed      = errors.New("the process is stopping")
 )
 
 // IsUnique reports whether an error is the violation of a primary key or unique index.
@@ -108,15 +128,15 @@ func classify(err error) error {
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && (pg.Code == "53100" || pg.Code == "53200") { // disk_full, out_of_memory
-		return fmt.Errorf("%w (%w)", ErrStorage, err)
+		return &unavailable{ErrStorage, err}
 	}
 	var lite *sqlite.Error
 	if errors.As(err, &lite) && (lite.Code()&0xff == 13 || lite.Code()&0xff == 7) { // FULL, NOMEM
-		return fmt.Errorf("%w (%w)", ErrStorage, err)
+		return &unavailable{ErrStorage, err}
 	}
 	var connect *pgconn.ConnectError
 	if retryable(err) || errors.As(err, &connect) {
-		return fmt.Errorf("%w (%w)", ErrRetryLater, err)
+		return &unavailable{ErrRetryLater, err}
 	}
 	return err
 }

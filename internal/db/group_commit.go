@@ -15,9 +15,14 @@ const (
 	queueSize    = 4096
 	maxBatch     = 64               // functions that share a commit
 	maxAttempts  = 6                // of one function, before its caller gets ErrRetryLater
+	maxConflicts = 20               // attempts that end with a conflict: each time another transaction has committed
 	maxLockWaits = 2                // attempts that end with a lock timeout
 	batchTimeout = 60 * time.Second // of a transaction
 )
+
+// maxConflictPause bounds the pause after a conflict. The other transaction has committed, so there is nothing to wait
+// for but further ones.
+const maxConflictPause = 20 * time.Millisecond
 
 // request is a call of Write.
 type request struct {
@@ -43,8 +48,9 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value,
 // If fn returns an error, its changes are rolled back and Write returns the error. If a shared transaction fails,
 // each of its functions runs again in a transaction of its own, so that one function cannot fail another.
 // Serialization failures, deadlocks, lost connections, unique violations and [ErrConflict] are retried a few times, so
-// that fn sees what the concurrent transaction has committed. Then Write returns ErrConflict or [ErrRetryLater]. If the connection is lost during the commit, the outcome is unknown, so Write
-// returns ErrRetryLater and does not run fn again. Canceling ctx has no effect once fn has started.
+// that fn sees what the concurrent transaction has committed. Then Write returns ErrConflict or [ErrRetryLater]. If
+// the connection is lost during the commit, the outcome is unknown, so Write returns ErrRetryLater and does not run fn
+// again. Canceling ctx has no effect once fn has started.
 //
 // Values that fn gets from a [Loader] can be passed as prefetch; they are read together with those of the other
 // functions.
@@ -57,7 +63,7 @@ func (d *DB) Write(ctx context.Context, fn func(context.Context, *Tx) error, pre
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-d.stop:
-		return ErrRetryLater
+		return &unavailable{ErrRetryLater, errClosed}
 	}
 	select {
 	case <-r.done:
@@ -66,7 +72,7 @@ func (d *DB) Write(ctx context.Context, fn func(context.Context, *Tx) error, pre
 		select {
 		case <-r.done:
 		default: // it was queued after the last committer had stopped
-			return ErrRetryLater
+			return &unavailable{ErrRetryLater, errClosed}
 		}
 	}
 	var p *panicked
@@ -186,7 +192,7 @@ func (d *DB) abandoned(r *request) error {
 		return err
 	}
 	if d.opt.QueueTimeout > 0 && time.Since(r.queued) > d.opt.QueueTimeout {
-		return fmt.Errorf("%w (it waited too long in the queue)", ErrRetryLater)
+		return &unavailable{ErrRetryLater, errQueued}
 	}
 	return nil
 }
@@ -208,13 +214,17 @@ func (d *DB) executeAlone(r *request) {
 		if isReadOnly(r.err) {
 			d.pool.Reset() // the server became a standby; new connections find the primary
 		}
-		if try == maxAttempts || isLockTimeout(r.err) && (try == maxLockWaits || d.abandoned(r) != nil) {
+		most, pause := maxAttempts, 5*time.Millisecond<<try
+		if errors.Is(r.err, ErrConflict) {
+			most, pause = maxConflicts, min(pause, maxConflictPause)
+		}
+		if try >= most || isLockTimeout(r.err) && (try == maxLockWaits || d.abandoned(r) != nil) {
 			if retryable(r.err) {
-				r.err = fmt.Errorf("%w (%w)", ErrRetryLater, r.err)
+				r.err = &unavailable{ErrRetryLater, r.err}
 			}
 			return
 		}
-		time.Sleep(rand.N(5 * time.Millisecond << try)) //nolint:gosec // jitter, not a secret
+		time.Sleep(rand.N(pause)) //nolint:gosec // jitter, not a secret
 	}
 }
 
@@ -279,7 +289,7 @@ func (d *DB) attempt(batch []*request) error {
 		// idempotency keys.
 		for _, r := range batch {
 			if r.err == nil {
-				r.err = fmt.Errorf("%w (%w)", ErrRetryLater, err)
+				r.err = &unavailable{ErrRetryLater, err}
 			}
 		}
 	}

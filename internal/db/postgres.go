@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,12 +26,15 @@ type pgConn struct {
 // that the queue does not grow without bound.
 const connectTimeout = 2 * time.Second
 
+// pingTimeout bounds how long an idle connection may take to show that it still works.
+const pingTimeout = 500 * time.Millisecond
+
 func beginPostgres(ctx context.Context, pool *pgxpool.Pool, begin string) (*pgConn, error) {
 	short, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	c, err := pool.Acquire(short)
 	if err != nil && ctx.Err() == nil && short.Err() != nil {
-		return nil, fmt.Errorf("%w (no database connection became free)", ErrRetryLater)
+		return nil, &unavailable{ErrRetryLater, errConnections}
 	}
 	if err != nil {
 		return nil, err

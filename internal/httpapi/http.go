@@ -415,7 +415,7 @@ func (s *server) logRequest(r *http.Request, a *responseWriter, took time.Durati
 		})
 	}
 	level := slog.LevelInfo
-	if a.status >= 500 {
+	if a.status == http.StatusInternalServerError {
 		level = slog.LevelError
 	}
 	if !s.Log.Enabled(r.Context(), level) {
@@ -447,6 +447,9 @@ func (s *server) refuse(w *responseWriter, err error) {
 	if f.Kind == apierr.Internal {
 		s.Log.Error("internal error", slog.String("request_id", w.requestID), slog.String("route", w.route),
 			slog.String("error", err.Error()))
+	}
+	if f.Kind == apierr.Unavailable {
+		s.Log.Warn("requests get 503", slog.String("code", f.Code), slog.String("error", err.Error()))
 	}
 	h := w.Header()
 	if after := retryAfter(f); after != "" {

@@ -128,6 +128,7 @@ func (s *server) serveOAuth(
 		switch {
 		case errors.Is(err, db.ErrRetryLater) || errors.Is(err, db.ErrStorage):
 			w.Header().Set("Retry-After", "1")
+			s.Log.Warn("requests get 503", slog.String("code", "server_error"), slog.String("error", err.Error()))
 			s.refuseOAuth(w, http.StatusServiceUnavailable, &oauth.Error{
 				Code: "server_error", Description: "The service is busy. Retry later.",
 			})

@@ -57,13 +57,13 @@ func (m MigrateCmd) Run(ctx context.Context, std Streams) error {
 	return nil
 }
 
-// newLogger returns a logger that writes lines of JSON from a level on.
+// newLogger returns a logger that writes lines of JSON from a level on, and an error that repeats once a minute.
 func newLogger(w io.Writer, level string) *slog.Logger {
 	var l slog.Level
 	if l.UnmarshalText([]byte(level)) != nil {
 		l = slog.LevelInfo
 	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
+	return slog.New(app.LimitRepeats(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l})))
 }
 
 // greet prints the addresses of a service and what to try first.

@@ -264,7 +264,7 @@ func (s *Server) logRequest(r *http.Request, a *responseWriter, took time.Durati
 		s.Observe(r.Method, a.route, a.status, took)
 	}
 	level := slog.LevelInfo
-	if a.status >= 500 {
+	if a.status == http.StatusInternalServerError {
 		level = slog.LevelError
 	}
 	s.Log.LogAttrs(r.Context(), level, "page", slog.String("request_id", a.ID), slog.String("method", r.Method),
