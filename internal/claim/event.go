@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
@@ -91,7 +90,7 @@ func (r *Refund) emit(tx *db.Tx, event webhook.Type[webhook.RefundData], from Re
 		RefundID: r.ID, ClaimID: r.ClaimID, CompanyID: r.CompanyID, Status: string(r.State),
 		PreviousStatus: string(from),
 		Currency:       r.Amount.Asset(), Amount: r.Amount.String(), TxHash: r.TxHash,
-		ExpiresAt: r.ExpiresAt.UTC().Format(time.RFC3339),
+		ExpiresAt: webhook.FormatTime(r.ExpiresAt),
 	}
 	if r.OfMerchant() {
 		d.Value, d.ValueCurrency = r.Value.String(), r.Value.Asset()

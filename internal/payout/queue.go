@@ -93,7 +93,8 @@ func (q Queue) record(ctx context.Context, tx *db.Tx, log *slog.Logger, delay De
 		}
 		if err := webhook.EmitNext(ctx, tx, webhook.PayoutDelayed.Event(q.companyID, q.companyID, 0,
 			webhook.PayoutDelayedData{
-				Reason: delay.Reason, Waiting: w.n, Amount: w.sum, Currency: asset, Network: string(q.rail), Since: since,
+				Reason: delay.Reason, Waiting: w.n, Amount: w.sum, Currency: asset, Network: string(q.rail),
+				Since: since.Truncate(time.Millisecond),
 			})); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -49,8 +50,14 @@ func checkEvents(t testing.TB, url string) {
 		if err := schemas.Check(p[0], []byte(p[1])); err != nil {
 			t.Errorf("%v\nIf the payload's type was changed, run go run ./tools/generate contract", err)
 		}
+		if text := tooPrecise.FindString(p[1]); text != "" {
+			t.Errorf("event %s has the time %s, want whole seconds or milliseconds", p[0], text)
+		}
 	}
 }
+
+// tooPrecise matches a time with fractions of milliseconds.
+var tooPrecise = regexp.MustCompile(`\d\d:\d\d:\d\d\.\d{4,}`)
 
 func readPayloads(url string) (payloads [][2]string, err error) {
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {

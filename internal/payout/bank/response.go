@@ -737,6 +737,7 @@ func emitReturned(tx *db.Tx, o payout.Output, f fact) error {
 	}
 	return webhook.Emit(tx, webhook.PayoutReturned.Event(o.CompanyID, o.ID, o.Version, webhook.PayoutReturnedData{
 		PayoutID: o.ID, PayrollID: o.PayrollID, SubpayrollID: o.PaymentID, DistributionID: o.DistributionID, Amount: o.Amount,
-		Currency: o.Amount.Asset(), Reason: f.code, ReasonText: meaning, BankText: f.info, Returned: tx.Now(),
+		Currency: o.Amount.Asset(), Reason: f.code, ReasonText: meaning, BankText: f.info,
+		Returned: tx.Now().Truncate(time.Millisecond),
 	}))
 }

@@ -3,7 +3,6 @@ package deposit
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
@@ -91,6 +90,6 @@ func (d Deposit) emitBalance(tx *db.Tx, from State) error {
 		Status: string(d.State), PreviousStatus: string(from),
 		Currency: d.Amount.Asset(),
 		Amount:   d.Amount, Chain: d.Chain, Address: d.Address, TxHash: d.TxID, Vout: int64(d.Vout),
-		FirstSeen: d.FirstSeen.Format(time.RFC3339), ConfirmationsRequired: d.Wanted,
+		FirstSeen: webhook.FormatTime(d.FirstSeen), ConfirmationsRequired: d.Wanted,
 	}))
 }

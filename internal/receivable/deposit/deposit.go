@@ -230,7 +230,7 @@ func emitDetected(tx *db.Tx, d Deposit) error {
 	data := webhook.FundingDetectedData{
 		PayrollID: d.ObjectID, DepositID: d.ID, QuoteID: d.QuoteID, Status: string(d.State), InTime: d.OnTime,
 		Currency: d.Amount.Asset(), Amount: d.Amount, Address: d.Address, TxHash: d.TxID, Vout: int64(d.Vout),
-		FirstSeen: d.FirstSeen.Format(time.RFC3339), ConfirmationsRequired: d.Wanted,
+		FirstSeen: webhook.FormatTime(d.FirstSeen), ConfirmationsRequired: d.Wanted,
 	}
 	if d.ByBank() {
 		data.QuoteID, data.TxHash, data.TransferID = "", "", d.TxID
