@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	errRepeated = apierr.New(apierr.BadRequest, "invalid_request",
-		"The link you followed contains a parameter twice, so nothing was done.")
+	errParams = apierr.New(apierr.BadRequest, "invalid_request",
+		"The link you followed contains a parameter twice, or one that is too long, so nothing was done.")
 	errDecision = apierr.New(apierr.BadRequest, "malformed_form", "The form contains no decision.")
 )
 
@@ -38,15 +38,18 @@ type consentPage struct {
 var requestParams = []string{"client_id", "state", "response_type", "redirect_uri", "scope", "code_challenge",
 	"code_challenge_method"}
 
-// readRequest reads the authorization request from the URL or the posted form. Repeated parameters are an error.
+// maxParam is the maximum length of a parameter of an authorization request, in bytes.
+const maxParam = 2048
+
+// readRequest reads the authorization request from the URL or the posted form. A repeated parameter is an error.
 func readRequest(c *ui.Request) (oauth.Params, error) {
 	v := c.Form
 	if v == nil {
 		v = c.HTTP.URL.Query()
 	}
 	for _, name := range requestParams {
-		if len(v[name]) > 1 {
-			return oauth.Params{}, errRepeated
+		if len(v[name]) > 1 || len(v.Get(name)) > maxParam {
+			return oauth.Params{}, errParams
 		}
 	}
 	return oauth.Params{

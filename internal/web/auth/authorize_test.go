@@ -71,6 +71,10 @@ func TestConsent(t *testing.T) {
 			}
 		}
 
+		if got := v.Get(authorizePath(app, "state", strings.Repeat("s", 2049))); got.Status != 400 || got.Location() != "" {
+			t.Errorf("a long state: %d to %q", got.Status, got.Location())
+		}
+
 		// The token has the scopes that were shown, not all scopes of the app.
 		q := x.AppRedirect(v.Submit(page, "/authorize", "decision", "allow"))
 		var token oauth.Token
