@@ -23,7 +23,7 @@ type (
 		PayerID              string  `json:"payer_id" maxLength:"128"`
 		Amount               Decimal `json:"amount"`
 		DenominationCurrency string  `json:"denomination_currency" maxLength:"10"`
-		FundingCurrency      string  `json:"funding_currency,omitempty" maxLength:"10"`
+		FundingCurrency      string  `json:"funding_currency,omitempty" minLength:"1" maxLength:"10"`
 		Description          string  `json:"description,omitempty" maxLength:"500"`
 		ReturnURL            string  `json:"return_url,omitempty" maxLength:"2000"`
 		RedirectURL          string  `json:"redirect_url,omitempty" maxLength:"2000"`
@@ -379,7 +379,7 @@ func listClaims(ctx context.Context, tx *db.Tx, c *request, in *claimList) (*cla
 	if err != nil {
 		return nil, err
 	}
-	f.Page, f.PerPage = in.Page, in.size()
+	f.Page, f.PerPage = in.number(), in.size()
 	all, total, err := c.Claim.List(ctx, tx, c.by, c.company, f)
 	if err != nil {
 		return nil, err
@@ -487,7 +487,7 @@ func showSettlement(x claim.Settlement) settlement {
 }
 
 func listSettlements(ctx context.Context, tx *db.Tx, c *request, in *settlementList) (*settlementPage, error) {
-	all, total, err := c.Claim.Settlements(ctx, tx, c.by, c.company, in.Page, in.size())
+	all, total, err := c.Claim.Settlements(ctx, tx, c.by, c.company, in.number(), in.size())
 	if err != nil {
 		return nil, err
 	}

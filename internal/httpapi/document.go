@@ -31,7 +31,7 @@ type (
 	}
 
 	uploadBody struct {
-		UserID         string `json:"user_id,omitempty" maxLength:"64"`
+		UserID         string `json:"user_id,omitempty" minLength:"1" maxLength:"64"`
 		DocType        string `json:"doc_type" minLength:"1" maxLength:"64"`
 		Category       string `json:"category,omitempty" enum:"front,back"`
 		IssuingCountry string `json:"issuing_country,omitempty" maxLength:"64"`

@@ -1,13 +1,18 @@
 package httpapi
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,8 +61,8 @@ func keyAccount(by identity.Principal) string {
 	return by.CompanyID + "/" + app + "/" + by.UserID
 }
 
-// fingerprint returns a digest that is equal for requests with the same meaning: body members in any order and with any
-// whitespace, and equal values in the path. Numbers are compared as they are written.
+// fingerprint returns a digest that is equal for requests with the same meaning: equal values in the path and the body.
+// The order of members, whitespace, the notation of numbers and members that are null have no meaning.
 func fingerprint(r *http.Request, in *input, body []byte) string {
 	h := sha256.New()
 	for _, p := range in.params {
@@ -66,11 +71,56 @@ func fingerprint(r *http.Request, in *input, body []byte) string {
 		}
 	}
 	if in.body >= 0 && body != nil {
-		canonical := jsontext.Value(slices.Clone(body))
-		_ = canonical.Format(jsontext.ReorderRawObjects(true)) // cannot fail: the body was decoded without a syntax error
-		h.Write(canonical)
+		sorted := jsontext.Value(slices.Clone(body))
+		_ = sorted.Format(jsontext.ReorderRawObjects(true)) // cannot fail: the body was decoded without a syntax error
+		writeCanonical(h, sorted)
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// writeCanonical writes the tokens of a valid JSON text, one per line, without members that are null.
+func writeCanonical(w io.Writer, text []byte) {
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	for {
+		parent, members := d.StackIndex(d.StackDepth())
+		token, err := d.ReadToken()
+		if err != nil { // the end of the text
+			return
+		}
+		line := token.String()
+		switch token.Kind() {
+		case '"':
+			line = strconv.Quote(line)
+			if parent == '{' && members%2 == 0 && d.PeekKind() == 'n' {
+				_ = d.SkipValue() // the text is valid
+				continue
+			}
+		case '0':
+			line = canonicalNumber(line)
+		}
+		fmt.Fprintln(w, line)
+	}
+}
+
+// canonicalNumber returns a JSON number as its digits without leading and trailing zeros, and the exponent of the last
+// one: 10, 10.00 and 1e1 are all 1e1.
+func canonicalNumber(text string) string {
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	mantissa, negative := strings.CutPrefix(mantissa, "-")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	shift, err := strconv.Atoi(cmp.Or(exponent, "0"))
+	if err != nil {
+		return text
+	}
+	digits := strings.TrimLeft(whole+fraction, "0")
+	significant := strings.TrimRight(digits, "0")
+	switch shift += len(digits) - len(significant) - len(fraction); {
+	case significant == "":
+		return "0"
+	case negative:
+		return "-" + significant + "e" + strconv.Itoa(shift)
+	}
+	return significant + "e" + strconv.Itoa(shift)
 }
 
 // sentDigest returns a digest of a request as it was sent, with its key and account.

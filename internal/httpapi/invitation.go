@@ -80,7 +80,7 @@ func revokeInvitation(ctx context.Context, tx *db.Tx, c *request, in *invitedInp
 
 func listInvitations(ctx context.Context, tx *db.Tx, c *request, in *invitationList) (*invitationPage, error) {
 	found, err := payee.Invitations(ctx, tx, c.by, payee.InvitationsParams{
-		CompanyID: c.company, Status: in.Status, Email: in.Email, Page: payee.Page{Number: in.Page, PerPage: in.size()},
+		CompanyID: c.company, Status: in.Status, Email: in.Email, Page: payee.Page{Number: in.number(), PerPage: in.size()},
 	})
 	if err != nil {
 		return nil, err

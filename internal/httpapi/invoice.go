@@ -12,10 +12,10 @@ type (
 	invoiceCreateInput struct{ Body invoiceCreateBody }
 
 	invoiceCreateBody struct {
-		UserID            string            `json:"user_id,omitempty" maxLength:"64"`
+		UserID            string            `json:"user_id,omitempty" minLength:"1" maxLength:"64"`
 		ExternalCompanyID string            `json:"external_company_id" maxLength:"64" doc:"The payer."`
 		Number            string            `json:"number,omitempty" maxLength:"40"`
-		Currency          string            `json:"currency,omitempty" maxLength:"10"`
+		Currency          string            `json:"currency,omitempty" minLength:"1" maxLength:"10"`
 		IssueDate         string            `json:"issue_date,omitempty" maxLength:"10" doc:"Default: today."`
 		DueDate           string            `json:"due_date,omitempty" maxLength:"10"`
 		Items             []invoiceItemBody `json:"items" minItems:"1" maxItems:"100"`
@@ -33,7 +33,7 @@ type (
 	invoiceRefInput struct{ Body invoiceRefBody }
 
 	invoiceRefBody struct {
-		UserID    string `json:"user_id,omitempty" maxLength:"64"`
+		UserID    string `json:"user_id,omitempty" minLength:"1" maxLength:"64"`
 		InvoiceID string `json:"invoice_id" maxLength:"64"`
 	}
 
@@ -136,7 +136,7 @@ func getInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceGet) (*in
 
 func listInvoices(ctx context.Context, tx *db.Tx, c *request, in *invoiceList) (*invoicePage, error) {
 	all, total, err := invoice.List(ctx, tx, c.by, in.UserID, invoice.Filter{
-		Status: invoice.Status(in.Status), PayerID: in.ExternalCompanyID, From: in.From, To: in.To, Page: in.Page,
+		Status: invoice.Status(in.Status), PayerID: in.ExternalCompanyID, From: in.From, To: in.To, Page: in.number(),
 		PerPage: in.size(),
 	})
 	if err != nil {

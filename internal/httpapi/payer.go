@@ -11,7 +11,7 @@ type (
 	payerCreateInput struct{ Body payerCreateBody }
 
 	payerCreateBody struct {
-		UserID         string   `json:"user_id,omitempty" maxLength:"64"`
+		UserID         string   `json:"user_id,omitempty" minLength:"1" maxLength:"64"`
 		Name           *string  `json:"name" maxLength:"200"`
 		Email          *string  `json:"email,omitempty" maxLength:"254"`
 		CompanyType    *string  `json:"company_type" enum:"employer,client"`
@@ -30,7 +30,7 @@ type (
 	payerUpdateInput struct{ Body payerUpdateBody }
 
 	payerUpdateBody struct {
-		UserID            string   `json:"user_id,omitempty" maxLength:"64"`
+		UserID            string   `json:"user_id,omitempty" minLength:"1" maxLength:"64"`
 		ExternalCompanyID string   `json:"external_company_id" maxLength:"64"`
 		Name              *string  `json:"name,omitempty" maxLength:"200"`
 		Email             *string  `json:"email,omitempty" maxLength:"254"`
@@ -50,7 +50,7 @@ type (
 	payerRefInput struct{ Body payerRefBody }
 
 	payerRefBody struct {
-		UserID            string `json:"user_id,omitempty" maxLength:"64"`
+		UserID            string `json:"user_id,omitempty" minLength:"1" maxLength:"64"`
 		ExternalCompanyID string `json:"external_company_id" maxLength:"64"`
 	}
 

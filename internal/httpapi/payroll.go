@@ -20,16 +20,16 @@ type (
 	payrollCreateBody struct {
 		CompanyID       string      `json:"company_id,omitempty" maxLength:"64"`
 		ToPay           []toPayItem `json:"to_pay" minItems:"1" maxItems:"10000"`
-		FundingMethod   string      `json:"funding_method,omitempty" maxLength:"64"`
-		FundingCurrency string      `json:"funding_currency,omitempty" maxLength:"10"`
-		FundingNetwork  string      `json:"funding_network,omitempty" maxLength:"20"`
-		Currency        string      `json:"currency,omitempty" maxLength:"10" doc:"Currency of amount_fiat."`
+		FundingMethod   string      `json:"funding_method,omitempty" minLength:"1" maxLength:"64"`
+		FundingCurrency string      `json:"funding_currency,omitempty" minLength:"1" maxLength:"10"`
+		FundingNetwork  string      `json:"funding_network,omitempty" minLength:"1" maxLength:"20"`
+		Currency        string      `json:"currency,omitempty" minLength:"1" maxLength:"10" doc:"Currency of amount_fiat."`
 		ExternalID      string      `json:"external_id,omitempty" maxLength:"255"`
 	}
 
 	toPayItem struct {
 		AmountFiat        Decimal `json:"amount_fiat"`
-		UserID            string  `json:"user_id,omitempty" maxLength:"64"`
+		UserID            string  `json:"user_id,omitempty" minLength:"1" maxLength:"64"`
 		CompanyID         string  `json:"company_id,omitempty" maxLength:"64"`
 		Country           string  `json:"country,omitempty" maxLength:"2"`
 		IsPremium         bool    `json:"is_premium,omitempty"`
@@ -329,7 +329,7 @@ func showField(f apierr.Field) wrong {
 
 func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (*payrollPage, error) {
 	all, total, err := c.Payroll.List(ctx, tx, c.by, c.company, payroll.Filter{
-		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.Page,
+		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.number(),
 		PerPage: in.size(),
 	})
 	if err != nil {

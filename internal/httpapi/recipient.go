@@ -221,7 +221,7 @@ func (r recipientChoice) params(companyID string) payee.ListParams {
 
 func listRecipients(ctx context.Context, tx *db.Tx, c *request, in *recipientList) (*recipientPage, error) {
 	params := in.params(c.company)
-	params.Page = payee.Page{Number: in.Page, PerPage: in.size()}
+	params.Page = payee.Page{Number: in.number(), PerPage: in.size()}
 	found, err := payee.List(ctx, tx, c.by, params)
 	if err != nil {
 		return nil, err
@@ -305,7 +305,7 @@ func reactivateRecipient(ctx context.Context, tx *db.Tx, c *request, in *recipie
 
 func listWorkers(ctx context.Context, tx *db.Tx, c *request, in *workerList) (*workerPage, error) {
 	found, err := payee.Workers(ctx, tx, c.by, payee.WorkersParams{
-		CompanyID: c.company, UserID: in.UserID, Email: in.Email, Page: payee.Page{Number: in.Page, PerPage: in.size()},
+		CompanyID: c.company, UserID: in.UserID, Email: in.Email, Page: payee.Page{Number: in.number(), PerPage: in.size()},
 	})
 	if err != nil {
 		return nil, err

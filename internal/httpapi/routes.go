@@ -54,7 +54,8 @@ var routes = []route{
 	},
 	{
 		method: "POST", path: "/api/webhooks/{webhook_id}/rotate", name: "rotate-webhook-secret",
-		scope: identity.CompanyDetail, apiKeyOnly: true, kind: write, handler: withSecret(handle(rotateWebhook)),
+		scope: identity.CompanyDetail, apiKeyOnly: true, kind: write, bodyOptional: true,
+		handler: withSecret(handle(rotateWebhook)),
 		summary: "Rotate a webhook endpoint's secret",
 		description: "Returns a new signing secret, which is not shown again. Until the overlap ends, each delivery " +
 			"is signed with both secrets.",
@@ -81,7 +82,7 @@ var routes = []route{
 	},
 	{
 		method: "POST", path: "/api/webhooks/{webhook_id}/redeliver", name: "redeliver-webhook-range",
-		scope: identity.CompanyDetail, apiKeyOnly: true, kind: write, handler: handle(redeliverRange),
+		scope: identity.CompanyDetail, apiKeyOnly: true, kind: write, bodyOptional: true, handler: handle(redeliverRange),
 		summary: "Redeliver events of a period",
 		description: "Queues the events of a period, of the last 30 days by default, in the background. Only " +
 			"deliveries that did not succeed are repeated, unless `which` is `all`.",
@@ -787,7 +788,7 @@ var routes = []route{
 
 	{
 		method: "POST", path: "/api/user/kyc-initiate", name: "initiate-kyc",
-		scope: identity.UserKYCInitiate, kind: write, handler: handle(initiateKYC),
+		scope: identity.UserKYCInitiate, kind: write, bodyOptional: true, handler: handle(initiateKYC),
 		summary: "Start the verification of a user",
 		description: "Submits the profile and the documents to the verification provider. The profile and the " +
 			"required documents must be complete. Has no effect while a verification is in progress or the user is " +

@@ -157,7 +157,7 @@ func returnByBank(ctx context.Context, tx *db.Tx, c *request, in *sandboxReturnI
 
 // listKeptMails returns the mails that a sandbox without mail server captured.
 func listKeptMails(ctx context.Context, tx *db.Tx, c *request, in *sandboxMailList) (*sandboxMailPage, error) {
-	mails, total, err := mail.List(ctx, tx, c.company, (in.Page-1)*in.size(), in.size())
+	mails, total, err := mail.List(ctx, tx, c.company, (in.number()-1)*in.size(), in.size())
 	if err != nil {
 		return nil, err
 	}

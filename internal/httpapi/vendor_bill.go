@@ -15,10 +15,10 @@ type (
 	vendorQuoteBody struct {
 		CompanyID       string            `json:"company_id,omitempty" maxLength:"64"`
 		ToPay           []vendorQuoteItem `json:"to_pay" minItems:"1" maxItems:"1000"`
-		FundingMethod   string            `json:"funding_method,omitempty" maxLength:"64"`
-		FundingCurrency string            `json:"funding_currency,omitempty" maxLength:"10"`
-		FundingNetwork  string            `json:"funding_network,omitempty" maxLength:"20"`
-		Currency        string            `json:"currency,omitempty" maxLength:"10" doc:"Currency of amount_fiat."`
+		FundingMethod   string            `json:"funding_method,omitempty" minLength:"1" maxLength:"64"`
+		FundingCurrency string            `json:"funding_currency,omitempty" minLength:"1" maxLength:"10"`
+		FundingNetwork  string            `json:"funding_network,omitempty" minLength:"1" maxLength:"20"`
+		Currency        string            `json:"currency,omitempty" minLength:"1" maxLength:"10" doc:"Currency of amount_fiat."`
 	}
 
 	vendorQuoteItem struct {
@@ -49,10 +49,10 @@ type (
 	vendorPayrollBody struct {
 		CompanyID       string       `json:"company_id,omitempty" maxLength:"64"`
 		ToPay           []vendorItem `json:"to_pay" minItems:"1" maxItems:"1000"`
-		FundingMethod   string       `json:"funding_method,omitempty" maxLength:"64"`
-		FundingCurrency string       `json:"funding_currency,omitempty" maxLength:"10"`
-		FundingNetwork  string       `json:"funding_network,omitempty" maxLength:"20"`
-		Currency        string       `json:"currency,omitempty" maxLength:"10" doc:"Currency of amount_fiat."`
+		FundingMethod   string       `json:"funding_method,omitempty" minLength:"1" maxLength:"64"`
+		FundingCurrency string       `json:"funding_currency,omitempty" minLength:"1" maxLength:"10"`
+		FundingNetwork  string       `json:"funding_network,omitempty" minLength:"1" maxLength:"20"`
+		Currency        string       `json:"currency,omitempty" minLength:"1" maxLength:"10" doc:"Currency of amount_fiat."`
 		ExternalID      string       `json:"external_id,omitempty" maxLength:"255"`
 	}
 

@@ -18,7 +18,7 @@ type (
 	kycInitiateInput struct{ Body kycInitiateBody }
 
 	kycInitiateBody struct {
-		UserID string `json:"user_id,omitempty" maxLength:"64" doc:"Required with an API key."`
+		UserID string `json:"user_id,omitempty" minLength:"1" maxLength:"64" doc:"Required with an API key."`
 	}
 
 	kycInitiated struct {
@@ -109,7 +109,7 @@ type (
 	sandboxKYCInput struct{ Body sandboxKYCBody }
 
 	sandboxKYCBody struct {
-		UserID string `json:"user_id,omitempty" maxLength:"64"`
+		UserID string `json:"user_id,omitempty" minLength:"1" maxLength:"64"`
 		Result string `json:"result" enum:"in_review,approved,resubmission_required,rejected,expired"`
 	}
 

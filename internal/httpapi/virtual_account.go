@@ -16,7 +16,7 @@ type (
 	fundingOpenInput struct{ Body fundingOpenBody }
 
 	fundingOpenBody struct {
-		UserID       string `json:"user_id,omitempty" maxLength:"64"`
+		UserID       string `json:"user_id,omitempty" minLength:"1" maxLength:"64"`
 		Currency     string `json:"currency" enum:"EUR,USD"`
 		TermsVersion string `json:"terms_version,omitempty" maxLength:"20"`
 	}

@@ -125,7 +125,7 @@ func listWallets(ctx context.Context, tx *db.Tx, c *request, _ *walletList) (*wa
 }
 
 func listWalletDeposits(ctx context.Context, tx *db.Tx, c *request, in *walletDepositList) (*walletDepositPage, error) {
-	all, total, err := deposit.OfBalance(ctx, tx, c.company, in.Currency, in.size(), int64(in.Page-1)*int64(in.size()))
+	all, total, err := deposit.OfBalance(ctx, tx, c.company, in.Currency, in.size(), int64(in.number()-1)*int64(in.size()))
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func listTransactions(
 	ctx context.Context, tx *db.Tx, c *request, in *walletTransactions,
 ) (*walletTransactionPage, error) {
 	all, total, err := wallet.Transactions(ctx, tx, c.by, c.company, wallet.Filter{
-		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
+		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To, Page: in.number(), PerPage: in.size(),
 	})
 	if err != nil {
 		return nil, err

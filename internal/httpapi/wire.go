@@ -94,7 +94,7 @@ func (Time) Schema(huma.Registry) *huma.Schema {
 
 // paging is embedded in the input of a paged list.
 type paging struct {
-	Page    int `query:"page" default:"1" minimum:"1" maximum:"1000000000" doc:"Page number, from 1."`
+	Page    int `query:"page" default:"1" minimum:"1" doc:"Page number, from 1."`
 	PerPage int `query:"per_page" default:"20" minimum:"1" doc:"At most 100; larger values mean 100."`
 }
 
@@ -102,6 +102,9 @@ type paging struct {
 const maxPerPage = 100
 
 func (p paging) size() int { return min(p.PerPage, maxPerPage) }
+
+// number returns the number of the page to read. No list has as many pages as its maximum.
+func (p paging) number() int { return min(p.Page, 1_000_000_000) }
 
 // meta describes a page of a list.
 type meta struct {

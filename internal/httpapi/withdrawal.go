@@ -156,7 +156,7 @@ func cancelWithdrawal(
 }
 
 func listWithdrawals(ctx context.Context, tx *db.Tx, c *request, in *withdrawalList) (*withdrawalPage, error) {
-	all, total, err := withdrawal.List(ctx, tx, c.by, c.company, in.Page, in.size())
+	all, total, err := withdrawal.List(ctx, tx, c.by, c.company, in.number(), in.size())
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func listWithdrawals(ctx context.Context, tx *db.Tx, c *request, in *withdrawalL
 
 func getWalletStatement(ctx context.Context, tx *db.Tx, c *request, in *walletStatementGet) (*walletStatement, error) {
 	s, err := wallet.StatementOf(ctx, tx, c.by, c.company, wallet.Filter{
-		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
+		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To, Page: in.number(), PerPage: in.size(),
 	})
 	if err != nil {
 		return nil, err

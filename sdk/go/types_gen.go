@@ -4332,6 +4332,11 @@ type WalletDepositData struct {
 	DepositID string `json:"deposit_id"`
 	// When it was first seen.
 	FirstSeen time.Time `json:"first_seen"`
+	// True while the money is not credited because its address expects another currency. The operator credits it or
+	// sends it back.
+	Held bool `json:"held"`
+	// The wallet, payroll or claim whose address received the money; empty if none is known.
+	PaidTo string `json:"paid_to"`
 	// The state before, empty when it was first seen. One of: seen, confirmed, reverted, replaced, evicted.
 	PreviousStatus string `json:"previous_status"`
 	// State of the object. One of: seen, confirmed, reverted, replaced, evicted.
