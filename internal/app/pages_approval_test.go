@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -70,8 +71,12 @@ func TestANewDestinationIsConfirmed(t *testing.T) {
 		}
 		const elsewhere = "payment details changed since they were last paid"
 		changed := func(id string) any {
-			payments := o.d.ok("GET", "/api/company/payrolls/"+id, "").read(t)["payments"].([]any)
-			return payments[0].(map[string]any)["destination_changed"]
+			payment := o.d.ok("GET", "/api/company/payrolls/"+id, "").read(t)["payments"].([]any)[0].(map[string]any)
+			if warned := strings.Contains(fmt.Sprint(payment["warnings"]), "destination_changed"); warned !=
+				(payment["destination_changed"] != nil) {
+				t.Errorf("the warnings are %v", payment["warnings"])
+			}
+			return payment["destination_changed"]
 		}
 		first := paid().PayrollID
 		o.d.fulfilled(first)
@@ -135,7 +140,7 @@ func TestTwoPersonApproval(t *testing.T) {
 		made := o.d.create(pays("", "1000", ada))
 		at := "/payrolls/" + made.PayrollID
 		o.d.deposit(made.PayrollID, "exact", "")
-		page = o.says(o.waits(made.PayrollID), "Approvals: 0 of 2.")
+		page = o.says(o.waits(made.PayrollID), "Approvals: 0 of 2.", "Check these payments", "first payment to this payee")
 		o.says(o.Get("/overview"), "Waiting for a second person’s approval")
 		if got := o.Submit(page, at+"/approve"); got.Location() != at {
 			t.Fatalf("%d\n%s", got.Status, got.Text)

@@ -629,6 +629,9 @@ var typeFieldDocs = map[string]map[string]string{
 	"paymentDetail": {
 		"destination_changed": "When the payee's destination changed since their last payment, UTC. Absent if it did " +
 			"not change within the last 30 days, or once this payment is sent.",
+		"warnings": "What approvers should check before the payment is sent: a first payment, a changed destination, an " +
+			"amount over one and a half times the largest of the last 12, or several payments within seven days. Warnings stop " +
+			"nothing. Empty once the payment is sent.",
 	},
 	"payoutOutput": {
 		"rate_base": "Base currency of `rate`, one of the two currencies; empty if nothing was exchanged.",

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -160,6 +161,7 @@ type (
 		Status             paymentState   `json:"status"`
 		Reason             string         `json:"reason"`
 		DestinationChanged *Time          `json:"destination_changed,omitzero" example:"2026-09-14T09:30:00Z"`
+		Warnings           []warning      `json:"warnings"`
 		AmountFiat         Decimal        `json:"amount_fiat"`
 		Fees               Decimal        `json:"fees"`
 		Country            string         `json:"country"`
@@ -172,6 +174,11 @@ type (
 		Released           bool           `json:"released"`
 		Fulfilled          bool           `json:"fulfilled"`
 		Outputs            []payoutOutput `json:"outputs"`
+	}
+
+	warning struct {
+		Code string `json:"code" enum:"first_payment,destination_changed,unusual_amount,frequent_payments"`
+		Text string `json:"text" doc:"Explanation for approvers, in English."`
 	}
 
 	payoutOutput struct {
@@ -366,14 +373,18 @@ func getPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollGet) (*pa
 	if p.Approval.Needed > 0 {
 		out.Approval = &payrollApproval{p.Approval.Needed, int64(len(p.Approval.By))}
 	}
-	changed, err := c.Payroll.RecentDestinationChanges(ctx, tx, p)
+	warnings, err := c.Payroll.Warnings(ctx, tx, p)
 	if err != nil {
 		return nil, err
 	}
 	for i := range p.Payments {
-		out.Payments[i] = showPayment(&p.Payments[i])
-		if at, has := changed[p.Payments[i].PayeeID]; has && len(p.Payments[i].Outputs) == 0 {
-			out.Payments[i].DestinationChanged = (*Time)(&at)
+		m := &out.Payments[i]
+		*m = showPayment(&p.Payments[i])
+		for _, w := range warnings[m.SubpayrollID] {
+			if w.Code == payroll.WarnDestination {
+				m.DestinationChanged = (*Time)(&w.Since)
+			}
+			m.Warnings = append(m.Warnings, showWarning(w))
 		}
 	}
 	for i, s := range p.Timeline {
@@ -386,12 +397,28 @@ func getPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollGet) (*pa
 	return out, err
 }
 
+func showWarning(w payroll.Warning) warning {
+	v := warning{Code: string(w.Code)}
+	switch w.Code {
+	case payroll.WarnFirst:
+		v.Text = "This is the first payment to this payee."
+	case payroll.WarnDestination:
+		v.Text = "The destination changed since the payee was last paid. Ask the payee in person or by phone."
+	case payroll.WarnAmount:
+		v.Text = fmt.Sprintf("The amount is over one and a half times the largest of the payee's last 12 payments, %s %s.",
+			w.Most, w.Most.Asset())
+	case payroll.WarnFrequent:
+		v.Text = fmt.Sprintf("The payee got %d other payments in the last seven days.", w.Recent)
+	}
+	return v
+}
+
 func showPayment(m *payroll.Payment) paymentDetail {
 	d := paymentDetail{
 		SubpayrollID: m.ID, UserID: m.UserID, RecipientID: m.PayeeID, Status: paymentState(m.State), Reason: m.Reason,
 		AmountFiat: amount(m.Amount), Fees: amount(m.Fee), Country: m.Country, IsPremium: m.IsPremium, InvoiceID: m.InvoiceID,
 		Description: m.Description, Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Received: m.Received,
-		Released: m.Released, Fulfilled: m.Fulfilled, Outputs: make([]payoutOutput, len(m.Outputs)),
+		Released: m.Released, Fulfilled: m.Fulfilled, Outputs: make([]payoutOutput, len(m.Outputs)), Warnings: []warning{},
 	}
 	for i := range m.Outputs {
 		d.Outputs[i] = showOutput(&m.Outputs[i])

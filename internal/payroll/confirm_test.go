@@ -2,13 +2,14 @@ package payroll
 
 import (
 	"context"
-	"maps"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
@@ -61,46 +62,87 @@ func TestAPaymentToAChangedDestinationWaits(t *testing.T) {
 	})
 }
 
-// A payee whose destination changed after the last payment is listed, for thirty days or until the payment is sent. A
-// first destination is not a change.
-func TestRecentDestinationChangesAreListed(t *testing.T) {
-	run(t, func(h *env) {
-		listed := func(when string, p Payroll, want map[string]time.Time) {
-			h.Helper()
-			p = h.get(p.ID)
-			h.Write(func(ctx context.Context, tx *db.Tx) error {
-				got, err := h.s.RecentDestinationChanges(ctx, tx, p)
-				if !maps.EqualFunc(got, want, time.Time.Equal) {
-					h.Errorf("%s: %v, want %v", when, got, want)
-				}
-				return err
-			})
+// wantWarnings checks the warnings of the payments of a payroll, by position.
+func (h *env) wantWarnings(when string, p Payroll, want map[int][]Warning) {
+	h.Helper()
+	p = h.get(p.ID)
+	h.Read(func(ctx context.Context, tx *db.Tx) error {
+		all, err := h.s.Warnings(ctx, tx, p)
+		got := map[int][]Warning{}
+		for i, m := range p.Payments {
+			if len(all[m.ID]) > 0 {
+				got[i] = all[m.ID]
+			}
 		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			h.Errorf("%s: %v, want %v", when, got, want)
+		}
+		return err
+	})
+}
+
+// A first payment is a warning. So is a destination that changed after the last payment, for thirty days or until the
+// payment is sent. A first destination is not a change.
+func TestFirstPaymentsAndChangedDestinationsAreWarnings(t *testing.T) {
+	run(t, func(h *env) {
 		pay := func(p Payroll) {
 			h.fund(p, "confirmed")
 			h.release(p.ID)
 		}
+		changed := func() map[int][]Warning {
+			return map[int][]Warning{0: {{Code: WarnDestination, Since: h.Clock.Now()}}}
+		}
 		h.changeDestination("rec_btc")
 		h.Clock.Advance(time.Minute)
 		first := h.create(CreateParams{ToPay: worked})
-		listed("a first payment", first, nil)
+		h.wantWarnings("a first payment", first, map[int][]Warning{0: {{Code: WarnFirst}}, 1: {{Code: WarnFirst}}})
 		pay(first)
 		h.Clock.Advance(time.Minute)
 		h.changeDestination("rec_btc")
-		at := h.Clock.Now()
+		want := changed()
 		h.Clock.Advance(time.Minute)
 		second := h.create(CreateParams{ToPay: worked})
-		listed("changed since", second, map[string]time.Time{"rec_btc": at})
-		listed("paid before it", first, nil)
+		h.wantWarnings("changed since", second, want)
+		h.wantWarnings("paid before it", first, nil)
 		pay(second)
-		listed("paid", second, nil)
+		h.wantWarnings("paid", second, nil)
 		h.Clock.Advance(time.Minute)
 		third := h.create(CreateParams{ToPay: worked})
-		listed("paid there once", third, nil)
+		h.wantWarnings("paid there once", third, nil)
 		h.changeDestination("rec_btc")
-		listed("changed again", third, map[string]time.Time{"rec_btc": h.Clock.Now()})
+		h.wantWarnings("changed again", third, changed())
 		h.Clock.Advance(changeShown)
-		listed("long ago", third, nil)
+		h.wantWarnings("long ago", third, nil)
+	})
+}
+
+// An amount over one and a half times the largest of the last payments is a warning, and so are several payments within
+// a week.
+func TestUnusualAmountsAndFrequentPaymentsAreWarnings(t *testing.T) {
+	run(t, func(h *env) {
+		ask := func(amount, currency string) Payroll {
+			return h.create(CreateParams{Currency: currency, ToPay: []Payee{{AmountText: amount, UserID: "rec_btc"}}})
+		}
+		h.outcome(h.released(Payee{AmountText: "400", UserID: "rec_btc"}), "", payout.Fulfilled)
+		h.Clock.Advance(time.Second)
+		h.released(Payee{AmountText: "300", UserID: "rec_btc"}) // smaller, so the first one still counts
+		over := map[int][]Warning{0: {{Code: WarnAmount, Most: usd(400_00)}}}
+		h.wantWarnings("one and a half times as much", ask("600", "USD"), nil)
+		h.wantWarnings("more", ask("600.01", "USD"), over)
+		h.wantWarnings("in a currency without history", ask("9000", "EUR"), nil)
+
+		h.released(Payee{AmountText: "300", UserID: "rec_btc"})
+		fourth := ask("300", "USD")
+		h.wantWarnings("three others within a week", fourth, map[int][]Warning{0: {{Code: WarnFrequent, Recent: 3}}})
+		h.Clock.Advance(frequentWithin + time.Second)
+		h.wantWarnings("a week ago", fourth, nil)
+
+		for range historyLength - 2 {
+			h.released(Payee{AmountText: "300", UserID: "rec_btc"})
+		}
+		h.Clock.Advance(frequentWithin + time.Second)
+		h.wantWarnings("the largest is no longer among the last", ask("451", "USD"),
+			map[int][]Warning{0: {{Code: WarnAmount, Most: usd(300_00)}}})
 	})
 }
 

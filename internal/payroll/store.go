@@ -297,6 +297,31 @@ func lastPaid(ctx context.Context, tx *db.Tx, companyID string, payeeIDs []strin
 	return last, nil
 }
 
+// earlierPayments returns the last payments of other payrolls in this payroll's currency to payees, by payee ID. Recent
+// payments are those of payrolls created since a time.
+func (p *Payroll) earlierPayments(ctx context.Context, tx *db.Tx, payeeIDs []string, since time.Time) (
+	map[string]history, error) {
+	found := map[string]history{}
+	return found, db.EachIn(ctx, tx, payeeIDs, `SELECT payee_id, MAX(amount),
+			CAST(SUM(CASE WHEN created_at >= $4 THEN 1 ELSE 0 END) AS BIGINT)
+		FROM (SELECT m.payee_id, m.amount, p.created_at,
+				ROW_NUMBER() OVER (PARTITION BY m.payee_id ORDER BY p.created_at DESC, m.payment_id DESC) AS n
+			FROM payments m JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
+			WHERE m.company_id = $1 AND p.currency = $2 AND m.payroll_id <> $3 AND m.state IN ('released', 'fulfilled')
+			AND m.payee_id IN %s) earlier
+		WHERE n <= $5 GROUP BY payee_id`,
+		[]any{p.CompanyID, string(p.Currency), p.ID, db.Micros(since), int64(historyLength)},
+		func(r *db.Rows) error {
+			var id string
+			var most int64
+			var h history
+			err := r.Scan(&id, &most, &h.recent)
+			h.most = money.New(p.Currency, most)
+			found[id] = h
+			return err
+		})
+}
+
 // confirm records that a member confirmed the destination of a payment's payee.
 func (p *Payroll) confirm(ctx context.Context, tx *db.Tx, paymentID, by string) error {
 	return tx.ExecOne(ctx,

@@ -2436,6 +2436,10 @@ type PaymentDetail struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id"`
+	// What approvers should check before the payment is sent: a first payment, a changed destination, an amount over
+	// one and a half times the largest of the last 12, or several payments within seven days. Warnings stop nothing.
+	// Empty once the payment is sent.
+	Warnings []Warning `json:"warnings"`
 }
 
 // PaymentOutput is part of responses.
@@ -4639,6 +4643,14 @@ type WalletTransactionPage struct {
 	Data []WalletTransaction `json:"data"`
 	// Position of the page in the list.
 	Meta Meta `json:"meta"`
+}
+
+// Warning is part of responses.
+type Warning struct {
+	// Error code for programs. One of: first_payment, destination_changed, unusual_amount, frequent_payments.
+	Code string `json:"code"`
+	// Explanation for approvers, in English.
+	Text string `json:"text"`
 }
 
 // WebhookAll is part of responses.

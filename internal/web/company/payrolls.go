@@ -122,17 +122,20 @@ type payrollPage struct {
 	ExternalID, HoldReason string
 	Approval               approvalStatus
 	Unconfirmed            []unconfirmed
-	Redirected             []redirectedPayee
-	Paused                 bool // the operator has paused payouts, and some of this payroll are due
+	Warnings               []paymentWarning
+	MoreWarnings           string // number of further payments with warnings, "" for none
+	Paused                 bool   // the operator has paused payouts, and some of this payroll are due
 	Maker                  string
-	RedirectedMore         string // number of further ones, "" for none
 }
 
-// redirectedPayee is a payee whose destinations changed since they were last paid.
-type redirectedPayee struct{ Path, Payee, At string }
+// paymentWarning is a payment that approvers should check, with the reasons.
+type paymentWarning struct {
+	Path, Payee, Amount string
+	Why                 []string
+}
 
-// maxRedirected is the maximum number of redirected payees that the page lists.
-const maxRedirected = 20
+// maxPaymentWarnings is the number of payments with warnings that the page lists.
+const maxPaymentWarnings = 20
 
 // unconfirmed is a payment on hold because its payee's destination is new.
 type unconfirmed struct{ Path, Payee, Amount string }
@@ -182,11 +185,11 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if v.Approval, err = approvalOf(ctx, c, tx, p); err != nil {
 		return ui.View{}, err
 	}
-	if v.Redirected, err = redirectedPayees(ctx, c, tx, p, names); err != nil {
+	if v.Warnings, err = paymentWarnings(ctx, c, tx, p, names); err != nil {
 		return ui.View{}, err
 	}
-	if n := len(v.Redirected); n > maxRedirected {
-		v.Redirected, v.RedirectedMore = v.Redirected[:maxRedirected], c.FormatCount(int64(n-maxRedirected))
+	if n := len(v.Warnings); n > maxPaymentWarnings {
+		v.Warnings, v.MoreWarnings = v.Warnings[:maxPaymentWarnings], c.FormatCount(int64(n-maxPaymentWarnings))
 	}
 	page := c.PageNumber()
 	first := min((page-1)*paymentsPerPage, len(p.Payments))
@@ -209,18 +212,42 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		Crumbs: payrollCrumbs(c), Data: v}, nil
 }
 
-// redirectedPayees returns the payees of a payroll whose destinations changed since they were last paid, in the order
-// of the payments.
-func redirectedPayees(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll, names map[string]string) (
-	all []redirectedPayee, err error) {
-	moved, err := c.Payroll.RecentDestinationChanges(ctx, tx, p)
+// paymentWarnings returns the payments that approvers should check. Those that are only the first to their payee are
+// last.
+func paymentWarnings(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll, names map[string]string) (
+	[]paymentWarning, error) {
+	warnings, err := c.Payroll.Warnings(ctx, tx, p)
+	var all, first []paymentWarning
 	for _, m := range p.Payments {
-		if at, has := moved[m.PayeeID]; has {
-			all = append(all, redirectedPayee{recipientPath(m.PayeeID), cmp.Or(names[m.PayeeID], m.PayeeID), c.FormatTime(at)})
-			delete(moved, m.PayeeID) // list each payee once
+		found := warnings[m.ID]
+		if len(found) == 0 {
+			continue
+		}
+		w := paymentWarning{Path: recipientPath(m.PayeeID), Payee: cmp.Or(names[m.PayeeID], m.PayeeID),
+			Amount: c.FormatMoney(m.Amount)}
+		for _, one := range found {
+			w.Why = append(w.Why, warningText(c, one))
+		}
+		if len(found) == 1 && found[0].Code == payroll.WarnFirst {
+			first = append(first, w)
+		} else {
+			all = append(all, w)
 		}
 	}
-	return all, err
+	return append(all, first...), err
+}
+
+func warningText(c *ui.Request, w payroll.Warning) string {
+	switch w.Code {
+	case payroll.WarnDestination:
+		return c.Text("warning.destination_changed", c.FormatTime(w.Since))
+	case payroll.WarnAmount:
+		return c.Text("warning.unusual_amount", c.FormatMoney(w.Most))
+	case payroll.WarnFrequent:
+		return c.Text("warning.frequent_payments", c.FormatCount(w.Recent))
+	case payroll.WarnFirst:
+	}
+	return c.Text("warning.first_payment")
 }
 
 // cancellable reports whether the payroll can be canceled.

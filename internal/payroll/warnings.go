@@ -1,0 +1,122 @@
+package payroll
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
+)
+
+// Warning is a difference between a payment and what is usual, which approvers should check. It stops nothing.
+type Warning struct {
+	Code   WarningCode
+	Since  time.Time    // when the destination changed, for WarnDestination
+	Most   money.Amount // largest earlier payment, for WarnAmount
+	Recent int64        // number of other payments, for WarnFrequent
+}
+
+// WarningCode is the kind of a warning.
+type WarningCode string
+
+// Kinds of warnings.
+const (
+	WarnFirst       WarningCode = "first_payment"       // the company has never paid this payee
+	WarnDestination WarningCode = "destination_changed" // the destination changed since the last payment
+	WarnAmount      WarningCode = "unusual_amount"      // over one and a half times the largest of the last payments
+	WarnFrequent    WarningCode = "frequent_payments"   // several other payments in a short time
+)
+
+const (
+	changeShown    = 30 * 24 * time.Hour // time for which a change of a destination is a warning
+	historyLength  = 12                  // payments of a payee with which an amount is compared
+	frequentWithin = 7 * 24 * time.Hour
+	frequentFrom   = 3 // number of other payments within frequentWithin from which there is a warning
+)
+
+// history summarizes the last payments of a company to a payee, in one currency.
+type history struct {
+	most   money.Amount
+	recent int64
+}
+
+// Warnings returns the warnings of the payments that this payroll has not sent yet, by payment ID. A first destination
+// of a payee is not a change.
+func (s *Service) Warnings(ctx context.Context, tx *db.Tx, p Payroll) (map[string][]Warning, error) {
+	var waiting []*Payment
+	var ids []string
+	for i := range p.Payments {
+		if m := &p.Payments[i]; len(m.Outputs) == 0 && m.State != Cancelled {
+			waiting, ids = append(waiting, m), append(ids, m.PayeeID)
+		}
+	}
+	if len(waiting) == 0 {
+		return nil, nil
+	}
+	ids = unique(ids)
+	paid, err := lastPaid(ctx, tx, p.CompanyID, ids)
+	if err != nil {
+		return nil, err
+	}
+	earlier, err := p.earlierPayments(ctx, tx, ids, tx.Now().Add(-frequentWithin))
+	if err != nil {
+		return nil, err
+	}
+	changed, err := destinationChanges(ctx, tx, p.CompanyID, ids)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]Warning{}
+	for _, m := range waiting {
+		var found []Warning
+		last, before := paid[m.PayeeID], earlier[m.PayeeID]
+		if last.IsZero() {
+			found = append(found, Warning{Code: WarnFirst})
+		} else if at := changed[m.PayeeID]; last.Before(at) {
+			found = append(found, Warning{Code: WarnDestination, Since: at})
+		}
+		if most := before.most.Units(); before.most.Asset() != "" && m.Amount.Units()-most > most/2 {
+			found = append(found, Warning{Code: WarnAmount, Most: before.most})
+		}
+		if before.recent >= frequentFrom {
+			found = append(found, Warning{Code: WarnFrequent, Recent: before.recent})
+		}
+		if len(found) > 0 {
+			all[m.ID] = found
+		}
+	}
+	return all, nil
+}
+
+// destinationChanges returns the times of recent changes of the destinations of payees, by payee ID.
+func destinationChanges(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]time.Time, error) {
+	payees, err := payee.Payees(ctx, tx, companyID, ids)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := destination.ChangedSince(ctx, tx, owners(payees), tx.Now().Add(-changeShown))
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(payees, func(_ string, who payee.Payee) bool {
+		return changed[who.ID].IsZero() && changed[who.UserID].IsZero()
+	})
+	if len(payees) == 0 {
+		return nil, nil
+	}
+	all, err := destination.ForOwners(ctx, tx, owners(payees))
+	if err != nil {
+		return nil, err
+	}
+	recent := map[string]time.Time{}
+	for id, who := range payees {
+		owner, _ := destinations(who, all)
+		if at := changed[owner]; !at.IsZero() {
+			recent[id] = at
+		}
+	}
+	return recent, nil
+}
