@@ -357,8 +357,8 @@ func TestPeoplePagesInABrowser(t *testing.T) {
 	p.Fill("#email", "joan@example.com")
 	p.Send("main form[method=post] button")
 	for _, path := range []string{
-		"/recipients", "/recipients/new", "/recipients/import", "/recipients/" + seed.Recipients[0].RecipientID, "/recipients/" +
-			seed.Recipients[0].RecipientID + "/destinations/new?symbol=USD&d.rail=ach",
+		"/recipients", "/recipients/new", "/recipients/import", "/recipients/" + seed.Recipients[0].RecipientID,
+		"/recipients/" + seed.Recipients[0].RecipientID + "/destinations/new?symbol=USD&d.rail=ach",
 		"/invitations", "/wallets", "/invoices",
 	} {
 		b.Check(base + path)

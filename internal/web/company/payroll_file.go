@@ -258,7 +258,8 @@ func (p *importPage) listProblems(c *ui.Request, editable bool) {
 			kept.Fields = append(kept.Fields, problem)
 			continue
 		}
-		fix := rowFix{Line: strconv.Itoa(line), Column: column, Problem: c.Localize(problem.Code, problem.Message, column).Text}
+		fix := rowFix{Line: strconv.Itoa(line), Column: column,
+			Problem: c.Localize(problem.Code, problem.Message, column).Text}
 		if value, has := file.values[line][column]; has && editable {
 			fix.Field = ui.Field{Name: fmt.Sprintf("fix.%d.%s", line, column), Value: value, MaxLength: 500, Type: "text",
 				Label: c.Text("import.fix", c.FormatCount(int64(line)), column)}
@@ -372,7 +373,8 @@ func paymentsTemplate(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, e
 		}
 	}
 	w.Flush()
-	return ui.View{File: &ui.File{Name: "payroll.csv", ContentType: "text/csv; charset=utf-8", Data: []byte(b.String())}}, nil
+	return ui.View{File: &ui.File{Name: "payroll.csv", ContentType: "text/csv; charset=utf-8",
+		Data: []byte(b.String())}}, nil
 }
 
 // maxTemplatePage is the number of payees that are read at once.
