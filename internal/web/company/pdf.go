@@ -25,23 +25,24 @@ func payrollPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 }
 
 func statementPDF(c *ui.Request, p payroll.Payroll, names map[string]string, now string) ([]byte, error) {
-	doc := c.NewPDF(c.Text("payroll.title", p.ID), p.ID, now, [][2]string{
+	doc := c.NewPDF(payrollName(c, p), p.ID, now, [][2]string{
 		{"payroll.status", c.Word("payroll.state", string(p.State))}, {"field.external_id", p.ExternalID},
 		{"payroll.created", c.FormatTime(p.CreatedAt)},
 		{"payroll.payees", c.FormatCount(p.Count)}, {"payroll.volume", c.FormatMoney(p.Volume)},
 		{"payroll.fees", c.FormatMoney(p.Fees)}, {"payroll.total", c.FormatMoney(p.Total)},
 	})
 	const left, middle, right = 0.42, 0.22, 0.36 // shares of the width
-	row := func(style, payee, amount, state string) {
+	row := func(style, rule, payee, amount, state string) {
 		doc.SetFont("go", style, 9)
-		doc.CellFormat(ui.PDFWidth*left, ui.PDFLine+1, ui.Shorten(doc, payee, ui.PDFWidth*left-2), "B", 0, "L", false, 0, "")
-		doc.CellFormat(ui.PDFWidth*middle, ui.PDFLine+1, amount, "B", 0, "R", false, 0, "")
-		doc.CellFormat(ui.PDFWidth*right, ui.PDFLine+1, "   "+ui.Shorten(doc, state, ui.PDFWidth*right-8), "B", 1, "L", false,
-			0, "")
+		doc.CellFormat(ui.PDFWidth*left, ui.PDFLine+1, ui.Shorten(doc, payee, ui.PDFWidth*left-2), rule, 0, "L", false, 0, "")
+		doc.CellFormat(ui.PDFWidth*middle, ui.PDFLine+1, amount, rule, 0, "R", false, 0, "")
+		doc.CellFormat(ui.PDFWidth*right, ui.PDFLine+1, "   "+ui.Shorten(doc, state, ui.PDFWidth*right-8), rule, 1, "L",
+			false, 0, "")
 	}
-	row("B", c.Text("payment.payee"), c.Text("payment.amount"), c.Text("payroll.status"))
+	row("B", "", c.Text("payment.payee"), c.Text("payment.amount"), c.Text("payroll.status"))
 	for _, m := range p.Payments {
-		row("", cmp.Or(names[m.PayeeID], m.PayeeID), c.FormatMoney(m.Amount), c.Word("payroll.state", string(m.State)))
+		row("", "T", cmp.Or(names[m.PayeeID], m.PayeeID), c.FormatMoney(m.Amount),
+			c.StateCell("payment.state", string(m.State)).Text)
 		doc.SetFont("go", "", 8)
 		for _, o := range m.Outputs {
 			text := c.Text("output.to", c.FormatMoney(o.Amount), destinationHint(o)) + ", " + c.Word(
