@@ -25,12 +25,12 @@ const maxColumns = 120
 var debt = map[string]struct{ words, lines int }{
 	".":                           {1, 0},
 	"docs":                        {1, 0},
-	"internal/app":                {6, 1},
+	"internal/app":                {6, 0},
 	"internal/httpapi":            {0, 5},
 	"internal/payee/destination":  {0, 1},
 	"internal/ratelimit":          {2, 0},
 	"internal/receivable/deposit": {1, 1},
-	"internal/web/company":        {1, 3},
+	"internal/web/company":        {1, 1},
 	"internal/webhook":            {0, 1},
 }
 
