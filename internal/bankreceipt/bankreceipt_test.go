@@ -3,10 +3,12 @@ package bankreceipt
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +32,7 @@ import (
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/virtualaccount"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 const pooled = "DE89370400440532013000" // the operator's account
@@ -585,6 +588,34 @@ func TestAReversedCreditThatWasSpentIsOwed(t *testing.T) {
 			Summary{Returned: 1})
 		b.want("the balance", b.balance(b.user), 0)
 		b.want("owed", b.account(b.user, ledger.DueFromCustomer, "", money.EUR), 7_00)
+	})
+}
+
+// A credit to a user and its return are each reported once to the packages that follow transfers, however often the
+// bank reports them. A credit to a company is not.
+func TestTransfersToUsersAreAnnouncedOnce(t *testing.T) {
+	run(t, func(b *fixture) {
+		id := b.createInvoice("2026-0042", "10.00")
+		paid := credit{amount: "10.00", to: b.number, words: "2026-0042", servicer: "1"}
+		back := credit{amount: "10.00", debit: true, reversal: true, words: "2026-0042", servicer: "R1"}
+		for _, c := range []credit{paid, paid, back, back} {
+			b.mustImport("053", c)
+		}
+		b.mustImport("053", credit{amount: "7.00", to: b.companyAccount(), servicer: "2"})
+		b.read(func(ctx context.Context, tx *db.Tx) error {
+			rows, err := tx.Query(ctx, "SELECT company_id, payload FROM jobs WHERE kind = $1 ORDER BY payload",
+				virtualaccount.JobTransfer)
+			all, err := db.Collect(rows, err, func(r *db.Rows) (text string, err error) {
+				var owner, payload string
+				var d webhook.TransferData
+				err = errors.Join(r.Scan(&owner, &payload), json.Unmarshal([]byte(payload), &d))
+				return fmt.Sprint(owner == b.user, d.UserID == b.user, d.PreviousStatus, "→", d.Status, d.Amount,
+					d.InvoiceID == id), err
+			})
+			slices.Sort(all)
+			b.want("jobs", strings.Join(all, "; "), "true truecredited→returned10.00true; true true→credited10.00true")
+			return err
+		})
 	})
 }
 
