@@ -211,10 +211,13 @@ func TestReadStatusReadsEveryReason(t *testing.T) {
 			PaymentStatus{ID: "S00000012P" + code, Code: "RJCT", Reasons: []Reason{{code, []string{"words"}}}})
 	}
 	b := testkit.Must(answer.Write(day("2026-03-02")))
-	conforms(t, "pain.002.001.10", b)
-	got, err := ReadStatus(bytes.NewReader(b))
-	if err != nil || fmt.Sprint(got) != fmt.Sprint(answer) {
-		t.Errorf("%v\n%+v\n%+v", err, got, answer)
+	for _, version := range []string{"pain.002.001.10", "pain.002.001.12"} {
+		b := bytes.Replace(b, []byte("pain.002.001.10"), []byte(version), 1)
+		conforms(t, version, b)
+		got, err := ReadStatus(bytes.NewReader(b))
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(answer) {
+			t.Errorf("%s: %v\n%+v\n%+v", version, err, got, answer)
+		}
 	}
 }
 
@@ -269,6 +272,29 @@ func TestStatementsConformToTheSchema(t *testing.T) {
 	report := strings.NewReplacer("camt.053.001.08", "camt.052.001.08", "BkToCstmrStmt>", "BkToCstmrAcctRpt>", "Stmt>",
 		"Rpt>").Replace(out.String())
 	conforms(t, "camt.052.001.08", []byte(report))
+	conforms(t, "camt.052.001.09", []byte(strings.Replace(report, "camt.052.001.08", "camt.052.001.09", 1)))
+	// Reports, statements and notifications of every version have the same entries.
+	notification := strings.NewReplacer("camt.052", "camt.054", "BkToCstmrAcctRpt>", "BkToCstmrDbtCdtNtfctn>", "Rpt>",
+		"Ntfctn>").Replace(report)
+	want := ""
+	for _, message := range []string{out.String(), report, notification} {
+		for version := 8; version <= 13; version++ {
+			got := ""
+			testkit.Check(t, ReadStatements(strings.NewReader(strings.Replace(message, ".001.08",
+				fmt.Sprintf(".001.%02d", version), 1)), func(_ *Statement, e *Entry) error {
+				if e != nil {
+					got += fmt.Sprintf("%+v\n", *e)
+				}
+				return nil
+			}))
+			if want == "" {
+				want = got
+			}
+			if got != want || got == "" {
+				t.Errorf("version %d: %s, want %s", version, got, want)
+			}
+		}
+	}
 }
 
 func FuzzReadStatus(f *testing.F) {
