@@ -196,7 +196,7 @@ func TestOperations(t *testing.T) {
 		}
 		page = o.says(first.Get(at), "it was ours", "Dorothy")
 		request = requestPath.FindString(page.Text)
-		first.sends(t, at, request, http.StatusSeeOther, "reason", "looked at it", "answer", "yes")
+		first.sends(t, at, request, http.StatusSeeOther, "reason", "checked it", "answer", "yes")
 		if why := o.paused(); why != "" {
 			t.Errorf("still paused: %q", why)
 		}
@@ -539,9 +539,9 @@ func coinsAreDecided(o *companyBrowser, first, second *staffBrowser) {
 	had := o.d.balanceIn(ledger.CompanyFunds, "", money.ETH)
 	path := come(to, money.ETH, 40_000_000) // 100 USD
 	o.says(first.Get(queue), waiting.PayrollID, to, "0.040000000\u00a0ETH")
-	told := o.d.ok("GET", "/api/events?order=desc&limit=1&name=wallet.deposit_update", "").text
-	if !strings.Contains(told, `"held":true`) || !strings.Contains(told, `"paid_to":"`+waiting.PayrollID+`"`) {
-		o.Errorf("the company is not told of the ether: %s", told)
+	event := o.d.ok("GET", "/api/events?order=desc&limit=1&name=wallet.deposit_update", "").text
+	if !strings.Contains(event, `"held":true`) || !strings.Contains(event, `"paid_to":"`+waiting.PayrollID+`"`) {
+		o.Errorf("no event of the ether: %s", event)
 	}
 	for _, other := range []string{backoffice.Resume, backoffice.Release, "", "deposit.burn"} {
 		err := o.s.DB().Write(o.Context(), func(ctx context.Context, tx *db.Tx) error {

@@ -506,7 +506,8 @@ var typeFieldDocs = map[string]map[string]string{
 		"amount": "Amount to refund, as decimal text; the network fee is deducted from it.",
 		"denomination_amount": "Part of the claim's amount that is refunded, as decimal text. Absent for money that " +
 			"already was the payer's.",
-		"cost_amount":   "What the refund costs the merchant, as decimal text. Absent for money that already was the payer's.",
+		"cost_amount": "What the refund costs the merchant, as decimal text. Absent for money that already was the " +
+			"payer's.",
 		"cost_currency": "Currency of `cost_amount`.",
 		"tx_hash":       "Transaction that pays the refund; may be empty.",
 	},
@@ -630,8 +631,8 @@ var typeFieldDocs = map[string]map[string]string{
 		"destination_changed": "When the payee's destination changed since their last payment, UTC. Absent if it did " +
 			"not change within the last 30 days, or once this payment is sent.",
 		"warnings": "What approvers should check before the payment is sent: a first payment, a changed destination, an " +
-			"amount over one and a half times the largest of the last 12, or several payments within seven days. Warnings stop " +
-			"nothing. Empty once the payment is sent.",
+			"amount over one and a half times the largest of the last 12, or several payments within seven days. Warnings " +
+			"stop nothing. Empty once the payment is sent.",
 	},
 	"payoutOutput": {
 		"rate_base": "Base currency of `rate`, one of the two currencies; empty if nothing was exchanged.",

@@ -18,7 +18,7 @@ type (
 		FundingMethod   string            `json:"funding_method,omitempty" minLength:"1" maxLength:"64"`
 		FundingCurrency string            `json:"funding_currency,omitempty" minLength:"1" maxLength:"10"`
 		FundingNetwork  string            `json:"funding_network,omitempty" minLength:"1" maxLength:"20"`
-		Currency        string            `json:"currency,omitempty" minLength:"1" maxLength:"10" doc:"Currency of amount_fiat."`
+		Currency        string            `json:"currency,omitempty" minLength:"1" maxLength:"10" doc:"Of amount_fiat."`
 	}
 
 	vendorQuoteItem struct {

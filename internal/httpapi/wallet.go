@@ -151,7 +151,8 @@ func listTransactions(
 	ctx context.Context, tx *db.Tx, c *request, in *walletTransactions,
 ) (*walletTransactionPage, error) {
 	all, total, err := wallet.Transactions(ctx, tx, c.by, c.company, wallet.Filter{
-		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To, Page: in.number(), PerPage: in.size(),
+		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To,
+		Page: in.number(), PerPage: in.size(),
 	})
 	if err != nil {
 		return nil, err

@@ -169,7 +169,8 @@ func listWithdrawals(ctx context.Context, tx *db.Tx, c *request, in *withdrawalL
 
 func getWalletStatement(ctx context.Context, tx *db.Tx, c *request, in *walletStatementGet) (*walletStatement, error) {
 	s, err := wallet.StatementOf(ctx, tx, c.by, c.company, wallet.Filter{
-		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To, Page: in.number(), PerPage: in.size(),
+		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To,
+		Page: in.number(), PerPage: in.size(),
 	})
 	if err != nil {
 		return nil, err

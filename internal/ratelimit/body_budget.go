@@ -20,7 +20,7 @@ type BodyBudget struct {
 	wait         time.Duration
 }
 
-// budget is a number of bytes, of which each client can use a share.
+// budget is a number of bytes. Each client can use a share of it.
 type budget struct {
 	all   *semaphore.Weighted
 	share int64
@@ -170,7 +170,7 @@ func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now func() 
 	return func() { restore(); free() }, true
 }
 
-// steadyBody is a body of which stepSize bytes must arrive in stepTime, and all of it before the end.
+// steadyBody is a body that must arrive at a rate of stepSize bytes per stepTime, and completely before the end.
 type steadyBody struct {
 	io.ReadCloser
 	conn *http.ResponseController

@@ -314,8 +314,8 @@ var (
 			"does not expect.",
 		WalletDepositData{
 			WalletID: exampleWallet, DepositID: exampleDeposit, PaidTo: exampleWallet, Status: "confirmed",
-			PreviousStatus: "seen", Currency: money.BTC, Amount: btc(100_000), Chain: "bitcoin", Address: exampleAddress, TxHash: exampleTxHash, FirstSeen: exampleFrom,
-			ConfirmationsRequired: 1,
+			PreviousStatus: "seen", Currency: money.BTC, Amount: btc(100_000), Chain: "bitcoin", Address: exampleAddress,
+			TxHash: exampleTxHash, FirstSeen: exampleFrom, ConfirmationsRequired: 1,
 		})
 )
 

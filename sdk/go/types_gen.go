@@ -4231,7 +4231,7 @@ type VendorQuoteItem struct {
 type VendorQuoteParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// Currency of amount_fiat.
+	// Of amount_fiat.
 	Currency string `json:"currency,omitzero"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency,omitzero"`

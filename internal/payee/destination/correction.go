@@ -170,7 +170,8 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 	e := webhook.CorrectionData{
 		RecipientID: owner.ID, UserID: owner.UserID, DistributionID: a.Was.ID, CorrectionID: c.ID,
 		Symbol: string(a.Was.Symbol), Code: c.Code, Reason: c.Reason,
-		Members: c.Members, PayrollID: a.PayrollID, SubpayrollID: a.PaymentID, PayoutID: a.OutputID, Asked: c.Asked.Truncate(time.Millisecond),
+		Members: c.Members, PayrollID: a.PayrollID, SubpayrollID: a.PaymentID, PayoutID: a.OutputID,
+		Asked: c.Asked.Truncate(time.Millisecond),
 	}
 	if owner.ID == a.CompanyID {
 		e.CompanyID, e.RecipientID, e.PayrollID, e.SubpayrollID = a.CompanyID, "", "", ""

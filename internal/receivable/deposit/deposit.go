@@ -21,10 +21,10 @@
 //     claim's quote has its own number, which the merchant chose.
 //
 // When a deposit changes, the job [JobChanged] names the object to re-evaluate. The object's package posts what a
-// confirmed deposit means to it. This package posts confirmed money that no object expects: to suspense, dust too,
-// which costs more to spend than it is worth, and reports it to the company whose address it came to, except dust; what comes to an address of the operator's own ([ledger.Operator]) to
-// the operator's funds; and what comes to a wallet's address to the available balance of its company, in any coin that
-// wallets hold.
+// confirmed deposit means to it. This package posts confirmed money that no object expects: to suspense, and reports
+// it to the company whose address it came to, unless it is dust, which costs more to spend than it is worth; what
+// comes to an address of the operator's own ([ledger.Operator]) to the operator's funds; and what comes to a
+// wallet's address to the available balance of its company, in any coin that wallets hold.
 package deposit
 
 import (

@@ -474,7 +474,7 @@ func TestUnknownPaymentsGoToSuspense(t *testing.T) {
 		h.report("tx0", "seen", false)
 		h.WantBalance(ledger.HotWallet, "", fixture.Sats(70_000))
 		h.WantCount(0, "jobs WHERE kind = $1", JobChanged)
-		// The company whose address it came to is told that it was seen, confirmed and reverted.
+		// The company whose address it came to gets an event when it is seen, confirmed and reverted.
 		h.WantCount(3, "events WHERE name = $1 AND object_id = $2", webhook.WalletDepositUpdate.Name, h.one("tx0", 0).ID)
 		h.WantCount(3, "events")
 	})

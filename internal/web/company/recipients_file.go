@@ -71,7 +71,7 @@ func checkRecipientsFile(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View
 	return recipientsFile(c, p), nil
 }
 
-// cellsOf returns a function that looks up a value of a CSV file by row, of which the header is the first, and column.
+// cellsOf returns a function that looks up a value of a CSV file by row and column. The header is row 1.
 func cellsOf(text string) func(row int, column string) string {
 	r := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "\ufeff")))
 	r.FieldsPerRecord = -1

@@ -181,8 +181,8 @@ var Routes = []ui.Route{
 	{Method: "POST", Path: "/settings/api/{app}/keys", Access: ui.Manager, Factor: ui.FreshFactor, Handler: issueKey},
 	{Method: "POST", Path: "/settings/api/{app}/keys/{key}/rotate", Access: ui.Manager, Factor: ui.FreshFactor,
 		Handler: rotateKey},
-	{Method: "POST", Path: "/settings/api/{app}/keys/{key}/revoke", Access: ui.Manager, WhileFrozen: true, Handler: revokeKey,
-		Notice: "revoked"},
+	{Method: "POST", Path: "/settings/api/{app}/keys/{key}/revoke", Access: ui.Manager, WhileFrozen: true,
+		Handler: revokeKey, Notice: "revoked"},
 
 	{Method: "GET", Path: "/settings/webhooks", Access: ui.Member, Handler: showWebhooks},
 	{Method: "POST", Path: "/settings/webhooks", Access: ui.Manager, Factor: ui.FreshFactor, Handler: createWebhook,
