@@ -286,7 +286,7 @@ func TestOneCompanyDoesNotUseUpTheMemoryForBodies(t *testing.T) {
 	for _, c := range []struct{ name, company, network string }{
 		{"one company", "com_a", ""}, {"one network", "", "198.51.100.7"},
 	} {
-		b := newFullFixture(t, sqlite(t))
+		b, _ := newKYC(t, sqlite(t))
 		b.server.Bodies = ratelimit.NewBodyBudget(48<<20, 16<<20, 10*time.Millisecond)
 		for range 8 {
 			stalled := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(""))

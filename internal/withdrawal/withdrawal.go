@@ -427,9 +427,6 @@ func (w *Withdrawal) queuePayout(ctx context.Context, tx *db.Tx) error {
 	if err != nil {
 		return err
 	}
-	if err := approval.Count(ctx, tx, w.subject(), w.Amount); err != nil {
-		return err
-	}
 	if err := w.advance(ctx, tx, Processing, "", "payout queued"); err != nil {
 		return err
 	}
@@ -456,12 +453,16 @@ func RetryReviewed(ctx context.Context, tx *db.Tx, companyID string) error {
 	return err
 }
 
-// allowed reports whether a withdrawal is within the company's limit, or has its approvals.
+// allowed reports whether a withdrawal is within the company's limit, or has its approvals. A withdrawal that waits
+// counts toward the limit, too.
 func (w *Withdrawal) allowed(ctx context.Context, tx *db.Tx) (allowed bool, err error) {
 	if w.Approval, err = approval.ProgressOf(ctx, tx, w.subject()); err != nil {
 		return false, err
 	}
-	return approval.Allowed(ctx, tx, w.subject(), w.Amount)
+	if allowed, err = approval.Allowed(ctx, tx, w.subject(), w.Amount); err != nil {
+		return false, err
+	}
+	return allowed, approval.Count(ctx, tx, w.subject(), w.Amount)
 }
 
 // subject returns the withdrawal as a subject of approvals.
