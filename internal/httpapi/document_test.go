@@ -12,6 +12,7 @@ import (
 	"image/jpeg"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -295,6 +296,9 @@ func TestOneCompanyDoesNotUseUpTheMemoryForBodies(t *testing.T) {
 		}
 		payroll := `{"to_pay":[` + strings.Repeat(`{"user_id":"usr_none","amount_fiat":0},`, 800) +
 			`{"user_id":"usr_none","amount_fiat":0}]}`
-		b.wants(422, "amount_not_positive", "POST", "/api/company/payroll/create", payroll, "Idempotency-Key", c.name)
+		got := b.do("POST", "/api/company/payroll/create", payroll, "Idempotency-Key", strings.ReplaceAll(c.name, " ", "-"))
+		if got.status == http.StatusServiceUnavailable {
+			t.Errorf("%s: %s", c.name, got.text)
+		}
 	}
 }
