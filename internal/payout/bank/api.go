@@ -261,9 +261,10 @@ func (r *Rail) sendStep(ctx context.Context, d *db.DB, f File, orders []Order, a
 		}
 	})
 	// Only the process that changes a new transfer to in_doubt makes its first call, after that commit.
-	first, paused := map[int]bool{}, ""
+	first, paused, late := map[int]bool{}, "", false
 	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		clear(first)
+		late = tx.Now().Sub(f.Created) > keyLife
 		if paused, err = payout.PayoutsAllowed(ctx, tx, r.c.Log); err != nil || paused != "" {
 			return err
 		}
@@ -289,7 +290,11 @@ func (r *Rail) sendStep(ctx context.Context, d *db.DB, f File, orders []Order, a
 			results[i].err = errNotSent // payouts are paused, or another process sends it
 		default:
 			results[i].transfer, results[i].err = api.Find(ctx, o)
-			if errors.Is(results[i].err, ErrNoTransfer) && paused == "" {
+			switch {
+			case !errors.Is(results[i].err, ErrNoTransfer) || paused != "":
+			case late:
+				results[i].err = errKeyExpired
+			default:
 				results[i].transfer, results[i].err = api.Create(ctx, o)
 			}
 		}
@@ -300,6 +305,12 @@ func (r *Rail) sendStep(ctx context.Context, d *db.DB, f File, orders []Order, a
 	})
 	return more, err
 }
+
+// keyLife is the age of a file from which on no transfer is repeated: banks keep idempotency keys for 30 days.
+const keyLife = 25 * 24 * time.Hour
+
+// errKeyExpired reports that the bank may have a transfer under a key that it no longer knows.
+var errKeyExpired = errors.New("the outcome is unknown for too long to repeat the transfer; ask the bank about it")
 
 // errNotSent reports that a transfer is new and this process did not send it.
 var errNotSent = errors.New("payouts are paused, or another process sends it")

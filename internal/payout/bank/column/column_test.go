@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank/banktest"
@@ -145,6 +146,24 @@ func TestALostResponseIsFoundByItsKey(t *testing.T) {
 		b.Want(o.ID, payout.Fulfilled, "")
 		if len(b.transfers) != 150 || b.listed != 2 {
 			t.Errorf("%d transfers, %d pages; want 150 and 2", len(b.transfers), b.listed)
+		}
+	})
+}
+
+// A transfer whose outcome is unknown for so long that the bank may have dropped its key is not created again.
+func TestAnExpiredKeyIsNotRepeated(t *testing.T) {
+	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+		b := open(f, "")
+		o := b.Queue(b.To("110000000", 100))[0]
+		b.set(func() { b.connection = payouttest.LostBefore })
+		b.Work(1)
+		b.Want(o.ID, payout.UnknownOutcome, "")
+		b.set(func() { b.connection = payouttest.Fine })
+		b.Clock.Advance(26 * 24 * time.Hour)
+		b.Work(2)
+		b.Want(o.ID, payout.UnknownOutcome, "")
+		if len(b.transfers) != 0 {
+			t.Errorf("%d transfers, want 0", len(b.transfers))
 		}
 	})
 }
