@@ -2,6 +2,7 @@ package onchain
 
 import (
 	"context"
+
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
