@@ -1,6 +1,6 @@
-# The commands of the project. `make` alone lists them.
+# The commands of the project. Run `make` to list them.
 
-# No C: one static binary, and the same build cache for running and testing.
+# Without C: a static binary, and one build cache for running and testing.
 export CGO_ENABLED = 0
 
 ARGS ?=
@@ -75,7 +75,7 @@ generate: ## make what is made from the code: api/openapi.json, the Go SDK
 .PHONY: bench
 bench: ## measure the service against its floors, on both databases, and print the figures
 	@tools/install.sh postgres
-	@tools/install.sh chromium || true # only the checkout page needs it
+	@tools/install.sh chromium || true # only the checkout page of the demo needs it
 	@go run ./bench $(ARGS)
 
 .PHONY: tools

@@ -36,7 +36,7 @@ func TestTextIsPlainAndLinesAreShort(t *testing.T) {
 		ext := path.Ext(name)
 		english := ext != ".json" || strings.HasPrefix(path.Base(name), "en")
 		switch ext {
-		case ".go", ".md", ".html", ".sql", ".json":
+		case ".go", ".md", ".html", ".sql", ".json", ".yml", ".sh":
 		default:
 			return nil
 		}

