@@ -76,7 +76,7 @@ var sideways = map[string]string{
 		"final states",
 }
 
-// Exceptions from the rules. The keys are packages, including those below them, or single files.
+// Exceptions to the rules. The keys are packages, including those below them, or single files.
 var (
 	clockAndChance = map[string]string{
 		"internal/db":           "makes the time and the ids of a transaction",

@@ -289,8 +289,8 @@ func (m *model) copy(serial uint64, company string) []modelTable {
 	return tables
 }
 
-// stockTables are the tables that later operations on a payroll or a claim read. Other rows of its creation are only
-// appended.
+// stockTables are the tables that later operations on a payroll or claim read. The other tables that a new payroll or
+// claim writes to are not read again.
 var stockTables = []string{"payrolls", "payments", "claims", "quotes", "chain_addresses"}
 
 // fill writes the rows of n requests like the model's, thousands of them by one statement for each table.

@@ -30,7 +30,7 @@ import (
 )
 
 // rails is a pipeline that also sends payouts: in bitcoin, on an EVM network, and in files for a bank. The chains are
-// simulated, and the bank is a directory of files that are answered on request.
+// simulated. The bank is a directory; its responses are written when the benchmark requests them.
 type rails struct {
 	*pipeline
 	all        *job.Runner // all jobs from a deposit to a settled payroll
@@ -247,7 +247,7 @@ func (r *rails) checkPayouts(ctx context.Context, payrollID string, want int, st
 	})
 }
 
-// queuePayouts queues payouts on one rail without a payroll.
+// queuePayouts queues n payouts on one rail directly. No payroll has the ID that it returns.
 func (r *rails) queuePayouts(ctx context.Context, rail string, n int) (payrollID string, err error) {
 	return unknownPayroll, r.d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		outs := make([]payout.Output, n)

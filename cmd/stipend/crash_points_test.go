@@ -32,10 +32,10 @@ type moment int
 const (
 	anytime       moment = iota
 	fileWritten          // after a file for the bank appeared
-	signed               // a payout is handed over for broadcast, and the node does not get it
-	broadcast            // the node has it, and its answer is lost
+	signed               // a payout is signed, and the node has not received it
+	broadcast            // the node has received a payout, and its response is lost
 	creating             // while a payroll is created
-	answered             // a payroll is created, and nobody heard the answer
+	answered             // a payroll is created, and the response is lost
 	crediting            // after the block with a payroll's funding
 	settling             // after the block with a payroll's payout
 	numberOfKinds        // of moments
@@ -50,8 +50,8 @@ func (m moment) String() string {
 // haste is how soon after what it waits for a process is killed, at the latest.
 const haste = 60 * time.Millisecond
 
-// line is what lies between the service and its Bitcoin node. It knows what was handed over for broadcast, and can kill
-// the process that does it, just before the node hears of it or just after.
+// line sits between the service and its Bitcoin node. It records the transactions that the service broadcasts, and
+// can kill the broadcasting process just before or just after a transaction reaches the node.
 type line struct {
 	server *httptest.Server
 	url    string

@@ -215,7 +215,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// warn logs an error that may not come again.
+// warn logs an error that may be transient.
 func (s *Service) warn(ctx context.Context, what string, err error) {
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn(what, "error", err)

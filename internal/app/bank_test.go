@@ -231,7 +231,7 @@ func TestPayoutsToBanks(t *testing.T) {
 			t.Fatalf("%d\n%s", got.Status, got.Text)
 		}
 		correct(0, iban("370400440532013000"))
-		correct(3, ach("12345670")) // was paid, and stays paid
+		correct(3, ach("12345670")) // this payment was paid already, and stays so
 		last := d.fulfilled(made.PayrollID)
 		for _, p := range last.Payments {
 			if len(p.Outputs) != 1 {

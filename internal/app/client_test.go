@@ -291,7 +291,7 @@ func (d *apiClient) effects() (n [5]int64) {
 	return n
 }
 
-// storesNothing runs f and checks that it writes no such rows.
+// storesNothing runs f and checks that the numbers of payrolls, payments, quotes, addresses and events do not change.
 func (d *apiClient) storesNothing(f func()) {
 	d.Helper()
 	before := d.effects()

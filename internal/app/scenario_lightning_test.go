@@ -178,8 +178,8 @@ func lightningBothWays(d *apiClient, n *lightningtest.Node) {
 	}
 }
 
-// If a payer has paid a part on the chain, the claim withdraws the invoice for the whole amount. The rest gets its
-// own price and invoice.
+// Once a payer has paid part of a claim on-chain, the claim withdraws the invoice for the whole amount. The rest gets
+// its own price and invoice.
 func lightningPartOnChain(d *apiClient, n *lightningtest.Node) {
 	had := d.merchant()
 	id := d.claimOf("100.00")["claim_id"].(string)

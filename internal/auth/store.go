@@ -164,7 +164,8 @@ func selectInvitation(ctx context.Context, tx *db.Tx, digest string) (v Invitati
 	return v, missing(err)
 }
 
-// deleteInvitation deletes an open invitation, so that it is used once. It returns apierr.NotFoundErr if there is none.
+// deleteInvitation deletes an open invitation, so that it can be used only once. It returns apierr.NotFoundErr if
+// there is none.
 func deleteInvitation(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	return changed(tx.Exec(ctx, `DELETE FROM member_invitations
 		WHERE company_id = $1 AND invitation_id = $2 AND expires_at > $3`, companyID, id, db.Micros(tx.Now())))

@@ -324,8 +324,8 @@ func fileIDs(t *testing.T, d *db.DB) (ids []string) {
 	return ids
 }
 
-// A fee of the account and interest on it are posted once, from the statement, as the operator's cost and income. The
-// refund of a fee and interest that the bank takes back reverse them.
+// Account fees and interest are posted once, from the statement, as the operator's cost and income. The posting is
+// reversed if the bank refunds a fee or takes interest back.
 func TestFeesAndInterestArePostedOnce(t *testing.T) {
 	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
 		b := openBranch(t, d, clock)

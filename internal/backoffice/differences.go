@@ -10,8 +10,8 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// ReconcileSettled makes at most reconcileTries comparisons, reconcileAgain apart, because the jobs of a new block
-// may not have run yet.
+// ReconcileSettled compares again if it finds differences, because the jobs of a new block may not have run yet: at
+// most reconcileTries times, with pauses of reconcileAgain.
 const (
 	reconcileAgain = 5 * time.Second
 	reconcileTries = 3

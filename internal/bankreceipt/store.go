@@ -125,7 +125,8 @@ func byReferences(ctx context.Context, tx *db.Tx, account string, references []s
 	return Transfer{}, nil
 }
 
-// byFingerprint returns the credits on an account with the same content, in the order of their import.
+// byFingerprint returns the credits of an account that have a fingerprint, which stands for their content, in the
+// order of import.
 func byFingerprint(ctx context.Context, tx *db.Tx, account, fingerprint string) ([]Transfer, error) {
 	return selectTransfers(ctx, tx, "bank_account = $1 AND fingerprint = $2 ORDER BY created_at, transfer_id", account,
 		fingerprint)

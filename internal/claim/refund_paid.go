@@ -181,7 +181,7 @@ func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal
 	return r, r.takeFrom(ctx, tx, p.Source)
 }
 
-// size sets the amount that the payer gets and the part of the claim's amount that it returns.
+// size sets the amount that the refund pays to the payer, and how much of the claim's amount it refunds.
 func (r *Refund) size(ctx context.Context, tx *db.Tx, c *Claim, all []Refund, p PartParams) error {
 	left := c.Amount
 	var err error

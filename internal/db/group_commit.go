@@ -15,7 +15,7 @@ const (
 	queueSize    = 4096
 	maxBatch     = 64               // functions that share a commit
 	maxAttempts  = 6                // of one function, before its caller gets ErrRetryLater
-	maxConflicts = 20               // attempts that end with a conflict: each time another transaction has committed
+	maxConflicts = 20               // attempts that end in a conflict with a committed transaction
 	maxLockWaits = 2                // attempts that end with a lock timeout
 	batchTimeout = 60 * time.Second // of a transaction
 )

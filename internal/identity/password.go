@@ -65,9 +65,9 @@ func CheckNewPassword(problems *apierr.List, pointer, password, email string) {
 	}
 }
 
-// guessable reports whether a password is easy to guess: it is a common password, possibly between digits and signs,
-// repeats a short or common word, contains the account name and little else, has fewer than 5 different characters, is
-// a sequence such as 123456789012, or consists of digits only.
+// guessable reports whether a password is easy to guess: it is a common password, possibly surrounded by digits and
+// symbols, repeats a short or common word, contains the account name and little else, has fewer than 5 different
+// characters, is a sequence such as 123456789012, or consists of digits only.
 func guessable(password, email string) bool {
 	lower := strings.ToLower(password)
 	different := map[rune]bool{}

@@ -106,7 +106,7 @@ func progressive(w, h, scans int) []byte {
 	return bytes.Join(append(file, []byte{0xff, 0xd9}), nil)
 }
 
-// Data after the end of the image does not count as scans.
+// Progressive images are accepted. Data after the end of an image does not count toward the limit of scans.
 func TestProgressiveImagesAreAccepted(t *testing.T) {
 	for name, file := range map[string][]byte{
 		"ten scans":           progressive(700, 650, 10),

@@ -26,7 +26,8 @@ type Provider interface {
 	PollEvery() time.Duration
 }
 
-// ErrCallback is returned for a callback that cannot be authenticated, or if the provider sends none.
+// ErrCallback is returned for a callback that cannot be authenticated, and for every callback if the provider does
+// not use callbacks.
 var ErrCallback = errors.New("kyc: not a callback of the provider")
 
 // Application contains the data that a provider receives about a case.

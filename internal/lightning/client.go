@@ -199,7 +199,7 @@ type Info struct {
 var networks = map[string]string{"mainnet": "bitcoin", "testnet": "testnet", "testnet4": "testnet", "signet": "signet",
 	"regtest": "regtest"}
 
-// Info returns the node's description, or [ErrWrongNode] if it is on another network than this client's.
+// Info returns the node's description, or [ErrWrongNode] if it is on a different network.
 func (c *Client) Info(ctx context.Context) (Info, error) {
 	var a struct {
 		ID      string `json:"identity_pubkey"`

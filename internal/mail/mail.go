@@ -73,7 +73,7 @@ type (
 		Company, Email string
 	}
 
-	// PaymentSentData notifies a payee that a payment has arrived.
+	// PaymentSentData is the data of the mail that tells a payee of a payment.
 	PaymentSentData struct {
 		Name, Company string
 		Amount        string   // "120.00 USD"

@@ -59,7 +59,7 @@ func (x *Mailer) admit(ctx context.Context, d *db.DB, m row) (a admission, err e
 		if err := verify(ctx, tx); err != nil {
 			return err
 		}
-		if tx.Now().Sub(m.created) >= day { // a postponed mail is dropped if a newer one exists
+		if tx.Now().Sub(m.created) >= day { // it was postponed to the next day
 			if newer, err := hasNewer(ctx, tx, m); err != nil || newer {
 				a.rejection = rejectedNewer
 				return err

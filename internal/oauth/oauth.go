@@ -43,7 +43,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Description }
 
-// Errors for apps.
+// Errors that are returned to apps.
 var (
 	errClient = &Error{"invalid_client", "The client_id or the client_secret is wrong."}
 	errGrant  = &Error{"invalid_grant",

@@ -237,8 +237,7 @@ func settle(ctx context.Context, tx *db.Tx, companyID, id string) (r Recipient, 
 	return r, moved, err
 }
 
-// update writes a recipient over the version that was read as old. It reports whether that version was still the
-// current one.
+// update replaces the version old of a recipient by r. It reports whether old was still the current version.
 func update(ctx context.Context, tx *db.Tx, old, r Recipient,
 	details string) (changed Recipient, done bool, err error) {
 	changed, done, err = guarded(tx.QueryRow(ctx, `UPDATE recipients SET role = $4, name = $5, name_key = $6,

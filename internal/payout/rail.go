@@ -176,7 +176,8 @@ type Answer struct {
 	Reason  string
 }
 
-// Backoff returns the delay after a number of failed attempts: first, doubled for each attempt, at most one hour.
+// Backoff returns the delay after a number of failed attempts. It starts at first, doubles with each attempt, and is
+// at most one hour.
 func Backoff(first time.Duration, attempts int64) time.Duration {
 	return min(first<<min(attempts, 20), time.Hour)
 }

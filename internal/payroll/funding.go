@@ -473,8 +473,9 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// missing returns the funding state of a released payroll whose funding is owed: whether its deposits wait for
-// confirmations again, and otherwise whether any of them is left.
+// missing returns the funding state of a released payroll whose funding is incomplete after a reorganization:
+// FundingConfirming if a deposit waits for confirmations again, FundingPartial if some money is left, else
+// FundingNone.
 func (f *funding) missing() FundingState {
 	switch {
 	case slices.ContainsFunc(f.facts.Deposits, func(d deposit.Deposit) bool { return d.State.Waiting() }):

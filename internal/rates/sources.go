@@ -17,7 +17,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// The base URLs of the sources. Each constructor takes another one, for a proxy or a test; "" means the default.
+// The default base URLs of the sources. A constructor accepts a different one, for a proxy or a test; "" means the
+// default.
 const (
 	CoinbaseURL = "https://api.exchange.coinbase.com"
 	KrakenURL   = "https://api.kraken.com"
@@ -152,7 +153,7 @@ func Kraken(client *http.Client, base string) Source {
 	}
 }
 
-// Bitstamp returns the last trades of Bitstamp: GET /api/v2/ticker/btcusd/.
+// Bitstamp returns a source for the price of the last trade on Bitstamp: GET /api/v2/ticker/btcusd/.
 func Bitstamp(client *http.Client, base string) Source {
 	return &exchange{
 		name: "bitstamp", client: client, base: trimBase(base, BitstampURL),

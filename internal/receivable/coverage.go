@@ -81,7 +81,7 @@ func (c coverage) need(id string, rate money.Rate) (money.Amount, error) {
 	return rate.Convert(left, money.Ceil)
 }
 
-// room returns the amount still needed at a price, at least 0.
+// room returns the amount that the object with an ID still needs at a rate, or 0 if it needs none.
 func (c coverage) room(id string, rate money.Rate) (money.Amount, error) {
 	need, err := c.need(id, rate)
 	if err != nil {

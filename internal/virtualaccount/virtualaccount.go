@@ -109,7 +109,7 @@ type Account struct {
 	Currency     money.Asset
 	Provider     string
 	State        State
-	Reason       string // reason of a suspended or closed account, or ""
+	Reason       string // why the account is suspended or closed, or ""
 	Details             // empty before the account is active or if it was read without a sealer
 	TermsVersion string // version of the terms that the owner accepted, or ""
 	Version      int64

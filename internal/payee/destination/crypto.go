@@ -233,8 +233,8 @@ func (s Setup) AddressOn(ctx context.Context, tx *db.Tx, chainName, text string)
 	return addr, err
 }
 
-// side is a member of distribution_data in addition to the address, such as a memo. With it, an exchange finds the
-// customer of a shared address.
+// side is a member of distribution_data in addition to the address, such as a memo. An exchange needs it to tell
+// customers with the same address apart.
 type side struct {
 	key, label, example string
 	read                func(string) (value, why string)

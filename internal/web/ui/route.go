@@ -57,8 +57,8 @@ type Route struct {
 	// Enrolls marks routes that set up a second factor. A user without one must have signed in recently, or enter the
 	// password again.
 	Enrolls bool
-	// FormPage renders the page of a rejected form, with the problems at the fields. Without it, a rejected form gets
-	// an error page.
+	// FormPage renders the page again after its form was rejected, with each problem at its field. Without it, a
+	// rejected form gets an error page.
 	FormPage handler
 	// Notice is the key, after "notice.", of the message that confirms a posted form on the page of its redirect.
 	Notice string

@@ -391,7 +391,7 @@ func (p *Page) Audit() {
 	p.Quiet()
 }
 
-// Quiet fails the test for requests to other hosts, violations of the content security policy, and script errors.
+// Quiet fails the test if the page requested other hosts, violated the content security policy, or had script errors.
 func (p *Page) Quiet() {
 	p.t.Helper()
 	own := Evaluate[string](p, "location.host")

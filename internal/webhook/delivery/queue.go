@@ -37,7 +37,7 @@ const (
 	addSize       = 500  // events that are added to queues in one transaction
 	claimSize     = 256  // queues that are claimed in one transaction
 	leaseDuration = time.Minute
-	renewEvery    = 15 * time.Second // interval of renewing leases, in real time
+	renewEvery    = 15 * time.Second // how often leases are renewed, by the system clock
 	recordEvery   = 25 * time.Millisecond
 	pollEvery     = 250 * time.Millisecond
 	stepPause     = 10 * time.Millisecond // between steps, so that one step handles several notices

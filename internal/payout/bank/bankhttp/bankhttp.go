@@ -1,4 +1,4 @@
-// Package bankhttp makes the calls of banks' JSON APIs.
+// Package bankhttp calls the JSON APIs of banks.
 package bankhttp
 
 import (

@@ -1,4 +1,4 @@
-// Package banktest has what the tests of banks with an API share: a rail with an account at a local server.
+// Package banktest has helpers for tests of banks with an API: a rail with an account at a local server.
 package banktest
 
 import (

@@ -107,7 +107,8 @@ func TestTooLittleMoneyIsWaitedFor(t *testing.T) {
 	})
 }
 
-// If the key belongs to a payment to another account, as after a restored backup, payouts are paused.
+// If the bank has a payment to a different account under our idempotency key, as after a restored backup, payouts are
+// paused.
 func TestAKeyOfAnotherPaymentPausesPayouts(t *testing.T) {
 	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
 		b := open(f, "")
