@@ -136,7 +136,7 @@ func ProgressOf(ctx context.Context, tx *db.Tx, s Subject) (Progress, error) {
 // Allowed reports whether the company's rules let a subject be paid: its amount is within the company's limit, or the
 // subject has its approvals. It locks the limit until the commit, so that concurrent payments count each other.
 func Allowed(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) (bool, error) {
-	if err := lockLimit(ctx, tx, s.CompanyID); err != nil {
+	if err := LockLimit(ctx, tx, s.CompanyID); err != nil {
 		return false, err
 	}
 	above, err := AboveLimit(ctx, tx, s, amount)
@@ -147,11 +147,15 @@ func Allowed(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) (bo
 	return err == nil && p.Complete(), err
 }
 
-// Count adds a payment to what its company has paid without approval. An approved payment is not counted.
+// Count adds a payment to what its company has paid without approval, at the time of the first call. An approved
+// payment is not counted.
 func Count(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) error {
 	p, err := ProgressOf(ctx, tx, s)
-	if err != nil || p.Complete() {
+	if err != nil {
 		return err
+	}
+	if p.Complete() {
+		return deleteUse(ctx, tx, s)
 	}
 	return insertUse(ctx, tx, s, amount)
 }

@@ -62,9 +62,9 @@ func saveLimit(ctx context.Context, tx *db.Tx, companyID string, l Limit) error 
 	return err
 }
 
-// lockLimit prevents concurrent changes of a company's limit, and concurrent payments that count toward it, until the
+// LockLimit prevents concurrent changes of a company's limit, and concurrent payments that count toward it, until the
 // commit.
-func lockLimit(ctx context.Context, tx *db.Tx, companyID string) error {
+func LockLimit(ctx context.Context, tx *db.Tx, companyID string) error {
 	_, err := tx.Exec(ctx, "UPDATE approval_limits SET updated_at = updated_at WHERE company_id = $1", companyID)
 	return err
 }
@@ -72,7 +72,7 @@ func lockLimit(ctx context.Context, tx *db.Tx, companyID string) error {
 func insertUse(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) error {
 	_, err := tx.Exec(ctx, `INSERT INTO approval_uses (company_id, object_id, currency, amount, at)
 		VALUES ($1, $2, $3, $4, $5) ON CONFLICT (company_id, object_id) DO UPDATE
-		SET currency = excluded.currency, amount = excluded.amount, at = excluded.at`,
+		SET currency = excluded.currency, amount = excluded.amount`,
 		s.CompanyID, s.ID, string(amount.Asset()), amount.Units(), db.Micros(tx.Now()))
 	return err
 }
@@ -82,10 +82,14 @@ func deleteUse(ctx context.Context, tx *db.Tx, s Subject) error {
 	return err
 }
 
-// usedSince returns what a company has paid without approval after a time, by currency, without the subject.
+// usedSince returns what a company has paid without approval after a time, by currency, without the subject. If the
+// subject is counted already, it includes only what was counted before it.
 func usedSince(ctx context.Context, tx *db.Tx, s Subject, after time.Time) ([]money.Amount, error) {
-	rows, err := tx.Query(ctx, `SELECT currency, CAST(SUM(amount) AS BIGINT) FROM approval_uses
-		WHERE company_id = $1 AND at > $2 AND object_id <> $3 GROUP BY currency ORDER BY currency`,
+	rows, err := tx.Query(ctx, `SELECT u.currency, CAST(SUM(u.amount) AS BIGINT) FROM approval_uses u
+		LEFT JOIN approval_uses own ON own.company_id = u.company_id AND own.object_id = $3
+		WHERE u.company_id = $1 AND u.at > $2 AND u.object_id <> $3
+			AND (own.at IS NULL OR u.at < own.at OR u.at = own.at AND u.object_id < $3)
+		GROUP BY u.currency ORDER BY u.currency`,
 		s.CompanyID, db.Micros(after), s.ID)
 	return db.Collect(rows, err, func(r *db.Rows) (money.Amount, error) {
 		var currency string

@@ -2,12 +2,12 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
-	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/db"
@@ -244,8 +244,22 @@ func (s *Service) refundFee(ctx context.Context, tx *db.Tx) (money.Amount, error
 	return money.New(money.BTC, rate*refundSize), err
 }
 
+// mayNotPay reports whether a company is frozen or owes money, so that it pays no refunds of its own.
+func mayNotPay(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
+	company, err := identity.CompanyByID(ctx, tx, companyID)
+	if err != nil || company.Active() != nil {
+		return true, err
+	}
+	err = ledger.CheckNoDebt(ctx, tx, companyID)
+	if errors.Is(err, ledger.ErrInsufficient) {
+		return true, nil
+	}
+	return false, err
+}
+
 // Send queues an accepted refund for payout, with the amount owed now (job claim.refund). It waits while the address
-// matches a sanctions list, the release is not approved, or the fee uses up the refund.
+// matches a sanctions list, the release is not approved, or the fee uses up the refund. A refund of the merchant's
+// money also waits while the company is frozen or owes money.
 func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in refundPayload
 	if err := j.Decode(&in); err != nil {
@@ -270,6 +284,12 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	}
 	// later is the job that tries to send the refund again.
 	later := job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)}
+	if !held && r.OfMerchant() {
+		held, err = mayNotPay(ctx, tx, r.CompanyID)
+	}
+	if err != nil {
+		return err
+	}
 	if held {
 		job.Enqueue(tx, later)
 		return nil
@@ -302,11 +322,6 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		}
 		job.Enqueue(tx, later)
 		return nil
-	}
-	if !r.OfMerchant() { // a refund of the merchant's money was counted when it was made
-		if err := approval.Count(ctx, tx, r.subject(), net); err != nil {
-			return err
-		}
 	}
 	r.Withheld, r.outputID = false, tx.NewID("out")
 	if err := r.advance(ctx, tx, RefundAccepted); err != nil {

@@ -86,6 +86,9 @@ func (r Refund) subject() approval.Subject {
 // stored. Above the company's approval limit the link works once other members approved the refund.
 func (s *Service) RefundPart(ctx context.Context, tx *db.Tx, by identity.Principal, p PartParams) (Refund, string,
 	error) {
+	if err := approval.LockLimit(ctx, tx, by.CompanyID); err != nil { // before the treasury, as for payrolls
+		return Refund{}, "", err
+	}
 	r, err := s.planPart(ctx, tx, by, p, true)
 	if err != nil {
 		return r, "", err

@@ -258,17 +258,22 @@ func Resume(ctx context.Context, tx *db.Tx, userID string) error {
 // RetryHeld releases the incomes again that wait for an asset of the operator, or for the settlement of a debt. It runs
 // periodically.
 func RetryHeld(ctx context.Context, d *db.DB) error {
-	var waiting []Income
-	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		waiting, err = held(ctx, tx, payroll.ReasonConversion, ReasonOwes)
-		return err
-	}); err != nil || len(waiting) == 0 {
-		return err
-	}
-	return d.Write(ctx, func(_ context.Context, tx *db.Tx) error {
-		for _, i := range waiting {
-			Retry(tx, i.UserID, i.ID, time.Time{})
+	for after := ""; ; {
+		var waiting []Income
+		if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			waiting, err = held(ctx, tx, payroll.ReasonConversion, ReasonOwes, after)
+			return err
+		}); err != nil || len(waiting) == 0 {
+			return err
 		}
-		return nil
-	})
+		if err := d.Write(ctx, func(_ context.Context, tx *db.Tx) error {
+			for _, i := range waiting {
+				Retry(tx, i.UserID, i.ID, time.Time{})
+			}
+			return nil
+		}); err != nil || len(waiting) < heldPage {
+			return err
+		}
+		after = waiting[len(waiting)-1].ID
+	}
 }

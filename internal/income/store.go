@@ -100,10 +100,13 @@ func releasedBefore(ctx context.Context, tx *db.Tx, userID string, at time.Time)
 	return released, err
 }
 
-// held returns up to 1,000 incomes of all users that are on hold for one of two reasons.
-func held(ctx context.Context, tx *db.Tx, reason, or string) ([]Income, error) {
+// heldPage is the number of incomes that held returns.
+const heldPage = 1000
+
+// held returns up to heldPage incomes of all users that are on hold for one of two reasons, after an ID.
+func held(ctx context.Context, tx *db.Tx, reason, or, after string) ([]Income, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM incomes WHERE state = 'on_hold' AND reason IN ($1, $2)
-		ORDER BY updated_at, income_id LIMIT 1000`, reason, or)
+		AND income_id > $3 ORDER BY income_id LIMIT $4`, reason, or, after, int64(heldPage))
 	return db.Collect(rows, err, scanRow)
 }
 

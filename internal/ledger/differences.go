@@ -61,6 +61,9 @@ func FindDifferences(ctx context.Context, d *db.DB) (frozen []Difference, ended 
 			}
 			frozen = append(frozen, x)
 		}
+		if len(wrong) == maxDifferences {
+			return nil // others may be wrong, too
+		}
 		for k := range before {
 			ended = true
 			if err := deleteDifference(ctx, tx, k); err != nil {

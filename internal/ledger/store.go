@@ -518,7 +518,10 @@ func debtsOf(ctx context.Context, tx *db.Tx, companyID string) ([]Debt, error) {
 	return selectDebts(ctx, tx, "company_id = $1", companyID)
 }
 
-// compareBalances returns the guarded accounts whose balance is not the sum of their lines, at most 100.
+// maxDifferences is the number of accounts that are frozen at once. More mean that the whole ledger needs repair.
+const maxDifferences = 100
+
+// compareBalances returns the guarded accounts whose balance is not the sum of their lines, at most maxDifferences.
 func compareBalances(ctx context.Context, tx *db.Tx) ([]Difference, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, code, dim, asset, CAST(SUM(balance) AS BIGINT),
 			CAST(SUM(lines) AS BIGINT), 0
@@ -526,7 +529,7 @@ func compareBalances(ctx context.Context, tx *db.Tx) ([]Difference, error) {
 			UNION ALL SELECT company_id, code, dim, asset, 0, -amount FROM ledger_lines
 			WHERE code IN ('2000', '2010', '2110', '2200', '2400')) AS x
 		GROUP BY company_id, code, dim, asset HAVING SUM(balance) <> SUM(lines) OR SUM(balance) < 0
-		ORDER BY company_id, code, dim, asset LIMIT 100`)
+		ORDER BY company_id, code, dim, asset LIMIT $1`, int64(maxDifferences))
 	return db.Collect(rows, err, scanDifference)
 }
 

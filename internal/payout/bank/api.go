@@ -205,7 +205,7 @@ func (r *Rail) sendByAPI(ctx context.Context, d *db.DB, f File, a Account, api A
 		claimed := false
 		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 			claimed = false
-			why, err := payout.PayoutsAllowed(ctx, tx, r.c.Log)
+			why, err := payout.PayoutsAllowed(ctx, tx, r.c.Log, f.Total.Asset())
 			if err != nil {
 				return err
 			}
@@ -265,7 +265,7 @@ func (r *Rail) sendStep(ctx context.Context, d *db.DB, f File, orders []Order, a
 	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		clear(first)
 		late = tx.Now().Sub(f.Created) > keyLife
-		if paused, err = payout.PayoutsAllowed(ctx, tx, r.c.Log); err != nil || paused != "" {
+		if paused, err = payout.PayoutsAllowed(ctx, tx, r.c.Log, f.Total.Asset()); err != nil || paused != "" {
 			return err
 		}
 		for i, row := range rows {
@@ -522,15 +522,43 @@ func (r *Rail) checkFile(ctx context.Context, d *db.DB, f File, due []dueTransfe
 	}
 	_ = g.Wait()
 	var failed []error
-	answered := slices.DeleteFunc(results, func(res result) bool {
+	var answered []result
+	for _, res := range results {
 		if res.err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", PaymentReference(f.Number, res.row.position), res.err))
+			continue
 		}
-		return res.err != nil // it is asked about again
-	})
+		answered = append(answered, res)
+	}
 	err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for _, res := range results {
+			if res.err == nil {
+				continue
+			}
+			if err := postponeCheck(ctx, tx, f, res); err != nil {
+				return err
+			}
+		}
 		_, err := r.recordTransfers(ctx, tx, f.Number, answered, false)
 		return err
 	})
 	return errors.Join(append(failed, err)...)
+}
+
+// postponeCheck sets the time of the next check of a transfer whose check failed, so that others get their turn. It
+// pauses payouts if the bank has another payment under its key.
+func postponeCheck(ctx context.Context, tx *db.Tx, f File, res result) error {
+	current, err := getTransfer(ctx, tx, f, res.row.position)
+	if err != nil || current.state != transferAccepted {
+		return err
+	}
+	if errors.Is(res.err, ErrOther) {
+		if err := pauseOther(ctx, tx, PaymentReference(f.Number, res.row.position), current.method); err != nil {
+			return err
+		}
+	}
+	if next := nextCheck(tx.Now(), current.createdAt); !next.IsZero() { // else it stays due until staff resolve it
+		current.checkAt = next
+	}
+	return storeTransfer(ctx, tx, f, current)
 }

@@ -173,12 +173,21 @@ func (a *API) Find(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 			}
 		}
 		if !list.HasMore || len(list.Transfers) == 0 {
-			break
+			if o.Method == realtime { // the API does not promise to repeat such a transfer only once
+				return bank.Transfer{}, errRealtimeUnknown
+			}
+			return bank.Transfer{}, bank.ErrNoTransfer
 		}
 		query.Set("starting_after", list.Transfers[len(list.Transfers)-1].ID)
 	}
-	return bank.Transfer{}, bank.ErrNoTransfer
+	return bank.Transfer{}, errTooMany
 }
+
+// Errors of Find after which a transfer is not created again. Staff must ask the bank.
+var (
+	errRealtimeUnknown = errors.New("column: an instant payment with an unknown outcome is not in the list of transfers")
+	errTooMany         = errors.New("column: the transfer is not among the newest ones")
+)
 
 // Get implements bank.API.
 func (a *API) Get(ctx context.Context, o bank.Order, id string) (bank.Transfer, error) {
