@@ -82,7 +82,7 @@ func TestTheServiceAndABanksServer(t *testing.T) {
 		"S0000001.xml")))
 	testkit.Check(t, teller.ProcessFiles(time.Now()))
 	names, err := filepath.Glob(filepath.Join(desk, "in", "*.xml"))
-	if err != nil || len(names) != 2 {
+	if err != nil || len(names) != 3 {
 		t.Fatal(names, err)
 	}
 	give := func(half int, how int) { // the bank continues to write its file, in whichever directory it is

@@ -171,9 +171,7 @@ func TestFromSignUpToTheFirstCallInABrowser(t *testing.T) {
 	testkit.Check(t, err)
 	p.Fill("#code", code)
 	p.Send("form[action='/account/factor/confirm'] button")
-	p.Send("main a[href='/settings/api']")
-	p.Fill("#name", "Payroll robot")
-	webtest.Evaluate[string](p, "document.querySelector('#c_company_worker_list').checked = true; ''")
+	p.Send("main a[href='/settings/api?resume=1']") // the form still has what was entered
 	p.Send(register)
 	p.Send("main a[href^='/settings/api/app_']")
 	p.Send("form[action$='/keys'] button")

@@ -91,6 +91,7 @@ func TestOverviewAndPayrolls(t *testing.T) {
 		o.says(o.Get("/payrolls?status=nonsense&page=-1&since=x"), made.PayrollID, other.PayrollID)
 		o.says(o.Get("/payrolls?lang=fr"), "1\u202f656,40\u00a0USD", "Attend des fonds")
 		o.says(o.Get("/payrolls?lang=es"), "1656,40\u00a0USD")
+		o.Get("/payrolls?lang=en")
 
 		page = o.says(o.Get("/payrolls/"+made.PayrollID), "Awaiting funds", "Ada Lovelace", "1,600.00\u00a0USD",
 			"&lt;script&gt;alert(1)&lt;/script&gt;", "Nothing received yet", "Cancel payroll …")

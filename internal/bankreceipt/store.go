@@ -125,8 +125,7 @@ func byReferences(ctx context.Context, tx *db.Tx, account string, references []s
 	return Transfer{}, nil
 }
 
-// byFingerprint returns the credits of an account that have a fingerprint, which stands for their content, in the
-// order of import.
+// byFingerprint returns the credits of an account whose content has a fingerprint, in the order of import.
 func byFingerprint(ctx context.Context, tx *db.Tx, account, fingerprint string) ([]Transfer, error) {
 	return selectTransfers(ctx, tx, "bank_account = $1 AND fingerprint = $2 ORDER BY created_at, transfer_id", account,
 		fingerprint)

@@ -220,14 +220,14 @@ func plan(p CreateParams, company identity.Company, settings Settings) (Claim, e
 	}
 	switch {
 	case p.ReturnURL != "" && p.RedirectURL != "":
-		list.Add("invalid_parameter", "/redirect_url", "Send either return_url or redirect_url.")
+		list.Add("invalid_parameter", "/redirect_url", "Send return_url or redirect_url, not both.")
 	case p.ReturnURL != "" && !settings.leadsBack(p.ReturnURL):
 		list.Add(errReturn.Code, "/return_url", errReturn.Detail)
 	case p.RedirectURL != "" && !settings.leadsBack(p.RedirectURL):
 		list.Add(errReturn.Code, "/redirect_url", errReturn.Detail)
 	}
 	if p.ExpiresIn != 0 && (p.ExpiresIn < minExpiry || p.ExpiresIn > maxExpiry) {
-		list.Add("invalid_parameter", "/expires_in", "A claim ends after 60 to 7776000 seconds.")
+		list.Add("invalid_parameter", "/expires_in", "expires_in must be from 60 to 7776000 seconds.")
 	}
 	checkMetadata(&list, p.Metadata)
 	asset, known := money.Lookup(p.Currency)
@@ -264,7 +264,7 @@ func plan(p CreateParams, company identity.Company, settings Settings) (Claim, e
 // checkMetadata adds the problems of metadata to a list.
 func checkMetadata(list *apierr.List, all map[string]string) {
 	if len(all) > maxMetadata {
-		list.Add("invalid_parameter", "/metadata", fmt.Sprintf("Metadata has at most %d members.", maxMetadata))
+		list.Add("invalid_parameter", "/metadata", fmt.Sprintf("Metadata can have at most %d keys.", maxMetadata))
 	}
 	for key, value := range all {
 		if key == "" || utf8.RuneCountInString(key) > maxKey || utf8.RuneCountInString(value) > maxValue {

@@ -52,7 +52,8 @@ var (
 		"A refund is in the currency of the claim or in the coin that paid it.")
 	errRefundCoin = apierr.New(apierr.Invalid, "currency_not_supported",
 		"The service cannot exchange this much at the moment. Refund less, or try again later.")
-	errRefundSmall = apierr.New(apierr.Invalid, "amount_too_small", "The refund is less than sending it costs.")
+	errRefundSmall = apierr.New(apierr.Invalid, "amount_too_small",
+		"The refund is less than the cost of sending it. Enter a larger amount.")
 )
 
 // PartParams is a refund of a paid claim.
@@ -156,7 +157,7 @@ func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal
 		return Refund{}, err
 	}
 	if c.State != Paid || c.booked.merchant.Sign() <= 0 {
-		return Refund{}, ErrState.Detailf("Only a claim that is paid and confirmed can be refunded in parts; this one is %s.",
+		return Refund{}, ErrState.Detailf("Only a paid and confirmed claim can be refunded by amount. This claim is %s.",
 			c.State)
 	}
 	all, err := refunds(ctx, tx, c)
@@ -164,7 +165,8 @@ func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal
 		return Refund{}, err
 	}
 	if p.Seen > 0 && p.Seen != len(all)+1 {
-		return Refund{}, ErrRefundState.Detailf("Another refund of this claim was made meanwhile. Check the list first.")
+		return Refund{}, ErrRefundState.Detailf(
+			"Another refund of this claim was created in the meantime. Check the refunds of the claim, and then try again.")
 	}
 	r := Refund{CompanyID: companyID, ClaimID: c.ID, State: RefundOffered, Fee: money.Zero(c.Funding), Version: 1,
 		CreatedBy: approval.CreatorOf(by), ExpiresAt: tx.Now().Add(RefundLife), CreatedAt: tx.Now()}

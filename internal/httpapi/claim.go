@@ -272,7 +272,7 @@ func (in *claimCreateInput) params(c *request) claim.CreateParams {
 
 // errMetadata is returned for metadata with other values than texts.
 var errMetadata = apierr.New(apierr.Invalid, "invalid_parameter",
-	"Metadata is an object whose values are strings.").At("body", "/metadata")
+	"Metadata must be an object whose values are strings.").At("body", "/metadata")
 
 func claimKeys(c *request, in *claimCreateInput) []db.Prefetch { return in.params(c).Keys() }
 
@@ -426,7 +426,7 @@ var (
 	errNoCurrency = apierr.New(apierr.Invalid, "invalid_parameter",
 		"An amount needs its currency: send denomination_currency too.")
 	errAmountFilter = apierr.New(apierr.Invalid, "invalid_parameter",
-		"This is not an amount in the currency that denomination_currency names.")
+		"The amount is not valid in the currency given in denomination_currency.")
 )
 
 // refundClaim refunds a part of a paid claim if the request has an amount, and otherwise the payer's own money.

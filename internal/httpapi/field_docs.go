@@ -30,9 +30,9 @@ var fieldDocs = map[string]fieldDoc{
 	"claim_id":    {"ID of the merchant claim.", `"clm_06gf58g6w17gqvggteagdzt4pg"`},
 	"invoice_id":  {"ID of the invoice.", `"inv_06gf58g6w2b0ta81jn2xqare0m"`},
 	"income_id":   {"ID of the income: money that a user received.", `"inc_06gf58g6w0aychq170kks701q0"`},
-	"transfer_id": {"ID of the transfer by which the money came.", `"trf_06gf58g6w0aychq170kks701q0"`},
+	"transfer_id": {"ID of the incoming transfer.", `"trf_06gf58g6w0aychq170kks701q0"`},
 	"withheld": {
-		"Part of the amount that a reversed transfer took from the balance before the income was paid out.", `0.00`,
+		"Part of the amount that is not paid out because a reversed transfer reduced the balance first.", `0.00`,
 	},
 	"document_id": {"ID of the document.", `"doc_06gf58g6w0w5dpzz01n4wqzwfw"`},
 	"external_company_id": {
@@ -229,6 +229,16 @@ var fieldDocs = map[string]fieldDoc{
 	"settlement_schedule":       {"Schedule of automatic settlements.", `"manual"`},
 	"support_email":             {"Support address for payers.", `"help@shop.example"`},
 	"settlement_destination_id": {"Destination to which settlements are withdrawn.", `""`},
+	"redirect_url": {
+		"Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two.",
+		`"https://shop.example/orders/17"`,
+	},
+	"notification_email": {
+		"Email address of the payer, who gets a receipt there when the claim is paid.", `"payer@example.com"`,
+	},
+	"line_items": {
+		"What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount.", ``,
+	},
 	"origins": {
 		"Origins that may embed the checkout and to which it may return: https:// and a host.",
 		`["https://shop.example"]`,
@@ -471,14 +481,10 @@ var typeFieldDocs = map[string]map[string]string{
 		"funding_currency": "Currency in which the payer pays: BTC.",
 		"description":      "Description of the purchase, shown at the checkout.",
 		"return_url":       "URL to which the checkout returns; must have one of the origins in the merchant settings.",
-		"redirect_url": "As `return_url`, and the checkout opens it by itself once the claim is paid. Send one of " +
-			"them.",
-		"external_id": "Your order number, unique per company; up to 255 characters.",
-		"expires_in": "Seconds after which the payer can get no further quote. Default: no end. A quote ends with " +
-			"the claim at the latest.",
-		"notification_email": "Email address of the payer, who gets a receipt there when the claim is paid.",
-		"metadata":           "Your own data: up to 20 members with strings of up to 500 characters as values.",
-		"line_items":         "What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount.",
+		"external_id":      "Your order number, unique per company; up to 255 characters.",
+		"expires_in": "Number of seconds after which the payer can no longer get a quote. Default: no limit. A " +
+			"quote never outlasts the claim.",
+		"metadata": "Your own data: up to 20 keys with string values of up to 500 characters.",
 	},
 	"lineItemBody": {
 		"description": "Description of the line item.",
@@ -505,14 +511,14 @@ var typeFieldDocs = map[string]map[string]string{
 	"ClaimRefund": {
 		"amount": "Amount to refund, as decimal text; the network fee is deducted from it.",
 		"denomination_amount": "Part of the claim's amount that is refunded, as decimal text. Absent for money that " +
-			"already was the payer's.",
-		"cost_amount": "What the refund costs the merchant, as decimal text. Absent for money that already was the " +
+			"already belonged to the payer.",
+		"cost_amount": "What the refund costs the merchant, as decimal text. Absent for money that already belonged to the " +
 			"payer's.",
 		"cost_currency": "Currency of `cost_amount`.",
 		"tx_hash":       "Transaction that pays the refund; may be empty.",
 	},
 	"ClaimSummary": {
-		"expires_at": "Time from which the payer gets no further quote, UTC; absent for no end.",
+		"expires_at": "Time from which the payer can no longer get a quote, UTC; absent if there is none.",
 		"metadata":   "The metadata of the request that created the claim.",
 		"tx_hash": "Transaction that completed the payment, or the payment hash over Lightning; before that the " +
 			"latest one, or empty.",

@@ -302,7 +302,8 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chai
 		}
 		if id := asked.ExternalPaymentID; id != "" {
 			if external[id] {
-				list.Add("invalid_parameter", at("external_payment_id"), "Another item of this payroll has the same ID.")
+				list.Add("invalid_parameter", at("external_payment_id"),
+					"Another item of this payroll has the same external_payment_id.")
 			}
 			external[id] = true
 		}

@@ -310,7 +310,8 @@ func (r *Rail) sendStep(ctx context.Context, d *db.DB, f File, orders []Order, a
 const keyLife = 25 * 24 * time.Hour
 
 // errKeyExpired reports that the bank may have a transfer under a key that it no longer knows.
-var errKeyExpired = errors.New("the outcome is unknown for too long to repeat the transfer; ask the bank about it")
+var errKeyExpired = errors.New(
+	"the outcome has been unknown for too long to repeat the transfer; ask the bank about it")
 
 // errNotSent reports that a transfer is new and this process did not send it.
 var errNotSent = errors.New("payouts are paused, or another process sends it")
