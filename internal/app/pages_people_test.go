@@ -331,6 +331,7 @@ func (o *companyBrowser) bankStatement() {
 		o.Errorf("%v", got)
 	}
 	o.says(o.Get("/wallets/statement.pdf?asset=USD&lang=pt"), "%PDF-1")
+	o.Get("/wallets?lang=en")
 }
 
 // wallet returns the ID of the company's wallet.

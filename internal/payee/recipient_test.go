@@ -334,12 +334,12 @@ func TestWorkersAndPayees(t *testing.T) {
 			if err != nil || len(payees) != 3 {
 				t.Errorf("payees: %v %v", payees, err)
 			}
-			if p := payees[ada.ID]; p != (payee.Payee{ID: ada.ID, UserID: ada.ID, Kind: "user", Name: "Ada Lovelace",
-				Status: "active", Country: "GB", Email: "Ada@example.com"}) {
+			if p := payees[ada.ID]; p != (payee.Payee{ID: ada.ID, UserID: ada.ID, Kind: "user", Role: "contractor",
+				Name: "Ada Lovelace", Status: "active", Country: "GB", Email: "Ada@example.com"}) {
 				t.Errorf("%+v", p)
 			}
-			if p := payees[firm.ID]; p != (payee.Payee{ID: firm.ID, Kind: "company", Name: "Acme", Status: "pending",
-				Country: "DE"}) {
+			if p := payees[firm.ID]; p != (payee.Payee{ID: firm.ID, Kind: "company", Role: "contractor",
+				Name: "Acme", Status: "pending", Country: "DE"}) {
 				t.Errorf("%+v", p)
 			}
 			if payees, err := payee.Payees(ctx, tx, w.by.CompanyID, nil); err != nil || len(payees) != 0 {
