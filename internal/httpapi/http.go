@@ -20,6 +20,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -448,7 +449,7 @@ func (s *server) refuse(w *responseWriter, err error) {
 		s.Log.Error("internal error", slog.String("request_id", w.requestID), slog.String("route", w.route),
 			slog.String("error", err.Error()))
 	}
-	if f.Kind == apierr.Unavailable {
+	if f.Kind == apierr.Unavailable && !errors.Is(err, context.Canceled) {
 		s.Log.Warn("requests get 503", slog.String("code", f.Code), slog.String("error", err.Error()))
 	}
 	h := w.Header()

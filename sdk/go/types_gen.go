@@ -83,8 +83,8 @@ type ClaimCreateParams struct {
 	DenominationCurrency string `json:"denomination_currency"`
 	// Description of the purchase, shown at the checkout.
 	Description string `json:"description,omitzero"`
-	// Seconds after which the payer can get no further quote. Default: no end. A quote ends with the claim at the
-	// latest.
+	// Number of seconds after which the payer can no longer get a quote. Default: no limit. A quote never outlasts
+	// the claim.
 	ExpiresIn *int64 `json:"expires_in,omitzero"`
 	// Your order number, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id,omitzero"`
@@ -92,13 +92,13 @@ type ClaimCreateParams struct {
 	FundingCurrency string `json:"funding_currency,omitzero"`
 	// What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount.
 	LineItems []LineItemParams `json:"line_items,omitzero"`
-	// Your own data: up to 20 members with strings of up to 500 characters as values.
+	// Your own data: up to 20 keys with string values of up to 500 characters.
 	Metadata map[string]any `json:"metadata,omitzero"`
 	// Email address of the payer, who gets a receipt there when the claim is paid.
 	NotificationEmail string `json:"notification_email,omitzero"`
 	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
-	// As `return_url`, and the checkout opens it by itself once the claim is paid. Send one of them.
+	// Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two.
 	RedirectURL string `json:"redirect_url,omitzero"`
 	// URL to which the checkout returns; must have one of the origins in the merchant settings.
 	ReturnURL string `json:"return_url,omitzero"`
@@ -471,13 +471,14 @@ type ClaimRefund struct {
 	Amount string `json:"amount"`
 	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
-	// What the refund costs the merchant, as decimal text. Absent for money that already was the payer's.
+	// What the refund costs the merchant, as decimal text. Absent for money that already belonged to the payer's.
 	CostAmount string `json:"cost_amount,omitzero"`
 	// Currency of `cost_amount`.
 	CostCurrency string `json:"cost_currency,omitzero"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Part of the claim's amount that is refunded, as decimal text. Absent for money that already was the payer's.
+	// Part of the claim's amount that is refunded, as decimal text. Absent for money that already belonged to the
+	// payer.
 	DenominationAmount string `json:"denomination_amount,omitzero"`
 	// Currency of the price.
 	DenominationCurrency string `json:"denomination_currency,omitzero"`
@@ -517,13 +518,14 @@ type ClaimRefunded struct {
 	CheckoutURL string `json:"checkout_url"`
 	// ID of the merchant claim.
 	ClaimID string `json:"claim_id"`
-	// What the refund costs the merchant, as decimal text. Absent for money that already was the payer's.
+	// What the refund costs the merchant, as decimal text. Absent for money that already belonged to the payer's.
 	CostAmount string `json:"cost_amount,omitzero"`
 	// Currency of `cost_amount`.
 	CostCurrency string `json:"cost_currency,omitzero"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Part of the claim's amount that is refunded, as decimal text. Absent for money that already was the payer's.
+	// Part of the claim's amount that is refunded, as decimal text. Absent for money that already belonged to the
+	// payer.
 	DenominationAmount string `json:"denomination_amount,omitzero"`
 	// Currency of the price.
 	DenominationCurrency string `json:"denomination_currency,omitzero"`
@@ -559,16 +561,18 @@ type ClaimStatus struct {
 	DueAmount string `json:"due_amount"`
 	// Exception of the payment. One of: none, overpaid, late, within_tolerance.
 	Exception string `json:"exception"`
-	// Time from which the payer gets no further quote, UTC; absent for no end.
+	// Time from which the payer can no longer get a quote, UTC; absent if there is none.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id"`
 	// Currency of the funding payment.
-	FundingCurrency string     `json:"funding_currency"`
-	LineItems       []LineItem `json:"line_items"`
+	FundingCurrency string `json:"funding_currency"`
+	// What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount.
+	LineItems []LineItem `json:"line_items"`
 	// The metadata of the request that created the claim.
-	Metadata          map[string]any `json:"metadata"`
-	NotificationEmail string         `json:"notification_email"`
+	Metadata map[string]any `json:"metadata"`
+	// Email address of the payer, who gets a receipt there when the claim is paid.
+	NotificationEmail string `json:"notification_email"`
 	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
 	// Payments received, by the time they were first seen.
@@ -577,7 +581,8 @@ type ClaimStatus struct {
 	Quote ClaimQuote `json:"quote"`
 	// Confirmed amount received, in the funding currency, as decimal text.
 	ReceivedAmount string `json:"received_amount"`
-	RedirectURL    string `json:"redirect_url"`
+	// Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two.
+	RedirectURL string `json:"redirect_url"`
 	// Amount payable to the payer, overpaid or refunded, in the funding currency, as decimal text.
 	RefundableAmount string `json:"refundable_amount"`
 	// Amount already refunded, in the funding currency, as decimal text.
@@ -622,7 +627,7 @@ type ClaimSummary struct {
 	Description string `json:"description"`
 	// Exception of the payment. One of: none, overpaid, late, within_tolerance.
 	Exception string `json:"exception"`
-	// Time from which the payer gets no further quote, UTC; absent for no end.
+	// Time from which the payer can no longer get a quote, UTC; absent if there is none.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id"`
@@ -1511,14 +1516,14 @@ type IncomeDetail struct {
 	Status string `json:"status"`
 	// History, oldest first.
 	Timeline []PayrollStep `json:"timeline"`
-	// ID of the transfer by which the money came.
+	// ID of the incoming transfer.
 	TransferID string `json:"transfer_id"`
 	// When it last changed, UTC.
 	Updated time.Time `json:"updated"`
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id"`
-	// Part of the amount that a reversed transfer took from the balance before the income was paid out.
+	// Part of the amount that is not paid out because a reversed transfer reduced the balance first.
 	Withheld Decimal `json:"withheld"`
 }
 
@@ -1611,14 +1616,14 @@ type IncomeSummary struct {
 	Reason string `json:"reason"`
 	// State of the object. One of: received, released, fulfilled, action_required, on_hold, returned, cancelled.
 	Status string `json:"status"`
-	// ID of the transfer by which the money came.
+	// ID of the incoming transfer.
 	TransferID string `json:"transfer_id"`
 	// When it last changed, UTC.
 	Updated time.Time `json:"updated"`
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id"`
-	// Part of the amount that a reversed transfer took from the balance before the income was paid out.
+	// Part of the amount that is not paid out because a reversed transfer reduced the balance first.
 	Withheld Decimal `json:"withheld"`
 }
 

@@ -34,7 +34,7 @@ func TestPasskeyIsRequiredToAddAuthenticator(t *testing.T) {
 		"begin":   v.Submit(v.Get("/account/factor"), "/account/factor/begin"),
 		"confirm": v.Submit(page, "/account/factor/confirm", "code", phone.Code()),
 	} {
-		if got.Location() != "/account/proof?next=%2Faccount%2Ffactor" {
+		if got.Location() != "/account/proof?next=%2Faccount%2Ffactor%3Fresume%3D1" {
 			t.Errorf("%s: %d to %q", what, got.Status, got.Location())
 		}
 	}

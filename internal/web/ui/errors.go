@@ -72,7 +72,7 @@ func (s *Server) writeError(w *responseWriter, r *http.Request, err error) {
 		s.Log.Error("internal error", slog.String("request_id", w.ID), slog.String("route", w.route),
 			slog.String("error", err.Error()))
 	}
-	if f.Kind == apierr.Unavailable {
+	if f.Kind == apierr.Unavailable && !errors.Is(err, context.Canceled) {
 		s.Log.Warn("requests get 503", slog.String("code", f.Code), slog.String("error", err.Error()))
 	}
 	w.code = f.Code
