@@ -3,6 +3,7 @@ package claim_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/claim"
@@ -82,7 +83,19 @@ func TestRefundsOfAPaidClaim(t *testing.T) {
 		earned(2*99_00 - 160_00 + 40_00)
 		m.CheckLedger()
 
+		// While the company is frozen, its money stays.
+		status := func(from, to string) {
+			m.Write(fixture.Drop(func(ctx context.Context, tx *db.Tx) (bool, error) {
+				return identity.SetCompanyStatus(ctx, tx, m.By.CompanyID, from, to)
+			}))
+		}
+		status(identity.CompanyActive, identity.CompanyFrozen)
 		s.accept(token, world.Home())
+		owed(value, 40_000)
+		status(identity.CompanyFrozen, identity.CompanyActive)
+		m.Clock.Advance(11 * time.Minute)
+		m.Settle(nil)
+		owed(value, 0)
 		s.accept(second, world.Home())
 		s.Play("mine 6", s.step)
 		if c := s.is(claim.Paid); c.Returned != sats(80_000) || c.ReturnedValue != usd(60_00) || c.Refunded.Sign() != 0 {

@@ -349,16 +349,19 @@ func TestASecondMemberDecidesAboveTheLimit(t *testing.T) {
 		decide(nil, x.second, second, true)
 		x.process(second)
 		x.want("approved", second, withdrawal.Processing, "", 1, 750_000)
+		small := x.create("0.0004").ID
+		x.process(small)
+		x.want("approved withdrawals do not count", small, withdrawal.Processing, "", 1, 710_000)
 
 		third := x.create("0.001").ID
 		x.process(third)
 		decide(nil, x.second, third, false)
-		x.want("declined", third, withdrawal.Declined, "", 0, 750_000)
+		x.want("declined", third, withdrawal.Declined, "", 0, 710_000)
 		decide(withdrawal.ErrState, x.second, third, true)
 		x.Clock.Advance(25 * time.Hour)
 		fourth := x.create("0.0015").ID
 		x.process(fourth)
-		x.want("a day later", fourth, withdrawal.Processing, "", 1, 600_000)
+		x.want("a day later", fourth, withdrawal.Processing, "", 1, 560_000)
 	})
 }
 
