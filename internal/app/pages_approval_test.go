@@ -54,7 +54,7 @@ func (o *companyBrowser) waits(id string) webtest.Visit {
 	if got["hold_reason"] != "approval_required" || got["approval"] == nil {
 		o.Errorf("%v, %v", got["hold_reason"], got["approval"])
 	}
-	return o.says(o.Get("/payrolls/"+id), "Waiting for a second person’s approval", "above your approval limit")
+	return o.says(o.Get("/payrolls/"+id), "Waiting for a second person’s approval", "would exceed your approval limit")
 }
 
 // A payment that is on hold because its payee's destination is new leaves as soon as an administrator confirms that
@@ -69,7 +69,7 @@ func TestANewDestinationIsConfirmed(t *testing.T) {
 			o.d.deposit(made.PayrollID, "exact", "")
 			return made
 		}
-		const elsewhere = "payment details changed since they were last paid"
+		const elsewhere = "payment details changed on"
 		changed := func(id string) any {
 			payment := o.d.ok("GET", "/api/company/payrolls/"+id, "").read(t)["payments"].([]any)[0].(map[string]any)
 			if warned := strings.Contains(fmt.Sprint(payment["warnings"]), "destination_changed"); warned !=

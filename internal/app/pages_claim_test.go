@@ -137,7 +137,7 @@ func TestRefundsAreApprovedOnThePages(t *testing.T) {
 	if got := o.Submit(o.Get(limits), limits, "limit", "10", "limit_currency", "USD"); got.Location() != limits {
 		t.Fatalf("%d", got.Status)
 	}
-	sure := o.says(o.Submit(o.Get(path), path+"/refunds/check", "amount", "20"), "A second person needs to approve it")
+	sure := o.says(o.Submit(o.Get(path), path+"/refunds/check", "amount", "20"), "Someone else needs to approve it")
 	made := o.says(o.Submit(sure, path+"/refunds"), "Refund link for the payer")
 	link := regexp.MustCompile(`/pay/` + id + `/refund/\w+`).FindString(made.Text)
 	if got := o.Get(link); got.Status != http.StatusNotFound {

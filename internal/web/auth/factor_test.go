@@ -183,14 +183,14 @@ func TestOlderSessionsMustProveTheFactor(t *testing.T) {
 		t.Errorf("%d to %q", got.Status, got.Location())
 	}
 	page = old.Get("/settings/webhooks?resume=1")
-	if !page.Contains("Nothing has been sent yet") || !page.Contains(`value="https://hooks.example.com/"`) {
+	if !page.Contains("Nothing has been saved yet") || !page.Contains(`value="https://hooks.example.com/"`) {
 		t.Errorf("the form is not kept:\n%s", page.Text)
 	}
 	if n := x.Count("SELECT COUNT(*) FROM sessions WHERE kept_form LIKE '%hooks.example.com%'"); n != 0 {
 		t.Error("the form is stored unencrypted")
 	}
 	if v.Get("/settings/webhooks?resume=1").Contains("hooks.example.com/") || old.Get("/settings/api?resume=1").Contains(
-		"Nothing has been sent yet") {
+		"Nothing has been saved yet") {
 		t.Error("the form is shown in another session or on another page")
 	}
 	if got := old.Submit(page, "/settings/webhooks"); got.Status != 200 {
