@@ -37,8 +37,8 @@ func (b *fixture) race(n int, send func(i int) reply) (results map[string]int) {
 	return results
 }
 
-// raceWants sends n requests at once, and repeats those that get a 503, as clients should. Exactly the given number must
-// succeed, and all others must fail with the failure.
+// raceWants sends n requests at once, and repeats those that get a 503, as clients should. Exactly the given number
+// must succeed, and all others must fail with the failure.
 func (b *fixture) raceWants(n, succeed int, failure string, send func(i int) reply) {
 	b.t.Helper()
 	patient := func(i int) (got reply) {
