@@ -36,7 +36,7 @@ func (l *fairListener) Accept() (net.Conn, error) {
 		}
 		from, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 		if err != nil || l.unlimited(from.Addr().Unmap()) {
-			return conn, nil
+			return conn, nil //nolint:nilerr // a connection without a network address, such as a Unix socket, is not counted
 		}
 		network := session.Network(from.Addr())
 		if l.enter(network) {

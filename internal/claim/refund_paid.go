@@ -337,20 +337,20 @@ func (r *Refund) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
 }
 
 // ofRefund locks a claim and returns one of its refunds.
-func ofRefund(ctx context.Context, tx *db.Tx, companyID, claimID, refundID string) (*Claim, *Refund, error) {
+func ofRefund(ctx context.Context, tx *db.Tx, companyID, claimID, refundID string) (*Refund, error) {
 	c, err := lock(ctx, tx, companyID, claimID)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	all, err := refunds(ctx, tx, c)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	i := slices.IndexFunc(all, func(r Refund) bool { return r.ID == refundID })
 	if i < 0 {
-		return nil, nil, errNoRefund
+		return nil, errNoRefund
 	}
-	return c, &all[i], nil
+	return &all[i], nil
 }
 
 // ApproveRefund records a member's approval of a refund that waits for it, and offers the refund to the payer once it
@@ -386,7 +386,7 @@ func awaiting(ctx context.Context, tx *db.Tx, by identity.Principal, claimID, re
 	if _, err := approval.Administrators(ctx, tx, by); err != nil {
 		return nil, err
 	}
-	_, r, err := ofRefund(ctx, tx, by.CompanyID, claimID, refundID)
+	r, err := ofRefund(ctx, tx, by.CompanyID, claimID, refundID)
 	if err == nil && r.State != RefundAwaiting {
 		err = ErrRefundState
 	}
@@ -400,7 +400,7 @@ func (s *Service) CancelRefund(ctx context.Context, tx *db.Tx, by identity.Princ
 	if err != nil {
 		return Refund{}, err
 	}
-	_, r, err := ofRefund(ctx, tx, company, claimID, refundID)
+	r, err := ofRefund(ctx, tx, company, claimID, refundID)
 	if err != nil {
 		return Refund{}, err
 	}

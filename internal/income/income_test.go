@@ -415,7 +415,7 @@ func TestAnIncomeWaitsAndContinues(t *testing.T) {
 					t.Errorf("version %d after another attempt, want %d", again.Version, i.Version)
 				}
 				c.finish(p)
-				i = p.want(payroll.Released, "", len(i.Outputs)+outputsOf(c.reason))
+				p.want(payroll.Released, "", len(i.Outputs)+outputsOf(c.reason))
 				p.wantIn(ledger.CompanyFunds, "", eur(0))
 			})
 		}

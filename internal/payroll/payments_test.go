@@ -121,7 +121,7 @@ func TestACompanyAbroadCannotCreateAnACHPayroll(t *testing.T) {
 		byACH("rec_ach")
 		h.s.Banks = ach
 		_, err := h.tryCreate(CreateParams{ToPay: []Payee{{AmountText: "50", UserID: "rec_ach"}}})
-		h.Fault("currency_not_supported", err)
+		_ = h.Fault("currency_not_supported", err)
 		h.WantCount(0, "payrolls")
 
 		h.payee("rec_later", map[money.Asset]int{money.BTC: 100})

@@ -267,7 +267,7 @@ func flags(to State) (received, released, fulfilled bool) {
 	return received, released, fulfilled
 }
 
-// paidBefore reports whether the payroll's company paid a payee before a time.
+// PaidBefore reports whether a company paid a payee before a time.
 func PaidBefore(ctx context.Context, tx *db.Tx, companyID, payeeID string, at time.Time) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM payments m

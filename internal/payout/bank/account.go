@@ -488,8 +488,8 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 	if a.Format == FormatNACHA {
 		f.Name = FileReference(number) + ".ach"
 		out := a.nacha(number, now)
-		for i, t := range transfers {
-			d := payments[i].Details
+		for i, p := range payments {
+			t, d := transfers[i], p.Details
 			out.Payer = d.Payer // a file belongs to one company
 			day, window := a.settlement(now, t.Amount.Units())
 			if i == 0 || day.After(f.Execute) {
