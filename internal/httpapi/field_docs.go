@@ -312,7 +312,7 @@ var fieldDocs = map[string]fieldDoc{
 	"account_number":      {"Account number; empty if there is an IBAN.", `"000123456789"`},
 	"routing_number":      {"Routing number of the bank; empty if there is an IBAN.", `"021000021"`},
 	"iban":                {"IBAN; may be empty.", `"DE89370400440532013000"`},
-	"bic":                 {"BIC of the bank; may be empty.", `"COBADEFFXXX"`},
+	"bic":                 {"BIC of the bank; may be empty.", `"COBADEFF"`},
 	"bank_name":           {"Name of the bank.", `"Example Bank"`},
 	"terms_url":           {"URL of the bank's terms.", `"https://example.com/terms"`},
 	"accepted_version":    {"Accepted version of the terms; may be empty.", `"2026-01"`},

@@ -28,7 +28,7 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 		return string(testkit.Must(a.Encode(12, now, []Payment{p, p})).Body)
 	}
 	const home = `"address":{"address_line1":"1 Main Street","city":"Bonn","postal_code":"53111","country":"DE"}`
-	euros := file(money.EUR, "", `{"account_holder_name":"Ada","iban":"DE89370400440532013000","bic":"COBADEFFXXX",`+
+	euros := file(money.EUR, "", `{"account_holder_name":"Ada","iban":"DE89370400440532013000","bic":"COBADEFF",`+
 		home+`}`)
 	francs := file("CHF", iso20022.Order11, `{"account_holder_name":"Ada","iban":"CH9300762011623852957",`+home+`}`)
 	answer := func(body string) string {
@@ -90,8 +90,8 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 		"check digits":         {euros, "<CdtrAcct>\n     <Id>\n      <IBAN>DE89", "<CdtrAcct><Id><IBAN>DE88", "PART 1:AC03"},
 		"not in SEPA": {euros, "<CdtrAcct>\n     <Id>\n      <IBAN>DE89370400440532013000<",
 			"<CdtrAcct><Id><IBAN>AE070331234567890123456<", "PART 1:AC03"},
-		"half a BIC":         {euros, "<BICFI>COBADEFFXXX<", "<BICFI>COBADE<", "PART 1:RC04"},
-		"a BIC of elsewhere": {euros, "<BICFI>COBADEFFXXX<", "<BICFI>ABNANL2A<", "PART 1:RC04"},
+		"half a BIC":         {euros, "<BICFI>COBADEFF<", "<BICFI>COBADE<", "PART 1:RC04"},
+		"a BIC of elsewhere": {euros, "<BICFI>COBADEFF<", "<BICFI>ABNANL2A<", "PART 1:RC04"},
 		"a payee's purpose":  {euros, "<Purp>\n     <Cd>SALA<", "<Purp><Cd>pay<", "PART 1:FF01"},
 		"a long text":        {euros, "<Ustrd>November", "<Ustrd>" + strings.Repeat("x", 140), "PART 1:RR07"},
 		"two texts":          {euros, "<Ustrd>November", "<Ustrd>x</Ustrd><Ustrd>November", "PART 1:RR07"},

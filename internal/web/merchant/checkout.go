@@ -48,7 +48,7 @@ type checkoutPage struct {
 	At           ui.Cell   // time of payment
 	Payments     ui.Table
 	Items        ui.Table
-	Redirect     string  // where a page that is open leads once the claim is paid; "" for nowhere
+	Redirect     string  // URL to which an open page redirects once the claim is paid, or ""
 	Look         ui.Cell // tone and icon of the status
 }
 

@@ -54,7 +54,7 @@ func order(transfers ...Transfer) Order {
 	return Order{
 		ID: "S00000012", Created: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC), Execute: day("2026-03-02"),
 		Initiator: "Example Payments GmbH",
-		Debtor:    Party{"Example Payments GmbH", "DE89370400440532013000", "COBADEFFXXX"},
+		Debtor:    Party{"Example Payments GmbH", "DE89370400440532013000", "COBADEFF"},
 		Address:   Address{PostCode: "10115", Town: "Berlin", Country: "DE"}, Transfers: transfers,
 	}
 }
@@ -165,7 +165,7 @@ func TestWriteRejectsInvalidOrders(t *testing.T) {
 		"dollars in SEPA":             sepa(func(p *Transfer) { *p = dollars }),
 		"a number in SEPA":            sepa(func(p *Transfer) { p.Creditor.Account = "12345" }),
 		"too much for SEPA":           sepa(func(p *Transfer) { p.Amount = eur(1_000_000_000_00) }),
-		"BIC of another country":      sepa(func(p *Transfer) { p.Creditor.Bank = "COBADEFFXXX" }),
+		"BIC of another country":      sepa(func(p *Transfer) { p.Creditor.Bank = "COBADEFF" }),
 		"a character of no SEPA name": sepa(func(p *Transfer) { p.Creditor.Name = "Ada & Co" }),
 		"an umlaut in the text":       sepa(func(p *Transfer) { p.Remittance = "Löhne" }),
 	} {
